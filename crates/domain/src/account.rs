@@ -1,0 +1,259 @@
+//! Accounts: a tenant's customers. Personal data is a row of its own, so that a person can be erased.
+
+use serde::{Deserialize, Serialize};
+
+use crate::context::Context;
+use crate::execute::{Accepted, Outcome};
+use crate::state::{Change, ClaimKey, ClaimKind, State};
+use crate::{
+    AccountId, Currency, Event, PaymentMethodId, Rejection, Reply, Revision, TenantNo, Timestamp,
+};
+
+/// A customer's billing account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// Whose customer.
+    pub tenant: TenantNo,
+    /// Its id.
+    pub id: AccountId,
+    /// The client's name for it, unique per tenant; `None` reads as the id. Kept out of the
+    /// journal (it never changes, and clients put addresses into it).
+    #[serde(skip)]
+    pub external_key: Option<String>,
+    /// The currency to charge in when a request names none.
+    pub currency: Option<Currency>,
+    /// Day of the month, 1-31, 0 while there is none.
+    pub bill_cycle_day_local: u8,
+    /// The parent in a hierarchy.
+    pub parent_account_id: Option<AccountId>,
+    /// Whether the parent pays.
+    pub is_payment_delegated_to_parent: bool,
+    /// The default payment method.
+    pub payment_method_id: Option<PaymentMethodId>,
+    /// The account's one method of [`crate::EXTERNAL_PAYMENT`]; bookkeeping, not part of its history.
+    #[serde(skip)]
+    pub external_payment_method: Option<PaymentMethodId>,
+    /// What the fixed offset of `time_zone` refers to.
+    pub reference_time: Timestamp,
+    /// IANA name or fixed offset.
+    pub time_zone: String,
+    /// Set by migrations.
+    pub is_migrated: Option<bool>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// Its history.
+    pub revision: Revision,
+}
+
+/// What is known of the person behind an account. One row per revision of it; erasing a person
+/// deletes them all and touches nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Person {
+    /// Full name.
+    pub name: Option<String>,
+    /// How many characters of `name` are the first name.
+    pub first_name_length: Option<i32>,
+    /// E-mail address.
+    pub email: Option<String>,
+    /// First address line.
+    pub address1: Option<String>,
+    /// Second address line.
+    pub address2: Option<String>,
+    /// Postal code.
+    pub postal_code: Option<String>,
+    /// Company.
+    pub company: Option<String>,
+    /// City.
+    pub city: Option<String>,
+    /// State or province.
+    pub state: Option<String>,
+    /// Country.
+    pub country: Option<String>,
+    /// Locale, such as `en_US`.
+    pub locale: Option<String>,
+    /// Phone.
+    pub phone: Option<String>,
+    /// Free text.
+    pub notes: Option<String>,
+}
+
+/// Makes an account. Lengths, days, zones and currencies were checked at the door.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreateAccount {
+    /// See [`Account::external_key`].
+    pub external_key: Option<String>,
+    /// Personal data.
+    pub person: Person,
+    /// See [`Account::currency`].
+    pub currency: Option<Currency>,
+    /// See [`Account::bill_cycle_day_local`].
+    pub bill_cycle_day_local: u8,
+    /// See [`Account::parent_account_id`].
+    pub parent_account_id: Option<AccountId>,
+    /// See [`Account::is_payment_delegated_to_parent`].
+    pub is_payment_delegated_to_parent: bool,
+    /// `None`: the time of creation.
+    pub reference_time: Option<Timestamp>,
+    /// `None`: UTC.
+    pub time_zone: Option<String>,
+    /// See [`Account::is_migrated`].
+    pub is_migrated: Option<bool>,
+}
+
+/// Changes an account: `None` keeps, unless `reset` says that it clears. What may never change
+/// (key, currency, time zone, reference time, a day once set) must be absent or equal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpdateAccount {
+    /// Which.
+    pub account: AccountId,
+    /// Kill Bill's `treatNullAsReset`.
+    pub reset: bool,
+    /// New personal data.
+    pub person: Person,
+    /// Must be equal.
+    pub external_key: Option<String>,
+    /// May be set once.
+    pub currency: Option<Currency>,
+    /// May be set once.
+    pub bill_cycle_day_local: Option<u8>,
+    /// New parent.
+    pub parent_account_id: Option<AccountId>,
+    /// New value.
+    pub is_payment_delegated_to_parent: Option<bool>,
+    /// New default payment method.
+    pub payment_method_id: Option<PaymentMethodId>,
+    /// Must be equal.
+    pub reference_time: Option<Timestamp>,
+    /// Must be equal.
+    pub time_zone: Option<String>,
+    /// New value.
+    pub is_migrated: Option<bool>,
+}
+
+pub(crate) fn create(state: &State, it: &CreateAccount, cx: &mut Context) -> Outcome {
+    let id: AccountId = cx.mint();
+    if let Some(key) = &it.external_key {
+        let claim = ClaimKey::new(cx.tenant, ClaimKind::Account, key);
+        if state.claim(&claim).is_some() || state.defaulted_account(cx.tenant, key).is_some() {
+            return Err(Rejection::AccountAlreadyExists { key: key.clone() });
+        }
+        cx.claim(claim, id.uuid(), Some(id));
+    }
+    if let Some(parent) = it.parent_account_id
+        && state.account(cx.tenant, parent).is_none()
+    {
+        return Err(Rejection::AccountNotFound { id: parent });
+    }
+    cx.change(Change::Account(Account {
+        tenant: cx.tenant,
+        id,
+        external_key: it.external_key.clone(),
+        currency: it.currency,
+        bill_cycle_day_local: it.bill_cycle_day_local,
+        parent_account_id: it.parent_account_id,
+        is_payment_delegated_to_parent: it.is_payment_delegated_to_parent,
+        payment_method_id: None,
+        external_payment_method: None,
+        reference_time: it.reference_time.unwrap_or(cx.now),
+        time_zone: it.time_zone.clone().unwrap_or_else(|| "UTC".to_owned()),
+        is_migrated: it.is_migrated,
+        created_at: cx.now,
+        updated_at: cx.now,
+        revision: Revision::first(cx.seq),
+    }));
+    if it.person != Person::default() {
+        cx.change(Change::Person { account: id, person: Box::new(it.person.clone()) });
+    }
+    cx.event(Event::AccountCreated { account: id });
+    Ok(Accepted::now(Reply::AccountCreated(id)))
+}
+
+pub(crate) fn update(state: &State, it: &UpdateAccount, cx: &mut Context) -> Outcome {
+    let Some(before) = state.account(cx.tenant, it.account) else {
+        return Err(Rejection::AccountNotFound { id: it.account });
+    };
+    refuse_fixed_fields(before, it)?;
+    if let Some(parent) = it.parent_account_id
+        && (parent == before.id || state.account(cx.tenant, parent).is_none())
+    {
+        return Err(Rejection::AccountNotFound { id: parent });
+    }
+    if let Some(method) = it.payment_method_id {
+        let own = state.payment_method(cx.tenant, method).filter(|m| m.account_id == before.id);
+        if own.is_none_or(|m| !m.active) {
+            return Err(Rejection::PaymentMethodNotFound { id: method });
+        }
+    }
+    let mut account = before.clone();
+    account.currency = it.currency.or(before.currency);
+    account.bill_cycle_day_local = it.bill_cycle_day_local.unwrap_or(before.bill_cycle_day_local);
+    account.is_migrated = it.is_migrated.or(before.is_migrated);
+    if it.reset {
+        account.payment_method_id = it.payment_method_id;
+        account.parent_account_id = it.parent_account_id;
+        account.is_payment_delegated_to_parent = it.is_payment_delegated_to_parent.unwrap_or(false);
+    } else {
+        account.payment_method_id = it.payment_method_id.or(before.payment_method_id);
+        account.parent_account_id = it.parent_account_id.or(before.parent_account_id);
+        account.is_payment_delegated_to_parent =
+            it.is_payment_delegated_to_parent.unwrap_or(before.is_payment_delegated_to_parent);
+    }
+    account.updated_at = cx.now;
+    account.revision = before.revision.next(cx.seq);
+    let known = state.person(cx.tenant, it.account);
+    let person = if it.reset { it.person.clone() } else { merge(known.clone(), &it.person) };
+    if person != known {
+        cx.change(Change::Person { account: it.account, person: Box::new(person) });
+    }
+    cx.change(Change::Account(account));
+    cx.event(Event::AccountChanged { account: it.account });
+    Ok(Accepted::now(Reply::Done))
+}
+
+fn refuse_fixed_fields(before: &Account, it: &UpdateAccount) -> Result<(), Rejection> {
+    let current_key = before.external_key.clone().unwrap_or_else(|| before.id.to_string());
+    if it.external_key.as_ref().is_some_and(|key| *key != current_key)
+        || (it.reset && it.external_key.is_none())
+    {
+        return Err(Rejection::AccountKeyIsFixed { current: current_key });
+    }
+    let fixed =
+        |field: &'static str| Err(Rejection::AccountFieldIsFixed { field: field.to_owned() });
+    if it.currency.is_some() && before.currency.is_some() && it.currency != before.currency {
+        return fixed("currency");
+    }
+    let day = before.bill_cycle_day_local;
+    if day != 0 && it.bill_cycle_day_local.is_some_and(|new| new != day) {
+        return fixed("billCycleDayLocal");
+    }
+    if it.time_zone.as_ref().is_some_and(|zone| *zone != before.time_zone) {
+        return fixed("timeZone");
+    }
+    // Kill Bill shows times to the second, and clients send back what they were shown.
+    let second = |at: Timestamp| at.0.div_euclid(Timestamp::SECOND_US);
+    if it.reference_time.is_some_and(|time| second(time) != second(before.reference_time)) {
+        return fixed("referenceTime");
+    }
+    Ok(())
+}
+
+fn merge(known: Person, new: &Person) -> Person {
+    let pick = |new: &Option<String>, old: Option<String>| new.clone().or(old);
+    Person {
+        name: pick(&new.name, known.name),
+        first_name_length: new.first_name_length.or(known.first_name_length),
+        email: pick(&new.email, known.email),
+        address1: pick(&new.address1, known.address1),
+        address2: pick(&new.address2, known.address2),
+        postal_code: pick(&new.postal_code, known.postal_code),
+        company: pick(&new.company, known.company),
+        city: pick(&new.city, known.city),
+        state: pick(&new.state, known.state),
+        country: pick(&new.country, known.country),
+        locale: pick(&new.locale, known.locale),
+        phone: pick(&new.phone, known.phone),
+        notes: pick(&new.notes, known.notes),
+    }
+}

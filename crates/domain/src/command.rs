@@ -1,0 +1,223 @@
+//! Everything that can be asked to change something. Durable format: additive only.
+
+use serde::{Deserialize, Serialize};
+
+use crate::access::{CreateUser, PutRole, UpdateUser};
+use crate::account::{CreateAccount, UpdateAccount};
+use crate::payment::{
+    Actor, Complete, FixTransaction, FollowUp, GatewayInquired, GatewayReplied, Initiate, ReplyKey,
+    ResolvePending,
+};
+use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
+use crate::state::{ClaimKey, ClaimKind, Read};
+use crate::tenant::{CreateTenant, SetTenantValue};
+use crate::{AccountId, RequestId, TenantNo};
+
+/// A command with who asks and what makes it repeatable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Minted at the door.
+    pub id: RequestId,
+    /// The tenant that it is about.
+    pub tenant: TenantNo,
+    /// Who asks.
+    pub actor: Actor,
+    /// Set where the request can come twice: the reply is stored and given again.
+    pub idempotency: Option<Idempotency>,
+    /// What is asked.
+    pub command: Command,
+}
+
+/// What makes two requests the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Idempotency {
+    /// Hash of tenant, user and idempotency key.
+    pub key: ReplyKey,
+    /// Hash of method, path, query and body: the same key with another print is refused.
+    pub fingerprint: uuid::Uuid,
+}
+
+/// What can be asked. Each variant has one arm in [`crate::execute`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// See [`CreateTenant`].
+    CreateTenant(CreateTenant),
+    /// See [`SetTenantValue`].
+    SetTenantValue(SetTenantValue),
+    /// See [`CreateUser`].
+    CreateUser(CreateUser),
+    /// See [`UpdateUser`].
+    UpdateUser(UpdateUser),
+    /// See [`PutRole`].
+    PutRole(PutRole),
+    /// See [`CreateAccount`].
+    CreateAccount(Box<CreateAccount>),
+    /// See [`UpdateAccount`].
+    UpdateAccount(Box<UpdateAccount>),
+    /// See [`CreatePaymentMethod`].
+    CreatePaymentMethod(CreatePaymentMethod),
+    /// See [`SetDefaultPaymentMethod`].
+    SetDefaultPaymentMethod(SetDefaultPaymentMethod),
+    /// See [`DeletePaymentMethod`].
+    DeletePaymentMethod(DeletePaymentMethod),
+    /// See [`Initiate`].
+    Authorize(Initiate),
+    /// See [`Initiate`].
+    Purchase(Initiate),
+    /// See [`Initiate`].
+    Credit(Initiate),
+    /// See [`FollowUp`].
+    Capture(FollowUp),
+    /// See [`FollowUp`].
+    Refund(FollowUp),
+    /// See [`FollowUp`].
+    Void(FollowUp),
+    /// See [`FollowUp`].
+    Chargeback(FollowUp),
+    /// See [`FollowUp`].
+    ReverseChargeback(FollowUp),
+    /// See [`Complete`].
+    Complete(Complete),
+    /// See [`ResolvePending`].
+    ResolvePending(ResolvePending),
+    /// See [`FixTransaction`].
+    FixTransaction(FixTransaction),
+    /// See [`GatewayReplied`].
+    GatewayReplied(GatewayReplied),
+    /// See [`GatewayInquired`].
+    GatewayInquired(GatewayInquired),
+}
+
+impl Command {
+    /// Its name in the journal, in logs and in metrics.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::CreateTenant(_) => "CreateTenant",
+            Self::SetTenantValue(_) => "SetTenantValue",
+            Self::CreateUser(_) => "CreateUser",
+            Self::UpdateUser(_) => "UpdateUser",
+            Self::PutRole(_) => "PutRole",
+            Self::CreateAccount(_) => "CreateAccount",
+            Self::UpdateAccount(_) => "UpdateAccount",
+            Self::CreatePaymentMethod(_) => "CreatePaymentMethod",
+            Self::SetDefaultPaymentMethod(_) => "SetDefaultPaymentMethod",
+            Self::DeletePaymentMethod(_) => "DeletePaymentMethod",
+            Self::Authorize(_) => "Authorize",
+            Self::Purchase(_) => "Purchase",
+            Self::Credit(_) => "Credit",
+            Self::Capture(_) => "Capture",
+            Self::Refund(_) => "Refund",
+            Self::Void(_) => "Void",
+            Self::Chargeback(_) => "Chargeback",
+            Self::ReverseChargeback(_) => "ReverseChargeback",
+            Self::Complete(_) => "Complete",
+            Self::ResolvePending(_) => "ResolvePending",
+            Self::FixTransaction(_) => "FixTransaction",
+            Self::GatewayReplied(_) => "GatewayReplied",
+            Self::GatewayInquired(_) => "GatewayInquired",
+        }
+    }
+
+    /// The account that the request names, for routing and for the logs.
+    #[must_use]
+    pub fn account(&self) -> Option<AccountId> {
+        match self {
+            Self::UpdateAccount(it) => Some(it.account),
+            Self::CreatePaymentMethod(it) => Some(it.account),
+            Self::SetDefaultPaymentMethod(it) => Some(it.account),
+            Self::Authorize(it) | Self::Purchase(it) | Self::Credit(it) => Some(it.account),
+            Self::CreateTenant(_)
+            | Self::SetTenantValue(_)
+            | Self::CreateUser(_)
+            | Self::UpdateUser(_)
+            | Self::PutRole(_)
+            | Self::CreateAccount(_)
+            | Self::DeletePaymentMethod(_)
+            | Self::Capture(_)
+            | Self::Refund(_)
+            | Self::Void(_)
+            | Self::Chargeback(_)
+            | Self::ReverseChargeback(_)
+            | Self::Complete(_)
+            | Self::ResolvePending(_)
+            | Self::FixTransaction(_)
+            | Self::GatewayReplied(_)
+            | Self::GatewayInquired(_) => None,
+        }
+    }
+
+    /// The rows that executing it may look at.
+    pub fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+        match self {
+            Self::CreateTenant(it) => {
+                let system = TenantNo::SYSTEM;
+                read(Read::Claim(ClaimKey::new(system, ClaimKind::TenantApiKey, &it.api_key)));
+                if let Some(id) = it.id {
+                    let key = ClaimKey::new(system, ClaimKind::TenantId, &id.to_string());
+                    read(Read::Claim(key));
+                }
+            }
+            Self::SetTenantValue(it) => read(Read::TenantValue(tenant, it.key.clone())),
+            Self::CreateUser(it) => read(Read::User(it.username.clone())),
+            Self::UpdateUser(it) => read(Read::User(it.username.clone())),
+            Self::PutRole(it) => read(Read::Role(it.name.clone())),
+            Self::CreateAccount(it) => {
+                if let Some(key) = &it.external_key {
+                    read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Account, key)));
+                    if let Ok(id) = uuid::Uuid::try_parse(key) {
+                        read(Read::Account(tenant, AccountId::new(id)));
+                    }
+                }
+                it.parent_account_id.into_iter().for_each(|id| read(Read::Account(tenant, id)));
+            }
+            Self::UpdateAccount(it) => {
+                read(Read::Account(tenant, it.account));
+                it.parent_account_id.into_iter().for_each(|id| read(Read::Account(tenant, id)));
+                let method = it.payment_method_id;
+                method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
+            }
+            Self::CreatePaymentMethod(it) => {
+                read(Read::Account(tenant, it.account));
+                if let Some(key) = &it.external_key {
+                    read(Read::Claim(ClaimKey::new(tenant, ClaimKind::PaymentMethod, key)));
+                }
+            }
+            Self::SetDefaultPaymentMethod(it) => {
+                read(Read::Account(tenant, it.account));
+                read(Read::PaymentMethod(tenant, it.payment_method));
+            }
+            Self::DeletePaymentMethod(it) => read(Read::PaymentMethod(tenant, it.payment_method)),
+            Self::Authorize(it) | Self::Purchase(it) | Self::Credit(it) => {
+                read_initiate(it, tenant, read);
+            }
+            Self::Capture(it)
+            | Self::Refund(it)
+            | Self::Void(it)
+            | Self::Chargeback(it)
+            | Self::ReverseChargeback(it) => {
+                read(Read::Payment(tenant, it.payment));
+                if let Some(key) = &it.transaction_key {
+                    read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Transaction, key)));
+                }
+            }
+            Self::Complete(it) => read(Read::Payment(tenant, it.payment)),
+            Self::ResolvePending(it) => read(Read::Payment(tenant, it.payment)),
+            Self::FixTransaction(it) => read(Read::Payment(tenant, it.payment)),
+            Self::GatewayReplied(it) => read(Read::Payment(tenant, it.payment)),
+            Self::GatewayInquired(it) => read(Read::Payment(tenant, it.payment)),
+        }
+    }
+}
+
+fn read_initiate(it: &Initiate, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read(Read::Account(tenant, it.account));
+    it.payment_method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
+    it.payment.into_iter().for_each(|id| read(Read::Payment(tenant, id)));
+    if let Some(key) = &it.payment_key {
+        read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Payment, key)));
+    }
+    if let Some(key) = &it.transaction_key {
+        read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Transaction, key)));
+    }
+}

@@ -1,0 +1,155 @@
+//! What a command may know besides the state: the time, who asks, and the settings. It also
+//! collects what the command does.
+
+use std::collections::BTreeMap;
+
+use crate::payment::{Actor, ReplyKey};
+use crate::revision::Seq;
+use crate::state::{Change, Claim, ClaimKey};
+use crate::{AccountId, Effect, Event, Id, RequestId, TenantNo, Timestamp};
+
+/// How the domain is set up; the same for every command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The gateways there are, by name.
+    pub gateways: BTreeMap<String, GatewaySettings>,
+    /// When to ask a gateway about an unknown transaction: the delay before each question.
+    pub unknown_delays_us: Vec<i64>,
+    /// When to ask a gateway about a pending transaction: the delay before each question.
+    pub pending_delays_us: Vec<i64>,
+    /// How many transactions a payment may have.
+    pub transactions_per_payment_max: usize,
+}
+
+impl Settings {
+    /// A gateway's settings, where there is such a gateway.
+    #[must_use]
+    pub fn gateway(&self, name: &str) -> Option<&GatewaySettings> {
+        self.gateways.get(name)
+    }
+}
+
+/// What the domain needs to know of a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GatewaySettings {
+    /// Settles within the commit; nobody is called.
+    pub settles_at_once: bool,
+    /// How long a call may take, in microseconds of real time.
+    pub timeout_us: i64,
+    /// How long after a call's deadline "not found" becomes final, in microseconds of real time.
+    pub settle_after_us: i64,
+}
+
+/// Numbers that a partition hands out; the engine takes them in blocks, so there may be gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sequences {
+    /// The next payment number.
+    pub payment_number: i64,
+    /// The next tenant's number.
+    pub tenant_no: u32,
+}
+
+/// One command's surroundings and what it did so far.
+pub struct Context<'a> {
+    /// The tenant that the request named.
+    pub tenant: TenantNo,
+    /// Who asked.
+    pub actor: &'a Actor,
+    /// The stored reply that waits for this command, if its request can come twice.
+    pub reply_key: Option<ReplyKey>,
+    /// Domain time, stamped once per batch.
+    pub now: Timestamp,
+    /// Real time, for deadlines.
+    pub real_now: Timestamp,
+    /// The journal row this command will have, if it is accepted.
+    pub seq: Seq,
+    /// The settings.
+    pub settings: &'a Settings,
+    sequences: Sequences,
+    request: RequestId,
+    minted: u8,
+    pub(crate) done: Done,
+}
+
+/// What a command did: all of it is committed, or none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Rows written, in order.
+    pub changes: Vec<Change>,
+    /// Facts for the followers of the journal.
+    pub events: Vec<Event>,
+    /// Calls to the outside.
+    pub effects: Vec<Effect>,
+}
+
+/// What [`Context::new`] needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp<'a> {
+    /// See [`Context::now`].
+    pub now: Timestamp,
+    /// See [`Context::real_now`].
+    pub real_now: Timestamp,
+    /// See [`Context::seq`].
+    pub seq: Seq,
+    /// See [`Context::settings`].
+    pub settings: &'a Settings,
+    /// The numbers to hand out next.
+    pub sequences: Sequences,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(request: &'a crate::Request, stamp: Stamp<'a>) -> Self {
+        Self {
+            tenant: request.tenant,
+            actor: &request.actor,
+            reply_key: request.idempotency.as_ref().map(|it| it.key),
+            now: stamp.now,
+            real_now: stamp.real_now,
+            seq: stamp.seq,
+            settings: stamp.settings,
+            sequences: stamp.sequences,
+            request: request.id,
+            minted: 0,
+            done: Done::default(),
+        }
+    }
+
+    /// The id of the next thing that this request creates.
+    pub(crate) fn mint<K>(&mut self) -> Id<K> {
+        let id = self.request.entity(self.minted);
+        self.minted = self.minted.checked_add(1).expect("a command creates few things");
+        id
+    }
+
+    pub(crate) fn next_payment_number(&mut self) -> i64 {
+        let number = self.sequences.payment_number;
+        self.sequences.payment_number += 1;
+        number
+    }
+
+    pub(crate) fn next_tenant_no(&mut self) -> TenantNo {
+        let no = TenantNo(self.sequences.tenant_no);
+        self.sequences.tenant_no += 1;
+        no
+    }
+
+    pub(crate) fn change(&mut self, change: Change) {
+        self.done.changes.push(change);
+    }
+
+    pub(crate) fn claim(&mut self, key: ClaimKey, owner: uuid::Uuid, account: Option<AccountId>) {
+        self.done.changes.push(Change::Claim { key, claim: Claim { owner, account } });
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
+        self.done.events.push(event);
+    }
+
+    pub(crate) fn effect(&mut self, effect: Effect) {
+        self.done.effects.push(effect);
+    }
+
+    pub(crate) const fn sequences(&self) -> Sequences {
+        self.sequences
+    }
+}

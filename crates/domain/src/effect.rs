@@ -1,0 +1,45 @@
+//! What the outside is to do: committed first, performed afterwards.
+
+use serde::{Deserialize, Serialize};
+
+use crate::payment::TransactionType;
+use crate::{AccountId, AmountMinor, Currency, PaymentId, TenantNo, TransactionId};
+
+/// Key-value pairs for a gateway, in the order given (Kill Bill: plugin properties).
+pub type Properties = Vec<(String, String)>;
+
+/// Something to be done outside once the commit that decided it is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Call a payment gateway; its answer is [`crate::Command::GatewayReplied`].
+    CallGateway(Box<GatewayCall>),
+}
+
+/// A request to a gateway. The transaction's id is the idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayCall {
+    /// Whose.
+    pub tenant: TenantNo,
+    /// The account that pays.
+    pub account: AccountId,
+    /// The payment.
+    pub payment: PaymentId,
+    /// The transaction: the idempotency key.
+    pub transaction: TransactionId,
+    /// Which gateway.
+    pub gateway: String,
+    /// What to do.
+    pub operation: TransactionType,
+    /// How much; `None` for a void.
+    pub amount: Option<AmountMinor>,
+    /// In which currency.
+    pub currency: Currency,
+    /// The gateway's own name for the payment method.
+    pub external_payment_method_id: Option<String>,
+    /// What was stored with the payment method.
+    pub payment_method_properties: Properties,
+    /// What came with the request.
+    pub properties: Properties,
+    /// How long to wait for the answer, in microseconds of real time.
+    pub timeout_us: i64,
+}

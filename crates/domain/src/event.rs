@@ -1,0 +1,66 @@
+//! What happened, for those who follow the journal: push callbacks, analytics, Kafka.
+
+use serde::{Deserialize, Serialize};
+
+use crate::payment::{TransactionStatus, TransactionType};
+use crate::{AccountId, AmountMinor, Currency, PaymentId, TenantValueId, Timestamp, TransactionId};
+
+/// A fact, written in the journal row of the command that made it. Durable format: additive only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// A new account.
+    AccountCreated {
+        /// Which.
+        account: AccountId,
+    },
+    /// An account changed, or its default payment method did.
+    AccountChanged {
+        /// Which.
+        account: AccountId,
+    },
+    /// A transaction reached a status.
+    TransactionChanged {
+        /// The account that pays.
+        account: AccountId,
+        /// The payment.
+        payment: PaymentId,
+        /// The transaction.
+        transaction: TransactionId,
+        /// What it does.
+        kind: TransactionType,
+        /// Its status in earlier events; `None` in its first event.
+        before: Option<TransactionStatus>,
+        /// Its status now.
+        status: TransactionStatus,
+        /// Through which gateway.
+        gateway: String,
+        /// What was processed; zero for what failed.
+        amount: AmountMinor,
+        /// `None` for a void.
+        currency: Option<Currency>,
+        /// The payment's currency, in which `amount` counts.
+        payment_currency: Currency,
+        /// When the transaction was asked for.
+        effective_at: Timestamp,
+    },
+    /// A tenant stored a value.
+    TenantConfigChanged {
+        /// Which value.
+        value: TenantValueId,
+        /// Under which key.
+        key: String,
+    },
+}
+
+impl Event {
+    /// The account it is about.
+    #[must_use]
+    pub const fn account(&self) -> Option<AccountId> {
+        match self {
+            Self::AccountCreated { account }
+            | Self::AccountChanged { account }
+            | Self::TransactionChanged { account, .. } => Some(*account),
+            Self::TenantConfigChanged { .. } => None,
+        }
+    }
+}

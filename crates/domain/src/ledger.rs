@@ -1,0 +1,100 @@
+//! The ledger: every movement of money as one posting that debits one account and credits another,
+//! so that it balances by construction. The chart of accounts is in `docs/reference/ledger.md`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::context::Context;
+use crate::payment::{Payment, Transaction, TransactionType};
+use crate::state::Change;
+use crate::{AccountId, AmountMinor, Currency, PaymentId, TenantNo, Timestamp, TransactionId};
+
+/// An account of a tenant's chart. `Customer` is one per billing account; the others are one per
+/// gateway, and per partition inside, so that no row is hot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum LedgerAccount {
+    /// `customer:{account}` (liability): what the customer has paid, net.
+    Customer,
+    /// `gateway:{gateway}` (asset): what the gateway took for us and has to settle.
+    Gateway,
+    /// `refunds:{gateway}` (contra asset): what went back through the gateway.
+    Refunds,
+    /// `disputes:{gateway}` (contra asset): what the customers' banks took back.
+    Disputes,
+}
+
+/// One movement of money: append-only, always above zero.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Posting {
+    /// Whose.
+    pub tenant: TenantNo,
+    /// The billing account behind `Customer`.
+    pub account_id: AccountId,
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// The transaction that moved the money.
+    pub transaction_id: TransactionId,
+    /// Which gateway's accounts.
+    pub gateway: String,
+    /// The account debited.
+    pub debit: LedgerAccount,
+    /// The account credited.
+    pub credit: LedgerAccount,
+    /// How much.
+    pub amount: AmountMinor,
+    /// In which currency.
+    pub currency: Currency,
+    /// When it was written.
+    pub at: Timestamp,
+}
+
+/// Posts what a successful transaction moved. Authorize and void move nothing.
+pub(crate) fn post(payment: &Payment, transaction: &Transaction, cx: &mut Context) {
+    if let Some((debit, credit)) = sides(transaction.kind) {
+        write(payment, transaction, (debit, credit), cx);
+    }
+}
+
+/// Posts the opposite of what a transaction moved that turned out to have failed.
+pub(crate) fn reverse(payment: &Payment, transaction: &Transaction, cx: &mut Context) {
+    if let Some((debit, credit)) = sides(transaction.kind) {
+        write(payment, transaction, (credit, debit), cx);
+    }
+}
+
+/// Debit and credit of a movement.
+#[must_use]
+pub const fn sides(kind: TransactionType) -> Option<(LedgerAccount, LedgerAccount)> {
+    use LedgerAccount::{Customer, Disputes, Gateway, Refunds};
+    match kind {
+        TransactionType::Capture | TransactionType::Purchase => Some((Gateway, Customer)),
+        TransactionType::Refund | TransactionType::Credit => Some((Customer, Refunds)),
+        TransactionType::Chargeback => Some((Customer, Disputes)),
+        TransactionType::ChargebackReversal => Some((Disputes, Customer)),
+        TransactionType::Authorize | TransactionType::Void => None,
+    }
+}
+
+fn write(
+    payment: &Payment,
+    transaction: &Transaction,
+    (debit, credit): (LedgerAccount, LedgerAccount),
+    cx: &mut Context,
+) {
+    let amount = transaction.processed_amount.unwrap_or_default();
+    if amount == AmountMinor::ZERO {
+        return;
+    }
+    assert!(amount > AmountMinor::ZERO, "a posting moves a positive amount");
+    cx.change(Change::Posting(Posting {
+        tenant: payment.tenant,
+        account_id: payment.account_id,
+        payment_id: payment.id,
+        transaction_id: transaction.id,
+        gateway: payment.gateway.clone(),
+        debit,
+        credit,
+        amount,
+        currency: payment.currency,
+        at: cx.now,
+    }));
+}

@@ -1,0 +1,40 @@
+//! Faregate's rules, as a function: rows and a command in; rows, events and effects out.
+//!
+//! Nothing here waits, asks the time, draws a random number, logs, or knows SQL, JSON or HTTP.
+//! Start at [`execute`]; [`Command`] lists what can be asked and [`Rejection`] why it may be refused.
+
+pub mod access;
+pub mod account;
+pub mod card_data;
+pub mod command;
+pub mod context;
+mod effect;
+mod event;
+mod execute;
+mod id;
+pub mod ledger;
+mod money;
+pub mod payment;
+pub mod payment_method;
+mod rejection;
+mod revision;
+pub mod state;
+pub mod tenant;
+mod time;
+
+pub use account::{Account, Person};
+pub use command::{Command, Idempotency, Request};
+pub use context::{Done, GatewaySettings, Sequences, Settings, Stamp};
+pub use effect::{Effect, GatewayCall, Properties};
+pub use event::Event;
+pub use execute::{Accepted, Executed, PaymentReply, PaymentResult, Reply, execute};
+pub use id::{
+    AccountId, Id, PaymentId, PaymentMethodId, RequestId, TenantId, TenantNo, TenantValueId,
+    TransactionId, kind,
+};
+pub use money::{AmountError, AmountMinor, Currency};
+pub use payment::EXTERNAL_PAYMENT;
+pub use payment_method::PaymentMethod;
+pub use rejection::Rejection;
+pub use revision::{Revision, Seq};
+pub use time::Timestamp;

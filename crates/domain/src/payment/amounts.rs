@@ -1,0 +1,77 @@
+//! What a payment adds up to, and what is left of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Transaction, TransactionStatus, TransactionType};
+use crate::AmountMinor;
+
+/// Sums of a payment's successful transactions, in minor units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amounts {
+    /// Reserved; zero once voided.
+    pub authorized: AmountMinor,
+    /// Taken of what was reserved.
+    pub captured: AmountMinor,
+    /// Taken at once.
+    pub purchased: AmountMinor,
+    /// Given back.
+    pub refunded: AmountMinor,
+    /// Given.
+    pub credited: AmountMinor,
+    /// Taken back by the customer's bank, less what it returned.
+    pub charged_back: AmountMinor,
+}
+
+impl Amounts {
+    /// Adds up the successful transactions.
+    #[must_use]
+    pub fn of(transactions: &[Transaction]) -> Self {
+        let sum = |kind| sum(transactions, kind, |status| status == TransactionStatus::Success);
+        let voided = transactions
+            .iter()
+            .any(|it| it.kind == TransactionType::Void && it.status == TransactionStatus::Success);
+        let authorized = if voided { AmountMinor::ZERO } else { sum(TransactionType::Authorize) };
+        Self {
+            authorized,
+            captured: sum(TransactionType::Capture),
+            purchased: sum(TransactionType::Purchase),
+            refunded: sum(TransactionType::Refund),
+            credited: sum(TransactionType::Credit),
+            charged_back: sum(TransactionType::Chargeback)
+                .minus_floor_zero(sum(TransactionType::ChargebackReversal)),
+        }
+    }
+}
+
+/// What may still be captured: what was authorized less every capture that worked or still may.
+pub(super) fn left_to_capture(transactions: &[Transaction]) -> AmountMinor {
+    let used = sum(transactions, TransactionType::Capture, worked_or_may);
+    Amounts::of(transactions).authorized.minus_floor_zero(used)
+}
+
+/// What may still be refunded or charged back: what was taken less every refund that worked or
+/// still may, less what the bank took back.
+pub(super) fn left_to_return(transactions: &[Transaction]) -> AmountMinor {
+    let amounts = Amounts::of(transactions);
+    let taken = amounts.captured.checked_add(amounts.purchased).unwrap_or(AmountMinor(i64::MAX));
+    let refunds = sum(transactions, TransactionType::Refund, worked_or_may);
+    taken.minus_floor_zero(refunds).minus_floor_zero(amounts.charged_back)
+}
+
+const fn worked_or_may(status: TransactionStatus) -> bool {
+    status.is_open() || matches!(status, TransactionStatus::Success)
+}
+
+fn sum(
+    transactions: &[Transaction],
+    kind: TransactionType,
+    counts: impl Fn(TransactionStatus) -> bool,
+) -> AmountMinor {
+    let matching = transactions.iter().filter(|it| it.kind == kind && counts(it.status));
+    let minor = matching.fold(0_i64, |total, it| {
+        // A completed transaction may have processed another amount than was asked for.
+        let processed = it.processed_amount.filter(|_| it.status == TransactionStatus::Success);
+        total.saturating_add(processed.or(it.amount).map_or(0, |amount| amount.0))
+    });
+    AmountMinor(minor)
+}

@@ -1,0 +1,250 @@
+//! The start of a payment: authorize, purchase, credit.
+
+use super::outcome::{self, Asked};
+use super::{
+    Amounts, Answers, Complete, Initiate, Payment, PaymentFile, PaymentState, Transaction,
+    TransactionStatus, TransactionType,
+};
+use crate::context::Context;
+use crate::execute::Outcome;
+use crate::state::{ClaimKey, ClaimKind, State};
+use crate::{
+    Account, AmountMinor, Currency, PaymentId, PaymentMethod, Rejection, Revision, TransactionId,
+};
+
+pub(crate) fn initiate(
+    state: &State,
+    kind: TransactionType,
+    it: &Initiate,
+    cx: &mut Context,
+) -> Outcome {
+    let Some(account) = state.account(cx.tenant, it.account) else {
+        return Err(Rejection::AccountNotFound { id: it.account });
+    };
+    let existing = existing_payment(state, it, account, cx)?;
+    if let Some(key) = &it.transaction_key {
+        refuse_used_key(state, account, key, cx)?;
+    }
+    if let Some(file) = existing {
+        if let Some(pending) = pending_try(file, it, kind)? {
+            let request = Complete {
+                payment: file.payment.id,
+                transaction: Some(pending),
+                transaction_key: None,
+                kind: Some(kind),
+                amount: it.amount.clone(),
+                currency: it.currency,
+                properties: it.properties.clone(),
+            };
+            return super::complete::complete_as(state, &request, Answers::Creation, cx);
+        }
+        refuse_second_start(file, kind)?;
+    }
+    let method = payment_method(state, it, account, cx)?;
+    let currency = it.currency.or(account.currency).ok_or_else(|| {
+        Rejection::invalid("currency", "should not be null: neither request nor account has one")
+    })?;
+    let amount = positive_amount(it.amount.as_deref(), currency)?;
+    let file = open(existing, (account, method), it, (kind, amount, currency), cx);
+    let asked =
+        Asked { answers: Answers::Creation, amount: Some(amount), properties: &it.properties };
+    outcome::submit(state, file, asked, cx)
+}
+
+/// The payment that the request names by id or key, if there is one.
+fn existing_payment<'a>(
+    state: &'a State,
+    it: &Initiate,
+    account: &Account,
+    cx: &Context,
+) -> Result<Option<&'a PaymentFile>, Rejection> {
+    let by_key = it.payment_key.as_ref().and_then(|key| {
+        let claim = state.claim(&ClaimKey::new(cx.tenant, ClaimKind::Payment, key))?;
+        Some((PaymentId::new(claim.owner), claim.account))
+    });
+    let id = match (it.payment, by_key) {
+        (Some(id), Some((owner, _))) if owner != id => {
+            return Err(Rejection::invalid("paymentExternalKey", "belongs to another payment"));
+        }
+        (Some(id), _) => id,
+        (None, Some((_, owner_account))) if owner_account != Some(account.id) => {
+            let key = it.payment_key.clone().unwrap_or_default();
+            return Err(Rejection::PaymentOfAnotherAccount { payment: key });
+        }
+        (None, Some((owner, _))) => owner,
+        (None, None) => return Ok(None),
+    };
+    let Some(file) = state.payment(cx.tenant, id) else {
+        return Err(Rejection::PaymentNotFound { payment: id.to_string() });
+    };
+    if file.payment.account_id != account.id {
+        return Err(Rejection::PaymentOfAnotherAccount { payment: id.to_string() });
+    }
+    Ok(Some(file))
+}
+
+/// Refuses a transaction key under which something succeeded already, on any payment.
+pub(super) fn refuse_used_key(
+    state: &State,
+    account: &Account,
+    key: &str,
+    cx: &Context,
+) -> Result<(), Rejection> {
+    let claim = state.claim(&ClaimKey::new(cx.tenant, ClaimKind::Transaction, key));
+    let Some(claim) = claim else { return Ok(()) };
+    if claim.account != Some(account.id) {
+        return Err(Rejection::TransactionOfAnotherAccount { key: key.to_owned() });
+    }
+    let Some(file) = state.payment(cx.tenant, PaymentId::new(claim.owner)) else { return Ok(()) };
+    if file.named(key).any(|it| it.status == TransactionStatus::Success) {
+        return Err(Rejection::TransactionKeySucceeded { key: key.to_owned() });
+    }
+    if let Some(doubt) = file.named(key).find(|it| it.status.is_in_doubt()) {
+        return Err(Rejection::PaymentInDoubt { operation: doubt.kind });
+    }
+    Ok(())
+}
+
+/// The pending transaction that this request repeats, to be completed instead of doubled.
+fn pending_try(
+    file: &PaymentFile,
+    it: &Initiate,
+    kind: TransactionType,
+) -> Result<Option<TransactionId>, Rejection> {
+    let Some(key) = &it.transaction_key else { return Ok(None) };
+    let mut named = file.named(key);
+    let Some(pending) = named.find(|tx| tx.status == TransactionStatus::Pending) else {
+        return Ok(None);
+    };
+    if pending.kind == kind {
+        Ok(Some(pending.id))
+    } else {
+        Err(Rejection::invalid("transactionType", "differs from the pending transaction's"))
+    }
+}
+
+fn refuse_second_start(file: &PaymentFile, kind: TransactionType) -> Result<(), Rejection> {
+    if file.is_in_doubt() {
+        return Err(Rejection::PaymentInDoubt { operation: kind });
+    }
+    let open = file.transactions.iter().find(|tx| tx.status == TransactionStatus::Pending);
+    let from = file
+        .payment
+        .last_success
+        .or(open.map(|tx| PaymentState { operation: tx.kind, status: TransactionStatus::Pending }));
+    match from {
+        Some(from) => Err(Rejection::InvalidTransition { operation: kind, from: Some(from) }),
+        None => Ok(()),
+    }
+}
+
+fn payment_method<'a>(
+    state: &'a State,
+    it: &Initiate,
+    account: &Account,
+    cx: &Context,
+) -> Result<&'a PaymentMethod, Rejection> {
+    let Some(id) = it.payment_method.or(account.payment_method_id) else {
+        return Err(Rejection::invalid("paymentMethodId", "should not be null"));
+    };
+    let method = state.payment_method(cx.tenant, id);
+    let own = method.filter(|method| method.active && method.account_id == account.id);
+    own.ok_or(Rejection::PaymentMethodNotFound { id })
+}
+
+/// Reads an amount that must be there and above zero.
+pub(super) fn positive_amount(
+    text: Option<&str>,
+    currency: Currency,
+) -> Result<AmountMinor, Rejection> {
+    let text = text.ok_or_else(|| Rejection::invalid("amount", "needs to be set"))?;
+    let amount =
+        AmountMinor::parse(text, currency).map_err(|error| Rejection::InvalidParameter {
+            field: "amount".to_owned(),
+            reason: format!("{text}: {error}"),
+        })?;
+    if amount <= AmountMinor::ZERO {
+        let reason = format!("{text}: should be greater than 0");
+        return Err(Rejection::InvalidParameter { field: "amount".to_owned(), reason });
+    }
+    Ok(amount)
+}
+
+/// The payment with one more transaction, last in its list, in flight.
+fn open(
+    existing: Option<&PaymentFile>,
+    (account, method): (&Account, &PaymentMethod),
+    it: &Initiate,
+    (kind, amount, currency): (TransactionType, AmountMinor, Currency),
+    cx: &mut Context,
+) -> PaymentFile {
+    let state = PaymentState { operation: kind, status: TransactionStatus::InFlight };
+    let mut file = if let Some(existing) = existing {
+        let mut file = existing.clone();
+        file.payment.payment_method_id = method.id;
+        file.payment.gateway.clone_from(&method.gateway);
+        file.payment.currency = currency;
+        file
+    } else {
+        let id: PaymentId = cx.mint();
+        if let Some(key) = &it.payment_key {
+            let claim = ClaimKey::new(cx.tenant, ClaimKind::Payment, key);
+            cx.claim(claim, id.uuid(), Some(account.id));
+        }
+        let payment = Payment {
+            tenant: cx.tenant,
+            id,
+            account_id: account.id,
+            payment_method_id: method.id,
+            number: cx.next_payment_number(),
+            external_key: it.payment_key.clone(),
+            currency,
+            gateway: method.gateway.clone(),
+            state,
+            last_success: None,
+            amounts: Amounts::default(),
+            created_at: cx.now,
+            updated_at: cx.now,
+            revision: Revision::first(cx.seq),
+        };
+        PaymentFile { payment, transactions: Vec::with_capacity(1) }
+    };
+    append(&mut file, (kind, it.transaction_key.clone()), Some((amount, currency)), cx);
+    file
+}
+
+/// Adds a transaction in flight and claims its key for the payment.
+pub(super) fn append(
+    file: &mut PaymentFile,
+    (kind, key): (TransactionType, Option<String>),
+    amount: Option<(AmountMinor, Currency)>,
+    cx: &mut Context,
+) {
+    let payment = &mut file.payment;
+    if let Some(key) = &key {
+        let claim = ClaimKey::new(cx.tenant, ClaimKind::Transaction, key);
+        cx.claim(claim, payment.id.uuid(), Some(payment.account_id));
+    }
+    payment.state = PaymentState { operation: kind, status: TransactionStatus::InFlight };
+    payment.updated_at = cx.now;
+    payment.revision = payment.revision.next(cx.seq);
+    file.transactions.push(Transaction {
+        tenant: cx.tenant,
+        id: cx.mint(),
+        payment_id: payment.id,
+        account_id: payment.account_id,
+        external_key: key,
+        kind,
+        status: TransactionStatus::InFlight,
+        amount: amount.map(|(amount, _)| amount),
+        currency: amount.map(|(_, currency)| currency),
+        processed_amount: None,
+        processed_currency: None,
+        effective_at: cx.now,
+        gateway_error_code: None,
+        gateway_error_message: None,
+        first_reference: None,
+        second_reference: None,
+        revision: Revision::first(cx.seq),
+    });
+}

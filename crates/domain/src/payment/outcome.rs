@@ -1,0 +1,391 @@
+//! How a transaction ends: at once, by the gateway's answer, or by asking it later.
+
+use super::{
+    Amounts, Answers, GATEWAY_TEXT_MAX, GatewayAnswer, GatewayInquired, GatewayKnowledge,
+    GatewayOutcome, GatewayReplied, GatewayStatus, Outstanding, PaymentFile, PaymentState,
+    Transaction, TransactionStatus,
+};
+use crate::context::Context;
+use crate::execute::{Accepted, Outcome};
+use crate::ledger;
+use crate::state::{Change, State};
+use crate::{
+    AmountMinor, Currency, Effect, Event, GatewayCall, PaymentReply, PaymentResult, Properties,
+    Rejection, Reply, TransactionId,
+};
+
+/// What a request wants of the transaction it put in flight.
+pub(super) struct Asked<'a> {
+    pub(super) answers: Answers,
+    pub(super) amount: Option<AmountMinor>,
+    pub(super) properties: &'a Properties,
+}
+
+/// What is to be written of a transaction's outcome.
+pub(super) struct Settled {
+    status: TransactionStatus,
+    processed: Option<(AmountMinor, Option<Currency>)>,
+    error_code: Option<String>,
+    error_message: Option<String>,
+    references: (Option<String>, Option<String>),
+}
+
+impl Settled {
+    pub(super) fn success(transaction: &Transaction) -> Self {
+        let amount = transaction.amount.unwrap_or_default();
+        let processed = Some((amount, transaction.currency));
+        Self { processed, ..Self::failed(TransactionStatus::Success) }
+    }
+
+    /// An end that moved nothing, or none yet.
+    pub(super) const fn failed(status: TransactionStatus) -> Self {
+        Self {
+            status,
+            processed: None,
+            error_code: None,
+            error_message: None,
+            references: (None, None),
+        }
+    }
+
+    fn failed_with(status: TransactionStatus, code: Option<&str>, message: &str) -> Self {
+        Self {
+            error_code: code.map(str::to_owned),
+            error_message: bounded(Some(message.to_owned())),
+            ..Self::failed(status)
+        }
+    }
+}
+
+/// Sends the last transaction of `file`, which is in flight, to its gateway.
+pub(super) fn submit(state: &State, file: PaymentFile, asked: Asked, cx: &mut Context) -> Outcome {
+    let gateway = file.payment.gateway.clone();
+    let Some(settings) = cx.settings.gateway(&gateway) else {
+        return Err(Rejection::GatewayNotRegistered { gateway });
+    };
+    if settings.settles_at_once {
+        return Ok(settle_at_once(file, asked, cx));
+    }
+    let (timeout_us, deadline) = (settings.timeout_us, cx.real_now.plus_us(settings.timeout_us));
+    let transaction = file.transactions.last().expect("one is in flight").clone();
+    let method = state.payment_method(cx.tenant, file.payment.payment_method_id);
+    cx.change(Change::Outstanding(Outstanding {
+        tenant: cx.tenant,
+        transaction_id: transaction.id,
+        payment_id: file.payment.id,
+        account_id: file.payment.account_id,
+        gateway: gateway.clone(),
+        deadline,
+        ask_at: None,
+        asked: 0,
+        answers: asked.answers,
+        reply: cx.reply_key,
+        actor: cx.actor.clone(),
+    }));
+    cx.effect(Effect::CallGateway(Box::new(GatewayCall {
+        tenant: cx.tenant,
+        account: file.payment.account_id,
+        payment: file.payment.id,
+        transaction: transaction.id,
+        gateway,
+        operation: transaction.kind,
+        amount: asked.amount.or(transaction.amount),
+        currency: file.payment.currency,
+        external_payment_method_id: method.and_then(|it| it.external_payment_method_id.clone()),
+        payment_method_properties: method.map(|it| it.properties.clone()).unwrap_or_default(),
+        properties: asked.properties.clone(),
+        timeout_us,
+    })));
+    let before = transaction.revision.previous.map(|_| TransactionStatus::Pending);
+    cx.event(event(&file, file.transactions.len() - 1, before));
+    write(file, transaction.id, cx);
+    Ok(Accepted::later())
+}
+
+/// Settles the last transaction of `file` within this commit: nobody is called.
+pub(super) fn settle_at_once(mut file: PaymentFile, asked: Asked, cx: &mut Context) -> Accepted {
+    let transaction = file.transactions.last().expect("one is in flight");
+    let id = transaction.id;
+    let mut settled = Settled::success(transaction);
+    if let (Some(amount), Some((processed, _))) = (asked.amount, settled.processed.as_mut()) {
+        *processed = amount;
+    }
+    settle(&mut file, id, settled, cx);
+    let transaction = file.transaction(id).expect("it was settled there");
+    let reply = payment_reply(&file, transaction);
+    write(file, id, cx);
+    Accepted::now(if asked.answers == Answers::Completion { Reply::Done } else { reply })
+}
+
+pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Context) -> Outcome {
+    let Some(file) = state.payment(cx.tenant, it.payment) else {
+        return Err(Rejection::PaymentNotFound { payment: it.payment.to_string() });
+    };
+    let Some(transaction) = file.transaction(it.transaction) else {
+        return Err(Rejection::TransactionNotFound { transaction: it.transaction.to_string() });
+    };
+    let outstanding = state.outstanding(cx.tenant, it.transaction).cloned();
+    let answers = outstanding.as_ref().map_or(Answers::Creation, |it| it.answers);
+    let (settled, failure) = match &it.answer {
+        GatewayAnswer::Outcome(outcome) => (read_outcome(transaction, outcome), None),
+        GatewayAnswer::Failed { message } => (
+            Settled::failed_with(TransactionStatus::Unknown, None, message),
+            Some(PaymentResult::GatewayFailed { message: message.clone() }),
+        ),
+        GatewayAnswer::Nothing => (
+            Settled::failed(TransactionStatus::Unknown),
+            Some(PaymentResult::GatewayAnsweredNothing),
+        ),
+        GatewayAnswer::TimedOut => {
+            (Settled::failed(TransactionStatus::Unknown), Some(PaymentResult::GatewayTimedOut))
+        }
+        GatewayAnswer::NotSent { message } => {
+            (Settled::failed_with(TransactionStatus::PluginFailure, None, message), None)
+        }
+    };
+    // Only a call that runs can end by not answering; what is settled stays settled.
+    let in_flight = transaction.status == TransactionStatus::InFlight;
+    let mut file = file.clone();
+    if in_flight || worth_booking(transaction.status, settled.status) {
+        settle(&mut file, it.transaction, settled, cx);
+    }
+    let transaction = file.transaction(it.transaction).expect("it was found before").clone();
+    let mut reply = payment_reply(&file, &transaction);
+    if let (Some(failure), Reply::Payment(payment)) = (failure, &mut reply) {
+        payment.result = failure;
+    }
+    if answers == Answers::Completion && !transaction.status.is_in_doubt() {
+        reply = Reply::Done;
+    }
+    close_or_ask(&transaction, outstanding, &reply, cx);
+    write(file, it.transaction, cx);
+    Ok(Accepted::now(reply))
+}
+
+pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Context) -> Outcome {
+    let Some(file) = state.payment(cx.tenant, it.payment) else {
+        return Err(Rejection::PaymentNotFound { payment: it.payment.to_string() });
+    };
+    let Some(transaction) = file.transaction(it.transaction) else {
+        return Err(Rejection::TransactionNotFound { transaction: it.transaction.to_string() });
+    };
+    let outstanding = state.outstanding(cx.tenant, it.transaction).cloned();
+    let settled = match &it.knowledge {
+        GatewayKnowledge::Found(outcome) => Some(read_outcome(transaction, outcome)),
+        GatewayKnowledge::NotFound if not_found_is_final(transaction, outstanding.as_ref(), cx) => {
+            let message = "the gateway has no record of it";
+            Some(Settled::failed_with(TransactionStatus::PluginFailure, None, message))
+        }
+        GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => None,
+    };
+    let mut file = file.clone();
+    let changed = settled.filter(|settled| worth_booking(transaction.status, settled.status));
+    let was_settled = changed.is_some();
+    if let Some(settled) = changed {
+        settle(&mut file, it.transaction, settled, cx);
+    } else if transaction.status == TransactionStatus::InFlight {
+        // Nobody asks while a call runs; one that is found running was orphaned by a crash.
+        settle(&mut file, it.transaction, Settled::failed(TransactionStatus::Unknown), cx);
+    }
+    let transaction = file.transaction(it.transaction).expect("it was found before").clone();
+    let reply = payment_reply(&file, &transaction);
+    close_or_ask(&transaction, outstanding, &reply, cx);
+    if was_settled || transaction.revision.seq == cx.seq {
+        write(file, it.transaction, cx);
+    }
+    Ok(Accepted::now(reply))
+}
+
+/// A request may still be on its way to the gateway until its deadline, and a gateway may take a
+/// while to find what it took: only after both does "not found" mean that nothing happened.
+fn not_found_is_final(
+    transaction: &Transaction,
+    outstanding: Option<&Outstanding>,
+    cx: &Context,
+) -> bool {
+    let Some(outstanding) = outstanding else { return false };
+    let Some(settings) = cx.settings.gateway(&outstanding.gateway) else { return false };
+    transaction.status.is_in_doubt()
+        && cx.real_now >= outstanding.deadline.plus_us(settings.settle_after_us)
+}
+
+/// Whether what a gateway says changes what is written. A late success after a failure is booked,
+/// a success that turns out to have failed is reversed; a success is never lost to "pending".
+const fn worth_booking(now: TransactionStatus, said: TransactionStatus) -> bool {
+    use TransactionStatus as S;
+    match (now, said) {
+        (S::InFlight, _) => true,
+        (S::Unknown | S::Pending, S::Success | S::PaymentFailure | S::PluginFailure)
+        | (S::Unknown, S::Pending)
+        | (S::Success, S::PaymentFailure | S::PluginFailure)
+        | (S::PaymentFailure | S::PluginFailure, S::Success) => true,
+        (S::Unknown | S::Pending, S::InFlight | S::Unknown)
+        | (S::Pending, S::Pending)
+        | (S::Success, S::InFlight | S::Success | S::Pending | S::Unknown)
+        | (
+            S::PaymentFailure | S::PluginFailure,
+            S::InFlight | S::Pending | S::Unknown | S::PaymentFailure | S::PluginFailure,
+        ) => false,
+    }
+}
+
+/// A gateway's answer is untrusted: amounts and currencies are compared, texts are cut.
+fn read_outcome(transaction: &Transaction, said: &GatewayOutcome) -> Settled {
+    let status = match said.status {
+        GatewayStatus::Processed => TransactionStatus::Success,
+        GatewayStatus::Pending => TransactionStatus::Pending,
+        GatewayStatus::Error => TransactionStatus::PaymentFailure,
+        GatewayStatus::Canceled => TransactionStatus::PluginFailure,
+        GatewayStatus::Undefined => TransactionStatus::Unknown,
+    };
+    let asked = transaction.amount.unwrap_or_default();
+    let amount = said.amount.unwrap_or(asked);
+    let currency = said.currency.or(transaction.currency);
+    let wrong_amount = amount > asked || (amount < AmountMinor::ZERO);
+    let wrong_currency = transaction.currency.is_some() && currency != transaction.currency;
+    if status == TransactionStatus::Success && (wrong_amount || wrong_currency) {
+        let message = "the gateway processed another amount or currency than was asked for";
+        return Settled::failed_with(TransactionStatus::Unknown, Some("AMOUNT_MISMATCH"), message);
+    }
+    let processed = match status {
+        TransactionStatus::Success | TransactionStatus::Pending => amount,
+        TransactionStatus::InFlight
+        | TransactionStatus::PaymentFailure
+        | TransactionStatus::PluginFailure
+        | TransactionStatus::Unknown => AmountMinor::ZERO,
+    };
+    Settled {
+        status,
+        processed: Some((processed, currency)),
+        error_code: bounded(said.error_code.clone()),
+        error_message: bounded(said.error_message.clone()),
+        references: (bounded(said.first_reference.clone()), bounded(said.second_reference.clone())),
+    }
+}
+
+fn bounded(text: Option<String>) -> Option<String> {
+    text.map(|text| match text.char_indices().nth(GATEWAY_TEXT_MAX) {
+        Some((end, _)) => text[..end].to_owned(),
+        None => text,
+    })
+}
+
+/// Writes an outcome into the transaction and its payment, posts what moved, says what happened.
+pub(super) fn settle(
+    file: &mut PaymentFile,
+    id: TransactionId,
+    settled: Settled,
+    cx: &mut Context,
+) {
+    let at = file.transactions.iter().position(|tx| tx.id == id).expect("of this payment");
+    let transaction = &mut file.transactions[at];
+    let before = (transaction.revision.seq < cx.seq).then_some(transaction.status);
+    if transaction.status == TransactionStatus::Success {
+        ledger::reverse(&file.payment, transaction, cx);
+    }
+    transaction.status = settled.status;
+    let (processed, currency) =
+        settled.processed.unwrap_or((AmountMinor::ZERO, transaction.currency));
+    transaction.processed_amount = Some(processed);
+    transaction.processed_currency = currency;
+    transaction.gateway_error_code = settled.error_code;
+    transaction.gateway_error_message = settled.error_message;
+    let (first, second) = settled.references;
+    transaction.first_reference = first.or(transaction.first_reference.take());
+    transaction.second_reference = second.or(transaction.second_reference.take());
+    transaction.revision = transaction.revision.next(cx.seq);
+    if transaction.status == TransactionStatus::Success {
+        ledger::post(&file.payment, transaction, cx);
+    }
+    cx.event(event(file, at, before));
+    let state = PaymentState { operation: file.transactions[at].kind, status: settled.status };
+    let payment = &mut file.payment;
+    payment.state = state;
+    if settled.status == TransactionStatus::Success {
+        payment.last_success = Some(state);
+    } else if before == Some(TransactionStatus::Success) {
+        let mut rest = file.transactions.iter().rev();
+        let last = rest.find(|tx| tx.status == TransactionStatus::Success);
+        payment.last_success =
+            last.map(|tx| PaymentState { operation: tx.kind, status: tx.status });
+    }
+    payment.amounts = Amounts::of(&file.transactions);
+    payment.updated_at = cx.now;
+    payment.revision = payment.revision.next(cx.seq);
+}
+
+fn event(file: &PaymentFile, at: usize, before: Option<TransactionStatus>) -> Event {
+    let transaction = &file.transactions[at];
+    Event::TransactionChanged {
+        account: file.payment.account_id,
+        payment: file.payment.id,
+        transaction: transaction.id,
+        kind: transaction.kind,
+        before,
+        status: transaction.status,
+        gateway: file.payment.gateway.clone(),
+        amount: transaction.processed_amount.unwrap_or_default(),
+        currency: transaction.currency,
+        payment_currency: file.payment.currency,
+        effective_at: transaction.effective_at,
+    }
+}
+
+/// Hands the payment and its changed transaction to the commit.
+pub(super) fn write(file: PaymentFile, id: TransactionId, cx: &mut Context) {
+    let PaymentFile { payment, transactions } = file;
+    let changed = transactions.into_iter().find(|tx| tx.id == id).expect("of this payment");
+    cx.change(Change::Payment(payment));
+    cx.change(Change::Transaction(changed));
+}
+
+/// Ends the waiting for an outcome that is known, or plans the next question.
+pub(super) fn close_or_ask(
+    transaction: &Transaction,
+    outstanding: Option<Outstanding>,
+    reply: &Reply,
+    cx: &mut Context,
+) {
+    let Some(mut outstanding) = outstanding else { return };
+    let delays = match transaction.status {
+        TransactionStatus::Unknown | TransactionStatus::InFlight => &cx.settings.unknown_delays_us,
+        TransactionStatus::Pending => &cx.settings.pending_delays_us,
+        TransactionStatus::Success
+        | TransactionStatus::PaymentFailure
+        | TransactionStatus::PluginFailure => {
+            let id = outstanding.transaction_id;
+            cx.change(Change::OutstandingClosed { transaction: id });
+            settle_reply(&outstanding, reply, cx);
+            return;
+        }
+    };
+    let delay_us = delays.get(usize::try_from(outstanding.asked).unwrap_or(usize::MAX)).copied();
+    outstanding.ask_at = delay_us.map(|delay_us| cx.now.plus_us(delay_us));
+    outstanding.asked = outstanding.asked.saturating_add(1);
+    if transaction.status == TransactionStatus::Pending {
+        settle_reply(&outstanding, reply, cx);
+        outstanding.reply = None;
+    }
+    cx.change(Change::Outstanding(outstanding));
+}
+
+fn settle_reply(outstanding: &Outstanding, reply: &Reply, cx: &mut Context) {
+    if let Some(key) = outstanding.reply {
+        let reply = match outstanding.answers {
+            Answers::Completion => Reply::Done,
+            Answers::Creation => reply.clone(),
+        };
+        cx.change(Change::ReplySettled { key, reply });
+    }
+}
+
+pub(super) fn payment_reply(file: &PaymentFile, transaction: &Transaction) -> Reply {
+    Reply::Payment(PaymentReply {
+        payment: file.payment.id,
+        transaction: transaction.id,
+        result: PaymentResult::Status {
+            status: transaction.status,
+            message: transaction.gateway_error_message.clone(),
+        },
+    })
+}

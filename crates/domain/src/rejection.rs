@@ -1,0 +1,138 @@
+//! Refusals: answers, not errors. Each door has one table from these to its wire.
+
+use serde::{Deserialize, Serialize};
+
+use crate::payment::{PaymentState, TransactionType};
+use crate::{AccountId, PaymentId, PaymentMethodId};
+
+/// Why a command was refused; nothing was written. Durable format: additive only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rejection {
+    /// The API key (or the given id) is taken.
+    TenantAlreadyExists {
+        /// The tenant's external key, as Kill Bill names it here.
+        key: String,
+    },
+    /// The name is taken.
+    UserAlreadyExists {
+        /// The name.
+        username: String,
+    },
+    /// No such user, or deleted.
+    UserNotFound {
+        /// The name.
+        username: String,
+    },
+    /// The name is taken.
+    RoleAlreadyExists {
+        /// The name.
+        role: String,
+    },
+    /// No such role.
+    RoleNotFound {
+        /// The name.
+        role: String,
+    },
+    /// Not in [`crate::access::PERMISSIONS`].
+    PermissionInvalid {
+        /// As given.
+        permission: String,
+    },
+    /// The external key is taken.
+    AccountAlreadyExists {
+        /// The key.
+        key: String,
+    },
+    /// No such account of this tenant.
+    AccountNotFound {
+        /// The id.
+        id: AccountId,
+    },
+    /// An account's external key cannot change.
+    AccountKeyIsFixed {
+        /// The key it keeps.
+        current: String,
+    },
+    /// A field that cannot change was given another value.
+    AccountFieldIsFixed {
+        /// The field, in Kill Bill's spelling.
+        field: String,
+    },
+    /// No such payment method on the account, or deleted.
+    PaymentMethodNotFound {
+        /// The id.
+        id: PaymentMethodId,
+    },
+    /// An account has at most one method of [`crate::EXTERNAL_PAYMENT`].
+    ExternalPaymentMethodExists {
+        /// The account.
+        account: AccountId,
+    },
+    /// The default payment method is deleted only when the request says so.
+    DefaultPaymentMethodInUse {
+        /// The account.
+        account: AccountId,
+    },
+    /// No gateway of that name.
+    GatewayNotRegistered {
+        /// The name.
+        gateway: String,
+    },
+    /// No such payment of this tenant.
+    PaymentNotFound {
+        /// The id or key.
+        payment: String,
+    },
+    /// No such transaction on the payment.
+    TransactionNotFound {
+        /// The id or key.
+        transaction: String,
+    },
+    /// The payment belongs to another account.
+    PaymentOfAnotherAccount {
+        /// The id or key.
+        payment: String,
+    },
+    /// The transaction key is in use by another account.
+    TransactionOfAnotherAccount {
+        /// The key.
+        key: String,
+    },
+    /// A transaction of that key succeeded already.
+    TransactionKeySucceeded {
+        /// The key.
+        key: String,
+    },
+    /// No transaction that the request could apply to.
+    NoSuchSuccess {
+        /// The payment.
+        payment: PaymentId,
+    },
+    /// The operation may not follow on where the payment stands.
+    InvalidTransition {
+        /// The operation.
+        operation: TransactionType,
+        /// Where the payment stands; `None` before any success.
+        from: Option<PaymentState>,
+    },
+    /// A charge of this payment may or may not have happened: nothing else until that is known.
+    PaymentInDoubt {
+        /// The operation that was refused.
+        operation: TransactionType,
+    },
+    /// A field's value cannot be.
+    InvalidParameter {
+        /// The field, in Kill Bill's spelling.
+        field: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Rejection {
+    /// [`Rejection::InvalidParameter`] with a fixed reason.
+    #[must_use]
+    pub fn invalid(field: &str, reason: &str) -> Self {
+        Self::InvalidParameter { field: field.to_owned(), reason: reason.to_owned() }
+    }
+}

@@ -1,0 +1,262 @@
+//! What commands look at: the rows that a batch loaded, with what its commands changed since.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::access::{Role, User};
+use crate::account::{Account, Person};
+use crate::ledger::Posting;
+use crate::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
+use crate::payment_method::PaymentMethod;
+use crate::tenant::{Tenant, TenantValue};
+use crate::{AccountId, PaymentId, PaymentMethodId, Reply, TenantNo, TransactionId};
+
+/// What a claimed key names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ClaimKind {
+    /// A tenant's API key.
+    TenantApiKey,
+    /// A tenant's id.
+    TenantId,
+    /// An account's external key.
+    Account,
+    /// A payment method's external key.
+    PaymentMethod,
+    /// A payment's external key.
+    Payment,
+    /// A transaction's external key; its owner is the payment.
+    Transaction,
+}
+
+/// A name that at most one thing of a tenant may have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ClaimKey {
+    /// Whose.
+    pub tenant: TenantNo,
+    /// Among which things.
+    pub kind: ClaimKind,
+    /// The name.
+    pub key: String,
+}
+
+impl ClaimKey {
+    /// The claim on `key` among the tenant's things of this kind.
+    #[must_use]
+    pub fn new(tenant: TenantNo, kind: ClaimKind, key: &str) -> Self {
+        Self { tenant, kind, key: key.to_owned() }
+    }
+}
+
+/// Who has a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The thing's id; for a transaction key, its payment's.
+    pub owner: Uuid,
+    /// The account it belongs to.
+    pub account: Option<AccountId>,
+}
+
+/// One row written. Most rows are after-images: the whole entity as it is now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    /// A tenant.
+    Tenant(Tenant),
+    /// A tenant's stored value.
+    TenantValue(TenantValue),
+    /// A user.
+    User(User),
+    /// A role.
+    Role(Role),
+    /// An account.
+    Account(Account),
+    /// Personal data, from this revision of the account on.
+    Person {
+        /// Whose.
+        account: AccountId,
+        /// What is known now.
+        person: Box<Person>,
+    },
+    /// A payment method.
+    PaymentMethod(PaymentMethod),
+    /// A payment.
+    Payment(Payment),
+    /// A transaction.
+    Transaction(Transaction),
+    /// A posting; only ever added.
+    Posting(Posting),
+    /// A key taken, or handed to a new owner.
+    Claim {
+        /// The key.
+        key: ClaimKey,
+        /// Its owner.
+        claim: Claim,
+    },
+    /// An outcome to wait for.
+    Outstanding(Outstanding),
+    /// An outcome no longer waited for.
+    OutstandingClosed {
+        /// The transaction.
+        transaction: TransactionId,
+    },
+    /// The final reply to an earlier request.
+    ReplySettled {
+        /// Which request.
+        key: ReplyKey,
+        /// The reply.
+        reply: Reply,
+    },
+}
+
+/// A row that a command may look at. Loading one loads what belongs to it: an account comes with
+/// its person and default payment method; a payment method with its account; a payment with its
+/// transactions, their outstanding outcomes, its account and its payment method; a claim with what
+/// its owner is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Read {
+    /// By id.
+    Account(TenantNo, AccountId),
+    /// By id.
+    PaymentMethod(TenantNo, PaymentMethodId),
+    /// By id.
+    Payment(TenantNo, PaymentId),
+    /// By key.
+    Claim(ClaimKey),
+    /// By key.
+    TenantValue(TenantNo, String),
+    /// By name.
+    User(String),
+    /// By name.
+    Role(String),
+}
+
+/// The rows of a batch. A row that was looked for and is not there is present as `None`; a look at
+/// a row that nobody loaded is a bug and panics.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Accounts by id.
+    pub accounts: BTreeMap<(TenantNo, AccountId), Option<Account>>,
+    /// Personal data by account.
+    pub people: BTreeMap<(TenantNo, AccountId), Person>,
+    /// Payment methods by id.
+    pub payment_methods: BTreeMap<(TenantNo, PaymentMethodId), Option<PaymentMethod>>,
+    /// Payments by id.
+    pub payments: BTreeMap<(TenantNo, PaymentId), Option<PaymentFile>>,
+    /// Outcomes waited for, of the payments here.
+    pub outstanding: BTreeMap<(TenantNo, TransactionId), Outstanding>,
+    /// Claims by key.
+    pub claims: BTreeMap<ClaimKey, Option<Claim>>,
+    /// Tenants' values by key.
+    pub tenant_values: BTreeMap<(TenantNo, String), Option<TenantValue>>,
+    /// Users by name.
+    pub users: BTreeMap<String, Option<User>>,
+    /// Roles by name.
+    pub roles: BTreeMap<String, Option<Role>>,
+}
+
+const LOADED: &str = "a command's reads are loaded before it is executed";
+
+impl State {
+    pub(crate) fn account(&self, tenant: TenantNo, id: AccountId) -> Option<&Account> {
+        self.accounts.get(&(tenant, id)).expect(LOADED).as_ref()
+    }
+
+    /// The account whose id is `key`, where it has no other key.
+    pub(crate) fn defaulted_account(&self, tenant: TenantNo, key: &str) -> Option<&Account> {
+        let id = AccountId::new(Uuid::try_parse(key).ok()?);
+        self.account(tenant, id).filter(|account| account.external_key.is_none())
+    }
+
+    pub(crate) fn person(&self, tenant: TenantNo, id: AccountId) -> Person {
+        self.people.get(&(tenant, id)).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn payment_method(
+        &self,
+        tenant: TenantNo,
+        id: PaymentMethodId,
+    ) -> Option<&PaymentMethod> {
+        self.payment_methods.get(&(tenant, id)).expect(LOADED).as_ref()
+    }
+
+    pub(crate) fn payment(&self, tenant: TenantNo, id: PaymentId) -> Option<&PaymentFile> {
+        self.payments.get(&(tenant, id)).expect(LOADED).as_ref()
+    }
+
+    pub(crate) fn outstanding(&self, tenant: TenantNo, id: TransactionId) -> Option<&Outstanding> {
+        self.outstanding.get(&(tenant, id))
+    }
+
+    pub(crate) fn claim(&self, key: &ClaimKey) -> Option<&Claim> {
+        self.claims.get(key).expect(LOADED).as_ref()
+    }
+
+    pub(crate) fn tenant_value(&self, tenant: TenantNo, key: &str) -> Option<&TenantValue> {
+        self.tenant_values.get(&(tenant, key.to_owned())).expect(LOADED).as_ref()
+    }
+
+    pub(crate) fn user(&self, username: &str) -> Option<&User> {
+        self.users.get(username).expect(LOADED).as_ref()
+    }
+
+    pub(crate) fn role(&self, name: &str) -> Option<&Role> {
+        self.roles.get(name).expect(LOADED).as_ref()
+    }
+
+    /// Makes a command's changes visible to the commands after it in the batch.
+    pub fn apply(&mut self, tenant: TenantNo, changes: &[Change]) {
+        for change in changes {
+            match change {
+                Change::TenantValue(it) => {
+                    self.tenant_values.insert((it.tenant, it.key.clone()), Some(it.clone()));
+                }
+                Change::User(it) => {
+                    self.users.insert(it.username.clone(), Some(it.clone()));
+                }
+                Change::Role(it) => {
+                    self.roles.insert(it.name.clone(), Some(it.clone()));
+                }
+                Change::Account(it) => {
+                    self.accounts.insert((it.tenant, it.id), Some(it.clone()));
+                }
+                Change::Person { account, person } => {
+                    self.people.insert((tenant, *account), (**person).clone());
+                }
+                Change::PaymentMethod(it) => {
+                    self.payment_methods.insert((it.tenant, it.id), Some(it.clone()));
+                }
+                Change::Payment(it) => self.apply_payment(it),
+                Change::Transaction(it) => self.apply_transaction(it),
+                Change::Claim { key, claim } => {
+                    self.claims.insert(key.clone(), Some(*claim));
+                }
+                Change::Outstanding(it) => {
+                    self.outstanding.insert((it.tenant, it.transaction_id), it.clone());
+                }
+                Change::OutstandingClosed { transaction } => {
+                    self.outstanding.remove(&(tenant, *transaction));
+                }
+                Change::Tenant(_) | Change::Posting(_) | Change::ReplySettled { .. } => {}
+            }
+        }
+    }
+
+    fn apply_payment(&mut self, payment: &Payment) {
+        let slot = self.payments.entry((payment.tenant, payment.id)).or_default();
+        match slot {
+            Some(file) => file.payment = payment.clone(),
+            None => *slot = Some(PaymentFile { payment: payment.clone(), transactions: vec![] }),
+        }
+    }
+
+    fn apply_transaction(&mut self, transaction: &Transaction) {
+        let key = (transaction.tenant, transaction.payment_id);
+        let slot = self.payments.get_mut(&key).and_then(Option::as_mut);
+        let file = slot.expect("a transaction is changed with its payment");
+        match file.transactions.iter_mut().find(|it| it.id == transaction.id) {
+            Some(known) => *known = transaction.clone(),
+            None => file.transactions.push(transaction.clone()),
+        }
+    }
+}

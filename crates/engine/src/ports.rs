@@ -1,0 +1,491 @@
+//! What the engine needs from outside: a store to commit to, queries to read with, gateways to
+//! call, and a clock. `sim` implements them again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+
+use domain::access::{Role, User};
+use domain::payment::{
+    Actor, GatewayAnswer, GatewayKnowledge, Outstanding, PaymentFile, ReplyKey,
+};
+use domain::state::{Change, Read, State};
+use domain::tenant::{Tenant, TenantValue};
+use domain::{
+    Account, AccountId, Currency, Event, GatewayCall, GatewaySettings, PaymentId, PaymentMethod,
+    PaymentMethodId, Person, Rejection, Reply, RequestId, Seq, Sequences, TenantId, TenantNo,
+    Timestamp, TransactionId,
+};
+
+/// The commits of one partition. Called from the partition's own thread, one call at a time.
+pub trait Store: Send {
+    /// Takes ownership of the partition: from now on a commit under an older epoch fails.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the database cannot be used.
+    fn open(&mut self) -> Result<Opened, StoreError>;
+
+    /// Begins a batch: loads the rows that its commands may look at, each with what belongs to it
+    /// ([`Read`]), and the stored replies. Rows that are not there are present as `None`.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nothing was begun.
+    fn load(
+        &mut self,
+        reads: &BTreeSet<Read>,
+        replies: &BTreeSet<ReplyKey>,
+    ) -> Result<Loaded, StoreError>;
+
+    /// Ends a batch: writes all of it in one SQL transaction and returns once it is durable.
+    ///
+    /// # Errors
+    /// [`StoreError`]: nothing of the batch was written, except where
+    /// [`StoreError::OutcomeUnknown`] says that this is not known.
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError>;
+}
+
+/// A partition as it was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Opened {
+    /// The journal row to write next.
+    pub next_seq: Seq,
+    /// The numbers to hand out next.
+    pub sequences: Sequences,
+}
+
+/// What a batch may look at.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// The rows.
+    pub state: State,
+    /// The stored replies that exist, of those asked for.
+    pub replies: BTreeMap<ReplyKey, StoredReply>,
+}
+
+/// What a batch writes, all or nothing.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Accepted commands, in order; their `seq` are consecutive.
+    pub entries: Vec<Entry>,
+    /// Stored replies: new ones, and those that became final (insert or replace by key).
+    pub replies: Vec<StoredReply>,
+    /// Progress of the journal's followers.
+    pub bookkeeping: Vec<Bookkeeping>,
+    /// What to hand out next; `None` where the batch took no numbers.
+    pub sequences: Option<Sequences>,
+}
+
+/// An accepted command: one journal row, and the rows it wrote.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its journal row.
+    pub seq: Seq,
+    /// Domain time of its batch.
+    pub at: Timestamp,
+    /// The tenant it is about.
+    pub tenant: TenantNo,
+    /// The request.
+    pub request: RequestId,
+    /// The command's name.
+    pub command: &'static str,
+    /// Who asked.
+    pub actor: Actor,
+    /// Rows written, in order. Those whose revision is `seq` are part of the history.
+    pub changes: Vec<Change>,
+    /// Facts for the followers.
+    pub events: Vec<Event>,
+}
+
+/// The reply to a request that can come twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredReply {
+    /// Which request.
+    pub key: ReplyKey,
+    /// Hash of the request.
+    pub fingerprint: uuid::Uuid,
+    /// `None` while it runs or its outcome is in doubt.
+    pub answer: Option<Result<Reply, Rejection>>,
+    /// When it may be forgotten.
+    pub expires_at: Timestamp,
+}
+
+/// What followers of the journal remember.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bookkeeping {
+    /// A follower has dealt with every journal row up to this one.
+    Followed {
+        /// The follower's name.
+        follower: &'static str,
+        /// The last row.
+        upto: Seq,
+    },
+    /// A delivery that failed and is to be tried again (insert or replace by id).
+    DeliveryPostponed(Delivery),
+    /// A delivery that succeeded or was given up.
+    DeliveryClosed {
+        /// Which.
+        id: DeliveryId,
+    },
+}
+
+/// Names a delivery: the `ordinal`-th event of a journal row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeliveryId {
+    /// The journal row.
+    pub seq: Seq,
+    /// The event in it, from 0.
+    pub ordinal: u16,
+}
+
+/// A push notification that could not be delivered so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Which event.
+    pub id: DeliveryId,
+    /// Whose.
+    pub tenant: TenantNo,
+    /// Failed attempts.
+    pub attempts: u32,
+    /// Domain time of the next attempt.
+    pub due_at: Timestamp,
+    /// Why the last attempt failed.
+    pub error: String,
+}
+
+/// Reads of committed rows, on connections of their own. Blocking; see `Engine::read`.
+/// Everything is scoped by tenant: what belongs to another one is not there.
+pub trait Queries: Send + Sync {
+    /// The tenant with this API key.
+    ///
+    /// # Errors
+    /// [`StoreError`], here and below.
+    fn tenant_by_api_key(&self, api_key: &str) -> Result<Option<Tenant>, StoreError>;
+    /// A tenant by id.
+    fn tenant(&self, id: TenantId) -> Result<Option<Tenant>, StoreError>;
+    /// A tenant by number.
+    fn tenant_by_no(&self, no: TenantNo) -> Result<Option<Tenant>, StoreError>;
+    /// How many tenants there are.
+    fn tenant_count(&self) -> Result<i64, StoreError>;
+    /// A tenant's stored value.
+    fn tenant_value(&self, no: TenantNo, key: &str) -> Result<Option<TenantValue>, StoreError>;
+    /// A user, deleted or not.
+    fn user(&self, username: &str) -> Result<Option<User>, StoreError>;
+    /// A role.
+    fn role(&self, name: &str) -> Result<Option<Role>, StoreError>;
+    /// All roles, by name.
+    fn roles(&self) -> Result<Vec<Role>, StoreError>;
+
+    /// An account.
+    fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError>;
+    /// An account by external key, or by id where it has no other key.
+    fn account_by_key(&self, no: TenantNo, key: &str) -> Result<Option<AccountView>, StoreError>;
+    /// All accounts, oldest first.
+    fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError>;
+    /// Accounts whose id is `text`, or whose name, e-mail, external key or company contains it
+    /// (ASCII case-insensitively; `%` and `_` are just characters).
+    fn search_accounts(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<AccountView>, StoreError>;
+
+    /// A payment method, deleted or not.
+    fn payment_method(
+        &self,
+        no: TenantNo,
+        id: PaymentMethodId,
+    ) -> Result<Option<MethodView>, StoreError>;
+    /// A payment method by external key, or by id where it has no other key.
+    fn payment_method_by_key(
+        &self,
+        no: TenantNo,
+        key: &str,
+    ) -> Result<Option<MethodView>, StoreError>;
+    /// An account's payment methods, deleted ones too, oldest first.
+    fn payment_methods_of(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+    ) -> Result<Vec<MethodView>, StoreError>;
+    /// All payment methods that are not deleted, oldest first; `gateway` filters.
+    fn payment_methods(
+        &self,
+        no: TenantNo,
+        gateway: Option<&str>,
+        page: Page,
+    ) -> Result<Paged<MethodView>, StoreError>;
+    /// Payment methods whose id or account's id is `text`, or whose external key contains it.
+    fn search_payment_methods(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<MethodView>, StoreError>;
+
+    /// A payment.
+    fn payment(&self, no: TenantNo, id: PaymentId) -> Result<Option<PaymentFile>, StoreError>;
+    /// A payment by external key, or by id where it has no other key.
+    fn payment_by_key(&self, no: TenantNo, key: &str) -> Result<Option<PaymentFile>, StoreError>;
+    /// The payment of a transaction.
+    fn payment_of_transaction(
+        &self,
+        no: TenantNo,
+        id: TransactionId,
+    ) -> Result<Option<PaymentFile>, StoreError>;
+    /// The payment of a transaction by the transaction's external key (or id, where it has none).
+    fn payment_of_transaction_key(
+        &self,
+        no: TenantNo,
+        key: &str,
+    ) -> Result<Option<PaymentFile>, StoreError>;
+    /// An account's payments, oldest first.
+    fn payments_of(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+        page: Page,
+    ) -> Result<Vec<PaymentFile>, StoreError>;
+    /// All payments, oldest first; `gateway` filters.
+    fn payments(
+        &self,
+        no: TenantNo,
+        gateway: Option<&str>,
+        page: Page,
+    ) -> Result<Paged<PaymentFile>, StoreError>;
+    /// Payments whose id, external key or account's id is `text`.
+    fn search_payments(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<PaymentFile>, StoreError>;
+
+    /// The history of one entity, oldest first; empty where there is no such entity.
+    fn history(&self, no: TenantNo, of: HistoryOf) -> Result<Vec<HistoryRow>, StoreError>;
+    /// The histories of an account and of all that belongs to it, each oldest first: the account,
+    /// its payment methods, its payments, their transactions; at most `limit` rows.
+    fn account_histories(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+        limit: usize,
+    ) -> Result<Vec<HistoryRow>, StoreError>;
+
+    /// Ledger entries, oldest first.
+    fn ledger_entries(
+        &self,
+        no: TenantNo,
+        filter: &LedgerFilter,
+        page: Page,
+    ) -> Result<Vec<LedgerEntry>, StoreError>;
+    /// What each account of the chart adds up to, per currency; `Customer` as one sum.
+    fn trial_balance(&self, no: TenantNo) -> Result<Vec<LedgerTotal>, StoreError>;
+    /// What one billing account's customer ledger account adds up to, per currency.
+    fn customer_totals(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+    ) -> Result<Vec<LedgerTotal>, StoreError>;
+
+    /// Journal rows with events after `after`, in order; at most `limit`. The second value is the
+    /// last row looked at: rows without events are skipped, and a follower need not see them again.
+    fn journal_after(&self, after: Seq, limit: usize) -> Result<(Vec<JournalRow>, Seq), StoreError>;
+    /// One journal row's events.
+    fn journal_row(&self, seq: Seq) -> Result<Option<JournalRow>, StoreError>;
+    /// The last journal row written; 0 for none.
+    fn journal_head(&self) -> Result<Seq, StoreError>;
+    /// What a follower remembers; 0 at first.
+    fn followed(&self, follower: &str) -> Result<Seq, StoreError>;
+    /// Deliveries due at `now`, oldest due first.
+    fn deliveries_due(&self, now: Timestamp, limit: usize) -> Result<Vec<Delivery>, StoreError>;
+    /// How many deliveries wait for another attempt.
+    fn deliveries_waiting(&self) -> Result<i64, StoreError>;
+
+    /// Outcomes to ask a gateway about: those whose `ask_at` is due at `now`, oldest first.
+    fn outstanding_due(&self, now: Timestamp, limit: usize) -> Result<Vec<Outstanding>, StoreError>;
+    /// Outcomes of calls that nobody runs any more: never asked about and not planned. Only
+    /// meaningful before the first call of a process.
+    fn outstanding_orphans(&self) -> Result<Vec<Outstanding>, StoreError>;
+    /// Outcomes of a payment that are waited for.
+    fn outstanding_of(
+        &self,
+        no: TenantNo,
+        payment: PaymentId,
+    ) -> Result<Vec<Outstanding>, StoreError>;
+    /// Outcomes waited for, oldest deadline first.
+    fn outstanding(&self, limit: usize) -> Result<Vec<Outstanding>, StoreError>;
+    /// How many outcomes are waited for.
+    fn outstanding_count(&self) -> Result<i64, StoreError>;
+}
+
+/// A window on a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// How many to skip.
+    pub offset: u64,
+    /// How many at most.
+    pub limit: u64,
+}
+
+/// A window's contents.
+#[derive(Clone, Debug)]
+pub struct Paged<T> {
+    /// The rows.
+    pub items: Vec<T>,
+    /// How many rows match, the window aside.
+    pub matching: u64,
+    /// How many rows there are, the filter aside.
+    pub all: u64,
+}
+
+/// An account with what is known of the person.
+#[derive(Clone, Debug)]
+pub struct AccountView {
+    /// The account.
+    pub account: Account,
+    /// Personal data; empty after erasure.
+    pub person: Person,
+}
+
+/// A payment method with whether it is its account's default.
+#[derive(Clone, Debug)]
+pub struct MethodView {
+    /// The payment method.
+    pub method: PaymentMethod,
+    /// Whether it is the default.
+    pub is_default: bool,
+}
+
+/// Whose history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HistoryOf {
+    /// An account's.
+    Account(AccountId),
+    /// A payment method's.
+    PaymentMethod(PaymentMethodId),
+    /// A payment's.
+    Payment(PaymentId),
+    /// A transaction's.
+    Transaction(TransactionId),
+}
+
+/// One state that an entity had.
+#[derive(Clone, Debug)]
+pub struct HistoryRow {
+    /// The journal row.
+    pub seq: Seq,
+    /// When.
+    pub at: Timestamp,
+    /// By whom.
+    pub actor: Actor,
+    /// The entity as it was: `Account`, `PaymentMethod`, `Payment` or `Transaction`, with the
+    /// fields that are kept out of the journal filled in from its table.
+    pub image: Change,
+    /// For an account: what was known of the person then.
+    pub person: Option<Person>,
+}
+
+/// Which ledger entries.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LedgerFilter {
+    /// Of this billing account.
+    pub account: Option<AccountId>,
+    /// Of this payment (its account must be given too, or is looked up).
+    pub payment: Option<PaymentId>,
+    /// Written at or after.
+    pub from: Option<Timestamp>,
+    /// Written before.
+    pub to: Option<Timestamp>,
+}
+
+/// A posting with the journal row that wrote it.
+#[derive(Clone, Debug)]
+pub struct LedgerEntry {
+    /// The journal row.
+    pub seq: Seq,
+    /// The posting.
+    pub posting: domain::ledger::Posting,
+}
+
+/// What an account of the chart adds up to in one currency.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerTotal {
+    /// The account.
+    pub account: domain::ledger::LedgerAccount,
+    /// Whose gateway; empty for `Customer`.
+    pub gateway: String,
+    /// The currency.
+    pub currency: Currency,
+    /// Sum of debits, in minor units.
+    pub debit: i128,
+    /// Sum of credits, in minor units.
+    pub credit: i128,
+}
+
+/// A journal row, as followers see it.
+#[derive(Clone, Debug)]
+pub struct JournalRow {
+    /// Its number.
+    pub seq: Seq,
+    /// Domain time.
+    pub at: Timestamp,
+    /// Real time of the commit, for measuring lag.
+    pub committed_at: Timestamp,
+    /// The tenant.
+    pub tenant: TenantNo,
+    /// What happened.
+    pub events: Vec<Event>,
+}
+
+/// Why the store did not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The disk is full; reads still work.
+    #[error("the disk is full")]
+    DiskFull,
+    /// Another process took the partition over.
+    #[error("this process no longer owns the partition")]
+    NotOwner,
+    /// The database refused or failed; nothing was written.
+    #[error("database: {0}")]
+    Database(String),
+    /// The commit may or may not have happened.
+    #[error("the outcome of a commit is not known: {0}")]
+    OutcomeUnknown(String),
+    /// A row holds what it cannot hold.
+    #[error("corrupt row in {table}: {reason}")]
+    Corrupt {
+        /// Which table.
+        table: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// A boxed future, so that gateways can be kept in one map.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A payment gateway. Its answers are untrusted: the domain compares amounts and cuts texts.
+pub trait Gateway: Send + Sync {
+    /// What the domain needs to know of it.
+    fn settings(&self) -> GatewaySettings;
+
+    /// Performs a call. The transaction's id is the idempotency key: a gateway that got it before
+    /// must not charge again. The engine enforces the deadline.
+    fn call(&self, call: GatewayCall) -> BoxFuture<'_, GatewayAnswer>;
+
+    /// Asks what became of a transaction.
+    fn inquire(&self, inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge>;
+}
+
+/// A question about a transaction.
+#[derive(Clone, Debug)]
+pub struct Inquiry {
+    /// Whose.
+    pub tenant: TenantNo,
+    /// The payment.
+    pub payment: PaymentId,
+    /// The transaction: the idempotency key of the call.
+    pub transaction: TransactionId,
+}
