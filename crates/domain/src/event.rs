@@ -30,9 +30,15 @@ pub enum Event {
         kind: TransactionType,
         /// Its status in earlier events; `None` in its first event.
         before: Option<TransactionStatus>,
+        /// What was processed in the status before; zero unless that was a success.
+        #[serde(default, skip_serializing_if = "AmountMinor::is_zero")]
+        before_amount: AmountMinor,
+        /// Whether it is the first event of its payment.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        opens_payment: bool,
         /// Its status now.
         status: TransactionStatus,
-        /// Through which gateway.
+        /// Through which gateway; the transaction's own, which need not be the payment's last.
         gateway: String,
         /// What was processed; zero for what failed.
         amount: AmountMinor,

@@ -90,11 +90,11 @@ fn write(
         account_id: payment.account_id,
         payment_id: payment.id,
         transaction_id: transaction.id,
-        gateway: payment.gateway.clone(),
+        gateway: transaction.gateway.clone(),
         debit,
         credit,
         amount,
-        currency: payment.currency,
+        currency: transaction.currency.unwrap_or(payment.currency),
         at: cx.now,
     }));
 }

@@ -15,6 +15,12 @@ impl AmountMinor {
     /// Nothing.
     pub const ZERO: Self = Self(0);
 
+    /// Whether it is nothing.
+    #[must_use]
+    pub const fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+
     /// The sum, or `None` where it leaves 64 bits.
     #[must_use]
     pub const fn checked_add(self, other: Self) -> Option<Self> {

@@ -135,6 +135,9 @@ pub struct Transaction {
     pub account_id: AccountId,
     /// The client's name for it; at most one of a name succeeds. `None` reads as the id.
     pub external_key: Option<String>,
+    /// The gateway it goes through: the payment's when it was asked for. A further try of a payment
+    /// may take another, and an outcome of the earlier try must still find its own.
+    pub gateway: String,
     /// What it does.
     pub kind: TransactionType,
     /// Where it stands.

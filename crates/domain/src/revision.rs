@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A journal row's number within its partition, from 1 upwards without gaps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// A journal row's number within its partition, from 1 upwards without gaps; 0 is before the first.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Seq(pub i64);
 

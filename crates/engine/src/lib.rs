@@ -1,3 +1,21 @@
 //! Faregate's core loop: requests in, batches committed, effects performed, replies out.
+//!
+//! [`Engine`] is what doors talk to. [`partition`] executes and commits, [`outbox`] performs what
+//! was committed, [`resolver`] asks gateways about outcomes that nobody knows, and [`ports`] lists
+//! what all of it needs from outside.
 
+pub mod access;
+pub mod analytics;
+mod clock;
+mod handle;
+mod outbox;
+pub mod partition;
 pub mod ports;
+mod readers;
+mod resolver;
+mod unavailable;
+
+pub use clock::Clock;
+pub use handle::{Engine, Options, Parts, Running};
+pub use partition::Answer;
+pub use unavailable::{Reason, Unavailable};

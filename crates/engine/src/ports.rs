@@ -6,9 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use domain::access::{Role, User};
-use domain::payment::{
-    Actor, GatewayAnswer, GatewayKnowledge, Outstanding, PaymentFile, ReplyKey,
-};
+use domain::payment::{Actor, GatewayAnswer, GatewayKnowledge, Outstanding, PaymentFile, ReplyKey};
 use domain::state::{Change, Read, State};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
@@ -36,7 +34,8 @@ pub trait Store: Send {
         replies: &BTreeSet<ReplyKey>,
     ) -> Result<Loaded, StoreError>;
 
-    /// Ends a batch: writes all of it in one SQL transaction and returns once it is durable.
+    /// Ends a batch: writes all of it in one SQL transaction and returns once it is durable. An
+    /// empty batch only ends what `load` began: nothing is written and nothing synced.
     ///
     /// # Errors
     /// [`StoreError`]: nothing of the batch was written, except where
@@ -290,7 +289,8 @@ pub trait Queries: Send + Sync {
 
     /// Journal rows with events after `after`, in order; at most `limit`. The second value is the
     /// last row looked at: rows without events are skipped, and a follower need not see them again.
-    fn journal_after(&self, after: Seq, limit: usize) -> Result<(Vec<JournalRow>, Seq), StoreError>;
+    fn journal_after(&self, after: Seq, limit: usize)
+    -> Result<(Vec<JournalRow>, Seq), StoreError>;
     /// One journal row's events.
     fn journal_row(&self, seq: Seq) -> Result<Option<JournalRow>, StoreError>;
     /// The last journal row written; 0 for none.
@@ -303,7 +303,8 @@ pub trait Queries: Send + Sync {
     fn deliveries_waiting(&self) -> Result<i64, StoreError>;
 
     /// Outcomes to ask a gateway about: those whose `ask_at` is due at `now`, oldest first.
-    fn outstanding_due(&self, now: Timestamp, limit: usize) -> Result<Vec<Outstanding>, StoreError>;
+    fn outstanding_due(&self, now: Timestamp, limit: usize)
+    -> Result<Vec<Outstanding>, StoreError>;
     /// Outcomes of calls that nobody runs any more: never asked about and not planned. Only
     /// meaningful before the first call of a process.
     fn outstanding_orphans(&self) -> Result<Vec<Outstanding>, StoreError>;

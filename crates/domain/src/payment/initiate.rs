@@ -234,6 +234,7 @@ pub(super) fn append(
         payment_id: payment.id,
         account_id: payment.account_id,
         external_key: key,
+        gateway: payment.gateway.clone(),
         kind,
         status: TransactionStatus::InFlight,
         amount: amount.map(|(amount, _)| amount),

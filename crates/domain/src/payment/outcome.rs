@@ -96,7 +96,7 @@ pub(super) fn submit(state: &State, file: PaymentFile, asked: Asked, cx: &mut Co
         properties: asked.properties.clone(),
         timeout_us,
     })));
-    let before = transaction.revision.previous.map(|_| TransactionStatus::Pending);
+    let before = transaction.revision.previous.map(|_| Before::PENDING);
     cx.event(event(&file, file.transactions.len() - 1, before));
     write(file, transaction.id, cx);
     Ok(Accepted::later())
@@ -146,7 +146,8 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
     // Only a call that runs can end by not answering; what is settled stays settled.
     let in_flight = transaction.status == TransactionStatus::InFlight;
     let mut file = file.clone();
-    if in_flight || worth_booking(transaction.status, settled.status) {
+    let books = in_flight || worth_booking(transaction.status, settled.status);
+    if books {
         settle(&mut file, it.transaction, settled, cx);
     }
     let transaction = file.transaction(it.transaction).expect("it was found before").clone();
@@ -158,7 +159,9 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
         reply = Reply::Done;
     }
     close_or_ask(&transaction, outstanding, &reply, cx);
-    write(file, it.transaction, cx);
+    if books {
+        write(file, it.transaction, cx);
+    }
     Ok(Accepted::now(reply))
 }
 
@@ -279,7 +282,7 @@ pub(super) fn settle(
 ) {
     let at = file.transactions.iter().position(|tx| tx.id == id).expect("of this payment");
     let transaction = &mut file.transactions[at];
-    let before = (transaction.revision.seq < cx.seq).then_some(transaction.status);
+    let before = before(transaction, cx);
     if transaction.status == TransactionStatus::Success {
         ledger::reverse(&file.payment, transaction, cx);
     }
@@ -303,7 +306,7 @@ pub(super) fn settle(
     payment.state = state;
     if settled.status == TransactionStatus::Success {
         payment.last_success = Some(state);
-    } else if before == Some(TransactionStatus::Success) {
+    } else if before.is_some_and(|it| it.status == TransactionStatus::Success) {
         let mut rest = file.transactions.iter().rev();
         let last = rest.find(|tx| tx.status == TransactionStatus::Success);
         payment.last_success =
@@ -314,16 +317,42 @@ pub(super) fn settle(
     payment.revision = payment.revision.next(cx.seq);
 }
 
-fn event(file: &PaymentFile, at: usize, before: Option<TransactionStatus>) -> Event {
+/// What a transaction was in its event before.
+#[derive(Clone, Copy)]
+struct Before {
+    status: TransactionStatus,
+    amount: AmountMinor,
+}
+
+impl Before {
+    /// Only what is pending is put in flight again: by its completion.
+    const PENDING: Self = Self { status: TransactionStatus::Pending, amount: AmountMinor::ZERO };
+}
+
+/// What the transaction was before this command; `None` where this command makes it.
+fn before(transaction: &Transaction, cx: &Context) -> Option<Before> {
+    if transaction.revision.seq == cx.seq {
+        // A completion that settles at once put it in flight a moment ago.
+        return transaction.revision.previous.map(|_| Before::PENDING);
+    }
+    let status = transaction.status;
+    let succeeded = status == TransactionStatus::Success;
+    let processed = transaction.processed_amount.filter(|_| succeeded);
+    Some(Before { status, amount: processed.unwrap_or_default() })
+}
+
+fn event(file: &PaymentFile, at: usize, before: Option<Before>) -> Event {
     let transaction = &file.transactions[at];
     Event::TransactionChanged {
         account: file.payment.account_id,
         payment: file.payment.id,
         transaction: transaction.id,
         kind: transaction.kind,
-        before,
+        before: before.map(|it| it.status),
+        before_amount: before.map_or(AmountMinor::ZERO, |it| it.amount),
+        opens_payment: before.is_none() && file.transactions.len() == 1,
         status: transaction.status,
-        gateway: file.payment.gateway.clone(),
+        gateway: transaction.gateway.clone(),
         amount: transaction.processed_amount.unwrap_or_default(),
         currency: transaction.currency,
         payment_currency: file.payment.currency,

@@ -1,0 +1,352 @@
+//! The rules of STYLE.md that a machine can check, checked over the whole repository.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this test reads the repository; the domain reads nothing"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+const LINES_MAX: usize = 800;
+
+/// Which crates a crate may use. A crate that is not here is architecture: add it with a reason.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("domain", &[]),
+    ("engine", &["domain"]),
+    ("store", &["domain", "engine"]),
+    ("gateway", &["domain", "engine"]),
+    ("killbill", &["domain", "engine"]),
+    ("server", &["domain", "engine", "store", "gateway", "killbill"]),
+    ("sim", &["domain", "engine", "store", "gateway"]),
+];
+
+/// All that the domain may be built with: nothing that waits, asks the time, draws or logs.
+const DOMAIN_DEPENDENCIES: &[&str] = &["serde", "uuid"];
+
+/// What the domain may not name outside comments.
+const DOMAIN_WORDS: &[&str] = &[
+    "HashMap",
+    "HashSet",
+    "SystemTime",
+    "Instant",
+    "std::fs",
+    "std::net",
+    "std::env",
+    "std::thread",
+    "now_v4",
+    "now_v7",
+    "new_v4",
+    "rusqlite",
+    "serde_json",
+    "tracing",
+    "async",
+    "await",
+    "f32",
+    "f64",
+    "println",
+    "unsafe",
+];
+
+/// Who may name a database driver.
+const DRIVERS: &[(&str, &str)] = &[
+    ("rusqlite", "crates/store/src/sqlite.rs"),
+    ("tokio_postgres", "crates/store/src/postgres.rs"),
+];
+
+const MODULE_NAMES: &[&str] =
+    &["util", "utils", "common", "helper", "helpers", "misc", "types", "manager"];
+
+/// Extensions of the text that people write here.
+const TEXT: &[&str] =
+    &["rs", "toml", "md", "py", "sh", "java", "js", "mjs", "json", "xml", "html", "sql"];
+
+struct SourceFile {
+    path: String,
+    text: String,
+}
+
+impl SourceFile {
+    /// The text without a trailing test module.
+    fn without_tests(&self) -> &str {
+        self.text.find("\n#[cfg(test)]").map_or(&self.text, |at| &self.text[..at])
+    }
+
+    /// The test module, or all of a file that holds nothing else.
+    fn tests(&self) -> &str {
+        if self.path.contains("/tests/") || self.path.ends_with("/tests.rs") {
+            return &self.text;
+        }
+        self.text.find("\n#[cfg(test)]").map_or("", |at| &self.text[at..])
+    }
+}
+
+#[test]
+fn crates_depend_inwards_only() {
+    let may_use: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
+    let mut wrong = vec![];
+    for name in names_in(&root().join("crates")) {
+        let manifest = read(&root().join("crates").join(&name).join("Cargo.toml"));
+        let Some(allowed) = may_use.get(name.as_str()) else {
+            wrong.push(format!("crates/{name} is not in MAY_USE"));
+            continue;
+        };
+        for used in dependencies(&manifest, "[dependencies]") {
+            if may_use.contains_key(used.as_str()) && !allowed.contains(&used.as_str()) {
+                wrong.push(format!("{name} may not use {used}"));
+            }
+        }
+    }
+    assert_none("dependencies that point outwards", &wrong);
+}
+
+#[test]
+fn the_domain_is_a_function() {
+    let manifest = read(&root().join("crates/domain/Cargo.toml"));
+    let mut wrong: Vec<String> = dependencies(&manifest, "[dependencies]")
+        .into_iter()
+        .filter(|name| !DOMAIN_DEPENDENCIES.contains(&name.as_str()))
+        .map(|name| format!("crates/domain/Cargo.toml: {name}"))
+        .collect();
+    for file in sources().iter().filter(|file| file.path.starts_with("crates/domain/src/")) {
+        for (line, code) in code_lines(file.without_tests()) {
+            for word in DOMAIN_WORDS.iter().filter(|word| has_word(code, word)) {
+                wrong.push(format!("{}:{line}: {word}", file.path));
+            }
+        }
+    }
+    assert_none("things that the domain may not know", &wrong);
+}
+
+#[test]
+fn only_the_drivers_know_which_database_runs() {
+    let mut wrong = vec![];
+    for file in sources() {
+        for (driver, home) in DRIVERS.iter().filter(|(_, home)| file.path != *home) {
+            let lines = code_lines(&file.text);
+            let naming = lines.filter(|(_, code)| has_word(code, driver));
+            // This list names them too.
+            let naming = naming.filter(|_| file.path != "crates/domain/tests/tidy.rs");
+            wrong.extend(naming.map(|(line, _)| format!("{}:{line}: only {home}", file.path)));
+        }
+    }
+    assert_none("drivers named outside their file", &wrong);
+}
+
+#[test]
+fn files_are_short_and_say_what_they_are_for() {
+    let mut wrong = vec![];
+    for file in sources() {
+        let lines = file.without_tests().lines().count();
+        if lines > LINES_MAX {
+            wrong.push(format!("{}: {lines} lines, {LINES_MAX} at most", file.path));
+        }
+        if !file.text.starts_with("//! ") {
+            wrong.push(format!("{}: does not start with a `//!` sentence", file.path));
+        }
+    }
+    assert_none("files to split or to introduce", &wrong);
+}
+
+#[test]
+fn modules_are_named_after_what_they_hold() {
+    let mut wrong = vec![];
+    for file in sources() {
+        let path = Path::new(&file.path);
+        let parts = path.with_extension("");
+        for part in parts.iter().filter_map(|part| part.to_str()) {
+            if MODULE_NAMES.contains(&part) {
+                wrong.push(format!("{}: {part}", file.path));
+            }
+        }
+        for (line, code) in code_lines(&file.text) {
+            let Some((_, after)) = code.split_once("mod ") else { continue };
+            let name = after.trim_end_matches([' ', '{', ';']);
+            if MODULE_NAMES.contains(&name) {
+                wrong.push(format!("{}:{line}: mod {name}", file.path));
+            }
+        }
+    }
+    assert_none("modules named after nothing", &wrong);
+}
+
+#[test]
+fn nothing_is_left_unfinished_or_silenced() {
+    let banned_code = [
+        concat!("todo", "!("),
+        concat!("unimplemented", "!("),
+        concat!("#[al", "low"),
+        concat!("#![al", "low"),
+        concat!("#[ig", "nore"),
+        concat!("assert!(tr", "ue)"),
+    ];
+    let banned_comments = [concat!("FIX", "ME"), concat!("XX", "X"), concat!("HA", "CK")];
+    let mut wrong = vec![];
+    for file in sources() {
+        for (line, text) in numbered(&file.text) {
+            let code = banned_code.iter().find(|word| code_of(text).contains(**word));
+            let comment = &text[code_of(text).len()..];
+            let comment = banned_comments.iter().find(|word| has_word(comment, word));
+            let found = code.into_iter().chain(comment);
+            wrong.extend(found.map(|word| format!("{}:{line}: {word}", file.path)));
+        }
+    }
+    assert_none("unfinished or silenced code", &wrong);
+}
+
+#[test]
+fn tests_do_not_sleep() {
+    let mut wrong = vec![];
+    for file in sources().iter().filter(|file| file.path != "crates/domain/tests/tidy.rs") {
+        let sleeping = code_lines(file.tests()).filter(|(_, code)| has_word(code, "sleep"));
+        wrong.extend(sleeping.map(|(_, code)| format!("{}: {}", file.path, code.trim())));
+    }
+    assert_none("tests that wait for time to pass", &wrong);
+}
+
+#[test]
+fn no_machine_is_named() {
+    let banned = [
+        concat!("/ro", "ot/"),
+        concat!("/ho", "me/"),
+        concat!("/Use", "rs/"),
+        concat!("/wo", "rk/"),
+        concat!("/tmp/", "lab"),
+    ];
+    let mut wrong = vec![];
+    for file in texts() {
+        for (line, text) in numbered(&file.text) {
+            let found = banned.iter().find(|word| text.contains(**word));
+            wrong.extend(found.map(|word| format!("{}:{line}: {word}", file.path)));
+        }
+    }
+    assert_none("paths of somebody's machine", &wrong);
+}
+
+#[test]
+fn documents_point_at_what_exists() {
+    let mut wrong = vec![];
+    for file in texts().iter().filter(|file| file.path.ends_with(".md")) {
+        let folder = root().join(&file.path).parent().expect("a file has a folder").to_owned();
+        for target in link_targets(&file.text) {
+            let path = target.split('#').next().unwrap_or_default();
+            let foreign = path.contains("://") || path.starts_with("mailto:");
+            if !path.is_empty() && !foreign && !folder.join(path).exists() {
+                wrong.push(format!("{}: {target}", file.path));
+            }
+        }
+        for path in named_paths(&file.text) {
+            if !root().join(path).exists() {
+                wrong.push(format!("{}: `{path}`", file.path));
+            }
+        }
+    }
+    assert_none("links and paths that lead nowhere", &wrong);
+}
+
+#[test]
+fn the_readme_has_its_two_commands() {
+    let readme = read(&root().join("README.md"));
+    for command in ["cargo run --release -- demo", "cargo test --workspace"] {
+        assert!(readme.contains(command), "README.md lacks `{command}`");
+    }
+}
+
+fn assert_none(what: &str, wrong: &[String]) {
+    assert!(wrong.is_empty(), "{what}:\n{}", wrong.join("\n"));
+}
+
+fn root() -> PathBuf {
+    let domain = Path::new(env!("CARGO_MANIFEST_DIR"));
+    domain.ancestors().nth(2).expect("crates/domain lies two levels down").to_owned()
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn names_in(folder: &Path) -> BTreeSet<String> {
+    let entries = folder.read_dir().unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let names = entries.map(|entry| entry.expect("a readable folder").file_name());
+    names.filter_map(|name| name.into_string().ok()).collect()
+}
+
+/// Every Rust file of ours.
+fn sources() -> Vec<SourceFile> {
+    texts().into_iter().filter(|file| file.path.ends_with(".rs")).collect()
+}
+
+/// Every text that people wrote: not what is built, downloaded or recorded.
+fn texts() -> Vec<SourceFile> {
+    let mut files = vec![];
+    collect(&root(), "", &mut files);
+    assert!(files.len() > 10, "the repository was not found at {}", root().display());
+    files
+}
+
+fn collect(folder: &Path, prefix: &str, files: &mut Vec<SourceFile>) {
+    let left_out = ["target", "node_modules", "vectors", ".git", "data", "generated", "lib"];
+    for name in names_in(folder) {
+        let path = folder.join(&name);
+        let shown = format!("{prefix}{name}");
+        if path.is_dir() && !left_out.contains(&name.as_str()) {
+            collect(&path, &format!("{shown}/"), files);
+            continue;
+        }
+        let extension = path.extension().and_then(|it| it.to_str()).unwrap_or_default();
+        let is_script = extension.is_empty() && path.is_file();
+        if (TEXT.contains(&extension) || is_script)
+            && let Ok(text) = std::fs::read_to_string(&path)
+        {
+            files.push(SourceFile { path: shown, text });
+        }
+    }
+}
+
+/// The names under a heading of a manifest.
+fn dependencies(manifest: &str, heading: &str) -> Vec<String> {
+    let body = manifest.lines().skip_while(|line| line.trim() != heading).skip(1);
+    let body = body.take_while(|line| !line.starts_with('['));
+    let named = body.filter(|line| !line.trim_start().starts_with('#'));
+    let names = named.filter_map(|line| line.split(['.', '=', ' ']).next());
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().map(|(at, line)| (at + 1, line))
+}
+
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    numbered(text).map(|(line, text)| (line, code_of(text)))
+}
+
+/// A line without its comment.
+fn code_of(line: &str) -> &str {
+    if line.trim_start().starts_with("//") {
+        return "";
+    }
+    line.split_once(" // ").map_or(line, |(code, _)| code)
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
+/// What `[text](target)` points at.
+fn link_targets(markdown: &str) -> impl Iterator<Item = &str> {
+    markdown.match_indices("](").filter_map(|(at, _)| markdown[at + 2..].split(')').next())
+}
+
+/// Paths of this repository between backticks: those that begin with one of its folders.
+fn named_paths(markdown: &str) -> impl Iterator<Item = &str> {
+    let folders = ["crates/", "docs/", "conformance/", "bench/", ".ci/"];
+    let spans = markdown.split('`').skip(1).step_by(2);
+    spans.filter(move |span| {
+        folders.iter().any(|folder| span.starts_with(folder))
+            && !span.contains([' ', '*', '{', '<', '\n', '…'])
+    })
+}

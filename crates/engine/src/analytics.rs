@@ -1,0 +1,437 @@
+//! Analytics: read models kept up to date from the journal's events, as they commit.
+//!
+//! Folding is pure and every step can be undone: a transaction that changes its status leaves the
+//! old one. So the models can be compared with what SQL says at any time, and be built anew from it.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::payment::{TransactionStatus, TransactionType};
+use domain::{AccountId, AmountMinor, Currency, Event, Seq, TenantNo, Timestamp};
+use tokio::sync::watch;
+
+use crate::Clock;
+use crate::ports::{JournalRow, Queries, StoreError};
+
+/// How many journal rows one step folds at most.
+pub const ROWS_MAX: usize = 4096;
+/// The least time between two looks at the journal: many commits become one step.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long to wait after a failure.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// Real time that the oldest journal row not yet in the read models has waited.
+const LAG_SECONDS: &str = "faregate_analytics_lag_seconds";
+
+/// Where the read models are kept. Rebuildable: what is lost there is folded again.
+pub trait ReadModels: Send {
+    /// The last journal row that the models contain.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the database cannot be used.
+    fn cursor(&mut self) -> Result<Seq, StoreError>;
+
+    /// Adds the deltas and moves the cursor, all or nothing, and returns the cursor. Deltas that do
+    /// not start at the cursor change nothing: somebody rebuilt the models in between.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nothing was written.
+    fn apply(&mut self, deltas: &Deltas) -> Result<Seq, StoreError>;
+
+    /// Builds the models anew from the committed rows, not from events, and returns the cursor.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the models are as they were.
+    fn rebuild(&mut self) -> Result<Seq, StoreError>;
+}
+
+/// What a run of journal rows changes in the read models.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deltas {
+    /// The models contain the journal up to here...
+    pub after: Seq,
+    /// ...and with the deltas up to here.
+    pub upto: Seq,
+    /// New accounts.
+    pub accounts: BTreeMap<AccountsKey, i64>,
+    /// Transactions that came into a status or left it.
+    pub transactions: BTreeMap<TransactionsKey, Tally>,
+    /// What accounts did.
+    pub activities: BTreeMap<(TenantNo, AccountId), Activity>,
+    /// Successful transactions of accounts.
+    pub successes: BTreeMap<SuccessesKey, Tally>,
+}
+
+/// Which accounts are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AccountsKey {
+    /// Whose.
+    pub tenant: TenantNo,
+    /// The day they were created, in days since 1970-01-01 (UTC).
+    pub day: i64,
+}
+
+/// Which transactions are counted together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TransactionsKey {
+    /// Whose.
+    pub tenant: TenantNo,
+    /// The day they were asked for, in days since 1970-01-01 (UTC).
+    pub day: i64,
+    /// Through which gateway.
+    pub gateway: String,
+    /// In which currency; `None` for voids.
+    pub currency: Option<Currency>,
+    /// What they do.
+    pub kind: TransactionType,
+    /// Where they stand.
+    pub status: TransactionStatus,
+}
+
+/// Which of an account's transactions are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SuccessesKey {
+    /// Whose.
+    pub tenant: TenantNo,
+    /// Which account's.
+    pub account: AccountId,
+    /// In which currency; `None` for voids.
+    pub currency: Option<Currency>,
+    /// What they do.
+    pub kind: TransactionType,
+}
+
+/// How many more transactions there are (or fewer), and how much more they processed. Only
+/// successes have an amount: what is pending has moved nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Transactions.
+    pub count: i64,
+    /// What they processed, in minor units.
+    pub amount_minor: i128,
+}
+
+/// How much more an account did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Payments begun.
+    pub payments: i64,
+    /// Transactions asked for.
+    pub transactions: i64,
+    /// When the last of them was asked for.
+    pub last_transaction_at: Timestamp,
+}
+
+impl Deltas {
+    /// What these rows, which follow on `after` and end at `upto`, change.
+    #[must_use]
+    pub fn of(after: Seq, upto: Seq, rows: &[JournalRow]) -> Self {
+        let mut deltas = Self {
+            after,
+            upto,
+            accounts: BTreeMap::new(),
+            transactions: BTreeMap::new(),
+            activities: BTreeMap::new(),
+            successes: BTreeMap::new(),
+        };
+        for row in rows {
+            for event in &row.events {
+                deltas.add(row, event);
+            }
+        }
+        deltas.transactions.retain(|_, tally| *tally != Tally::default());
+        deltas.successes.retain(|_, tally| *tally != Tally::default());
+        deltas
+    }
+
+    fn add(&mut self, row: &JournalRow, event: &Event) {
+        let tenant = row.tenant;
+        match event {
+            Event::AccountCreated { .. } => {
+                *self.accounts.entry(AccountsKey { tenant, day: row.at.day() }).or_default() += 1;
+            }
+            Event::TransactionChanged {
+                account,
+                kind,
+                before,
+                before_amount,
+                opens_payment,
+                status,
+                gateway,
+                amount,
+                currency,
+                effective_at,
+                payment: _,
+                transaction: _,
+                payment_currency: _,
+            } => {
+                let (day, gateway) = (effective_at.day(), gateway.clone());
+                let (currency, kind, status) = (*currency, *kind, *status);
+                let mut key = TransactionsKey { tenant, day, gateway, currency, kind, status };
+                let of_account = SuccessesKey { tenant, account: *account, currency, kind };
+                self.tally(&key, of_account, Tally::one(status, *amount));
+                if let Some(before) = *before {
+                    key.status = before;
+                    self.tally(&key, of_account, Tally::one(before, *before_amount).negated());
+                } else {
+                    let activity = self.activities.entry((tenant, *account)).or_default();
+                    activity.payments += i64::from(*opens_payment);
+                    activity.transactions += 1;
+                    activity.last_transaction_at = activity.last_transaction_at.max(*effective_at);
+                }
+            }
+            Event::AccountChanged { .. } | Event::TenantConfigChanged { .. } => {}
+        }
+    }
+
+    fn tally(&mut self, key: &TransactionsKey, of_account: SuccessesKey, tally: Tally) {
+        match self.transactions.get_mut(key) {
+            Some(known) => known.add(tally),
+            None => {
+                self.transactions.insert(key.clone(), tally);
+            }
+        }
+        if key.status == TransactionStatus::Success {
+            match self.successes.entry(of_account) {
+                Entry::Occupied(mut known) => known.get_mut().add(tally),
+                Entry::Vacant(slot) => {
+                    slot.insert(tally);
+                }
+            }
+        }
+    }
+}
+
+impl Tally {
+    /// One transaction in this status.
+    const fn one(status: TransactionStatus, amount: AmountMinor) -> Self {
+        let amount_minor = match status {
+            TransactionStatus::Success => amount.0 as i128,
+            TransactionStatus::InFlight
+            | TransactionStatus::Pending
+            | TransactionStatus::PaymentFailure
+            | TransactionStatus::PluginFailure
+            | TransactionStatus::Unknown => 0,
+        };
+        Self { count: 1, amount_minor }
+    }
+
+    const fn negated(self) -> Self {
+        Self { count: -self.count, amount_minor: -self.amount_minor }
+    }
+
+    const fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.amount_minor += other.amount_minor;
+    }
+}
+
+/// Keeps read models up to date. A follower of the journal with a cursor of its own, which the
+/// models keep: it is committed with what it stands for.
+pub struct Follower {
+    queries: Arc<dyn Queries>,
+    models: Box<dyn ReadModels>,
+    clock: Clock,
+    cursor: Seq,
+    applied: watch::Sender<Seq>,
+}
+
+/// What a step found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// There is more to fold at once.
+    More,
+    /// Nothing was left of what was committed when it looked.
+    CaughtUp,
+}
+
+impl Follower {
+    /// A follower that goes on where the models end. Models that are ahead of the journal belong to
+    /// another past (the store was restored from a backup): they are built anew.
+    ///
+    /// # Errors
+    /// [`StoreError`] where one of the databases cannot be used.
+    pub fn open(
+        queries: Arc<dyn Queries>,
+        mut models: Box<dyn ReadModels>,
+        clock: Clock,
+    ) -> Result<Self, StoreError> {
+        let (mut cursor, head) = (models.cursor()?, queries.journal_head()?);
+        if cursor > head {
+            tracing::warn!(
+                cursor = cursor.0,
+                head = head.0,
+                "the analytics tables are ahead of the journal and are rebuilt"
+            );
+            cursor = models.rebuild()?;
+        }
+        Ok(Self { queries, models, clock, cursor, applied: watch::Sender::new(cursor) })
+    }
+
+    /// The last journal row that the models contain, as it moves.
+    #[must_use]
+    pub fn applied(&self) -> watch::Receiver<Seq> {
+        self.applied.subscribe()
+    }
+
+    /// Follows until `stop` is ready or the sender of `head`, the last journal row that was
+    /// committed, is gone.
+    pub async fn run(
+        mut self,
+        mut head: watch::Receiver<Seq>,
+        stop: impl Future<Output = ()> + Send,
+    ) {
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            head.mark_unchanged();
+            let stepped = tokio::task::spawn_blocking(move || {
+                let step = self.step();
+                (self, step)
+            });
+            let step = match stepped.await {
+                Ok((follower, step)) => {
+                    self = follower;
+                    step
+                }
+                Err(error) => {
+                    tracing::error!(error = %error, "analytics stopped: a step broke an invariant");
+                    return;
+                }
+            };
+            tokio::select! {
+                goes_on = pause_after(step, &mut head) => if !goes_on { return },
+                () = &mut stop => return,
+            }
+        }
+    }
+
+    /// Folds what was committed since, up to [`ROWS_MAX`] rows.
+    fn step(&mut self) -> Result<Step, StoreError> {
+        let after = self.cursor;
+        let (rows, upto) = self.queries.journal_after(after, ROWS_MAX)?;
+        if upto <= after {
+            return Ok(Step::CaughtUp);
+        }
+        if let Some(oldest) = rows.first() {
+            let lag_us = self.clock.real_now().0.saturating_sub(oldest.committed_at.0);
+            metrics::gauge!(LAG_SECONDS)
+                .set(Duration::from_micros(u64::try_from(lag_us).unwrap_or(0)));
+        }
+        self.cursor = self.models.apply(&Deltas::of(after, upto, &rows))?;
+        self.applied.send_replace(self.cursor);
+        Ok(if rows.len() == ROWS_MAX { Step::More } else { Step::CaughtUp })
+    }
+}
+
+/// Waits until there may be something to fold; false where there never will be.
+async fn pause_after(step: Result<Step, StoreError>, head: &mut watch::Receiver<Seq>) -> bool {
+    match step {
+        Ok(Step::More) => true,
+        Ok(Step::CaughtUp) => {
+            tokio::time::sleep(PAUSE).await;
+            // What was committed during the pause has waited: only silence means no lag.
+            if head.has_changed().is_ok_and(|changed| !changed) {
+                metrics::gauge!(LAG_SECONDS).set(0.0);
+            }
+            head.changed().await.is_ok()
+        }
+        Err(error) => {
+            tracing::error!(error = %error, "analytics could not be brought up to date");
+            tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+            true
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{PaymentId, TransactionId};
+    use uuid::Uuid;
+
+    use super::*;
+
+    /// One journal row per word: `status amount`, or `before amount status amount`.
+    fn fold(story: &[&str]) -> Deltas {
+        let rows: Vec<JournalRow> = story
+            .iter()
+            .zip(1..)
+            .map(|(words, seq)| JournalRow {
+                seq: Seq(seq),
+                at: Timestamp(0),
+                committed_at: Timestamp(0),
+                tenant: TenantNo(1),
+                events: vec![event(&words.split(' ').collect::<Vec<_>>())],
+            })
+            .collect();
+        Deltas::of(Seq(0), Seq(9), &rows)
+    }
+
+    fn event(words: &[&str]) -> Event {
+        let (before, now) = match words {
+            ["account"] => return Event::AccountCreated { account: AccountId::new(Uuid::nil()) },
+            [status, amount] => (None, (*status, *amount)),
+            [before, before_amount, status, amount] => {
+                (Some((*before, *before_amount)), (*status, *amount))
+            }
+            _ => panic!("no such story: {words:?}"),
+        };
+        let amount = |text: &str| AmountMinor(text.parse().unwrap());
+        Event::TransactionChanged {
+            account: AccountId::new(Uuid::nil()),
+            payment: PaymentId::new(Uuid::nil()),
+            transaction: TransactionId::new(Uuid::nil()),
+            kind: TransactionType::Purchase,
+            before: before.map(|(status, _)| parse(status)),
+            before_amount: before.map_or(AmountMinor::ZERO, |(_, it)| amount(it)),
+            opens_payment: before.is_none(),
+            status: parse(now.0),
+            gateway: "g".to_owned(),
+            amount: amount(now.1),
+            currency: Currency::parse("EUR"),
+            payment_currency: Currency::parse("EUR").unwrap(),
+            effective_at: Timestamp(Timestamp::DAY_US),
+        }
+    }
+
+    fn parse(status: &str) -> TransactionStatus {
+        serde_json::from_value(serde_json::Value::String(status.to_owned())).unwrap()
+    }
+
+    fn check(story: &[&str], expected: &str) {
+        let deltas = fold(story);
+        let mut shown: Vec<String> = vec![];
+        shown.extend(deltas.accounts.iter().map(|(key, n)| format!("day {}: {n} accounts", key.day)));
+        for (key, tally) in &deltas.transactions {
+            let Tally { count, amount_minor } = tally;
+            shown.push(format!("day {} {:?} {count} {amount_minor}", key.day, key.status));
+        }
+        for it in deltas.activities.values() {
+            shown.push(format!("payments {} transactions {}", it.payments, it.transactions));
+        }
+        shown.extend(deltas.successes.values().map(|it| format!("paid {}", it.amount_minor)));
+        assert_eq!(shown.join(" | "), expected, "{story:?}");
+    }
+
+    #[test]
+    fn a_transaction_leaves_the_status_it_was_in() {
+        check(&["account", "account"], "day 0: 2 accounts");
+        check(
+            &["Success 5"],
+            "day 1 Success 1 5 | payments 1 transactions 1 | paid 5",
+        );
+        check(
+            &["InFlight 0", "InFlight 0 Success 5"],
+            "day 1 Success 1 5 | payments 1 transactions 1 | paid 5",
+        );
+        check(&["InFlight 0 Success 5"], "day 1 InFlight -1 0 | day 1 Success 1 5 | paid 5");
+        check(&["Pending 0 Success 5", "Success 5 Pending 5"], "");
+        check(
+            &["Success 5 PaymentFailure 0"],
+            "day 1 Success -1 -5 | day 1 PaymentFailure 1 0 | paid -5",
+        );
+        check(&["Success 5 Success 3"], "day 1 Success 0 -2 | paid -2");
+        check(&["InFlight 0", "InFlight 0 Pending 7"], "day 1 Pending 1 0 | payments 1 transactions 1");
+    }
+}

@@ -1,0 +1,481 @@
+//! [`Engine`]: what doors submit requests to and read with; and the partition's thread behind it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use domain::{
+    Command, PaymentId, PaymentResult, Reply, Request, RequestId, Seq, Settings, TenantNo,
+    TransactionId,
+};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use uuid::Uuid;
+
+use crate::outbox::{self, Calls};
+use crate::partition::{
+    Answer, BATCH_COMMANDS_MAX, Partition, Performing, Processed, Times, Verdict, Work,
+};
+use crate::ports::{Bookkeeping, Gateway, Queries, Store, StoreError};
+use crate::readers::Readers;
+use crate::{Clock, Reason, Unavailable, resolver};
+
+/// What an engine is made of.
+pub struct Parts<S> {
+    /// Commits.
+    pub store: S,
+    /// Reads.
+    pub queries: Arc<dyn Queries>,
+    /// Payment gateways by name.
+    pub gateways: BTreeMap<String, Arc<dyn Gateway>>,
+    /// The time.
+    pub clock: Clock,
+    /// The domain's settings; their gateways are those of `gateways`.
+    pub settings: Settings,
+    /// The engine's own settings.
+    pub options: Options,
+}
+
+/// The engine's own settings.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Commands waiting for the partition; more are refused.
+    pub queue_max: usize,
+    /// Calls in flight per gateway; more are refused.
+    pub in_flight_max: usize,
+    /// Reads at the same time; as many connections are open.
+    pub readers: usize,
+    /// Reads waiting for a connection; more are refused.
+    pub reads_waiting_max: usize,
+    /// How long a stored reply is kept, in domain time.
+    pub reply_keep: Duration,
+    /// How often the resolver looks for outcomes to ask about.
+    pub resolver_tick: Duration,
+    /// Questions to gateways at the same time.
+    pub inquiries_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            queue_max: 16_384,
+            in_flight_max: 4_096,
+            readers: 4,
+            reads_waiting_max: 4_096,
+            reply_keep: Duration::from_secs(24 * 3600),
+            resolver_tick: Duration::from_millis(500),
+            inquiries_max: 64,
+        }
+    }
+}
+
+/// A cheap handle on the running core.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) gateways: BTreeMap<String, Arc<dyn Gateway>>,
+    pub(crate) calls: Calls,
+    pub(crate) options: Options,
+    readers: Readers,
+    queue: mpsc::UnboundedSender<Message>,
+    waiting: AtomicUsize,
+    stopping: AtomicBool,
+    head: watch::Sender<Seq>,
+    access_generation: AtomicI64,
+    followers: Mutex<Vec<Arc<AtomicI64>>>,
+    pub(crate) attention: Notify,
+}
+
+enum Message {
+    Work { work: Work, answer: oneshot::Sender<Result<Answer, Unavailable>>, admitted: bool },
+    Stop,
+}
+
+/// The core's thread; dropped handles do not stop it, [`Running::stop`] does.
+pub struct Running {
+    engine: Engine,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Engine {
+    /// Opens the partition and starts its thread and its resolver on the current tokio runtime.
+    ///
+    /// # Errors
+    /// Where the store cannot be opened.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, or where no thread can be started.
+    pub fn start<S: Store + 'static>(parts: Parts<S>) -> Result<(Self, Running), StoreError> {
+        let Parts { store, queries, gateways, clock, settings, options } = parts;
+        let settings = Arc::new(settings);
+        let keep_us = i64::try_from(options.reply_keep.as_micros()).unwrap_or(i64::MAX);
+        let partition = Partition::open(store, Arc::clone(&settings), keep_us)?;
+        let orphans = queries.outstanding_orphans()?;
+        let (queue, messages) = mpsc::unbounded_channel();
+        let permits = gateways
+            .keys()
+            .map(|name| (name.clone(), Arc::new(Semaphore::new(options.in_flight_max))))
+            .collect();
+        let shared = Arc::new(Shared {
+            clock,
+            settings,
+            gateways,
+            calls: Calls::default(),
+            readers: Readers::new(queries, options.readers, options.reads_waiting_max),
+            options,
+            queue,
+            waiting: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            head: watch::Sender::new(partition.head()),
+            access_generation: AtomicI64::new(0),
+            followers: Mutex::default(),
+            attention: Notify::new(),
+        });
+        let engine = Self { shared: Arc::clone(&shared) };
+        let worker = Worker {
+            partition,
+            engine: engine.clone(),
+            permits,
+            waiters: HashMap::new(),
+            runtime: tokio::runtime::Handle::current(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("partition".to_owned())
+            .spawn(move || worker.run(messages))
+            .expect("the system gives one more thread");
+        tokio::spawn(resolver::run(engine.clone(), orphans));
+        Ok((engine.clone(), Running { engine, thread }))
+    }
+
+    /// A new request id (UUID v7).
+    #[must_use]
+    pub fn mint(&self) -> RequestId {
+        RequestId(Uuid::now_v7())
+    }
+
+    /// Executes a request. Returns once its answer is durable; where a gateway is called, once
+    /// the outcome is, or the deadline has passed.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: nothing happened, or a retry will tell.
+    pub async fn submit(&self, request: Request) -> Result<Answer, Unavailable> {
+        if self.shared.stopping.load(Ordering::Relaxed) {
+            return Err(Reason::Stopping.into());
+        }
+        if self.shared.waiting.fetch_add(1, Ordering::Relaxed) >= self.shared.options.queue_max {
+            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+            metrics::counter!("faregate_refused_total", "reason" => "queue_full").increment(1);
+            return Err(Reason::QueueFull.into());
+        }
+        self.enqueue(Work::Request(Box::new(request)), true).await
+    }
+
+    /// As [`Engine::submit`], for what the core itself has to say: never refused for lack of room.
+    pub(crate) async fn submit_own(&self, request: Request) -> Result<Answer, Unavailable> {
+        self.enqueue(Work::Request(Box::new(request)), false).await
+    }
+
+    /// Writes the progress of a follower of the journal, together with whatever is committed next.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: it was not written.
+    pub async fn record(&self, rows: Vec<Bookkeeping>) -> Result<(), Unavailable> {
+        self.enqueue(Work::Bookkeeping(rows), false).await.map(|_| ())
+    }
+
+    async fn enqueue(&self, work: Work, admitted: bool) -> Result<Answer, Unavailable> {
+        let (answer, answered) = oneshot::channel();
+        let message = Message::Work { work, answer, admitted };
+        if self.shared.queue.send(message).is_err() {
+            return Err(Reason::Stopping.into());
+        }
+        answered.await.unwrap_or_else(|_| Err(Reason::Stopping.into()))
+    }
+
+    /// Runs a query of committed rows on a reader thread.
+    ///
+    /// # Errors
+    /// [`Unavailable`] where too many reads wait, or the database fails.
+    pub async fn read<T, F>(&self, query: F) -> Result<T, Unavailable>
+    where
+        F: FnOnce(&dyn Queries) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.shared.readers.read(query).await
+    }
+
+    /// Asks the gateway about a payment's unknown and pending transactions, and commits what it
+    /// says. A call that still runs is left alone.
+    ///
+    /// # Errors
+    /// [`Unavailable`].
+    pub async fn refresh(&self, tenant: TenantNo, payment: PaymentId) -> Result<(), Unavailable> {
+        let open = self.read(move |queries| queries.outstanding_of(tenant, payment)).await?;
+        for outstanding in open {
+            if !self.shared.calls.is_running(outstanding.transaction_id) {
+                resolver::ask(self, outstanding).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    /// The domain's settings, among them the gateways there are.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// The last durable journal row, as it grows.
+    #[must_use]
+    pub fn head(&self) -> watch::Receiver<Seq> {
+        self.shared.head.subscribe()
+    }
+
+    /// Grows whenever users, roles or tenants changed: what was cached of them is stale.
+    pub(crate) fn access_generation(&self) -> i64 {
+        self.shared.access_generation.load(Ordering::Acquire)
+    }
+
+    /// Registers a follower of the journal; it keeps the number of the last row it dealt with.
+    #[must_use]
+    pub fn follower(&self, from: Seq) -> Arc<AtomicI64> {
+        let position = Arc::new(AtomicI64::new(from.0));
+        self.followers().push(Arc::clone(&position));
+        position
+    }
+
+    fn followers(&self) -> std::sync::MutexGuard<'_, Vec<Arc<AtomicI64>>> {
+        self.shared.followers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the followers have caught up with the journal and no outcome is due to be asked
+    /// about; false where that takes longer than `timeout`.
+    pub async fn quiesce(&self, timeout: Duration) -> bool {
+        self.pay_attention().await;
+        let deadline = Instant::now() + timeout;
+        loop {
+            if self.is_quiet().await {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn is_quiet(&self) -> bool {
+        let head = self.shared.head.borrow().0;
+        let caught_up =
+            self.followers().iter().all(|position| position.load(Ordering::Acquire) >= head);
+        if !caught_up || !self.shared.calls.is_empty() {
+            return false;
+        }
+        let now = self.clock().now();
+        let due = self.read(move |queries| {
+            Ok(queries.outstanding_due(now, 1)?.is_empty()
+                && queries.deliveries_due(now, 1)?.is_empty())
+        });
+        due.await.unwrap_or(false)
+    }
+
+    /// Wakes the timers: the test clock has moved.
+    pub async fn pay_attention(&self) {
+        self.shared.attention.notify_waiters();
+        tokio::task::yield_now().await;
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.shared.stopping.load(Ordering::Relaxed)
+    }
+}
+
+impl Running {
+    /// Refuses new requests, lets calls in flight end until `deadline` has passed, commits what
+    /// has come in, and stops the partition.
+    pub async fn stop(self, deadline: Duration) {
+        let shared = Arc::clone(&self.engine.shared);
+        shared.stopping.store(true, Ordering::Relaxed);
+        let until = Instant::now() + deadline;
+        while !(shared.calls.is_empty() && shared.waiting.load(Ordering::Relaxed) == 0)
+            && Instant::now() < until
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // Where the thread has ended already, there is nothing left to stop.
+        drop(shared.queue.send(Message::Stop));
+        let joined = tokio::task::spawn_blocking(move || self.thread.join()).await;
+        if !matches!(joined, Ok(Ok(()))) {
+            tracing::error!("the partition's thread panicked");
+        }
+    }
+}
+
+/// The partition's thread.
+struct Worker<S> {
+    partition: Partition<S>,
+    engine: Engine,
+    permits: HashMap<String, Arc<Semaphore>>,
+    /// Who waits for the outcome of which transaction.
+    waiters: HashMap<TransactionId, oneshot::Sender<Result<Answer, Unavailable>>>,
+    runtime: tokio::runtime::Handle,
+}
+
+/// What a batch's answers go to: whoever asked, and for an outcome also whoever waits for it.
+struct Asker {
+    answer: oneshot::Sender<Result<Answer, Unavailable>>,
+    outcome_of: Option<TransactionId>,
+}
+
+impl<S: Store> Worker<S> {
+    fn run(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
+        let mut received = Vec::with_capacity(BATCH_COMMANDS_MAX);
+        let mut go_on = true;
+        while go_on && messages.blocking_recv_many(&mut received, BATCH_COMMANDS_MAX) > 0 {
+            let (mut works, mut askers) = (Vec::new(), Vec::new());
+            for message in received.drain(..) {
+                match message {
+                    Message::Work { work, answer, admitted } => {
+                        if admitted {
+                            self.engine.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+                        }
+                        askers.push(Asker { answer, outcome_of: outcome_of(&work) });
+                        works.push(work);
+                    }
+                    Message::Stop => go_on = false,
+                }
+            }
+            if !works.is_empty() {
+                self.batch(works, askers);
+            }
+        }
+    }
+
+    fn batch(&mut self, works: Vec<Work>, askers: Vec<Asker>) {
+        let started = Instant::now();
+        let count = works.len();
+        let clock = self.engine.clock();
+        let times = Times { now: clock.now(), real_now: clock.real_now() };
+        let mut granted: Vec<OwnedSemaphorePermit> = Vec::new();
+        let permits = &self.permits;
+        let mut permit = |gateway: &str| {
+            let taken = permits.get(gateway).map(|it| Arc::clone(it).try_acquire_owned());
+            taken.and_then(Result::ok).map(|taken| granted.push(taken)).is_some()
+        };
+        let processed = self.partition.process(works, times, &mut permit);
+        self.observe(count, started, &processed);
+        if processed.access_changed {
+            self.engine.shared.access_generation.fetch_add(1, Ordering::AcqRel);
+        }
+        self.engine.shared.head.send_replace(processed.head);
+        for (performing, permit) in processed.calls.into_iter().zip(granted) {
+            self.perform(performing, permit);
+        }
+        for (asker, verdict) in askers.into_iter().zip(processed.verdicts) {
+            self.tell(asker, verdict);
+        }
+    }
+
+    fn perform(&self, performing: Performing, permit: OwnedSemaphorePermit) {
+        self.engine.shared.calls.begin(performing.call.transaction);
+        self.runtime.spawn(outbox::perform(self.engine.clone(), performing, permit));
+    }
+
+    /// Gives an answer to whoever asked; one who has gone away is no error.
+    fn tell(&mut self, asker: Asker, verdict: Verdict) {
+        match verdict {
+            Verdict::Answered(answer) => {
+                if let Answer::Replied(reply) = &answer {
+                    count_payment(reply);
+                }
+                let waiter = asker.outcome_of.and_then(|id| self.waiters.remove(&id));
+                if let Some(waiter) = waiter {
+                    drop(waiter.send(Ok(answer.clone())));
+                }
+                drop(asker.answer.send(Ok(answer)));
+            }
+            Verdict::Waits(transaction) => {
+                self.waiters.insert(transaction, asker.answer);
+            }
+            Verdict::Unavailable(reason) => {
+                metrics::counter!("faregate_refused_total", "reason" => reason.label())
+                    .increment(1);
+                drop(asker.answer.send(Err(reason.into())));
+            }
+        }
+    }
+
+    fn observe(&self, count: usize, started: Instant, processed: &Processed) {
+        #[expect(clippy::cast_precision_loss, reason = "a metric")]
+        metrics::histogram!("faregate_batch_commands").record(count as f64);
+        metrics::histogram!("faregate_commit_seconds", "ok" => if processed.committed { "true" } else { "false" })
+            .record(started.elapsed().as_secs_f64());
+        #[expect(clippy::cast_precision_loss, reason = "a metric")]
+        metrics::gauge!("faregate_queue_commands")
+            .set(self.engine.shared.waiting.load(Ordering::Relaxed) as f64);
+    }
+}
+
+/// The transaction whose outcome a work brings. An inquiry's answer goes to whoever inquired: who
+/// waits for a call is answered by the call.
+fn outcome_of(work: &Work) -> Option<TransactionId> {
+    let Work::Request(request) = work else { return None };
+    match &request.command {
+        Command::GatewayReplied(it) => Some(it.transaction),
+        Command::CreateTenant(_)
+        | Command::SetTenantValue(_)
+        | Command::CreateUser(_)
+        | Command::UpdateUser(_)
+        | Command::PutRole(_)
+        | Command::CreateAccount(_)
+        | Command::UpdateAccount(_)
+        | Command::CreatePaymentMethod(_)
+        | Command::SetDefaultPaymentMethod(_)
+        | Command::DeletePaymentMethod(_)
+        | Command::Authorize(_)
+        | Command::Purchase(_)
+        | Command::Credit(_)
+        | Command::Capture(_)
+        | Command::Refund(_)
+        | Command::Void(_)
+        | Command::Chargeback(_)
+        | Command::ReverseChargeback(_)
+        | Command::Complete(_)
+        | Command::ResolvePending(_)
+        | Command::FixTransaction(_)
+        | Command::GatewayInquired(_) => None,
+    }
+}
+
+fn count_payment(reply: &Reply) {
+    let Reply::Payment(payment) = reply else { return };
+    let status = match &payment.result {
+        PaymentResult::Status { status, .. } => match status {
+            domain::payment::TransactionStatus::Success => "success",
+            domain::payment::TransactionStatus::Pending => "pending",
+            domain::payment::TransactionStatus::PaymentFailure => "payment_failure",
+            domain::payment::TransactionStatus::PluginFailure => "plugin_failure",
+            domain::payment::TransactionStatus::InFlight
+            | domain::payment::TransactionStatus::Unknown => "unknown",
+        },
+        PaymentResult::GatewayFailed { .. }
+        | PaymentResult::GatewayAnsweredNothing
+        | PaymentResult::GatewayTimedOut => "unknown",
+    };
+    metrics::counter!("faregate_payments_total", "status" => status).increment(1);
+}

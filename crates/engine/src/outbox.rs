@@ -1,0 +1,102 @@
+//! Performs what was committed: calls gateways, and hands their answers back as commands.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use domain::payment::{GatewayAnswer, GatewayReplied};
+use domain::{Command, Request, TransactionId};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::partition::Performing;
+use crate::{Engine, Reason};
+
+/// How long to wait before an outcome is offered to the store again that it could not take.
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+
+/// The calls of this process that run: nobody asks about them.
+#[derive(Default)]
+pub(crate) struct Calls(Mutex<HashSet<TransactionId>>);
+
+impl Calls {
+    pub(crate) fn begin(&self, transaction: TransactionId) {
+        self.lock().insert(transaction);
+    }
+
+    pub(crate) fn is_running(&self, transaction: TransactionId) -> bool {
+        self.lock().contains(&transaction)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn end(&self, transaction: TransactionId) {
+        self.lock().remove(&transaction);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<TransactionId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Calls a gateway within the call's deadline and commits the outcome. The permit is held until
+/// then: it bounds what is in flight and what waits to be committed alike.
+pub(crate) async fn perform(engine: Engine, performing: Performing, permit: OwnedSemaphorePermit) {
+    let Performing { call, actor } = performing;
+    let (tenant, payment, transaction) = (call.tenant, call.payment, call.transaction);
+    let gateway = engine.shared().gateways.get(&call.gateway).cloned();
+    let name = call.gateway.clone();
+    let timeout = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
+    let started = Instant::now();
+    let answer = match gateway {
+        Some(gateway) => match tokio::time::timeout(timeout, gateway.call(call)).await {
+            Ok(answer) => answer,
+            Err(_) => GatewayAnswer::TimedOut,
+        },
+        None => GatewayAnswer::NotSent { message: "there is no such gateway".to_owned() },
+    };
+    metrics::histogram!("faregate_gateway_seconds", "gateway" => name.clone())
+        .record(started.elapsed().as_secs_f64());
+    metrics::counter!("faregate_gateway_calls_total", "gateway" => name, "answer" => label(&answer))
+        .increment(1);
+    let request = Request {
+        id: engine.mint(),
+        tenant,
+        actor,
+        idempotency: None,
+        command: Command::GatewayReplied(GatewayReplied { payment, transaction, answer }),
+    };
+    commit_outcome(&engine, request).await;
+    engine.shared().calls.end(transaction);
+    drop(permit);
+}
+
+/// Offers an outcome to the partition until it is written: money may have moved. What is lost with
+/// the process is asked about after the next start.
+async fn commit_outcome(engine: &Engine, request: Request) {
+    loop {
+        match engine.submit_own(request.clone()).await {
+            Ok(_) => return,
+            Err(unavailable) => match unavailable.reason {
+                Reason::Stopping | Reason::Bug | Reason::Quarantined => return,
+                Reason::QueueFull
+                | Reason::GatewayFull
+                | Reason::ReadersFull
+                | Reason::HashersFull
+                | Reason::DiskFull
+                | Reason::Store => tokio::time::sleep(RETRY_AFTER).await,
+            },
+        }
+    }
+}
+
+const fn label(answer: &GatewayAnswer) -> &'static str {
+    match answer {
+        GatewayAnswer::Outcome(_) => "outcome",
+        GatewayAnswer::Failed { .. } => "failed",
+        GatewayAnswer::Nothing => "nothing",
+        GatewayAnswer::TimedOut => "timed_out",
+        GatewayAnswer::NotSent { .. } => "not_sent",
+    }
+}

@@ -1,0 +1,385 @@
+//! A single-writer partition: one batch at a time, loaded, executed, committed. Synchronous and
+//! without a clock of its own, so that `sim` runs the very same code.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use domain::payment::Actor;
+use domain::state::Change;
+use domain::{
+    AccountId, Command, Effect, Executed, GatewayCall, Rejection, Reply, Request, Seq, Sequences,
+    Settings, Stamp, TenantNo, Timestamp, TransactionId, execute,
+};
+
+use crate::ports::{Batch, Bookkeeping, Entry, Loaded, Store, StoreError, StoredReply};
+use crate::unavailable::Reason;
+
+/// How many commands one commit takes at most.
+pub const BATCH_COMMANDS_MAX: usize = 256;
+
+/// What a partition is given to do.
+#[derive(Debug)]
+pub enum Work {
+    /// Execute a command.
+    Request(Box<Request>),
+    /// Remember a follower's progress.
+    Bookkeeping(Vec<Bookkeeping>),
+}
+
+/// The time of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// Domain time.
+    pub now: Timestamp,
+    /// Real time.
+    pub real_now: Timestamp,
+}
+
+/// What came of a batch. If a commit fails, nothing in it happened.
+#[derive(Debug)]
+pub struct Processed {
+    /// One per work, in order.
+    pub verdicts: Vec<Verdict>,
+    /// What is to be done outside, now that it is durable.
+    pub calls: Vec<Performing>,
+    /// The last journal row.
+    pub head: Seq,
+    /// Whether users, roles, tenants or their values changed: caches of them are stale.
+    pub access_changed: bool,
+    /// Whether the batch committed (also true where there was nothing to commit).
+    pub committed: bool,
+}
+
+/// A committed gateway call, and in whose name its outcome will be written.
+#[derive(Clone, Debug)]
+pub struct Performing {
+    /// The call.
+    pub call: GatewayCall,
+    /// Who asked for it.
+    pub actor: Actor,
+}
+
+/// What came of one piece of work.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// It is answered.
+    Answered(Answer),
+    /// It is committed, and its answer comes with the outcome of this transaction.
+    Waits(TransactionId),
+    /// It did not happen.
+    Unavailable(Reason),
+}
+
+/// A durable answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Accepted.
+    Replied(Reply),
+    /// Refused; nothing was written.
+    Refused(Rejection),
+    /// A request with this idempotency key runs, or its outcome is in doubt.
+    StillRunning,
+    /// This idempotency key was used for another request.
+    AnotherRequest,
+}
+
+/// One partition and its place in the journal.
+pub struct Partition<S> {
+    store: S,
+    settings: Arc<Settings>,
+    reply_keep_us: i64,
+    next_seq: Seq,
+    sequences: Sequences,
+    quarantined: BTreeSet<(TenantNo, AccountId)>,
+    /// Set while it is not known what the database holds: the next batch opens it again first.
+    in_doubt: bool,
+}
+
+impl<S: Store> Partition<S> {
+    /// Takes the partition over.
+    ///
+    /// # Errors
+    /// Where the store cannot be opened.
+    pub fn open(
+        mut store: S,
+        settings: Arc<Settings>,
+        reply_keep_us: i64,
+    ) -> Result<Self, StoreError> {
+        let opened = store.open()?;
+        Ok(Self {
+            store,
+            settings,
+            reply_keep_us,
+            next_seq: opened.next_seq,
+            sequences: opened.sequences,
+            quarantined: BTreeSet::new(),
+            in_doubt: false,
+        })
+    }
+
+    /// The last journal row written.
+    #[must_use]
+    pub const fn head(&self) -> Seq {
+        Seq(self.next_seq.0 - 1)
+    }
+
+    /// The store, for tests that look at what was written.
+    pub const fn store(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// Executes and commits one batch. `permit` is asked before a gateway call is committed and
+    /// keeps what it grants; the granted calls are [`Processed::calls`], in order.
+    pub fn process(
+        &mut self,
+        works: Vec<Work>,
+        times: Times,
+        permit: &mut dyn FnMut(&str) -> bool,
+    ) -> Processed {
+        let count = works.len();
+        match self.try_process(works, times, permit) {
+            Ok(processed) => processed,
+            Err(error) => {
+                self.in_doubt |= matches!(error, StoreError::OutcomeUnknown(_));
+                tracing::error!(error = %error, works = count, "a batch was not committed");
+                Processed {
+                    verdicts: vec![Verdict::Unavailable(Reason::from(&error)); count],
+                    calls: vec![],
+                    head: self.head(),
+                    access_changed: false,
+                    committed: false,
+                }
+            }
+        }
+    }
+
+    fn try_process(
+        &mut self,
+        works: Vec<Work>,
+        times: Times,
+        permit: &mut dyn FnMut(&str) -> bool,
+    ) -> Result<Processed, StoreError> {
+        if self.in_doubt {
+            let opened = self.store.open()?;
+            (self.next_seq, self.sequences) = (opened.next_seq, opened.sequences);
+            self.in_doubt = false;
+        }
+        let mut run = Run {
+            loaded: self.load(&works)?,
+            batch: Batch::default(),
+            calls: vec![],
+            next_seq: self.next_seq,
+            sequences: self.sequences,
+            times,
+            permit,
+        };
+        let mut verdicts = Vec::with_capacity(works.len());
+        for work in works {
+            verdicts.push(match work {
+                Work::Request(request) => self.one(*request, &mut run),
+                Work::Bookkeeping(rows) => {
+                    run.batch.bookkeeping.extend(rows);
+                    Verdict::Answered(Answer::Replied(Reply::Done))
+                }
+            });
+        }
+        if run.sequences != self.sequences {
+            run.batch.sequences = Some(run.sequences);
+        }
+        self.store.commit(&run.batch)?;
+        let access_changed = run.batch.entries.iter().any(changes_access);
+        (self.next_seq, self.sequences) = (run.next_seq, run.sequences);
+        let head = self.head();
+        Ok(Processed { verdicts, calls: run.calls, head, access_changed, committed: true })
+    }
+
+    fn load(&mut self, works: &[Work]) -> Result<Loaded, StoreError> {
+        let (mut reads, mut replies) = (BTreeSet::new(), BTreeSet::new());
+        for work in works {
+            let Work::Request(request) = work else { continue };
+            replies.extend(request.idempotency.map(|it| it.key));
+            request.command.reads(request.tenant, &mut |read| {
+                reads.insert(read);
+            });
+        }
+        self.store.load(&reads, &replies)
+    }
+
+    fn one(&mut self, request: Request, run: &mut Run) -> Verdict {
+        if let Some(known) = run.known_answer(&request) {
+            return Verdict::Answered(known);
+        }
+        let account = account_of(&request, run);
+        if account.is_some_and(|account| self.quarantined.contains(&(request.tenant, account))) {
+            return Verdict::Unavailable(Reason::Quarantined);
+        }
+        let stamp = Stamp {
+            now: run.times.now,
+            real_now: run.times.real_now,
+            seq: run.next_seq,
+            settings: &self.settings,
+            sequences: run.sequences,
+        };
+        let state = &run.loaded.state;
+        let executed = catch_unwind(AssertUnwindSafe(|| execute(state, &request, stamp)));
+        match executed {
+            Ok(Ok(executed)) => run.accept(request, executed, self.reply_keep_us),
+            Ok(Err(rejection)) => run.refuse(&request, rejection, self.reply_keep_us),
+            Err(_) => {
+                self.quarantined.extend(account.map(|account| (request.tenant, account)));
+                tracing::error!(
+                    request.id = %request.id.0,
+                    tenant = request.tenant.0,
+                    account = ?account,
+                    command = request.command.name(),
+                    "a command broke an invariant: it is parked and its account quarantined"
+                );
+                Verdict::Unavailable(Reason::Bug)
+            }
+        }
+    }
+}
+
+fn changes_access(entry: &Entry) -> bool {
+    entry.changes.iter().any(|change| {
+        matches!(
+            change,
+            Change::User(_) | Change::Role(_) | Change::Tenant(_) | Change::TenantValue(_)
+        )
+    })
+}
+
+/// The account that a request is about, as far as the loaded rows tell.
+fn account_of(request: &Request, run: &Run) -> Option<AccountId> {
+    let payment = match &request.command {
+        Command::Capture(it)
+        | Command::Refund(it)
+        | Command::Void(it)
+        | Command::Chargeback(it)
+        | Command::ReverseChargeback(it) => it.payment,
+        Command::Complete(it) => it.payment,
+        Command::ResolvePending(it) => it.payment,
+        Command::FixTransaction(it) => it.payment,
+        Command::GatewayReplied(it) => it.payment,
+        Command::GatewayInquired(it) => it.payment,
+        Command::CreateTenant(_)
+        | Command::SetTenantValue(_)
+        | Command::CreateUser(_)
+        | Command::UpdateUser(_)
+        | Command::PutRole(_)
+        | Command::CreateAccount(_)
+        | Command::UpdateAccount(_)
+        | Command::CreatePaymentMethod(_)
+        | Command::SetDefaultPaymentMethod(_)
+        | Command::DeletePaymentMethod(_)
+        | Command::Authorize(_)
+        | Command::Purchase(_)
+        | Command::Credit(_) => return request.command.account(),
+    };
+    let file = run.loaded.state.payments.get(&(request.tenant, payment))?.as_ref()?;
+    Some(file.payment.account_id)
+}
+
+/// A batch while its commands are executed.
+struct Run<'a> {
+    loaded: Loaded,
+    batch: Batch,
+    calls: Vec<Performing>,
+    next_seq: Seq,
+    sequences: Sequences,
+    times: Times,
+    permit: &'a mut dyn FnMut(&str) -> bool,
+}
+
+impl Run<'_> {
+    /// The stored answer to a request that came before, in this batch or earlier.
+    fn known_answer(&self, request: &Request) -> Option<Answer> {
+        let idempotency = request.idempotency?;
+        let stored = self.loaded.replies.get(&idempotency.key)?;
+        if stored.answer.is_some() && stored.expires_at <= self.times.now {
+            return None;
+        }
+        if stored.fingerprint != idempotency.fingerprint {
+            return Some(Answer::AnotherRequest);
+        }
+        Some(match &stored.answer {
+            None => Answer::StillRunning,
+            Some(Ok(reply)) => Answer::Replied(reply.clone()),
+            Some(Err(rejection)) => Answer::Refused(rejection.clone()),
+        })
+    }
+
+    fn accept(&mut self, request: Request, executed: Executed, reply_keep_us: i64) -> Verdict {
+        let Executed { reply, done, sequences } = executed;
+        let mut waits = None;
+        for effect in done.effects {
+            let Effect::CallGateway(call) = effect;
+            if !(self.permit)(&call.gateway) {
+                return Verdict::Unavailable(Reason::GatewayFull);
+            }
+            waits = Some(call.transaction);
+            self.calls.push(Performing { call: *call, actor: request.actor.clone() });
+        }
+        let kept = reply.as_ref().filter(|reply| !reply.is_in_doubt()).cloned();
+        self.keep(&request, kept.map(Ok), reply_keep_us);
+        self.settle_replies(&done.changes);
+        self.loaded.state.apply(request.tenant, &done.changes);
+        if !done.changes.is_empty() || !done.events.is_empty() {
+            self.batch.entries.push(Entry {
+                seq: self.next_seq,
+                at: self.times.now,
+                tenant: request.tenant,
+                request: request.id,
+                command: request.command.name(),
+                actor: request.actor,
+                changes: done.changes,
+                events: done.events,
+            });
+            self.next_seq.0 += 1;
+            self.sequences = sequences;
+        }
+        match (reply, waits) {
+            (Some(reply), _) => Verdict::Answered(Answer::Replied(reply)),
+            (None, Some(transaction)) => Verdict::Waits(transaction),
+            (None, None) => unreachable!("a command without a reply calls a gateway"),
+        }
+    }
+
+    fn refuse(&mut self, request: &Request, rejection: Rejection, reply_keep_us: i64) -> Verdict {
+        // What is refused only because an outcome is in doubt may be accepted later: not kept.
+        if !matches!(rejection, Rejection::PaymentInDoubt { .. }) {
+            self.keep(request, Some(Err(rejection.clone())), reply_keep_us);
+        }
+        Verdict::Answered(Answer::Refused(rejection))
+    }
+
+    /// Stores the reply to a request that can come twice; `None` while its outcome is open.
+    fn keep(
+        &mut self,
+        request: &Request,
+        answer: Option<Result<Reply, Rejection>>,
+        reply_keep_us: i64,
+    ) {
+        let Some(idempotency) = request.idempotency else { return };
+        let stored = StoredReply {
+            key: idempotency.key,
+            fingerprint: idempotency.fingerprint,
+            answer,
+            expires_at: self.times.now.plus_us(reply_keep_us),
+        };
+        self.loaded.replies.insert(stored.key, stored.clone());
+        self.batch.replies.push(stored);
+    }
+
+    /// Makes replies that a command settled known to the commands after it in the batch.
+    fn settle_replies(&mut self, changes: &[Change]) {
+        for change in changes {
+            if let Change::ReplySettled { key, reply } = change
+                && let Some(stored) = self.loaded.replies.get_mut(key)
+            {
+                stored.answer = Some(Ok(reply.clone()));
+            }
+        }
+    }
+}

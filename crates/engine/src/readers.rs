@@ -1,0 +1,70 @@
+//! Reads: blocking queries on threads of their own, so many at a time and no more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Semaphore;
+
+use crate::ports::{Queries, StoreError};
+use crate::{Reason, Unavailable};
+
+pub(crate) struct Readers {
+    queries: Arc<dyn Queries>,
+    free: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    waiting_max: usize,
+}
+
+impl Readers {
+    pub(crate) fn new(queries: Arc<dyn Queries>, readers: usize, waiting_max: usize) -> Self {
+        let free = Arc::new(Semaphore::new(readers.max(1)));
+        Self { queries, free, waiting: AtomicUsize::new(0), waiting_max }
+    }
+
+    pub(crate) async fn read<T, F>(&self, query: F) -> Result<T, Unavailable>
+    where
+        F: FnOnce(&dyn Queries) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let permit = if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
+            permit
+        } else {
+            let _waiting = Waiting::begin(&self.waiting, self.waiting_max)?;
+            let acquired = Arc::clone(&self.free).acquire_owned().await;
+            acquired.map_err(|_| Unavailable::from(Reason::Stopping))?
+        };
+        let queries = Arc::clone(&self.queries);
+        let ran = tokio::task::spawn_blocking(move || {
+            let result = query(&*queries);
+            drop(permit);
+            result
+        });
+        match ran.await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => {
+                tracing::error!(error = %error, "a read failed");
+                Err(Reason::from(&error).into())
+            }
+            Err(_) => Err(Reason::Bug.into()),
+        }
+    }
+}
+
+/// One more reader that waits, as long as it lives.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn begin(count: &'a AtomicUsize, max: usize) -> Result<Self, Unavailable> {
+        let waiting = Self(count);
+        if count.fetch_add(1, Ordering::Relaxed) >= max {
+            return Err(Reason::ReadersFull.into());
+        }
+        Ok(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

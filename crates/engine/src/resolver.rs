@@ -1,0 +1,139 @@
+//! Asks gateways about outcomes that nobody knows: orphans of a crash at once, others on schedule.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use domain::payment::{GatewayInquired, GatewayKnowledge, Outstanding};
+use domain::{Command, PaymentId, Request, TenantNo, TransactionId};
+use tokio::sync::Semaphore;
+
+use crate::ports::Inquiry;
+use crate::{Answer, Engine, Unavailable};
+
+/// How long a gateway may take to answer a question.
+const INQUIRY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many due outcomes are fetched at a time.
+const DUE_MAX: usize = 256;
+
+/// Runs until the engine stops. `orphans` are the calls that ran when the last process ended.
+pub(crate) async fn run(engine: Engine, orphans: Vec<Outstanding>) {
+    let asking = Asking {
+        permits: Arc::new(Semaphore::new(engine.shared().options.inquiries_max)),
+        ids: Arc::default(),
+    };
+    for orphan in orphans {
+        asking.begin(&engine, orphan).await;
+    }
+    while !engine.is_stopping() {
+        let now = engine.clock().now();
+        match engine.read(move |queries| queries.outstanding_due(now, DUE_MAX)).await {
+            Ok(due) => {
+                for outstanding in due {
+                    asking.begin(&engine, outstanding).await;
+                }
+            }
+            Err(error) => tracing::warn!(error = %error, "cannot look for unresolved payments"),
+        }
+        let tick = engine.shared().options.resolver_tick;
+        let attention = engine.shared().attention.notified();
+        // A tick that passes without attention is the normal case.
+        drop(tokio::time::timeout(tick, attention).await);
+    }
+}
+
+/// The questions under way.
+struct Asking {
+    permits: Arc<Semaphore>,
+    ids: Arc<Mutex<HashSet<TransactionId>>>,
+}
+
+impl Asking {
+    /// Asks in the background, unless the same question is under way or the call itself still is.
+    async fn begin(&self, engine: &Engine, outstanding: Outstanding) {
+        let id = outstanding.transaction_id;
+        let lock = move |ids: &Mutex<HashSet<TransactionId>>, insert: bool| {
+            let mut ids = ids.lock().unwrap_or_else(PoisonError::into_inner);
+            if insert { ids.insert(id) } else { ids.remove(&id) }
+        };
+        if engine.shared().calls.is_running(id) || !lock(&self.ids, true) {
+            return;
+        }
+        let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { return };
+        let (engine, ids) = (engine.clone(), Arc::clone(&self.ids));
+        tokio::spawn(async move {
+            if let Err(error) = ask(&engine, outstanding).await {
+                tracing::warn!(error = %error, transaction.id = %id, "an outcome was not written");
+            }
+            lock(&ids, false);
+            drop(permit);
+        });
+    }
+}
+
+/// Asks the gateway about one transaction and commits what it says.
+pub(crate) async fn ask(engine: &Engine, outstanding: Outstanding) -> Result<(), Unavailable> {
+    let inquiry = Inquiry {
+        tenant: outstanding.tenant,
+        payment: outstanding.payment_id,
+        transaction: outstanding.transaction_id,
+    };
+    let knowledge = match engine.shared().gateways.get(&outstanding.gateway) {
+        Some(gateway) => {
+            let asked = tokio::time::timeout(INQUIRY_TIMEOUT, gateway.inquire(inquiry)).await;
+            asked.unwrap_or(GatewayKnowledge::Unreachable)
+        }
+        None => GatewayKnowledge::Unreachable,
+    };
+    tell(engine, outstanding, knowledge).await
+}
+
+async fn tell(
+    engine: &Engine,
+    outstanding: Outstanding,
+    knowledge: GatewayKnowledge,
+) -> Result<(), Unavailable> {
+    let request = Request {
+        id: engine.mint(),
+        tenant: outstanding.tenant,
+        actor: outstanding.actor,
+        idempotency: None,
+        command: Command::GatewayInquired(GatewayInquired {
+            payment: outstanding.payment_id,
+            transaction: outstanding.transaction_id,
+            knowledge,
+        }),
+    };
+    match engine.submit_own(request).await? {
+        Answer::Replied(_) => {}
+        Answer::Refused(_) | Answer::StillRunning | Answer::AnotherRequest => {
+            tracing::error!("an inquiry's answer was refused");
+        }
+    }
+    Ok(())
+}
+
+impl Engine {
+    /// Books what a gateway tells unasked about a transaction, if there is such a transaction.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: it was not written; the gateway should tell again.
+    pub async fn notified(
+        &self,
+        (tenant, payment): (TenantNo, PaymentId),
+        transaction: TransactionId,
+        knowledge: GatewayKnowledge,
+    ) -> Result<(), Unavailable> {
+        let command = Command::GatewayInquired(GatewayInquired { payment, transaction, knowledge });
+        let actor = domain::payment::Actor {
+            user: "gateway".to_owned(),
+            created_by: "gateway notification".to_owned(),
+            reason: None,
+            comments: None,
+            token: self.mint().0,
+        };
+        let request = Request { id: self.mint(), tenant, actor, idempotency: None, command };
+        self.submit_own(request).await.map(|_| ())
+    }
+}

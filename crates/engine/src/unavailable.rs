@@ -1,0 +1,93 @@
+//! Why something was not done: nothing happened, or a retry will tell.
+
+use std::time::Duration;
+
+use crate::ports::StoreError;
+
+/// A refusal by circumstances, not by rules. Doors answer 503 with `Retry-After`.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct Unavailable {
+    /// Why.
+    pub reason: Reason,
+    /// When to try again; `None` where trying again soon will not help.
+    pub retry_after: Option<Duration>,
+}
+
+/// Why something was not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// Too many commands wait already.
+    #[error("too many requests are waiting")]
+    QueueFull,
+    /// Too many calls of this gateway are in flight already.
+    #[error("too many calls of the payment gateway are in flight")]
+    GatewayFull,
+    /// Too many reads wait already.
+    #[error("too many reads are waiting")]
+    ReadersFull,
+    /// Too many passwords wait to be checked already.
+    #[error("too many credentials are being checked")]
+    HashersFull,
+    /// The server is shutting down.
+    #[error("the server is shutting down")]
+    Stopping,
+    /// The disk is full: reads work, writes do not.
+    #[error("the disk is full: nothing can be written")]
+    DiskFull,
+    /// The database failed.
+    #[error("the database is not available")]
+    Store,
+    /// The account was taken out of service because a command broke an invariant.
+    #[error("the account is out of service until an operator has looked at it")]
+    Quarantined,
+    /// A command broke an invariant; nothing of it was written.
+    #[error("internal error: nothing was written")]
+    Bug,
+}
+
+impl From<Reason> for Unavailable {
+    fn from(reason: Reason) -> Self {
+        let retry_after = match reason {
+            Reason::QueueFull
+            | Reason::GatewayFull
+            | Reason::ReadersFull
+            | Reason::HashersFull
+            | Reason::Stopping
+            | Reason::Store => Some(Duration::from_secs(1)),
+            Reason::DiskFull => Some(Duration::from_secs(10)),
+            Reason::Quarantined | Reason::Bug => None,
+        };
+        Self { reason, retry_after }
+    }
+}
+
+impl From<&StoreError> for Reason {
+    fn from(error: &StoreError) -> Self {
+        match error {
+            StoreError::DiskFull => Self::DiskFull,
+            StoreError::NotOwner
+            | StoreError::Database(_)
+            | StoreError::OutcomeUnknown(_)
+            | StoreError::Corrupt { .. } => Self::Store,
+        }
+    }
+}
+
+impl Reason {
+    /// Its name in metrics.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::GatewayFull => "gateway_full",
+            Self::ReadersFull => "readers_full",
+            Self::HashersFull => "hashers_full",
+            Self::Stopping => "stopping",
+            Self::DiskFull => "disk_full",
+            Self::Store => "store",
+            Self::Quarantined => "quarantined",
+            Self::Bug => "bug",
+        }
+    }
+}
