@@ -5,6 +5,8 @@ mod complete;
 mod follow_up;
 mod initiate;
 mod outcome;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 

@@ -402,7 +402,9 @@ mod tests {
     fn check(story: &[&str], expected: &str) {
         let deltas = fold(story);
         let mut shown: Vec<String> = vec![];
-        shown.extend(deltas.accounts.iter().map(|(key, n)| format!("day {}: {n} accounts", key.day)));
+        shown.extend(
+            deltas.accounts.iter().map(|(key, n)| format!("day {}: {n} accounts", key.day)),
+        );
         for (key, tally) in &deltas.transactions {
             let Tally { count, amount_minor } = tally;
             shown.push(format!("day {} {:?} {count} {amount_minor}", key.day, key.status));
@@ -417,10 +419,7 @@ mod tests {
     #[test]
     fn a_transaction_leaves_the_status_it_was_in() {
         check(&["account", "account"], "day 0: 2 accounts");
-        check(
-            &["Success 5"],
-            "day 1 Success 1 5 | payments 1 transactions 1 | paid 5",
-        );
+        check(&["Success 5"], "day 1 Success 1 5 | payments 1 transactions 1 | paid 5");
         check(
             &["InFlight 0", "InFlight 0 Success 5"],
             "day 1 Success 1 5 | payments 1 transactions 1 | paid 5",
@@ -432,6 +431,9 @@ mod tests {
             "day 1 Success -1 -5 | day 1 PaymentFailure 1 0 | paid -5",
         );
         check(&["Success 5 Success 3"], "day 1 Success 0 -2 | paid -2");
-        check(&["InFlight 0", "InFlight 0 Pending 7"], "day 1 Pending 1 0 | payments 1 transactions 1");
+        check(
+            &["InFlight 0", "InFlight 0 Pending 7"],
+            "day 1 Pending 1 0 | payments 1 transactions 1",
+        );
     }
 }

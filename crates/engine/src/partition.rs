@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use domain::payment::Actor;
+use domain::payment::{Actor, TransactionStatus};
 use domain::state::Change;
 use domain::{
-    AccountId, Command, Effect, Executed, GatewayCall, Rejection, Reply, Request, Seq, Sequences,
-    Settings, Stamp, TenantNo, Timestamp, TransactionId, execute,
+    AccountId, Command, Effect, Event, Executed, GatewayCall, Rejection, Reply, Request, Seq,
+    Sequences, Settings, Stamp, TenantNo, Timestamp, TransactionId, execute,
 };
 
 use crate::ports::{Batch, Bookkeeping, Entry, Loaded, Store, StoreError, StoredReply};
@@ -281,6 +281,32 @@ fn account_of(request: &Request, run: &Run) -> Option<AccountId> {
     Some(file.payment.account_id)
 }
 
+/// A gateway that takes back what it said is worth an operator's look: the money is booked right,
+/// but the customer was told otherwise.
+fn alert_correction(request: &Request, event: &Event) {
+    use TransactionStatus as S;
+    let Event::TransactionChanged { before: Some(before), status, payment, transaction, .. } =
+        event
+    else {
+        return;
+    };
+    let late_success =
+        matches!((before, status), (S::PaymentFailure | S::PluginFailure, S::Success));
+    let lost_success =
+        matches!((before, status), (S::Success, S::PaymentFailure | S::PluginFailure));
+    if late_success || lost_success {
+        metrics::counter!("faregate_corrected_payments_total").increment(1);
+        tracing::warn!(
+            tenant = request.tenant.0,
+            payment.id = %payment,
+            transaction.id = %transaction,
+            before = ?before,
+            status = ?status,
+            "a gateway corrected the outcome of a transaction"
+        );
+    }
+}
+
 /// A batch while its commands are executed.
 struct Run<'a> {
     loaded: Loaded,
@@ -324,6 +350,7 @@ impl Run<'_> {
         let kept = reply.as_ref().filter(|reply| !reply.is_in_doubt()).cloned();
         self.keep(&request, kept.map(Ok), reply_keep_us);
         self.settle_replies(&done.changes);
+        done.events.iter().for_each(|event| alert_correction(&request, event));
         self.loaded.state.apply(request.tenant, &done.changes);
         if !done.changes.is_empty() || !done.events.is_empty() {
             self.batch.entries.push(Entry {

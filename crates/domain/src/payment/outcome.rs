@@ -152,7 +152,7 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
     }
     let transaction = file.transaction(it.transaction).expect("it was found before").clone();
     let mut reply = payment_reply(&file, &transaction);
-    if let (Some(failure), Reply::Payment(payment)) = (failure, &mut reply) {
+    if books && let (Some(failure), Reply::Payment(payment)) = (failure, &mut reply) {
         payment.result = failure;
     }
     if answers == Answers::Completion && !transaction.status.is_in_doubt() {

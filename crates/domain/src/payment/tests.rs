@@ -1,0 +1,659 @@
+//! Each transition and each refusal of a payment, one line each.
+
+use std::collections::BTreeMap;
+
+use expect_test::{Expect, expect};
+use uuid::Uuid;
+
+use super::*;
+use crate::context::{GatewaySettings, Sequences, Settings, Stamp};
+use crate::ledger::LedgerAccount;
+use crate::state::{Change, Read, State};
+use crate::{
+    Account, Command, Executed, PaymentMethod, PaymentMethodId, Rejection, Reply, Request,
+    RequestId, Seq, execute,
+};
+
+/// Runs the steps, separated by `|`, and shows what the last one came to: the payment and what its
+/// steps posted, or the refusal. Steps: `authorize|purchase|credit PAYMENT AMOUNT`,
+/// `capture|refund|chargeback PAYMENT AMOUNT`, `void|reverse|complete PAYMENT`, the gateway's
+/// `approve|decline|cancel|pend|undefined|timeout|fail|nothing|unsent PAYMENT`, the inquiry's
+/// `found-paid|found-declined|found-pending|not-found PAYMENT`, `paid|unpaid PAYMENT` (hearsay on
+/// what is pending), `fix PAYMENT STATUS`, `wait SECONDS`. Options: `key=` (transaction),
+/// `in=` (currency), `external` (settles at once).
+fn check(script: &str, expected: Expect) {
+    let mut world = World::new();
+    let mut shown = String::new();
+    for step in script.split('|') {
+        shown = world.step(step.trim());
+    }
+    expected.assert_eq(&shown);
+}
+
+struct World {
+    state: State,
+    settings: Settings,
+    sequences: Sequences,
+    seq: i64,
+    now: i64,
+    payments: BTreeMap<String, PaymentId>,
+    postings: BTreeMap<PaymentId, Vec<String>>,
+}
+
+const TENANT: TenantNo = TenantNo(1);
+
+fn account_id() -> AccountId {
+    AccountId::new(Uuid::from_u128(1))
+}
+
+fn method_id(gateway: &str) -> PaymentMethodId {
+    PaymentMethodId::new(Uuid::from_u128(if gateway == EXTERNAL_PAYMENT { 2 } else { 3 }))
+}
+
+impl World {
+    fn new() -> Self {
+        let gateway = |at_once| GatewaySettings {
+            settles_at_once: at_once,
+            timeout_us: 30 * Timestamp::SECOND_US,
+            settle_after_us: 5 * Timestamp::SECOND_US,
+        };
+        let gateways =
+            [(EXTERNAL_PAYMENT.to_owned(), gateway(true)), ("remote".to_owned(), gateway(false))];
+        let settings = Settings {
+            gateways: gateways.into(),
+            unknown_delays_us: vec![2 * Timestamp::SECOND_US, 60 * Timestamp::SECOND_US],
+            pending_delays_us: vec![3600 * Timestamp::SECOND_US],
+            transactions_per_payment_max: 6,
+        };
+        let mut state = State::default();
+        let account = Account {
+            tenant: TENANT,
+            id: account_id(),
+            external_key: None,
+            currency: crate::Currency::parse("USD"),
+            bill_cycle_day_local: 0,
+            parent_account_id: None,
+            is_payment_delegated_to_parent: false,
+            payment_method_id: Some(method_id("remote")),
+            external_payment_method: Some(method_id(EXTERNAL_PAYMENT)),
+            reference_time: Timestamp(0),
+            time_zone: "UTC".to_owned(),
+            is_migrated: None,
+            created_at: Timestamp(0),
+            updated_at: Timestamp(0),
+            revision: Revision::first(Seq(1)),
+        };
+        state.accounts.insert((TENANT, account.id), Some(account));
+        for gateway in [EXTERNAL_PAYMENT, "remote"] {
+            let method = PaymentMethod {
+                tenant: TENANT,
+                id: method_id(gateway),
+                account_id: account_id(),
+                external_key: None,
+                gateway: gateway.to_owned(),
+                external_payment_method_id: None,
+                properties: vec![],
+                active: true,
+                created_at: Timestamp(0),
+                updated_at: Timestamp(0),
+                revision: Revision::first(Seq(1)),
+            };
+            state.payment_methods.insert((TENANT, method.id), Some(method));
+        }
+        let sequences = Sequences { payment_number: 1, tenant_no: 2 };
+        let now = 1_000 * Timestamp::SECOND_US;
+        let (payments, postings) = (BTreeMap::new(), BTreeMap::new());
+        Self { state, settings, sequences, seq: 2, now, payments, postings }
+    }
+
+    fn step(&mut self, step: &str) -> String {
+        let mut words = step.split_whitespace();
+        let verb = words.next().unwrap();
+        let name = words.next().unwrap_or_default();
+        if verb == "wait" {
+            self.now += name.parse::<i64>().unwrap() * Timestamp::SECOND_US;
+            return String::new();
+        }
+        let options: Vec<&str> = words.collect();
+        let command = self.command(verb, name, &options);
+        self.run(name, command)
+    }
+
+    fn run(&mut self, name: &str, command: Command) -> String {
+        self.load(&command);
+        let request = Request {
+            id: RequestId(Uuid::from_u128(
+                (0x0192_0000_0000_7000 << 64) | self.seq.unsigned_abs() as u128,
+            )),
+            tenant: TENANT,
+            actor: Actor {
+                user: "u".to_owned(),
+                created_by: "t".to_owned(),
+                reason: None,
+                comments: None,
+                token: Uuid::nil(),
+            },
+            idempotency: None,
+            command,
+        };
+        let stamp = Stamp {
+            now: Timestamp(self.now),
+            real_now: Timestamp(self.now),
+            seq: Seq(self.seq),
+            settings: &self.settings,
+            sequences: self.sequences,
+        };
+        match execute(&self.state, &request, stamp) {
+            Ok(Executed { reply, done, sequences }) => {
+                self.seq += 1;
+                self.sequences = sequences;
+                self.state.apply(TENANT, &done.changes);
+                for change in &done.changes {
+                    self.note(name, change);
+                }
+                let doubt = reply.as_ref().is_some_and(Reply::is_in_doubt);
+                self.show(name, if doubt { " (in doubt)" } else { "" })
+            }
+            Err(rejection) => refused(&rejection),
+        }
+    }
+
+    /// Rows that are not there are loaded as absent, as the engine does.
+    fn load(&mut self, command: &Command) {
+        let state = &mut self.state;
+        command.reads(TENANT, &mut |read| match read {
+            Read::Account(tenant, id) => {
+                state.accounts.entry((tenant, id)).or_default();
+            }
+            Read::PaymentMethod(tenant, id) => {
+                state.payment_methods.entry((tenant, id)).or_default();
+            }
+            Read::Payment(tenant, id) => {
+                state.payments.entry((tenant, id)).or_default();
+            }
+            Read::Claim(key) => {
+                state.claims.entry(key).or_default();
+            }
+            Read::TenantValue(..) | Read::User(_) | Read::Role(_) => unreachable!(),
+        });
+    }
+
+    fn note(&mut self, name: &str, change: &Change) {
+        match change {
+            Change::Payment(payment) => {
+                self.payments.insert(name.to_owned(), payment.id);
+            }
+            Change::Posting(posting) => {
+                let side = |account| match account {
+                    LedgerAccount::Customer => "customer",
+                    LedgerAccount::Gateway => "gateway",
+                    LedgerAccount::Refunds => "refunds",
+                    LedgerAccount::Disputes => "disputes",
+                };
+                let (from, to) = (side(posting.debit), side(posting.credit));
+                let line = format!("{from}>{to} {}", posting.amount.0);
+                self.postings.entry(posting.payment_id).or_default().push(line);
+            }
+            Change::Tenant(_)
+            | Change::TenantValue(_)
+            | Change::User(_)
+            | Change::Role(_)
+            | Change::Account(_)
+            | Change::Person { .. }
+            | Change::PaymentMethod(_)
+            | Change::Transaction(_)
+            | Change::Claim { .. }
+            | Change::Outstanding(_)
+            | Change::OutstandingClosed { .. }
+            | Change::ReplySettled { .. } => {}
+        }
+    }
+
+    fn show(&self, name: &str, suffix: &str) -> String {
+        let id = self.payments[name];
+        let file = self.state.payments[&(TENANT, id)].as_ref().unwrap();
+        let (payment, sums) = (&file.payment, &file.payment.amounts);
+        let sums = [
+            ("authorized", sums.authorized),
+            ("captured", sums.captured),
+            ("purchased", sums.purchased),
+            ("refunded", sums.refunded),
+            ("credited", sums.credited),
+            ("charged back", sums.charged_back),
+        ];
+        let sums: String = sums
+            .iter()
+            .filter(|(_, amount)| amount.0 != 0)
+            .map(|(what, amount)| format!(", {what} {}", amount.0))
+            .collect();
+        let asks = self.state.outstanding.values().filter(|it| it.payment_id == id).count();
+        let open = if asks > 0 { ", open" } else { "" };
+        let postings = self.postings.get(&id).map(|it| it.join(", ")).unwrap_or_default();
+        let state = payment.state;
+        format!("{:?} {:?}{sums}{open}; {postings}{suffix}", state.operation, state.status)
+    }
+
+    fn open_transaction(&self, payment: PaymentId) -> TransactionId {
+        let file = self.state.payments[&(TENANT, payment)].as_ref().unwrap();
+        let open = file.transactions.iter().find(|tx| tx.status.is_open());
+        open.or(file.transactions.last()).unwrap().id
+    }
+
+    fn command(&self, verb: &str, name: &str, options: &[&str]) -> Command {
+        let option =
+            |key: &str| options.iter().find_map(|it| it.strip_prefix(key)).map(str::to_owned);
+        let amount =
+            options.first().filter(|it| it.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
+        let amount = amount.map(|it| (*it).to_owned());
+        let currency = option("in=").map(|code| crate::Currency::parse(&code).unwrap());
+        let key = option("key=");
+        if matches!(verb, "authorize" | "purchase" | "credit") {
+            let initiate = Initiate {
+                account: account_id(),
+                payment: None,
+                payment_method: options.contains(&"external").then(|| method_id(EXTERNAL_PAYMENT)),
+                payment_key: Some(name.to_owned()),
+                transaction_key: key,
+                amount,
+                currency,
+                properties: vec![],
+            };
+            return match verb {
+                "authorize" => Command::Authorize(initiate),
+                "purchase" => Command::Purchase(initiate),
+                _ => Command::Credit(initiate),
+            };
+        }
+        let payment = self.payments[name];
+        let follow_up = FollowUp {
+            payment,
+            transaction_key: key,
+            amount: amount.clone(),
+            currency,
+            properties: vec![],
+        };
+        match verb {
+            "capture" => Command::Capture(follow_up),
+            "refund" => Command::Refund(follow_up),
+            "void" => Command::Void(follow_up),
+            "chargeback" => Command::Chargeback(follow_up),
+            "reverse" => Command::ReverseChargeback(follow_up),
+            "complete" => Command::Complete(Complete {
+                payment,
+                transaction: None,
+                transaction_key: None,
+                kind: None,
+                amount,
+                currency: None,
+                properties: vec![],
+            }),
+            _ => self.outside(verb, payment, options),
+        }
+    }
+
+    /// What comes from the gateway, from hearsay or from an operator.
+    fn outside(&self, verb: &str, payment: PaymentId, options: &[&str]) -> Command {
+        let transaction = self.open_transaction(payment);
+        let replied =
+            |answer| Command::GatewayReplied(GatewayReplied { payment, transaction, answer });
+        let inquired = |knowledge| {
+            Command::GatewayInquired(GatewayInquired { payment, transaction, knowledge })
+        };
+        let outcome = |status| GatewayOutcome {
+            status,
+            amount: options
+                .first()
+                .and_then(|it| it.parse::<i64>().ok())
+                .map(|it| AmountMinor(it * 100)),
+            currency: None,
+            error_code: None,
+            error_message: None,
+            first_reference: None,
+            second_reference: None,
+        };
+        let said = |status| replied(GatewayAnswer::Outcome(outcome(status)));
+        let found = |status| inquired(GatewayKnowledge::Found(outcome(status)));
+        match verb {
+            "approve" => said(GatewayStatus::Processed),
+            "decline" => said(GatewayStatus::Error),
+            "cancel" => said(GatewayStatus::Canceled),
+            "pend" => said(GatewayStatus::Pending),
+            "undefined" => said(GatewayStatus::Undefined),
+            "timeout" => replied(GatewayAnswer::TimedOut),
+            "fail" => replied(GatewayAnswer::Failed { message: "boom".to_owned() }),
+            "nothing" => replied(GatewayAnswer::Nothing),
+            "unsent" => replied(GatewayAnswer::NotSent { message: "refused".to_owned() }),
+            "found-paid" => found(GatewayStatus::Processed),
+            "found-declined" => found(GatewayStatus::Error),
+            "found-pending" => found(GatewayStatus::Pending),
+            "not-found" => inquired(GatewayKnowledge::NotFound),
+            "unreachable" => inquired(GatewayKnowledge::Unreachable),
+            "paid" | "unpaid" => Command::ResolvePending(ResolvePending {
+                payment,
+                transaction,
+                success: Some(verb == "paid"),
+            }),
+            "fix" => Command::FixTransaction(FixTransaction {
+                payment,
+                transaction,
+                status: match options[0] {
+                    "success" => TransactionStatus::Success,
+                    "failure" => TransactionStatus::PaymentFailure,
+                    other => panic!("{other}"),
+                },
+            }),
+            other => panic!("no step {other}"),
+        }
+    }
+}
+
+fn refused(rejection: &Rejection) -> String {
+    if let Rejection::InvalidTransition { operation, from } = rejection {
+        let from = from.map(|it| format!("{:?} {:?}", it.operation, it.status));
+        return format!("refused: {operation:?} from {}", from.unwrap_or("nothing".to_owned()));
+    }
+    if let Rejection::InvalidParameter { field, reason } = rejection {
+        return format!("refused: {field}: {reason}");
+    }
+    let debug = format!("{rejection:?}");
+    format!("refused: {}", debug.split([' ', '{']).next().unwrap())
+}
+
+#[test]
+fn external_payments_settle_in_one_commit() {
+    check(
+        "purchase p 10 external",
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        "authorize p 10 external | capture p 4 | capture p 6",
+        expect![
+            "Capture Success, authorized 1000, captured 1000; gateway>customer 400, gateway>customer 600"
+        ],
+    );
+    check("credit p 10 external", expect!["Credit Success, credited 1000; customer>refunds 1000"]);
+    check("authorize p 10 external | void p", expect!["Void Success; "]);
+}
+
+#[test]
+fn gateway_outcomes() {
+    check("purchase p 10", expect!["Purchase InFlight, open; "]);
+    check(
+        "purchase p 10 | approve p",
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check("purchase p 10 | decline p", expect!["Purchase PaymentFailure; "]);
+    check("purchase p 10 | cancel p", expect!["Purchase PluginFailure; "]);
+    check("purchase p 10 | pend p", expect!["Purchase Pending, open; "]);
+    check("purchase p 10 | undefined p", expect!["Purchase Unknown, open;  (in doubt)"]);
+    check("purchase p 10 | timeout p", expect!["Purchase Unknown, open;  (in doubt)"]);
+    check("purchase p 10 | fail p", expect!["Purchase Unknown, open;  (in doubt)"]);
+    check("purchase p 10 | nothing p", expect!["Purchase Unknown, open;  (in doubt)"]);
+    check("purchase p 10 | unsent p", expect!["Purchase PluginFailure; "]);
+    check("purchase p 10 | approve p 11", expect!["Purchase Unknown, open;  (in doubt)"]);
+    check(
+        "purchase p 10 | approve p 9",
+        expect!["Purchase Success, purchased 900; gateway>customer 900"],
+    );
+    check(
+        "purchase p 10 | approve p | approve p",
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+}
+
+#[test]
+fn amounts_are_limited_by_what_is_left() {
+    check(
+        "authorize p 10 external | capture p 10.01",
+        expect!["refused: amount: 10.01 exceeds the 10.00 left"],
+    );
+    check(
+        "authorize p 10 | approve p | capture p 6 | pend p | capture p 5",
+        expect!["refused: amount: 5.00 exceeds the 4.00 left"],
+    );
+    check(
+        "authorize p 10 | approve p | capture p 6 | pend p | capture p 4",
+        expect!["Capture InFlight, authorized 1000, open; "],
+    );
+    check(
+        "purchase p 10 external | refund p 4 | refund p 6.01",
+        expect!["refused: amount: 6.01 exceeds the 6.00 left"],
+    );
+    check(
+        "purchase p 10 external | refund p 4 | refund p 6",
+        expect![
+            "Refund Success, purchased 1000, refunded 1000; gateway>customer 1000, customer>refunds 400, customer>refunds 600"
+        ],
+    );
+    check(
+        "purchase p 10 external | refund p 4 | chargeback p 7",
+        expect!["refused: amount: 7.00 exceeds the 6.00 left"],
+    );
+    check(
+        "purchase p 10 external | chargeback p 4 | chargeback p 6",
+        expect![
+            "Chargeback Success, purchased 1000, charged back 1000; gateway>customer 1000, customer>disputes 400, customer>disputes 600"
+        ],
+    );
+    check("purchase p 0 external", expect!["refused: amount: 0: should be greater than 0"]);
+    check("purchase p -5 external", expect!["refused: amount: -5: should be greater than 0"]);
+    check(
+        "purchase p 1.234 external",
+        expect!["refused: amount: 1.234: more decimals than the currency has (2)"],
+    );
+    check("purchase p external", expect!["refused: amount: needs to be set"]);
+    check(
+        "purchase p 100.5 in=JPY external",
+        expect!["refused: amount: 100.5: more decimals than the currency has (0)"],
+    );
+    check(
+        "purchase p 10 in=EUR external | refund p 1",
+        expect!["refused: currency:  should be EUR to match other existing transactions"],
+    );
+    check(
+        "purchase p 10 in=EUR external | refund p 1 in=EUR",
+        expect![
+            "Refund Success, purchased 1000, refunded 100; gateway>customer 1000, customer>refunds 100"
+        ],
+    );
+}
+
+#[test]
+fn transitions() {
+    check(
+        "purchase p 10 external | purchase p 10 external",
+        expect!["refused: Purchase from Purchase Success"],
+    );
+    check(
+        "purchase p 10 external | capture p 1",
+        expect!["refused: Capture from Purchase Success"],
+    );
+    check("purchase p 10 external | void p", expect!["refused: Void from Purchase Success"]);
+    check(
+        "authorize p 10 external | refund p 1",
+        expect!["refused: Refund from Authorize Success"],
+    );
+    check(
+        "authorize p 10 external | chargeback p 1",
+        expect!["refused: Chargeback from Authorize Success"],
+    );
+    check(
+        "authorize p 10 external | capture p 1 | void p",
+        expect!["refused: Void from Capture Success"],
+    );
+    check(
+        "authorize p 10 external | capture p 9 | refund p 9 | capture p 1",
+        expect!["refused: Capture from Refund Success"],
+    );
+    check("credit p 10 external | refund p 1", expect!["refused: Refund from Credit Success"]);
+    check(
+        "purchase p 10 external | chargeback p 1 | refund p 1",
+        expect!["refused: Refund from Chargeback Success"],
+    );
+    check(
+        "purchase p 10 external | refund p 1 | refund p 1 | refund p 1 | refund p 1 | refund p 1 | refund p 1",
+        expect!["refused: paymentId: has too many transactions"],
+    );
+}
+
+#[test]
+fn chargebacks_and_reversals() {
+    let charged = "purchase p 10 external | chargeback p 4 key=c";
+    check(
+        charged,
+        expect![
+            "Chargeback Success, purchased 1000, charged back 400; gateway>customer 1000, customer>disputes 400"
+        ],
+    );
+    check(
+        &format!("{charged} | chargeback p 4 key=c"),
+        expect!["refused: TransactionKeySucceeded"],
+    );
+    check(
+        &format!("{charged} | reverse p"),
+        expect!["refused: transactionExternalKey: needs to be set"],
+    );
+    check(&format!("{charged} | reverse p key=other"), expect!["refused: NoSuchSuccess"]);
+    check(
+        &format!("{charged} | reverse p key=c"),
+        expect![
+            "ChargebackReversal Success, purchased 1000; gateway>customer 1000, customer>disputes 400, disputes>customer 400"
+        ],
+    );
+    check(
+        &format!("{charged} | reverse p key=c | reverse p key=c"),
+        expect!["refused: Chargeback from ChargebackReversal Success"],
+    );
+    check(
+        &format!("{charged} | reverse p key=c | refund p 10"),
+        expect![
+            "Refund Success, purchased 1000, refunded 1000; gateway>customer 1000, customer>disputes 400, disputes>customer 400, customer>refunds 1000"
+        ],
+    );
+    check(
+        &format!("{charged} | reverse p key=c | chargeback p 1"),
+        expect!["refused: Chargeback from ChargebackReversal Success"],
+    );
+}
+
+#[test]
+fn keys_are_charged_once() {
+    check(
+        "purchase p 10 key=t external | purchase q 10 key=t external",
+        expect!["refused: TransactionKeySucceeded"],
+    );
+    check("purchase p 10 key=t | purchase q 10 key=t", expect!["refused: PaymentInDoubt"]);
+    check("purchase p 10 key=t | purchase p 10 key=t", expect!["refused: PaymentInDoubt"]);
+    check(
+        "purchase p 10 key=t | timeout p | purchase p 10 key=t",
+        expect!["refused: PaymentInDoubt"],
+    );
+    check(
+        "purchase p 10 key=t | timeout p | purchase p 10 key=u",
+        expect!["refused: PaymentInDoubt"],
+    );
+    check(
+        "purchase p 10 key=t | decline p | purchase p 10 key=t | approve p",
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        "purchase p 10 key=t | decline p | purchase q 10 key=t | approve q",
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        "purchase p 10 key=t | pend p | purchase p 10 key=u",
+        expect!["refused: Purchase from Purchase Pending"],
+    );
+    check(
+        "purchase p 10 key=t | pend p | purchase p 10 key=t | approve p",
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        "purchase p 10 key=t | pend p | authorize p 10 key=t",
+        expect!["refused: transactionType: differs from the pending transaction's"],
+    );
+}
+
+#[test]
+fn pending_transactions() {
+    let pending = "purchase p 10 key=t | pend p";
+    check(
+        &format!("{pending} | complete p | approve p"),
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        &format!("{pending} | complete p 3 | approve p 3"),
+        expect!["Purchase Success, purchased 300; gateway>customer 300"],
+    );
+    check(
+        &format!("{pending} | complete p 11"),
+        expect!["refused: amount: exceeds what was asked for"],
+    );
+    check(&format!("{pending} | complete p | decline p"), expect!["Purchase PaymentFailure; "]);
+    check(
+        &format!("{pending} | complete p | approve p | complete p"),
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        &format!("{pending} | complete p | decline p | complete p"),
+        expect!["refused: paymentId: 01920000-0000-75cb-bbcc-2c070a5d2bba"],
+    );
+    check(&format!("{pending} | refund p 1"), expect!["refused: Refund from nothing"]);
+    check(
+        &format!("{pending} | paid p"),
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(&format!("{pending} | unpaid p"), expect!["Purchase PaymentFailure; "]);
+    check(&format!("{pending} | paid p | paid p"), expect!["refused: NoSuchSuccess"]);
+}
+
+#[test]
+fn unknown_outcomes() {
+    let unknown = "purchase p 10 | timeout p";
+    check(&format!("{unknown} | refund p 1"), expect!["refused: PaymentInDoubt"]);
+    check(
+        &format!("{unknown} | found-paid p"),
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(&format!("{unknown} | found-declined p"), expect!["Purchase PaymentFailure; "]);
+    check(&format!("{unknown} | found-pending p"), expect!["Purchase Pending, open; "]);
+    check(&format!("{unknown} | not-found p"), expect!["Purchase Unknown, open;  (in doubt)"]);
+    check(&format!("{unknown} | wait 36 | not-found p"), expect!["Purchase PluginFailure; "]);
+    check(
+        &format!("{unknown} | wait 36 | unreachable p"),
+        expect!["Purchase Unknown, open;  (in doubt)"],
+    );
+    check(
+        &format!("{unknown} | approve p"),
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        &format!("{unknown} | fix p success"),
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(&format!("{unknown} | fix p failure"), expect!["Purchase PaymentFailure; "]);
+    check("purchase p 10 | fix p success", expect!["refused: PaymentInDoubt"]);
+}
+
+#[test]
+fn late_news_is_booked() {
+    check(
+        "purchase p 10 | decline p | found-paid p",
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        "purchase p 10 | approve p | found-declined p",
+        expect!["Purchase PaymentFailure; gateway>customer 1000, customer>gateway 1000"],
+    );
+    check(
+        "purchase p 10 | approve p | found-pending p",
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        "authorize p 10 | approve p | capture p 4 | approve p | found-declined p",
+        expect![
+            "Capture PaymentFailure, authorized 1000; gateway>customer 400, customer>gateway 400"
+        ],
+    );
+    check("purchase p 10 | decline p | timeout p", expect!["Purchase PaymentFailure; "]);
+}
