@@ -196,3 +196,49 @@ pub(crate) fn put_role(state: &State, it: &PutRole, cx: &mut Context) -> Outcome
     }));
     Ok(Accepted::now(Reply::RoleCreated(it.name.clone())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permissions_are_normalized_and_unknown_ones_refused() {
+        let normal = |text| normalize_permission(text);
+        assert_eq!(normal("account"), Some("account:*".to_owned()));
+        assert_eq!(normal("account:create"), Some("account:create".to_owned()));
+        assert_eq!(normal("*"), Some("*:*".to_owned()));
+        assert_eq!(normal("foo:bar"), None);
+        assert_eq!(normal("account:bar"), None);
+        assert_eq!(normal("*:create"), None);
+        assert_eq!(normal(""), None);
+    }
+
+    #[test]
+    fn what_is_held_grants_what_is_wanted() {
+        assert!(grants("*:*", "account:create"));
+        assert!(grants("account:*", "account:create"));
+        assert!(grants("account:create", "account:create"));
+        assert!(!grants("account:*", "payment:trigger"));
+        assert!(!grants("account:create", "account:update"));
+    }
+
+    #[test]
+    fn a_deleted_user_can_be_made_anew() {
+        use crate::{Command, testing::Rows};
+        let mut rows = Rows::new();
+        let create = || {
+            let (username, password_hash) = ("joe".to_owned(), "h".to_owned());
+            Command::CreateUser(CreateUser { username, password_hash, roles: vec![] })
+        };
+        let update = |active| {
+            let (username, password_hash) = ("joe".to_owned(), None);
+            Command::UpdateUser(UpdateUser { username, password_hash, roles: None, active })
+        };
+        rows.run(create()).unwrap();
+        assert!(matches!(rows.run(create()), Err(Rejection::UserAlreadyExists { .. })));
+        rows.run(update(Some(false))).unwrap();
+        assert!(matches!(rows.run(update(None)), Err(Rejection::UserNotFound { .. })));
+        rows.run(create()).unwrap();
+        assert!(rows.state.user("joe").unwrap().revision.previous.is_some());
+    }
+}

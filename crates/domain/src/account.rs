@@ -257,3 +257,125 @@ fn merge(known: Person, new: &Person) -> Person {
         notes: pick(&new.notes, known.notes),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::Command;
+    use crate::testing::{Rows, TENANT};
+
+    fn new_account(key: Option<&str>) -> CreateAccount {
+        CreateAccount {
+            external_key: key.map(str::to_owned),
+            person: Person { name: Some("Ann".to_owned()), ..Person::default() },
+            currency: Currency::parse("USD"),
+            bill_cycle_day_local: 0,
+            parent_account_id: None,
+            is_payment_delegated_to_parent: false,
+            reference_time: None,
+            time_zone: None,
+            is_migrated: None,
+        }
+    }
+
+    fn no_change(account: AccountId) -> UpdateAccount {
+        UpdateAccount {
+            account,
+            reset: false,
+            person: Person::default(),
+            external_key: None,
+            currency: None,
+            bill_cycle_day_local: None,
+            parent_account_id: None,
+            is_payment_delegated_to_parent: None,
+            payment_method_id: None,
+            reference_time: None,
+            time_zone: None,
+            is_migrated: None,
+        }
+    }
+
+    fn create(rows: &mut Rows, it: CreateAccount) -> Result<AccountId, Rejection> {
+        match rows.run(Command::CreateAccount(Box::new(it)))?.reply {
+            Some(Reply::AccountCreated(id)) => Ok(id),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Changes an account of key `a` by `change` and shows what came of it.
+    fn check(change: impl FnOnce(&mut UpdateAccount), expected: Expect) {
+        let mut rows = Rows::new();
+        let id = create(&mut rows, new_account(Some("a"))).unwrap();
+        let mut update = no_change(id);
+        change(&mut update);
+        let shown = match rows.run(Command::UpdateAccount(Box::new(update))) {
+            Ok(executed) => {
+                let account = rows.state.account(TENANT, id).unwrap();
+                let name = rows.state.person(TENANT, id).name;
+                format!("{name:?} {} {:?}", account.bill_cycle_day_local, executed.done.events)
+            }
+            Err(rejection) => format!("{rejection:?}"),
+        };
+        expected.assert_eq(&shown.replace(&id.to_string(), "ID"));
+    }
+
+    #[test]
+    fn updates() {
+        check(|_| {}, expect![[r#"Some("Ann") 0 [AccountChanged { account: ID }]"#]]);
+        check(
+            |it| it.person.name = Some("Bea".to_owned()),
+            expect![[r#"Some("Bea") 0 [AccountChanged { account: ID }]"#]],
+        );
+        check(
+            |it| {
+                it.reset = true;
+                it.external_key = Some("a".to_owned());
+            },
+            expect!["None 0 [AccountChanged { account: ID }]"],
+        );
+        check(|it| it.reset = true, expect![[r#"AccountKeyIsFixed { current: "a" }"#]]);
+        check(
+            |it| it.external_key = Some("b".to_owned()),
+            expect![[r#"AccountKeyIsFixed { current: "a" }"#]],
+        );
+        check(
+            |it| it.currency = Currency::parse("EUR"),
+            expect![[r#"AccountFieldIsFixed { field: "currency" }"#]],
+        );
+        check(
+            |it| it.bill_cycle_day_local = Some(15),
+            expect![[r#"Some("Ann") 15 [AccountChanged { account: ID }]"#]],
+        );
+        check(
+            |it| it.time_zone = Some("CET".to_owned()),
+            expect![[r#"AccountFieldIsFixed { field: "timeZone" }"#]],
+        );
+        check(
+            |it| it.reference_time = Some(Timestamp(5)),
+            expect![[r#"AccountFieldIsFixed { field: "referenceTime" }"#]],
+        );
+    }
+
+    #[test]
+    fn a_key_is_taken_once_and_an_id_counts_as_a_key() {
+        let mut rows = Rows::new();
+        create(&mut rows, new_account(Some("a"))).unwrap();
+        let refused = create(&mut rows, new_account(Some("a")));
+        assert_eq!(refused, Err(Rejection::AccountAlreadyExists { key: "a".to_owned() }));
+        let nameless = create(&mut rows, new_account(None)).unwrap();
+        let refused = create(&mut rows, new_account(Some(&nameless.to_string())));
+        assert_eq!(refused, Err(Rejection::AccountAlreadyExists { key: nameless.to_string() }));
+    }
+
+    #[test]
+    fn the_journal_image_of_an_account_tells_nothing_of_the_person() {
+        let mut rows = Rows::new();
+        let it = new_account(Some("ann@example.com"));
+        let executed = rows.run(Command::CreateAccount(Box::new(it))).unwrap();
+        let account = executed.done.changes.iter().find(|it| matches!(it, Change::Account(_)));
+        let image = serde_json::to_string(account.unwrap()).unwrap();
+        assert!(!image.contains("Ann") && !image.contains("example.com"), "{image}");
+    }
+}

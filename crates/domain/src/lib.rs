@@ -20,6 +20,8 @@ mod rejection;
 mod revision;
 pub mod state;
 pub mod tenant;
+#[cfg(test)]
+mod testing;
 mod time;
 
 pub use account::{Account, Person};

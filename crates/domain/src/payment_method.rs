@@ -173,3 +173,97 @@ fn change_default(mut account: Account, method: Option<PaymentMethodId>, cx: &mu
     cx.event(Event::AccountChanged { account: account.id });
     cx.change(Change::Account(account));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Rows, TENANT};
+    use crate::{Command, account::CreateAccount, account::Person};
+
+    fn account(rows: &mut Rows) -> AccountId {
+        let it = CreateAccount {
+            external_key: None,
+            person: Person::default(),
+            currency: None,
+            bill_cycle_day_local: 0,
+            parent_account_id: None,
+            is_payment_delegated_to_parent: false,
+            reference_time: None,
+            time_zone: None,
+            is_migrated: None,
+        };
+        match rows.run(Command::CreateAccount(Box::new(it))).unwrap().reply {
+            Some(Reply::AccountCreated(id)) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Adds a method, of the gateway and key given, and says its id and the events.
+    fn add(
+        rows: &mut Rows,
+        account: AccountId,
+        (gateway, key, is_default): (&str, Option<&str>, bool),
+    ) -> Result<(PaymentMethodId, usize), Rejection> {
+        let executed = rows.run(Command::CreatePaymentMethod(CreatePaymentMethod {
+            account,
+            external_key: key.map(str::to_owned),
+            gateway: gateway.to_owned(),
+            external_payment_method_id: None,
+            properties: vec![],
+            is_default,
+        }))?;
+        match executed.reply {
+            Some(Reply::PaymentMethodCreated(id)) => Ok((id, executed.done.events.len())),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn only_a_new_default_changes_the_account() {
+        let mut rows = Rows::new();
+        let account = account(&mut rows);
+        let before = rows.state.account(TENANT, account).unwrap().revision;
+        let (_, events) = add(&mut rows, account, (EXTERNAL_PAYMENT, None, false)).unwrap();
+        assert_eq!((events, rows.state.account(TENANT, account).unwrap().revision), (0, before));
+        let (method, events) = add(&mut rows, account, ("remote", None, true)).unwrap();
+        let now = rows.state.account(TENANT, account).unwrap();
+        assert_eq!((events, now.payment_method_id), (1, Some(method)));
+        assert_eq!(now.revision.previous, Some(before.seq));
+    }
+
+    #[test]
+    fn refusals() {
+        let mut rows = Rows::new();
+        let (account, other) = (account(&mut rows), account(&mut rows));
+        add(&mut rows, account, (EXTERNAL_PAYMENT, Some("k"), true)).unwrap();
+        let second = add(&mut rows, account, (EXTERNAL_PAYMENT, None, false));
+        assert_eq!(second, Err(Rejection::ExternalPaymentMethodExists { account }));
+        let nobody = add(&mut rows, account, ("nope", None, false));
+        assert_eq!(nobody, Err(Rejection::GatewayNotRegistered { gateway: "nope".to_owned() }));
+        let taken = add(&mut rows, other, ("remote", Some("k"), false));
+        assert!(matches!(taken, Err(Rejection::InvalidParameter { .. })), "{taken:?}");
+        let (foreign, _) = add(&mut rows, other, ("remote", None, false)).unwrap();
+        let it = SetDefaultPaymentMethod { account, payment_method: foreign };
+        let refused = rows.run(Command::SetDefaultPaymentMethod(it));
+        assert_eq!(refused, Err(Rejection::PaymentMethodNotFound { id: foreign }));
+    }
+
+    #[test]
+    fn a_default_is_deleted_only_on_request_and_makes_room_for_another() {
+        let mut rows = Rows::new();
+        let account = account(&mut rows);
+        let (id, _) = add(&mut rows, account, (EXTERNAL_PAYMENT, None, true)).unwrap();
+        let delete = |even_if_default| {
+            Command::DeletePaymentMethod(DeletePaymentMethod {
+                payment_method: id,
+                even_if_default,
+            })
+        };
+        let refused = rows.run(delete(false));
+        assert_eq!(refused, Err(Rejection::DefaultPaymentMethodInUse { account }));
+        rows.run(delete(true)).unwrap();
+        assert_eq!(rows.state.account(TENANT, account).unwrap().payment_method_id, None);
+        assert_eq!(rows.run(delete(true)), Err(Rejection::PaymentMethodNotFound { id }));
+        add(&mut rows, account, (EXTERNAL_PAYMENT, None, true)).unwrap();
+    }
+}

@@ -6,13 +6,10 @@ use expect_test::{Expect, expect};
 use uuid::Uuid;
 
 use super::*;
-use crate::context::{GatewaySettings, Sequences, Settings, Stamp};
 use crate::ledger::LedgerAccount;
-use crate::state::{Change, Read, State};
-use crate::{
-    Account, Command, Executed, PaymentMethod, PaymentMethodId, Rejection, Reply, Request,
-    RequestId, Seq, execute,
-};
+use crate::state::Change;
+use crate::testing::{Rows, TENANT};
+use crate::{Account, Command, Executed, PaymentMethod, PaymentMethodId, Rejection, Reply, Seq};
 
 /// Runs the steps, separated by `|`, and shows what the last one came to: the payment and what its
 /// steps posted, or the refusal. Steps: `authorize|purchase|credit PAYMENT AMOUNT`,
@@ -31,16 +28,10 @@ fn check(script: &str, expected: Expect) {
 }
 
 struct World {
-    state: State,
-    settings: Settings,
-    sequences: Sequences,
-    seq: i64,
-    now: i64,
+    rows: Rows,
     payments: BTreeMap<String, PaymentId>,
     postings: BTreeMap<PaymentId, Vec<String>>,
 }
-
-const TENANT: TenantNo = TenantNo(1);
 
 fn account_id() -> AccountId {
     AccountId::new(Uuid::from_u128(1))
@@ -52,20 +43,7 @@ fn method_id(gateway: &str) -> PaymentMethodId {
 
 impl World {
     fn new() -> Self {
-        let gateway = |at_once| GatewaySettings {
-            settles_at_once: at_once,
-            timeout_us: 30 * Timestamp::SECOND_US,
-            settle_after_us: 5 * Timestamp::SECOND_US,
-        };
-        let gateways =
-            [(EXTERNAL_PAYMENT.to_owned(), gateway(true)), ("remote".to_owned(), gateway(false))];
-        let settings = Settings {
-            gateways: gateways.into(),
-            unknown_delays_us: vec![2 * Timestamp::SECOND_US, 60 * Timestamp::SECOND_US],
-            pending_delays_us: vec![3600 * Timestamp::SECOND_US],
-            transactions_per_payment_max: 6,
-        };
-        let mut state = State::default();
+        let mut rows = Rows::new();
         let account = Account {
             tenant: TENANT,
             id: account_id(),
@@ -83,7 +61,7 @@ impl World {
             updated_at: Timestamp(0),
             revision: Revision::first(Seq(1)),
         };
-        state.accounts.insert((TENANT, account.id), Some(account));
+        rows.state.accounts.insert((TENANT, account.id), Some(account));
         for gateway in [EXTERNAL_PAYMENT, "remote"] {
             let method = PaymentMethod {
                 tenant: TENANT,
@@ -98,12 +76,10 @@ impl World {
                 updated_at: Timestamp(0),
                 revision: Revision::first(Seq(1)),
             };
-            state.payment_methods.insert((TENANT, method.id), Some(method));
+            rows.state.payment_methods.insert((TENANT, method.id), Some(method));
         }
-        let sequences = Sequences { payment_number: 1, tenant_no: 2 };
-        let now = 1_000 * Timestamp::SECOND_US;
-        let (payments, postings) = (BTreeMap::new(), BTreeMap::new());
-        Self { state, settings, sequences, seq: 2, now, payments, postings }
+        rows.seq = 2;
+        Self { rows, payments: BTreeMap::new(), postings: BTreeMap::new() }
     }
 
     fn step(&mut self, step: &str) -> String {
@@ -111,7 +87,7 @@ impl World {
         let verb = words.next().unwrap();
         let name = words.next().unwrap_or_default();
         if verb == "wait" {
-            self.now += name.parse::<i64>().unwrap() * Timestamp::SECOND_US;
+            self.rows.now += name.parse::<i64>().unwrap() * Timestamp::SECOND_US;
             return String::new();
         }
         let options: Vec<&str> = words.collect();
@@ -120,34 +96,8 @@ impl World {
     }
 
     fn run(&mut self, name: &str, command: Command) -> String {
-        self.load(&command);
-        let request = Request {
-            id: RequestId(Uuid::from_u128(
-                (0x0192_0000_0000_7000 << 64) | self.seq.unsigned_abs() as u128,
-            )),
-            tenant: TENANT,
-            actor: Actor {
-                user: "u".to_owned(),
-                created_by: "t".to_owned(),
-                reason: None,
-                comments: None,
-                token: Uuid::nil(),
-            },
-            idempotency: None,
-            command,
-        };
-        let stamp = Stamp {
-            now: Timestamp(self.now),
-            real_now: Timestamp(self.now),
-            seq: Seq(self.seq),
-            settings: &self.settings,
-            sequences: self.sequences,
-        };
-        match execute(&self.state, &request, stamp) {
-            Ok(Executed { reply, done, sequences }) => {
-                self.seq += 1;
-                self.sequences = sequences;
-                self.state.apply(TENANT, &done.changes);
+        match self.rows.run(command) {
+            Ok(Executed { reply, done, .. }) => {
                 for change in &done.changes {
                     self.note(name, change);
                 }
@@ -156,26 +106,6 @@ impl World {
             }
             Err(rejection) => refused(&rejection),
         }
-    }
-
-    /// Rows that are not there are loaded as absent, as the engine does.
-    fn load(&mut self, command: &Command) {
-        let state = &mut self.state;
-        command.reads(TENANT, &mut |read| match read {
-            Read::Account(tenant, id) => {
-                state.accounts.entry((tenant, id)).or_default();
-            }
-            Read::PaymentMethod(tenant, id) => {
-                state.payment_methods.entry((tenant, id)).or_default();
-            }
-            Read::Payment(tenant, id) => {
-                state.payments.entry((tenant, id)).or_default();
-            }
-            Read::Claim(key) => {
-                state.claims.entry(key).or_default();
-            }
-            Read::TenantValue(..) | Read::User(_) | Read::Role(_) => unreachable!(),
-        });
     }
 
     fn note(&mut self, name: &str, change: &Change) {
@@ -211,7 +141,7 @@ impl World {
 
     fn show(&self, name: &str, suffix: &str) -> String {
         let id = self.payments[name];
-        let file = self.state.payments[&(TENANT, id)].as_ref().unwrap();
+        let file = self.rows.state.payments[&(TENANT, id)].as_ref().unwrap();
         let (payment, sums) = (&file.payment, &file.payment.amounts);
         let sums = [
             ("authorized", sums.authorized),
@@ -226,7 +156,7 @@ impl World {
             .filter(|(_, amount)| amount.0 != 0)
             .map(|(what, amount)| format!(", {what} {}", amount.0))
             .collect();
-        let asks = self.state.outstanding.values().filter(|it| it.payment_id == id).count();
+        let asks = self.rows.state.outstanding.values().filter(|it| it.payment_id == id).count();
         let open = if asks > 0 { ", open" } else { "" };
         let postings = self.postings.get(&id).map(|it| it.join(", ")).unwrap_or_default();
         let state = payment.state;
@@ -234,7 +164,7 @@ impl World {
     }
 
     fn open_transaction(&self, payment: PaymentId) -> TransactionId {
-        let file = self.state.payments[&(TENANT, payment)].as_ref().unwrap();
+        let file = self.rows.state.payments[&(TENANT, payment)].as_ref().unwrap();
         let open = file.transactions.iter().find(|tx| tx.status.is_open());
         open.or(file.transactions.last()).unwrap().id
     }

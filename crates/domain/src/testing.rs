@@ -1,0 +1,89 @@
+//! What the tests of this crate run commands against: rows in memory, loaded as the engine does.
+
+use uuid::Uuid;
+
+use crate::context::{GatewaySettings, Sequences, Settings, Stamp};
+use crate::payment::Actor;
+use crate::state::{Read, State};
+use crate::{
+    Command, EXTERNAL_PAYMENT, Executed, Rejection, Request, RequestId, Seq, TenantNo, Timestamp,
+    execute,
+};
+
+/// The tenant of all requests.
+pub const TENANT: TenantNo = TenantNo(1);
+
+/// Rows, and the time and place of the next command.
+pub struct Rows {
+    pub state: State,
+    pub settings: Settings,
+    pub sequences: Sequences,
+    pub seq: i64,
+    pub now: i64,
+}
+
+impl Rows {
+    pub fn new() -> Self {
+        let gateway = |settles_at_once| GatewaySettings {
+            settles_at_once,
+            timeout_us: 30 * Timestamp::SECOND_US,
+            settle_after_us: 5 * Timestamp::SECOND_US,
+        };
+        let gateways =
+            [(EXTERNAL_PAYMENT.to_owned(), gateway(true)), ("remote".to_owned(), gateway(false))];
+        let settings = Settings {
+            gateways: gateways.into(),
+            unknown_delays_us: vec![2 * Timestamp::SECOND_US, 60 * Timestamp::SECOND_US],
+            pending_delays_us: vec![3600 * Timestamp::SECOND_US],
+            transactions_per_payment_max: 6,
+        };
+        let sequences = Sequences { payment_number: 1, tenant_no: 2 };
+        let now = 1_000 * Timestamp::SECOND_US;
+        Self { state: State::default(), settings, sequences, seq: 1, now }
+    }
+
+    /// Executes a command; where it is accepted, its changes are applied.
+    pub fn run(&mut self, command: Command) -> Result<Executed, Rejection> {
+        self.load(&command);
+        let actor = Actor {
+            user: "u".to_owned(),
+            created_by: "t".to_owned(),
+            reason: None,
+            comments: None,
+            token: Uuid::nil(),
+        };
+        let id = (0x0192_0000_0000_7000_u128 << 64) | u128::from(self.seq.unsigned_abs());
+        let id = RequestId(Uuid::from_u128(id));
+        let request = Request { id, tenant: TENANT, actor, idempotency: None, command };
+        let stamp = Stamp {
+            now: Timestamp(self.now),
+            real_now: Timestamp(self.now),
+            seq: Seq(self.seq),
+            settings: &self.settings,
+            sequences: self.sequences,
+        };
+        let executed = execute(&self.state, &request, stamp)?;
+        self.seq += 1;
+        self.sequences = executed.sequences;
+        self.state.apply(TENANT, &executed.done.changes);
+        Ok(executed)
+    }
+
+    /// Rows that are not there are loaded as absent.
+    fn load(&mut self, command: &Command) {
+        let state = &mut self.state;
+        command.reads(TENANT, &mut |read| match read {
+            Read::Account(tenant, id) => drop(state.accounts.entry((tenant, id)).or_default()),
+            Read::PaymentMethod(tenant, id) => {
+                state.payment_methods.entry((tenant, id)).or_default();
+            }
+            Read::Payment(tenant, id) => drop(state.payments.entry((tenant, id)).or_default()),
+            Read::Claim(key) => drop(state.claims.entry(key).or_default()),
+            Read::TenantValue(tenant, key) => {
+                state.tenant_values.entry((tenant, key)).or_default();
+            }
+            Read::User(name) => drop(state.users.entry(name).or_default()),
+            Read::Role(name) => drop(state.roles.entry(name).or_default()),
+        });
+    }
+}
