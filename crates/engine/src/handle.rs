@@ -382,7 +382,10 @@ impl<S: Store> Worker<S> {
         if processed.access_changed {
             self.engine.shared.access_generation.fetch_add(1, Ordering::AcqRel);
         }
-        self.engine.shared.head.send_replace(processed.head);
+        self.engine
+            .shared
+            .head
+            .send_if_modified(|head| std::mem::replace(head, processed.head) != processed.head);
         for (performing, permit) in processed.calls.into_iter().zip(granted) {
             self.perform(performing, permit);
         }
@@ -415,6 +418,12 @@ impl<S: Store> Worker<S> {
             Verdict::Unavailable(reason) => {
                 metrics::counter!("faregate_refused_total", "reason" => reason.label())
                     .increment(1);
+                // An outcome that will not be offered again is not worth waiting for either.
+                if !outbox::offers_again(reason)
+                    && let Some(waiter) = asker.outcome_of.and_then(|id| self.waiters.remove(&id))
+                {
+                    drop(waiter.send(Err(reason.into())));
+                }
                 drop(asker.answer.send(Err(reason.into())));
             }
         }

@@ -78,16 +78,24 @@ async fn commit_outcome(engine: &Engine, request: Request) {
     loop {
         match engine.submit_own(request.clone()).await {
             Ok(_) => return,
-            Err(unavailable) => match unavailable.reason {
-                Reason::Stopping | Reason::Bug | Reason::Quarantined => return,
-                Reason::QueueFull
-                | Reason::GatewayFull
-                | Reason::ReadersFull
-                | Reason::HashersFull
-                | Reason::DiskFull
-                | Reason::Store => tokio::time::sleep(RETRY_AFTER).await,
-            },
+            Err(unavailable) if offers_again(unavailable.reason) => {
+                tokio::time::sleep(RETRY_AFTER).await;
+            }
+            Err(_) => return,
         }
+    }
+}
+
+/// Whether an outcome that was refused for this reason is offered again.
+pub(crate) const fn offers_again(reason: Reason) -> bool {
+    match reason {
+        Reason::Stopping | Reason::Bug | Reason::Quarantined => false,
+        Reason::QueueFull
+        | Reason::GatewayFull
+        | Reason::ReadersFull
+        | Reason::HashersFull
+        | Reason::DiskFull
+        | Reason::Store => true,
     }
 }
 

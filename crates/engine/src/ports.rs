@@ -167,6 +167,11 @@ pub trait Queries: Send + Sync {
     fn tenant_count(&self) -> Result<i64, StoreError>;
     /// A tenant's stored value.
     fn tenant_value(&self, no: TenantNo, key: &str) -> Result<Option<TenantValue>, StoreError>;
+    /// Whether any tenant has a value under `key`. A store that cannot tell cheaply says yes.
+    fn is_value_in_use(&self, key: &str) -> Result<bool, StoreError> {
+        let _ = key;
+        Ok(true)
+    }
     /// A user, deleted or not.
     fn user(&self, username: &str) -> Result<Option<User>, StoreError>;
     /// A role.
@@ -252,7 +257,7 @@ pub trait Queries: Send + Sync {
         gateway: Option<&str>,
         page: Page,
     ) -> Result<Paged<PaymentFile>, StoreError>;
-    /// Payments whose id, external key or account's id is `text`.
+    /// Payments whose id, external key, account's id or state (`CAPTURE_SUCCESS`) is `text`.
     fn search_payments(
         &self,
         no: TenantNo,
@@ -305,8 +310,8 @@ pub trait Queries: Send + Sync {
     /// Outcomes to ask a gateway about: those whose `ask_at` is due at `now`, oldest first.
     fn outstanding_due(&self, now: Timestamp, limit: usize)
     -> Result<Vec<Outstanding>, StoreError>;
-    /// Outcomes of calls that nobody runs any more: never asked about and not planned. Only
-    /// meaningful before the first call of a process.
+    /// Outcomes of calls that were never asked about and are not planned to be: calls that run,
+    /// and those that ran when a process ended.
     fn outstanding_orphans(&self) -> Result<Vec<Outstanding>, StoreError>;
     /// Outcomes of a payment that are waited for.
     fn outstanding_of(

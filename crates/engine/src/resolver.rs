@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use domain::payment::{GatewayInquired, GatewayKnowledge, Outstanding};
 use domain::{Command, PaymentId, Request, TenantNo, TransactionId};
@@ -13,6 +13,9 @@ use crate::{Answer, Engine, Unavailable};
 
 /// How long a gateway may take to answer a question.
 const INQUIRY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often to look for calls that nobody runs.
+const ORPHANS_EVERY: Duration = Duration::from_secs(5);
 
 /// How many due outcomes are fetched at a time.
 const DUE_MAX: usize = 256;
@@ -26,7 +29,12 @@ pub(crate) async fn run(engine: Engine, orphans: Vec<Outstanding>) {
     for orphan in orphans {
         asking.begin(&engine, orphan).await;
     }
+    let mut looked = Instant::now();
     while !engine.is_stopping() {
+        if looked.elapsed() >= ORPHANS_EVERY {
+            looked = Instant::now();
+            asking.begin_orphans(&engine).await;
+        }
         let now = engine.clock().now();
         match engine.read(move |queries| queries.outstanding_due(now, DUE_MAX)).await {
             Ok(due) => {
@@ -50,6 +58,20 @@ struct Asking {
 }
 
 impl Asking {
+    /// Asks about calls that nobody runs although their deadline has passed: those of a batch that
+    /// was committed after all, when the store could not say so.
+    async fn begin_orphans(&self, engine: &Engine) {
+        let real_now = engine.clock().real_now();
+        match engine.read(|queries| queries.outstanding_orphans()).await {
+            Ok(orphans) => {
+                for orphan in orphans.into_iter().filter(|it| it.deadline < real_now) {
+                    self.begin(engine, orphan).await;
+                }
+            }
+            Err(error) => tracing::warn!(error = %error, "cannot look for orphaned calls"),
+        }
+    }
+
     /// Asks in the background, unless the same question is under way or the call itself still is.
     async fn begin(&self, engine: &Engine, outstanding: Outstanding) {
         let id = outstanding.transaction_id;
