@@ -420,4 +420,6 @@ pub struct GatewayInquired {
     pub transaction: TransactionId,
     /// What it knows.
     pub knowledge: GatewayKnowledge,
+    /// Real time of the question: what was not found then may have arrived since.
+    pub asked_at: Timestamp,
 }

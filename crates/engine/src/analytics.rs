@@ -205,8 +205,9 @@ impl Deltas {
 }
 
 impl Tally {
-    /// One transaction in this status.
-    const fn one(status: TransactionStatus, amount: AmountMinor) -> Self {
+    /// One transaction in this status, which processed this.
+    #[must_use]
+    pub const fn one(status: TransactionStatus, amount: AmountMinor) -> Self {
         let amount_minor = match status {
             TransactionStatus::Success => amount.0 as i128,
             TransactionStatus::InFlight

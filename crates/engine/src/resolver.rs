@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::payment::{GatewayInquired, GatewayKnowledge, Outstanding};
-use domain::{Command, PaymentId, Request, TenantNo, TransactionId};
+use domain::{Command, PaymentId, Request, TenantNo, Timestamp, TransactionId};
 use tokio::sync::Semaphore;
 
 use crate::ports::Inquiry;
@@ -101,6 +101,7 @@ pub(crate) async fn ask(engine: &Engine, outstanding: Outstanding) -> Result<(),
         payment: outstanding.payment_id,
         transaction: outstanding.transaction_id,
     };
+    let asked_at = engine.clock().real_now();
     let knowledge = match engine.shared().gateways.get(&outstanding.gateway) {
         Some(gateway) => {
             let asked = tokio::time::timeout(INQUIRY_TIMEOUT, gateway.inquire(inquiry)).await;
@@ -108,13 +109,13 @@ pub(crate) async fn ask(engine: &Engine, outstanding: Outstanding) -> Result<(),
         }
         None => GatewayKnowledge::Unreachable,
     };
-    tell(engine, outstanding, knowledge).await
+    tell(engine, outstanding, (knowledge, asked_at)).await
 }
 
 async fn tell(
     engine: &Engine,
     outstanding: Outstanding,
-    knowledge: GatewayKnowledge,
+    (knowledge, asked_at): (GatewayKnowledge, Timestamp),
 ) -> Result<(), Unavailable> {
     let request = Request {
         id: engine.mint(),
@@ -125,6 +126,7 @@ async fn tell(
             payment: outstanding.payment_id,
             transaction: outstanding.transaction_id,
             knowledge,
+            asked_at,
         }),
     };
     match engine.submit_own(request).await? {
@@ -147,7 +149,13 @@ impl Engine {
         transaction: TransactionId,
         knowledge: GatewayKnowledge,
     ) -> Result<(), Unavailable> {
-        let command = Command::GatewayInquired(GatewayInquired { payment, transaction, knowledge });
+        let asked_at = self.clock().real_now();
+        let command = Command::GatewayInquired(GatewayInquired {
+            payment,
+            transaction,
+            knowledge,
+            asked_at,
+        });
         let actor = domain::payment::Actor {
             user: "gateway".to_owned(),
             created_by: "gateway notification".to_owned(),

@@ -1,1 +1,11 @@
-//! placeholder
+//! Faregate's outbound side: payment gateways, push notifications, and the comparison of a
+//! gateway's journal with the store.
+
+mod error;
+pub mod external;
+mod outbound;
+pub mod push;
+pub mod reconcile;
+pub mod simulator;
+
+pub use error::Error;

@@ -1,1 +1,144 @@
-fn main() {}
+//! `faregate`: the command line.
+
+mod bench;
+mod config;
+mod demo;
+mod first_start;
+mod health;
+mod http;
+mod logging;
+mod maintenance;
+mod metrics;
+mod native;
+mod node;
+mod pages;
+mod problem;
+mod serve;
+mod simulator;
+mod tls;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use config::{Arguments, Config};
+use maintenance::Report;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Takes payments: Kill Bill's payment API in one binary
+#[derive(Parser)]
+#[command(name = "faregate", version, propagate_version = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve
+    Serve(Arguments),
+    /// Serve on loopback and play one payment against itself
+    Demo(demo::Args),
+    /// Measure a running server
+    Bench(bench::Args),
+    /// Copy the database into a file, while a server may be running
+    Backup {
+        /// A file that does not exist yet
+        file: PathBuf,
+        #[command(flatten)]
+        args: maintenance::Args,
+    },
+    /// Make a data directory from a backup
+    Restore {
+        /// The backup
+        file: PathBuf,
+        #[command(flatten)]
+        args: maintenance::Args,
+    },
+    /// Check that sums, postings and journal agree
+    Verify(maintenance::Args),
+    /// Compare the simulated gateway's journal with what is booked
+    Reconcile(maintenance::Args),
+    /// The analytics tables
+    Analytics {
+        #[command(subcommand)]
+        command: Analytics,
+    },
+    /// Run the simulated gateway as a process of its own
+    Simulator(simulator::Args),
+    /// Print the effective configuration
+    Config(Arguments),
+}
+
+#[derive(Subcommand)]
+enum Analytics {
+    /// Build them anew from the committed payments
+    Rebuild(maintenance::Args),
+}
+
+/// Ran, and found that something is wrong with the data.
+const PROBLEMS: u8 = 1;
+/// Could not run: the arguments or the environment are wrong.
+const CANNOT: u8 = 2;
+
+fn main() -> ExitCode {
+    match run(CommandLine::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("faregate: {error:#}");
+            ExitCode::from(CANNOT)
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Serve(arguments) => {
+            let config = Config::load(&arguments)?;
+            logging::start(&config)?;
+            serve::run(&config)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Demo(args) => demo::run(&args),
+        Command::Bench(args) => bench::run(args),
+        Command::Backup { file, args } => {
+            maintain(&args, |config| maintenance::backup(config, &file, args.json))
+        }
+        Command::Restore { file, args } => {
+            maintain(&args, |config| maintenance::restore(config, &file))
+        }
+        Command::Verify(args) => maintain(&args, maintenance::verify),
+        Command::Reconcile(args) => maintain(&args, maintenance::reconcile),
+        Command::Analytics { command: Analytics::Rebuild(args) } => {
+            maintain(&args, maintenance::rebuild_analytics)
+        }
+        Command::Simulator(args) => {
+            logging::start(&Config::default())?;
+            simulator::run(args)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Config(arguments) => {
+            print!("{}", toml::to_string(&Config::load(&arguments)?)?);
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Runs a command on a data directory and prints its report.
+fn maintain(
+    args: &maintenance::Args,
+    command: impl FnOnce(&Config) -> Result<Report, maintenance::Error>,
+) -> anyhow::Result<ExitCode> {
+    let arguments = Arguments { place: args.place.clone(), ..Arguments::default() };
+    let config = Config::load(&arguments)?;
+    logging::start(&config)?;
+    let report = command(&config)?;
+    if args.json {
+        println!("{}", report.json);
+    } else {
+        println!("{}", report.text);
+    }
+    Ok(if report.problems { ExitCode::from(PROBLEMS) } else { ExitCode::SUCCESS })
+}

@@ -22,10 +22,13 @@ pub(crate) fn follow_up(
         if kind == TransactionType::Chargeback {
             refuse_transition(file, kind)?;
         }
-        refuse_used_key(state, account, key, cx)?;
-        let pending =
-            file.named(key).find(|tx| tx.status == TransactionStatus::Pending && tx.kind == kind);
+        refuse_used_key(state, account, (key, Some(file.payment.id)), cx)?;
+        let pending = file.named(key).find(|tx| tx.status == TransactionStatus::Pending);
         if let Some(pending) = pending {
+            if pending.kind != kind {
+                let reason = "differs from the pending transaction's";
+                return Err(Rejection::invalid("transactionType", reason));
+            }
             let request = Complete {
                 payment: file.payment.id,
                 transaction: Some(pending.id),

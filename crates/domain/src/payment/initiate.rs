@@ -23,7 +23,8 @@ pub(crate) fn initiate(
     };
     let existing = existing_payment(state, it, account, cx)?;
     if let Some(key) = &it.transaction_key {
-        refuse_used_key(state, account, key, cx)?;
+        let target = existing.map(|file| file.payment.id);
+        refuse_used_key(state, account, (key, target), cx)?;
     }
     if let Some(file) = existing {
         if let Some(pending) = pending_try(file, it, kind)? {
@@ -83,11 +84,12 @@ fn existing_payment<'a>(
     Ok(Some(file))
 }
 
-/// Refuses a transaction key under which something succeeded already, on any payment.
+/// Refuses a transaction key under which something succeeded already, on any payment, or still may.
+/// What is pending on the payment that is meant (`target`) is for the caller to complete.
 pub(super) fn refuse_used_key(
     state: &State,
     account: &Account,
-    key: &str,
+    (key, target): (&str, Option<PaymentId>),
     cx: &Context,
 ) -> Result<(), Rejection> {
     let claim = state.claim(&ClaimKey::new(cx.tenant, ClaimKind::Transaction, key));
@@ -99,7 +101,11 @@ pub(super) fn refuse_used_key(
     if file.named(key).any(|it| it.status == TransactionStatus::Success) {
         return Err(Rejection::TransactionKeySucceeded { key: key.to_owned() });
     }
-    if let Some(doubt) = file.named(key).find(|it| it.status.is_in_doubt()) {
+    let elsewhere = target != Some(file.payment.id);
+    let blocks = |status: TransactionStatus| {
+        status.is_in_doubt() || (elsewhere && status == TransactionStatus::Pending)
+    };
+    if let Some(doubt) = file.named(key).find(|it| blocks(it.status)) {
         return Err(Rejection::PaymentInDoubt { operation: doubt.kind });
     }
     Ok(())

@@ -11,7 +11,7 @@ use crate::ledger;
 use crate::state::{Change, State};
 use crate::{
     AmountMinor, Currency, Effect, Event, GatewayCall, PaymentReply, PaymentResult, Properties,
-    Rejection, Reply, TransactionId,
+    Rejection, Reply, Timestamp, TransactionId,
 };
 
 /// What a request wants of the transaction it put in flight.
@@ -140,7 +140,13 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
             (Settled::failed(TransactionStatus::Unknown), Some(PaymentResult::GatewayTimedOut))
         }
         GatewayAnswer::NotSent { message } => {
-            (Settled::failed_with(TransactionStatus::PluginFailure, None, message), None)
+            // A completion that never left leaves pending what is pending at the gateway. What is
+            // called for the first time has processed nothing yet, not even zero.
+            let status = match transaction.processed_amount {
+                Some(_) => TransactionStatus::Pending,
+                None => TransactionStatus::PluginFailure,
+            };
+            (Settled::failed_with(status, None, message), None)
         }
     };
     // Only a call that runs can end by not answering; what is settled stays settled.
@@ -175,7 +181,9 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
     let outstanding = state.outstanding(cx.tenant, it.transaction).cloned();
     let settled = match &it.knowledge {
         GatewayKnowledge::Found(outcome) => Some(read_outcome(transaction, outcome)),
-        GatewayKnowledge::NotFound if not_found_is_final(transaction, outstanding.as_ref(), cx) => {
+        GatewayKnowledge::NotFound
+            if not_found_is_final(transaction, outstanding.as_ref(), it.asked_at, cx) =>
+        {
             let message = "the gateway has no record of it";
             Some(Settled::failed_with(TransactionStatus::PluginFailure, None, message))
         }
@@ -200,16 +208,18 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
 }
 
 /// A request may still be on its way to the gateway until its deadline, and a gateway may take a
-/// while to find what it took: only after both does "not found" mean that nothing happened.
+/// while to find what it took: only where it was asked after both does "not found" mean that nothing
+/// happened.
 fn not_found_is_final(
     transaction: &Transaction,
     outstanding: Option<&Outstanding>,
+    asked_at: Timestamp,
     cx: &Context,
 ) -> bool {
     let Some(outstanding) = outstanding else { return false };
     let Some(settings) = cx.settings.gateway(&outstanding.gateway) else { return false };
     transaction.status.is_in_doubt()
-        && cx.real_now >= outstanding.deadline.plus_us(settings.settle_after_us)
+        && asked_at >= outstanding.deadline.plus_us(settings.settle_after_us)
 }
 
 /// Whether what a gateway says changes what is written. A late success after a failure is booked,

@@ -227,7 +227,8 @@ impl World {
         let replied =
             |answer| Command::GatewayReplied(GatewayReplied { payment, transaction, answer });
         let inquired = |knowledge| {
-            Command::GatewayInquired(GatewayInquired { payment, transaction, knowledge })
+            let asked_at = Timestamp(self.rows.now);
+            Command::GatewayInquired(GatewayInquired { payment, transaction, knowledge, asked_at })
         };
         let outcome = |status| GatewayOutcome {
             status,

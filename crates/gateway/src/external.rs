@@ -1,0 +1,24 @@
+//! `__EXTERNAL_PAYMENT__`: money that changed hands elsewhere; it settles within the commit.
+
+use domain::payment::{GatewayAnswer, GatewayKnowledge};
+use domain::{GatewayCall, GatewaySettings};
+use engine::ports::{BoxFuture, Gateway, Inquiry};
+
+/// The gateway that is never called: the domain settles its transactions at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct External;
+
+impl Gateway for External {
+    fn settings(&self) -> GatewaySettings {
+        GatewaySettings { settles_at_once: true, timeout_us: 0, settle_after_us: 0 }
+    }
+
+    fn call(&self, _call: GatewayCall) -> BoxFuture<'_, GatewayAnswer> {
+        let message = "external payments are not sent anywhere".to_owned();
+        Box::pin(std::future::ready(GatewayAnswer::NotSent { message }))
+    }
+
+    fn inquire(&self, _inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge> {
+        Box::pin(std::future::ready(GatewayKnowledge::NotFound))
+    }
+}

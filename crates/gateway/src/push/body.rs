@@ -1,0 +1,275 @@
+//! What a push callback receives: Kill Bill's JSON for an event.
+
+use bytes::Bytes;
+use domain::payment::{TransactionStatus, TransactionType};
+use domain::{AmountMinor, Currency, Event, Timestamp};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// The body for an event; `None` for one that nobody is told.
+#[must_use]
+pub fn body(event: &Event) -> Option<Bytes> {
+    let notification = match event {
+        Event::AccountCreated { account } => Notification::of_account("ACCOUNT_CREATION", account),
+        Event::AccountChanged { account } => Notification::of_account("ACCOUNT_CHANGE", account),
+        Event::TenantConfigChanged { value, key } => Notification {
+            event_type: "TENANT_CONFIG_CHANGE",
+            account_id: None,
+            object_type: "TENANT_KVS",
+            object_id: value.to_string(),
+            meta_data: Some(json(&ConfigMetaData { key })),
+        },
+        Event::TransactionChanged { .. } => of_transaction(event)?,
+    };
+    Some(json(&notification).into())
+}
+
+fn of_transaction(event: &Event) -> Option<Notification> {
+    let Event::TransactionChanged {
+        account,
+        payment,
+        transaction,
+        kind,
+        status,
+        amount,
+        currency,
+        payment_currency,
+        effective_at,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    let told = told(*kind, *status)?;
+    let (amount, currency) = match (kind, told.succeeded) {
+        // Kill Bill books a reversal as a chargeback that failed, without amount and currency.
+        (TransactionType::ChargebackReversal, _) => (AmountMinor::ZERO, None),
+        (
+            TransactionType::Authorize
+            | TransactionType::Capture
+            | TransactionType::Purchase
+            | TransactionType::Refund
+            | TransactionType::Credit
+            | TransactionType::Void
+            | TransactionType::Chargeback,
+            succeeded,
+        ) => (if succeeded { *amount } else { AmountMinor::ZERO }, *currency),
+    };
+    let meta_data = TransactionMetaData {
+        payment_transaction_id: transaction.to_string(),
+        amount: plain(amount, *payment_currency),
+        currency: currency.as_ref().map(Currency::code),
+        status: told.status,
+        transaction_type: type_name(*kind),
+        effective_date: date_time(*effective_at),
+    };
+    Some(Notification {
+        event_type: if told.succeeded { "PAYMENT_SUCCESS" } else { "PAYMENT_FAILED" },
+        account_id: Some(account.to_string()),
+        object_type: "PAYMENT",
+        object_id: payment.to_string(),
+        meta_data: Some(json(&meta_data)),
+    })
+}
+
+struct Told {
+    succeeded: bool,
+    status: &'static str,
+}
+
+/// How a status is told; `None`: not yet. A pending transaction counts as a success, as in Kill
+/// Bill, with its status beside.
+const fn told(kind: TransactionType, status: TransactionStatus) -> Option<Told> {
+    let (succeeded, status) = match (kind, status) {
+        (_, TransactionStatus::InFlight) => return None,
+        (TransactionType::ChargebackReversal, TransactionStatus::Success) => {
+            (false, "PAYMENT_FAILURE")
+        }
+        (_, TransactionStatus::Success) => (true, "SUCCESS"),
+        (_, TransactionStatus::Pending) => (true, "PENDING"),
+        (_, TransactionStatus::PaymentFailure) => (false, "PAYMENT_FAILURE"),
+        (_, TransactionStatus::PluginFailure) => (false, "PLUGIN_FAILURE"),
+        (_, TransactionStatus::Unknown) => (false, "UNKNOWN"),
+    };
+    Some(Told { succeeded, status })
+}
+
+const fn type_name(kind: TransactionType) -> &'static str {
+    match kind {
+        TransactionType::Authorize => "AUTHORIZE",
+        TransactionType::Capture => "CAPTURE",
+        TransactionType::Purchase => "PURCHASE",
+        TransactionType::Refund => "REFUND",
+        TransactionType::Credit => "CREDIT",
+        TransactionType::Void => "VOID",
+        TransactionType::Chargeback | TransactionType::ChargebackReversal => "CHARGEBACK",
+    }
+}
+
+/// A JSON number without needless zeros: `10`, `10.5`.
+fn plain(amount: AmountMinor, currency: Currency) -> Box<RawValue> {
+    let decimal = amount.decimal(currency);
+    let plain = match decimal.split_once('.') {
+        Some(_) => decimal.trim_end_matches('0').trim_end_matches('.'),
+        None => &decimal,
+    };
+    RawValue::from_string(plain.to_owned()).expect("a decimal is a JSON number")
+}
+
+/// ISO 8601 in UTC, to the second, as Kill Bill keeps it.
+fn date_time(at: Timestamp) -> String {
+    let second = jiff::Timestamp::from_second(at.0.div_euclid(Timestamp::SECOND_US));
+    second.unwrap_or(jiff::Timestamp::MAX).strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string()
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("structs of strings and numbers are JSON")
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Notification {
+    event_type: &'static str,
+    account_id: Option<String>,
+    object_type: &'static str,
+    object_id: String,
+    meta_data: Option<String>,
+}
+
+impl Notification {
+    fn of_account(event_type: &'static str, account: &domain::AccountId) -> Self {
+        Self {
+            event_type,
+            account_id: Some(account.to_string()),
+            object_type: "ACCOUNT",
+            object_id: account.to_string(),
+            meta_data: None,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ConfigMetaData<'a> {
+    key: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TransactionMetaData<'a> {
+    payment_transaction_id: String,
+    amount: Box<RawValue>,
+    currency: Option<&'a str>,
+    status: &'static str,
+    transaction_type: &'static str,
+    effective_date: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::{AccountId, PaymentId, TenantValueId, TransactionId};
+    use expect_test::{Expect, expect};
+    use uuid::Uuid;
+
+    use TransactionStatus as S;
+    use TransactionType as T;
+
+    fn id(last: u128) -> Uuid {
+        Uuid::from_u128(0x0192_aabb_ccdd_7000_8000_0000_0000_0000 + last)
+    }
+
+    fn transaction(kind: T, status: S, minor: i64, code: Option<&str>) -> Event {
+        let currency = code.map(|code| Currency::parse(code).unwrap());
+        Event::TransactionChanged {
+            account: AccountId::new(id(1)),
+            payment: PaymentId::new(id(2)),
+            transaction: TransactionId::new(id(3)),
+            kind,
+            opens_payment: true,
+            before: None,
+            before_amount: AmountMinor::ZERO,
+            status,
+            gateway: "faregate-simulator".to_owned(),
+            amount: AmountMinor(minor),
+            currency,
+            payment_currency: currency.unwrap_or(Currency::parse("USD").unwrap()),
+            effective_at: Timestamp(1_795_174_252_987_654),
+        }
+    }
+
+    fn check(event: &Event, expected: Expect) {
+        let body = body(event).map(|body| String::from_utf8(body.to_vec()).unwrap());
+        expected.assert_eq(body.as_deref().unwrap_or("nothing"));
+    }
+
+    /// The event's type and its meta data from `amount` to `transactionType`.
+    fn short(event: &Event) -> String {
+        let Some(body) = body(event) else { return "nothing".to_owned() };
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        let meta = body["metaData"].as_str().unwrap();
+        let from = meta.find("\"amount\"").unwrap();
+        let to = meta.find(",\"effectiveDate\"").unwrap();
+        format!("{} {}", body["eventType"].as_str().unwrap(), &meta[from..to])
+    }
+
+    #[test]
+    fn bodies() {
+        let account = AccountId::new(id(1));
+        check(
+            &Event::AccountCreated { account },
+            expect![[
+                r#"{"eventType":"ACCOUNT_CREATION","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"ACCOUNT","objectId":"0192aabb-ccdd-7000-8000-000000000001","metaData":null}"#
+            ]],
+        );
+        check(
+            &Event::AccountChanged { account },
+            expect![[
+                r#"{"eventType":"ACCOUNT_CHANGE","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"ACCOUNT","objectId":"0192aabb-ccdd-7000-8000-000000000001","metaData":null}"#
+            ]],
+        );
+        let value = TenantValueId::new(id(9));
+        check(
+            &Event::TenantConfigChanged { value, key: "PUSH_NOTIFICATION_CB".to_owned() },
+            expect![[
+                r#"{"eventType":"TENANT_CONFIG_CHANGE","accountId":null,"objectType":"TENANT_KVS","objectId":"0192aabb-ccdd-7000-8000-000000000009","metaData":"{\"key\":\"PUSH_NOTIFICATION_CB\"}"}"#
+            ]],
+        );
+        check(
+            &transaction(T::Purchase, S::Success, 1_000, Some("USD")),
+            expect![[
+                r#"{"eventType":"PAYMENT_SUCCESS","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"PAYMENT","objectId":"0192aabb-ccdd-7000-8000-000000000002","metaData":"{\"paymentTransactionId\":\"0192aabb-ccdd-7000-8000-000000000003\",\"amount\":10,\"currency\":\"USD\",\"status\":\"SUCCESS\",\"transactionType\":\"PURCHASE\",\"effectiveDate\":\"2026-11-20T11:30:52.000Z\"}"}"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn statuses_are_told_as_kill_bill_tells_them() {
+        let told = |kind, status, minor, code| short(&transaction(kind, status, minor, code));
+        let all = [
+            told(T::Purchase, S::InFlight, 0, Some("USD")),
+            told(T::Purchase, S::Pending, 550, Some("USD")),
+            told(T::Purchase, S::PaymentFailure, 500, Some("USD")),
+            told(T::Purchase, S::PluginFailure, 0, Some("USD")),
+            told(T::Capture, S::Unknown, 0, Some("JPY")),
+            told(T::Refund, S::Success, 1_234, Some("KWD")),
+            told(T::Credit, S::Success, 100, Some("JPY")),
+            told(T::Authorize, S::Success, 5, Some("USD")),
+            told(T::Void, S::Success, 0, None),
+            told(T::Chargeback, S::Success, 100, Some("USD")),
+            told(T::ChargebackReversal, S::Success, 100, Some("USD")),
+        ];
+        expect![[r#"
+            nothing
+            PAYMENT_SUCCESS "amount":5.5,"currency":"USD","status":"PENDING","transactionType":"PURCHASE"
+            PAYMENT_FAILED "amount":0,"currency":"USD","status":"PAYMENT_FAILURE","transactionType":"PURCHASE"
+            PAYMENT_FAILED "amount":0,"currency":"USD","status":"PLUGIN_FAILURE","transactionType":"PURCHASE"
+            PAYMENT_FAILED "amount":0,"currency":"JPY","status":"UNKNOWN","transactionType":"CAPTURE"
+            PAYMENT_SUCCESS "amount":1.234,"currency":"KWD","status":"SUCCESS","transactionType":"REFUND"
+            PAYMENT_SUCCESS "amount":100,"currency":"JPY","status":"SUCCESS","transactionType":"CREDIT"
+            PAYMENT_SUCCESS "amount":0.05,"currency":"USD","status":"SUCCESS","transactionType":"AUTHORIZE"
+            PAYMENT_SUCCESS "amount":0,"currency":null,"status":"SUCCESS","transactionType":"VOID"
+            PAYMENT_SUCCESS "amount":1,"currency":"USD","status":"SUCCESS","transactionType":"CHARGEBACK"
+            PAYMENT_FAILED "amount":0,"currency":null,"status":"PAYMENT_FAILURE","transactionType":"CHARGEBACK""#]]
+        .assert_eq(&all.join("\n"));
+    }
+}

@@ -1,0 +1,270 @@
+//! Where a push notification may go: which URLs are callbacks at all, and which addresses they may
+//! lead to. A tenant chooses the URL, so it must not reach what only this machine can reach.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use http::Uri;
+
+/// How long a callback's URL may be.
+pub const URL_BYTES_MAX: usize = 2_048;
+
+/// Which addresses a callback may lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Public ones.
+    Public,
+    /// Public ones, private networks and this machine: for tests, and where the receivers are
+    /// inside.
+    PublicAndPrivate,
+}
+
+/// Why a URL is no callback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallbackError {
+    /// Not a URL.
+    #[error("is not a URL")]
+    NotAUrl,
+    /// Longer than [`URL_BYTES_MAX`].
+    #[error("is longer than {URL_BYTES_MAX} bytes")]
+    TooLong,
+    /// Neither http nor https.
+    #[error("must begin with http:// or https://")]
+    Scheme,
+    /// A user or password in it.
+    #[error("must have no user or password")]
+    User,
+    /// No host.
+    #[error("has no host")]
+    NoHost,
+    /// An address that is not public.
+    #[error("leads to an address that is not public")]
+    NotPublic,
+}
+
+/// A callback's URL, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Callback {
+    pub(super) is_tls: bool,
+    /// Without the brackets of an IPv6 address.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// As the `Host` header says it.
+    pub(super) authority: String,
+    /// Path and query.
+    pub(super) target: String,
+}
+
+/// Whether a URL can be a callback. Where a name leads is only known when it is called, and is
+/// checked then.
+///
+/// # Errors
+/// [`CallbackError`], to be told to whoever registers it.
+pub fn validate_callback(url: &str, reach: Reach) -> Result<(), CallbackError> {
+    let callback = Callback::parse(url)?;
+    match callback.host.parse::<IpAddr>() {
+        Ok(address) if !reach.allows(address) => Err(CallbackError::NotPublic),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+impl Callback {
+    pub(super) fn parse(url: &str) -> Result<Self, CallbackError> {
+        if url.len() > URL_BYTES_MAX {
+            return Err(CallbackError::TooLong);
+        }
+        let uri: Uri = url.parse().map_err(|_| CallbackError::NotAUrl)?;
+        let is_tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            Some(_) | None => return Err(CallbackError::Scheme),
+        };
+        let authority = uri.authority().ok_or(CallbackError::NoHost)?;
+        if authority.as_str().contains('@') {
+            return Err(CallbackError::User);
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() {
+            return Err(CallbackError::NoHost);
+        }
+        let port = match (authority.port_u16(), is_tls) {
+            (Some(port), _) => port,
+            // What stands behind the host and is no port.
+            (None, _) if authority.host() != authority.as_str() => {
+                return Err(CallbackError::NotAUrl);
+            }
+            (None, true) => 443,
+            (None, false) => 80,
+        };
+        Ok(Self {
+            is_tls,
+            host: host.to_owned(),
+            port,
+            authority: authority.as_str().to_owned(),
+            target: uri.path_and_query().map_or("/", |target| target.as_str()).to_owned(),
+        })
+    }
+
+    /// Looks the host up and returns an address that may be connected to.
+    pub(super) async fn address(&self, reach: Reach) -> Result<SocketAddr, String> {
+        let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
+        let mut found = found.map_err(|_| "the callback's host has no address".to_owned())?;
+        found
+            .find(|address| reach.allows(address.ip()))
+            .ok_or_else(|| "the callback leads to an address that is not public".to_owned())
+    }
+}
+
+impl Reach {
+    pub(super) const fn allows(self, address: IpAddr) -> bool {
+        match self {
+            Self::Public => is_public(address),
+            Self::PublicAndPrivate => is_public(address) || is_private(address),
+        }
+    }
+}
+
+/// This machine and private networks, but not where clouds keep their metadata.
+const fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_loopback() || address.is_private(),
+        IpAddr::V6(address) => {
+            let is_metadata = matches!(address.segments(), [0xfd00, 0x0ec2, ..]);
+            address.is_loopback() || address.is_unique_local() && !is_metadata
+        }
+    }
+}
+
+const fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+/// Everything but what IANA's registry of special-purpose addresses keeps from the internet.
+const fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    !(a == 0
+        || address.is_private()
+        || a == 100 && b & 0xc0 == 64 // Shared by carriers.
+        || address.is_loopback()
+        || address.is_link_local() // Clouds keep their metadata there.
+        || a == 192 && b == 0 && c == 0
+        || address.is_documentation()
+        || a == 192 && b == 88 && c == 99
+        || a == 198 && b & 0xfe == 18 // Benchmarks.
+        || a >= 224)
+}
+
+/// Global unicast, without the ranges that carry an IPv4 address inside and so would lead past
+/// [`is_public_v4`]. Mapped and translated addresses lie outside of global unicast.
+const fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [first, second, ..] = address.segments();
+    first & 0xe000 == 0x2000
+        && !(first == 0x2001 && second < 0x0200) // Teredo and other protocol assignments.
+        && !(first == 0x2001 && second == 0x0db8)
+        && first != 0x2002
+        && first != 0x3fff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn check(url: &str, expected: Expect) {
+        let shown = |reach| match validate_callback(url, reach) {
+            Ok(()) => "ok".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let (public, private) = (shown(Reach::Public), shown(Reach::PublicAndPrivate));
+        expected.assert_eq(&if public == private {
+            public
+        } else {
+            format!("{public}; else: {private}")
+        });
+    }
+
+    #[test]
+    fn urls() {
+        check("http://example.com/cb?a=b", expect!["ok"]);
+        check("https://example.com", expect!["ok"]);
+        check("https://8.8.8.8:8443/cb", expect!["ok"]);
+        check("http://[2606:4700::1111]/cb", expect!["ok"]);
+        check("ftp://example.com/", expect!["must begin with http:// or https://"]);
+        check("/cb", expect!["must begin with http:// or https://"]);
+        check("example.com", expect!["must begin with http:// or https://"]);
+        check("http://", expect!["is not a URL"]);
+        check("http:///cb", expect!["is not a URL"]);
+        check("http://a b/", expect!["is not a URL"]);
+        check("", expect!["is not a URL"]);
+        check("http://user:secret@example.com/", expect!["must have no user or password"]);
+        check("http://example.com:99999/", expect!["is not a URL"]);
+        check(
+            &format!("http://example.com/{}", "x".repeat(2_048)),
+            expect!["is longer than 2048 bytes"],
+        );
+        check("http://127.0.0.1:9/cb", expect!["leads to an address that is not public; else: ok"]);
+        check("http://[::1]:9/cb", expect!["leads to an address that is not public; else: ok"]);
+        check("http://169.254.169.254/latest", expect!["leads to an address that is not public"]);
+    }
+
+    #[test]
+    fn addresses_that_are_not_public_are_refused() {
+        let refused = [
+            "0.0.0.0",
+            "0.1.2.3",
+            "10.0.0.1",
+            "100.64.0.1",
+            "100.127.255.255",
+            "127.0.0.1",
+            "169.254.0.1",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.0.0.8",
+            "192.0.2.1",
+            "192.168.1.1",
+            "198.18.0.1",
+            "198.19.255.255",
+            "198.51.100.1",
+            "203.0.113.9",
+            "224.0.0.1",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::ffff:8.8.8.8",
+            "::ffff:127.0.0.1",
+            "64:ff9b::808:808",
+            "fe80::1",
+            "fc00::1",
+            "fd00:ec2::254",
+            "ff02::1",
+            "2001::1",
+            "2001:db8::1",
+            "2002:7f00:1::",
+            "3fff::1",
+            "100::1",
+        ];
+        for address in refused {
+            assert!(!Reach::Public.allows(address.parse().unwrap()), "{address}");
+        }
+        for address in ["1.1.1.1", "100.63.0.1", "172.32.0.1", "198.20.0.1", "2a00::1", "2600::1"] {
+            assert!(Reach::Public.allows(address.parse().unwrap()), "{address}");
+        }
+        for address in [
+            "169.254.169.254",
+            "fd00:ec2::254",
+            "::ffff:127.0.0.1",
+            "0.0.0.0",
+            "::",
+            "fe80::1",
+            "224.0.0.1",
+        ] {
+            assert!(!Reach::PublicAndPrivate.allows(address.parse().unwrap()), "{address}");
+        }
+        for address in ["127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fd12::1", "1.1.1.1"] {
+            assert!(Reach::PublicAndPrivate.allows(address.parse().unwrap()), "{address}");
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! The follower itself: reads the journal, hands deliveries to the lanes, and records how far it
+//! came.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use domain::tenant::PUSH_CALLBACK;
+use domain::{Seq, TenantNo, Timestamp};
+use engine::ports::{Bookkeeping, Delivery, DeliveryId, JournalRow, Queries, StoreError};
+use engine::{Engine, Reason};
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+
+use super::lanes::{Answered, Destination, Job, Lanes, Next};
+use super::post::{Failure, Poster};
+use super::{FOLLOWER, Options, RETRY_DELAYS, body};
+
+/// How many journal rows are read at a time.
+const ROWS_MAX: usize = 1_024;
+/// How many postponed deliveries are read at a time.
+const DUE_MAX: usize = 256;
+/// How many rows are recorded at a time.
+const WRITES_MAX: usize = 1_024;
+
+/// The shortest time from one look at the journal to the next, so that many small commits are read
+/// together.
+const READ_PAUSE: Duration = Duration::from_millis(20);
+/// How often postponed deliveries are looked for.
+const DUE_PAUSE: Duration = Duration::from_millis(250);
+/// How long to wait after the store could not be used.
+const AFTER_FAILURE: Duration = Duration::from_millis(200);
+/// How often time is looked at.
+const TICK: Duration = Duration::from_millis(100);
+/// How long the journal is not read on because a callback has much to take.
+const CROWDED_PAUSE: Duration = Duration::from_millis(200);
+/// How long what found no room is postponed.
+const FULL_DELAY: Duration = Duration::from_secs(5);
+/// How often the cursor alone is recorded; what is delivered meanwhile is delivered again after a
+/// crash.
+const CURSOR_PAUSE: Duration = Duration::from_secs(1);
+/// How much of a failure's reason is kept.
+const REASON_CHARS_MAX: usize = 255;
+
+/// Journal rows with the callbacks of their tenants.
+struct Batch {
+    rows: Vec<JournalRow>,
+    callbacks: BTreeMap<TenantNo, String>,
+    upto: Seq,
+}
+
+/// A postponed delivery, with its event's row and its tenant's callback as they are now.
+struct Due {
+    delivery: Delivery,
+    row: Option<JournalRow>,
+    callback: Option<String>,
+}
+
+/// How a delivery ended.
+struct Ended {
+    job: Job,
+    result: Result<(), Failure>,
+}
+
+/// A journal row of which something is not delivered yet.
+struct Open {
+    seq: Seq,
+    jobs: usize,
+    committed_at: Timestamp,
+}
+
+struct Follower {
+    engine: Engine,
+    poster: Poster,
+    lanes: Lanes,
+    posts: JoinSet<Ended>,
+    open: VecDeque<Open>,
+    /// The last journal row taken.
+    taken: Seq,
+    /// The last journal row that is done with, for those who wait for it.
+    position: Arc<AtomicI64>,
+    recorded: Seq,
+    recorded_at: Instant,
+    writes: VecDeque<Bookkeeping>,
+    writing: JoinSet<Vec<Bookkeeping>>,
+    /// Stored deliveries that were taken up: what the store says of them is old.
+    stored: HashSet<DeliveryId>,
+    crowded_since: Option<Instant>,
+}
+
+/// Follows the journal for ever.
+pub(super) async fn run(engine: Engine, options: Options, position: Arc<AtomicI64>) {
+    let cursor = loop {
+        match engine.read(|queries| queries.followed(FOLLOWER)).await {
+            Ok(cursor) => break cursor,
+            Err(_) => sleep(AFTER_FAILURE).await,
+        }
+    };
+    let mut follower = Follower {
+        poster: Poster { reach: options.reach, timeout: options.timeout, tls: options.tls },
+        lanes: Lanes::new(options.lanes),
+        posts: JoinSet::new(),
+        open: VecDeque::new(),
+        taken: cursor,
+        position,
+        recorded: cursor,
+        recorded_at: Instant::now(),
+        writes: VecDeque::new(),
+        writing: JoinSet::new(),
+        stored: HashSet::new(),
+        crowded_since: None,
+        engine: engine.clone(),
+    };
+    // Dropped with this function, and the tasks with it.
+    let mut readers = JoinSet::new();
+    let (batches, mut batches_in) = mpsc::channel(1);
+    let (dues, mut dues_in) = mpsc::channel(1);
+    readers.spawn(read_journal(engine.clone(), cursor, batches));
+    readers.spawn(read_due(engine, dues));
+    let mut tick = interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            Some(ended) = follower.posts.join_next() => {
+                let Some(ended) = unless_stopped(ended) else { return };
+                follower.ended(ended);
+            }
+            Some(written) = follower.writing.join_next() => {
+                let Some(written) = unless_stopped(written) else { return };
+                follower.written(&written);
+            }
+            Some(batch) = batches_in.recv(), if follower.has_room() => follower.take(batch),
+            Some(due) = dues_in.recv() => follower.take_due(due),
+            _ = tick.tick() => follower.lanes.forget_unused(Instant::now()),
+        }
+        follower.publish();
+    }
+}
+
+/// What a task returned; `None` where the runtime is shutting down. A panic goes on here: what was
+/// delivered is not known any more, and the follower starts again from its cursor.
+fn unless_stopped<T>(joined: Result<T, JoinError>) -> Option<T> {
+    match joined {
+        Ok(returned) => Some(returned),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => None,
+        },
+    }
+}
+
+impl Follower {
+    /// A crowded callback slows the reading down, but only so far: others are not to wait for it.
+    fn has_room(&mut self) -> bool {
+        if !self.lanes.is_crowded() {
+            self.crowded_since = None;
+            return true;
+        }
+        self.crowded_since.get_or_insert_with(Instant::now).elapsed() >= CROWDED_PAUSE
+    }
+
+    fn take(&mut self, batch: Batch) {
+        self.crowded_since = None;
+        for row in &batch.rows {
+            let Some(url) = batch.callbacks.get(&row.tenant) else { continue };
+            let jobs: Vec<Job> = jobs(row).collect();
+            if jobs.is_empty() {
+                continue;
+            }
+            let (seq, committed_at) = (row.seq, row.committed_at);
+            self.open.push_back(Open { seq, jobs: jobs.len(), committed_at });
+            for job in jobs {
+                self.offer(job, url);
+            }
+        }
+        self.taken = self.taken.max(batch.upto);
+    }
+
+    fn take_due(&mut self, due: Vec<Due>) {
+        for Due { delivery, row, callback } in due {
+            if !self.stored.insert(delivery.id) {
+                continue;
+            }
+            let ordinal = usize::from(delivery.id.ordinal);
+            let job = row.as_ref().and_then(|row| job(row, ordinal));
+            match (job, callback) {
+                (Some(job), Some(url)) => {
+                    let attempts = delivery.attempts;
+                    self.offer(Job { attempts, is_stored: true, ..job }, &url);
+                }
+                // The callback was taken back, and with it what waited for it.
+                (None, _) | (_, None) => {
+                    count("dropped");
+                    self.writes.push_back(Bookkeeping::DeliveryClosed { id: delivery.id });
+                }
+            }
+        }
+    }
+
+    fn offer(&mut self, job: Job, url: &str) {
+        let next = self.lanes.offer(job, url, Instant::now());
+        self.follow_up(next);
+    }
+
+    /// Does what the lanes say; returns whether a lane is free for another job.
+    fn follow_up(&mut self, next: Next) -> bool {
+        match next {
+            Next::Start(job, destination) => {
+                self.posts.spawn(deliver(self.poster.clone(), destination, job));
+                false
+            }
+            Next::Waits => false,
+            Next::Full(job) => {
+                count("postponed");
+                let attempts = job.attempts;
+                self.postpone(&job, attempts, FULL_DELAY, "the callback takes events too slowly");
+                true
+            }
+            Next::Hangs(job) => {
+                self.failed(&job, "the callback does not answer: it was not tried");
+                true
+            }
+        }
+    }
+
+    fn ended(&mut self, ended: Ended) {
+        let Ended { job, result } = ended;
+        let answered = match &result {
+            Err(Failure::TimedOut) => Answered::Never,
+            Ok(()) | Err(Failure::Refused(_)) => Answered::Quickly,
+        };
+        self.lanes.ended(&job, answered, Instant::now());
+        match result {
+            Ok(()) => self.delivered(&job),
+            Err(failure) => self.failed(&job, &failure.reason()),
+        }
+        while let Some(next) = self.lanes.after(&job, Instant::now()) {
+            if !self.follow_up(next) {
+                break;
+            }
+        }
+    }
+
+    fn delivered(&mut self, job: &Job) {
+        count("delivered");
+        if job.is_stored {
+            self.writes.push_back(Bookkeeping::DeliveryClosed { id: job.id });
+        } else {
+            metrics::histogram!("faregate_push_delivery_seconds")
+                .record(self.seconds_since(job.committed_at));
+        }
+        self.done(job);
+    }
+
+    fn failed(&mut self, job: &Job, reason: &str) {
+        let delay = usize::try_from(job.attempts).ok().and_then(|at| RETRY_DELAYS.get(at));
+        if let Some(delay) = delay {
+            count("failed");
+            self.postpone(job, job.attempts + 1, *delay, reason);
+            return;
+        }
+        count("dropped");
+        tracing::warn!(
+            tenant = job.tenant.0,
+            seq = job.id.seq.0,
+            ordinal = job.id.ordinal,
+            reason,
+            "a push notification is dropped after its last attempt"
+        );
+        if job.is_stored {
+            self.writes.push_back(Bookkeeping::DeliveryClosed { id: job.id });
+        }
+        self.done(job);
+    }
+
+    fn postpone(&mut self, job: &Job, attempts: u32, delay: Duration, reason: &str) {
+        let delay_us = i64::try_from(delay.as_micros()).unwrap_or(i64::MAX);
+        self.writes.push_back(Bookkeeping::DeliveryPostponed(Delivery {
+            id: job.id,
+            tenant: job.tenant,
+            attempts,
+            due_at: self.engine.clock().now().plus_us(delay_us),
+            error: reason.chars().take(REASON_CHARS_MAX).collect(),
+        }));
+        self.done(job);
+    }
+
+    /// Counts a first attempt as made, whatever came of it.
+    fn done(&mut self, job: &Job) {
+        if job.is_stored {
+            return;
+        }
+        if let Ok(at) = self.open.binary_search_by_key(&job.id.seq, |open| open.seq) {
+            self.open[at].jobs -= 1;
+        }
+        while self.open.front().is_some_and(|open| open.jobs == 0) {
+            self.open.pop_front();
+        }
+    }
+
+    /// The last journal row of which everything is delivered or postponed.
+    fn done_upto(&self) -> Seq {
+        self.open.front().map_or(self.taken, |open| Seq(open.seq.0 - 1))
+    }
+
+    /// Tells how far it is, and records it where that is worth a commit.
+    fn publish(&mut self) {
+        let upto = self.done_upto();
+        let lag = self.open.front().map_or(0.0, |open| self.seconds_since(open.committed_at));
+        metrics::gauge!("faregate_push_lag_seconds").set(lag);
+        let moved = upto > self.recorded;
+        let is_due = !self.writes.is_empty() || moved && self.recorded_at.elapsed() >= CURSOR_PAUSE;
+        if is_due && self.writing.is_empty() {
+            let count = self.writes.len().min(WRITES_MAX);
+            let mut rows: Vec<Bookkeeping> = self.writes.drain(..count).collect();
+            // The cursor never passes a row whose postponed deliveries are not recorded with it.
+            if moved && self.writes.is_empty() {
+                rows.push(Bookkeeping::Followed { follower: FOLLOWER, upto });
+                self.recorded = upto;
+            }
+            self.recorded_at = Instant::now();
+            self.writing.spawn(record(self.engine.clone(), rows));
+        }
+        self.position.store(upto.0, Ordering::Release);
+    }
+
+    fn written(&mut self, rows: &[Bookkeeping]) {
+        for row in rows {
+            match row {
+                Bookkeeping::DeliveryPostponed(Delivery { id, .. })
+                | Bookkeeping::DeliveryClosed { id } => {
+                    self.stored.remove(id);
+                }
+                Bookkeeping::Followed { .. } => {}
+            }
+        }
+    }
+
+    fn seconds_since(&self, at: Timestamp) -> f64 {
+        let us = self.engine.clock().real_now().0.saturating_sub(at.0);
+        Duration::from_micros(u64::try_from(us).unwrap_or(0)).as_secs_f64()
+    }
+}
+
+fn count(result: &'static str) {
+    metrics::counter!("faregate_push_deliveries_total", "result" => result).increment(1);
+}
+
+fn jobs(row: &JournalRow) -> impl Iterator<Item = Job> {
+    (0..row.events.len()).filter_map(|ordinal| job(row, ordinal))
+}
+
+/// The first attempt at an event; `None` where nobody is told of it.
+fn job(row: &JournalRow, ordinal: usize) -> Option<Job> {
+    let event = row.events.get(ordinal)?;
+    Some(Job {
+        id: DeliveryId { seq: row.seq, ordinal: u16::try_from(ordinal).ok()? },
+        tenant: row.tenant,
+        account: event.account(),
+        body: body(event)?,
+        attempts: 0,
+        is_stored: false,
+        committed_at: row.committed_at,
+    })
+}
+
+async fn deliver(poster: Poster, destination: Destination, job: Job) -> Ended {
+    let result = match &destination.callback {
+        Ok(callback) => poster.post(callback, &destination.idle, job.body.clone()).await,
+        Err(error) => Err(Failure::Refused(format!("the callback's URL {error}"))),
+    };
+    Ended { job, result }
+}
+
+/// Records rows, however long that takes: what is not recorded would be forgotten, or delivered
+/// for ever.
+async fn record(engine: Engine, rows: Vec<Bookkeeping>) -> Vec<Bookkeeping> {
+    while let Err(error) = engine.record(rows.clone()).await {
+        match error.reason {
+            Reason::Stopping => break,
+            Reason::QueueFull
+            | Reason::GatewayFull
+            | Reason::ReadersFull
+            | Reason::HashersFull
+            | Reason::DiskFull
+            | Reason::Store
+            | Reason::Quarantined
+            | Reason::Bug => sleep(AFTER_FAILURE).await,
+        }
+    }
+    rows
+}
+
+async fn read_journal(engine: Engine, cursor: Seq, batches: mpsc::Sender<Batch>) {
+    let (mut head, mut position) = (engine.head(), cursor);
+    loop {
+        let upto = *head.borrow_and_update();
+        if upto <= position {
+            if head.changed().await.is_err() {
+                return;
+            }
+            continue;
+        }
+        match engine.read(move |queries| batch(queries, position)).await {
+            Ok(batch) => {
+                position = batch.upto.max(position);
+                if batches.send(batch).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(error = %error, "the journal cannot be read for push notifications");
+                sleep(AFTER_FAILURE).await;
+            }
+        }
+        sleep(READ_PAUSE).await;
+    }
+}
+
+fn batch(queries: &dyn Queries, after: Seq) -> Result<Batch, StoreError> {
+    // The head is read before the callbacks are: a callback that is registered in between has its
+    // event behind that head.
+    let head = queries.journal_head()?;
+    if !queries.is_value_in_use(PUSH_CALLBACK)? {
+        return Ok(Batch { rows: vec![], callbacks: BTreeMap::new(), upto: head });
+    }
+    let (rows, upto) = queries.journal_after(after, ROWS_MAX)?;
+    let mut looked_up: BTreeMap<TenantNo, Option<String>> = BTreeMap::new();
+    for row in &rows {
+        if !looked_up.contains_key(&row.tenant) {
+            looked_up.insert(row.tenant, callback(queries, row.tenant)?);
+        }
+    }
+    let upto = rows.last().map_or(upto, |last| upto.max(last.seq));
+    let found = looked_up.into_iter().filter_map(|(tenant, url)| Some((tenant, url?)));
+    Ok(Batch { rows, callbacks: found.collect(), upto })
+}
+
+fn callback(queries: &dyn Queries, tenant: TenantNo) -> Result<Option<String>, StoreError> {
+    Ok(queries.tenant_value(tenant, PUSH_CALLBACK)?.and_then(|value| value.value))
+}
+
+async fn read_due(engine: Engine, dues: mpsc::Sender<Vec<Due>>) {
+    loop {
+        let now = engine.clock().now();
+        match engine.read(move |queries| due(queries, now)).await {
+            Ok(due) if due.is_empty() => {}
+            Ok(due) => {
+                if dues.send(due).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(error = %error, "postponed push notifications cannot be read");
+            }
+        }
+        sleep(DUE_PAUSE).await;
+    }
+}
+
+fn due(queries: &dyn Queries, now: Timestamp) -> Result<Vec<Due>, StoreError> {
+    let deliveries = queries.deliveries_due(now, DUE_MAX)?;
+    let read = |delivery: Delivery| {
+        let row = queries.journal_row(delivery.id.seq)?;
+        let callback = callback(queries, delivery.tenant)?;
+        Ok(Due { delivery, row, callback })
+    };
+    deliveries.into_iter().map(read).collect()
+}

@@ -1,0 +1,104 @@
+//! One delivery: a POST to a callback, and whether it arrived.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::Full;
+use tokio::time::timeout;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::callback::{Callback, Reach};
+use crate::outbound::{self, Connection, Idle, SendError, Tls};
+
+/// How much of an answer's body is read so that the connection can be used again.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// Why a notification was not delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The callback could not be reached or said no.
+    Refused(String),
+    /// It took longer than it may.
+    TimedOut,
+}
+
+impl Failure {
+    pub(super) fn reason(self) -> String {
+        match self {
+            Self::Refused(reason) => reason,
+            Self::TimedOut => "the callback did not answer in time".to_owned(),
+        }
+    }
+}
+
+/// What all deliveries share.
+#[derive(Clone)]
+pub(super) struct Poster {
+    pub(super) reach: Reach,
+    pub(super) timeout: Duration,
+    pub(super) tls: Arc<ClientConfig>,
+}
+
+impl Poster {
+    /// Posts a body. Any 2xx is a delivery; a redirect is a refusal.
+    pub(super) async fn post(
+        &self,
+        to: &Callback,
+        idle: &Idle,
+        body: Bytes,
+    ) -> Result<(), Failure> {
+        match timeout(self.timeout, self.try_post(to, idle, body)).await {
+            Ok(delivered) => delivered.map_err(Failure::Refused),
+            Err(_) => Err(Failure::TimedOut),
+        }
+    }
+
+    async fn try_post(&self, to: &Callback, idle: &Idle, body: Bytes) -> Result<(), String> {
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(&to.target)
+            .header(http::header::HOST, &to.authority)
+            .header(http::header::USER_AGENT, "KillBill/1.0")
+            .header(http::header::CONTENT_TYPE, "application/json; charset=UTF-8")
+            .body(Full::new(body))
+            .map_err(|error| error.to_string())?;
+        let sent = outbound::send(idle, request, || self.connect(to)).await;
+        let (response, connection) = sent.map_err(|error| match error {
+            SendError::NotSent(reason) | SendError::Unknown(reason) => reason,
+        })?;
+        let (head, body) = response.into_parts();
+        if !head.status.is_success() {
+            return Err(format!("the callback answered HTTP {}", head.status.as_u16()));
+        }
+        // It has arrived, whatever becomes of the rest of the answer.
+        drop(outbound::finish(idle, connection, body, ANSWER_BYTES_MAX).await);
+        Ok(())
+    }
+
+    async fn connect(&self, to: &Callback) -> Result<Connection, String> {
+        let address = to.address(self.reach).await?;
+        let tls = if to.is_tls {
+            let name = ServerName::try_from(to.host.clone());
+            let name = name.map_err(|_| "the callback's host is no name".to_owned())?;
+            Some(Tls { config: Arc::clone(&self.tls), name })
+        } else {
+            None
+        };
+        Connection::open(address, tls).await
+    }
+}
+
+/// TLS with the public web's roots.
+pub(super) fn web_tls() -> Arc<ClientConfig> {
+    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("ring knows the default protocol versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Arc::new(config)
+}

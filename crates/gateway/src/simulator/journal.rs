@@ -1,0 +1,352 @@
+//! The simulator's append-only journal: many concurrent records share one fsync, and nobody is
+//! answered before theirs is durable.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::TransactionId;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::record::{LINE_BYTES_MAX, Prepared, Record, read_line};
+use crate::Error;
+
+/// The journal's file in the simulator's directory.
+pub const FILE: &str = "charges.journal";
+
+/// How many records one fsync takes at most.
+const BATCH_RECORDS_MAX: usize = 1_024;
+
+/// How many records wait for their turn at most; more make their callers wait.
+const WAITING_RECORDS_MAX: usize = 4_096;
+
+/// An open journal. The file is locked as long as it lives.
+pub struct Journal {
+    shared: Arc<Shared>,
+    appends: mpsc::Sender<Append>,
+}
+
+struct Shared {
+    path: PathBuf,
+    file: File,
+    index: Mutex<Index>,
+    notices: watch::Sender<u64>,
+}
+
+/// Where things are, of what is durable.
+#[derive(Default)]
+struct Index {
+    end: u64,
+    /// The newest record of each transaction that says where it stands.
+    transactions: HashMap<TransactionId, u64>,
+    /// The notifications, in the order of the file; the first has number 1.
+    notices: Vec<u64>,
+}
+
+struct Append {
+    prepared: Prepared,
+    done: oneshot::Sender<Result<(), Error>>,
+}
+
+impl Journal {
+    /// Opens the journal in `dir`, or begins one. A tail that was being written when the process
+    /// ended is cut off: nobody was answered. Also returns the newest records that have steps to
+    /// be done later.
+    ///
+    /// # Errors
+    /// Where the file cannot be used, is in use, or is corrupt before its tail.
+    pub fn open(dir: &Path) -> Result<(Self, Vec<Record>), Error> {
+        let path = dir.join(FILE);
+        let failed = |source| Error::Journal { path: path.clone(), source };
+        std::fs::create_dir_all(dir).map_err(failed)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).open(&path);
+        let file = file.map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::JournalInUse { path }),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        let scanned = scan(&file, &path)?;
+        file.set_len(scanned.index.end).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
+
+        let writer = file.try_clone().map_err(failed)?;
+        let notices = u64::try_from(scanned.index.notices.len()).unwrap_or(u64::MAX);
+        let shared = Arc::new(Shared {
+            path,
+            file,
+            index: Mutex::new(scanned.index),
+            notices: watch::Sender::new(notices),
+        });
+        let (appends, receiver) = mpsc::channel(WAITING_RECORDS_MAX);
+        let for_thread = Arc::clone(&shared);
+        std::thread::Builder::new()
+            .name("charges".to_owned())
+            .spawn(move || run(&writer, receiver, &for_thread))
+            .map_err(|source| Error::Journal { path: shared.path.clone(), source })?;
+        let journal = Self { shared, appends };
+        let mut planned = Vec::new();
+        for transaction in scanned.planned {
+            planned.extend(journal.latest(transaction)?.filter(|record| !record.steps.is_empty()));
+        }
+        Ok((journal, planned))
+    }
+
+    /// Writes a record and returns once it is durable.
+    ///
+    /// # Errors
+    /// It was not written, and will not be found.
+    pub async fn append(&self, record: &Record) -> Result<(), Error> {
+        let (done, written) = oneshot::channel();
+        let append = Append { prepared: Prepared::new(record), done };
+        if self.appends.send(append).await.is_err() {
+            return Err(Error::JournalBroken);
+        }
+        written.await.unwrap_or(Err(Error::JournalBroken))
+    }
+
+    /// Where a transaction stands; `None` where nothing is known of it. Reads one line of a file
+    /// that is in memory as a rule.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn latest(&self, transaction: TransactionId) -> Result<Option<Record>, Error> {
+        let at = self.shared.index().transactions.get(&transaction).copied();
+        at.map(|offset| self.shared.record(offset)).transpose()
+    }
+
+    /// The number of the last notification, as it grows.
+    #[must_use]
+    pub fn notices(&self) -> watch::Receiver<u64> {
+        self.shared.notices.subscribe()
+    }
+
+    /// The records of the notifications after number `after`, at most `limit`; the next one has
+    /// the number `after` + 1.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn notices_after(&self, after: u64, limit: usize) -> Result<Vec<Record>, Error> {
+        let from = usize::try_from(after).unwrap_or(usize::MAX);
+        let offsets: Vec<u64> =
+            self.shared.index().notices.iter().skip(from).take(limit).copied().collect();
+        offsets.into_iter().map(|offset| self.shared.record(offset)).collect()
+    }
+
+    /// The file and how much of it is durable.
+    #[must_use]
+    pub fn durable(&self) -> (PathBuf, u64) {
+        (self.shared.path.clone(), self.shared.index().end)
+    }
+}
+
+impl Shared {
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record(&self, offset: u64) -> Result<Record, Error> {
+        let failed = |source| Error::Journal { path: self.path.clone(), source };
+        let corrupt = || Error::JournalCorrupt { path: self.path.clone(), offset };
+        let mut line = vec![0; 1_024];
+        loop {
+            let read = self.file.read_at(&mut line, offset).map_err(failed)?;
+            if let Some(length) = line[..read].iter().position(|byte| *byte == b'\n') {
+                let (_, json) = read_line(&line[..length]).ok_or_else(corrupt)?;
+                return serde_json::from_slice(json).map_err(|_| corrupt());
+            }
+            if line.len() >= LINE_BYTES_MAX {
+                return Err(corrupt());
+            }
+            line.resize(LINE_BYTES_MAX, 0);
+        }
+    }
+}
+
+/// The records of the first `upto` bytes of a journal's file, whether or not a simulator runs on
+/// it; a torn tail is left out.
+///
+/// # Errors
+/// Where the file cannot be opened.
+pub fn read(
+    path: &Path,
+    upto: u64,
+) -> Result<impl Iterator<Item = Result<Record, Error>> + use<>, Error> {
+    let failed = |source| Error::Journal { path: path.to_owned(), source };
+    let file = File::open(path).map_err(failed)?;
+    let mut lines = Lines::new(file);
+    let path = path.to_owned();
+    Ok(std::iter::from_fn(move || {
+        let offset = lines.offset;
+        if offset >= upto {
+            return None;
+        }
+        let line = match lines.next() {
+            Ok(Some(line)) => line,
+            Ok(None) => return None,
+            Err(source) => return Some(Err(Error::Journal { path: path.clone(), source })),
+        };
+        let record = read_line(line).and_then(|(_, json)| serde_json::from_slice(json).ok());
+        match record {
+            Some(record) => Some(Ok(record)),
+            None if lines.is_at_end() => None,
+            None => Some(Err(Error::JournalCorrupt { path: path.clone(), offset })),
+        }
+    }))
+}
+
+struct Scanned {
+    index: Index,
+    /// Transactions that may have steps to be done.
+    planned: Vec<TransactionId>,
+}
+
+/// Finds what is durable. A bad line that belongs to the last batch is a torn tail; one that is
+/// followed by a later batch was durable once, and nothing is cut off there.
+fn scan(file: &File, path: &Path) -> Result<Scanned, Error> {
+    let failed = |source| Error::Journal { path: path.to_owned(), source };
+    let mut scanned = Scanned { index: Index::default(), planned: vec![] };
+    let mut lines = Lines::new(file.try_clone().map_err(failed)?);
+    let mut torn_at = None;
+    loop {
+        let offset = lines.offset;
+        let Some(line) = lines.next().map_err(failed)? else { break };
+        match (read_line(line), torn_at) {
+            (Some((heading, _)), None) => {
+                scanned.index.add(heading, offset);
+                scanned.index.end = lines.offset;
+                if heading.has_steps {
+                    scanned.planned.push(heading.transaction);
+                }
+            }
+            (Some((heading, _)), Some(torn_at)) if heading.batch_start > torn_at => {
+                return Err(Error::JournalCorrupt { path: path.to_owned(), offset: torn_at });
+            }
+            (Some(_), Some(_)) => {}
+            (None, _) => torn_at = torn_at.or(Some(offset)),
+        }
+    }
+    if let Some(offset) = torn_at {
+        tracing::warn!(offset, "a journal's torn tail is cut off: nobody was answered for it");
+    }
+    scanned.planned.sort_unstable();
+    scanned.planned.dedup();
+    Ok(scanned)
+}
+
+impl Index {
+    fn add(&mut self, heading: super::record::Heading, offset: u64) {
+        if heading.is_state {
+            self.transactions.insert(heading.transaction, offset);
+        }
+        self.notices.extend(std::iter::repeat_n(offset, usize::from(heading.notices)));
+    }
+}
+
+/// Lines of bounded length; what is longer is cut, and its checksum will not fit.
+struct Lines {
+    reader: BufReader<File>,
+    line: Vec<u8>,
+    offset: u64,
+}
+
+impl Lines {
+    fn new(file: File) -> Self {
+        Self { reader: BufReader::with_capacity(1 << 18, file), line: vec![], offset: 0 }
+    }
+
+    /// The next line without its line feed. What has none is returned as an empty line, which is
+    /// no record.
+    fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        self.line.clear();
+        let mut taken = io::Read::take(&mut self.reader, LINE_BYTES_MAX as u64);
+        let read = taken.read_until(b'\n', &mut self.line)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        self.offset += read as u64;
+        if self.line.pop() != Some(b'\n') {
+            self.line.clear();
+        }
+        Ok(Some(&self.line))
+    }
+
+    fn is_at_end(&mut self) -> bool {
+        self.reader.fill_buf().is_ok_and(<[u8]>::is_empty)
+    }
+}
+
+/// The journal's thread: takes what is there, writes it, syncs once, answers.
+fn run(file: &File, mut appends: mpsc::Receiver<Append>, shared: &Shared) {
+    let (mut batch, mut bytes) = (Vec::with_capacity(BATCH_RECORDS_MAX), Vec::new());
+    let mut broken = false;
+    while appends.blocking_recv_many(&mut batch, BATCH_RECORDS_MAX) > 0 {
+        let start = shared.index().end;
+        bytes.clear();
+        let mut offsets = Vec::with_capacity(batch.len());
+        for append in &batch {
+            offsets.push(start + bytes.len() as u64);
+            append.prepared.write(start, &mut bytes);
+        }
+        let written = if broken { Written::Broken } else { write(file, &bytes, start) };
+        match written {
+            Written::Durable => shared.publish(&batch, &offsets, start + bytes.len() as u64),
+            Written::Full => {}
+            Written::Broken => broken = true,
+        }
+        for append in batch.drain(..) {
+            let answer = match written {
+                Written::Durable => Ok(()),
+                Written::Full => Err(Error::JournalFull),
+                Written::Broken => Err(Error::JournalBroken),
+            };
+            // Who has gone away needs no answer; the record stands.
+            drop(append.done.send(answer));
+        }
+    }
+}
+
+impl Shared {
+    fn publish(&self, batch: &[Append], offsets: &[u64], end: u64) {
+        let mut index = self.index();
+        for (append, offset) in batch.iter().zip(offsets) {
+            index.add(append.prepared.heading(), *offset);
+        }
+        index.end = end;
+        let notices = u64::try_from(index.notices.len()).unwrap_or(u64::MAX);
+        drop(index);
+        self.notices.send_if_modified(|number| {
+            let grew = *number != notices;
+            *number = notices;
+            grew
+        });
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Written {
+    Durable,
+    /// Nothing of it is there.
+    Full,
+    Broken,
+}
+
+fn write(file: &File, bytes: &[u8], at: u64) -> Written {
+    if let Err(error) = file.write_all_at(bytes, at) {
+        tracing::error!(error = %error, "the simulator's journal cannot be written");
+        let is_full = error.kind() == io::ErrorKind::StorageFull;
+        let cut = file.set_len(at).and_then(|()| file.sync_data());
+        return if is_full && cut.is_ok() { Written::Full } else { Written::Broken };
+    }
+    if let Err(error) = file.sync_data() {
+        // After a failed sync nobody knows what the file holds, and a second one may lie.
+        tracing::error!(error = %error, "the simulator's journal cannot be synced");
+        return Written::Broken;
+    }
+    Written::Durable
+}

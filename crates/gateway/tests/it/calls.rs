@@ -1,0 +1,140 @@
+//! Calls to make and directories to make them in.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome, TransactionType};
+use domain::{AccountId, AmountMinor, Currency, GatewayCall, PaymentId, TenantNo, TransactionId};
+use engine::Clock;
+use engine::ports::Inquiry;
+use gateway::simulator::journal::{FILE, read};
+use gateway::simulator::record::Record;
+use gateway::simulator::{Options, Simulator};
+use gateway::{Error, simulator};
+use uuid::Uuid;
+
+/// How long a test waits for what must come.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A directory that goes away with the test.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("faregate-gateway-{}-{number}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+pub fn usd() -> Currency {
+    Currency::parse("USD").unwrap()
+}
+
+pub fn id(number: u128) -> Uuid {
+    Uuid::from_u128(0x0192_aabb_ccdd_7000_8000_0000_0000_0000 + number)
+}
+
+/// A purchase of 10.00 USD with properties such as `delayMs=5 outcome=ERROR`.
+pub fn purchase(number: u128, properties: &str) -> GatewayCall {
+    let pair = |pair: &str| {
+        let (name, value) = pair.split_once('=').unwrap();
+        (name.to_owned(), value.to_owned())
+    };
+    GatewayCall {
+        tenant: TenantNo(1),
+        account: AccountId::new(id(number)),
+        payment: PaymentId::new(id(number)),
+        transaction: TransactionId::new(id(number)),
+        gateway: simulator::NAME.to_owned(),
+        operation: TransactionType::Purchase,
+        amount: Some(AmountMinor(1_000)),
+        currency: usd(),
+        external_payment_method_id: None,
+        payment_method_properties: vec![],
+        properties: properties.split(' ').filter(|it| !it.is_empty()).map(pair).collect(),
+        timeout_us: 30_000_000,
+    }
+}
+
+pub fn inquiry(number: u128) -> Inquiry {
+    Inquiry {
+        tenant: TenantNo(1),
+        payment: PaymentId::new(id(number)),
+        transaction: TransactionId::new(id(number)),
+    }
+}
+
+pub fn options() -> Options {
+    Options::new(Clock::new(false))
+}
+
+/// Opens a simulator whose predecessor may still be ending.
+pub fn open(dir: &Path) -> Simulator {
+    retry(|| Simulator::open(dir, options())).unwrap()
+}
+
+/// Tries again while another one holds the journal.
+pub fn retry<T>(mut open: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    let started = std::time::Instant::now();
+    loop {
+        match open() {
+            Err(Error::JournalInUse { .. }) if started.elapsed() < PATIENCE => {
+                std::thread::yield_now();
+            }
+            result => return result,
+        }
+    }
+}
+
+pub fn records(dir: &Path) -> Vec<Record> {
+    read(&dir.join(FILE), u64::MAX).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+pub fn outcome(it: &GatewayOutcome) -> String {
+    let amount = it.amount.map_or(String::new(), |amount| format!(" {}", amount.0));
+    let code = it.error_code.as_ref().map_or(String::new(), |code| format!(" {code}"));
+    format!("{:?}{amount}{code}", it.status)
+}
+
+pub fn answer(it: &GatewayAnswer) -> String {
+    match it {
+        GatewayAnswer::Outcome(it) => outcome(it),
+        GatewayAnswer::Failed { message } => format!("failed: {message}"),
+        GatewayAnswer::Nothing => "nothing".to_owned(),
+        GatewayAnswer::TimedOut => "timed out".to_owned(),
+        GatewayAnswer::NotSent { .. } => "not sent".to_owned(),
+    }
+}
+
+pub fn knowledge(it: &GatewayKnowledge) -> String {
+    match it {
+        GatewayKnowledge::Found(it) => outcome(it),
+        GatewayKnowledge::NotFound => "not found".to_owned(),
+        GatewayKnowledge::Unreachable => "unreachable".to_owned(),
+    }
+}
+
+/// One record per line: what it is, what it did, where the transaction stands.
+pub fn shown(records: &[Record]) -> String {
+    let line = |it: &Record| {
+        let last = it.transaction.uuid().as_u128() & 0xffff;
+        let outcome = outcome(&it.outcome.clone().outcome());
+        format!("{last} {:?} {:?} {outcome}\n", it.kind, it.effect)
+    };
+    records.iter().map(line).collect()
+}

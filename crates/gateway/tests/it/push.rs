@@ -1,0 +1,465 @@
+//! The push follower behind a real engine on a real store, posting to real sockets.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use domain::account::CreateAccount;
+use domain::payment::{Actor, EXTERNAL_PAYMENT, FollowUp, Initiate};
+use domain::payment_method::CreatePaymentMethod;
+use domain::tenant::{CreateTenant, PUSH_CALLBACK, SetTenantValue};
+use domain::{
+    AccountId, Command, PaymentId, Person, Reply, Request, Settings, TenantNo, Timestamp,
+};
+use engine::ports::{Delivery, Gateway};
+use engine::{Answer as Answered, Clock, Engine, Options, Parts, Running};
+use expect_test::expect;
+use gateway::external::External;
+use gateway::push::{self, RETRY_DELAYS, Reach};
+use gateway::simulator::{self, Simulator};
+use store::SqliteQueries;
+use uuid::Uuid;
+
+use crate::calls::{PATIENCE, Scratch, options, usd};
+use crate::receiver::{Answer, Receiver};
+
+struct World {
+    engine: Engine,
+    running: Running,
+    follower: tokio::task::JoinHandle<()>,
+}
+
+impl World {
+    fn start(dir: &Path, reach: Reach) -> Self {
+        let store_options = store::Options::default();
+        let store = started(|| store::open_dir(dir, &store_options));
+        let path = store::database_path(dir);
+        let queries = SqliteQueries::open(&path, &store_options, 2).unwrap();
+        let simulator = started(|| Simulator::open(&dir.join("simulator"), options()));
+        let gateways: BTreeMap<String, Arc<dyn Gateway>> = BTreeMap::from([
+            (EXTERNAL_PAYMENT.to_owned(), Arc::new(External) as Arc<dyn Gateway>),
+            (simulator::NAME.to_owned(), Arc::new(simulator)),
+        ]);
+        let settings = Settings {
+            gateways: gateways.iter().map(|(name, it)| (name.clone(), it.settings())).collect(),
+            unknown_delays_us: vec![],
+            pending_delays_us: vec![],
+            transactions_per_payment_max: 1_000,
+        };
+        let parts = Parts {
+            store,
+            queries: Arc::new(queries),
+            gateways,
+            clock: Clock::new(true),
+            settings,
+            options: Options { readers: 2, ..Options::default() },
+        };
+        let (engine, running) = Engine::start(parts).unwrap();
+        let follower = push::start(engine.clone(), push::Options::new(reach));
+        Self { engine, running, follower }
+    }
+
+    async fn stop(self) {
+        self.follower.abort();
+        drop(self.follower.await);
+        self.running.stop(PATIENCE).await;
+    }
+
+    async fn submit(&self, tenant: TenantNo, command: Command) -> Reply {
+        let actor = Actor {
+            user: "admin".to_owned(),
+            created_by: "test".to_owned(),
+            reason: None,
+            comments: None,
+            token: Uuid::nil(),
+        };
+        let id = self.engine.mint();
+        let request = Request { id, tenant, actor, idempotency: None, command };
+        match self.engine.submit(request).await.unwrap() {
+            Answered::Replied(reply) => reply,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A tenant that has registered a callback.
+    async fn tenant(&self, key: &str, url: &str) -> TenantNo {
+        let create = CreateTenant {
+            id: None,
+            external_key: None,
+            api_key: key.to_owned(),
+            secret_hash: String::new(),
+        };
+        let created = self.submit(TenantNo::SYSTEM, Command::CreateTenant(create)).await;
+        let Reply::TenantCreated(id) = created else { panic!("{created:?}") };
+        let tenant = self.engine.read(move |queries| queries.tenant(id)).await.unwrap().unwrap();
+        self.register(tenant.no, Some(url)).await;
+        tenant.no
+    }
+
+    async fn register(&self, tenant: TenantNo, url: Option<&str>) {
+        let key = PUSH_CALLBACK.to_owned();
+        let set = SetTenantValue { key, value: url.map(str::to_owned) };
+        self.submit(tenant, Command::SetTenantValue(set)).await;
+    }
+
+    /// An account with a default payment method.
+    async fn account(&self, tenant: TenantNo, gateway: &str) -> AccountId {
+        let create = CreateAccount {
+            external_key: None,
+            person: Person::default(),
+            currency: Some(usd()),
+            bill_cycle_day_local: 0,
+            parent_account_id: None,
+            is_payment_delegated_to_parent: false,
+            reference_time: None,
+            time_zone: None,
+            is_migrated: None,
+        };
+        let created = self.submit(tenant, Command::CreateAccount(Box::new(create))).await;
+        let Reply::AccountCreated(account) = created else { panic!("{created:?}") };
+        let method = CreatePaymentMethod {
+            account,
+            external_key: None,
+            gateway: gateway.to_owned(),
+            external_payment_method_id: None,
+            properties: vec![],
+            is_default: true,
+        };
+        self.submit(tenant, Command::CreatePaymentMethod(method)).await;
+        account
+    }
+
+    async fn purchase(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+        amount: &str,
+        property: Option<(&str, &str)>,
+    ) -> PaymentId {
+        let initiate = Initiate {
+            account,
+            payment: None,
+            payment_method: None,
+            payment_key: None,
+            transaction_key: None,
+            amount: Some(amount.to_owned()),
+            currency: None,
+            properties: property.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect(),
+        };
+        let reply = self.submit(tenant, Command::Purchase(initiate)).await;
+        let Reply::Payment(payment) = reply else { panic!("{reply:?}") };
+        payment.payment
+    }
+
+    async fn waiting(&self) -> Vec<Delivery> {
+        let far = Timestamp(i64::MAX);
+        self.engine.read(move |queries| queries.deliveries_due(far, 1_000)).await.unwrap()
+    }
+
+    /// Waits until so many deliveries are postponed.
+    async fn postponed(&self, count: usize) -> Vec<Delivery> {
+        self.until(async |world| {
+            let waiting = world.waiting().await;
+            (waiting.len() == count).then_some(waiting)
+        })
+        .await
+    }
+
+    async fn until<T>(&self, look: impl AsyncFn(&Self) -> Option<T>) -> T {
+        let started = Instant::now();
+        loop {
+            if let Some(found) = look(self).await {
+                return found;
+            }
+            assert!(started.elapsed() < PATIENCE, "what was waited for did not come");
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn forward(&self, by: Duration) {
+        let by_us = i64::try_from(by.as_micros()).unwrap();
+        let clock = self.engine.clock();
+        clock.set(clock.now().plus_us(by_us));
+    }
+
+    async fn quiet(&self) {
+        assert!(self.engine.quiesce(PATIENCE).await, "the follower did not catch up");
+    }
+}
+
+/// Tries again while a predecessor is still ending.
+fn started<T, E: std::fmt::Display>(mut start: impl FnMut() -> Result<T, E>) -> T {
+    let since = Instant::now();
+    loop {
+        match start() {
+            Ok(it) => return it,
+            Err(error) => assert!(since.elapsed() < PATIENCE, "{error}"),
+        }
+    }
+}
+
+fn meta_data(posted: &crate::receiver::Posted) -> serde_json::Value {
+    serde_json::from_str(posted.json()["metaData"].as_str().unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_arrive_in_kill_bills_format() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    let mut receiver = Receiver::start().await;
+    let tenant = world.tenant("a", &receiver.url).await;
+    let first = receiver.next().await;
+    let header = |name: &str| first.headers.get(name).map(|it| it.to_str().unwrap().to_owned());
+    assert_eq!(first.target, "/cb?of=test");
+    assert_eq!(header("user-agent").as_deref(), Some("KillBill/1.0"));
+    assert_eq!(header("content-type").as_deref(), Some("application/json; charset=UTF-8"));
+    assert_eq!(header("content-length"), Some(first.text.len().to_string()));
+    assert_eq!(header("host").as_deref(), receiver.url[7..].split('/').next());
+    assert_eq!(first.json()["metaData"], r#"{"key":"PUSH_NOTIFICATION_CB"}"#);
+
+    let account = world.account(tenant, simulator::NAME).await;
+    let payment = world.purchase(tenant, account, "10", None).await;
+    let refund = FollowUp {
+        payment,
+        transaction_key: None,
+        amount: Some("4".to_owned()),
+        currency: None,
+        properties: vec![],
+    };
+    world.submit(tenant, Command::Refund(refund)).await;
+    for (property, amount) in [
+        ("ACTION_RETURN_PLUGIN_STATUS_ERROR", "5"),
+        ("ACTION_RETURN_PLUGIN_STATUS_PENDING", "5"),
+        ("ACTION_THROW_EXCEPTION", "5"),
+    ] {
+        world.purchase(tenant, account, amount, Some((property, "*"))).await;
+    }
+    let mut seen = String::new();
+    for _ in 0..7 {
+        let posted = receiver.next().await;
+        assert_eq!(posted.json()["accountId"], account.to_string());
+        seen += &posted.event_type();
+        if posted.json()["objectType"] == "PAYMENT" {
+            let meta = meta_data(&posted);
+            seen += &format!(" {} {} {}", meta["amount"], meta["status"], meta["transactionType"]);
+        }
+        seen += "\n";
+    }
+    expect![[r#"
+        ACCOUNT_CREATION
+        ACCOUNT_CHANGE
+        PAYMENT_SUCCESS 10 "SUCCESS" "PURCHASE"
+        PAYMENT_SUCCESS 4 "SUCCESS" "REFUND"
+        PAYMENT_FAILED 0 "PAYMENT_FAILURE" "PURCHASE"
+        PAYMENT_SUCCESS 5 "PENDING" "PURCHASE"
+        PAYMENT_FAILED 0 "UNKNOWN" "PURCHASE"
+    "#]]
+    .assert_eq(&seen);
+    world.register(tenant, None).await;
+    world.account(tenant, EXTERNAL_PAYMENT).await;
+    world.quiet().await;
+    assert_eq!(receiver.rest(), [""; 0]);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_event_arrives_once_and_in_order_per_account() {
+    const ACCOUNTS: usize = 40;
+    const PAYMENTS: u64 = 25;
+    let dir = Scratch::new();
+    let world = Arc::new(World::start(dir.path(), Reach::PublicAndPrivate));
+    let mut receiver = Receiver::start().await;
+    let tenant = world.tenant("a", &receiver.url).await;
+    assert_eq!(receiver.next().await.event_type(), "TENANT_CONFIG_CHANGE");
+    let payers: Vec<_> = (0..ACCOUNTS)
+        .map(|_| {
+            let world = Arc::clone(&world);
+            tokio::spawn(async move {
+                let account = world.account(tenant, EXTERNAL_PAYMENT).await;
+                for amount in 1..=PAYMENTS {
+                    world.purchase(tenant, account, &amount.to_string(), None).await;
+                }
+            })
+        })
+        .collect();
+    let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for _ in 0..ACCOUNTS * (2 + usize::try_from(PAYMENTS).unwrap()) {
+        let posted = receiver.next().await;
+        let account = posted.json()["accountId"].as_str().unwrap().to_owned();
+        let what = match posted.event_type().as_str() {
+            "PAYMENT_SUCCESS" => meta_data(&posted)["amount"].to_string(),
+            other => other.to_owned(),
+        };
+        seen.entry(account).or_default().push(what);
+    }
+    let mut expected = vec!["ACCOUNT_CREATION".to_owned(), "ACCOUNT_CHANGE".to_owned()];
+    expected.extend((1..=PAYMENTS).map(|amount| amount.to_string()));
+    assert_eq!(seen.len(), ACCOUNTS);
+    for (account, events) in seen {
+        assert_eq!(events, expected, "{account}");
+    }
+    for payer in payers {
+        payer.await.unwrap();
+    }
+    world.quiet().await;
+    assert_eq!(receiver.rest(), [""; 0]);
+    Arc::into_inner(world).unwrap().stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_is_tried_again_on_schedule_and_then_dropped() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    let mut receiver = Receiver::start().await;
+    receiver.answers(Answer::Status(500));
+    let before = world.engine.clock().now();
+    let tenant = world.tenant("a", &receiver.url).await;
+    assert_eq!(receiver.next().await.event_type(), "TENANT_CONFIG_CHANGE");
+    for (attempt, delay) in (1..).zip(RETRY_DELAYS) {
+        let waiting = world
+            .until(async |world| {
+                let waiting = world.postponed(1).await;
+                (waiting[0].attempts == attempt).then_some(waiting)
+            })
+            .await;
+        let delay_us = i64::try_from(delay.as_micros()).unwrap();
+        assert_eq!(waiting[0].tenant, tenant);
+        assert_eq!(waiting[0].error, "the callback answered HTTP 500");
+        assert!(waiting[0].due_at > before.plus_us(delay_us));
+        assert!(waiting[0].due_at <= world.engine.clock().now().plus_us(delay_us));
+        assert_eq!(receiver.rest(), [""; 0]);
+        world.forward(delay);
+        assert_eq!(receiver.next().await.event_type(), "TENANT_CONFIG_CHANGE");
+    }
+    world.postponed(0).await;
+    world.forward(RETRY_DELAYS[4] * 10);
+    world.quiet().await;
+    assert_eq!(receiver.rest(), [""; 0]);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_does_not_hold_up_later_events_and_is_made_good() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    let mut receiver = Receiver::start().await;
+    let tenant = world.tenant("a", &receiver.url).await;
+    receiver.next().await;
+    receiver.answers(Answer::Status(503));
+    let account = world.account(tenant, EXTERNAL_PAYMENT).await;
+    world.postponed(2).await;
+    assert_eq!(receiver.rest(), ["ACCOUNT_CREATION", "ACCOUNT_CHANGE"]);
+    receiver.answers(Answer::Status(204));
+    world.purchase(tenant, account, "1", None).await;
+    assert_eq!(receiver.next().await.event_type(), "PAYMENT_SUCCESS");
+    world.forward(RETRY_DELAYS[0]);
+    let mut late = [receiver.next().await.event_type(), receiver.next().await.event_type()];
+    late.sort();
+    assert_eq!(late, ["ACCOUNT_CHANGE", "ACCOUNT_CREATION"]);
+    world.postponed(0).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redirects_are_failures_and_lead_nowhere() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    let (mut receiver, mut elsewhere) = (Receiver::start().await, Receiver::start().await);
+    receiver.answers(Answer::RedirectTo(elsewhere.url.clone()));
+    world.tenant("a", &receiver.url).await;
+    let waiting = world.postponed(1).await;
+    assert_eq!(waiting[0].error, "the callback answered HTTP 302");
+    assert_eq!(receiver.rest(), ["TENANT_CONFIG_CHANGE"]);
+    assert_eq!(elsewhere.rest(), [""; 0]);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inner_addresses_are_not_connected_to() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path(), Reach::Public);
+    let mut receiver = Receiver::start().await;
+    let port = receiver.url[7..].split(['/', ':']).nth(1).unwrap().to_owned();
+    for (number, host) in
+        ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433"].into_iter().enumerate()
+    {
+        world.tenant(host, &format!("http://{host}:{port}/cb")).await;
+        let waiting = world.postponed(number + 1).await;
+        let error = &waiting.iter().max_by_key(|it| it.id.seq).unwrap().error;
+        assert_eq!(error, "the callback leads to an address that is not public", "{host}");
+    }
+    world.tenant("x", "not a url").await;
+    let waiting = world.postponed(5).await;
+    let error = &waiting.iter().max_by_key(|it| it.id.seq).unwrap().error;
+    assert_eq!(error, "the callback's URL is not a URL");
+    assert_eq!(receiver.rest(), [""; 0]);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_callback_that_hangs_or_is_down_does_not_stop_others() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    let (mut hanging, mut healthy) = (Receiver::start().await, Receiver::start().await);
+    hanging.answers(Answer::Never);
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let down = format!("http://{}/cb", closed.local_addr().unwrap());
+    drop(closed);
+    let started = Instant::now();
+    let slow = world.tenant("slow", &hanging.url).await;
+    let gone = world.tenant("gone", &down).await;
+    let fine = world.tenant("fine", &healthy.url).await;
+    for _ in 0..20 {
+        for tenant in [slow, gone, fine] {
+            world.account(tenant, EXTERNAL_PAYMENT).await;
+        }
+    }
+    for _ in 0..41 {
+        healthy.next().await;
+    }
+    // A hanging one is given fifteen seconds.
+    assert!(started.elapsed() < Duration::from_secs(14), "{:?}", started.elapsed());
+    assert!(!hanging.rest().is_empty());
+    assert_eq!(world.postponed(41).await[0].tenant, gone);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_restart_it_goes_on_where_it_was() {
+    let dir = Scratch::new();
+    let mut receiver = Receiver::start().await;
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    let tenant = world.tenant("a", &receiver.url).await;
+    world.account(tenant, EXTERNAL_PAYMENT).await;
+    world.quiet().await;
+    world
+        .until(async |world| {
+            let read = world
+                .engine
+                .read(|queries| Ok(queries.followed(push::FOLLOWER)? == queries.journal_head()?));
+            read.await.unwrap().then_some(())
+        })
+        .await;
+    assert_eq!(receiver.rest().len(), 3);
+    receiver.answers(Answer::Status(500));
+    world.account(tenant, EXTERNAL_PAYMENT).await;
+    world.postponed(2).await;
+    assert_eq!(receiver.rest().len(), 2);
+    // What is written while no follower runs waits for it.
+    world.follower.abort();
+    world.until(async |world| world.follower.is_finished().then_some(())).await;
+    world.account(tenant, EXTERNAL_PAYMENT).await;
+    world.stop().await;
+
+    receiver.answers(Answer::Status(200));
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    world.quiet().await;
+    assert_eq!(receiver.rest(), ["ACCOUNT_CREATION", "ACCOUNT_CHANGE"]);
+    world.forward(RETRY_DELAYS[0]);
+    world.postponed(0).await;
+    let mut rest = receiver.rest();
+    rest.sort();
+    assert_eq!(rest, ["ACCOUNT_CHANGE", "ACCOUNT_CREATION"]);
+    world.stop().await;
+}

@@ -1,0 +1,282 @@
+//! The client of a simulator process, over real sockets: against the real server, and against
+//! servers that misbehave.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use domain::GatewayCall;
+use engine::ports::Gateway;
+use expect_test::expect;
+use gateway::simulator::record::Record;
+use gateway::simulator::{Notification, Remote, bind, charges};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::calls::{
+    PATIENCE, Scratch, answer, inquiry, knowledge, options, purchase, records, retry, shown,
+};
+
+struct Server {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    running: tokio::task::JoinHandle<()>,
+}
+
+impl Server {
+    fn start(dir: &Path, listen: &str) -> Self {
+        let bound = retry(|| bind(listen.parse().unwrap(), dir, options())).unwrap();
+        let address = bound.address();
+        let (stop, stopped) = oneshot::channel();
+        let running = tokio::spawn(async move {
+            bound.run(async { drop(stopped.await) }).await.unwrap();
+        });
+        Self { address, stop, running }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    async fn end(self) {
+        self.stop.send(()).unwrap();
+        self.running.await.unwrap();
+    }
+}
+
+fn remote(url: &str) -> Remote {
+    Remote::new(url, options()).unwrap()
+}
+
+async fn call(remote: &Remote, call: GatewayCall) -> String {
+    answer(&remote.call(call).await)
+}
+
+async fn told(notifications: &mut mpsc::Receiver<Notification>) -> String {
+    let told = tokio::time::timeout(PATIENCE, notifications.recv()).await.unwrap().unwrap();
+    format!("{} {}", told.transaction.uuid().as_u128() & 0xffff, knowledge(&told.knowledge))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_answers_like_the_simulator_inside() {
+    let dir = Scratch::new();
+    let server = Server::start(dir.path(), "127.0.0.1:0");
+    let remote = remote(&server.url());
+    let wishes =
+        ["", "outcome=ERROR errorCode=51", "outcome=NULL", "outcome=EXCEPTION", "delayMs=x"];
+    let mut seen = String::new();
+    for (number, wish) in (1..).zip(wishes) {
+        let answered = call(&remote, purchase(number, wish)).await;
+        let known = knowledge(&remote.inquire(inquiry(number)).await);
+        seen += &format!("{wish}: {answered}; asked: {known}\n");
+    }
+    let silent = GatewayCall { timeout_us: 100_000, ..purchase(9, "lostAnswer=true") };
+    seen += &format!("lost: {}; ", call(&remote, silent).await);
+    seen += &format!("asked: {}\n", knowledge(&remote.inquire(inquiry(9)).await));
+    expect![[r#"
+        : Processed 1000; asked: Processed 1000
+        outcome=ERROR errorCode=51: Error 1000 51; asked: Error 1000 51
+        outcome=NULL: nothing; asked: not found
+        outcome=EXCEPTION: failed: EXCEPTION for purchasePayment; asked: not found
+        delayMs=x: Canceled INVALID_PROPERTY; asked: Canceled INVALID_PROPERTY
+        lost: timed out; asked: Processed 1000
+    "#]]
+    .assert_eq(&seen);
+
+    let mut streamed: Vec<Record> = vec![];
+    charges(&server.url(), |record| streamed.push(record)).await.unwrap();
+    assert_eq!(shown(&streamed), shown(&records(dir.path())));
+    assert_eq!(streamed.len(), 4);
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_journal_is_streamed_whole() {
+    let dir = Scratch::new();
+    let server = Server::start(dir.path(), "127.0.0.1:0");
+    let remote = remote(&server.url());
+    let calls: Vec<_> = (0..1_000)
+        .map(|number| {
+            let remote = remote.clone();
+            tokio::spawn(async move { call(&remote, purchase(number, "delayMs=20")).await })
+        })
+        .collect();
+    for one in calls {
+        assert_eq!(one.await.unwrap(), "Processed 1000");
+    }
+    let mut streamed = 0;
+    charges(&server.url(), |_| streamed += 1).await.unwrap();
+    assert_eq!(streamed, 1_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn notifications_come_through_and_again_after_a_restart_of_the_process() {
+    let dir = Scratch::new();
+    let server = Server::start(dir.path(), "127.0.0.1:0");
+    let (address, url) = (server.address.to_string(), server.url());
+    let remote = remote(&url);
+    let mut notifications = remote.notifications();
+    call(&remote, purchase(1, "duplicate=true")).await;
+    assert_eq!(told(&mut notifications).await, "1 Processed 1000");
+    assert_eq!(told(&mut notifications).await, "1 Processed 1000");
+    call(&remote, purchase(2, "outcome=PENDING lateMs=30")).await;
+    assert_eq!(told(&mut notifications).await, "2 Processed 1000");
+    server.end().await;
+    assert_eq!(call(&remote, purchase(3, "")).await, "not sent");
+    assert_eq!(knowledge(&remote.inquire(inquiry(1)).await), "unreachable");
+
+    let server = Server::start(dir.path(), &address);
+    call(&remote, purchase(3, "reverseAfterMs=1")).await;
+    assert_eq!(told(&mut notifications).await, "3 Error 1000 REVERSED");
+    assert_eq!(call(&remote, purchase(1, "outcome=ERROR")).await, "Processed 1000");
+    server.end().await;
+}
+
+/// Listens, and does with each connection what `serve` does.
+async fn misbehaving<F>(serve: impl Fn(TcpStream, usize) -> F + Send + 'static) -> String
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        for number in 0.. {
+            let (stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(serve(stream, number));
+        }
+    });
+    url
+}
+
+/// Reads one request with its body.
+async fn request(stream: &mut TcpStream) -> String {
+    let mut bytes = vec![];
+    loop {
+        let mut chunk = [0; 4_096];
+        let read = stream.read(&mut chunk).await.unwrap();
+        bytes.extend_from_slice(&chunk[..read]);
+        let text = String::from_utf8_lossy(&bytes).to_lowercase();
+        let Some(end) = text.find("\r\n\r\n") else { continue };
+        let length = text.split("content-length: ").nth(1).and_then(|it| it.lines().next());
+        let length: usize = length.map_or(0, |it| it.parse().unwrap());
+        if bytes.len() >= end + 4 + length || read == 0 {
+            return text;
+        }
+    }
+}
+
+async fn respond(stream: &mut TcpStream, status: &str, body: &str) {
+    let length = body.len();
+    let response = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}");
+    // Who has heard enough hangs up.
+    drop(stream.write_all(response.as_bytes()).await);
+}
+
+#[tokio::test]
+async fn only_what_certainly_never_left_was_not_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    assert_eq!(call(&remote(&url), purchase(1, "")).await, "not sent");
+
+    let url = misbehaving(|mut stream, _| async move {
+        request(&mut stream).await;
+    })
+    .await;
+    let answered = call(&remote(&url), purchase(1, "")).await;
+    assert!(answered.starts_with("failed: "), "{answered}");
+    let silent = misbehaving(|mut stream, _| async move {
+        request(&mut stream).await;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let impatient = GatewayCall { timeout_us: 50_000, ..purchase(1, "") };
+    assert_eq!(call(&remote(&silent), impatient).await, "timed out");
+}
+
+#[tokio::test]
+async fn what_does_not_fit_leaves_the_outcome_unknown() {
+    let huge = format!("\"{}\"", "x".repeat(100_000));
+    let answers: [(&str, &str, String); 6] = [
+        ("500 Internal Server Error", "failed: the simulator answered HTTP 500", "{}".to_owned()),
+        ("302 Found", "failed: the simulator answered HTTP 302", String::new()),
+        ("200 OK", "failed: the simulator's answer cannot be read", "Processed".to_owned()),
+        (
+            "200 OK",
+            "failed: the simulator answered what only its caller can say",
+            "\"TimedOut\"".to_owned(),
+        ),
+        (
+            "200 OK",
+            "failed: the simulator answered what only its caller can say",
+            r#"{"NotSent":{"message":"trust me"}}"#.to_owned(),
+        ),
+        ("200 OK", "failed: the answer's body: length limit exceeded", huge),
+    ];
+    for (status, expected, body) in answers {
+        let url = misbehaving(move |mut stream, _| {
+            let body = body.clone();
+            async move {
+                request(&mut stream).await;
+                respond(&mut stream, status, &body).await;
+            }
+        })
+        .await;
+        assert_eq!(call(&remote(&url), purchase(1, "")).await, expected);
+        assert_eq!(knowledge(&remote(&url).inquire(inquiry(1)).await), "unreachable");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_ended_meanwhile_is_replaced() {
+    let (ended, mut is_ended) = mpsc::unbounded_channel();
+    let url = misbehaving(move |mut stream, number| {
+        let ended = ended.clone();
+        async move {
+            request(&mut stream).await;
+            respond(&mut stream, "200 OK", "\"Nothing\"").await;
+            // The first connection is kept by its client and ended by its server.
+            stream.shutdown().await.unwrap();
+            drop(stream);
+            ended.send(number).unwrap();
+        }
+    })
+    .await;
+    let remote = remote(&url);
+    for number in 0..20 {
+        assert_eq!(call(&remote, purchase(number, "")).await, "nothing");
+        is_ended.recv().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn calls_wait_for_a_free_connection_no_longer_than_they_may() {
+    // Nobody accepts, and the backlog takes the connection: the call hangs until its deadline.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let remote = remote(&url);
+    let impatient = GatewayCall { timeout_us: 100_000, ..purchase(1, "") };
+    let started = tokio::time::Instant::now();
+    assert_eq!(call(&remote, impatient).await, "timed out");
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn urls_that_cannot_be_called_are_refused_by_name() {
+    let refused = |url: &str| Remote::new(url, options()).map(drop).unwrap_err().to_string();
+    let all: Vec<String> =
+        ["https://h:1", "http://h:1/path", "http://u:p@h:1", "h:1", "", "http://h:99999"]
+            .map(refused)
+            .into();
+    expect![[r#"
+        gateway.simulator.url: must begin with http://
+        gateway.simulator.url: must have no path
+        gateway.simulator.url: must have no user
+        gateway.simulator.url: must begin with http://
+        gateway.simulator.url: is not a URL
+        gateway.simulator.url: has a port that is none"#]]
+    .assert_eq(&all.join("\n"));
+    assert!(Remote::new("http://localhost:9090", options()).is_ok());
+    assert!(Remote::new("http://[::1]:9090/", options()).is_ok());
+}

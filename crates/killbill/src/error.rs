@@ -1,0 +1,656 @@
+//! Refusals on the wire: one table from [`Rejection`] to status, code and class, and the same for
+//! what the door itself refuses.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use axum::response::Response;
+use domain::Rejection;
+use engine::access::AccessError;
+use engine::{Reason, Unavailable};
+use http::header::{ALLOW, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::payments::state::{START_STATE, operation_name, state_name};
+use crate::reply::{empty, json};
+
+/// Java's class names, by which some clients tell errors apart.
+pub(crate) mod class {
+    /// An account's.
+    pub(crate) const ACCOUNT: &str = "org.killbill.billing.account.api.AccountApiException";
+    /// A payment's or a payment method's.
+    pub(crate) const PAYMENT: &str = "org.killbill.billing.payment.api.PaymentApiException";
+    /// A tenant's.
+    pub(crate) const TENANT: &str = "org.killbill.billing.tenant.api.TenantApiException";
+    /// A user's or a role's.
+    pub(crate) const SECURITY: &str = "org.killbill.billing.security.SecurityApiException";
+    /// A gateway's.
+    pub(crate) const PLUGIN: &str =
+        "org.killbill.billing.payment.plugin.api.PaymentPluginApiException";
+    /// A value that cannot be.
+    pub(crate) const ILLEGAL_ARGUMENT: &str = "java.lang.IllegalArgumentException";
+    /// A state that cannot be.
+    pub(crate) const ILLEGAL_STATE: &str = "java.lang.IllegalStateException";
+    /// A permission that is missing.
+    pub(crate) const UNAUTHORIZED: &str = "org.apache.shiro.authz.UnauthorizedException";
+    /// A permission that is missing, as the cause.
+    pub(crate) const AUTHORIZATION: &str = "org.apache.shiro.authz.AuthorizationException";
+    /// A route that is not served.
+    pub(crate) const UNSUPPORTED: &str = "java.lang.UnsupportedOperationException";
+    /// Too much at once.
+    pub(crate) const REJECTED: &str = "java.util.concurrent.RejectedExecutionException";
+    /// A request that clashes with another one.
+    pub(crate) const CLIENT_ERROR: &str = "javax.ws.rs.ClientErrorException";
+    /// A body that is no JSON.
+    pub(crate) const JSON_PARSE: &str = "com.fasterxml.jackson.core.JsonParseException";
+    /// A field that is no such value.
+    pub(crate) const JSON_MAPPING: &str = "com.fasterxml.jackson.databind.JsonMappingException";
+    /// A field of a value that its type does not have.
+    pub(crate) const INVALID_FORMAT: &str =
+        "com.fasterxml.jackson.databind.exc.InvalidFormatException";
+    /// A JSON value of another kind.
+    pub(crate) const MISMATCHED_INPUT: &str =
+        "com.fasterxml.jackson.databind.exc.MismatchedInputException";
+    /// A field that the object does not have.
+    pub(crate) const UNRECOGNIZED_PROPERTY: &str =
+        "com.fasterxml.jackson.databind.exc.UnrecognizedPropertyException";
+}
+
+/// What a refusal is on the wire, but for its message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Code {
+    status: StatusCode,
+    number: Option<i32>,
+    class: &'static str,
+}
+
+/// Kill Bill's error codes (contract section 6), with the status and class they come with.
+pub(crate) mod code {
+    use http::StatusCode;
+
+    use super::{Code, class};
+
+    const fn coded(status: StatusCode, number: i32, class: &'static str) -> Code {
+        Code { status, number: Some(number), class }
+    }
+
+    pub(crate) const TENANT_ALREADY_EXISTS: Code =
+        coded(StatusCode::CONFLICT, 20_000, class::TENANT);
+    pub(crate) const TENANT_NOT_FOUND_BY_ID: Code =
+        coded(StatusCode::NOT_FOUND, 20_001, class::TENANT);
+    pub(crate) const TENANT_NOT_FOUND_BY_API_KEY: Code =
+        coded(StatusCode::NOT_FOUND, 20_003, class::TENANT);
+    pub(crate) const INVALID_USER: Code = coded(StatusCode::BAD_REQUEST, 40_001, class::SECURITY);
+    pub(crate) const USER_ALREADY_EXISTS: Code =
+        coded(StatusCode::BAD_REQUEST, 40_002, class::SECURITY);
+    pub(crate) const INVALID_ROLE: Code = coded(StatusCode::BAD_REQUEST, 40_003, class::SECURITY);
+    pub(crate) const ROLE_ALREADY_EXISTS: Code =
+        coded(StatusCode::BAD_REQUEST, 40_004, class::SECURITY);
+    pub(crate) const INVALID_PERMISSION: Code =
+        coded(StatusCode::BAD_REQUEST, 40_005, class::SECURITY);
+    pub(crate) const ACCOUNT_ALREADY_EXISTS: Code =
+        coded(StatusCode::CONFLICT, 3000, class::ACCOUNT);
+    pub(crate) const ACCOUNT_NOT_FOUND_BY_ID: Code =
+        coded(StatusCode::NOT_FOUND, 3002, class::ACCOUNT);
+    pub(crate) const ACCOUNT_NOT_FOUND_BY_KEY: Code =
+        coded(StatusCode::NOT_FOUND, 3003, class::ACCOUNT);
+    pub(crate) const ACCOUNT_KEY_IS_FIXED: Code =
+        coded(StatusCode::BAD_REQUEST, 3005, class::ACCOUNT);
+    pub(crate) const NO_SUCH_PAYMENT_METHOD: Code =
+        coded(StatusCode::NOT_FOUND, 7000, class::PAYMENT);
+    pub(crate) const INTERNAL_PAYMENT_ERROR: Code =
+        coded(StatusCode::INTERNAL_SERVER_ERROR, 7019, class::PAYMENT);
+    pub(crate) const NO_SUCH_PAYMENT: Code = coded(StatusCode::NOT_FOUND, 7020, class::PAYMENT);
+    pub(crate) const DEFAULT_PAYMENT_METHOD: Code =
+        coded(StatusCode::BAD_REQUEST, 7022, class::PAYMENT);
+    pub(crate) const EXTERNAL_PAYMENT_METHOD_EXISTS: Code =
+        coded(StatusCode::BAD_REQUEST, 7023, class::PAYMENT);
+    pub(crate) const NO_SUCH_SUCCESS: Code = coded(StatusCode::NOT_FOUND, 7024, class::PAYMENT);
+    pub(crate) const NO_SUCH_PLUGIN: Code = coded(StatusCode::BAD_REQUEST, 7028, class::PAYMENT);
+    pub(crate) const ACTIVE_TRANSACTION_KEY: Code =
+        coded(StatusCode::BAD_REQUEST, 7030, class::PAYMENT);
+    pub(crate) const INVALID_PARAMETER: Code = coded(StatusCode::BAD_REQUEST, 7031, class::PAYMENT);
+    pub(crate) const INVALID_OPERATION: Code = coded(StatusCode::BAD_REQUEST, 7032, class::PAYMENT);
+    pub(crate) const DIFFERENT_ACCOUNT: Code = coded(StatusCode::BAD_REQUEST, 7034, class::PAYMENT);
+    pub(crate) const PLUGIN_TIMEOUT: Code =
+        coded(StatusCode::GATEWAY_TIMEOUT, 7100, class::PAYMENT);
+    pub(crate) const PLUGIN_EXCEPTION: Code = coded(StatusCode::BAD_REQUEST, 7199, class::PAYMENT);
+    /// A key of more than 255 characters.
+    pub(crate) const fn key_too_long(class: &'static str) -> Code {
+        coded(StatusCode::BAD_REQUEST, 5, class)
+    }
+    /// A refusal that Kill Bill has no number for.
+    pub(crate) const fn plain(status: StatusCode, class: &'static str) -> Code {
+        Code { status, number: None, class }
+    }
+    /// A value that cannot be, where Kill Bill has no number for it.
+    pub(crate) const ILLEGAL_ARGUMENT: Code =
+        plain(StatusCode::BAD_REQUEST, class::ILLEGAL_ARGUMENT);
+}
+
+/// The table from the domain's refusals to Kill Bill's.
+fn wire(rejection: &Rejection) -> (Code, String) {
+    use Rejection as R;
+    match rejection {
+        R::TenantAlreadyExists { key } => {
+            (code::TENANT_ALREADY_EXISTS, format!("Tenant already exists for key {key}"))
+        }
+        R::UserAlreadyExists { username } => {
+            (code::USER_ALREADY_EXISTS, format!("The user {username} already exists"))
+        }
+        R::UserNotFound { username } => (code::INVALID_USER, missing("user", username)),
+        R::RoleAlreadyExists { role } => {
+            (code::ROLE_ALREADY_EXISTS, format!("The role {role} already exists"))
+        }
+        R::RoleNotFound { role } => (code::INVALID_ROLE, missing("role", role)),
+        R::PermissionInvalid { permission } => {
+            (code::INVALID_PERMISSION, format!("The permission {permission} is invalid"))
+        }
+        R::AccountAlreadyExists { key } => {
+            (code::ACCOUNT_ALREADY_EXISTS, format!("Account already exists for key {key}"))
+        }
+        R::AccountNotFound { id } => {
+            (code::ACCOUNT_NOT_FOUND_BY_ID, format!("Account does not exist for id {id}"))
+        }
+        R::AccountKeyIsFixed { current } => (code::ACCOUNT_KEY_IS_FIXED, key_is_fixed(current)),
+        R::AccountFieldIsFixed { field } => (code::ILLEGAL_ARGUMENT, field_is_fixed(field)),
+        R::PaymentMethodNotFound { id } => {
+            (code::NO_SUCH_PAYMENT_METHOD, format!("Payment method {id} does not exist"))
+        }
+        R::ExternalPaymentMethodExists { account } => {
+            (code::EXTERNAL_PAYMENT_METHOD_EXISTS, external_method_exists(account))
+        }
+        R::DefaultPaymentMethodInUse { account } => {
+            (code::DEFAULT_PAYMENT_METHOD, default_method_in_use(account))
+        }
+        R::GatewayNotRegistered { gateway } => (code::NO_SUCH_PLUGIN, no_such_plugin(gateway)),
+        R::PaymentNotFound { payment } => (code::NO_SUCH_PAYMENT, no_such_payment(payment)),
+        R::TransactionNotFound { transaction } => {
+            (code::NO_SUCH_PAYMENT, no_such_payment(transaction))
+        }
+        R::PaymentOfAnotherAccount { payment: key } | R::TransactionOfAnotherAccount { key } => {
+            (code::DIFFERENT_ACCOUNT, format!("Payment {key} has a different account id"))
+        }
+        R::TransactionKeySucceeded { key } => (code::ACTIVE_TRANSACTION_KEY, key_succeeded(key)),
+        R::NoSuchSuccess { payment } => {
+            (code::NO_SUCH_SUCCESS, format!("Payment {payment} did not succeed"))
+        }
+        R::InvalidTransition { operation, from } => {
+            let from = from.map_or_else(|| START_STATE.to_owned(), state_name);
+            (code::INVALID_OPERATION, invalid_transition(operation_name(*operation), &from))
+        }
+        R::PaymentInDoubt { operation } => {
+            (code::INVALID_OPERATION, invalid_transition(operation_name(*operation), "UNKNOWN"))
+        }
+        R::InvalidParameter { field, reason } => {
+            (code::INVALID_PARAMETER, invalid_parameter(field, reason))
+        }
+    }
+}
+
+fn missing(what: &str, name: &str) -> String {
+    format!("The {what} {name} does not exist or has been inactivated")
+}
+
+fn key_is_fixed(current: &str) -> String {
+    format!("External keys cannot be updated. Original key remains: {current} (externalKey)")
+}
+
+fn field_is_fixed(field: &str) -> String {
+    format!("Killbill doesn't support updating the account {field}")
+}
+
+fn external_method_exists(account: &impl std::fmt::Display) -> String {
+    format!("External payment method already exists for account {account}")
+}
+
+fn default_method_in_use(account: &impl std::fmt::Display) -> String {
+    format!("Cannot delete default payment method for account {account}")
+}
+
+pub(crate) fn no_such_plugin(gateway: &str) -> String {
+    format!("Payment plugin {gateway} is not registered")
+}
+
+pub(crate) fn no_such_payment(payment: &str) -> String {
+    format!("Payment {payment} does not exist")
+}
+
+fn key_succeeded(key: &str) -> String {
+    format!("Successful transaction with external key {key} already exists")
+}
+
+fn invalid_transition(operation: &str, from: &str) -> String {
+    format!("Invalid payment transition {operation} from state {from}")
+}
+
+fn invalid_parameter(field: &str, reason: &str) -> String {
+    format!("Invalid parameter {field}: {reason}")
+}
+
+/// Kill Bill's error body (`BillingExceptionJson`).
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ErrorJson<'a> {
+    class_name: &'a str,
+    code: Option<i32>,
+    message: &'a str,
+    cause_class_name: Option<&'a str>,
+    cause_message: Option<&'a str>,
+    /// Always empty: there is no Java here.
+    stack_trace: [String; 0],
+}
+
+/// The body of what Kill Bill's servlet container refuses before the API is reached.
+#[derive(Serialize)]
+struct ContainerErrorJson<'a> {
+    servlet: &'a str,
+    message: &'a str,
+    url: &'a str,
+    status: &'a str,
+}
+
+/// A refusal with the error body.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+    pub(crate) cause_class: Option<&'static str>,
+    pub(crate) cause_message: Option<String>,
+    pub(crate) location: Option<HeaderValue>,
+}
+
+impl Problem {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code, message, cause_class: None, cause_message: None, location: None }
+    }
+}
+
+/// Why a request gets no answer of the kind it asked for.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// No credentials, or wrong ones.
+    Unauthenticated,
+    /// Too many wrong credentials.
+    Throttled {
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// What Kill Bill's container refuses: the tenant's credentials, the media type, the path.
+    Container {
+        /// The status.
+        status: StatusCode,
+        /// Why.
+        message: Cow<'static, str>,
+    },
+    /// The client accepts no JSON.
+    NotAcceptable,
+    /// The path has other methods.
+    MethodNotAllowed {
+        /// Which.
+        allow: HeaderValue,
+    },
+    /// Everything that has the error body.
+    Problem(Box<Problem>),
+    /// The core's refusal.
+    Refused(Box<Rejection>),
+    /// The core could not.
+    Unavailable(Unavailable),
+}
+
+impl Failure {
+    /// A refusal with the error body.
+    pub(crate) fn coded(code: Code, message: impl Into<String>) -> Self {
+        Self::Problem(Box::new(Problem::new(code, message)))
+    }
+
+    /// A value that cannot be, where Kill Bill has no number for it.
+    pub(crate) fn illegal(message: impl Into<String>) -> Self {
+        Self::coded(code::ILLEGAL_ARGUMENT, message)
+    }
+
+    /// A parameter of a payment that cannot be.
+    pub(crate) fn parameter(field: &str, reason: &str) -> Self {
+        Self::coded(code::INVALID_PARAMETER, invalid_parameter(field, reason))
+    }
+
+    /// The caller lacks a permission.
+    pub(crate) fn forbidden(permission: &str) -> Self {
+        let code = code::plain(StatusCode::UNAUTHORIZED, class::UNAUTHORIZED);
+        let message = format!("Subject does not have permission [{permission}]");
+        let mut problem = Problem::new(code, message);
+        problem.cause_class = Some(class::AUTHORIZATION);
+        problem.cause_message = Some("Not authorized to invoke the operation".to_owned());
+        Self::Problem(Box::new(problem))
+    }
+
+    /// The tenant's credentials are missing or wrong.
+    pub(crate) fn tenant(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::Container { status: StatusCode::UNAUTHORIZED, message: message.into() }
+    }
+
+    /// No such path.
+    pub(crate) const fn not_found() -> Self {
+        Self::Container { status: StatusCode::NOT_FOUND, message: Cow::Borrowed("Not Found") }
+    }
+
+    /// The answer, for a request to `path`.
+    pub(crate) fn into_response(self, path: &str) -> Response {
+        match self {
+            Self::Unauthenticated => {
+                let mut response = empty(StatusCode::UNAUTHORIZED);
+                let challenge = HeaderValue::from_static("BASIC realm=\"application\"");
+                response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+                response
+            }
+            Self::Throttled { retry_after } => {
+                let code = code::plain(StatusCode::TOO_MANY_REQUESTS, class::REJECTED);
+                let problem = Problem::new(code, "Too many failed attempts to log in");
+                with_retry_after(render(problem), retry_after)
+            }
+            Self::Container { status, message } => container(status, &message, path),
+            Self::NotAcceptable => empty(StatusCode::NOT_ACCEPTABLE),
+            Self::MethodNotAllowed { allow } => {
+                let mut response = empty(StatusCode::METHOD_NOT_ALLOWED);
+                response.headers_mut().insert(ALLOW, allow);
+                response
+            }
+            Self::Problem(problem) => render(*problem),
+            Self::Refused(rejection) => {
+                let (code, message) = wire(&rejection);
+                render(Problem::new(code, message))
+            }
+            Self::Unavailable(unavailable) => unavailable_response(&unavailable),
+        }
+    }
+}
+
+impl From<Unavailable> for Failure {
+    fn from(unavailable: Unavailable) -> Self {
+        Self::Unavailable(unavailable)
+    }
+}
+
+impl Failure {
+    /// What the check of the user's credentials found.
+    pub(crate) fn of_user(error: AccessError) -> Self {
+        match error {
+            AccessError::Missing
+            | AccessError::Invalid
+            | AccessError::UnknownApiKey
+            | AccessError::WrongSecret => Self::Unauthenticated,
+            AccessError::Throttled { retry_after } => Self::Throttled { retry_after },
+            AccessError::Unavailable(unavailable) => Self::Unavailable(unavailable),
+        }
+    }
+
+    /// What the check of the tenant's credentials found.
+    pub(crate) fn of_tenant(error: AccessError, api_key: &str) -> Self {
+        match error {
+            AccessError::Missing => Self::tenant(TENANT_HEADERS_MISSING),
+            AccessError::UnknownApiKey => {
+                Self::tenant(format!("No account found for user [{api_key}]"))
+            }
+            AccessError::Invalid | AccessError::WrongSecret => Self::tenant(format!(
+                "Submitted credentials for token [{api_key}] did not match the expected credentials."
+            )),
+            AccessError::Throttled { retry_after } => Self::Throttled { retry_after },
+            AccessError::Unavailable(unavailable) => Self::Unavailable(unavailable),
+        }
+    }
+}
+
+/// What Kill Bill says where a request names no tenant.
+pub(crate) const TENANT_HEADERS_MISSING: &str =
+    "Make sure to set the X-Killbill-ApiKey and X-Killbill-ApiSecret headers";
+
+fn unavailable_response(unavailable: &Unavailable) -> Response {
+    let (status, class) = match unavailable.reason {
+        Reason::QueueFull
+        | Reason::GatewayFull
+        | Reason::ReadersFull
+        | Reason::HashersFull
+        | Reason::Stopping => (StatusCode::SERVICE_UNAVAILABLE, class::REJECTED),
+        Reason::DiskFull | Reason::Store | Reason::Quarantined => {
+            (StatusCode::SERVICE_UNAVAILABLE, class::ILLEGAL_STATE)
+        }
+        Reason::Bug => (StatusCode::INTERNAL_SERVER_ERROR, class::ILLEGAL_STATE),
+    };
+    let problem = Problem::new(code::plain(status, class), unavailable.to_string());
+    match unavailable.retry_after {
+        Some(retry_after) => with_retry_after(render(problem), retry_after),
+        None => render(problem),
+    }
+}
+
+/// Whole seconds, rounded up, at least one.
+fn with_retry_after(mut response: Response, retry_after: Duration) -> Response {
+    let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+    response
+}
+
+fn render(problem: Problem) -> Response {
+    let body = ErrorJson {
+        class_name: problem.code.class,
+        code: problem.code.number,
+        message: &problem.message,
+        cause_class_name: problem.cause_class,
+        cause_message: problem.cause_message.as_deref(),
+        stack_trace: [],
+    };
+    let mut response = json(problem.code.status, &body);
+    if let Some(location) = problem.location {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}
+
+fn container(status: StatusCode, message: &str, url: &str) -> Response {
+    json(status, &ContainerErrorJson { servlet: "default", message, url, status: status.as_str() })
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::payment::{PaymentState, TransactionStatus, TransactionType};
+    use domain::{AccountId, PaymentId, PaymentMethodId};
+    use expect_test::{Expect, expect};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn check(rejection: &Rejection, expected: Expect) {
+        let (code, message) = wire(rejection);
+        let class = code.class.rsplit('.').next().unwrap_or_default();
+        let number = code.number.map_or("null".to_owned(), |number| number.to_string());
+        expected.assert_eq(&format!("{} {number} {class}: {message}", code.status.as_u16()));
+    }
+
+    #[test]
+    fn refusals_of_tenants_users_and_accounts() {
+        let name = || "n".to_owned();
+        let id = AccountId::new(Uuid::nil());
+        check(
+            &Rejection::TenantAlreadyExists { key: name() },
+            expect!["409 20000 TenantApiException: Tenant already exists for key n"],
+        );
+        check(
+            &Rejection::UserAlreadyExists { username: name() },
+            expect!["400 40002 SecurityApiException: The user n already exists"],
+        );
+        check(
+            &Rejection::UserNotFound { username: name() },
+            expect![
+                "400 40001 SecurityApiException: The user n does not exist or has been inactivated"
+            ],
+        );
+        check(
+            &Rejection::RoleAlreadyExists { role: name() },
+            expect!["400 40004 SecurityApiException: The role n already exists"],
+        );
+        check(
+            &Rejection::RoleNotFound { role: name() },
+            expect![
+                "400 40003 SecurityApiException: The role n does not exist or has been inactivated"
+            ],
+        );
+        check(
+            &Rejection::PermissionInvalid { permission: name() },
+            expect!["400 40005 SecurityApiException: The permission n is invalid"],
+        );
+        check(
+            &Rejection::AccountAlreadyExists { key: name() },
+            expect!["409 3000 AccountApiException: Account already exists for key n"],
+        );
+        check(
+            &Rejection::AccountNotFound { id },
+            expect![
+                "404 3002 AccountApiException: Account does not exist for id 00000000-0000-0000-0000-000000000000"
+            ],
+        );
+        check(
+            &Rejection::AccountKeyIsFixed { current: name() },
+            expect![
+                "400 3005 AccountApiException: External keys cannot be updated. Original key remains: n (externalKey)"
+            ],
+        );
+        check(
+            &Rejection::AccountFieldIsFixed { field: name() },
+            expect![
+                "400 null IllegalArgumentException: Killbill doesn't support updating the account n"
+            ],
+        );
+        check(
+            &Rejection::ExternalPaymentMethodExists { account: id },
+            expect![
+                "400 7023 PaymentApiException: External payment method already exists for account 00000000-0000-0000-0000-000000000000"
+            ],
+        );
+        check(
+            &Rejection::DefaultPaymentMethodInUse { account: id },
+            expect![
+                "400 7022 PaymentApiException: Cannot delete default payment method for account 00000000-0000-0000-0000-000000000000"
+            ],
+        );
+    }
+
+    #[test]
+    fn refusals_of_payments() {
+        let key = || "k".to_owned();
+        let id = PaymentMethodId::new(Uuid::nil());
+        let from = |operation, status| Some(PaymentState { operation, status });
+        let operation = TransactionType::Refund;
+        check(
+            &Rejection::PaymentMethodNotFound { id },
+            expect![
+                "404 7000 PaymentApiException: Payment method 00000000-0000-0000-0000-000000000000 does not exist"
+            ],
+        );
+        check(
+            &Rejection::GatewayNotRegistered { gateway: key() },
+            expect!["400 7028 PaymentApiException: Payment plugin k is not registered"],
+        );
+        check(
+            &Rejection::PaymentNotFound { payment: key() },
+            expect!["404 7020 PaymentApiException: Payment k does not exist"],
+        );
+        check(
+            &Rejection::TransactionNotFound { transaction: key() },
+            expect!["404 7020 PaymentApiException: Payment k does not exist"],
+        );
+        check(
+            &Rejection::PaymentOfAnotherAccount { payment: key() },
+            expect!["400 7034 PaymentApiException: Payment k has a different account id"],
+        );
+        check(
+            &Rejection::TransactionOfAnotherAccount { key: key() },
+            expect!["400 7034 PaymentApiException: Payment k has a different account id"],
+        );
+        check(
+            &Rejection::TransactionKeySucceeded { key: key() },
+            expect![
+                "400 7030 PaymentApiException: Successful transaction with external key k already exists"
+            ],
+        );
+        let payment = PaymentId::new(Uuid::nil());
+        check(
+            &Rejection::NoSuchSuccess { payment },
+            expect![
+                "404 7024 PaymentApiException: Payment 00000000-0000-0000-0000-000000000000 did not succeed"
+            ],
+        );
+        check(
+            &Rejection::InvalidTransition { operation, from: None },
+            expect![
+                "400 7032 PaymentApiException: Invalid payment transition REFUND from state BIG_BANG_INIT"
+            ],
+        );
+        let reversed = from(TransactionType::ChargebackReversal, TransactionStatus::Success);
+        let operation = TransactionType::ChargebackReversal;
+        check(
+            &Rejection::InvalidTransition { operation, from: reversed },
+            expect![
+                "400 7032 PaymentApiException: Invalid payment transition CHARGEBACK from state CHARGEBACK_FAILED"
+            ],
+        );
+        check(
+            &Rejection::PaymentInDoubt { operation },
+            expect![
+                "400 7032 PaymentApiException: Invalid payment transition CHARGEBACK from state UNKNOWN"
+            ],
+        );
+        check(
+            &Rejection::invalid("amount", "needs to be set"),
+            expect!["400 7031 PaymentApiException: Invalid parameter amount: needs to be set"],
+        );
+    }
+
+    async fn shown(failure: Failure) -> String {
+        use http_body_util::BodyExt;
+        let response = failure.into_response("/1.0/kb/x");
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let headers = parts.headers.iter().map(|(name, value)| format!("{name}: {value:?}\n"));
+        let headers: String = headers.collect();
+        format!("{}\n{headers}{}", parts.status.as_u16(), String::from_utf8_lossy(&body))
+    }
+
+    #[tokio::test]
+    async fn refusals_by_the_door() {
+        expect![[r#"
+            401
+            www-authenticate: "BASIC realm=\"application\""
+        "#]]
+        .assert_eq(&shown(Failure::Unauthenticated).await);
+        expect![[r#"
+            401
+            content-type: "application/json"
+            {"servlet":"default","message":"Make sure to set the X-Killbill-ApiKey and X-Killbill-ApiSecret headers","url":"/1.0/kb/x","status":"401"}"#]].assert_eq(&shown(Failure::tenant(TENANT_HEADERS_MISSING)).await);
+        expect![[r#"
+            401
+            content-type: "application/json"
+            {"className":"org.apache.shiro.authz.UnauthorizedException","code":null,"message":"Subject does not have permission [account:create]","causeClassName":"org.apache.shiro.authz.AuthorizationException","causeMessage":"Not authorized to invoke the operation","stackTrace":[]}"#]].assert_eq(&shown(Failure::forbidden("account:create")).await);
+        let retry_after = Duration::from_millis(1500);
+        expect![[r#"
+            429
+            content-type: "application/json"
+            retry-after: "2"
+            {"className":"java.util.concurrent.RejectedExecutionException","code":null,"message":"Too many failed attempts to log in","causeClassName":null,"causeMessage":null,"stackTrace":[]}"#]].assert_eq(&shown(Failure::Throttled { retry_after }).await);
+        expect![[r#"
+            406
+        "#]]
+        .assert_eq(&shown(Failure::NotAcceptable).await);
+        expect![[r#"
+            503
+            content-type: "application/json"
+            retry-after: "1"
+            {"className":"java.util.concurrent.RejectedExecutionException","code":null,"message":"too many requests are waiting","causeClassName":null,"causeMessage":null,"stackTrace":[]}"#]].assert_eq(&shown(Unavailable::from(Reason::QueueFull).into()).await);
+        expect![[r#"
+            500
+            content-type: "application/json"
+            {"className":"java.lang.IllegalStateException","code":null,"message":"internal error: nothing was written","causeClassName":null,"causeMessage":null,"stackTrace":[]}"#]].assert_eq(&shown(Unavailable::from(Reason::Bug).into()).await);
+    }
+}

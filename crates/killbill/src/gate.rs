@@ -1,0 +1,225 @@
+//! Every request's way in: method, caller, tenant, media types, who asks, permission, body; in this
+//! order, so that nobody learns more than they may.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use engine::access::{Caller, TenantRef};
+use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use crate::Door;
+use crate::call::Call;
+use crate::error::{Failure, TENANT_HEADERS_MISSING, class, code};
+use crate::reply::{Answered, empty};
+use crate::request::{self, API_KEY, API_SECRET, REQUEST_ID};
+use crate::routes::{Found, Needs, Resource, Route};
+
+/// Serves a request to one path.
+pub(crate) async fn serve(door: Door, resource: Arc<Resource>, request: Request<Body>) -> Response {
+    let started = Instant::now();
+    let id = door.engine().mint();
+    let (parts, body) = request.into_parts();
+    let echo = request::request_id(&parts.headers).cloned();
+    let path = parts.uri.clone();
+    let served = pass(door, &resource, id, (parts, body)).await;
+    let mut response = served.unwrap_or_else(|failure| failure.into_response(path.path()));
+    let echo = echo.unwrap_or_else(|| own_request_id(id));
+    response.headers_mut().insert(REQUEST_ID, echo);
+    finish(&resource, id, started, &response);
+    response
+}
+
+fn own_request_id(id: domain::RequestId) -> HeaderValue {
+    let mut buffer = uuid::Uuid::encode_buffer();
+    let text = id.0.as_hyphenated().encode_lower(&mut buffer);
+    HeaderValue::from_str(text).expect("a UUID is visible ASCII")
+}
+
+fn finish(resource: &Resource, id: domain::RequestId, started: Instant, response: &Response) {
+    let status = response.status();
+    resource.measures().record(status, started.elapsed());
+    if status.is_server_error() {
+        tracing::warn!(
+            request.id = %id.0,
+            route = resource.path,
+            status = status.as_u16(),
+            "a request failed"
+        );
+    } else {
+        tracing::debug!(
+            request.id = %id.0,
+            route = resource.path,
+            status = status.as_u16(),
+            "a request was answered"
+        );
+    }
+}
+
+async fn pass(
+    door: Door,
+    resource: &Resource,
+    id: domain::RequestId,
+    (parts, body): (http::request::Parts, Body),
+) -> Answered {
+    if parts.method == Method::OPTIONS {
+        return Ok(options(resource));
+    }
+    let found = resource.find(&parts.method);
+    if let Found::Route(route) = found
+        && route.needs == Needs::Nothing
+    {
+        return open(door, route, id, parts).await;
+    }
+    let caller = user(&door, &parts.headers).await?;
+    let route = match found {
+        Found::Route(route) => route,
+        Found::NotServed => return Err(not_served(&parts.method, resource.path)),
+        Found::OtherMethods => {
+            return Err(Failure::MethodNotAllowed { allow: resource.allow() });
+        }
+        Found::Nothing => return Err(Failure::not_found()),
+    };
+    let tenant = match route.needs {
+        Needs::Tenant => Some(tenant(&door, &parts.headers).await?),
+        Needs::User | Needs::Nothing => None,
+    };
+    check_media_types(route, &parts.headers)?;
+    let actor = if route.audited {
+        Some(request::actor(&parts.headers, &caller.username, id)?)
+    } else {
+        None
+    };
+    if let Some(permission) = route.permission
+        && !caller.may(permission)
+    {
+        return Err(Failure::forbidden(permission));
+    }
+    let bytes_max = door.settings().body_bytes_max;
+    let body = read_body(body, bytes_max).await?;
+    if route.takes_body && !body.is_empty() && !parts.headers.contains_key(CONTENT_TYPE) {
+        return Err(unsupported_media_type());
+    }
+    (route.handler)(Call { door, route, parts, body, caller, tenant, actor, id }).await
+}
+
+/// A route that asks for no credentials.
+async fn open(
+    door: Door,
+    route: &'static Route,
+    id: domain::RequestId,
+    parts: http::request::Parts,
+) -> Answered {
+    let nobody = Caller { username: String::new(), permissions: vec![] };
+    let (caller, body) = (Arc::new(nobody), Bytes::new());
+    (route.handler)(Call { door, route, parts, body, caller, tenant: None, actor: None, id }).await
+}
+
+fn options(resource: &Resource) -> Response {
+    let mut response = empty(StatusCode::OK);
+    response.headers_mut().insert(ALLOW, resource.options());
+    response
+}
+
+fn not_served(method: &Method, path: &str) -> Failure {
+    let code = code::plain(StatusCode::NOT_IMPLEMENTED, class::UNSUPPORTED);
+    Failure::coded(code, format!("{method} {path} is not served here"))
+}
+
+async fn user(door: &Door, headers: &HeaderMap) -> Result<Arc<Caller>, Failure> {
+    let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    door.access().user(authorization).await.map_err(Failure::of_user)
+}
+
+async fn tenant(door: &Door, headers: &HeaderMap) -> Result<Arc<TenantRef>, Failure> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let (Some(key), Some(secret)) = (text(&API_KEY), text(&API_SECRET)) else {
+        return Err(Failure::tenant(TENANT_HEADERS_MISSING));
+    };
+    let found = door.access().tenant(key, secret).await;
+    found.map_err(|error| Failure::of_tenant(error, key))
+}
+
+fn check_media_types(route: &Route, headers: &HeaderMap) -> Result<(), Failure> {
+    if let Some(accept) = headers.get(ACCEPT)
+        && !accepts_json(accept.as_bytes())
+    {
+        return Err(Failure::NotAcceptable);
+    }
+    if route.takes_body
+        && let Some(content_type) = headers.get(CONTENT_TYPE)
+        && !is_json(content_type.as_bytes())
+    {
+        return Err(unsupported_media_type());
+    }
+    Ok(())
+}
+
+fn unsupported_media_type() -> Failure {
+    let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    Failure::Container { status, message: "Unsupported Media Type".into() }
+}
+
+/// Whether one of the media ranges takes JSON.
+fn accepts_json(accept: &[u8]) -> bool {
+    let ranges = accept.split(|byte| *byte == b',');
+    accept.is_empty()
+        || ranges.map(media_type).any(|range| {
+            range == b"*/*"
+                || range.eq_ignore_ascii_case(b"application/json")
+                || range.eq_ignore_ascii_case(b"application/*")
+        })
+}
+
+fn is_json(content_type: &[u8]) -> bool {
+    media_type(content_type).eq_ignore_ascii_case(b"application/json")
+}
+
+/// A media type without its parameters.
+fn media_type(value: &[u8]) -> &[u8] {
+    value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
+}
+
+async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, Failure> {
+    match Limited::new(body, bytes_max).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            let code = code::plain(StatusCode::PAYLOAD_TOO_LARGE, class::CLIENT_ERROR);
+            Err(Failure::coded(code, format!("The body should have at most {bytes_max} bytes")))
+        }
+        Err(_) => {
+            let code = code::plain(StatusCode::BAD_REQUEST, class::CLIENT_ERROR);
+            Err(Failure::coded(code, "The body broke off"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_types() {
+        for accepted in ["", "application/json", "*/*", "text/html, application/*;q=0.5"] {
+            assert!(accepts_json(accepted.as_bytes()), "{accepted}");
+        }
+        for refused in ["application/xml", "text/html, text/*"] {
+            assert!(!accepts_json(refused.as_bytes()), "{refused}");
+        }
+        assert!(is_json(b"application/json; charset=utf-8"));
+        assert!(is_json(b"Application/JSON"));
+        assert!(!is_json(b"text/plain"));
+        assert!(!is_json(b"application/jsonp"));
+    }
+
+    #[tokio::test]
+    async fn a_body_is_bounded() {
+        let read = read_body(Body::from("12345"), 5).await.unwrap();
+        assert_eq!(read, "12345");
+        assert!(read_body(Body::from("123456"), 5).await.is_err());
+    }
+}

@@ -1,0 +1,47 @@
+//! What is measured of each route. The handles are made once: looking one up by its labels for every
+//! request would cost more than routing it.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use http::StatusCode;
+use metrics::{Counter, Histogram, counter, histogram};
+
+/// The statuses that this door gives, each with a counter of its own; others share one.
+const STATUSES: [u16; 20] = [
+    200, 201, 204, 400, 401, 402, 404, 405, 406, 409, 412, 413, 415, 422, 429, 500, 501, 502, 503,
+    504,
+];
+
+/// One route's counters and its latency.
+pub(crate) struct Measures {
+    route: &'static str,
+    latency: Histogram,
+    requests: [OnceLock<Counter>; STATUSES.len()],
+    others: OnceLock<Counter>,
+}
+
+impl Measures {
+    /// For a route; the recorder has to be installed before.
+    pub(crate) fn new(route: &'static str) -> Self {
+        Self {
+            route,
+            latency: histogram!("faregate_request_seconds", "door" => "killbill", "route" => route),
+            requests: Default::default(),
+            others: OnceLock::new(),
+        }
+    }
+
+    /// Counts a request.
+    pub(crate) fn record(&self, status: StatusCode, took: Duration) {
+        let known = STATUSES.iter().position(|known| *known == status.as_u16());
+        let cell = known.map_or(&self.others, |at| &self.requests[at]);
+        let make = || {
+            let label = known.map_or("other".to_owned(), |at| STATUSES[at].to_string());
+            let name = "faregate_requests_total";
+            counter!(name, "door" => "killbill", "route" => self.route, "status" => label)
+        };
+        cell.get_or_init(make).increment(1);
+        self.latency.record(took.as_secs_f64());
+    }
+}

@@ -1,0 +1,72 @@
+//! What a payment request is answered: the contract's table from a transaction's status to HTTP.
+
+use domain::payment::TransactionStatus;
+use domain::{PaymentReply, PaymentResult, Reply};
+use http::{HeaderValue, StatusCode};
+
+use crate::call::{Call, unexpected};
+use crate::error::{Failure, Problem, class, code};
+use crate::reply::{self, Answered};
+
+/// The answer to a request about a transaction. What completes one, or voids, is done whatever the
+/// outcome is, as long as it is one; everything else is answered by the outcome.
+pub(crate) fn of(call: &Call, reply: Reply) -> Answered {
+    match reply {
+        Reply::Payment(it) => {
+            let payment = it.payment.to_string();
+            let location = call.location(&["/1.0/kb/payments/", &payment, "/"]);
+            by_result(it, location)
+        }
+        Reply::Done => Ok(reply::no_content()),
+        Reply::TenantCreated(_)
+        | Reply::UserCreated(_)
+        | Reply::RoleCreated(_)
+        | Reply::AccountCreated(_)
+        | Reply::PaymentMethodCreated(_) => unexpected(),
+    }
+}
+
+fn by_result(reply: PaymentReply, location: HeaderValue) -> Answered {
+    let with_location = |status: StatusCode, message: String| {
+        let mut problem = Problem::new(code::plain(status, class::PAYMENT), message);
+        problem.location = Some(location.clone());
+        Err(Failure::Problem(Box::new(problem)))
+    };
+    match reply.result {
+        PaymentResult::Status { status, message } => match status {
+            TransactionStatus::Success | TransactionStatus::Pending => Ok(reply::created(location)),
+            TransactionStatus::PaymentFailure => {
+                let message = message.as_deref().unwrap_or("null");
+                let message = format!("Payment decline by gateway. Error message: {message}");
+                with_location(StatusCode::PAYMENT_REQUIRED, message)
+            }
+            TransactionStatus::PluginFailure => with_location(
+                StatusCode::BAD_GATEWAY,
+                "Failed to submit payment transaction".to_owned(),
+            ),
+            TransactionStatus::Unknown | TransactionStatus::InFlight => with_location(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Payment in unknown status, failed to receive gateway response.".to_owned(),
+            ),
+        },
+        PaymentResult::GatewayFailed { message } => {
+            let message = format!("Plugin exception {message}");
+            let mut problem = Problem::new(code::PLUGIN_EXCEPTION, message);
+            problem.cause_class = Some(class::PLUGIN);
+            Err(Failure::Problem(Box::new(problem)))
+        }
+        PaymentResult::GatewayAnsweredNothing => {
+            let cause = "Payment plugin returned a null result".to_owned();
+            let message = format!("Internal payment error : {}: {cause}", class::ILLEGAL_STATE);
+            let mut problem = Problem::new(code::INTERNAL_PAYMENT_ERROR, message);
+            problem.cause_class = Some(class::ILLEGAL_STATE);
+            problem.cause_message = Some(cause);
+            Err(Failure::Problem(Box::new(problem)))
+        }
+        PaymentResult::GatewayTimedOut => {
+            let payment = reply.payment;
+            let message = format!("Plugin timeout for payment {payment}: no answer in time");
+            Err(Failure::coded(code::PLUGIN_TIMEOUT, message))
+        }
+    }
+}

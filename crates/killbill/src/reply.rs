@@ -1,0 +1,115 @@
+//! Answers: JSON, nothing, or where the new thing is.
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::{BufMut, Bytes, BytesMut};
+use http::header::{CONTENT_TYPE, HOST, LOCATION};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde::Serialize;
+
+use crate::error::Failure;
+
+/// What a handler comes to.
+pub(crate) type Answered = Result<Response, Failure>;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// What a path segment may not hold as it is (RFC 3986, section 3.3).
+const SEGMENT: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'/')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// An answer with a JSON body.
+pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response {
+    let bytes =
+        serde_json::to_vec(body).expect("these types have string keys and no failing parts");
+    let mut response = Response::new(Body::from(bytes));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+/// 200 with a JSON body.
+pub(crate) fn ok(body: &impl Serialize) -> Response {
+    json(StatusCode::OK, body)
+}
+
+/// An answer without a body.
+pub(crate) fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// 204.
+pub(crate) fn no_content() -> Response {
+    empty(StatusCode::NO_CONTENT)
+}
+
+/// 201 with an empty body and where the new thing is.
+pub(crate) fn created(location: HeaderValue) -> Response {
+    let mut response = empty(StatusCode::CREATED);
+    let headers = response.headers_mut();
+    headers.insert(LOCATION, location);
+    headers.insert(CONTENT_TYPE, JSON);
+    response
+}
+
+/// An absolute URL on the host that the client asked for; a path where it named none (HTTP/1.0).
+pub(crate) fn location(headers: &HeaderMap, tls: bool, path: &[&str]) -> HeaderValue {
+    let host = headers.get(HOST).map_or(&b""[..], HeaderValue::as_bytes);
+    let length: usize = path.iter().map(|part| part.len()).sum();
+    let mut url = BytesMut::with_capacity(8 + host.len() + length);
+    if !host.is_empty() {
+        url.put_slice(if tls { b"https://" } else { b"http://" });
+        url.put_slice(host);
+    }
+    path.iter().for_each(|part| url.put_slice(part.as_bytes()));
+    let url: Bytes = url.freeze();
+    HeaderValue::from_maybe_shared(url).expect("a header's value, and segments that were encoded")
+}
+
+/// A name as one segment of a path.
+pub(crate) fn segment(name: &str) -> String {
+    utf8_percent_encode(name, SEGMENT).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(host: Option<&'static str>, tls: bool, path: &[&str], expected: Expect) {
+        let mut headers = HeaderMap::new();
+        if let Some(host) = host {
+            headers.insert(HOST, HeaderValue::from_static(host));
+        }
+        expected.assert_eq(location(&headers, tls, path).to_str().unwrap());
+    }
+
+    #[test]
+    fn locations() {
+        let path = ["/1.0/kb/payments/", "x", "/"];
+        check(Some("kb:8080"), false, &path, expect!["http://kb:8080/1.0/kb/payments/x/"]);
+        check(Some("kb"), true, &path, expect!["https://kb/1.0/kb/payments/x/"]);
+        check(None, true, &path, expect!["/1.0/kb/payments/x/"]);
+        let role = segment("a b/ü");
+        check(None, false, &["/roles/", &role], expect!["/roles/a%20b%2F%C3%BC"]);
+    }
+}

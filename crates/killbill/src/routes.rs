@@ -1,0 +1,369 @@
+//! The one table of routes: which there are, who may call them, and what serves them.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+
+use http::{HeaderValue, Method};
+
+use crate::call::Call;
+use crate::measure::Measures;
+use crate::payments::{follow_up, read as payment_reads};
+use crate::reply::Answered;
+use crate::unserved::UNSERVED;
+use crate::{
+    accounts, admin, audit, payment_methods, payments, security, system, tenants, test_clock,
+    transactions,
+};
+
+type Served = Pin<Box<dyn Future<Output = Answered> + Send>>;
+
+/// What serves a route.
+pub(crate) type Handler = fn(Call) -> Served;
+
+/// Whose credentials a route asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nobody's.
+    Nothing,
+    /// A user's.
+    User,
+    /// A user's and a tenant's.
+    Tenant,
+}
+
+/// One method of one path.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    pub(crate) needs: Needs,
+    /// What the caller must be allowed; reads ask for nothing.
+    pub(crate) permission: Option<&'static str>,
+    /// Whether `X-Killbill-CreatedBy` has to say who asks.
+    pub(crate) audited: bool,
+    /// Whether there may be a JSON body.
+    pub(crate) takes_body: bool,
+    pub(crate) handler: Handler,
+}
+
+const fn read(path: &'static str, handler: Handler) -> Route {
+    plain(Method::GET, path, handler)
+}
+
+const fn plain(method: Method, path: &'static str, handler: Handler) -> Route {
+    Route {
+        method,
+        path,
+        needs: Needs::Tenant,
+        permission: None,
+        audited: false,
+        takes_body: false,
+        handler,
+    }
+}
+
+const fn post(path: &'static str, permission: &'static str, handler: Handler) -> Route {
+    write(Method::POST, path, permission, handler)
+}
+
+const fn put(path: &'static str, permission: &'static str, handler: Handler) -> Route {
+    write(Method::PUT, path, permission, handler)
+}
+
+const fn delete(path: &'static str, permission: &'static str, handler: Handler) -> Route {
+    write(Method::DELETE, path, permission, handler)
+}
+
+const fn write(
+    method: Method,
+    path: &'static str,
+    permission: &'static str,
+    handler: Handler,
+) -> Route {
+    Route {
+        method,
+        path,
+        needs: Needs::Tenant,
+        permission: Some(permission),
+        audited: true,
+        takes_body: true,
+        handler,
+    }
+}
+
+impl Route {
+    /// The route is the installation's, not a tenant's.
+    const fn of_installation(mut self) -> Self {
+        self.needs = Needs::User;
+        self
+    }
+
+    /// The route asks for no credentials.
+    const fn for_anybody(mut self) -> Self {
+        self.needs = Needs::Nothing;
+        self
+    }
+
+    /// The route has no body, and so no media type.
+    const fn without_body(mut self) -> Self {
+        self.takes_body = false;
+        self
+    }
+}
+
+/// Every route that is served. Kill Bill's permissions are those of the API that a route ends in.
+static ROUTES: &[Route] = &[
+    post("/1.0/kb/tenants", "tenant:create", |it| Box::pin(tenants::create(it))).of_installation(),
+    read("/1.0/kb/tenants", |it| Box::pin(tenants::get_by_api_key(it))).of_installation(),
+    read("/1.0/kb/tenants/{tenantId}", |it| Box::pin(tenants::get(it))),
+    post(CALLBACK, "tenant_kvs:add", |it| Box::pin(tenants::register_callback(it))).without_body(),
+    read(CALLBACK, |it| Box::pin(tenants::get_callback(it))),
+    delete(CALLBACK, "tenant_kvs:delete", |it| Box::pin(tenants::delete_callback(it)))
+        .without_body(),
+    post("/1.0/kb/accounts", "account:create", |it| Box::pin(accounts::create(it))),
+    read("/1.0/kb/accounts", |it| Box::pin(accounts::get_by_key(it))),
+    read("/1.0/kb/accounts/pagination", |it| Box::pin(accounts::list(it))),
+    read("/1.0/kb/accounts/search/{searchKey}", |it| Box::pin(accounts::search(it))),
+    read(ACCOUNT, |it| Box::pin(accounts::get(it))),
+    put(ACCOUNT, "account:update", |it| Box::pin(accounts::update(it))),
+    read("/1.0/kb/accounts/{accountId}/auditLogs", |it| Box::pin(audit::account(it))),
+    read("/1.0/kb/accounts/{accountId}/auditLogsWithHistory", |it| {
+        Box::pin(audit::account_history(it))
+    }),
+    post(METHODS_OF_ACCOUNT, "payment_method:create", |it| Box::pin(payment_methods::create(it))),
+    read(METHODS_OF_ACCOUNT, |it| Box::pin(payment_methods::list_of_account(it))),
+    put("/1.0/kb/accounts/{accountId}/paymentMethods/refresh", "payment_method:update", |it| {
+        Box::pin(payment_methods::refresh(it))
+    })
+    .without_body(),
+    put(
+        "/1.0/kb/accounts/{accountId}/paymentMethods/{paymentMethodId}/setDefault",
+        "payment_method:update",
+        |it| Box::pin(payment_methods::set_default(it)),
+    )
+    .without_body(),
+    read("/1.0/kb/paymentMethods", |it| Box::pin(payment_methods::get_by_key(it))),
+    read("/1.0/kb/paymentMethods/pagination", |it| Box::pin(payment_methods::list(it))),
+    read("/1.0/kb/paymentMethods/search/{searchKey}", |it| Box::pin(payment_methods::search(it))),
+    read(METHOD, |it| Box::pin(payment_methods::get(it))),
+    delete(METHOD, "payment_method:delete", |it| Box::pin(payment_methods::delete(it)))
+        .without_body(),
+    read("/1.0/kb/paymentMethods/{paymentMethodId}/auditLogsWithHistory", |it| {
+        Box::pin(audit::payment_method_history(it))
+    }),
+    post("/1.0/kb/accounts/payments", "payment:trigger", |it| {
+        Box::pin(payments::start_by_account_key(it))
+    }),
+    post(PAYMENTS_OF_ACCOUNT, "payment:trigger", |it| Box::pin(payments::start(it))),
+    read(PAYMENTS_OF_ACCOUNT, |it| Box::pin(payments::list_of_account(it))),
+    read(PAYMENTS, |it| Box::pin(payment_reads::get_by_key(it))),
+    post(PAYMENTS, "payment:trigger", |it| Box::pin(follow_up::capture_by_key(it))),
+    put(PAYMENTS, "payment:trigger", |it| Box::pin(follow_up::complete_by_key(it))),
+    delete(PAYMENTS, "payment:trigger", |it| Box::pin(follow_up::void_by_key(it))),
+    read("/1.0/kb/payments/pagination", |it| Box::pin(payment_reads::list(it))),
+    read("/1.0/kb/payments/search/{searchKey}", |it| Box::pin(payment_reads::search(it))),
+    post("/1.0/kb/payments/refunds", "payment:refund", |it| Box::pin(follow_up::refund_by_key(it))),
+    post("/1.0/kb/payments/chargebacks", "payment:chargeback", |it| {
+        Box::pin(follow_up::chargeback_by_key(it))
+    }),
+    post("/1.0/kb/payments/chargebackReversals", "payment:chargeback", |it| {
+        Box::pin(follow_up::reverse_chargeback_by_key(it))
+    }),
+    read(PAYMENT, |it| Box::pin(payment_reads::get(it))),
+    post(PAYMENT, "payment:trigger", |it| Box::pin(follow_up::capture(it))),
+    put(PAYMENT, "payment:trigger", |it| Box::pin(follow_up::complete(it))),
+    delete(PAYMENT, "payment:trigger", |it| Box::pin(follow_up::void(it))),
+    post("/1.0/kb/payments/{paymentId}/refunds", "payment:refund", |it| {
+        Box::pin(follow_up::refund(it))
+    }),
+    post("/1.0/kb/payments/{paymentId}/chargebacks", "payment:chargeback", |it| {
+        Box::pin(follow_up::chargeback(it))
+    }),
+    post("/1.0/kb/payments/{paymentId}/chargebackReversals", "payment:chargeback", |it| {
+        Box::pin(follow_up::reverse_chargeback(it))
+    }),
+    read("/1.0/kb/payments/{paymentId}/auditLogsWithHistory", |it| {
+        Box::pin(audit::payment_history(it))
+    }),
+    read("/1.0/kb/paymentTransactions", |it| Box::pin(transactions::get_by_key(it))),
+    read(TRANSACTION, |it| Box::pin(transactions::get(it))),
+    post(TRANSACTION, "payment:transition", |it| Box::pin(transactions::notify(it))),
+    read("/1.0/kb/paymentTransactions/{transactionId}/auditLogsWithHistory", |it| {
+        Box::pin(audit::transaction_history(it))
+    }),
+    put(
+        "/1.0/kb/admin/payments/{paymentId}/transactions/{paymentTransactionId}",
+        "admin:update",
+        |it| Box::pin(admin::fix_transaction(it)),
+    ),
+    post("/1.0/kb/security/users", "user:create", |it| Box::pin(security::create_user(it)))
+        .of_installation(),
+    put("/1.0/kb/security/users/{username}/password", "user:create", |it| {
+        Box::pin(security::update_password(it))
+    })
+    .of_installation(),
+    read("/1.0/kb/security/users/{username}/roles", |it| Box::pin(security::user_roles(it)))
+        .of_installation(),
+    put("/1.0/kb/security/users/{username}/roles", "user:create", |it| {
+        Box::pin(security::update_roles(it))
+    })
+    .of_installation(),
+    delete("/1.0/kb/security/users/{username}", "user:create", |it| {
+        Box::pin(security::delete_user(it))
+    })
+    .of_installation()
+    .without_body(),
+    post(ROLES, "user:create", |it| Box::pin(security::create_role(it))).of_installation(),
+    put(ROLES, "user:create", |it| Box::pin(security::update_role(it))).of_installation(),
+    read(ROLES, |it| Box::pin(security::roles(it))).of_installation(),
+    read("/1.0/kb/security/roles/{role}", |it| Box::pin(security::role(it))).of_installation(),
+    read("/1.0/kb/security/subject", |it| Box::pin(security::subject(it))).of_installation(),
+    read("/1.0/kb/security/permissions", |it| Box::pin(security::permissions(it)))
+        .of_installation(),
+    read("/1.0/kb/nodesInfo", |it| Box::pin(system::nodes(it))).of_installation(),
+    read("/1.0/kb/pluginsInfo", |it| Box::pin(system::plugins(it))).of_installation(),
+    read("/1.0/healthcheck", |it| Box::pin(system::health(it))).for_anybody(),
+];
+
+/// Routes that exist only where the clock is a test clock. They ask for no permission and leave no
+/// trace in the audit.
+static TEST_ROUTES: &[Route] = &[
+    read(CLOCK, |it| Box::pin(test_clock::get(it))),
+    plain(Method::POST, CLOCK, |it| Box::pin(test_clock::set(it))),
+    plain(Method::PUT, CLOCK, |it| Box::pin(test_clock::advance(it))),
+    read("/1.0/kb/test/queues", |it| Box::pin(test_clock::queues(it))),
+];
+
+const ACCOUNT: &str = "/1.0/kb/accounts/{accountId}";
+const METHODS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/paymentMethods";
+const PAYMENTS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/payments";
+const METHOD: &str = "/1.0/kb/paymentMethods/{paymentMethodId}";
+const PAYMENTS: &str = "/1.0/kb/payments";
+const PAYMENT: &str = "/1.0/kb/payments/{paymentId}";
+const TRANSACTION: &str = "/1.0/kb/paymentTransactions/{transactionId}";
+const CALLBACK: &str = "/1.0/kb/tenants/registerNotificationCallback";
+const ROLES: &str = "/1.0/kb/security/roles";
+const CLOCK: &str = "/1.0/kb/test/clock";
+
+/// One path with its methods.
+pub(crate) struct Resource {
+    pub(crate) path: &'static str,
+    routes: Vec<&'static Route>,
+    /// Methods that Kill Bill has here and we do not.
+    unserved: &'static [Method],
+    measures: Measures,
+}
+
+/// What a method of a path comes to.
+pub(crate) enum Found {
+    /// It is served.
+    Route(&'static Route),
+    /// Kill Bill serves it, we do not.
+    NotServed,
+    /// The path has other methods.
+    OtherMethods,
+    /// There is no such path.
+    Nothing,
+}
+
+impl Resource {
+    /// For a path that is nobody's.
+    pub(crate) fn nobody(path: &'static str) -> Self {
+        Self { path, routes: vec![], unserved: &[], measures: Measures::new(path) }
+    }
+
+    /// What serves a method. HEAD is GET without the body, which the HTTP layer leaves out.
+    pub(crate) fn find(&self, method: &Method) -> Found {
+        let method = if method == Method::HEAD { &Method::GET } else { method };
+        if let Some(route) = self.routes.iter().find(|route| route.method == *method) {
+            return Found::Route(route);
+        }
+        if self.unserved.contains(method) {
+            return Found::NotServed;
+        }
+        if self.routes.is_empty() && self.unserved.is_empty() {
+            return Found::Nothing;
+        }
+        Found::OtherMethods
+    }
+
+    /// `Allow` of a refused method.
+    pub(crate) fn allow(&self) -> HeaderValue {
+        let served = self.routes.iter().map(|route| &route.method);
+        let mut methods: Vec<_> = served.chain(self.unserved).map(Method::as_str).collect();
+        methods.push("OPTIONS");
+        methods.sort_unstable();
+        HeaderValue::try_from(methods.join(",")).expect("methods are tokens")
+    }
+
+    /// `Allow` of an OPTIONS.
+    pub(crate) fn options(&self) -> HeaderValue {
+        let allow = self.allow();
+        let allow = allow.to_str().expect("methods are tokens");
+        HeaderValue::try_from(format!("HEAD,{allow}")).expect("methods are tokens")
+    }
+
+    pub(crate) const fn measures(&self) -> &Measures {
+        &self.measures
+    }
+}
+
+/// All paths that there are, those of the test clock only where `test`.
+pub(crate) fn resources(test: bool) -> Vec<Resource> {
+    let mut resources = BTreeMap::new();
+    let test_routes = if test { TEST_ROUTES } else { &[] };
+    for route in ROUTES.iter().chain(test_routes) {
+        let resource = resources.entry(route.path).or_insert_with(|| Resource::nobody(route.path));
+        resource.routes.push(route);
+    }
+    for (path, methods) in UNSERVED {
+        resources.entry(path).or_insert_with(|| Resource::nobody(path)).unserved = methods;
+    }
+    resources.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use domain::access::PERMISSIONS;
+
+    use super::*;
+
+    #[test]
+    fn reads_need_no_permission_and_writes_one_that_there_is() {
+        for route in ROUTES {
+            let name = format!("{} {}", route.method, route.path);
+            match route.permission {
+                Some(permission) => assert!(PERMISSIONS.contains(&permission), "{name}"),
+                None => assert_eq!(route.method, Method::GET, "{name}"),
+            }
+            assert_eq!(route.audited, route.method != Method::GET, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_route_comes_once() {
+        let mut seen = BTreeSet::new();
+        for resource in resources(true) {
+            let served = resource.routes.iter().map(|route| &route.method);
+            for method in served.chain(resource.unserved) {
+                assert!(seen.insert(format!("{method} {}", resource.path)), "{}", resource.path);
+            }
+        }
+        assert_eq!(seen.len(), 280);
+    }
+
+    #[test]
+    fn a_path_knows_its_methods() {
+        let resources = resources(false);
+        let account = resources.iter().find(|it| it.path == ACCOUNT).unwrap();
+        assert_eq!(account.allow(), "DELETE,GET,OPTIONS,PUT");
+        assert_eq!(account.options(), "HEAD,DELETE,GET,OPTIONS,PUT");
+        assert!(matches!(account.find(&Method::HEAD), Found::Route(_)));
+        assert!(matches!(account.find(&Method::DELETE), Found::NotServed));
+        assert!(matches!(account.find(&Method::PATCH), Found::OtherMethods));
+        assert!(resources.iter().all(|it| it.path != CLOCK));
+    }
+}

@@ -1,0 +1,138 @@
+//! The installation itself: its health, its node, and the gateways that stand where Kill Bill has
+//! plugins.
+
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::Door;
+use crate::call::Call;
+use crate::date;
+use crate::reply::{self, Answered};
+
+/// Kill Bill's `NodeInfoJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NodeInfoJson {
+    node_name: String,
+    boot_time: String,
+    last_updated_date: String,
+    #[schema(value_type = String)]
+    kb_version: &'static str,
+    #[schema(value_type = String)]
+    api_version: &'static str,
+    #[schema(value_type = String)]
+    plugin_api_version: &'static str,
+    #[schema(value_type = String)]
+    common_version: &'static str,
+    #[schema(value_type = String)]
+    platform_version: &'static str,
+    plugins_info: Vec<PluginInfoJson>,
+}
+
+/// Kill Bill's `PluginInfoJson`; here a payment gateway.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PluginInfoJson {
+    bundle_symbolic_name: String,
+    plugin_key: Option<String>,
+    plugin_name: String,
+    #[schema(value_type = String)]
+    version: &'static str,
+    #[schema(value_type = String)]
+    state: &'static str,
+    is_selected_for_start: bool,
+    services: Vec<PluginServiceJson>,
+}
+
+/// Kill Bill's `PluginServiceInfoJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PluginServiceJson {
+    #[schema(value_type = String)]
+    service_type_name: &'static str,
+    registration_name: String,
+}
+
+/// One check of `/1.0/healthcheck`.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct CheckJson {
+    healthy: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    message: Option<&'static str>,
+}
+
+/// Kill Bill's checks, as far as there is something to check here.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct HealthJson {
+    #[serde(rename = "main.pool.ConnectivityCheck")]
+    database: CheckJson,
+    #[serde(rename = "org.killbill.billing.server.healthchecks.KillbillHealthcheck")]
+    server: CheckJson,
+    #[serde(rename = "org.killbill.billing.server.healthchecks.KillbillPluginsHealthcheck")]
+    gateways: CheckJson,
+    #[serde(rename = "org.killbill.billing.server.healthchecks.KillbillQueuesHealthcheck")]
+    queues: CheckJson,
+}
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Shows the node.
+#[utoipa::path(get, path = "/1.0/kb/nodesInfo", tag = "NodesInfo",
+    responses((status = 200, body = [NodeInfoJson])))]
+pub(crate) async fn nodes(call: Call) -> Answered {
+    let door = &call.door;
+    let boot_time = date::to_the_second(door.opened_at());
+    Ok(reply::ok(&[NodeInfoJson {
+        node_name: door.settings().node_name.clone(),
+        last_updated_date: boot_time.clone(),
+        boot_time,
+        kb_version: VERSION,
+        api_version: VERSION,
+        plugin_api_version: VERSION,
+        common_version: VERSION,
+        platform_version: VERSION,
+        plugins_info: gateways(door),
+    }]))
+}
+
+/// Shows the gateways.
+#[utoipa::path(get, path = "/1.0/kb/pluginsInfo", tag = "PluginInfo",
+    responses((status = 200, body = [PluginInfoJson])))]
+pub(crate) async fn plugins(call: Call) -> Answered {
+    Ok(reply::ok(&gateways(&call.door)))
+}
+
+fn gateways(door: &Door) -> Vec<PluginInfoJson> {
+    let names = door.engine().settings().gateways.keys();
+    let info = |name: &String| PluginInfoJson {
+        bundle_symbolic_name: name.clone(),
+        plugin_key: None,
+        plugin_name: name.clone(),
+        version: VERSION,
+        state: "RUNNING",
+        is_selected_for_start: true,
+        services: vec![PluginServiceJson {
+            service_type_name: "org.killbill.billing.payment.plugin.api.PaymentPluginApi",
+            registration_name: name.clone(),
+        }],
+    };
+    names.map(info).collect()
+}
+
+/// Says whether the server can work; 500 where it cannot.
+#[utoipa::path(get, path = "/1.0/healthcheck", tag = "Health",
+    responses((status = 200, body = HealthJson), (status = 500, body = HealthJson)))]
+pub(crate) async fn health(call: Call) -> Answered {
+    let healthy = call.read(|queries| queries.journal_head()).await.is_ok();
+    let check = |healthy| CheckJson { healthy, message: None };
+    let body = HealthJson {
+        database: check(healthy),
+        server: CheckJson { healthy, message: healthy.then_some("OK") },
+        gateways: check(true),
+        queues: check(true),
+    };
+    let status = if healthy { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+    Ok(reply::json(status, &body))
+}

@@ -1,0 +1,200 @@
+//! Tenants: create, read, and where to push events to.
+
+use domain::tenant::{CreateTenant, PUSH_CALLBACK, SetTenantValue, Tenant};
+use domain::{Command, Reply, TenantId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::audit::AuditLogJson;
+use crate::call::{Call, unexpected};
+use crate::error::{ErrorJson, Failure, class, code};
+use crate::json::{Json, Raw};
+use crate::reply::{self, Answered};
+
+const JSON: Json = Json("TenantJson");
+
+/// How long an API key may be, in characters (Kill Bill's column).
+const API_KEY_CHARS_MAX: usize = 128;
+/// How long an API secret may be, in characters: credentials are bounded before they are hashed.
+const API_SECRET_CHARS_MAX: usize = 256;
+/// How long a callback's URL may be, in bytes.
+const CALLBACK_BYTES_MAX: usize = 2048;
+
+/// Kill Bill's `TenantJson`. The secret is taken and never shown.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TenantJson<'a> {
+    tenant_id: Uuid,
+    #[schema(value_type = Option<String>)]
+    external_key: Option<&'a str>,
+    #[schema(value_type = String)]
+    api_key: &'a str,
+    api_secret: Option<String>,
+    audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+/// Kill Bill's `TenantKeyValueJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TenantValueJson<'a> {
+    #[schema(value_type = String)]
+    key: &'a str,
+    #[schema(value_type = Vec<String>)]
+    values: Vec<&'a str>,
+    audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct TenantBody<'a> {
+    #[serde(borrow)]
+    tenant_id: Raw<'a>,
+    #[serde(borrow)]
+    external_key: Raw<'a>,
+    #[serde(borrow)]
+    api_key: Raw<'a>,
+    #[serde(borrow)]
+    api_secret: Raw<'a>,
+    #[serde(borrow)]
+    audit_logs: Raw<'a>,
+}
+
+/// Creates a tenant.
+#[utoipa::path(post, path = "/1.0/kb/tenants", tag = "Tenant",
+    request_body = TenantJson<'static>,
+    responses((status = 201, description = "Created; Location names it"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn create(call: Call) -> Answered {
+    let body: TenantBody<'_> = call.body(JSON)?;
+    let _audit_logs = body.audit_logs;
+    let needed = |field, given: Option<String>| {
+        given.filter(|text| !text.is_empty()).ok_or_else(|| JSON.missing(field))
+    };
+    let api_key = JSON.text("apiKey", body.api_key, API_KEY_CHARS_MAX)?;
+    let api_key = needed("apiKey", api_key)?;
+    let secret = JSON.text("apiSecret", body.api_secret, API_SECRET_CHARS_MAX)?;
+    let secret = needed("apiSecret", secret)?;
+    let id = JSON.id("tenantId", body.tenant_id)?;
+    let external_key = JSON.key("externalKey", body.external_key, class::TENANT)?;
+    let secret_hash = call.door.access().hash(&secret).await.map_err(Failure::of_user)?;
+    let it = CreateTenant { id, external_key, api_key, secret_hash };
+    let Reply::TenantCreated(id) = call.submit(Command::CreateTenant(it)).await? else {
+        unexpected()
+    };
+    let id = id.to_string();
+    Ok(reply::created(call.location(&["/1.0/kb/tenants/", &id])))
+}
+
+/// Reads a tenant.
+#[utoipa::path(get, path = "/1.0/kb/tenants/{tenantId}", tag = "Tenant",
+    params(("tenantId" = Uuid, Path)),
+    responses((status = 200, body = TenantJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn get(call: Call) -> Answered {
+    let id: TenantId = call.param_id("tenantId")?;
+    match call.read(move |queries| queries.tenant(id)).await? {
+        Some(tenant) => Ok(reply::ok(&json(&tenant))),
+        None => {
+            let message = format!("Tenant does not exist for id {id}");
+            Err(Failure::coded(code::TENANT_NOT_FOUND_BY_ID, message))
+        }
+    }
+}
+
+/// Reads a tenant by its API key.
+#[utoipa::path(get, path = "/1.0/kb/tenants", tag = "Tenant",
+    params(("apiKey" = String, Query)),
+    responses((status = 200, body = TenantJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn get_by_api_key(call: Call) -> Answered {
+    let key = call.query().text("apiKey")?.map(|key| key.into_owned());
+    let found = match key.clone() {
+        Some(key) => call.read(move |queries| queries.tenant_by_api_key(&key)).await?,
+        None => None,
+    };
+    match found {
+        Some(tenant) => Ok(reply::ok(&json(&tenant))),
+        None => {
+            let key = key.as_deref().unwrap_or("null");
+            let message = format!("Tenant does not exist for api key {key}");
+            Err(Failure::coded(code::TENANT_NOT_FOUND_BY_API_KEY, message))
+        }
+    }
+}
+
+fn json(tenant: &Tenant) -> TenantJson<'_> {
+    TenantJson {
+        tenant_id: tenant.id.uuid(),
+        external_key: tenant.external_key.as_deref(),
+        api_key: &tenant.api_key,
+        api_secret: None,
+        audit_logs: vec![],
+    }
+}
+
+/// Registers where the tenant's events are pushed to, in place of what was registered before.
+#[utoipa::path(post, path = "/1.0/kb/tenants/registerNotificationCallback", tag = "Tenant",
+    params(("cb" = String, Query)),
+    responses((status = 201, description = "Registered"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn register_callback(call: Call) -> Answered {
+    let url = call.query().text("cb")?.map(|url| url.into_owned());
+    let url = url.filter(|url| is_callback(url)).ok_or_else(|| {
+        Failure::illegal(format!(
+            "cb should be an http or https URL of at most {CALLBACK_BYTES_MAX} characters"
+        ))
+    })?;
+    set_callback(&call, Some(url)).await?;
+    Ok(reply::created(call.location(&["/1.0/kb/tenants/registerNotificationCallback"])))
+}
+
+/// Shows where the tenant's events are pushed to.
+#[utoipa::path(get, path = "/1.0/kb/tenants/registerNotificationCallback", tag = "Tenant",
+    responses((status = 200, body = TenantValueJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn get_callback(call: Call) -> Answered {
+    let tenant = call.tenant();
+    let found = call.read(move |queries| queries.tenant_value(tenant, PUSH_CALLBACK)).await?;
+    let values = found.iter().filter_map(|found| found.value.as_deref()).collect();
+    Ok(reply::ok(&TenantValueJson { key: PUSH_CALLBACK, values, audit_logs: vec![] }))
+}
+
+/// Stops pushing the tenant's events.
+#[utoipa::path(delete, path = "/1.0/kb/tenants/registerNotificationCallback", tag = "Tenant",
+    responses((status = 204, description = "Nothing is pushed any more"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn delete_callback(call: Call) -> Answered {
+    set_callback(&call, None).await?;
+    Ok(reply::no_content())
+}
+
+async fn set_callback(call: &Call, value: Option<String>) -> Result<(), Failure> {
+    let it = SetTenantValue { key: PUSH_CALLBACK.to_owned(), value };
+    call.submit_change(Command::SetTenantValue(it)).await
+}
+
+/// Whether events can be pushed there at all; which addresses are allowed is looked at when they
+/// are, because a name may come to mean another address.
+fn is_callback(url: &str) -> bool {
+    let Ok(uri) = url.parse::<http::Uri>() else { return false };
+    let http = matches!(uri.scheme_str(), Some("http" | "https"));
+    let host = uri.host().is_some_and(|host| !host.is_empty());
+    url.len() <= CALLBACK_BYTES_MAX && http && host && !url.contains('@')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callbacks() {
+        for taken in ["http://127.0.0.1:9/cb", "https://example.com", "http://[::1]:80/x?y=z"] {
+            assert!(is_callback(taken), "{taken}");
+        }
+        let long = format!("http://example.com/{}", "x".repeat(CALLBACK_BYTES_MAX));
+        for refused in ["", "x", "ftp://example.com/", "/cb", "http://", "http://a:b@c/", &long] {
+            assert!(!is_callback(refused), "{refused}");
+        }
+    }
+}

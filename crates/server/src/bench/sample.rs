@@ -1,0 +1,71 @@
+//! A fair sample of a stream whose length nobody knows beforehand.
+
+/// Keeps at most so many items, each of those seen with the same chance.
+#[derive(Clone, Debug)]
+pub struct Sample<T> {
+    kept: Vec<T>,
+    limit: usize,
+    seen: u64,
+    state: u64,
+}
+
+impl<T> Sample<T> {
+    /// An empty sample that keeps `limit` items.
+    pub fn new(limit: usize) -> Self {
+        Self { kept: Vec::new(), limit, seen: 0, state: 0 }
+    }
+
+    /// Shows it an item.
+    pub fn add(&mut self, item: T) {
+        self.seen += 1;
+        if self.kept.len() < self.limit {
+            self.kept.push(item);
+            return;
+        }
+        // The n-th item is kept with a chance of limit / n, in the place of any other.
+        let place = usize::try_from(self.random() % self.seen).unwrap_or(usize::MAX);
+        if let Some(kept) = self.kept.get_mut(place) {
+            *kept = item;
+        }
+    }
+
+    /// What was kept, in no order.
+    pub fn into_kept(self) -> Vec<T> {
+        self.kept
+    }
+
+    /// The generator splitmix64: fair enough to choose by, and the same in each run.
+    fn random(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_items_are_all_kept() {
+        let mut sample = Sample::new(10);
+        (0..10).for_each(|item| sample.add(item));
+        assert_eq!(sample.into_kept(), (0..10).collect::<Vec<_>>());
+    }
+
+    /// Each tenth of the stream has about a tenth of the sample.
+    #[test]
+    fn many_items_are_kept_evenly() {
+        let mut sample = Sample::new(1_000);
+        (0..100_000).for_each(|item| sample.add(item));
+        let kept = sample.into_kept();
+        assert_eq!(kept.len(), 1_000);
+        for tenth in 0..10 {
+            let range = tenth * 10_000..(tenth + 1) * 10_000;
+            let share = kept.iter().filter(|item| range.contains(*item)).count();
+            assert!((60..140).contains(&share), "tenth {tenth}: {share}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The server under load, as named by `--url`.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+/// Where requests go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// `host:port` as it goes into the `Host` header.
+    pub authority: String,
+    /// Where to connect.
+    pub address: SocketAddr,
+}
+
+/// Why a URL is not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// TLS would measure the client.
+    #[error("--url {0}: only http is spoken here; measure the plain listener")]
+    Https(String),
+    /// Not `http://host:port`.
+    #[error("--url {0}: expected http://HOST:PORT, without a path")]
+    Shape(String),
+    /// The name does not resolve.
+    #[error("--url {url}: {source}")]
+    Resolve {
+        /// As given.
+        url: String,
+        /// What the resolver said.
+        source: std::io::Error,
+    },
+}
+
+impl Target {
+    /// Reads `http://HOST:PORT` (IPv4, `[IPv6]` or a name; port 80 by default).
+    pub fn parse(url: &str) -> Result<Self, TargetError> {
+        let authority = authority(url)?;
+        let resolve = |source| TargetError::Resolve { url: url.to_owned(), source };
+        let missing = || std::io::Error::new(std::io::ErrorKind::NotFound, "no address");
+        let address = authority
+            .to_socket_addrs()
+            .and_then(|mut addresses| addresses.next().ok_or_else(missing))
+            .map_err(resolve)?;
+        Ok(Self { authority, address })
+    }
+}
+
+fn authority(url: &str) -> Result<String, TargetError> {
+    let shape = || TargetError::Shape(url.to_owned());
+    let rest = match url.split_once("://") {
+        None => url,
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
+            return Err(TargetError::Https(url.to_owned()));
+        }
+        Some(_) => return Err(shape()),
+    };
+    let authority = rest.strip_suffix('/').unwrap_or(rest);
+    let forbidden = |c: char| c.is_whitespace() || c.is_control() || "/?#@\\".contains(c);
+    if authority.is_empty() || authority.contains(forbidden) {
+        return Err(shape());
+    }
+    let host_end = match authority.strip_prefix('[') {
+        Some(inner) => inner.find(']').map(|end| end + 2).ok_or_else(shape)?,
+        None => authority.find(':').unwrap_or(authority.len()),
+    };
+    match &authority[host_end..] {
+        "" => Ok(format!("{authority}:80")),
+        port if port.starts_with(':') && port[1..].parse::<u16>().is_ok_and(|port| port > 0) => {
+            Ok(authority.to_owned())
+        }
+        _ => Err(shape()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(url: &str, expected: Expect) {
+        let rendered = match Target::parse(url) {
+            Ok(target) => format!("{} at {}", target.authority, target.address),
+            Err(error) => error.to_string(),
+        };
+        expected.assert_eq(&rendered);
+    }
+
+    #[test]
+    fn urls() {
+        check("http://127.0.0.1:8080", expect!["127.0.0.1:8080 at 127.0.0.1:8080"]);
+        check("http://127.0.0.1:8080/", expect!["127.0.0.1:8080 at 127.0.0.1:8080"]);
+        check("HTTP://[::1]:8080", expect!["[::1]:8080 at [::1]:8080"]);
+        check("127.0.0.1", expect!["127.0.0.1:80 at 127.0.0.1:80"]);
+        check("http://[::1]", expect!["[::1]:80 at [::1]:80"]);
+    }
+
+    #[test]
+    fn refused_urls() {
+        check(
+            "https://127.0.0.1:8443",
+            expect![
+                "--url https://127.0.0.1:8443: only http is spoken here; measure the plain listener"
+            ],
+        );
+        for url in
+            ["", "http://", "ftp://h:1", "http://h:1/kb", "http://u:p@h:1", "h:0", "h:65536", "h:x"]
+        {
+            assert!(matches!(authority(url), Err(TargetError::Shape(_))), "{url}");
+        }
+        assert!(matches!(authority("http://[::1"), Err(TargetError::Shape(_))));
+        assert!(matches!(authority("http://[::1]8080"), Err(TargetError::Shape(_))));
+    }
+}

@@ -1,0 +1,317 @@
+//! The configuration: built-in defaults, then the file, then the environment, then the command line.
+
+mod period;
+mod settings;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+pub use period::Period;
+pub use settings::{Config, LogFormat, Tls};
+
+/// What the environment's names start with.
+const PREFIX: &str = "FAREGATE_";
+
+/// Why a configuration cannot be used; each names the setting.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("cannot read the configuration file {path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not TOML.
+    #[error("the configuration file {path} is not TOML: {message}")]
+    NotToml {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        message: String,
+    },
+    /// A setting that does not exist.
+    #[error("{origin}: there is no setting `{key}`")]
+    UnknownKey {
+        /// Where it was found.
+        origin: Origin,
+        /// The setting.
+        key: String,
+    },
+    /// A setting with a value it cannot have.
+    #[error("{origin}: setting `{key}`: {reason}")]
+    Invalid {
+        /// Where it was found.
+        origin: Origin,
+        /// The setting.
+        key: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// Where a setting came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The configuration file.
+    File(PathBuf),
+    /// An environment variable.
+    Environment(String),
+    /// An argument.
+    CommandLine,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Environment(name) => write!(f, "environment variable {name}"),
+            Self::CommandLine => write!(f, "command line"),
+        }
+    }
+}
+
+/// Where the configuration and the data are, on the command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct Place {
+    /// Configuration file (TOML); see config.default.toml
+    #[arg(long, value_name = "FILE", env = "FAREGATE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Directory of everything durable
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// What the command line says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct Arguments {
+    /// See [`Place`].
+    #[command(flatten)]
+    pub place: Place,
+    /// Address to listen on; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+    /// Let clients set domain time, and the simulated gateway answer
+    #[arg(long)]
+    pub test_clock: bool,
+}
+
+impl Config {
+    /// Reads the configuration for these arguments and the process's environment.
+    ///
+    /// # Errors
+    /// [`Error`], naming the setting.
+    pub fn load(arguments: &Arguments) -> Result<Self, Error> {
+        Self::load_from(arguments, &mut std::env::vars_os().filter_map(utf8_pair))
+    }
+
+    /// [`Config::load`] with an environment of the caller's choice.
+    ///
+    /// # Errors
+    /// [`Error`], naming the setting.
+    pub fn load_from(
+        arguments: &Arguments,
+        environment: &mut dyn Iterator<Item = (String, String)>,
+    ) -> Result<Self, Error> {
+        let mut draft = Draft::new();
+        if let Some(path) = &arguments.place.config {
+            draft.read_file(path)?;
+        }
+        draft.read_environment(environment)?;
+        draft.read_arguments(arguments)?;
+        draft.config.check(&draft.last_origin)?;
+        Ok(draft.config)
+    }
+
+    /// What holds between settings.
+    fn check(&self, origin: &Origin) -> Result<(), Error> {
+        let at_least_one = [
+            ("admission.requests_max", self.admission.requests_max),
+            ("admission.connections_max", self.admission.connections_max),
+            ("engine.queue_commands_max", self.engine.queue_commands_max),
+            ("engine.reader_threads", self.engine.reader_threads),
+            ("engine.reads_waiting_max", self.engine.reads_waiting_max),
+            ("gateway.in_flight_max", self.gateway.in_flight_max),
+            ("push.lanes", self.push.lanes),
+            ("access.hashing_threads", self.access.hashing_threads),
+        ];
+        let invalid = |key: &str, reason: &str| {
+            let (key, reason) = (key.to_owned(), reason.to_owned());
+            Err(Error::Invalid { origin: origin.clone(), key, reason })
+        };
+        if let Some((key, _)) = at_least_one.iter().find(|(_, value)| *value == 0) {
+            return invalid(key, "must be at least 1");
+        }
+        let some_time = [
+            ("http.headers_timeout", self.http.headers_timeout),
+            ("http.body_timeout", self.http.body_timeout),
+            ("http.idle_timeout", self.http.idle_timeout),
+            ("gateway.simulator.timeout", self.gateway.simulator.timeout),
+            ("push.timeout", self.push.timeout),
+        ];
+        if let Some((key, _)) = some_time.iter().find(|(_, period)| period.0.is_zero()) {
+            return invalid(key, "must be more than nothing");
+        }
+        if self.tls.cert.is_empty() != self.tls.key.is_empty() {
+            return invalid("tls.cert", "and `tls.key` are set together or not at all");
+        }
+        if self.http.headers_bytes_max < HEADERS_BYTES_MIN {
+            return invalid("http.headers_bytes_max", "must be at least 8192");
+        }
+        Ok(())
+    }
+}
+
+/// The smallest buffer that the HTTP implementation takes.
+const HEADERS_BYTES_MIN: usize = 8_192;
+
+fn utf8_pair(
+    (name, value): (std::ffi::OsString, std::ffi::OsString),
+) -> Option<(String, String)> {
+    Some((name.into_string().ok()?, value.into_string().ok()?))
+}
+
+/// A configuration that is being put together. Every setting goes through [`Draft::set`], which
+/// looks at the whole again, so that an error names the one setting that brought it.
+struct Draft {
+    config: Config,
+    table: Table,
+    last_origin: Origin,
+}
+
+impl Draft {
+    fn new() -> Self {
+        let config = Config::default();
+        let table = Table::try_from(&config).expect("the defaults can be written as TOML");
+        Self { config, table, last_origin: Origin::CommandLine }
+    }
+
+    fn read_file(&mut self, path: &Path) -> Result<(), Error> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
+        let table: Table = text.parse().map_err(|error: toml::de::Error| Error::NotToml {
+            path: path.to_owned(),
+            message: error.to_string(),
+        })?;
+        let origin = Origin::File(path.to_owned());
+        self.read_table(&origin, &mut Vec::new(), table)
+    }
+
+    fn read_table(
+        &mut self,
+        origin: &Origin,
+        path: &mut Vec<String>,
+        table: Table,
+    ) -> Result<(), Error> {
+        for (key, value) in table {
+            path.push(key);
+            match value {
+                Value::Table(section) if matches!(self.slot(path), Some(Value::Table(_))) => {
+                    self.read_table(origin, path, section)?;
+                }
+                value @ (Value::String(_)
+                | Value::Integer(_)
+                | Value::Float(_)
+                | Value::Boolean(_)
+                | Value::Datetime(_)
+                | Value::Array(_)
+                | Value::Table(_)) => self.set(origin, path, value)?,
+            }
+            path.pop();
+        }
+        Ok(())
+    }
+
+    fn read_environment(
+        &mut self,
+        environment: &mut dyn Iterator<Item = (String, String)>,
+    ) -> Result<(), Error> {
+        let mut leaves = Vec::new();
+        collect_leaves(&self.table, &mut Vec::new(), &mut leaves);
+        for (name, text) in environment {
+            let Some(rest) = name.strip_prefix(PREFIX) else { continue };
+            let named = leaves.iter().find(|path| path.join("_").eq_ignore_ascii_case(rest));
+            // Others are let be: an orchestrator puts names such as FAREGATE_SERVICE_HOST there.
+            let Some(path) = named.cloned() else { continue };
+            let value = parse_like(self.slot(&path), &text);
+            self.set(&Origin::Environment(name), &path, value)?;
+        }
+        Ok(())
+    }
+
+    fn read_arguments(&mut self, arguments: &Arguments) -> Result<(), Error> {
+        let origin = Origin::CommandLine;
+        if let Some(data_dir) = &arguments.place.data_dir {
+            self.config.data_dir.clone_from(data_dir);
+            let text = Value::String(data_dir.to_string_lossy().into_owned());
+            self.table.insert("data_dir".to_owned(), text);
+        }
+        if let Some(listen) = &arguments.listen {
+            self.set(&origin, &["listen".to_owned()], Value::String(listen.clone()))?;
+        }
+        if arguments.test_clock {
+            self.set(&origin, &["test_clock".to_owned()], Value::Boolean(true))?;
+        }
+        Ok(())
+    }
+
+    fn slot(&self, path: &[String]) -> Option<&Value> {
+        let (first, rest) = path.split_first()?;
+        rest.iter().try_fold(self.table.get(first)?, |value, key| value.get(key))
+    }
+
+    fn set(&mut self, origin: &Origin, path: &[String], value: Value) -> Result<(), Error> {
+        let key = path.join(".");
+        let Some((last, parents)) = path.split_last() else { return Ok(()) };
+        let mut table = &mut self.table;
+        for parent in parents {
+            match table.get_mut(parent).and_then(Value::as_table_mut) {
+                Some(section) => table = section,
+                None => return Err(Error::UnknownKey { origin: origin.clone(), key }),
+            }
+        }
+        match table.get_mut(last) {
+            Some(slot) => *slot = value,
+            None => return Err(Error::UnknownKey { origin: origin.clone(), key }),
+        }
+        self.config = self.table.clone().try_into().map_err(|error: toml::de::Error| {
+            let reason = error.message().to_owned();
+            Error::Invalid { origin: origin.clone(), key, reason }
+        })?;
+        self.last_origin = origin.clone();
+        Ok(())
+    }
+}
+
+/// The paths of all settings.
+fn collect_leaves(table: &Table, path: &mut Vec<String>, leaves: &mut Vec<Vec<String>>) {
+    for (key, value) in table {
+        path.push(key.clone());
+        match value.as_table() {
+            Some(section) => collect_leaves(section, path, leaves),
+            None => leaves.push(path.clone()),
+        }
+        path.pop();
+    }
+}
+
+/// Reads a text as the type that the setting has; lists are written with commas.
+fn parse_like(like: Option<&Value>, text: &str) -> Value {
+    let as_text = || Value::String(text.to_owned());
+    match like {
+        Some(Value::Boolean(_)) => text.parse().map_or_else(|_| as_text(), Value::Boolean),
+        Some(Value::Integer(_)) => text.parse().map_or_else(|_| as_text(), Value::Integer),
+        Some(Value::Float(_)) => text.parse().map_or_else(|_| as_text(), Value::Float),
+        Some(Value::Array(_)) => {
+            let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+            Value::Array(parts.map(|part| Value::String(part.to_owned())).collect())
+        }
+        Some(Value::String(_) | Value::Datetime(_) | Value::Table(_)) | None => as_text(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Tests of the configuration: precedence, names in errors, and that the default file is complete.
+
+use super::*;
+use expect_test::{Expect, expect};
+
+const DEFAULT_FILE: &str = include_str!("../../../../config.default.toml");
+
+#[test]
+fn the_default_file_equals_the_built_in_defaults_and_lists_every_setting() {
+    let written: Table = DEFAULT_FILE.parse().unwrap();
+    let built_in = Table::try_from(Config::default()).unwrap();
+    let leaves = |table: &Table| {
+        let mut leaves = Vec::new();
+        collect_leaves(table, &mut Vec::new(), &mut leaves);
+        leaves.into_iter().map(|path| path.join(".")).collect::<Vec<_>>()
+    };
+    let (mut in_file, mut known) = (leaves(&written), leaves(&built_in));
+    in_file.sort();
+    known.sort();
+    assert_eq!(in_file, known);
+    let read: Config = written.try_into().unwrap();
+    assert_eq!(read, Config::default());
+}
+
+#[test]
+fn every_setting_of_the_default_file_has_a_comment_and_its_variable() {
+    let mut section = String::new();
+    let lines: Vec<&str> = DEFAULT_FILE.lines().collect();
+    for (at, line) in lines.iter().enumerate() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']').replace('.', "_") + "_";
+        } else if let Some((key, _)) = line.split_once(" = ")
+            && !line.starts_with('#')
+        {
+            let comment = lines[..at].iter().rev().take_while(|line| line.starts_with('#'));
+            let comment: String = comment.copied().collect();
+            let variable = format!("FAREGATE_{section}{key}").to_uppercase();
+            assert!(comment.contains(&variable), "{variable} is not named above `{line}`");
+        }
+    }
+}
+
+/// Shows what comes of a file, an environment and arguments.
+fn check(file: &str, environment: &[(&str, &str)], arguments: Arguments, expected: Expect) {
+    let dir = std::env::temp_dir().join(format!("faregate-config-{}", uuid::Uuid::now_v7()));
+    std::fs::create_dir(&dir).unwrap();
+    let path = dir.join("faregate.toml");
+    std::fs::write(&path, file).unwrap();
+    let pairs: Vec<(String, String)> =
+        environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+    let place = Place { config: Some(path), data_dir: None };
+    let arguments = Arguments { place, ..arguments };
+    let shown = match Config::load_from(&arguments, &mut pairs.into_iter()) {
+        Ok(config) => {
+            let before = Table::try_from(Config::default()).unwrap();
+            difference(&before, &Table::try_from(&config).unwrap())
+        }
+        Err(error) => error.to_string().replace(&dir.display().to_string(), "DIR"),
+    };
+    std::fs::remove_dir_all(&dir).unwrap();
+    expected.assert_eq(&shown);
+}
+
+fn difference(before: &Table, after: &Table) -> String {
+    let mut leaves = Vec::new();
+    collect_leaves(after, &mut Vec::new(), &mut leaves);
+    let get = |table: &Table, path: &[String]| {
+        let value = path.iter().skip(1).fold(table[&path[0]].clone(), |at, key| at[key].clone());
+        value.to_string()
+    };
+    let changed = leaves.iter().filter(|path| get(before, path) != get(after, path));
+    changed.map(|path| format!("{} = {}\n", path.join("."), get(after, path))).collect()
+}
+
+#[test]
+fn the_command_line_beats_the_environment_which_beats_the_file() {
+    let file = "listen = \"127.0.0.1:1\"\n[admission]\nrequests_max = 1\nconnections_max = 2\n";
+    let environment =
+        [("FAREGATE_LISTEN", "127.0.0.1:2"), ("FAREGATE_ADMISSION_REQUESTS_MAX", "3")];
+    let arguments = Arguments { listen: Some("127.0.0.1:3".to_owned()), ..Arguments::default() };
+    check(
+        file,
+        &environment,
+        arguments,
+        expect![[r#"
+            admission.connections_max = 2
+            admission.requests_max = 3
+            listen = "127.0.0.1:3"
+        "#]],
+    );
+}
+
+#[test]
+fn every_type_can_come_from_the_environment() {
+    let environment = [
+        ("FAREGATE_TEST_CLOCK", "true"),
+        ("FAREGATE_GATEWAY_SIMULATOR_URL", "http://127.0.0.1:9000"),
+        ("FAREGATE_RESOLVER_UNKNOWN_DELAYS", "1s, 2m"),
+        ("FAREGATE_LOG_FORMAT", "json"),
+        ("FAREGATE_SERVICE_HOST", "10.0.0.1"),
+        ("FAREGATE_ADMIN_PASSWORD", "not a setting"),
+    ];
+    check(
+        "",
+        &environment,
+        Arguments::default(),
+        expect![[r#"
+            gateway.simulator.url = "http://127.0.0.1:9000"
+            log.format = "json"
+            resolver.unknown_delays = ["1s", "2m"]
+            test_clock = true
+        "#]],
+    );
+}
+
+#[test]
+fn a_bad_setting_is_named_with_where_it_came_from() {
+    let none = || Arguments::default();
+    check("listn = 1", &[], none(), expect!["DIR/faregate.toml: there is no setting `listn`"]);
+    check(
+        "[http]\nheaders_max = 1",
+        &[],
+        none(),
+        expect!["DIR/faregate.toml: there is no setting `http.headers_max`"],
+    );
+    check(
+        "[http]\nbody_timeout = \"soon\"",
+        &[],
+        none(),
+        expect![
+            "DIR/faregate.toml: setting `http.body_timeout`: `soon` is not a duration such as 250ms, 30s, 5m, 1h or 1d (at most 3650d)"
+        ],
+    );
+    check(
+        "http = 1",
+        &[],
+        none(),
+        expect![
+            "DIR/faregate.toml: setting `http`: invalid type: integer `1`, expected struct Http"
+        ],
+    );
+    check(
+        "",
+        &[("FAREGATE_ADMISSION_REQUESTS_MAX", "many")],
+        none(),
+        expect![[
+            r#"environment variable FAREGATE_ADMISSION_REQUESTS_MAX: setting `admission.requests_max`: invalid type: string "many", expected usize"#
+        ]],
+    );
+    check(
+        "[tls]\ncert = \"cert.pem\"",
+        &[],
+        none(),
+        expect![
+            "DIR/faregate.toml: setting `tls.cert`: and `tls.key` are set together or not at all"
+        ],
+    );
+    check(
+        "[push]\nlanes = 0",
+        &[],
+        none(),
+        expect!["DIR/faregate.toml: setting `push.lanes`: must be at least 1"],
+    );
+    let listen = Arguments { listen: Some("here".to_owned()), ..none() };
+    check(
+        "",
+        &[],
+        listen,
+        expect!["command line: setting `listen`: invalid socket address syntax"],
+    );
+}

@@ -1,0 +1,13 @@
+//! HTTP as such: sockets, limits, admission; what is said over it is the doors' business.
+
+mod admission;
+mod body;
+mod door;
+mod front;
+pub mod listener;
+mod pulse;
+
+pub use admission::Admission;
+pub use door::Door;
+pub use front::Front;
+pub use pulse::Patience;

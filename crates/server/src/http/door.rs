@@ -1,0 +1,138 @@
+//! Which door a request comes to, and how that door says no before anybody looked at the request.
+
+use axum::body::Body;
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use serde_json::json;
+
+use crate::problem;
+
+/// A door, by the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// Health and metrics: always let in.
+    Operations,
+    /// Kill Bill's API.
+    KillBill,
+    /// Everything else: ours.
+    Native,
+}
+
+impl Door {
+    /// The door of a path.
+    #[must_use]
+    pub fn of(path: &str) -> Self {
+        match path {
+            "/metrics" | "/1.0/healthcheck" | "/1.0/metrics" => Self::Operations,
+            _ if path.starts_with("/health/") => Self::Operations,
+            _ if path.starts_with("/1.0/") => Self::KillBill,
+            _ => Self::Native,
+        }
+    }
+
+    /// Its name in metrics and logs.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Operations => "operations",
+            Self::KillBill => "killbill",
+            Self::Native => "native",
+        }
+    }
+
+    /// A refusal in the door's words.
+    #[must_use]
+    pub fn refuse(self, refusal: Refusal) -> Response<Body> {
+        let (status, message) = (refusal.status(), refusal.message());
+        let (content_type, body) = match self {
+            Self::KillBill => ("application/json", kill_bill_error(refusal)),
+            Self::Operations | Self::Native => (
+                problem::CONTENT_TYPE,
+                problem::body(status, refusal.problem(), message),
+            ),
+        };
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        if refusal == Refusal::Full {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
+        }
+        response
+    }
+}
+
+/// When a client that was not let in should try again. A whole second is the least that the header
+/// can say; what was in progress when the client was refused is done long before.
+const RETRY_AFTER_SECONDS: &str = "1";
+
+/// Why a request is refused before a door saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Too many requests are in progress, or too many connections open.
+    Full,
+    /// The body is too large.
+    TooLarge,
+    /// The body did not come in time.
+    TimedOut,
+    /// The body broke off.
+    Broken,
+    /// The door panicked.
+    Bug,
+}
+
+impl Refusal {
+    /// Its status.
+    #[must_use]
+    pub const fn status(self) -> StatusCode {
+        match self {
+            Self::Full => StatusCode::SERVICE_UNAVAILABLE,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TimedOut => StatusCode::REQUEST_TIMEOUT,
+            Self::Broken => StatusCode::BAD_REQUEST,
+            Self::Bug => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// Its problem type (RFC 9457).
+    const fn problem(self) -> &'static str {
+        match self {
+            Self::Full => "overloaded",
+            Self::TooLarge => "body-too-large",
+            Self::TimedOut => "body-timed-out",
+            Self::Broken => "body-broken",
+            Self::Bug => "internal-error",
+        }
+    }
+
+    const fn message(self) -> &'static str {
+        match self {
+            Self::Full => "The server is at its limit of requests in progress; nothing was done.",
+            Self::TooLarge => "The request's body is larger than the server accepts.",
+            Self::TimedOut => "The request's body did not arrive in time.",
+            Self::Broken => "The request's body broke off.",
+            Self::Bug => "Internal error; the request's outcome can be looked up.",
+        }
+    }
+
+    /// What Kill Bill's clients find as the class of the error.
+    const fn class_name(self) -> &'static str {
+        match self {
+            Self::Full => "java.util.concurrent.RejectedExecutionException",
+            Self::TooLarge | Self::TimedOut | Self::Broken => "javax.ws.rs.ClientErrorException",
+            Self::Bug => "java.lang.IllegalStateException",
+        }
+    }
+}
+
+fn kill_bill_error(refusal: Refusal) -> Vec<u8> {
+    let error = json!({
+        "className": refusal.class_name(),
+        "code": null,
+        "message": refusal.message(),
+        "causeClassName": null,
+        "causeMessage": null,
+        "stackTrace": [],
+    });
+    error.to_string().into_bytes()
+}

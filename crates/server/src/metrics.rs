@@ -1,0 +1,256 @@
+//! `/metrics`: what the process, the core and the doors count, in Prometheus' text format.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use domain::Timestamp;
+use domain::payment::Outstanding;
+use engine::Engine;
+use engine::ports::{Queries, StoreError};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::StatusCode;
+use metrics::{Counter, Histogram, Unit};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+use crate::http::{Admission, Door};
+
+/// Upper ends of the buckets of everything measured in seconds.
+const SECONDS: &[f64] = &[
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 1.1, 1.25, 1.5, 2.5, 5.0,
+    10.0, 30.0, 60.0,
+];
+
+/// Upper ends of the buckets of everything measured in commands.
+const COMMANDS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+
+/// How often histograms are condensed; between two times every sample is kept.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Unresolved transactions looked at per scrape; there may be more.
+const UNRESOLVED_MAX: usize = 5_000;
+
+/// Installs the recorder for the whole process; once.
+///
+/// # Errors
+/// Where there is a recorder already.
+pub fn install() -> Result<PrometheusHandle, metrics_exporter_prometheus::BuildError> {
+    let recorder = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), SECONDS)?
+        .set_buckets_for_metric(Matcher::Suffix("_commands".to_owned()), COMMANDS)?
+        .build_recorder();
+    let handle = recorder.handle();
+    metrics::set_global_recorder(recorder)?;
+    describe();
+    Ok(handle)
+}
+
+fn describe() {
+    let counters = [
+        ("faregate_http_requests_total", "Requests answered, by door and status."),
+        ("faregate_refused_total", "Requests refused for lack of room, by reason."),
+        ("faregate_payments_total", "Payment transactions answered, by status."),
+        ("faregate_corrected_payments_total", "Settled transactions that a gateway corrected later."),
+        ("faregate_gateway_calls_total", "Gateway calls ended, by gateway and answer."),
+    ];
+    for (name, text) in counters {
+        metrics::describe_counter!(name, text);
+    }
+    let seconds = [
+        ("faregate_http_request_seconds", "From the headers' end to the answer, by door."),
+        ("faregate_commit_seconds", "One batch: load, execute, commit."),
+        ("faregate_gateway_seconds", "Gateway calls, by gateway."),
+    ];
+    for (name, text) in seconds {
+        metrics::describe_histogram!(name, Unit::Seconds, text);
+    }
+    metrics::describe_histogram!("faregate_batch_commands", "Commands per commit.");
+    let gauges = [
+        ("faregate_http_requests_in_progress", "Requests in progress."),
+        ("faregate_http_connections", "Open connections."),
+        ("faregate_queue_commands", "Commands waiting for their commit."),
+        ("faregate_journal_head", "The last journal row."),
+        ("faregate_outstanding_transactions", "Transactions without an outcome, calls in flight included."),
+        ("faregate_unresolved_transactions", "Transactions unknown or pending after their call ended."),
+        ("faregate_unresolved_oldest_seconds", "Age of the oldest unresolved transaction."),
+        ("faregate_push_waiting", "Push notifications that wait for another attempt."),
+        ("faregate_analytics_lag_seconds", "How far the analytics tables are behind."),
+        ("faregate_push_lag_seconds", "How far push notifications are behind."),
+        ("process_resident_memory_bytes", "Resident memory."),
+        ("process_cpu_seconds_total", "CPU time, user and system."),
+        ("process_open_fds", "Open file descriptors."),
+        ("process_max_fds", "File descriptors that may be open."),
+        ("process_threads", "Threads."),
+        ("process_start_time_seconds", "When the process started, in seconds since 1970."),
+    ];
+    for (name, text) in gauges {
+        metrics::describe_gauge!(name, text);
+    }
+}
+
+/// Condenses histograms until the runtime ends.
+pub async fn upkeep(handle: PrometheusHandle) {
+    let mut tick = tokio::time::interval(UPKEEP);
+    loop {
+        tick.tick().await;
+        handle.run_upkeep();
+    }
+}
+
+/// What is counted per request. Handles are kept, because looking one up costs more than counting.
+pub struct Requests {
+    by_status: Vec<OnceLock<Counter>>,
+    seconds: [Histogram; DOORS.len()],
+    refused: Counter,
+}
+
+const DOORS: [Door; 3] = [Door::Operations, Door::KillBill, Door::Native];
+
+/// HTTP statuses are 100 to 999, but nobody here answers above 599.
+const STATUSES: usize = 500;
+
+impl Requests {
+    /// Counters on the installed recorder.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            by_status: (0..DOORS.len() * STATUSES).map(|_| OnceLock::new()).collect(),
+            seconds: DOORS.map(|door| {
+                metrics::histogram!("faregate_http_request_seconds", "door" => door.label())
+            }),
+            refused: metrics::counter!("faregate_refused_total", "reason" => "admission"),
+        }
+    }
+
+    /// Counts an answer.
+    pub fn answered(&self, door: Door, status: StatusCode, took: Duration) {
+        let at = door as usize;
+        let code = usize::from(status.as_u16()).saturating_sub(100).min(STATUSES - 1);
+        let counter = self.by_status[at * STATUSES + code].get_or_init(|| {
+            let status = status.as_str().to_owned();
+            metrics::counter!("faregate_http_requests_total", "door" => door.label(), "status" => status)
+        });
+        counter.increment(1);
+        self.seconds[at].record(took.as_secs_f64());
+    }
+
+    /// Counts a request that was not let in.
+    pub fn refused(&self) {
+        self.refused.increment(1);
+    }
+}
+
+/// What `/metrics` looks at.
+#[derive(Clone)]
+pub struct Exporter {
+    /// The recorder.
+    pub handle: PrometheusHandle,
+    /// The core.
+    pub engine: Engine,
+    /// Requests in progress.
+    pub admission: Admission,
+}
+
+/// `GET /metrics`.
+pub async fn scrape(State(exporter): State<Arc<Exporter>>) -> Response {
+    exporter.gauge_core().await;
+    exporter.gauge_process();
+    let text = exporter.handle.render();
+    let content_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    ([(CONTENT_TYPE, content_type)], text).into_response()
+}
+
+/// What the store says about outcomes and notifications.
+struct Waiting {
+    outstanding: i64,
+    unresolved: usize,
+    oldest_at: Option<Timestamp>,
+    pushes: i64,
+}
+
+impl Exporter {
+    async fn gauge_core(&self) {
+        #[expect(clippy::cast_precision_loss, reason = "a metric")]
+        let set = |name: &'static str, value: i64| metrics::gauge!(name).set(value as f64);
+        set("faregate_http_requests_in_progress", as_i64(self.admission.in_progress()));
+        set("faregate_journal_head", self.engine.head().borrow().0);
+        // Where the store does not answer, the last values stay; its failures are counted elsewhere.
+        let Ok(waiting) = self.engine.read(waiting).await else { return };
+        set("faregate_outstanding_transactions", waiting.outstanding);
+        set("faregate_unresolved_transactions", as_i64(waiting.unresolved));
+        set("faregate_push_waiting", waiting.pushes);
+        let now = self.engine.clock().now();
+        let age_us = waiting.oldest_at.map_or(0, |at| now.0.saturating_sub(at.0).max(0));
+        set("faregate_unresolved_oldest_seconds", age_us / Timestamp::SECOND_US);
+    }
+
+    fn gauge_process(&self) {
+        // Elsewhere than on Linux these are missing, which is what a missing metric says.
+        let Some(process) = Process::look() else { return };
+        metrics::gauge!("process_resident_memory_bytes").set(process.resident_bytes);
+        metrics::gauge!("process_cpu_seconds_total").set(process.cpu_seconds);
+        metrics::gauge!("process_open_fds").set(process.open_files);
+        metrics::gauge!("process_threads").set(process.threads);
+    }
+}
+
+fn as_i64(value: usize) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn waiting(queries: &dyn Queries) -> Result<Waiting, StoreError> {
+    let outstanding = queries.outstanding(UNRESOLVED_MAX)?;
+    let unresolved: Vec<&Outstanding> = outstanding.iter().filter(|it| it.asked > 0).collect();
+    let oldest_at = match unresolved.first() {
+        Some(first) => queries
+            .payment(first.tenant, first.payment_id)?
+            .and_then(|file| Some(file.transaction(first.transaction_id)?.effective_at)),
+        None => None,
+    };
+    Ok(Waiting {
+        outstanding: queries.outstanding_count()?,
+        unresolved: unresolved.len(),
+        oldest_at,
+        pushes: queries.deliveries_waiting()?,
+    })
+}
+
+/// The process as Linux sees it.
+struct Process {
+    resident_bytes: f64,
+    cpu_seconds: f64,
+    open_files: f64,
+    threads: f64,
+}
+
+impl Process {
+    fn look() -> Option<Self> {
+        let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+        let open_files = std::fs::read_dir("/proc/self/fd").ok()?.count();
+        let resident_pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+        // The second field is the program's name in parentheses, and may hold spaces.
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        let field = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        let (user, system, threads) = (field(11)?, field(12)?, field(17)?);
+        #[expect(clippy::cast_precision_loss, reason = "metrics")]
+        Some(Self {
+            resident_bytes: (resident_pages * rustix::param::page_size() as u64) as f64,
+            cpu_seconds: (user + system) as f64 / rustix::param::clock_ticks_per_second() as f64,
+            open_files: open_files as f64,
+            threads: threads as f64,
+        })
+    }
+}
+
+/// Tells when the process started and how many files it may open.
+pub fn gauge_start(open_files_max: u64, started: Timestamp) {
+    #[expect(clippy::cast_precision_loss, reason = "metrics")]
+    {
+        metrics::gauge!("process_max_fds").set(open_files_max as f64);
+        let seconds = started.0 as f64 / Timestamp::SECOND_US as f64;
+        metrics::gauge!("process_start_time_seconds").set(seconds);
+    }
+}
+

@@ -1,0 +1,111 @@
+//! The native API, `/v1`: ledger, analytics, unresolved payments. Errors are RFC 9457.
+
+pub mod analytics;
+mod caller;
+mod ledger;
+mod parameters;
+mod unresolved;
+
+use axum::Router;
+use axum::routing::get;
+use domain::payment::{TransactionStatus, TransactionType};
+use domain::{Currency, Timestamp};
+use engine::Engine;
+use engine::access::Access;
+use utoipa::OpenApi;
+
+use crate::problem::Problem;
+
+/// What the native API works with.
+#[derive(Clone)]
+pub struct Native {
+    /// The core.
+    pub engine: Engine,
+    /// Who may call.
+    pub access: Access,
+    /// The read models.
+    pub analytics: analytics::Models,
+}
+
+#[derive(OpenApi)]
+#[openapi(paths(
+    ledger::accounts,
+    ledger::entries,
+    unresolved::list,
+    analytics::payments,
+    analytics::accounts,
+    analytics::account
+))]
+struct Documented;
+
+/// The native API's part of the OpenAPI document.
+#[must_use]
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    Documented::openapi()
+}
+
+/// The routes under `/v1`.
+pub fn router(native: Native) -> Router {
+    Router::new()
+        .route("/v1/ledger/accounts", get(ledger::accounts))
+        .route("/v1/ledger/entries", get(ledger::entries))
+        .route("/v1/payments/unresolved", get(unresolved::list))
+        .route("/v1/analytics/payments", get(analytics::payments))
+        .route("/v1/analytics/accounts", get(analytics::accounts))
+        .route("/v1/analytics/accounts/{account}", get(analytics::account))
+        .method_not_allowed_fallback(async || Problem::NoMethod)
+        .with_state(native)
+}
+
+/// A sum in the currency's major unit. Sums can be larger than any one amount.
+fn decimal(minor: i128, currency: Currency) -> String {
+    let decimals = usize::from(currency.decimals());
+    let sign = if minor < 0 { "-" } else { "" };
+    let digits = format!("{:0>width$}", minor.unsigned_abs(), width = decimals + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - decimals);
+    if decimals == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+}
+
+/// A point in time as RFC 3339.
+fn moment(at: Timestamp) -> String {
+    jiff::Timestamp::from_microsecond(at.0).map_or_else(|_| at.0.to_string(), |at| at.to_string())
+}
+
+/// A transaction's type in Kill Bill's spelling.
+const fn kind_label(kind: TransactionType) -> &'static str {
+    match kind {
+        TransactionType::Authorize => "AUTHORIZE",
+        TransactionType::Capture => "CAPTURE",
+        TransactionType::Purchase => "PURCHASE",
+        TransactionType::Refund => "REFUND",
+        TransactionType::Credit => "CREDIT",
+        TransactionType::Void => "VOID",
+        TransactionType::Chargeback => "CHARGEBACK",
+        TransactionType::ChargebackReversal => "CHARGEBACK_REVERSAL",
+    }
+}
+
+/// A transaction's status in Kill Bill's spelling, which has none for a call that runs.
+const fn status_label(status: TransactionStatus) -> &'static str {
+    match status {
+        TransactionStatus::Success => "SUCCESS",
+        TransactionStatus::Pending => "PENDING",
+        TransactionStatus::PaymentFailure => "PAYMENT_FAILURE",
+        TransactionStatus::PluginFailure => "PLUGIN_FAILURE",
+        TransactionStatus::InFlight => "IN_FLIGHT",
+        TransactionStatus::Unknown => "UNKNOWN",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_beyond_64_bits_keep_their_decimals() {
+        let usd = Currency::parse("USD").unwrap();
+        assert_eq!(decimal(i128::from(i64::MAX) * 2, usd), "184467440737095516.14");
+        assert_eq!(decimal(-5, usd), "-0.05");
+        assert_eq!(decimal(7, Currency::parse("JPY").unwrap()), "7");
+    }
+}

@@ -1,0 +1,167 @@
+//! Query parameters of the native API: read strictly, refused by name.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use domain::{Id, Timestamp};
+use engine::ports::Page;
+use http::Uri;
+use uuid::Uuid;
+
+use crate::problem::Problem;
+
+/// Rows per answer, where the client does not say.
+const LIMIT_DEFAULT: u64 = 100;
+/// Rows per answer at most.
+const LIMIT_MAX: u64 = 1_000;
+/// Rows skipped at most: what is further away is found by narrowing the filter.
+const OFFSET_MAX: u64 = 1_000_000;
+
+/// The parameters of a request. What is not taken out is refused by [`Parameters::end`].
+pub struct Parameters {
+    pairs: Vec<(String, String)>,
+}
+
+impl Parameters {
+    /// The parameters of this URI.
+    ///
+    /// # Errors
+    /// Where they are not UTF-8.
+    pub fn of(uri: &Uri) -> Result<Self, Problem> {
+        let parts = uri.query().unwrap_or_default().split('&').filter(|part| !part.is_empty());
+        let pairs = parts.map(|part| {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            Ok((decode(name)?, decode(value)?))
+        });
+        Ok(Self { pairs: pairs.collect::<Result<_, Problem>>()? })
+    }
+
+    /// Takes a parameter out; an empty one counts as absent.
+    ///
+    /// # Errors
+    /// Where it is given twice.
+    pub fn text(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
+        let mut found = None;
+        while let Some(at) = self.pairs.iter().position(|(given, _)| given == name) {
+            let (_, value) = self.pairs.swap_remove(at);
+            if found.replace(value).is_some() {
+                return Err(invalid(name, "is given twice"));
+            }
+        }
+        Ok(found.filter(|value| !value.is_empty()))
+    }
+
+    /// Takes an id out.
+    ///
+    /// # Errors
+    /// Where it is no UUID.
+    pub fn id<K>(&mut self, name: &'static str) -> Result<Option<Id<K>>, Problem> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        Uuid::try_parse(&text).map(|id| Some(Id::new(id))).map_err(|_| invalid(name, "is no UUID"))
+    }
+
+    /// Takes a point in time out: RFC 3339, or a date, which is its first moment in UTC.
+    ///
+    /// # Errors
+    /// Where it is neither.
+    pub fn time(&mut self, name: &'static str) -> Result<Option<Timestamp>, Problem> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        let refused = || invalid(name, "is neither a date nor a time with an offset (RFC 3339)");
+        let time = match jiff::Timestamp::from_str(&text) {
+            Ok(time) => time,
+            Err(_) => {
+                let date = jiff::civil::Date::from_str(&text).map_err(|_| refused())?;
+                date.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| refused())?.timestamp()
+            }
+        };
+        Ok(Some(Timestamp(time.as_microsecond())))
+    }
+
+    /// Takes a number out.
+    ///
+    /// # Errors
+    /// Where it is none, or more than `max`.
+    pub fn number(&mut self, name: &'static str, max: u64) -> Result<Option<u64>, Problem> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        let number = text.parse().ok().filter(|number| *number <= max);
+        number.map(Some).ok_or_else(|| invalid(name, format!("is no number from 0 to {max}")))
+    }
+
+    /// Takes `offset` and `limit` out.
+    ///
+    /// # Errors
+    /// Where they are out of range.
+    pub fn page(&mut self) -> Result<Page, Problem> {
+        let offset = self.number("offset", OFFSET_MAX)?.unwrap_or(0);
+        let limit = self.number("limit", LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT);
+        Ok(Page { offset, limit })
+    }
+
+    /// Refuses what nobody took out.
+    ///
+    /// # Errors
+    /// Where there is such a parameter.
+    pub fn end(self) -> Result<(), Problem> {
+        match self.pairs.into_iter().next() {
+            Some((name, _)) => Err(invalid("query", format!("there is no parameter `{name}`"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A refusal of a parameter.
+pub fn invalid(field: &'static str, reason: impl Display) -> Problem {
+    Problem::InvalidParameter { field, reason: reason.to_string() }
+}
+
+fn decode(text: &str) -> Result<String, Problem> {
+    let text = text.replace('+', " ");
+    let decoded = percent_encoding::percent_decode_str(&text).decode_utf8();
+    decoded.map(std::borrow::Cow::into_owned).map_err(|_| invalid("query", "is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn check(query: &str, expected: Expect) {
+        let read = || -> Result<String, Problem> {
+            let mut parameters = Parameters::of(&format!("/x?{query}").parse().unwrap())?;
+            let account = parameters.id::<domain::kind::Account>("account")?;
+            let from = parameters.time("from")?;
+            let page = parameters.page()?;
+            parameters.end()?;
+            Ok(format!("{account:?} {from:?} {page:?}"))
+        };
+        expected.assert_eq(&read().unwrap_or_else(|problem| problem.to_string()));
+    }
+
+    #[test]
+    fn parameters() {
+        check("", expect!["None None Page { offset: 0, limit: 100 }"]);
+        check(
+            "account=0192aabb-ccdd-7123-9456-789abcdef012&limit=5&offset=10",
+            expect![
+                "Some(0192aabb-ccdd-7123-9456-789abcdef012) None Page { offset: 10, limit: 5 }"
+            ],
+        );
+        check(
+            "from=1970-01-02",
+            expect!["None Some(Timestamp(86400000000)) Page { offset: 0, limit: 100 }"],
+        );
+        check(
+            "from=1970-01-01T01%3A00%3A01%2B01%3A00",
+            expect!["None Some(Timestamp(1000000)) Page { offset: 0, limit: 100 }"],
+        );
+        check(
+            "from=10000-01-01",
+            expect!["from: is neither a date nor a time with an offset (RFC 3339)"],
+        );
+        check("account=1", expect!["account: is no UUID"]);
+        check("limit=1001", expect!["limit: is no number from 0 to 1000"]);
+        check("limit=1&limit=2", expect!["limit: is given twice"]);
+        check("colour=red", expect!["query: there is no parameter `colour`"]);
+        check("from=%FF", expect!["query: is not UTF-8"]);
+    }
+}

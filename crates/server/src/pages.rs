@@ -1,0 +1,98 @@
+//! Pages for people: `/` says where things are, `/docs` shows the API, from `/openapi.json`.
+
+use axum::Router;
+use axum::body::Body;
+use axum::routing::get;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use http::{HeaderName, Response};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
+use utoipa::openapi::{Components, ContactBuilder, InfoBuilder, LicenseBuilder, OpenApi};
+
+use crate::native;
+
+const LANDING: &str = include_str!("pages/landing.html");
+const DOCS: &str = include_str!("pages/docs.html");
+
+/// The pages bring their own script and style, and ask nobody else for anything.
+const POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline'; \
+                      style-src 'self' 'unsafe-inline'; img-src 'self' data:";
+
+/// The document of everything that is served.
+#[must_use]
+pub fn openapi() -> OpenApi {
+    let mut document = native::openapi();
+    document.merge(killbill::openapi());
+    document.info = InfoBuilder::new()
+        .title("Faregate")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(
+            "Kill Bill's payment API under /1.0/kb, and Faregate's own under /v1. \
+             Every request needs a user (HTTP Basic), and most need a tenant's key and secret.",
+        ))
+        .license(Some(LicenseBuilder::new().name("Apache-2.0").build()))
+        .contact(Some(ContactBuilder::new().name(Some("Faregate")).build()))
+        .build();
+    let components = document.components.get_or_insert_with(Components::new);
+    let basic = HttpBuilder::new().scheme(HttpAuthScheme::Basic).build();
+    components.add_security_scheme("user", SecurityScheme::Http(basic));
+    let schemes = [("tenantKey", "X-Killbill-ApiKey"), ("tenantSecret", "X-Killbill-ApiSecret")];
+    let mut requirement = SecurityRequirement::new("user", NO_SCOPES);
+    for (name, header) in schemes {
+        let scheme = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new(header)));
+        components.add_security_scheme(name, scheme);
+        requirement = requirement.add(name, NO_SCOPES);
+    }
+    document.security = Some(vec![requirement]);
+    document
+}
+
+const NO_SCOPES: [&str; 0] = [];
+
+/// The pages' routes.
+///
+/// # Panics
+/// Where the document cannot be written as JSON, which a test would have found.
+pub fn router() -> Router {
+    let json = openapi().to_json().expect("the document is plain JSON");
+    let json = Bytes::from(json);
+    Router::new()
+        .route("/", get(async || page("text/html; charset=utf-8", Bytes::from_static(LANDING.as_bytes()))))
+        .route("/docs", get(async || page("text/html; charset=utf-8", Bytes::from_static(DOCS.as_bytes()))))
+        .route("/openapi.json", get(async move || page("application/json", json)))
+}
+
+fn page(content_type: &'static str, content: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::from(content));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    let nosniff = HeaderName::from_static("x-content-type-options");
+    headers.insert(nosniff, HeaderValue::from_static("nosniff"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_is_openapi_3_1_and_names_both_apis() {
+        let document: serde_json::Value = serde_json::from_str(&openapi().to_json().unwrap()).unwrap();
+        assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+        let paths = document["paths"].as_object().unwrap();
+        assert!(paths.contains_key("/v1/ledger/entries"));
+        assert!(paths.contains_key("/1.0/kb/accounts"));
+        assert_eq!(document["security"][0].as_object().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn the_pages_load_nothing_from_elsewhere() {
+        for page in [LANDING, DOCS] {
+            assert!(!page.contains("https://") && !page.contains("http://"), "{page}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Errors of the native API: RFC 9457 problem details, from one table.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use engine::access::AccessError;
+use engine::{Reason, Unavailable};
+use http::header::{self, HeaderValue};
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// The media type of a problem.
+pub const CONTENT_TYPE: &str = "application/problem+json";
+
+/// What a problem's type starts with; the page is `docs/reference/problems.md`.
+const TYPE_PREFIX: &str = "urn:faregate:problem:";
+
+/// An error of the native API.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Problem {
+    /// A parameter's value cannot be.
+    #[error("{field}: {reason}")]
+    InvalidParameter {
+        /// The parameter.
+        field: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// There is nothing of that name, or it is another tenant's.
+    #[error("there is no {what} {name}")]
+    NotFound {
+        /// What.
+        what: &'static str,
+        /// Which.
+        name: String,
+    },
+    /// There is no such route.
+    #[error("there is no such resource")]
+    NoRoute,
+    /// The route does not take the method.
+    #[error("the resource does not take this method")]
+    NoMethod,
+    /// No tenant was named.
+    #[error("X-Faregate-ApiKey and X-Faregate-ApiSecret need to be set")]
+    TenantMissing,
+    /// Somebody is not let in.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// It cannot be done now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// A problem, as it is sent.
+#[derive(Serialize, ToSchema)]
+pub struct ProblemBody<'a> {
+    /// Names the kind of problem.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The status' phrase.
+    pub title: &'a str,
+    /// The status.
+    pub status: u16,
+    /// What is wrong with this request.
+    pub detail: &'a str,
+    /// The parameter that is wrong, where it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<&'a str>,
+}
+
+/// A problem's body.
+#[must_use]
+pub fn body(status: StatusCode, name: &str, detail: &str) -> Vec<u8> {
+    write(status, (name, None), detail)
+}
+
+fn write(status: StatusCode, (name, field): (&str, Option<&str>), detail: &str) -> Vec<u8> {
+    let body = ProblemBody {
+        kind: format!("{TYPE_PREFIX}{name}"),
+        title: status.canonical_reason().unwrap_or_default(),
+        status: status.as_u16(),
+        detail,
+        field,
+    };
+    serde_json::to_vec(&body).expect("a problem is plain JSON")
+}
+
+impl Problem {
+    /// The table: status and problem type.
+    const fn wire(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::InvalidParameter { .. } => (StatusCode::BAD_REQUEST, "invalid-parameter"),
+            Self::NotFound { .. } | Self::NoRoute => (StatusCode::NOT_FOUND, "not-found"),
+            Self::NoMethod => (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed"),
+            Self::TenantMissing => (StatusCode::UNAUTHORIZED, "tenant-missing"),
+            Self::Access(error) => match error {
+                AccessError::Missing => (StatusCode::UNAUTHORIZED, "credentials-missing"),
+                AccessError::Invalid => (StatusCode::UNAUTHORIZED, "credentials-wrong"),
+                AccessError::UnknownApiKey | AccessError::WrongSecret => {
+                    (StatusCode::UNAUTHORIZED, "tenant-unknown")
+                }
+                AccessError::Throttled { .. } => {
+                    (StatusCode::TOO_MANY_REQUESTS, "too-many-attempts")
+                }
+                AccessError::Unavailable(unavailable) => wire_unavailable(unavailable.reason),
+            },
+            Self::Unavailable(unavailable) => wire_unavailable(unavailable.reason),
+        }
+    }
+
+    const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Unavailable(unavailable)
+            | Self::Access(AccessError::Unavailable(unavailable)) => unavailable.retry_after,
+            Self::Access(AccessError::Throttled { retry_after }) => Some(*retry_after),
+            Self::Access(
+                AccessError::Missing
+                | AccessError::Invalid
+                | AccessError::UnknownApiKey
+                | AccessError::WrongSecret,
+            )
+            | Self::InvalidParameter { .. }
+            | Self::NotFound { .. }
+            | Self::NoRoute
+            | Self::NoMethod
+            | Self::TenantMissing => None,
+        }
+    }
+}
+
+const fn wire_unavailable(reason: Reason) -> (StatusCode, &'static str) {
+    match reason {
+        Reason::QueueFull | Reason::GatewayFull | Reason::ReadersFull | Reason::HashersFull => {
+            (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
+        }
+        Reason::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+        Reason::DiskFull => (StatusCode::SERVICE_UNAVAILABLE, "disk-full"),
+        Reason::Store => (StatusCode::SERVICE_UNAVAILABLE, "store-unavailable"),
+        Reason::Quarantined => (StatusCode::SERVICE_UNAVAILABLE, "quarantined"),
+        Reason::Bug => (StatusCode::INTERNAL_SERVER_ERROR, "internal-error"),
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (status, name) = self.wire();
+        let field = match &self {
+            Self::InvalidParameter { field, .. } => Some(*field),
+            Self::NotFound { .. }
+            | Self::NoRoute
+            | Self::NoMethod
+            | Self::TenantMissing
+            | Self::Access(_)
+            | Self::Unavailable(_) => None,
+        };
+        let body = write(status, (name, field), &self.to_string());
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
+        if status == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Basic realm=\"faregate\", charset=\"UTF-8\"");
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        if let Some(retry_after) = self.retry_after() {
+            headers.insert(header::RETRY_AFTER, retry_after.as_secs().max(1).into());
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn check(problem: Problem, expected: Expect) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let response = problem.into_response();
+        let retry_after = response.headers().get(header::RETRY_AFTER).cloned();
+        let body = axum::body::to_bytes(response.into_body(), 4096);
+        let body = String::from_utf8(runtime.block_on(body).unwrap().to_vec()).unwrap();
+        expected.assert_eq(&format!("{body} {retry_after:?}"));
+    }
+
+    #[test]
+    fn problems_are_rfc_9457() {
+        let reason = "is not a UUID".to_owned();
+        check(
+            Problem::InvalidParameter { field: "account", reason },
+            expect![[
+                r#"{"type":"urn:faregate:problem:invalid-parameter","title":"Bad Request","status":400,"detail":"account: is not a UUID","field":"account"} None"#
+            ]],
+        );
+        check(
+            Problem::Unavailable(Reason::QueueFull.into()),
+            expect![[r#"{"type":"urn:faregate:problem:overloaded","title":"Service Unavailable","status":503,"detail":"too many requests are waiting"} Some("1")"#]],
+        );
+    }
+}

@@ -1,0 +1,270 @@
+//! `faregate serve`: everything put together, started, and stopped again without losing anything.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::routing::get;
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::Config;
+use crate::first_start::{self, Made};
+use crate::health::{self, Health};
+use crate::http::{Admission, Front, Patience, listener};
+use crate::metrics::{self, Exporter, Requests};
+use crate::native::{self, Native};
+use crate::node::{self, Node};
+use crate::problem::Problem;
+use crate::{pages, tls};
+
+/// File descriptors that are not for clients: the database, gateways, push notifications, logs.
+const OPEN_FILES_OWN: u64 = 2_048;
+
+/// The smallest share of the descriptors that clients get, where there are few.
+const CONNECTIONS_MIN: usize = 64;
+
+/// Why the server does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The data directory or a gateway cannot be used.
+    #[error(transparent)]
+    Node(#[from] node::Error),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] tls::Error),
+    /// The first start failed.
+    #[error(transparent)]
+    FirstStart(#[from] first_start::Error),
+    /// Signals cannot be waited for.
+    #[error("cannot wait for signals: {0}")]
+    Signals(io::Error),
+    /// The runtime cannot be started.
+    #[error("cannot start threads: {0}")]
+    Runtime(io::Error),
+    /// Something else counts in this process already.
+    #[error("cannot start metrics: {0}")]
+    Metrics(#[from] metrics_exporter_prometheus::BuildError),
+}
+
+/// Serves until SIGTERM or SIGINT, then drains.
+///
+/// # Errors
+/// [`Error`] where it cannot start.
+pub fn run(config: &Config) -> Result<(), Error> {
+    runtime(config)?.block_on(async {
+        let mut signals = Signals::new().map_err(Error::Signals)?;
+        let password = std::env::var("FAREGATE_ADMIN_PASSWORD").ok().filter(|it| !it.is_empty());
+        let server = Server::start(config, password).await?;
+        // Read by scripts and tests; the port may have been 0.
+        println!("listening on {}", server.url());
+        signals.wait().await;
+        tracing::info!("stopping: no new requests; those in progress are finished");
+        server.stop().await;
+        tracing::info!("stopped");
+        Ok(())
+    })
+}
+
+/// The runtime for everything that waits. The partition has a thread of its own beside it.
+///
+/// # Errors
+/// Where the system gives no threads.
+pub fn runtime(config: &Config) -> Result<tokio::runtime::Runtime, Error> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if config.worker_threads > 0 {
+        builder.worker_threads(config.worker_threads);
+    }
+    builder.thread_name("http").enable_all().build().map_err(Error::Runtime)
+}
+
+/// The signals that end the process.
+pub struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    /// Takes the signals over from the system, which would end the process at once.
+    ///
+    /// # Errors
+    /// Where the system does not give them.
+    pub fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let terminate = signal(SignalKind::terminate())?;
+        Ok(Self { terminate, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for SIGTERM or SIGINT.
+    pub async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// A running server.
+pub struct Server {
+    address: SocketAddr,
+    is_tls: bool,
+    drain_deadline: Duration,
+    stopping: watch::Sender<bool>,
+    accepting: JoinHandle<()>,
+    upkeep: JoinHandle<()>,
+    node: Node,
+}
+
+impl Server {
+    /// Opens the data directory, prepares a first start, and listens. Once per process.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn start(config: &Config, password: Option<String>) -> Result<Self, Error> {
+        let open_files_max = raise_open_files();
+        let recorder = metrics::install()?;
+        let acceptor = tls::acceptor(&config.tls)?;
+        // Bound before the data directory is opened: the cheaper refusal comes first.
+        let listener = listener::bind(config.listen)
+            .map_err(|source| Error::Listen { address: config.listen, source })?;
+        let address = listener.local_addr().map_err(Error::Runtime)?;
+        let node = Node::open(config)?;
+        metrics::gauge_start(open_files_max, node.engine.clock().real_now());
+        first_start::prepare(&node.engine, &node.access, password, announce).await?;
+        let (stopping, stopped) = watch::channel(false);
+        let data_dir = config.data_dir.clone();
+        let health = Health::watch(node.engine.clone(), data_dir, stopped.clone()).await;
+        let upkeep = tokio::spawn(metrics::upkeep(recorder.clone()));
+        let is_tls = acceptor.is_some();
+        let web = Web { config, node: &node, health, recorder, is_tls };
+        let accepting = web.accept(listener, acceptor, connections_max(config, open_files_max), stopped);
+        let drain_deadline = config.drain_deadline.0;
+        Ok(Self { address, is_tls, drain_deadline, stopping, accepting, upkeep, node })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("{}://{}", if self.is_tls { "https" } else { "http" }, self.address)
+    }
+
+    /// Stops accepting, lets what is in progress end until the deadline, and stops the core.
+    pub async fn stop(self) {
+        let until = Instant::now() + self.drain_deadline;
+        self.stopping.send_replace(true);
+        let aborting = self.accepting.abort_handle();
+        if tokio::time::timeout(self.drain_deadline, self.accepting).await.is_err() {
+            tracing::warn!("the drain deadline has passed with requests in progress");
+            aborting.abort();
+        }
+        self.upkeep.abort();
+        self.node.stop(until.saturating_duration_since(Instant::now())).await;
+    }
+}
+
+/// Shows what a first start made up; the only time anybody sees it.
+fn announce(made: &Made) {
+    if let Some(password) = &made.password {
+        eprintln!("first start: user {}, password {password}", first_start::ADMIN);
+    }
+    if let Some((api_key, api_secret)) = &made.tenant {
+        eprintln!("first start: tenant default, API key {api_key}, API secret {api_secret}");
+    }
+}
+
+/// Raises the limit of open files as far as this process may, and returns it.
+pub fn raise_open_files() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum.unwrap_or(u64::MAX),
+        Err(error) => {
+            tracing::warn!(error = %error, "the limit of open files cannot be raised");
+            limit.current.unwrap_or(u64::MAX)
+        }
+    }
+}
+
+/// The connections that may be open, given how many files may.
+fn connections_max(config: &Config, open_files_max: u64) -> usize {
+    let for_clients = open_files_max.saturating_sub(OPEN_FILES_OWN);
+    let possible = usize::try_from(for_clients).unwrap_or(usize::MAX).max(CONNECTIONS_MIN);
+    let wanted = config.admission.connections_max;
+    if possible < wanted {
+        tracing::warn!(wanted, possible, "fewer connections: the limit of open files is too low");
+    }
+    wanted.min(possible)
+}
+
+/// What the doors are made of.
+struct Web<'a> {
+    config: &'a Config,
+    node: &'a Node,
+    health: Health,
+    recorder: PrometheusHandle,
+    is_tls: bool,
+}
+
+impl Web<'_> {
+    fn accept(
+        self,
+        listener: TcpListener,
+        tls: Option<TlsAcceptor>,
+        connections_max: usize,
+        stopping: watch::Receiver<bool>,
+    ) -> JoinHandle<()> {
+        let http = &self.config.http;
+        let admission = Admission::new(self.config.admission.requests_max);
+        let front = Front {
+            router: self.router(admission.clone()),
+            admission,
+            requests: Requests::new(),
+            body_bytes_max: http.body_bytes_max,
+            body_timeout: http.body_timeout.0,
+        };
+        let manners = listener::Manners {
+            tls,
+            patience: Patience { idle: http.idle_timeout.0, headers: http.headers_timeout.0 },
+            headers_bytes_max: http.headers_bytes_max,
+            connections_max,
+        };
+        tokio::spawn(listener::serve(listener, Arc::new(front), manners, stopping))
+    }
+
+    fn router(&self, admission: Admission) -> Router {
+        let (engine, access) = (self.node.engine.clone(), self.node.access.clone());
+        let exporter = Exporter { handle: self.recorder.clone(), engine: engine.clone(), admission };
+        let settings = killbill::DoorSettings {
+            tls: self.is_tls,
+            body_bytes_max: self.config.http.body_bytes_max,
+            ..killbill::DoorSettings::default()
+        };
+        let kill_bill = killbill::Door::new(engine.clone(), access.clone(), settings);
+        let native = Native { engine, access, analytics: self.node.analytics.clone() };
+        let operations = Router::new()
+            .route("/metrics", get(metrics::scrape).with_state(Arc::new(exporter)))
+            .route("/health/live", get(health::live))
+            .route("/health/ready", get(health::ready).with_state(self.health.clone()));
+        Router::new()
+            .merge(operations)
+            .merge(pages::router())
+            .merge(native::router(native))
+            .merge(killbill::router(kill_bill))
+            .fallback(async || Problem::NoRoute)
+    }
+}
+

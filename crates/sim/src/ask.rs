@@ -1,0 +1,441 @@
+//! What the simulated world asks and is told, in words of its own: the model shares no type with
+//! the code that it checks.
+
+/// A UUID as a number.
+pub type Uid = u128;
+
+/// A currency's code.
+pub type Code = &'static str;
+
+/// The currencies of the workload, with their decimals: two, none, three.
+pub const CURRENCIES: [(Code, u32); 3] = [("USD", 2), ("JPY", 0), ("KWD", 3)];
+
+/// What a transaction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Reserves.
+    Authorize,
+    /// Takes what was reserved.
+    Capture,
+    /// Takes at once.
+    Purchase,
+    /// Gives back.
+    Refund,
+    /// Gives.
+    Credit,
+    /// Lets go.
+    Void,
+    /// The bank took back.
+    Chargeback,
+    /// The bank returned.
+    Reversal,
+}
+
+/// Where a transaction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// The gateway is being called.
+    Running,
+    /// It worked.
+    Success,
+    /// The gateway will say later.
+    Pending,
+    /// The gateway said no.
+    Declined,
+    /// It came to nothing.
+    Failed,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Status {
+    /// Whether it may or may not have worked.
+    #[must_use]
+    pub const fn is_doubtful(self) -> bool {
+        matches!(self, Self::Running | Self::Unknown)
+    }
+
+    /// Whether it has not ended.
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Running | Self::Unknown | Self::Pending)
+    }
+}
+
+/// What makes two requests the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeat {
+    /// The idempotency key.
+    pub key: Uid,
+    /// The request's print.
+    pub print: Uid,
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Its id.
+    pub id: Uid,
+    /// Whose.
+    pub tenant: u32,
+    /// Set where it can come twice.
+    pub repeat: Option<Repeat>,
+    /// What is wanted.
+    pub what: What,
+}
+
+/// What can be wanted.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// A tenant.
+    NewTenant {
+        /// Its API key.
+        api_key: String,
+    },
+    /// A tenant's value.
+    SetValue {
+        /// Under which key.
+        key: String,
+        /// `None` deletes.
+        value: Option<String>,
+    },
+    /// An account.
+    NewAccount {
+        /// External key.
+        key: Option<String>,
+        /// Default currency.
+        currency: Option<Code>,
+    },
+    /// Another name for the person of an account.
+    Rename {
+        /// Which account.
+        account: Uid,
+        /// The name.
+        name: String,
+    },
+    /// A payment method.
+    NewMethod {
+        /// The account.
+        account: Uid,
+        /// External key.
+        key: Option<String>,
+        /// Its gateway.
+        gateway: &'static str,
+        /// Whether it becomes the default.
+        default: bool,
+    },
+    /// Another default payment method.
+    SetDefault {
+        /// The account.
+        account: Uid,
+        /// The method.
+        method: Uid,
+    },
+    /// A payment method less.
+    DropMethod {
+        /// Which.
+        method: Uid,
+        /// Also where it is the default.
+        even_if_default: bool,
+    },
+    /// Authorize, purchase or credit.
+    Start(Start),
+    /// Capture, refund, void, chargeback or reversal.
+    Follow(Follow),
+    /// The completion of something pending.
+    Complete(Completion),
+    /// How something pending ended, by hearsay.
+    Hearsay {
+        /// The payment.
+        payment: Uid,
+        /// The transaction.
+        transaction: Uid,
+        /// Whether it worked; `None` says nothing.
+        worked: Option<bool>,
+    },
+    /// An operator's word.
+    Fix {
+        /// The payment.
+        payment: Uid,
+        /// The transaction.
+        transaction: Uid,
+        /// What it is to be.
+        status: Status,
+    },
+    /// A gateway's answer to a call.
+    Replied {
+        /// The payment.
+        payment: Uid,
+        /// The transaction.
+        transaction: Uid,
+        /// The answer.
+        heard: Heard,
+    },
+    /// A gateway's answer to a question, or its notification.
+    Inquired {
+        /// The payment.
+        payment: Uid,
+        /// The transaction.
+        transaction: Uid,
+        /// What it knows.
+        known: Known,
+        /// Real time of the question.
+        asked_at: i64,
+    },
+}
+
+/// The start of a payment.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Authorize, purchase or credit.
+    pub kind: Kind,
+    /// Who pays.
+    pub account: Uid,
+    /// An existing payment.
+    pub payment: Option<Uid>,
+    /// `None`: the default.
+    pub method: Option<Uid>,
+    /// The payment's external key.
+    pub payment_key: Option<String>,
+    /// The transaction's external key.
+    pub key: Option<String>,
+    /// How much.
+    pub amount: Option<String>,
+    /// `None`: the account's.
+    pub currency: Option<Code>,
+}
+
+/// What follows on a payment.
+#[derive(Clone, Debug)]
+pub struct Follow {
+    /// What.
+    pub kind: Kind,
+    /// On which.
+    pub payment: Uid,
+    /// The transaction's external key.
+    pub key: Option<String>,
+    /// How much.
+    pub amount: Option<String>,
+    /// `None`: the account's.
+    pub currency: Option<Code>,
+}
+
+/// The completion of something pending.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    /// On which payment.
+    pub payment: Uid,
+    /// Which transaction.
+    pub transaction: Option<Uid>,
+    /// Which transaction, by key.
+    pub key: Option<String>,
+    /// Of which kind it must be.
+    pub kind: Option<Kind>,
+    /// How much of it.
+    pub amount: Option<String>,
+}
+
+/// How a gateway says that a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// How.
+    pub end: End,
+    /// How much it processed; `None`: what was asked.
+    pub amount: Option<i64>,
+    /// In which currency; `None`: what was asked.
+    pub currency: Option<Code>,
+}
+
+/// The ends of a gateway's contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Done.
+    Processed,
+    /// Not yet.
+    Pending,
+    /// Declined.
+    Error,
+    /// Not taken.
+    Canceled,
+    /// Does not know.
+    Undefined,
+}
+
+/// How a call of a gateway ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// With an answer.
+    Said(Outcome),
+    /// With an error of its own.
+    Broke,
+    /// With nothing.
+    Silence,
+    /// With no answer in time.
+    TooLate,
+    /// It never began.
+    NotSent,
+}
+
+/// What a gateway knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// This.
+    Found(Outcome),
+    /// Nothing.
+    NotFound,
+    /// It cannot be asked.
+    Unreachable,
+}
+
+/// What the asker is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Done.
+    Done,
+    /// Made: this is its id.
+    Made(Uid),
+    /// So stands the transaction.
+    Paid {
+        /// The payment.
+        payment: Uid,
+        /// The transaction.
+        transaction: Uid,
+        /// How it stands.
+        how: How,
+    },
+    /// No.
+    Refused(Reason),
+    /// It runs already.
+    StillRunning,
+    /// The idempotency key is of another request.
+    AnotherRequest,
+    /// The answer comes with this transaction's outcome.
+    Waits(Uid),
+    /// It did not happen; said why.
+    Unavailable(&'static str),
+}
+
+/// How a transaction stands, as told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// By its status.
+    Is(Status),
+    /// Unknown: the gateway broke.
+    Broke,
+    /// Unknown: the gateway was silent.
+    Silent,
+    /// Unknown: the gateway was late.
+    Late,
+}
+
+/// Why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The key or id is taken.
+    Taken,
+    /// No such account.
+    NoAccount,
+    /// No such payment method.
+    NoMethod,
+    /// It has an external payment method already.
+    SecondExternal,
+    /// It is the default.
+    DefaultInUse,
+    /// No such payment.
+    NoPayment,
+    /// No such transaction.
+    NoTransaction,
+    /// The payment is another account's.
+    OthersPayment,
+    /// The transaction key is another account's.
+    OthersTransaction,
+    /// The transaction key succeeded.
+    KeySucceeded,
+    /// Nothing that it could apply to.
+    NoSuccess,
+    /// It may not follow there.
+    Transition,
+    /// An outcome is in doubt.
+    InDoubt,
+    /// A field cannot be.
+    Field(String),
+    /// Something else, in the code's own words.
+    Other(String),
+}
+
+/// A point in time: in the domain's and in real microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct When {
+    /// Domain time.
+    pub domain: i64,
+    /// Real time.
+    pub real: i64,
+}
+
+/// The ids that the journal names for a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Created {
+    /// A tenant's number.
+    pub tenant: Option<u32>,
+    /// An account.
+    pub account: Option<Uid>,
+    /// A payment method.
+    pub method: Option<Uid>,
+    /// A payment.
+    pub payment: Option<Uid>,
+    /// A transaction.
+    pub transaction: Option<Uid>,
+}
+
+/// A decimal of the currency's major unit.
+#[must_use]
+pub fn decimal(minor: i64, currency: Code) -> String {
+    let decimals = decimals(currency);
+    let unit = 10_i64.pow(decimals);
+    match decimals {
+        0 => minor.to_string(),
+        _ => {
+            let sign = if minor < 0 { "-" } else { "" };
+            let (whole, rest) = (minor.abs() / unit, minor.abs() % unit);
+            format!("{sign}{whole}.{rest:0width$}", width = decimals as usize)
+        }
+    }
+}
+
+/// What an amount means in a currency's minor units; `None` where it cannot be one.
+#[must_use]
+pub fn minor(text: &str, currency: Code) -> Option<i64> {
+    let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
+    let places = decimals(currency) as usize;
+    let (kept, beyond) = rest.split_at(places.min(rest.len()));
+    let digits = format!("{whole}{kept:0<places$}");
+    let is_number = !whole.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_exact = beyond.bytes().all(|byte| byte == b'0');
+    digits.parse().ok().filter(|_| is_number && is_exact)
+}
+
+/// How many decimals a currency of the workload has.
+#[must_use]
+pub fn decimals(currency: Code) -> u32 {
+    let found = CURRENCIES.iter().find(|(code, _)| *code == currency);
+    found.map_or(2, |(_, decimals)| *decimals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_read_as_they_are_written() {
+        for (currency, _) in CURRENCIES {
+            for amount in [1, 99, 100, 101, 12_345_678] {
+                assert_eq!(minor(&decimal(amount, currency), currency), Some(amount));
+            }
+        }
+        assert_eq!(minor("1.2", "USD"), Some(120));
+        assert_eq!(minor("1.200", "USD"), Some(120));
+        for wrong in ["1.234", "-1", "much", "", ".", "99999999999999999999"] {
+            assert_eq!(minor(wrong, "USD"), None, "{wrong}");
+        }
+    }
+}

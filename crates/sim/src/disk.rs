@@ -1,0 +1,108 @@
+//! What outlives a crash: a store's data, and what the simulation reads of it.
+
+use domain::payment::{Outstanding, PaymentFile};
+use domain::state::Change;
+use domain::{Account, PaymentId, PaymentMethod, Person, Revision, TenantNo, Timestamp};
+use engine::ports::{HistoryOf, LedgerEntry, Store};
+
+/// How many rows one reading takes at most: far above what a simulation writes.
+pub const ROWS_MAX: usize = 1_000_000;
+
+/// A store's data.
+pub trait Disk {
+    /// The store's writer.
+    type Store: Store;
+
+    /// Opens the data as a process that starts does.
+    fn connect(&self) -> Self::Store;
+
+    /// The outcomes due to be asked about.
+    fn due(&self, now: Timestamp) -> Vec<Outstanding>;
+
+    /// The outcomes of calls that nobody runs any more, as a process that starts finds them.
+    fn orphans(&self) -> Vec<Outstanding>;
+
+    /// The outcomes of one payment that are waited for.
+    fn outstanding_of(&self, tenant: TenantNo, payment: PaymentId) -> Vec<Outstanding>;
+
+    /// One payment.
+    fn payment(&self, tenant: TenantNo, payment: PaymentId) -> Option<PaymentFile>;
+
+    /// One entity's history, oldest first.
+    fn history(&self, tenant: TenantNo, of: HistoryOf) -> Vec<Image>;
+
+    /// Everything.
+    fn books(&self) -> Books;
+}
+
+/// Everything that the final checks look at.
+#[derive(Debug, Default)]
+pub struct Books {
+    /// The last journal row.
+    pub head: i64,
+    /// The journal's rows that are there.
+    pub journal: Vec<i64>,
+    /// Accounts with what is known of the person.
+    pub accounts: Vec<(Account, Person)>,
+    /// Payment methods, deleted ones too.
+    pub methods: Vec<PaymentMethod>,
+    /// Payments with their transactions.
+    pub payments: Vec<PaymentFile>,
+    /// The ledger.
+    pub entries: Vec<(TenantNo, LedgerEntry)>,
+    /// Outcomes that are waited for.
+    pub outstanding: Vec<Outstanding>,
+    /// The follower's place.
+    pub followed: i64,
+}
+
+/// One state that an entity had.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// The journal row.
+    pub seq: i64,
+    /// The state.
+    pub image: Change,
+}
+
+/// The revision in an image.
+#[must_use]
+pub fn revision(image: &Change) -> Option<Revision> {
+    match image {
+        Change::Tenant(it) => Some(it.revision),
+        Change::TenantValue(it) => Some(it.revision),
+        Change::User(it) => Some(it.revision),
+        Change::Role(it) => Some(it.revision),
+        Change::Account(it) => Some(it.revision),
+        Change::PaymentMethod(it) => Some(it.revision),
+        Change::Payment(it) => Some(it.revision),
+        Change::Transaction(it) => Some(it.revision),
+        Change::Person { .. }
+        | Change::Posting(_)
+        | Change::Claim { .. }
+        | Change::Outstanding(_)
+        | Change::OutstandingClosed { .. }
+        | Change::ReplySettled { .. } => None,
+    }
+}
+
+/// What has a history in an entry.
+#[must_use]
+pub fn entity(image: &Change) -> Option<HistoryOf> {
+    match image {
+        Change::Account(it) => Some(HistoryOf::Account(it.id)),
+        Change::PaymentMethod(it) => Some(HistoryOf::PaymentMethod(it.id)),
+        Change::Payment(it) => Some(HistoryOf::Payment(it.id)),
+        Change::Transaction(it) => Some(HistoryOf::Transaction(it.id)),
+        Change::Tenant(_)
+        | Change::TenantValue(_)
+        | Change::User(_)
+        | Change::Role(_)
+        | Change::Person { .. }
+        | Change::Posting(_)
+        | Change::Claim { .. }
+        | Change::Outstanding(_)
+        | Change::OutstandingClosed { .. }
+        | Change::ReplySettled { .. } => None,
+    }
+}

@@ -1,0 +1,169 @@
+//! A store with faults: it fails to load, to commit, or to say whether it committed; and it lets
+//! the simulation see what was handed to it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::Seq;
+use domain::payment::ReplyKey;
+use domain::state::Read;
+use engine::ports::{Batch, Bookkeeping, Entry, Loaded, Opened, Store, StoreError, StoredReply};
+
+use crate::mutant::Mutant;
+
+/// What goes wrong in a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nothing.
+    #[default]
+    None,
+    /// Nothing can be loaded.
+    LoadFails,
+    /// The commit fails, and nothing was written.
+    CommitFails,
+    /// The disk is full.
+    DiskFull,
+    /// The commit happened, but nobody can say so.
+    WrittenUnsaid,
+    /// The commit did not happen, but nobody can say so.
+    LostUnsaid,
+}
+
+/// What the simulation sees of a batch.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// The entries handed over.
+    pub entries: Vec<Entry>,
+    /// The replies handed over.
+    pub replies: Vec<StoredReply>,
+    /// The follower's place, where it was handed over.
+    pub followed: Option<i64>,
+    /// Whether they are durable.
+    pub durable: bool,
+}
+
+/// Both ends of what goes wrong and what is seen.
+#[derive(Clone, Debug, Default)]
+pub struct Spy(Arc<Mutex<Shared>>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    trouble: Trouble,
+    seen: Seen,
+    mutant: Option<Mutant>,
+    batches: u64,
+}
+
+impl Spy {
+    /// A spy on a store with this planted bug.
+    #[must_use]
+    pub fn new(mutant: Option<Mutant>) -> Self {
+        let shared = Shared { mutant, ..Shared::default() };
+        Self(Arc::new(Mutex::new(shared)))
+    }
+
+    /// Says what goes wrong in the next batch.
+    pub fn arm(&self, trouble: Trouble) {
+        let mut shared = self.lock();
+        shared.trouble = trouble;
+        shared.seen = Seen::default();
+    }
+
+    /// What was seen of the last batch.
+    #[must_use]
+    pub fn take(&self) -> Seen {
+        std::mem::take(&mut self.lock().seen)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A store that troubles befall.
+#[derive(Debug)]
+pub struct Faulty<S> {
+    store: S,
+    spy: Spy,
+}
+
+impl<S: Store> Faulty<S> {
+    /// A store under a spy.
+    pub const fn new(store: S, spy: Spy) -> Self {
+        Self { store, spy }
+    }
+
+    fn fail(&mut self, error: StoreError) -> Result<(), StoreError> {
+        // What `load` began is to be ended; an empty batch writes nothing.
+        self.store.commit(&Batch::default())?;
+        Err(error)
+    }
+}
+
+impl<S: Store> Store for Faulty<S> {
+    fn open(&mut self) -> Result<Opened, StoreError> {
+        let mut opened = self.store.open()?;
+        if self.spy.lock().mutant == Some(Mutant::SkipsJournalRow) {
+            opened.next_seq = Seq(opened.next_seq.0 + 1);
+        }
+        Ok(opened)
+    }
+
+    fn load(
+        &mut self,
+        reads: &BTreeSet<Read>,
+        replies: &BTreeSet<ReplyKey>,
+    ) -> Result<Loaded, StoreError> {
+        let (trouble, mutant) = {
+            let shared = self.spy.lock();
+            (shared.trouble, shared.mutant)
+        };
+        if trouble == Trouble::LoadFails {
+            return Err(StoreError::Database("planned: nothing can be loaded".to_owned()));
+        }
+        let mut loaded = self.store.load(reads, replies)?;
+        if let Some(mutant) = mutant {
+            mutant.spoil_load(&mut loaded);
+        }
+        Ok(loaded)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let (trouble, mutant, nth) = {
+            let mut shared = self.spy.lock();
+            shared.seen.entries.clone_from(&batch.entries);
+            shared.seen.replies.clone_from(&batch.replies);
+            shared.seen.followed = batch.bookkeeping.iter().rev().find_map(followed);
+            shared.batches += u64::from(!batch.entries.is_empty());
+            (shared.trouble, shared.mutant, shared.batches)
+        };
+        match trouble {
+            Trouble::CommitFails => {
+                return self.fail(StoreError::Database("planned: no commit".to_owned()));
+            }
+            Trouble::DiskFull => return self.fail(StoreError::DiskFull),
+            Trouble::LostUnsaid => {
+                return self.fail(StoreError::OutcomeUnknown("planned: not written".to_owned()));
+            }
+            Trouble::None | Trouble::LoadFails | Trouble::WrittenUnsaid => {}
+        }
+        let spoilt = mutant.map(|mutant| mutant.spoil(batch, nth));
+        match spoilt {
+            None => self.store.commit(batch)?,
+            Some(Some(spoilt)) => self.store.commit(&spoilt)?,
+            Some(None) => self.store.commit(&Batch::default())?,
+        }
+        self.spy.lock().seen.durable = true;
+        if trouble == Trouble::WrittenUnsaid {
+            return Err(StoreError::OutcomeUnknown("planned: written".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+fn followed(row: &Bookkeeping) -> Option<i64> {
+    match row {
+        Bookkeeping::Followed { upto, .. } => Some(upto.0),
+        Bookkeeping::DeliveryPostponed(_) | Bookkeeping::DeliveryClosed { .. } => None,
+    }
+}

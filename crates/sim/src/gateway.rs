@@ -1,0 +1,334 @@
+//! A scripted payment gateway with a book of its own. It loses, delays, doubles, garbles and
+//! reverses answers, but it keeps its contract: one transaction id, one charge.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ask::{Code, End, Heard, Kind, Known, Outcome, Uid};
+use crate::random::Random;
+
+const SECOND_US: i64 = 1_000_000;
+
+/// A call that reaches for the gateway.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Counts calls.
+    pub no: u64,
+    /// Whose.
+    pub tenant: u32,
+    /// The payment.
+    pub payment: Uid,
+    /// The transaction: the idempotency key.
+    pub transaction: Uid,
+    /// What to do.
+    pub kind: Kind,
+    /// How much.
+    pub amount: Option<i64>,
+    /// In which currency.
+    pub currency: Code,
+    /// Real time at which the caller stops waiting.
+    pub deadline: i64,
+    /// How long after that the gateway may take to find what it took, in microseconds.
+    pub settle_after_us: i64,
+}
+
+/// What will become of a call on its way there and back.
+#[derive(Clone, Copy, Debug)]
+pub struct Fate {
+    /// Real time of its arrival; `None`: it gets lost.
+    pub arrives: Option<i64>,
+    /// Real time of the answer's arrival; `None`: it gets lost.
+    pub answers: Option<i64>,
+    /// What the answer looks like.
+    pub form: Form,
+    /// What the gateway does with it.
+    pub deed: Deed,
+}
+
+/// What an answer looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// It tells what happened.
+    Honest,
+    /// It says that the gateway does not know.
+    Undefined,
+    /// It is an error of the gateway's.
+    Broken,
+    /// It is empty.
+    Empty,
+    /// It tells another amount.
+    WrongAmount,
+    /// It tells another currency.
+    WrongCurrency,
+    /// The request never left.
+    NotSent,
+}
+
+/// What a gateway does with a call that arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// Charges.
+    Process,
+    /// Charges less than was asked.
+    ProcessLess,
+    /// Declines.
+    Decline,
+    /// Does not take it.
+    Cancel,
+    /// Will decide later.
+    Wait,
+}
+
+/// How a line of the book stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stand {
+    /// Undecided.
+    Pending,
+    /// Charged.
+    Done,
+    /// Declined.
+    Declined,
+    /// Not taken.
+    Canceled,
+}
+
+/// What the gateway knows of a transaction.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Whose.
+    pub tenant: u32,
+    /// The payment.
+    pub payment: Uid,
+    /// What was asked for.
+    pub kind: Kind,
+    /// How much was processed, or is to be.
+    pub amount: Option<i64>,
+    /// In which currency.
+    pub currency: Code,
+    /// How it stands.
+    pub stand: Stand,
+    /// Real time from which questions find it.
+    pub found_from: i64,
+    /// Calls that came with its id.
+    pub calls: u32,
+    /// How often it was charged, less how often that was taken back.
+    pub charged: i32,
+    /// Whether it does not repeat an amount that is what was asked for.
+    pub terse: bool,
+    /// What was asked for at first; a completion may ask for less.
+    pub asked: Option<i64>,
+}
+
+/// Something that happens at the gateway later.
+#[derive(Clone, Copy, Debug)]
+pub enum Later {
+    /// A line turns from one stand to another, if it still stands there.
+    Turn(Uid, Stand, Stand),
+    /// The gateway tells unasked how a line stands.
+    Notify(Uid),
+}
+
+/// The gateway.
+#[derive(Debug)]
+pub struct Gateway {
+    random: Random,
+    /// Its book, by transaction.
+    pub book: BTreeMap<Uid, Line>,
+    /// Notifications that nobody has taken yet.
+    pub unheard: BTreeSet<Uid>,
+    /// Whether it behaves from now on: nothing gets lost any more.
+    pub behaves: bool,
+}
+
+impl Gateway {
+    /// A gateway with an empty book.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            random: Random::new(seed, "gateway"),
+            book: BTreeMap::new(),
+            unheard: BTreeSet::new(),
+            behaves: false,
+        }
+    }
+
+    /// Decides what will become of a call that leaves now.
+    pub fn plan(&mut self, call: &Call, now: i64) -> Fate {
+        let random = &mut self.random;
+        let left = (call.deadline - now).max(2);
+        let arrives = now + random.between(1, left / 2);
+        let answers = arrives + random.between(1, left / 3);
+        let deed = random.weighted(&[
+            (70, Deed::Process),
+            (4, Deed::ProcessLess),
+            (11, Deed::Decline),
+            (4, Deed::Cancel),
+            (11, Deed::Wait),
+        ]);
+        let prompt = Fate { arrives: Some(arrives), answers: Some(answers), form: Form::Honest, deed };
+        if self.behaves {
+            return prompt;
+        }
+        // What takes longer than the deadline, by a little or beyond all that was agreed on.
+        let late = call.deadline + random.between(1, call.settle_after_us);
+        let very_late = call.deadline + call.settle_after_us + random.between(1, 60 * SECOND_US);
+        match random.below(100) {
+            0..=67 => prompt,
+            68..=72 => Fate { arrives: None, answers: None, ..prompt },
+            73..=79 => Fate { answers: None, ..prompt },
+            80..=83 => Fate { answers: Some(late), ..prompt },
+            84..=86 => Fate { form: Form::Undefined, ..prompt },
+            87..=89 => Fate { form: Form::Broken, ..prompt },
+            90..=92 => Fate { form: Form::Empty, ..prompt },
+            93..=94 => Fate { form: Form::WrongAmount, ..prompt },
+            95 => Fate { form: Form::WrongCurrency, ..prompt },
+            96..=98 => Fate { arrives: None, form: Form::NotSent, ..prompt },
+            _ => Fate { arrives: Some(very_late), answers: None, ..prompt },
+        }
+    }
+
+    /// A call arrives: books it, unless its id is booked already. Gives what follows from it.
+    pub fn arrive(&mut self, call: &Call, deed: Deed, now: i64) -> Vec<(i64, Later)> {
+        let random = &mut self.random;
+        let is_late = now > call.deadline;
+        // The contract: what arrived before the deadline is found before "not found" is final.
+        let found_by = (call.deadline + call.settle_after_us - now).max(1);
+        let found_from = if self.behaves { now } else { now + random.between(0, found_by - 1) };
+        let line = self.book.entry(call.transaction).or_insert_with(|| Line {
+            tenant: call.tenant,
+            payment: call.payment,
+            kind: call.kind,
+            amount: call.amount,
+            currency: call.currency,
+            stand: Stand::Pending,
+            found_from,
+            calls: 0,
+            charged: 0,
+            terse: call.transaction.is_multiple_of(5),
+            asked: call.amount,
+        });
+        line.calls += 1;
+        if line.stand != Stand::Pending {
+            return vec![];
+        }
+        line.amount = call.amount;
+        match deed {
+            Deed::Process => line.turn(Stand::Done),
+            Deed::ProcessLess => {
+                line.amount = line.amount.map(|amount| (amount / 2).max(1));
+                line.turn(Stand::Done);
+            }
+            Deed::Decline => line.turn(Stand::Declined),
+            Deed::Cancel => line.turn(Stand::Canceled),
+            Deed::Wait => {}
+        }
+        let mut later = self.turns_later(call.transaction, is_late, now);
+        if is_late || self.random.chance(80) {
+            later.push((now + self.random.between(1, 30 * SECOND_US), Later::Notify(call.transaction)));
+        }
+        later
+    }
+
+    /// What becomes of a line after hours: what is pending ends, a few ends are taken back.
+    fn turns_later(&mut self, transaction: Uid, is_late: bool, now: i64) -> Vec<(i64, Later)> {
+        let random = &mut self.random;
+        let stand = self.book[&transaction].stand;
+        let (at, to) = (now + random.between(600, 90_000) * SECOND_US, random.below(100));
+        let turned = match stand {
+            Stand::Pending if to < 70 => Stand::Done,
+            Stand::Pending => Stand::Declined,
+            Stand::Done if to < 3 && !self.behaves => Stand::Declined,
+            Stand::Declined | Stand::Canceled if to < 8 && !self.behaves => Stand::Done,
+            Stand::Done | Stand::Declined | Stand::Canceled => return vec![],
+        };
+        let mut later = vec![(at, Later::Turn(transaction, stand, turned))];
+        // An end that nobody expects is told; one that is waited for need not be.
+        if stand != Stand::Pending || is_late || random.chance(500) {
+            later.push((at + random.between(1, 600) * SECOND_US, Later::Notify(transaction)));
+        }
+        later
+    }
+
+    /// A line turns, unless something else has decided it meanwhile.
+    pub fn turn(&mut self, transaction: Uid, from: Stand, to: Stand) {
+        let line = self.book.get_mut(&transaction).expect("only booked lines turn");
+        if line.stand == from {
+            line.turn(to);
+        }
+    }
+
+    /// Decides what is pending: somebody in the back office did.
+    pub fn decide(&mut self, transaction: Uid, worked: bool) {
+        if let Some(line) = self.book.get_mut(&transaction)
+            && line.stand == Stand::Pending
+        {
+            line.turn(if worked { Stand::Done } else { Stand::Declined });
+        }
+    }
+
+    /// The answer to a call as it leaves the gateway.
+    #[must_use]
+    pub fn answer(&self, call: &Call, form: Form) -> Heard {
+        let truth = self.book.get(&call.transaction).map(Line::outcome);
+        let nothing = Outcome { end: End::Undefined, amount: None, currency: None };
+        let truth = truth.unwrap_or(nothing);
+        match form {
+            Form::Honest => Heard::Said(truth),
+            Form::Undefined => Heard::Said(nothing),
+            Form::Broken => Heard::Broke,
+            Form::Empty => Heard::Silence,
+            Form::NotSent => Heard::NotSent,
+            Form::WrongAmount => {
+                let asked = self.book.get(&call.transaction).and_then(|line| line.asked);
+                let amount = asked.or(call.amount).map_or(7, |amount| amount + 1);
+                Heard::Said(Outcome { amount: Some(amount), ..truth })
+            }
+            Form::WrongCurrency => {
+                let currency = if call.currency == "USD" { "JPY" } else { "USD" };
+                Heard::Said(Outcome { currency: Some(currency), ..truth })
+            }
+        }
+    }
+
+    /// What the gateway says when asked.
+    pub fn inquire(&mut self, transaction: Uid, now: i64) -> Known {
+        if !self.behaves && self.random.chance(60) {
+            return Known::Unreachable;
+        }
+        match self.book.get(&transaction) {
+            Some(line) if now >= line.found_from => Known::Found(line.outcome()),
+            Some(_) | None => Known::NotFound,
+        }
+    }
+
+    /// How a line stands, whether it can be found already or not.
+    #[must_use]
+    pub fn stand(&self, transaction: Uid) -> Option<Stand> {
+        self.book.get(&transaction).map(|line| line.stand)
+    }
+}
+
+impl Line {
+    fn turn(&mut self, to: Stand) {
+        match (self.stand, to) {
+            (Stand::Done, Stand::Done) => {}
+            (_, Stand::Done) => self.charged += 1,
+            (Stand::Done, _) => self.charged -= 1,
+            (_, _) => {}
+        }
+        self.stand = to;
+    }
+
+    /// What the gateway says of it.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let end = match self.stand {
+            Stand::Pending => End::Pending,
+            Stand::Done => End::Processed,
+            Stand::Declined => End::Error,
+            Stand::Canceled => End::Canceled,
+        };
+        let currency = self.amount.map(|_| self.currency);
+        let amount = self.amount.filter(|_| !(self.terse && self.amount == self.asked));
+        Outcome { end, amount, currency }
+    }
+}

@@ -1,0 +1,15 @@
+//! Development only: a seeded simulation of Faregate's core, a naive model that checks it, and
+//! crash tests of the real binary. See `docs/explanation/simulation.md`.
+
+pub mod ask;
+pub mod audit;
+pub mod disk;
+pub mod faulty;
+pub mod gateway;
+pub mod memory;
+pub mod model;
+pub mod mutant;
+pub mod random;
+pub mod translate;
+pub mod workload;
+pub mod world;

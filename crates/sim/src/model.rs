@@ -1,0 +1,379 @@
+//! A second, naive telling of what ought to happen. It shares no code and no type with `domain`:
+//! it scans lists and adds up plain numbers, and it is slow on purpose.
+
+mod ending;
+mod paying;
+mod sums;
+
+use std::collections::BTreeMap;
+
+use crate::ask::{Ask, Code, Created, Kind, Reason, Repeat, Said, Status, Uid, What, When};
+
+pub use sums::Sums;
+
+/// What the model knows of a gateway.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Nobody is called.
+    pub at_once: bool,
+    /// How long a call may take, in microseconds.
+    pub timeout_us: i64,
+    /// How long after that "not found" is final, in microseconds.
+    pub settle_after_us: i64,
+}
+
+/// The settings that the model and the code under test are given alike.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// The gateways by name.
+    pub gateways: BTreeMap<&'static str, Terms>,
+    /// Delays before the questions about what is unknown, in microseconds.
+    pub unknown_delays_us: Vec<i64>,
+    /// Delays before the questions about what is pending, in microseconds.
+    pub pending_delays_us: Vec<i64>,
+    /// Transactions per payment.
+    pub transactions_max: usize,
+    /// How long stored replies are kept, in microseconds.
+    pub reply_keep_us: i64,
+}
+
+/// The gateway that settles within the commit.
+pub const EXTERNAL: &str = "__EXTERNAL_PAYMENT__";
+
+/// What the answer to a request ought to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// A refusal for one of these reasons.
+    Refused(Vec<Reason>),
+    /// This.
+    Said(Said),
+    /// One of two.
+    Either(Said, Said),
+}
+
+impl Expected {
+    /// Whether this answer is right.
+    #[must_use]
+    pub fn admits(&self, said: &Said) -> bool {
+        match (self, said) {
+            (Self::Refused(reasons), Said::Refused(reason)) => reasons.contains(reason),
+            (Self::Refused(_), _) => false,
+            (Self::Said(expected), said) => expected == said,
+            (Self::Either(one, other), said) => one == said || other == said,
+        }
+    }
+
+    fn refused(reason: Reason) -> Self {
+        Self::Refused(vec![reason])
+    }
+}
+
+/// Everything that ought to be.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The settings.
+    pub rules: Rules,
+    /// Tenants by number.
+    pub tenants: BTreeMap<u32, Tenant>,
+    /// Stored replies by idempotency key.
+    pub replies: BTreeMap<Uid, Kept>,
+}
+
+/// A tenant.
+#[derive(Clone, Debug, Default)]
+pub struct Tenant {
+    /// Its API key.
+    pub api_key: String,
+    /// Stored values.
+    pub values: BTreeMap<String, Option<String>>,
+    /// Accounts by id.
+    pub accounts: BTreeMap<Uid, Account>,
+    /// Payment methods by id, deleted ones too.
+    pub methods: BTreeMap<Uid, Method>,
+    /// Payments by id.
+    pub payments: BTreeMap<Uid, Payment>,
+}
+
+/// An account.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// Its key.
+    pub key: Option<String>,
+    /// Its currency.
+    pub currency: Option<Code>,
+    /// The default payment method.
+    pub default: Option<Uid>,
+    /// The person's name.
+    pub name: Option<String>,
+}
+
+/// A payment method.
+#[derive(Clone, Debug)]
+pub struct Method {
+    /// Its account.
+    pub account: Uid,
+    /// Its key.
+    pub key: Option<String>,
+    /// Its gateway.
+    pub gateway: &'static str,
+    /// Whether it was not deleted.
+    pub active: bool,
+}
+
+/// A payment.
+#[derive(Clone, Debug)]
+pub struct Payment {
+    /// Who pays.
+    pub account: Uid,
+    /// Its key.
+    pub key: Option<String>,
+    /// How.
+    pub method: Uid,
+    /// In which currency.
+    pub currency: Code,
+    /// What happened last.
+    pub last: (Kind, Status),
+    /// What worked last.
+    pub last_success: Option<Kind>,
+    /// Its transactions in the order in which they came.
+    pub moves: Vec<Move>,
+    /// Whether something that had ended was told to have ended otherwise: sums may then break.
+    pub contradicted: bool,
+}
+
+/// A transaction.
+#[derive(Clone, Debug)]
+pub struct Move {
+    /// Its id.
+    pub id: Uid,
+    /// Its key.
+    pub key: Option<String>,
+    /// What it does.
+    pub kind: Kind,
+    /// Where it stands.
+    pub status: Status,
+    /// Its gateway.
+    pub gateway: &'static str,
+    /// What was asked for; none for a void.
+    pub asked: Option<i64>,
+    /// What the last call asked for.
+    pub called: Option<i64>,
+    /// In which currency.
+    pub currency: Code,
+    /// What was processed.
+    pub processed: i64,
+    /// Whether the last request for it was one of those that are answered with no more than "done".
+    pub completion: bool,
+    /// Whether the gateway has had it for some time.
+    pub was_pending: bool,
+    /// What is waited for.
+    pub open: Option<Open>,
+}
+
+/// An outcome that is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// Real time of the call's end.
+    pub deadline: i64,
+    /// Domain time of the next question.
+    pub ask_at: Option<i64>,
+    /// Questions so far.
+    pub asked: u32,
+    /// The stored reply that waits.
+    pub reply: Option<Uid>,
+}
+
+/// A stored reply.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// Of which request.
+    pub print: Uid,
+    /// What is said; `None` while it runs.
+    pub said: Option<Said>,
+    /// Until when.
+    pub until: i64,
+}
+
+impl Model {
+    /// An empty world.
+    #[must_use]
+    pub const fn new(rules: Rules) -> Self {
+        Self { rules, tenants: BTreeMap::new(), replies: BTreeMap::new() }
+    }
+
+    /// A payment.
+    #[must_use]
+    pub fn payment(&self, tenant: u32, id: Uid) -> Option<&Payment> {
+        self.tenants.get(&tenant)?.payments.get(&id)
+    }
+
+    /// Says what the answer ought to be, and remembers what then is. `created` are the ids that
+    /// the journal names for the request: the model cannot make them itself.
+    pub fn judge(&mut self, ask: &Ask, when: When, created: Created) -> Expected {
+        if let Some(repeat) = ask.repeat
+            && let Some(said) = self.repeated(repeat, when)
+        {
+            return Expected::Said(said);
+        }
+        let reply = ask.repeat.map(|repeat| repeat.key);
+        match &ask.what {
+            What::NewTenant { api_key } => self.new_tenant(api_key, created),
+            What::SetValue { key, value } => {
+                self.tenant(ask.tenant).values.insert(key.clone(), value.clone());
+                Expected::Said(Said::Done)
+            }
+            What::NewAccount { key, currency } => {
+                self.tenant(ask.tenant).new_account(key.as_ref(), *currency, created)
+            }
+            What::Rename { account, name } => self.tenant(ask.tenant).rename(*account, name),
+            What::NewMethod { account, key, gateway, default } => {
+                let tenant = self.tenant(ask.tenant);
+                tenant.new_method(*account, key.as_ref(), (gateway, *default), created)
+            }
+            What::SetDefault { account, method } => {
+                self.tenant(ask.tenant).set_default(*account, *method)
+            }
+            What::DropMethod { method, even_if_default } => {
+                self.tenant(ask.tenant).drop_method(*method, *even_if_default)
+            }
+            What::Start(it) => self.start((ask.tenant, it), (when, reply), created),
+            What::Follow(it) => self.follow((ask.tenant, it), (when, reply), created),
+            What::Complete(it) => self.complete((ask.tenant, it), (when, reply)),
+            What::Hearsay { payment, transaction, worked } => {
+                self.hearsay((ask.tenant, *payment, *transaction), *worked, when)
+            }
+            What::Fix { payment, transaction, status } => {
+                self.fix((ask.tenant, *payment, *transaction), *status, when)
+            }
+            What::Replied { payment, transaction, heard } => {
+                self.replied((ask.tenant, *payment, *transaction), *heard, when)
+            }
+            What::Inquired { payment, transaction, known, asked_at } => {
+                self.inquired((ask.tenant, *payment, *transaction), (*known, *asked_at), when)
+            }
+        }
+    }
+
+    /// Remembers what was said to a request that can come twice.
+    pub fn keep(&mut self, ask: &Ask, said: &Said, when: When) {
+        let Some(repeat) = ask.repeat else { return };
+        let kept = match said {
+            Said::Unavailable(_) | Said::StillRunning | Said::AnotherRequest => return,
+            Said::Refused(Reason::InDoubt) => return,
+            Said::Waits(_) => None,
+            Said::Done | Said::Made(_) | Said::Paid { .. } | Said::Refused(_) => Some(said.clone()),
+        };
+        let until = when.domain.saturating_add(self.rules.reply_keep_us);
+        let alive = |old: &Kept| old.said.is_none() || old.until > when.domain;
+        if !self.replies.get(&repeat.key).is_some_and(alive) {
+            self.replies.insert(repeat.key, Kept { print: repeat.print, said: kept, until });
+        }
+    }
+
+    fn repeated(&self, repeat: Repeat, when: When) -> Option<Said> {
+        let kept = self.replies.get(&repeat.key)?;
+        if kept.said.is_some() && kept.until <= when.domain {
+            return None;
+        }
+        if kept.print != repeat.print {
+            return Some(Said::AnotherRequest);
+        }
+        Some(kept.said.clone().unwrap_or(Said::StillRunning))
+    }
+
+    fn new_tenant(&mut self, api_key: &str, created: Created) -> Expected {
+        if self.tenants.values().any(|tenant| tenant.api_key == api_key) {
+            return Expected::refused(Reason::Taken);
+        }
+        let no = created.tenant.unwrap_or_default();
+        self.tenants.insert(no, Tenant { api_key: api_key.to_owned(), ..Tenant::default() });
+        Expected::Said(Said::Done)
+    }
+
+    fn tenant(&mut self, no: u32) -> &mut Tenant {
+        self.tenants.entry(no).or_default()
+    }
+}
+
+impl Tenant {
+    fn new_account(
+        &mut self,
+        key: Option<&String>,
+        currency: Option<Code>,
+        created: Created,
+    ) -> Expected {
+        if key.is_some() && self.accounts.values().any(|account| account.key.as_ref() == key) {
+            return Expected::refused(Reason::Taken);
+        }
+        let id = created.account.unwrap_or_default();
+        let account = Account { key: key.cloned(), currency, default: None, name: None };
+        self.accounts.insert(id, account);
+        Expected::Said(Said::Made(id))
+    }
+
+    fn rename(&mut self, account: Uid, name: &str) -> Expected {
+        let Some(account) = self.accounts.get_mut(&account) else {
+            return Expected::refused(Reason::NoAccount);
+        };
+        account.name = Some(name.to_owned());
+        Expected::Said(Said::Done)
+    }
+
+    fn new_method(
+        &mut self,
+        account: Uid,
+        key: Option<&String>,
+        (gateway, default): (&'static str, bool),
+        created: Created,
+    ) -> Expected {
+        let Some(owner) = self.accounts.get_mut(&account) else {
+            return Expected::refused(Reason::NoAccount);
+        };
+        let mut no = vec![];
+        let mut methods = self.methods.values();
+        if gateway == EXTERNAL
+            && methods.any(|it| it.account == account && it.active && it.gateway == EXTERNAL)
+        {
+            no.push(Reason::SecondExternal);
+        }
+        if key.is_some() && self.methods.values().any(|method| method.key.as_ref() == key) {
+            no.push(Reason::Field("externalKey".to_owned()));
+        }
+        if !no.is_empty() {
+            return Expected::Refused(no);
+        }
+        let id = created.method.unwrap_or_default();
+        if default {
+            owner.default = Some(id);
+        }
+        self.methods.insert(id, Method { account, key: key.cloned(), gateway, active: true });
+        Expected::Said(Said::Made(id))
+    }
+
+    fn set_default(&mut self, account: Uid, method: Uid) -> Expected {
+        let Some(owner) = self.accounts.get_mut(&account) else {
+            return Expected::refused(Reason::NoAccount);
+        };
+        let own = self.methods.get(&method).is_some_and(|it| it.active && it.account == account);
+        if !own {
+            return Expected::refused(Reason::NoMethod);
+        }
+        owner.default = Some(method);
+        Expected::Said(Said::Done)
+    }
+
+    fn drop_method(&mut self, method: Uid, even_if_default: bool) -> Expected {
+        let Some(found) = self.methods.get_mut(&method).filter(|it| it.active) else {
+            return Expected::refused(Reason::NoMethod);
+        };
+        let owner = self.accounts.get_mut(&found.account).expect("its account is there");
+        if owner.default == Some(method) {
+            if !even_if_default {
+                return Expected::refused(Reason::DefaultInUse);
+            }
+            owner.default = None;
+        }
+        found.active = false;
+        Expected::Said(Said::Done)
+    }
+}

@@ -1,0 +1,215 @@
+//! How a transaction ends: by its gateway's answer, by asking later, by hearsay, by an operator.
+
+use super::{Expected, Model, Move, Payment, Rules};
+use crate::ask::{End, Heard, How, Known, Outcome, Reason, Said, Status, Uid, When};
+
+/// Tenant, payment, transaction.
+type Place = (u32, Uid, Uid);
+
+impl Model {
+    pub(super) fn replied(&mut self, place: Place, heard: Heard, when: When) -> Expected {
+        let mut was_told = false;
+        let expected = self.touch(place, when, |payment, at, _| {
+            let it = &payment.moves[at];
+            let (status, processed) = match heard {
+                Heard::Said(outcome) => it.read(outcome),
+                Heard::Broke | Heard::Silence | Heard::TooLate => (Status::Unknown, 0),
+                Heard::NotSent if it.was_pending => (Status::Pending, 0),
+                Heard::NotSent => (Status::Failed, 0),
+            };
+            let was_running = it.status == Status::Running;
+            was_told = it.open.is_none();
+            if was_running || is_news(it.status, status) {
+                payment.settle(at, status, processed);
+            }
+            let it = &payment.moves[at];
+            let how = match heard {
+                Heard::Broke if was_running => How::Broke,
+                Heard::Silence if was_running => How::Silent,
+                Heard::TooLate if was_running => How::Late,
+                _ => How::Is(it.status),
+            };
+            let paid = Said::Paid { payment: place.1, transaction: place.2, how };
+            if it.completion && !it.status.is_doubtful() { Said::Done } else { paid }
+        });
+        // Where a notification was faster than the answer, it is no longer known that the request
+        // was a completion: then it is told how the transaction stands.
+        match (expected, self.status_of(place)) {
+            (Expected::Said(Said::Done), Ok(status)) if was_told => {
+                let how = How::Is(status);
+                let paid = Said::Paid { payment: place.1, transaction: place.2, how };
+                Expected::Either(Said::Done, paid)
+            }
+            (expected, _) => expected,
+        }
+    }
+
+    pub(super) fn inquired(&mut self, place: Place, (known, asked_at): (Known, i64), when: When) -> Expected {
+        self.touch(place, when, |payment, at, rules| {
+            let it = &payment.moves[at];
+            let settle_after_us = rules.gateways[it.gateway].settle_after_us;
+            let over = it.open.is_some_and(|open| asked_at >= open.deadline + settle_after_us);
+            let news = match known {
+                Known::Found(outcome) => Some(it.read(outcome)),
+                Known::NotFound if it.status.is_doubtful() && over => Some((Status::Failed, 0)),
+                Known::NotFound | Known::Unreachable => None,
+            };
+            match news {
+                Some((status, processed)) if is_news(it.status, status) => {
+                    payment.settle(at, status, processed);
+                }
+                _ if it.status == Status::Running => payment.settle(at, Status::Unknown, 0),
+                _ => {}
+            }
+            payment.moves[at].told(place)
+        })
+    }
+
+    pub(super) fn hearsay(&mut self, place: Place, worked: Option<bool>, when: When) -> Expected {
+        match self.status_of(place) {
+            Err(reason) => return Expected::refused(reason),
+            Ok(Status::Pending) => {}
+            Ok(_) => return Expected::refused(Reason::NoSuccess),
+        }
+        let Some(worked) = worked else {
+            let how = How::Is(Status::Pending);
+            return Expected::Said(Said::Paid { payment: place.1, transaction: place.2, how });
+        };
+        self.touch(place, when, |payment, at, _| {
+            let asked = payment.moves[at].asked.unwrap_or(0);
+            let (status, processed) =
+                if worked { (Status::Success, asked) } else { (Status::Declined, 0) };
+            payment.settle(at, status, processed);
+            payment.moves[at].told(place)
+        })
+    }
+
+    pub(super) fn fix(&mut self, place: Place, status: Status, when: When) -> Expected {
+        let now = match self.status_of(place) {
+            Err(reason) => return Expected::refused(reason),
+            Ok(now) => now,
+        };
+        let mut no = vec![];
+        if now == Status::Running {
+            no.push(Reason::InDoubt);
+        }
+        if status == Status::Running {
+            no.push(Reason::Field("transactionStatus".to_owned()));
+        }
+        if !no.is_empty() {
+            return Expected::Refused(no);
+        }
+        self.touch(place, when, |payment, at, _| {
+            let asked = payment.moves[at].asked.unwrap_or(0);
+            let processed = if status == Status::Success { asked } else { 0 };
+            payment.settle(at, status, processed);
+            // An operator's word can put a sum wrong; nobody else's can.
+            payment.contradicted = true;
+            Said::Done
+        })
+    }
+
+    fn status_of(&self, (tenant, payment, transaction): Place) -> Result<Status, Reason> {
+        let payment = self.payment(tenant, payment).ok_or(Reason::NoPayment)?;
+        let found = payment.moves.iter().find(|it| it.id == transaction);
+        found.map(|it| it.status).ok_or(Reason::NoTransaction)
+    }
+
+    /// Does something to a transaction, then ends the waiting for it or plans the next question.
+    fn touch(
+        &mut self,
+        place: Place,
+        when: When,
+        change: impl FnOnce(&mut Payment, usize, &Rules) -> Said,
+    ) -> Expected {
+        let (tenant, id, transaction) = place;
+        let rules = self.rules.clone();
+        let Some(payment) = self.tenant(tenant).payments.get_mut(&id) else {
+            return Expected::refused(Reason::NoPayment);
+        };
+        let Some(at) = payment.moves.iter().position(|it| it.id == transaction) else {
+            return Expected::refused(Reason::NoTransaction);
+        };
+        let said = change(payment, at, &rules);
+        let it = &mut payment.moves[at];
+        let told = if it.completion { Said::Done } else { it.told(place) };
+        if let Some(key) = it.close_or_ask(&rules, when)
+            && let Some(kept) = self.replies.get_mut(&key)
+        {
+            kept.said = Some(told);
+        }
+        Expected::Said(said)
+    }
+}
+
+impl Payment {
+    /// Writes how a transaction stands.
+    pub(super) fn settle(&mut self, at: usize, status: Status, processed: i64) {
+        let it = &mut self.moves[at];
+        let before = it.status;
+        if !before.is_open() && before != status {
+            self.contradicted = true;
+        }
+        it.status = status;
+        it.processed = processed;
+        it.was_pending |= status == Status::Pending;
+        self.last = (it.kind, status);
+        if status == Status::Success {
+            self.last_success = Some(it.kind);
+        } else if before == Status::Success {
+            let worked = self.moves.iter().rev().find(|it| it.status == Status::Success);
+            self.last_success = worked.map(|it| it.kind);
+        }
+    }
+}
+
+impl Move {
+    fn told(&self, (_, payment, transaction): Place) -> Said {
+        Said::Paid { payment, transaction, how: How::Is(self.status) }
+    }
+
+    /// What a gateway's outcome means for it: the status, and what was processed.
+    fn read(&self, outcome: Outcome) -> (Status, i64) {
+        let asked = self.asked.unwrap_or(0);
+        let amount = outcome.amount.unwrap_or(asked);
+        let other_currency = outcome.currency.is_some_and(|code| code != self.currency);
+        let wrong = amount > asked || amount < 0 || (self.asked.is_some() && other_currency);
+        match outcome.end {
+            End::Processed if wrong => (Status::Unknown, 0),
+            End::Processed => (Status::Success, amount),
+            End::Pending => (Status::Pending, amount),
+            End::Error => (Status::Declined, 0),
+            End::Canceled => (Status::Failed, 0),
+            End::Undefined => (Status::Unknown, 0),
+        }
+    }
+
+    /// Gives the stored reply that can be given now.
+    fn close_or_ask(&mut self, rules: &Rules, when: When) -> Option<Uid> {
+        let open = self.open.as_mut()?;
+        let delays = match self.status {
+            Status::Running | Status::Unknown => &rules.unknown_delays_us,
+            Status::Pending => &rules.pending_delays_us,
+            Status::Success | Status::Declined | Status::Failed => {
+                let reply = open.reply;
+                self.open = None;
+                return reply;
+            }
+        };
+        let delay = delays.get(open.asked as usize);
+        open.ask_at = delay.map(|delay| when.domain + delay);
+        open.asked += 1;
+        if self.status == Status::Pending { open.reply.take() } else { None }
+    }
+}
+
+/// Whether what a gateway says changes what is written.
+fn is_news(now: Status, said: Status) -> bool {
+    match now {
+        Status::Running => true,
+        Status::Unknown => !said.is_doubtful(),
+        Status::Pending => !said.is_open(),
+        Status::Success => matches!(said, Status::Declined | Status::Failed),
+        Status::Declined | Status::Failed => said == Status::Success,
+    }
+}

@@ -1,0 +1,418 @@
+//! What may be asked of a payment, and what it becomes.
+
+use super::{EXTERNAL, Expected, Method, Model, Move, Open, Payment, Tenant};
+use crate::ask::{
+    Code, Completion, Created, Follow, How, Kind, Reason, Said, Start, Status, Uid, When, minor,
+};
+
+/// When a request is judged, and the stored reply that waits for it.
+type Moment = (When, Option<Uid>);
+
+/// One transaction of a payment, and what is asked of its completion.
+struct Completing<'a> {
+    payment: Uid,
+    at: usize,
+    amount: Option<&'a str>,
+    currency: Option<Code>,
+    completion: bool,
+}
+
+impl Model {
+    pub(super) fn start(
+        &mut self,
+        (tenant_no, it): (u32, &Start),
+        (when, reply): Moment,
+        created: Created,
+    ) -> Expected {
+        let transactions_max = self.rules.transactions_max;
+        let tenant = self.tenant(tenant_no);
+        let Some(account) = tenant.accounts.get(&it.account) else {
+            return Expected::refused(Reason::NoAccount);
+        };
+        let by_key = it.payment_key.as_ref().and_then(|key| tenant.payment_of_key(key));
+        let target = it.payment.or(by_key);
+        let mut no = tenant.key_is_used(it.account, it.key.as_deref(), target);
+        if it.payment.is_some() && by_key.is_some() && by_key != it.payment {
+            no.push(field("paymentExternalKey"));
+        }
+        if let Some(id) = target {
+            let Some(payment) = tenant.payments.get(&id) else {
+                no.push(Reason::NoPayment);
+                return Expected::Refused(no);
+            };
+            if payment.account != it.account {
+                no.push(Reason::OthersPayment);
+                return Expected::Refused(no);
+            }
+            let pending = payment.pending_of(it.key.as_deref());
+            if let Some(at) = pending
+                && no.is_empty()
+            {
+                if payment.moves[at].kind != it.kind {
+                    return Expected::refused(field("transactionType"));
+                }
+                let completing = Completing {
+                    payment: id,
+                    at,
+                    amount: it.amount.as_deref(),
+                    currency: it.currency,
+                    completion: false,
+                };
+                return self.complete_move(tenant_no, &completing, (when, reply));
+            }
+            no.extend(payment.cannot_start_again(transactions_max));
+        }
+        let method = it.method.or(account.default);
+        no.extend(tenant.method_is_wrong(it.account, method));
+        let currency = it.currency.or(account.currency);
+        if currency.is_none() {
+            no.push(field("currency"));
+        }
+        let minor = positive(it.amount.as_deref(), currency.unwrap_or_default());
+        if minor.is_none() {
+            no.push(field("amount"));
+        }
+        let (Some(minor), Some(currency), Some(method), true) =
+            (minor, currency, method, no.is_empty())
+        else {
+            return Expected::Refused(no);
+        };
+        let gateway = tenant.methods[&method].gateway;
+        let payment = target.or(created.payment).unwrap_or_default();
+        let opened = tenant.payments.entry(payment).or_insert_with(|| Payment {
+            account: it.account,
+            key: it.payment_key.clone(),
+            method,
+            currency,
+            last: (it.kind, Status::Running),
+            last_success: None,
+            moves: vec![],
+            contradicted: false,
+        });
+        (opened.method, opened.currency) = (method, currency);
+        opened.moves.push(Move {
+            id: created.transaction.unwrap_or_default(),
+            key: it.key.clone(),
+            kind: it.kind,
+            status: Status::Running,
+            gateway,
+            asked: Some(minor),
+            called: Some(minor),
+            currency,
+            processed: 0,
+            completion: false,
+            was_pending: false,
+            open: None,
+        });
+        let at = opened.moves.len() - 1;
+        self.send((tenant_no, payment, at), (when, reply))
+    }
+
+    pub(super) fn follow(
+        &mut self,
+        (tenant_no, it): (u32, &Follow),
+        (when, reply): Moment,
+        created: Created,
+    ) -> Expected {
+        let transactions_max = self.rules.transactions_max;
+        let tenant = self.tenant(tenant_no);
+        let Some(payment) = tenant.payments.get(&it.payment) else {
+            return Expected::refused(Reason::NoPayment);
+        };
+        let mut no = vec![];
+        if payment.moves.len() >= transactions_max {
+            no.push(field("paymentId"));
+        }
+        let asked = if it.kind == Kind::Reversal {
+            no.extend(payment.cannot_reverse(it.key.as_deref()));
+            it.key.as_deref().map(|key| payment.left_to_reverse(key))
+        } else {
+            let key = it.key.as_deref();
+            no.extend(tenant.key_is_used(payment.account, key, Some(it.payment)));
+            let pending = payment.pending_of(key);
+            if let Some(at) = pending {
+                if payment.moves[at].kind != it.kind {
+                    no.extend([field("transactionType"), Reason::InDoubt, Reason::Transition]);
+                } else if no.is_empty() {
+                    let completing = Completing {
+                        payment: it.payment,
+                        at,
+                        amount: it.amount.as_deref(),
+                        currency: it.currency,
+                        completion: it.kind == Kind::Void,
+                    };
+                    return self.complete_move(tenant_no, &completing, (when, reply));
+                }
+            }
+            let account = &tenant.accounts[&payment.account];
+            no.extend(payment.cannot_follow(it, account.currency));
+            positive(it.amount.as_deref(), payment.currency).filter(|_| it.kind != Kind::Void)
+        };
+        if !no.is_empty() {
+            return Expected::Refused(no);
+        }
+        let gateway = tenant.methods[&payment.method].gateway;
+        let payment = tenant.payments.get_mut(&it.payment).expect("it was found above");
+        payment.moves.push(Move {
+            id: created.transaction.unwrap_or_default(),
+            key: it.key.clone(),
+            kind: it.kind,
+            status: Status::Running,
+            gateway,
+            asked,
+            called: asked,
+            currency: payment.currency,
+            processed: 0,
+            completion: it.kind == Kind::Void,
+            was_pending: false,
+            open: None,
+        });
+        let at = payment.moves.len() - 1;
+        self.send((tenant_no, it.payment, at), (when, reply))
+    }
+
+    pub(super) fn complete(
+        &mut self,
+        (tenant_no, it): (u32, &Completion),
+        moment: Moment,
+    ) -> Expected {
+        let Some(payment) = self.payment(tenant_no, it.payment) else {
+            return Expected::refused(Reason::NoPayment);
+        };
+        let fits = |it: &Move| matches!(it.status, Status::Pending | Status::Success);
+        let moves = payment.moves.iter();
+        let (at, name) = if let Some(id) = it.transaction {
+            let at = moves.clone().position(|found| found.id == id && fits(found));
+            (at, "transactionId")
+        } else if let Some(key) = &it.key {
+            let at = moves.clone().rposition(|found| found.is_named(key) && fits(found));
+            (at, "transactionExternalKey")
+        } else {
+            let pending = moves.clone().position(|found| found.status == Status::Pending);
+            let last = payment.moves.len() - 1;
+            let last = fits(&payment.moves[last]).then_some(last);
+            (pending.or(last), "paymentId")
+        };
+        let of_kind = |at: &usize| it.kind.is_none_or(|kind| payment.moves[*at].kind == kind);
+        let Some(at) = at.filter(of_kind) else {
+            return Expected::refused(field(name));
+        };
+        let completing = Completing {
+            payment: it.payment,
+            at,
+            amount: it.amount.as_deref(),
+            currency: None,
+            completion: true,
+        };
+        self.complete_move(tenant_no, &completing, moment)
+    }
+
+    fn complete_move(
+        &mut self,
+        tenant_no: u32,
+        it: &Completing<'_>,
+        moment: Moment,
+    ) -> Expected {
+        let tenant = self.tenant(tenant_no);
+        let payment = tenant.payments.get_mut(&it.payment).expect("the caller found it");
+        let in_doubt = payment.is_in_doubt();
+        let found = &mut payment.moves[it.at];
+        if found.status == Status::Success {
+            return Expected::Said(Said::Done);
+        }
+        let mut no = vec![];
+        if in_doubt {
+            no.push(Reason::InDoubt);
+        }
+        let has_currency = found.asked.is_some();
+        if has_currency && it.currency.is_some_and(|currency| currency != found.currency) {
+            no.push(field("currency"));
+        }
+        let minor = positive(it.amount, found.currency);
+        let too_much = minor.zip(found.asked).is_some_and(|(minor, asked)| minor > asked);
+        if it.amount.is_some() && (minor.is_none() || too_much) {
+            no.push(field("amount"));
+        }
+        if !no.is_empty() {
+            return Expected::Refused(no);
+        }
+        found.called = minor.or(found.asked);
+        found.completion = it.completion;
+        self.send((tenant_no, it.payment, it.at), moment)
+    }
+
+    /// Hands a transaction to its gateway, or settles it where nobody is to be called.
+    fn send(
+        &mut self,
+        (tenant_no, id, at): (u32, Uid, usize),
+        (when, reply): Moment,
+    ) -> Expected {
+        let rules = self.rules.clone();
+        let payment = self.tenant(tenant_no).payments.get_mut(&id).expect("the caller found it");
+        let it = &mut payment.moves[at];
+        let terms = rules.gateways[it.gateway];
+        let bank = matches!(it.kind, Kind::Chargeback | Kind::Reversal);
+        if terms.at_once || bank {
+            let (transaction, completion) = (it.id, it.completion);
+            let processed = it.called.unwrap_or(0);
+            payment.settle(at, Status::Success, processed);
+            let how = How::Is(Status::Success);
+            let paid = Said::Paid { payment: id, transaction, how };
+            return Expected::Said(if completion { Said::Done } else { paid });
+        }
+        it.status = Status::Running;
+        let deadline = when.real + terms.timeout_us;
+        it.open = Some(Open { deadline, ask_at: None, asked: 0, reply });
+        payment.last = (it.kind, Status::Running);
+        Expected::Said(Said::Waits(payment.moves[at].id))
+    }
+}
+
+impl Tenant {
+    fn payment_of_key(&self, key: &str) -> Option<Uid> {
+        let named = |(_, payment): &(&Uid, &Payment)| payment.key.as_deref() == Some(key);
+        self.payments.iter().find(named).map(|(id, _)| *id)
+    }
+
+    /// Why a transaction key cannot be used for one more transaction, if it cannot.
+    fn key_is_used(&self, account: Uid, key: Option<&str>, target: Option<Uid>) -> Vec<Reason> {
+        let mut no = vec![];
+        for (id, payment) in &self.payments {
+            for it in &payment.moves {
+                if key.is_none() || it.key.as_deref() != key {
+                    continue;
+                }
+                if payment.account != account {
+                    no.push(Reason::OthersTransaction);
+                }
+                match it.status {
+                    Status::Success => no.push(Reason::KeySucceeded),
+                    Status::Running | Status::Unknown => no.push(Reason::InDoubt),
+                    Status::Pending if Some(*id) != target => no.extend([
+                        Reason::InDoubt,
+                        Reason::Transition,
+                        field("transactionExternalKey"),
+                    ]),
+                    Status::Pending | Status::Declined | Status::Failed => {}
+                }
+            }
+        }
+        no
+    }
+
+    fn method_is_wrong(&self, account: Uid, method: Option<Uid>) -> Option<Reason> {
+        let Some(id) = method else { return Some(field("paymentMethodId")) };
+        let own = |it: &&Method| it.active && it.account == account;
+        self.methods.get(&id).filter(own).is_none().then_some(Reason::NoMethod)
+    }
+}
+
+impl Payment {
+    fn is_in_doubt(&self) -> bool {
+        self.moves.iter().any(|it| it.status.is_doubtful())
+    }
+
+    fn pending_of(&self, key: Option<&str>) -> Option<usize> {
+        let key = key?;
+        self.moves.iter().position(|it| it.status == Status::Pending && it.is_named(key))
+    }
+
+    fn cannot_start_again(&self, transactions_max: usize) -> Vec<Reason> {
+        let mut no = vec![];
+        if self.is_in_doubt() {
+            no.push(Reason::InDoubt);
+        }
+        let pending = self.moves.iter().any(|it| it.status == Status::Pending);
+        if self.last_success.is_some() || pending {
+            no.push(Reason::Transition);
+        }
+        if self.moves.len() >= transactions_max {
+            no.push(field("paymentId"));
+        }
+        no
+    }
+
+    fn cannot_follow(&self, it: &Follow, account_currency: Option<Code>) -> Vec<Reason> {
+        let mut no = vec![];
+        if it.kind != Kind::Chargeback && self.is_in_doubt() {
+            no.push(Reason::InDoubt);
+        }
+        if !self.may_follow(it.kind) {
+            no.push(Reason::Transition);
+        }
+        if it.kind == Kind::Void {
+            return no;
+        }
+        if it.currency.or(account_currency).unwrap_or(self.currency) != self.currency {
+            no.push(field("currency"));
+        }
+        let left = if it.kind == Kind::Capture {
+            self.left_to_capture()
+        } else {
+            self.left_to_return()
+        };
+        if positive(it.amount.as_deref(), self.currency).is_none_or(|minor| minor > left) {
+            no.push(field("amount"));
+        }
+        no
+    }
+
+    fn cannot_reverse(&self, key: Option<&str>) -> Vec<Reason> {
+        let Some(key) = key else { return vec![field("transactionExternalKey")] };
+        let mut no = vec![];
+        if self.total_named(key, Kind::Chargeback) == 0 {
+            no.push(Reason::NoSuccess);
+        }
+        if !self.may_follow(Kind::Reversal) || self.left_to_reverse(key) <= 0 {
+            no.push(Reason::Transition);
+        }
+        no
+    }
+
+    fn left_to_reverse(&self, key: &str) -> i64 {
+        self.total_named(key, Kind::Chargeback) - self.total_named(key, Kind::Reversal)
+    }
+
+    fn total_named(&self, key: &str, kind: Kind) -> i64 {
+        let worked = self.moves.iter().filter(|it| it.status == Status::Success);
+        let named = worked.filter(|it| it.kind == kind && it.is_named(key));
+        named.map(|it| it.asked.unwrap_or(0)).sum()
+    }
+
+    /// The links between operations, from what worked last.
+    fn may_follow(&self, next: Kind) -> bool {
+        let links: &[(Kind, &[Kind])] = &[
+            (Kind::Authorize, &[Kind::Capture, Kind::Void]),
+            (Kind::Capture, &[Kind::Capture, Kind::Refund, Kind::Chargeback]),
+            (Kind::Purchase, &[Kind::Refund, Kind::Chargeback]),
+            (Kind::Refund, &[Kind::Refund, Kind::Chargeback]),
+            (Kind::Chargeback, &[Kind::Chargeback, Kind::Reversal]),
+            (Kind::Reversal, &[Kind::Refund]),
+        ];
+        links.iter().any(|(from, to)| Some(*from) == self.last_success && to.contains(&next))
+    }
+}
+
+impl Move {
+    /// Whether the client's name for it is this; what has no name goes by its id.
+    fn is_named(&self, key: &str) -> bool {
+        match &self.key {
+            Some(own) => own == key,
+            None => uuid::Uuid::from_u128(self.id).to_string() == key,
+        }
+    }
+
+    /// Whether a gateway is called for it.
+    #[must_use]
+    pub fn is_called(&self) -> bool {
+        self.gateway != EXTERNAL && !matches!(self.kind, Kind::Chargeback | Kind::Reversal)
+    }
+}
+
+fn positive(amount: Option<&str>, currency: Code) -> Option<i64> {
+    minor(amount?, currency).filter(|minor| *minor > 0)
+}
+
+fn field(name: &str) -> Reason {
+    Reason::Field(name.to_owned())
+}

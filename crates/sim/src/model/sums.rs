@@ -1,0 +1,108 @@
+//! What a payment adds up to: plain sums over its transactions.
+
+use super::{Move, Payment};
+use crate::ask::{Kind, Status};
+
+/// Sums of what succeeded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Reserved; nothing once it was voided.
+    pub authorized: i64,
+    /// Reserved, whether voided later or not.
+    pub ever_authorized: i64,
+    /// Taken of what was reserved.
+    pub captured: i64,
+    /// Taken at once.
+    pub purchased: i64,
+    /// Given back.
+    pub refunded: i64,
+    /// Given.
+    pub credited: i64,
+    /// Taken back by the bank, less what it returned.
+    pub charged_back: i64,
+}
+
+impl Payment {
+    /// What succeeded so far.
+    #[must_use]
+    pub fn sums(&self) -> Sums {
+        let mut sums = Sums::default();
+        let mut voided = false;
+        for it in self.moves.iter().filter(|it| it.status == Status::Success) {
+            match it.kind {
+                Kind::Authorize => sums.ever_authorized += it.processed,
+                Kind::Capture => sums.captured += it.processed,
+                Kind::Purchase => sums.purchased += it.processed,
+                Kind::Refund => sums.refunded += it.processed,
+                Kind::Credit => sums.credited += it.processed,
+                Kind::Void => voided = true,
+                Kind::Chargeback => sums.charged_back += it.processed,
+                Kind::Reversal => sums.charged_back -= it.processed,
+            }
+        }
+        sums.authorized = if voided { 0 } else { sums.ever_authorized };
+        sums.charged_back = sums.charged_back.max(0);
+        sums
+    }
+
+    /// What may still be captured.
+    #[must_use]
+    pub fn left_to_capture(&self) -> i64 {
+        (self.sums().authorized - self.used(Kind::Capture)).max(0)
+    }
+
+    /// What may still be refunded or charged back.
+    #[must_use]
+    pub fn left_to_return(&self) -> i64 {
+        let sums = self.sums();
+        let taken = sums.captured + sums.purchased;
+        (taken - self.used(Kind::Refund) - sums.charged_back).max(0)
+    }
+
+    /// What worked or still may, of one kind.
+    fn used(&self, kind: Kind) -> i64 {
+        let of_kind = self.moves.iter().filter(|it| it.kind == kind);
+        of_kind.map(Move::used).sum()
+    }
+
+    /// What is wrong with the sums, if anything is.
+    #[must_use]
+    pub fn imbalance(&self) -> Option<String> {
+        let sums = self.sums();
+        if self.moves.iter().any(|it| it.processed < 0 || it.asked.is_some_and(|asked| asked <= 0)) {
+            return Some("an amount is not above zero".to_owned());
+        }
+        if self.contradicted {
+            return None;
+        }
+        if sums.captured > sums.ever_authorized {
+            return Some(format!("captured {} of {}", sums.captured, sums.ever_authorized));
+        }
+        let taken = sums.captured + sums.purchased;
+        let returned = sums.refunded + sums.charged_back;
+        (returned > taken).then(|| format!("returned {returned} of {taken}"))
+    }
+}
+
+impl Move {
+    fn used(&self) -> i64 {
+        match self.status {
+            Status::Success => self.processed,
+            Status::Running | Status::Pending | Status::Unknown => self.asked.unwrap_or(0),
+            Status::Declined | Status::Failed => 0,
+        }
+    }
+
+    /// What the customer has paid by it, net; negative where the customer got it.
+    #[must_use]
+    pub fn paid(&self) -> i64 {
+        if self.status != Status::Success {
+            return 0;
+        }
+        match self.kind {
+            Kind::Capture | Kind::Purchase | Kind::Reversal => self.processed,
+            Kind::Refund | Kind::Credit | Kind::Chargeback => -self.processed,
+            Kind::Authorize | Kind::Void => 0,
+        }
+    }
+}

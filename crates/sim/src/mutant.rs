@@ -1,0 +1,169 @@
+//! Bugs planted at the ports that the simulation owns, to prove that each check can fail. None of
+//! this is in the code under test.
+
+use domain::AmountMinor;
+use domain::payment::{Transaction, TransactionStatus};
+use domain::state::{Change, ClaimKind};
+use engine::ports::{Batch, Entry, Loaded};
+
+/// A planted bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// The store forgets postings.
+    ForgetsPosting,
+    /// The store writes postings twice.
+    PostsTwice,
+    /// The store writes a posting with another amount.
+    PostsAnotherAmount,
+    /// The store loses the claims on transaction keys.
+    LosesClaim,
+    /// The store drops the rows of outcomes to wait for.
+    DropsOutstanding,
+    /// The store keeps the rows of outcomes that came.
+    KeepsOutstanding,
+    /// The store does not write replies.
+    LosesReply,
+    /// The store says that it committed and did not.
+    LiesAboutCommit,
+    /// The store writes only the first entry of a batch.
+    TearsBatch,
+    /// The store loads payments as they were before their last transaction.
+    LoadsStale,
+    /// The store skips a journal row when it is opened.
+    SkipsJournalRow,
+    /// The store does not keep the revision before.
+    BreaksHistory,
+    /// The store writes more than was processed.
+    InflatesAmount,
+    /// The store writes a declined transaction as a success.
+    TurnsDeclineIntoSuccess,
+    /// The store writes rows under another tenant.
+    MixesUpTenants,
+    /// The gateway's client sends a call again under a new id.
+    ResendsWithNewId,
+    /// The gateway's client forgets to give up after the deadline.
+    WaitsForEver,
+    /// The resolver does not ask.
+    NeverAsks,
+    /// The process answers before the commit, and the commit fails.
+    AnswersTooEarly,
+    /// The process answers a decline as a success.
+    AnswersDeclineAsSuccess,
+    /// The process loses the answer of who waits for an outcome.
+    LosesWaiter,
+    /// The clock of real time runs ahead, so that deadlines pass too early.
+    ClockRunsAhead,
+    /// The clock of domain time goes back by a second now and then.
+    ClockGoesBack,
+}
+
+/// All of them, with their names on the command line.
+pub const MUTANTS: &[(&str, Mutant)] = &[
+    ("forgets-posting", Mutant::ForgetsPosting),
+    ("posts-twice", Mutant::PostsTwice),
+    ("posts-another-amount", Mutant::PostsAnotherAmount),
+    ("loses-claim", Mutant::LosesClaim),
+    ("drops-outstanding", Mutant::DropsOutstanding),
+    ("keeps-outstanding", Mutant::KeepsOutstanding),
+    ("loses-reply", Mutant::LosesReply),
+    ("lies-about-commit", Mutant::LiesAboutCommit),
+    ("tears-batch", Mutant::TearsBatch),
+    ("loads-stale", Mutant::LoadsStale),
+    ("skips-journal-row", Mutant::SkipsJournalRow),
+    ("breaks-history", Mutant::BreaksHistory),
+    ("inflates-amount", Mutant::InflatesAmount),
+    ("turns-decline-into-success", Mutant::TurnsDeclineIntoSuccess),
+    ("mixes-up-tenants", Mutant::MixesUpTenants),
+    ("resends-with-new-id", Mutant::ResendsWithNewId),
+    ("waits-for-ever", Mutant::WaitsForEver),
+    ("never-asks", Mutant::NeverAsks),
+    ("answers-too-early", Mutant::AnswersTooEarly),
+    ("answers-decline-as-success", Mutant::AnswersDeclineAsSuccess),
+    ("loses-waiter", Mutant::LosesWaiter),
+    ("clock-runs-ahead", Mutant::ClockRunsAhead),
+    ("clock-goes-back", Mutant::ClockGoesBack),
+];
+
+impl Mutant {
+    /// The mutant of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        MUTANTS.iter().find(|(own, _)| *own == name).map(|(_, mutant)| *mutant)
+    }
+
+    /// What the store writes instead of a batch; `None` where it writes nothing at all.
+    /// `nth` counts the batches with entries.
+    #[must_use]
+    pub fn spoil(self, batch: &Batch, nth: u64) -> Option<Batch> {
+        let mut spoilt = Batch {
+            entries: batch.entries.clone(),
+            replies: batch.replies.clone(),
+            bookkeeping: batch.bookkeeping.clone(),
+            sequences: batch.sequences,
+        };
+        if self == Self::LiesAboutCommit && nth % 40 == 39 {
+            return None;
+        }
+        if self == Self::TearsBatch && nth % 10 == 9 {
+            spoilt.entries.truncate(1);
+        }
+        if self == Self::LosesReply {
+            spoilt.replies.clear();
+        }
+        for entry in &mut spoilt.entries {
+            self.spoil_entry(entry);
+        }
+        Some(spoilt)
+    }
+
+    fn spoil_entry(self, entry: &mut Entry) {
+        let changes = std::mem::take(&mut entry.changes);
+        let spoilt = changes.into_iter().flat_map(|change| self.spoil_change(change));
+        entry.changes = spoilt.collect();
+    }
+
+    fn spoil_change(self, mut change: Change) -> Vec<Change> {
+        match (self, &mut change) {
+            (Self::ForgetsPosting, Change::Posting(_))
+            | (Self::DropsOutstanding, Change::Outstanding(_))
+            | (Self::KeepsOutstanding, Change::OutstandingClosed { .. })
+            | (Self::LosesReply, Change::ReplySettled { .. }) => return vec![],
+            (Self::LosesClaim, Change::Claim { key, .. })
+                if key.kind == ClaimKind::Transaction =>
+            {
+                return vec![];
+            }
+            (Self::PostsTwice, Change::Posting(_)) => return vec![change.clone(), change],
+            (Self::PostsAnotherAmount, Change::Posting(it)) => it.amount.0 += 1,
+            (Self::BreaksHistory, Change::Payment(it)) => it.revision.previous = None,
+            (Self::InflatesAmount, Change::Transaction(it)) => inflate(it),
+            (Self::TurnsDeclineIntoSuccess, Change::Transaction(it))
+                if it.status == TransactionStatus::PaymentFailure =>
+            {
+                it.status = TransactionStatus::Success;
+            }
+            (Self::MixesUpTenants, Change::Account(it)) => it.tenant.0 = 1,
+            _ => {}
+        }
+        vec![change]
+    }
+
+    /// What the store loads instead.
+    pub fn spoil_load(self, loaded: &mut Loaded) {
+        if self != Self::LoadsStale {
+            return;
+        }
+        for file in loaded.state.payments.values_mut().flatten() {
+            if file.transactions.len() > 1 {
+                file.transactions.pop();
+            }
+        }
+    }
+}
+
+fn inflate(transaction: &mut Transaction) {
+    if transaction.status == TransactionStatus::Success {
+        let more = transaction.processed_amount.map(|amount| AmountMinor(amount.0 + 1));
+        transaction.processed_amount = more;
+    }
+}

@@ -1,0 +1,426 @@
+//! Between the simulation's words and those of the code under test: requests one way, answers the
+//! other.
+
+use domain::payment::{
+    Actor, Complete, FixTransaction, FollowUp, GatewayAnswer, GatewayInquired, GatewayKnowledge,
+    GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, ReplyKey, ResolvePending,
+    TransactionStatus, TransactionType,
+};
+use domain::payment_method::{
+    CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod,
+};
+use domain::state::Change;
+use domain::tenant::{CreateTenant, SetTenantValue};
+use domain::{
+    AmountMinor, Command, Currency, GatewayCall, GatewaySettings, Id, Idempotency, PaymentResult,
+    Person, Rejection, Reply, Request, RequestId, Settings, TenantNo, Timestamp, account,
+};
+use engine::Answer;
+use engine::partition::Verdict;
+use engine::ports::Entry;
+use uuid::Uuid;
+
+use crate::ask::{
+    Ask, CURRENCIES, Code, Created, End, Follow, Heard, How, Kind, Known, Outcome, Reason,
+    Said, Start, Status, Uid, What,
+};
+use crate::model::Rules;
+
+/// The settings, for the code under test.
+#[must_use]
+pub fn settings(rules: &Rules) -> Settings {
+    let gateways = rules.gateways.iter().map(|(name, terms)| {
+        let settings = GatewaySettings {
+            settles_at_once: terms.at_once,
+            timeout_us: terms.timeout_us,
+            settle_after_us: terms.settle_after_us,
+        };
+        ((*name).to_owned(), settings)
+    });
+    Settings {
+        gateways: gateways.collect(),
+        unknown_delays_us: rules.unknown_delays_us.clone(),
+        pending_delays_us: rules.pending_delays_us.clone(),
+        transactions_per_payment_max: rules.transactions_max,
+    }
+}
+
+/// A request, as the code under test takes it.
+#[must_use]
+pub fn request(ask: &Ask) -> Request {
+    let id = Uuid::from_u128(ask.id);
+    Request {
+        id: RequestId(id),
+        tenant: TenantNo(ask.tenant),
+        actor: Actor {
+            user: "sim".to_owned(),
+            created_by: "sim".to_owned(),
+            reason: None,
+            comments: None,
+            token: id,
+        },
+        idempotency: ask.repeat.map(|repeat| Idempotency {
+            key: ReplyKey(Uuid::from_u128(repeat.key)),
+            fingerprint: Uuid::from_u128(repeat.print),
+        }),
+        command: command(&ask.what),
+    }
+}
+
+fn command(what: &What) -> Command {
+    match what {
+        What::NewTenant { api_key } => Command::CreateTenant(CreateTenant {
+            id: None,
+            external_key: None,
+            api_key: api_key.clone(),
+            secret_hash: String::new(),
+        }),
+        What::SetValue { key, value } => {
+            Command::SetTenantValue(SetTenantValue { key: key.clone(), value: value.clone() })
+        }
+        What::NewAccount { key, currency } => {
+            Command::CreateAccount(Box::new(new_account(key.clone(), currency.map(currency_of))))
+        }
+        What::Rename { account, name } => {
+            Command::UpdateAccount(Box::new(rename(*account, name.clone())))
+        }
+        What::NewMethod { account, key, gateway, default } => {
+            Command::CreatePaymentMethod(CreatePaymentMethod {
+                account: id(*account),
+                external_key: key.clone(),
+                gateway: (*gateway).to_owned(),
+                external_payment_method_id: None,
+                properties: vec![],
+                is_default: *default,
+            })
+        }
+        What::SetDefault { account, method } => {
+            Command::SetDefaultPaymentMethod(SetDefaultPaymentMethod {
+                account: id(*account),
+                payment_method: id(*method),
+            })
+        }
+        What::DropMethod { method, even_if_default } => {
+            Command::DeletePaymentMethod(DeletePaymentMethod {
+                payment_method: id(*method),
+                even_if_default: *even_if_default,
+            })
+        }
+        What::Start(it) => start(it),
+        What::Follow(it) => follow(it),
+        What::Complete(it) => Command::Complete(Complete {
+            payment: id(it.payment),
+            transaction: it.transaction.map(id),
+            transaction_key: it.key.clone(),
+            kind: it.kind.map(kind_of),
+            amount: it.amount.clone(),
+            currency: None,
+            properties: vec![],
+        }),
+        What::Hearsay { payment, transaction, worked } => {
+            Command::ResolvePending(ResolvePending {
+                payment: id(*payment),
+                transaction: id(*transaction),
+                success: *worked,
+            })
+        }
+        What::Fix { payment, transaction, status } => Command::FixTransaction(FixTransaction {
+            payment: id(*payment),
+            transaction: id(*transaction),
+            status: status_of(*status),
+        }),
+        What::Replied { payment, transaction, heard } => Command::GatewayReplied(GatewayReplied {
+            payment: id(*payment),
+            transaction: id(*transaction),
+            answer: answer_of(*heard),
+        }),
+        What::Inquired { payment, transaction, known, asked_at } => {
+            Command::GatewayInquired(GatewayInquired {
+                payment: id(*payment),
+                transaction: id(*transaction),
+                knowledge: match known {
+                    Known::Found(outcome) => GatewayKnowledge::Found(outcome_of(*outcome)),
+                    Known::NotFound => GatewayKnowledge::NotFound,
+                    Known::Unreachable => GatewayKnowledge::Unreachable,
+                },
+                asked_at: Timestamp(*asked_at),
+            })
+        }
+    }
+}
+
+fn new_account(key: Option<String>, currency: Option<Currency>) -> account::CreateAccount {
+    account::CreateAccount {
+        external_key: key,
+        person: Person::default(),
+        currency,
+        bill_cycle_day_local: 0,
+        parent_account_id: None,
+        is_payment_delegated_to_parent: false,
+        reference_time: None,
+        time_zone: None,
+        is_migrated: None,
+    }
+}
+
+fn rename(account: Uid, name: String) -> account::UpdateAccount {
+    account::UpdateAccount {
+        account: id(account),
+        reset: false,
+        person: Person { name: Some(name), ..Person::default() },
+        external_key: None,
+        currency: None,
+        bill_cycle_day_local: None,
+        parent_account_id: None,
+        is_payment_delegated_to_parent: None,
+        payment_method_id: None,
+        reference_time: None,
+        time_zone: None,
+        is_migrated: None,
+    }
+}
+
+fn start(it: &Start) -> Command {
+    let initiate = Initiate {
+        account: id(it.account),
+        payment: it.payment.map(id),
+        payment_method: it.method.map(id),
+        payment_key: it.payment_key.clone(),
+        transaction_key: it.key.clone(),
+        amount: it.amount.clone(),
+        currency: it.currency.map(currency_of),
+        properties: vec![],
+    };
+    match it.kind {
+        Kind::Authorize => Command::Authorize(initiate),
+        Kind::Credit => Command::Credit(initiate),
+        Kind::Purchase => Command::Purchase(initiate),
+        Kind::Capture | Kind::Refund | Kind::Void | Kind::Chargeback | Kind::Reversal => {
+            unreachable!("a payment does not start with a {:?}", it.kind)
+        }
+    }
+}
+
+fn follow(it: &Follow) -> Command {
+    let follow_up = FollowUp {
+        payment: id(it.payment),
+        transaction_key: it.key.clone(),
+        amount: it.amount.clone(),
+        currency: it.currency.map(currency_of),
+        properties: vec![],
+    };
+    match it.kind {
+        Kind::Capture => Command::Capture(follow_up),
+        Kind::Refund => Command::Refund(follow_up),
+        Kind::Void => Command::Void(follow_up),
+        Kind::Chargeback => Command::Chargeback(follow_up),
+        Kind::Reversal => Command::ReverseChargeback(follow_up),
+        Kind::Authorize | Kind::Credit | Kind::Purchase => {
+            unreachable!("a {:?} does not follow on a payment", it.kind)
+        }
+    }
+}
+
+fn answer_of(heard: Heard) -> GatewayAnswer {
+    match heard {
+        Heard::Said(outcome) => GatewayAnswer::Outcome(outcome_of(outcome)),
+        Heard::Broke => GatewayAnswer::Failed { message: "it broke".to_owned() },
+        Heard::Silence => GatewayAnswer::Nothing,
+        Heard::TooLate => GatewayAnswer::TimedOut,
+        Heard::NotSent => GatewayAnswer::NotSent { message: "no route".to_owned() },
+    }
+}
+
+fn outcome_of(outcome: Outcome) -> GatewayOutcome {
+    let declined = outcome.end == End::Error;
+    GatewayOutcome {
+        status: match outcome.end {
+            End::Processed => GatewayStatus::Processed,
+            End::Pending => GatewayStatus::Pending,
+            End::Error => GatewayStatus::Error,
+            End::Canceled => GatewayStatus::Canceled,
+            End::Undefined => GatewayStatus::Undefined,
+        },
+        amount: outcome.amount.map(AmountMinor),
+        currency: outcome.currency.map(currency_of),
+        error_code: declined.then(|| "51".to_owned()),
+        error_message: declined.then(|| "insufficient funds".to_owned()),
+        first_reference: None,
+        second_reference: None,
+    }
+}
+
+/// What a verdict says.
+#[must_use]
+pub fn said(verdict: &Verdict) -> Said {
+    match verdict {
+        Verdict::Answered(Answer::Replied(reply)) => said_by(reply),
+        Verdict::Answered(Answer::Refused(rejection)) => Said::Refused(reason(rejection)),
+        Verdict::Answered(Answer::StillRunning) => Said::StillRunning,
+        Verdict::Answered(Answer::AnotherRequest) => Said::AnotherRequest,
+        Verdict::Waits(transaction) => Said::Waits(transaction.uuid().as_u128()),
+        Verdict::Unavailable(reason) => Said::Unavailable(reason.label()),
+    }
+}
+
+fn said_by(reply: &Reply) -> Said {
+    match reply {
+        // The model knows tenants by number, and names by what it gave them.
+        Reply::Done | Reply::TenantCreated(_) | Reply::UserCreated(_) | Reply::RoleCreated(_) => {
+            Said::Done
+        }
+        Reply::AccountCreated(id) => Said::Made(id.uuid().as_u128()),
+        Reply::PaymentMethodCreated(id) => Said::Made(id.uuid().as_u128()),
+        Reply::Payment(paid) => Said::Paid {
+            payment: paid.payment.uuid().as_u128(),
+            transaction: paid.transaction.uuid().as_u128(),
+            how: match &paid.result {
+                PaymentResult::Status { status, .. } => How::Is(status_from(*status)),
+                PaymentResult::GatewayFailed { .. } => How::Broke,
+                PaymentResult::GatewayAnsweredNothing => How::Silent,
+                PaymentResult::GatewayTimedOut => How::Late,
+            },
+        },
+    }
+}
+
+/// Why a refusal refuses.
+#[must_use]
+pub fn reason(rejection: &Rejection) -> Reason {
+    match rejection {
+        Rejection::TenantAlreadyExists { .. } | Rejection::AccountAlreadyExists { .. } => {
+            Reason::Taken
+        }
+        Rejection::AccountNotFound { .. } => Reason::NoAccount,
+        Rejection::PaymentMethodNotFound { .. } => Reason::NoMethod,
+        Rejection::ExternalPaymentMethodExists { .. } => Reason::SecondExternal,
+        Rejection::DefaultPaymentMethodInUse { .. } => Reason::DefaultInUse,
+        Rejection::PaymentNotFound { .. } => Reason::NoPayment,
+        Rejection::TransactionNotFound { .. } => Reason::NoTransaction,
+        Rejection::PaymentOfAnotherAccount { .. } => Reason::OthersPayment,
+        Rejection::TransactionOfAnotherAccount { .. } => Reason::OthersTransaction,
+        Rejection::TransactionKeySucceeded { .. } => Reason::KeySucceeded,
+        Rejection::NoSuchSuccess { .. } => Reason::NoSuccess,
+        Rejection::InvalidTransition { .. } => Reason::Transition,
+        Rejection::PaymentInDoubt { .. } => Reason::InDoubt,
+        Rejection::InvalidParameter { field, .. } => Reason::Field(field.clone()),
+        Rejection::UserAlreadyExists { .. }
+        | Rejection::UserNotFound { .. }
+        | Rejection::RoleAlreadyExists { .. }
+        | Rejection::RoleNotFound { .. }
+        | Rejection::PermissionInvalid { .. }
+        | Rejection::AccountKeyIsFixed { .. }
+        | Rejection::AccountFieldIsFixed { .. }
+        | Rejection::GatewayNotRegistered { .. } => Reason::Other(format!("{rejection:?}")),
+    }
+}
+
+/// The ids that a journal row names.
+#[must_use]
+pub fn created(entry: &Entry) -> Created {
+    let mut created = Created::default();
+    for change in &entry.changes {
+        match change {
+            Change::Tenant(it) => created.tenant = Some(it.no.0),
+            Change::Account(it) => created.account = Some(it.id.uuid().as_u128()),
+            Change::PaymentMethod(it) => created.method = Some(it.id.uuid().as_u128()),
+            Change::Payment(it) => created.payment = Some(it.id.uuid().as_u128()),
+            Change::Transaction(it) => created.transaction = Some(it.id.uuid().as_u128()),
+            Change::TenantValue(_)
+            | Change::User(_)
+            | Change::Role(_)
+            | Change::Person { .. }
+            | Change::Posting(_)
+            | Change::Claim { .. }
+            | Change::Outstanding(_)
+            | Change::OutstandingClosed { .. }
+            | Change::ReplySettled { .. } => {}
+        }
+    }
+    created
+}
+
+/// A call of a gateway, in the simulation's words.
+#[must_use]
+pub fn call(it: &GatewayCall, (no, now, settle_after_us): (u64, i64, i64)) -> crate::gateway::Call {
+    crate::gateway::Call {
+        no,
+        tenant: it.tenant.0,
+        payment: it.payment.uuid().as_u128(),
+        transaction: it.transaction.uuid().as_u128(),
+        kind: kind_from(it.operation),
+        amount: it.amount.map(|amount| amount.0),
+        currency: code(it.currency),
+        deadline: now + it.timeout_us,
+        settle_after_us,
+    }
+}
+
+/// An id of any kind.
+#[must_use]
+pub fn id<K>(uid: Uid) -> Id<K> {
+    Id::new(Uuid::from_u128(uid))
+}
+
+fn currency_of(code: Code) -> Currency {
+    Currency::parse(code).expect("the workload uses currencies that exist")
+}
+
+/// A currency of the workload.
+#[must_use]
+pub fn code(currency: Currency) -> Code {
+    let found = CURRENCIES.iter().find(|(code, _)| *code == currency.code());
+    found.map_or("", |(code, _)| code)
+}
+
+const fn kind_of(kind: Kind) -> TransactionType {
+    match kind {
+        Kind::Authorize => TransactionType::Authorize,
+        Kind::Capture => TransactionType::Capture,
+        Kind::Purchase => TransactionType::Purchase,
+        Kind::Refund => TransactionType::Refund,
+        Kind::Credit => TransactionType::Credit,
+        Kind::Void => TransactionType::Void,
+        Kind::Chargeback => TransactionType::Chargeback,
+        Kind::Reversal => TransactionType::ChargebackReversal,
+    }
+}
+
+/// What a stored transaction does.
+#[must_use]
+pub const fn kind_from(kind: TransactionType) -> Kind {
+    match kind {
+        TransactionType::Authorize => Kind::Authorize,
+        TransactionType::Capture => Kind::Capture,
+        TransactionType::Purchase => Kind::Purchase,
+        TransactionType::Refund => Kind::Refund,
+        TransactionType::Credit => Kind::Credit,
+        TransactionType::Void => Kind::Void,
+        TransactionType::Chargeback => Kind::Chargeback,
+        TransactionType::ChargebackReversal => Kind::Reversal,
+    }
+}
+
+const fn status_of(status: Status) -> TransactionStatus {
+    match status {
+        Status::Running => TransactionStatus::InFlight,
+        Status::Success => TransactionStatus::Success,
+        Status::Pending => TransactionStatus::Pending,
+        Status::Declined => TransactionStatus::PaymentFailure,
+        Status::Failed => TransactionStatus::PluginFailure,
+        Status::Unknown => TransactionStatus::Unknown,
+    }
+}
+
+/// Where a stored transaction stands.
+#[must_use]
+pub const fn status_from(status: TransactionStatus) -> Status {
+    match status {
+        TransactionStatus::InFlight => Status::Running,
+        TransactionStatus::Success => Status::Success,
+        TransactionStatus::Pending => Status::Pending,
+        TransactionStatus::PaymentFailure => Status::Declined,
+        TransactionStatus::PluginFailure => Status::Failed,
+        TransactionStatus::Unknown => Status::Unknown,
+    }
+}

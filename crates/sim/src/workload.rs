@@ -1,0 +1,357 @@
+//! What the simulated clients ask for: everything, in every order, often about the same payment,
+//! and now and then what cannot be.
+
+use crate::ask::{
+    Ask, CURRENCIES, Code, Completion, Follow, Kind, Repeat, Start, Status, Uid, What,
+    decimal,
+};
+use crate::model::{EXTERNAL, Model, Payment, Tenant};
+use crate::random::Random;
+
+/// The gateways that are called.
+pub const CARD: &str = "card";
+/// See [`CARD`].
+pub const WALLET: &str = "wallet";
+
+/// The clients.
+#[derive(Debug)]
+pub struct Workload {
+    random: Random,
+    made: u64,
+    /// Idempotency keys of earlier requests, to be misused.
+    repeats: Vec<Repeat>,
+}
+
+impl Workload {
+    /// The clients of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { random: Random::new(seed, "workload"), made: 0, repeats: vec![] }
+    }
+
+    /// A new request id: the time, then a counter among random bits (RFC 9562, version 7).
+    pub fn mint(&mut self, real_us: i64) -> Uid {
+        self.made += 1;
+        let ms = u128::from((real_us / 1000).unsigned_abs()) & 0xffff_ffff_ffff;
+        let random = u128::from(self.random.below(0x1000));
+        let rest = (u128::from(self.made) << 30) | u128::from(self.random.below(1 << 30));
+        (ms << 80) | (7 << 76) | (random << 64) | (2 << 62) | (rest & ((1 << 62) - 1))
+    }
+
+    /// A request as this client sends it: sometimes one that can come twice.
+    pub fn ask(&mut self, real_us: i64, tenant: u32, what: What) -> Ask {
+        let id = self.mint(real_us);
+        let repeat = match self.random.below(100) {
+            0..=39 => {
+                let print = u128::from(self.random.next());
+                Some(Repeat { key: u128::from(self.random.next()), print })
+            }
+            40..=41 if !self.repeats.is_empty() => {
+                let old = *self.random.pick(&self.repeats);
+                Some(Repeat { print: u128::from(self.random.next()), ..old })
+            }
+            _ => None,
+        };
+        self.repeats.extend(repeat);
+        Ask { id, tenant, repeat, what }
+    }
+
+    /// What a client wants next.
+    pub fn next(&mut self, model: &Model) -> (u32, What) {
+        let numbers: Vec<u32> = model.tenants.keys().copied().collect();
+        let no = *self.random.pick(&numbers);
+        let tenant = &model.tenants[&no];
+        let what = match self.random.below(100) {
+            0 => What::NewTenant { api_key: format!("tenant-{}", self.random.below(4)) },
+            1 => What::SetValue {
+                key: format!("key-{}", self.random.below(3)),
+                value: self.random.chance(700).then(|| self.random.below(9).to_string()),
+            },
+            2..=4 => self.new_account(tenant),
+            5..=9 => self.new_method(tenant),
+            10 => self.rename(tenant),
+            11..=12 => self.set_default(tenant),
+            13..=14 => self.drop_method(tenant),
+            15..=44 => self.start(model, no),
+            45..=84 => self.follow(model, no),
+            85..=91 => self.complete(tenant),
+            92..=97 => self.try_again(tenant).unwrap_or_else(|| self.start(model, no)),
+            _ => self.start(model, no),
+        };
+        (no, what)
+    }
+
+    fn new_account(&mut self, tenant: &Tenant) -> What {
+        let old = tenant.accounts.values().filter_map(|account| account.key.clone());
+        let key = self.key("a", old.collect(), 100);
+        let currency = self.random.chance(800).then(|| self.random.pick(&CURRENCIES).0);
+        What::NewAccount { key, currency }
+    }
+
+    /// A new payment method, mostly of a gateway that is called.
+    pub fn new_method(&mut self, tenant: &Tenant) -> What {
+        let account = self.account(tenant);
+        let old = tenant.methods.values().filter_map(|method| method.key.clone());
+        let key = self.key("m", old.collect(), 50);
+        let gateway = self.random.weighted(&[(50, CARD), (30, WALLET), (20, EXTERNAL)]);
+        What::NewMethod { account, key, gateway, default: self.random.chance(600) }
+    }
+
+    fn rename(&mut self, tenant: &Tenant) -> What {
+        What::Rename {
+            account: self.account(tenant),
+            name: format!("name {}", self.random.below(5)),
+        }
+    }
+
+    fn set_default(&mut self, tenant: &Tenant) -> What {
+        What::SetDefault { account: self.account(tenant), method: self.method(tenant) }
+    }
+
+    fn drop_method(&mut self, tenant: &Tenant) -> What {
+        What::DropMethod {
+            method: self.method(tenant),
+            even_if_default: self.random.chance(500),
+        }
+    }
+
+    fn start(&mut self, model: &Model, no: u32) -> What {
+        let tenant = &model.tenants[&no];
+        let account = self.account(tenant);
+        let known = tenant.accounts.get(&account);
+        let own: Vec<Uid> = tenant
+            .methods
+            .iter()
+            .filter(|(_, method)| method.account == account && method.active)
+            .map(|(id, _)| *id)
+            .collect();
+        let method = match self.random.below(100) {
+            0..=69 if !own.is_empty() => Some(*self.random.pick(&own)),
+            0..=3 => Some(self.method(tenant)),
+            _ => None,
+        };
+        let account_currency = known.and_then(|account| account.currency);
+        let currency = match account_currency {
+            Some(_) if self.random.chance(900) => None,
+            _ => Some(self.random.pick(&CURRENCIES).0),
+        };
+        let old_payments = tenant.payments.values().filter_map(|payment| payment.key.clone());
+        let payment_key = self.key("p", old_payments.collect(), 120);
+        let kind = self.random.weighted(&[
+            (50, Kind::Authorize),
+            (40, Kind::Purchase),
+            (10, Kind::Credit),
+        ]);
+        let code = currency.or(account_currency).unwrap_or("USD");
+        let amount = self.random.between(1, 100_000);
+        What::Start(Start {
+            kind,
+            account,
+            payment: None,
+            method,
+            payment_key,
+            key: self.transaction_key(tenant),
+            amount: self.amount(amount, code),
+            currency,
+        })
+    }
+
+    /// The same request for a payment whose first tries failed, or are pending.
+    fn try_again(&mut self, tenant: &Tenant) -> Option<What> {
+        let again: Vec<(&Uid, &Payment)> = tenant
+            .payments
+            .iter()
+            .filter(|(_, payment)| payment.last_success.is_none())
+            .collect();
+        if again.is_empty() {
+            return None;
+        }
+        let (id, payment) = *self.random.pick(&again);
+        let last = payment.moves.last()?;
+        let kind = match last.kind {
+            kind @ (Kind::Authorize | Kind::Purchase | Kind::Credit) => kind,
+            Kind::Capture | Kind::Refund | Kind::Void | Kind::Chargeback | Kind::Reversal => {
+                Kind::Authorize
+            }
+        };
+        let by_key = payment.key.is_some() && self.random.chance(700);
+        let minor = last.asked.unwrap_or(1);
+        let account_currency =
+            tenant.accounts.get(&payment.account).and_then(|account| account.currency);
+        let own: Vec<Uid> = tenant
+            .methods
+            .iter()
+            .filter(|(_, method)| method.account == payment.account && method.active)
+            .map(|(id, _)| *id)
+            .collect();
+        let method = if own.is_empty() || self.random.chance(500) {
+            Some(payment.method)
+        } else {
+            Some(*self.random.pick(&own))
+        };
+        let currency = Some(payment.currency).filter(|_| {
+            account_currency != Some(payment.currency) || self.random.chance(500)
+        });
+        Some(What::Start(Start {
+            kind,
+            account: payment.account,
+            payment: (!by_key || self.random.chance(200)).then_some(*id),
+            method,
+            payment_key: if by_key { payment.key.clone() } else { None },
+            key: if self.random.chance(700) { last.key.clone() } else { None },
+            amount: self.amount(minor, payment.currency),
+            currency,
+        }))
+    }
+
+    fn follow(&mut self, model: &Model, no: u32) -> What {
+        let tenant = &model.tenants[&no];
+        let Some((id, payment)) = self.payment(tenant) else { return self.start(model, no) };
+        let likely: &[Kind] = match payment.last_success {
+            Some(Kind::Authorize) => &[Kind::Capture, Kind::Capture, Kind::Capture, Kind::Void],
+            Some(Kind::Capture) => &[Kind::Capture, Kind::Refund, Kind::Chargeback],
+            Some(Kind::Purchase | Kind::Refund) => &[Kind::Refund, Kind::Refund, Kind::Chargeback],
+            Some(Kind::Chargeback) => &[Kind::Reversal, Kind::Chargeback],
+            Some(Kind::Reversal) => &[Kind::Refund],
+            Some(Kind::Credit | Kind::Void) | None => &[Kind::Capture, Kind::Void],
+        };
+        let all = [Kind::Capture, Kind::Refund, Kind::Void, Kind::Chargeback, Kind::Reversal];
+        let kinds = if self.random.chance(850) { likely } else { &all };
+        let kind = *self.random.pick(kinds);
+        let left = match kind {
+            Kind::Capture => payment.left_to_capture(),
+            _ => payment.left_to_return(),
+        };
+        let minor = match self.random.below(100) {
+            0..=59 => self.random.between(1, left.max(1)),
+            60..=84 => left.max(1),
+            _ => left + self.random.between(1, 100),
+        };
+        let account = tenant.accounts.get(&payment.account);
+        let account_currency = account.and_then(|account| account.currency);
+        let currency = match account_currency {
+            Some(code) if code != payment.currency && self.random.chance(900) => {
+                Some(payment.currency)
+            }
+            _ if self.random.chance(30) => Some(self.random.pick(&CURRENCIES).0),
+            _ => None,
+        };
+        let key = if kind == Kind::Reversal && self.random.chance(900) {
+            let mut moves = payment.moves.iter().rev();
+            moves.find(|it| it.kind == Kind::Chargeback).and_then(|it| it.key.clone())
+        } else {
+            self.transaction_key(tenant)
+        };
+        let id = if self.random.chance(15) { self.foreign(model, no) } else { id };
+        let amount = self.amount(minor, payment.currency);
+        What::Follow(Follow { kind, payment: id, key, amount, currency })
+    }
+
+    /// A payment that is not there for this tenant: another one's, or nobody's.
+    fn foreign(&mut self, model: &Model, no: u32) -> Uid {
+        let others = model.tenants.iter().filter(|(other, _)| **other != no);
+        let ids: Vec<Uid> = others.flat_map(|(_, other)| other.payments.keys()).copied().collect();
+        if ids.is_empty() || self.random.chance(300) {
+            return self.mint(0);
+        }
+        *self.random.pick(&ids)
+    }
+
+    fn complete(&mut self, tenant: &Tenant) -> What {
+        let pending = |payment: &&Payment| {
+            payment.moves.iter().any(|it| it.status == Status::Pending)
+        };
+        let any: Vec<(&Uid, &Payment)> =
+            tenant.payments.iter().filter(|(_, payment)| pending(payment)).collect();
+        let chosen = if any.is_empty() || self.random.chance(150) {
+            self.payment(tenant)
+        } else {
+            let (id, payment) = *self.random.pick(&any);
+            Some((*id, payment))
+        };
+        let Some((id, payment)) = chosen else { return self.rename(tenant) };
+        let open = payment.moves.iter().find(|it| it.status == Status::Pending);
+        let it = open.unwrap_or(&payment.moves[0]);
+        let amount = if self.random.chance(400) {
+            let asked = it.asked.unwrap_or(5);
+            let minor = if self.random.chance(900) {
+                self.random.between(1, asked)
+            } else {
+                asked + 1
+            };
+            self.amount(minor, it.currency)
+        } else {
+            None
+        };
+        let by = self.random.below(3);
+        What::Complete(Completion {
+            payment: id,
+            transaction: (by == 0).then_some(it.id),
+            key: if by == 1 { it.key.clone() } else { None },
+            kind: match self.random.below(10) {
+                0..=2 => Some(it.kind),
+                3 => Some(Kind::Purchase),
+                _ => None,
+            },
+            amount,
+        })
+    }
+
+    fn account(&mut self, tenant: &Tenant) -> Uid {
+        let ids: Vec<Uid> = tenant.accounts.keys().copied().collect();
+        if ids.is_empty() || self.random.chance(15) {
+            return self.mint(0);
+        }
+        *self.random.pick(&ids)
+    }
+
+    fn method(&mut self, tenant: &Tenant) -> Uid {
+        let ids: Vec<Uid> = tenant.methods.keys().copied().collect();
+        if ids.is_empty() || self.random.chance(30) {
+            return self.mint(0);
+        }
+        *self.random.pick(&ids)
+    }
+
+    /// A payment, mostly a recent one, so that operations meet on it.
+    fn payment<'a>(&mut self, tenant: &'a Tenant) -> Option<(Uid, &'a Payment)> {
+        let all: Vec<(&Uid, &Payment)> = tenant.payments.iter().collect();
+        if all.is_empty() {
+            return None;
+        }
+        let recent = all.len().saturating_sub(6);
+        let from = if self.random.chance(700) { &all[recent..] } else { &all[..] };
+        let (id, payment) = *self.random.pick(from);
+        Some((*id, payment))
+    }
+
+    fn transaction_key(&mut self, tenant: &Tenant) -> Option<String> {
+        let moves = tenant.payments.values().flat_map(|payment| &payment.moves);
+        let old = moves.filter_map(|it| it.key.clone());
+        self.key("t", old.collect(), 150)
+    }
+
+    /// A new key, an old one, or none.
+    fn key(&mut self, kind: &str, old: Vec<String>, reuse_permille: u64) -> Option<String> {
+        if !old.is_empty() && self.random.chance(reuse_permille) {
+            return Some(self.random.pick(&old).clone());
+        }
+        self.random.chance(600).then(|| {
+            self.made += 1;
+            format!("{kind}-{}", self.made)
+        })
+    }
+
+    fn amount(&mut self, minor: i64, currency: Code) -> Option<String> {
+        let wrong = |text: &str| Some(text.to_owned());
+        match self.random.below(200) {
+            0 => None,
+            1 => wrong("0"),
+            2 => wrong("-1"),
+            3 => wrong("1.23456"),
+            4 => wrong("much"),
+            5 => wrong("99999999999999999999"),
+            _ => Some(decimal(minor, currency)),
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! The simulated world: one process that lives and dies, its clients, its gateways, its disk and
+//! its clocks, on one thread and from one seed.
+
+mod finish;
+mod jobs;
+mod timeline;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use domain::{Settings, Timestamp};
+use engine::partition::{Partition, Times};
+use engine::ports::StoreError;
+
+use crate::ask::{Ask, Said, Uid, When};
+use crate::audit::{Ledgers, Wrong};
+use crate::disk::Disk;
+use crate::faulty::{Faulty, Spy};
+use crate::gateway::{Call, Fate, Gateway, Later};
+use crate::model::{EXTERNAL, Model, Rules, Terms};
+use crate::mutant::Mutant;
+use crate::random::{Digest, Random};
+use crate::translate;
+use crate::workload::{CARD, WALLET, Workload};
+
+const SECOND_US: i64 = 1_000_000;
+const HOUR_US: i64 = 3_600 * SECOND_US;
+
+/// 2027-01-01T00:00:00Z: when every simulation begins.
+const BEGINNING_US: i64 = 1_798_761_600 * SECOND_US;
+
+/// What a run is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Everything follows from it.
+    pub seed: u64,
+    /// How many steps.
+    pub steps: u32,
+    /// A planted bug.
+    pub mutant: Option<Mutant>,
+    /// How many lines of what happened a failure shows.
+    pub trace_max: usize,
+}
+
+impl Plan {
+    /// A plan without a planted bug.
+    #[must_use]
+    pub const fn new(seed: u64, steps: u32) -> Self {
+        Self { seed, steps, mutant: None, trace_max: 60 }
+    }
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Hash of everything that was answered and everything that was stored.
+    pub digest: u64,
+    /// Requests that clients sent.
+    pub asked: u64,
+    /// Batches that committed.
+    pub commits: u64,
+    /// Batches that did not.
+    pub troubles: u64,
+    /// Times that the process died.
+    pub crashes: u64,
+    /// Transactions in the end.
+    pub transactions: u64,
+    /// Of these, successes.
+    pub successes: u64,
+}
+
+/// A run that went wrong.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Its seed.
+    pub seed: u64,
+    /// What was wrong.
+    pub wrong: Wrong,
+    /// The last steps.
+    pub trace: Vec<String>,
+}
+
+/// Something that will happen at a point of real time.
+#[derive(Clone, Debug)]
+enum Event {
+    /// A call reaches the gateway.
+    Arrive(Call, Fate),
+    /// The gateway's answer reaches the process.
+    Answer(Call, Fate),
+    /// The process stops waiting for a call.
+    Deadline(Call),
+    /// Something happens at the gateway.
+    Gateway(Later),
+    /// A client tries again.
+    Again(u64),
+}
+
+/// Work that waits for the partition.
+#[derive(Clone, Debug)]
+struct Job {
+    ask: Ask,
+    from: From,
+}
+
+/// Who wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// A client.
+    Client(u64),
+    /// A call that ended; offered until it is written.
+    Call,
+    /// The resolver.
+    Resolver,
+    /// The gateway, unasked; it tells again until it is heard.
+    Notification,
+    /// A follower of the journal.
+    Follower(i64),
+}
+
+/// A client's request until it is answered.
+#[derive(Clone, Debug)]
+struct Caller {
+    ask: Ask,
+    tries: u32,
+    /// Deliveries that are not answered yet.
+    open: u32,
+}
+
+/// One simulated world.
+pub struct World<D: Disk> {
+    plan: Plan,
+    disk: D,
+    spy: Spy,
+    settings: Arc<Settings>,
+    partition: Option<Partition<Faulty<D::Store>>>,
+    model: Model,
+    gateway: Gateway,
+    workload: Workload,
+    random: Random,
+    calm: bool,
+    real: i64,
+    offset: i64,
+    events: BTreeMap<(i64, u64), Event>,
+    counter: u64,
+    inbox: VecDeque<Job>,
+    /// Calls that this process runs.
+    running: BTreeMap<Uid, Call>,
+    /// Who waits for the outcome of which transaction.
+    waiters: BTreeMap<Uid, u64>,
+    callers: BTreeMap<u64, Caller>,
+    ledgers: Ledgers,
+    /// What was said to requests that can come again, word by word.
+    words: BTreeMap<Uid, (i64, String)>,
+    trace: VecDeque<String>,
+    digest: Digest,
+    summary: Summary,
+}
+
+/// The settings of every simulation.
+#[must_use]
+pub fn rules() -> Rules {
+    let terms = |timeout_s: i64, settle_after_s: i64| Terms {
+        at_once: false,
+        timeout_us: timeout_s * SECOND_US,
+        settle_after_us: settle_after_s * SECOND_US,
+    };
+    let external = Terms { at_once: true, timeout_us: 0, settle_after_us: 0 };
+    Rules {
+        gateways: BTreeMap::from([(CARD, terms(10, 20)), (WALLET, terms(3, 8)), (EXTERNAL, external)]),
+        unknown_delays_us: [1, 5, 60, 300, 3_600, 86_400, 86_400].map(|s| s * SECOND_US).to_vec(),
+        pending_delays_us: [3_600, 86_400, 86_400].map(|s| s * SECOND_US).to_vec(),
+        transactions_max: 9,
+        reply_keep_us: 24 * HOUR_US,
+    }
+}
+
+impl<D: Disk> World<D> {
+    /// A world at its beginning.
+    ///
+    /// # Errors
+    /// Where the store cannot be opened.
+    pub fn new(plan: Plan, disk: D) -> Result<Self, StoreError> {
+        let rules = rules();
+        let settings = Arc::new(translate::settings(&rules));
+        let spy = Spy::new(plan.mutant);
+        let mut world = Self {
+            plan,
+            disk,
+            spy,
+            settings,
+            partition: None,
+            model: Model::new(rules),
+            gateway: Gateway::new(plan.seed),
+            workload: Workload::new(plan.seed),
+            random: Random::new(plan.seed, "world"),
+            calm: true,
+            real: BEGINNING_US,
+            offset: 0,
+            events: BTreeMap::new(),
+            counter: 0,
+            inbox: VecDeque::new(),
+            running: BTreeMap::new(),
+            waiters: BTreeMap::new(),
+            callers: BTreeMap::new(),
+            ledgers: Ledgers::default(),
+            words: BTreeMap::new(),
+            trace: VecDeque::new(),
+            digest: Digest::default(),
+            summary: Summary {
+                digest: 0,
+                asked: 0,
+                commits: 0,
+                troubles: 0,
+                crashes: 0,
+                transactions: 0,
+                successes: 0,
+            },
+        };
+        world.start_process()?;
+        Ok(world)
+    }
+
+    /// Runs to the end, and checks everything.
+    ///
+    /// # Errors
+    /// A [`Failure`] with the first thing that was wrong.
+    pub fn run(mut self) -> Result<Summary, Failure> {
+        match self.live() {
+            Ok(()) => Ok(self.summary),
+            Err(wrong) => {
+                let trace = self.trace.into_iter().collect();
+                Err(Failure { seed: self.plan.seed, wrong, trace })
+            }
+        }
+    }
+
+    fn live(&mut self) -> Result<(), Wrong> {
+        self.furnish()?;
+        self.calm = false;
+        for _ in 0..self.plan.steps {
+            self.step()?;
+        }
+        self.finish()
+    }
+
+    fn step(&mut self) -> Result<(), Wrong> {
+        let (count, kind) = (self.random.below(4), self.random.below(1000));
+        for _ in 0..count {
+            self.client_asks();
+        }
+        match kind {
+            0..=14 => self.crash()?,
+            15..=29 => self.jump(),
+            30..=129 => self.resolve(),
+            130..=199 => self.refresh(),
+            200..=229 => self.operator(),
+            230..=259 => self.hearsay(),
+            260..=299 => self.repeat_answered(),
+            _ => {}
+        }
+        if self.random.chance(800) {
+            self.drain()?;
+        }
+        let pause = match self.random.below(100) {
+            0..=59 => self.random.between(1, SECOND_US),
+            60..=94 => self.random.between(1, 15 * SECOND_US),
+            95..=98 => self.random.between(1, HOUR_US),
+            _ => self.random.between(1, 30 * HOUR_US),
+        };
+        self.advance(self.real + pause)
+    }
+
+    /// The time, as it is.
+    const fn when(&self) -> When {
+        When { domain: self.real + self.offset, real: self.real }
+    }
+
+    /// The time, as the process is told.
+    fn times(&mut self) -> Times {
+        let When { mut domain, mut real } = self.when();
+        if self.plan.mutant == Some(Mutant::ClockRunsAhead) {
+            real += HOUR_US;
+        }
+        if self.plan.mutant == Some(Mutant::ClockGoesBack) && self.counter.is_multiple_of(3) {
+            domain -= SECOND_US;
+        }
+        Times { now: Timestamp(domain), real_now: Timestamp(real) }
+    }
+
+    fn start_process(&mut self) -> Result<(), StoreError> {
+        let store = Faulty::new(self.disk.connect(), self.spy.clone());
+        let keep_us = self.model.rules.reply_keep_us;
+        self.partition = Some(Partition::open(store, Arc::clone(&self.settings), keep_us)?);
+        Ok(())
+    }
+
+    /// The process dies: what it knew is gone, what it had sent is on its way.
+    fn crash(&mut self) -> Result<(), Wrong> {
+        self.note("the process dies".to_owned());
+        self.summary.crashes += 1;
+        self.partition = None;
+        self.running.clear();
+        self.waiters.clear();
+        self.inbox.clear();
+        let lost: Vec<u64> = self.callers.keys().copied().collect();
+        for no in lost {
+            self.lost(no);
+        }
+        let unheard: Vec<Uid> = self.gateway.unheard.iter().copied().collect();
+        for transaction in unheard {
+            self.later(5 * SECOND_US, Event::Gateway(Later::Notify(transaction)));
+        }
+        self.start_process().map_err(|error| Wrong::new("the store opens", &error))?;
+        self.resolve();
+        Ok(())
+    }
+
+    /// The test clock jumps.
+    fn jump(&mut self) {
+        let hours = self.random.between(-48, 72);
+        self.offset = if self.random.chance(200) { 0 } else { self.offset + hours * HOUR_US };
+        self.note(format!("the domain's clock is {} h ahead", self.offset / HOUR_US));
+    }
+
+    fn later(&mut self, delay_us: i64, event: Event) {
+        self.at(self.real + delay_us, event);
+    }
+
+    fn at(&mut self, real: i64, event: Event) {
+        self.counter += 1;
+        self.events.insert((real, self.counter), event);
+    }
+
+    fn note(&mut self, line: String) {
+        self.digest.add(&line);
+        if self.trace.len() >= self.plan.trace_max.max(1) {
+            self.trace.pop_front();
+        }
+        let seconds = (self.real - BEGINNING_US) / SECOND_US;
+        let micros = (self.real - BEGINNING_US) % SECOND_US;
+        self.trace.push_back(format!("{seconds:>7}.{micros:06} {line}"));
+    }
+
+    fn is(&self, mutant: Mutant) -> bool {
+        self.plan.mutant == Some(mutant)
+    }
+
+    /// Whether the answer may be relied upon for ever.
+    fn acknowledge(&mut self, tenant: u32, said: &Said) {
+        self.ledgers.acknowledged.push((tenant, said.clone()));
+    }
+}

@@ -1,0 +1,505 @@
+//! Work on its way to the partition and the answers on their way back.
+
+use std::collections::BTreeMap;
+
+use domain::RequestId;
+use engine::partition::{Performing, Verdict, Work};
+use engine::ports::Bookkeeping;
+
+use super::{Caller, Event, From, Job, SECOND_US, World};
+use crate::ask::{Ask, Created, How, Kind, Known, Reason, Said, Status, Uid, What, When};
+use crate::audit::{self, Wrong};
+use crate::disk::Disk;
+use crate::faulty::{Seen, Trouble};
+use crate::model::{EXTERNAL, Expected};
+use crate::mutant::Mutant;
+use crate::translate;
+
+/// The follower of the journal that remembers its place.
+const FOLLOWER: &str = "sim";
+
+/// How often a client tries before it gives up.
+const TRIES_MAX: u32 = 5;
+
+/// A batch that the partition was given.
+struct Given {
+    jobs: Vec<Job>,
+    when: When,
+    refused_permits: u32,
+}
+
+/// What the partition said to it.
+struct Told<'a> {
+    verdicts: &'a [Verdict],
+    /// Whether it said that it committed.
+    committed: bool,
+    /// Whether whoever asked heard it.
+    is_heard: bool,
+}
+
+impl<D: Disk> World<D> {
+    /// Two tenants with accounts and payment methods, so that there is something to pay with.
+    pub(super) fn furnish(&mut self) -> Result<(), Wrong> {
+        for api_key in ["tenant-0", "tenant-1"] {
+            self.client_wants(0, What::NewTenant { api_key: api_key.to_owned() }, false);
+        }
+        self.drain_all()?;
+        let tenants: Vec<u32> = self.model.tenants.keys().copied().collect();
+        for no in &tenants {
+            for currency in [Some("USD"), Some("JPY"), None] {
+                self.client_wants(*no, What::NewAccount { key: None, currency }, false);
+            }
+        }
+        self.drain_all()?;
+        for no in tenants {
+            let tenant = self.model.tenants[&no].clone();
+            for account in tenant.accounts.keys().copied() {
+                for gateway in [EXTERNAL, crate::workload::WALLET, crate::workload::CARD] {
+                    let (key, default) = (None, true);
+                    self.client_wants(no, What::NewMethod { account, key, gateway, default }, false);
+                }
+            }
+        }
+        self.drain_all()
+    }
+
+    /// A client thinks of something and sends it.
+    pub(super) fn client_asks(&mut self) {
+        let (tenant, what) = self.workload.next(&self.model);
+        self.client_wants(tenant, what, true);
+    }
+
+    /// A client sends a request; `again` says whether it insists where there is no answer.
+    pub(super) fn client_wants(&mut self, tenant: u32, what: What, again: bool) {
+        self.counter += 1;
+        let no = self.counter;
+        let ask = self.workload.ask(self.real, tenant, what);
+        let ask = Ask { repeat: ask.repeat.filter(|_| again), ..ask };
+        let tries = if again { 0 } else { TRIES_MAX };
+        self.callers.insert(no, Caller { ask, tries, open: 0 });
+        self.summary.asked += 1;
+        self.send(no);
+        // A queue that delivers at least once may deliver twice.
+        if again && self.random.chance(60) && self.callers[&no].ask.repeat.is_some() {
+            self.deliver(no);
+        }
+    }
+
+    /// Sends a request, anew: with another request id, as a client that tries again does.
+    pub(super) fn send(&mut self, no: u64) {
+        let id = self.workload.mint(self.real);
+        let Some(caller) = self.callers.get_mut(&no) else { return };
+        caller.tries += 1;
+        caller.ask.id = id;
+        self.deliver(no);
+    }
+
+    fn deliver(&mut self, no: u64) {
+        let Some(caller) = self.callers.get_mut(&no) else { return };
+        caller.open += 1;
+        let ask = caller.ask.clone();
+        self.note(format!("asks {no}: {ask:x?}"));
+        self.inbox.push_back(Job { ask, from: From::Client(no) });
+    }
+
+    /// A client whose answer got lost with the process tries again, or gives up.
+    pub(super) fn lost(&mut self, no: u64) {
+        let Some(caller) = self.callers.get_mut(&no) else { return };
+        if caller.open == 0 {
+            return;
+        }
+        caller.open = 0;
+        if caller.tries >= TRIES_MAX || self.random.chance(200) {
+            self.callers.remove(&no);
+        } else {
+            let delay = self.random.between(1, 20 * SECOND_US);
+            self.later(delay, Event::Again(no));
+        }
+    }
+
+    /// A client that has its answer asks once more: it lost the answer on its own side.
+    pub(super) fn repeat_answered(&mut self) {
+        let alive = self.words.iter().filter(|(_, (until, _))| *until > self.when().domain);
+        let keys: Vec<Uid> = alive.map(|(key, _)| *key).collect();
+        if keys.is_empty() {
+            return;
+        }
+        let key = *self.random.pick(&keys);
+        let Some(mut ask) = self.ledgers.asked.get(&key).cloned() else { return };
+        ask.id = self.workload.mint(self.real);
+        self.counter += 1;
+        let no = self.counter;
+        self.callers.insert(no, Caller { ask, tries: TRIES_MAX, open: 0 });
+        self.deliver(no);
+    }
+
+    /// Processes what has come in, until there is nothing left.
+    pub(super) fn drain_all(&mut self) -> Result<(), Wrong> {
+        while !self.inbox.is_empty() {
+            self.drain()?;
+        }
+        Ok(())
+    }
+
+    /// Processes what has come in, batch by batch; what fails comes in again.
+    pub(super) fn drain(&mut self) -> Result<(), Wrong> {
+        let mut rounds = self.inbox.len() + 2;
+        while !self.inbox.is_empty() && rounds > 0 {
+            rounds -= 1;
+            self.batch()?;
+        }
+        Ok(())
+    }
+
+    fn batch(&mut self) -> Result<(), Wrong> {
+        let most = self.random.index(6) + 1;
+        let count = most.min(self.inbox.len());
+        let mut jobs: Vec<Job> = self.inbox.drain(..count).collect();
+        if self.random.chance(50) {
+            jobs.push(self.follow());
+        }
+        let trouble = self.trouble();
+        self.spy.arm(trouble);
+        let when = self.when();
+        let times = self.times();
+        let works = jobs.iter().map(work).collect();
+        let scarce = !self.calm && trouble != Trouble::WrittenUnsaid && self.random.chance(20);
+        let mut refused_permits = 0;
+        let mut permit = |_: &str| {
+            refused_permits += u32::from(scarce);
+            !scarce
+        };
+        let partition = self.partition.as_mut().expect("a process lives");
+        let processed = partition.process(works, times, &mut permit);
+        let seen = self.spy.take();
+        if trouble != Trouble::None {
+            self.note(format!("trouble: {trouble:?}"));
+        }
+        let mut verdicts = processed.verdicts;
+        self.spoil_verdicts(&mut verdicts, trouble);
+        let given = Given { jobs, when, refused_permits };
+        if !seen.durable {
+            self.summary.troubles += 1;
+            return self.nothing_happened(given, &verdicts);
+        }
+        self.summary.commits += 1;
+        audit::batch(&seen, when, &mut self.ledgers)?;
+        // The process may die between its commit and its answers.
+        let dies = !self.calm && self.random.chance(10);
+        let committed = processed.committed;
+        let told = Told { verdicts: &verdicts, committed, is_heard: committed && !dies };
+        self.happened(&given, &seen, &told)?;
+        self.perform(processed.calls, dies);
+        self.audit_touched(&seen)?;
+        if !processed.committed {
+            // It happened, but this process cannot know: clients will try again.
+            self.summary.troubles += 1;
+            self.give_back(given);
+        }
+        if dies { self.crash() } else { Ok(()) }
+    }
+
+    fn trouble(&mut self) -> Trouble {
+        if self.calm {
+            return Trouble::None;
+        }
+        self.random.weighted(&[
+            (920, Trouble::None),
+            (15, Trouble::LoadFails),
+            (25, Trouble::CommitFails),
+            (10, Trouble::DiskFull),
+            (15, Trouble::WrittenUnsaid),
+            (15, Trouble::LostUnsaid),
+        ])
+    }
+
+    /// A follower of the journal remembers how far it is.
+    fn follow(&mut self) -> Job {
+        let head = self.partition.as_ref().expect("a process lives").head().0;
+        let what = What::SetValue { key: String::new(), value: None };
+        let ask = Ask { id: 0, tenant: 0, repeat: None, what };
+        Job { ask, from: From::Follower(head) }
+    }
+
+    /// The batch did not commit: then nobody may be told anything else.
+    fn nothing_happened(&mut self, given: Given, verdicts: &[Verdict]) -> Result<(), Wrong> {
+        for (job, verdict) in given.jobs.iter().zip(verdicts) {
+            let said = translate::said(verdict);
+            if !matches!(said, Said::Unavailable("store" | "disk_full")) {
+                let context = format!("{:x?}: {said:x?}", job.ask);
+                return Err(Wrong::new("nothing is answered before it is durable", &context));
+            }
+        }
+        self.give_back(given);
+        Ok(())
+    }
+
+    /// Whoever wanted something is told that it is not available, and tries again.
+    fn give_back(&mut self, given: Given) {
+        for job in given.jobs.into_iter().rev() {
+            match job.from {
+                From::Call => self.inbox.push_front(job),
+                From::Client(no) => self.unavailable(no),
+                From::Notification => {
+                    if let What::Inquired { transaction, .. } = job.ask.what {
+                        let notify = crate::gateway::Later::Notify(transaction);
+                        self.later(5 * SECOND_US, Event::Gateway(notify));
+                    }
+                }
+                From::Resolver | From::Follower(_) => {}
+            }
+        }
+    }
+
+    fn unavailable(&mut self, no: u64) {
+        let Some(caller) = self.callers.get_mut(&no) else { return };
+        caller.open = caller.open.saturating_sub(1);
+        if caller.open > 0 {
+            return;
+        }
+        if caller.tries >= TRIES_MAX || self.random.chance(100) {
+            self.callers.remove(&no);
+        } else {
+            let delay = self.random.between(1, 10 * SECOND_US);
+            self.later(delay, Event::Again(no));
+        }
+    }
+
+    /// The batch is durable: the model does the same, and what was said is compared.
+    fn happened(&mut self, given: &Given, seen: &Seen, told: &Told<'_>) -> Result<(), Wrong> {
+        let mut created: BTreeMap<RequestId, Created> = BTreeMap::new();
+        for entry in &seen.entries {
+            created.entry(entry.request).or_insert_with(|| translate::created(entry));
+        }
+        for (at, job) in given.jobs.iter().enumerate() {
+            let verdict = &told.verdicts[at];
+            let said = told.committed.then(|| translate::said(verdict));
+            if let From::Follower(upto) = job.from {
+                self.ledgers.followed = upto;
+                continue;
+            }
+            if let Some(Said::Unavailable(reason)) = said {
+                if reason != "gateway_full" || given.refused_permits == 0 {
+                    let context = format!("{:x?}: {reason}", job.ask);
+                    return Err(Wrong::new("no command breaks an invariant", &context));
+                }
+                if let From::Client(no) = job.from {
+                    self.unavailable(no);
+                }
+                continue;
+            }
+            let id = RequestId(uuid::Uuid::from_u128(job.ask.id));
+            let created = created.get(&id).copied().unwrap_or_default();
+            let expected = self.model.judge(&job.ask, given.when, created);
+            let said = said.unwrap_or_else(|| unsaid(&expected, &job.ask, seen));
+            self.model.keep(&job.ask, &said, given.when);
+            if told.is_heard {
+                self.heard(job, &expected, &said, verdict)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An answer arrives where it is waited for.
+    fn heard(
+        &mut self,
+        job: &Job,
+        expected: &Expected,
+        said: &Said,
+        verdict: &Verdict,
+    ) -> Result<(), Wrong> {
+        self.note(format!("answered {:?}: {said:x?}", job.from));
+        let right = |said: &Said| {
+            if expected.admits(said) {
+                return Ok(());
+            }
+            let context = format!("{:x?}: said {said:x?}, expected {expected:x?}", job.ask);
+            Err(Wrong::new("every answer is what the model expects", &context))
+        };
+        match job.from {
+            From::Client(no) => {
+                right(said)?;
+                self.same_words(&job.ask, said, verdict)?;
+                if let Said::Waits(transaction) = said {
+                    self.waiters.insert(*transaction, no);
+                } else {
+                    self.answered(no, said);
+                }
+            }
+            From::Call => {
+                let What::Replied { transaction, .. } = job.ask.what else { return Ok(()) };
+                if let Some(no) = self.waiters.remove(&transaction)
+                    && !self.is(Mutant::LosesWaiter)
+                {
+                    right(said)?;
+                    if let Some(caller) = self.callers.get(&no) {
+                        let ask = caller.ask.clone();
+                        self.same_words(&ask, said, verdict)?;
+                    }
+                    self.answered(no, said);
+                }
+            }
+            From::Notification => {
+                if let What::Inquired { transaction, known: Known::Found(_), .. } = job.ask.what {
+                    self.gateway.unheard.remove(&transaction);
+                }
+            }
+            From::Resolver | From::Follower(_) => {}
+        }
+        Ok(())
+    }
+
+    /// A client has its answer.
+    fn answered(&mut self, no: u64, said: &Said) {
+        let Some(caller) = self.callers.get_mut(&no) else { return };
+        caller.open = caller.open.saturating_sub(1);
+        let (tenant, repeat) = (caller.ask.tenant, caller.ask.repeat);
+        let ask = caller.ask.clone();
+        if let Some(repeat) = repeat {
+            self.ledgers.asked.insert(repeat.key, ask);
+        }
+        self.acknowledge(tenant, said);
+        let in_doubt = match said {
+            Said::Paid { how, .. } => !matches!(how, How::Is(status) if !status.is_doubtful()),
+            Said::StillRunning => true,
+            _ => false,
+        };
+        let caller = &self.callers[&no];
+        if caller.open > 0 {
+            return;
+        }
+        // What is in doubt is asked again, where that is safe.
+        if in_doubt && repeat.is_some() && caller.tries < TRIES_MAX && self.random.chance(700) {
+            let delay = self.random.between(SECOND_US, 100 * SECOND_US);
+            self.later(delay, Event::Again(no));
+        } else {
+            self.callers.remove(&no);
+        }
+    }
+
+    /// A final answer to the same request is the same for ever, word by word.
+    fn same_words(&mut self, ask: &Ask, said: &Said, verdict: &Verdict) -> Result<(), Wrong> {
+        let Some(repeat) = ask.repeat else { return Ok(()) };
+        let is_final = match said {
+            Said::Done | Said::Made(_) => true,
+            Said::Refused(reason) => *reason != Reason::InDoubt,
+            Said::Paid { how, .. } => matches!(how, How::Is(status) if !status.is_doubtful()),
+            Said::StillRunning | Said::AnotherRequest | Said::Waits(_) | Said::Unavailable(_) => {
+                false
+            }
+        };
+        // Whoever completes or voids is told "done" or how the transaction stands: doors treat both
+        // alike.
+        let completes = match &ask.what {
+            What::Complete(_) => true,
+            What::Follow(it) => it.kind == Kind::Void,
+            _ => false,
+        };
+        if !is_final || completes {
+            return Ok(());
+        }
+        let now = self.when().domain;
+        let until = self.model.replies.get(&repeat.key).map_or(now, |kept| kept.until);
+        let text = format!("{verdict:?}");
+        let known = self.words.entry(repeat.key).or_insert_with(|| (until, text.clone()));
+        if known.0 != until {
+            *known = (until, text);
+        } else if known.1 != text {
+            let context = format!("{ask:x?}: first {}, then {text}", known.1);
+            return Err(Wrong::new("a repeated request gets the same answer", &context));
+        }
+        Ok(())
+    }
+
+    /// The calls that were committed leave; those of a process that dies leave or do not.
+    fn perform(&mut self, calls: Vec<Performing>, dies: bool) {
+        for performing in calls {
+            if dies && self.random.chance(500) {
+                self.note("a call is lost with the process".to_owned());
+                continue;
+            }
+            self.counter += 1;
+            let name = performing.call.gateway.as_str();
+            let settle_after_us = self.model.rules.gateways[name].settle_after_us;
+            let stamp = (self.counter, self.real, settle_after_us);
+            let call = translate::call(&performing.call, stamp);
+            let fate = self.gateway.plan(&call, self.real);
+            self.note(format!("calls: {:x} {fate:?}", call.transaction));
+            if let Some(at) = fate.arrives {
+                self.at(at, Event::Arrive(call.clone(), fate));
+                if self.is(Mutant::ResendsWithNewId) && self.counter.is_multiple_of(9) {
+                    let transaction = self.workload.mint(self.real);
+                    let resent = crate::gateway::Call { transaction, ..call.clone() };
+                    self.at(at + 1, Event::Arrive(resent, fate));
+                }
+            }
+            if let Some(at) = fate.answers.or(not_sent(&fate, self.real)) {
+                self.at(at, Event::Answer(call.clone(), fate));
+            }
+            if !self.is(Mutant::WaitsForEver) {
+                self.at(call.deadline, Event::Deadline(call.clone()));
+            }
+            self.running.insert(call.transaction, call);
+        }
+    }
+
+    fn audit_touched(&mut self, seen: &Seen) -> Result<(), Wrong> {
+        for entry in &seen.entries {
+            if let Some(payment) = translate::created(entry).payment {
+                audit::payment(&self.disk, &self.model, (entry.tenant.0, payment))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn spoil_verdicts(&mut self, verdicts: &mut [Verdict], trouble: Trouble) {
+        use domain::{PaymentResult, Reply};
+        use engine::Answer;
+        if self.is(Mutant::AnswersTooEarly) && trouble == Trouble::CommitFails {
+            verdicts.fill(Verdict::Answered(Answer::Replied(Reply::Done)));
+        }
+        if self.is(Mutant::AnswersDeclineAsSuccess) {
+            for verdict in verdicts {
+                if let Verdict::Answered(Answer::Replied(Reply::Payment(paid))) = verdict
+                    && let PaymentResult::Status { status, .. } = &mut paid.result
+                    && translate::status_from(*status) == Status::Declined
+                {
+                    *status = domain::payment::TransactionStatus::Success;
+                }
+            }
+        }
+    }
+}
+
+fn not_sent(fate: &crate::gateway::Fate, now: i64) -> Option<i64> {
+    (fate.form == crate::gateway::Form::NotSent).then_some(now + 1)
+}
+
+fn work(job: &Job) -> Work {
+    match job.from {
+        From::Follower(upto) => Work::Bookkeeping(vec![Bookkeeping::Followed {
+            follower: FOLLOWER,
+            upto: domain::Seq(upto),
+        }]),
+        From::Client(_) | From::Call | From::Resolver | From::Notification => {
+            Work::Request(Box::new(translate::request(&job.ask)))
+        }
+    }
+}
+
+/// What would have been said where the process itself does not know that it committed: for a
+/// refusal that was stored, what was stored; else what the model expects.
+fn unsaid(expected: &Expected, ask: &Ask, seen: &Seen) -> Said {
+    let reasons = match expected {
+        Expected::Said(said) | Expected::Either(said, _) => return said.clone(),
+        Expected::Refused(reasons) => reasons,
+    };
+    let stored = seen.replies.iter().find(|stored| {
+        ask.repeat.is_some_and(|repeat| stored.key.0 == uuid::Uuid::from_u128(repeat.key))
+    });
+    match stored.and_then(|stored| stored.answer.as_ref()) {
+        Some(Err(rejection)) => Said::Refused(translate::reason(rejection)),
+        Some(Ok(_)) => Said::Refused(reasons[0].clone()),
+        None => Said::Refused(Reason::InDoubt),
+    }
+}

@@ -1,0 +1,248 @@
+//! What happens as time passes: calls arrive, answers come back, deadlines pass, clients try again;
+//! and what the process does of its own: it asks gateways about what it does not know.
+
+use domain::Timestamp;
+use domain::payment::Outstanding;
+
+use super::{Event, From, Job, SECOND_US, World};
+use crate::ask::{Known, Status, Uid, What};
+use crate::audit::Wrong;
+use crate::disk::Disk;
+use crate::gateway::{Call, Later, Stand};
+use crate::mutant::Mutant;
+use crate::translate;
+
+impl<D: Disk> World<D> {
+    /// Lets time pass, and what is due happen.
+    pub(super) fn advance(&mut self, until: i64) -> Result<(), Wrong> {
+        while let Some(next) = self.events.first_entry() {
+            if next.key().0 > until {
+                break;
+            }
+            let ((at, _), event) = next.remove_entry();
+            self.real = self.real.max(at);
+            self.happen(event)?;
+            if self.random.chance(600) {
+                self.drain()?;
+            }
+        }
+        self.real = self.real.max(until);
+        Ok(())
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), Wrong> {
+        match event {
+            Event::Arrive(call, fate) => {
+                self.note(format!("arrives: {:x} {:?}", call.transaction, fate.deed));
+                let later = self.gateway.arrive(&call, fate.deed, self.real);
+                for (at, event) in later {
+                    self.at(at, Event::Gateway(event));
+                }
+            }
+            Event::Answer(call, fate) => {
+                let heard = self.gateway.answer(&call, fate.form);
+                let running = self.running.get(&call.transaction);
+                if running.is_some_and(|running| running.no == call.no) {
+                    self.note(format!("answers: {:x} {heard:?}", call.transaction));
+                    self.call_ended(&call, heard);
+                }
+            }
+            Event::Deadline(call) => {
+                let running = self.running.get(&call.transaction);
+                if running.is_some_and(|running| running.no == call.no) {
+                    self.note(format!("times out: {:x}", call.transaction));
+                    self.call_ended(&call, crate::ask::Heard::TooLate);
+                }
+            }
+            Event::Gateway(Later::Turn(transaction, from, to)) => {
+                // What is on its way in is heard before a line turns: answers keep their order.
+                self.drain_all()?;
+                self.note(format!("turns: {transaction:x} from {from:?} to {to:?}"));
+                self.gateway.turn(transaction, from, to);
+            }
+            Event::Gateway(Later::Notify(transaction)) => self.notify(transaction),
+            Event::Again(no) => self.send(no),
+        }
+        Ok(())
+    }
+
+    /// A call ended: its outcome is offered to the partition until it is written.
+    fn call_ended(&mut self, call: &Call, heard: crate::ask::Heard) {
+        let what = What::Replied { payment: call.payment, transaction: call.transaction, heard };
+        let times = if self.random.chance(30) { 2 } else { 1 };
+        self.running.remove(&call.transaction);
+        for _ in 0..times {
+            self.tell(call.tenant, what.clone(), From::Call);
+        }
+    }
+
+    fn notify(&mut self, transaction: Uid) {
+        let line = &self.gateway.book[&transaction];
+        let (tenant, payment, known) = (line.tenant, line.payment, Known::Found(line.outcome()));
+        self.gateway.unheard.insert(transaction);
+        self.note(format!("notifies: {transaction:x} {known:?}"));
+        let what = What::Inquired { payment, transaction, known, asked_at: self.real };
+        self.tell(tenant, what, From::Notification);
+    }
+
+    /// What the process itself hands to the partition.
+    pub(super) fn tell(&mut self, tenant: u32, what: What, from: From) {
+        let id = self.workload.mint(self.real);
+        let ask = crate::ask::Ask { id, tenant, repeat: None, what };
+        self.inbox.push_back(Job { ask, from });
+    }
+
+    /// The resolver looks for outcomes to ask about: those that are due, and those whose call
+    /// nobody runs any more.
+    pub(super) fn resolve(&mut self) {
+        if self.is(Mutant::NeverAsks) {
+            return;
+        }
+        let now = Timestamp(self.when().domain);
+        let mut due = self.disk.due(now);
+        due.extend(self.disk.orphans());
+        for outstanding in due {
+            self.inquire(&outstanding);
+        }
+    }
+
+    /// A client reads a payment with what the gateway knows of it.
+    pub(super) fn refresh(&mut self) {
+        let open = self.model.tenants.iter().flat_map(|(no, tenant)| {
+            let payments = tenant.payments.iter();
+            let open = payments.filter(|(_, it)| it.moves.iter().any(|it| it.status.is_open()));
+            open.map(|(id, _)| (*no, *id))
+        });
+        let open: Vec<(u32, Uid)> = open.collect();
+        if !open.is_empty() {
+            let (tenant, payment) = *self.random.pick(&open);
+            self.refresh_payment(tenant, payment);
+        }
+    }
+
+    pub(super) fn refresh_payment(&mut self, tenant: u32, payment: Uid) {
+        let tenant = domain::TenantNo(tenant);
+        for outstanding in self.disk.outstanding_of(tenant, translate::id(payment)) {
+            self.inquire(&outstanding);
+        }
+    }
+
+    /// Asks the gateway, unless the call itself still runs or the question is under way.
+    fn inquire(&mut self, outstanding: &Outstanding) {
+        let transaction = outstanding.transaction_id.uuid().as_u128();
+        let payment = outstanding.payment_id.uuid().as_u128();
+        let under_way = self.inbox.iter().any(|job| match &job.ask.what {
+            What::Replied { transaction: it, .. } | What::Inquired { transaction: it, .. } => {
+                *it == transaction
+            }
+            _ => false,
+        });
+        if self.running.contains_key(&transaction) || under_way {
+            return;
+        }
+        let known = self.gateway.inquire(transaction, self.real);
+        self.note(format!("inquires: {transaction:x} {known:?}"));
+        let what = What::Inquired { payment, transaction, known, asked_at: self.real };
+        self.tell(outstanding.tenant.0, what, From::Resolver);
+    }
+
+    /// Somebody heard elsewhere how a pending transaction ended; the gateway holds the same.
+    pub(super) fn hearsay(&mut self) {
+        let Some((tenant, payment, transaction)) = self.some_move(|status| status == Status::Pending)
+        else {
+            return;
+        };
+        let worked = match self.random.below(10) {
+            0 => None,
+            1..=6 => Some(true),
+            _ => Some(false),
+        };
+        let asked = self.find_move(transaction).and_then(|it| it.asked);
+        let worked = worked.and_then(|worked| {
+            self.gateway.decide(transaction, worked);
+            self.mark_amount(transaction, asked);
+            self.gateway.stand(transaction).map(|stand| stand == Stand::Done)
+        });
+        let what = What::Hearsay { payment, transaction, worked };
+        self.client_wants(tenant, what, false);
+    }
+
+    /// An operator puts a transaction right that nobody else could, after a look into the gateway's
+    /// back office; now and then without one.
+    pub(super) fn operator(&mut self) {
+        let Some((tenant, payment, transaction)) = self.some_move(|_| true) else { return };
+        let status = if self.random.chance(100) {
+            self.ledgers.astray.insert(transaction);
+            *self.random.pick(&[
+                Status::Running,
+                Status::Success,
+                Status::Declined,
+                Status::Failed,
+            ])
+        } else {
+            match self.truth(transaction) {
+                Some(status) if self.find_move(transaction).is_some_and(|it| it.status != status) => {
+                    status
+                }
+                Some(_) | None => return,
+            }
+        };
+        self.client_wants(tenant, What::Fix { payment, transaction, status }, false);
+    }
+
+    /// How a transaction really ended; `None` where that cannot be known yet.
+    pub(super) fn truth(&mut self, transaction: Uid) -> Option<Status> {
+        let it = self.find_move(transaction)?;
+        if !it.is_called() {
+            return Some(Status::Success);
+        }
+        let settle_after_us = self.model.rules.gateways[it.gateway].settle_after_us;
+        let over = it.open.is_none_or(|open| self.real > open.deadline + settle_after_us);
+        if self.running.contains_key(&transaction) || !over {
+            return None;
+        }
+        self.gateway.decide(transaction, true);
+        self.mark_amount(transaction, it.asked);
+        match self.gateway.stand(transaction) {
+            None => Some(Status::Failed),
+            Some(Stand::Done) => Some(Status::Success),
+            Some(Stand::Declined) => Some(Status::Declined),
+            Some(Stand::Canceled | Stand::Pending) => Some(Status::Failed),
+        }
+    }
+
+    /// Who says that a transaction worked says no amount: where the gateway processed less, the
+    /// books go astray.
+    fn mark_amount(&mut self, transaction: Uid, asked: Option<i64>) {
+        if self.gateway.book.get(&transaction).is_some_and(|line| line.amount != asked) {
+            self.ledgers.astray.insert(transaction);
+        }
+    }
+
+    fn find_move(&self, transaction: Uid) -> Option<crate::model::Move> {
+        let payments = self.model.tenants.values().flat_map(|tenant| tenant.payments.values());
+        let mut moves = payments.flat_map(|payment| &payment.moves);
+        moves.find(|it| it.id == transaction).cloned()
+    }
+
+    fn some_move(&mut self, of: impl Fn(Status) -> bool) -> Option<(u32, Uid, Uid)> {
+        let mut found = vec![];
+        for (no, tenant) in &self.model.tenants {
+            for (id, payment) in &tenant.payments {
+                let moves = payment.moves.iter().filter(|it| of(it.status));
+                found.extend(moves.map(|it| (*no, *id, it.id)));
+            }
+        }
+        (!found.is_empty()).then(|| *self.random.pick(&found))
+    }
+
+    /// When something is to be done next, in real time: an event, or a question.
+    pub(super) fn next_due(&self) -> Option<i64> {
+        let event = self.events.first_key_value().map(|((at, _), _)| *at);
+        let far = Timestamp(i64::MAX);
+        let question = self.disk.due(far).first().and_then(|it| it.ask_at);
+        let question = question.map(|at| (at.0 - self.offset).max(self.real));
+        let orphan = (!self.disk.orphans().is_empty()).then_some(self.real + SECOND_US);
+        [event, question, orphan].into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,273 @@
+-- Generated from src/tables.rs; a test keeps it up to date.
+
+CREATE TABLE migration (
+    version INTEGER NOT NULL,
+    checksum TEXT NOT NULL,
+    PRIMARY KEY (version)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE partition (
+    id INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    next_seq INTEGER NOT NULL,
+    payment_number INTEGER NOT NULL,
+    tenant_no INTEGER NOT NULL,
+    PRIMARY KEY (id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE journal (
+    partition INTEGER NOT NULL,
+    seq INTEGER PRIMARY KEY,
+    at_us INTEGER NOT NULL,
+    committed_at_us INTEGER NOT NULL,
+    tenant INTEGER NOT NULL,
+    account_id BLOB,
+    request_id BLOB NOT NULL,
+    command TEXT NOT NULL,
+    user_name TEXT NOT NULL,
+    created_by TEXT NOT NULL,
+    reason TEXT,
+    comments TEXT,
+    token BLOB NOT NULL,
+    changes TEXT,
+    events TEXT
+) STRICT;
+
+CREATE TABLE tenant (
+    no INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    external_key TEXT,
+    api_key TEXT NOT NULL,
+    secret_hash TEXT NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (no)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX tenant_by_id ON tenant (id);
+CREATE UNIQUE INDEX tenant_by_api_key ON tenant (api_key);
+
+CREATE TABLE tenant_value (
+    tenant INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    id BLOB NOT NULL,
+    value TEXT,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE app_user (
+    username TEXT NOT NULL,
+    password_hash TEXT NOT NULL,
+    roles TEXT NOT NULL,
+    active INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (username)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE role (
+    name TEXT NOT NULL,
+    permissions TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE account (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    external_key TEXT,
+    currency TEXT,
+    bill_cycle_day_local INTEGER NOT NULL,
+    parent_account_id BLOB,
+    is_payment_delegated_to_parent INTEGER NOT NULL,
+    payment_method_id BLOB,
+    external_payment_method BLOB,
+    reference_time_us INTEGER NOT NULL,
+    time_zone TEXT NOT NULL,
+    is_migrated INTEGER,
+    created_at_us INTEGER NOT NULL,
+    updated_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE account_person (
+    tenant INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    seq INTEGER NOT NULL,
+    name TEXT,
+    first_name_length INTEGER,
+    email TEXT,
+    address1 TEXT,
+    address2 TEXT,
+    postal_code TEXT,
+    company TEXT,
+    city TEXT,
+    state TEXT,
+    country TEXT,
+    locale TEXT,
+    phone TEXT,
+    notes TEXT,
+    PRIMARY KEY (tenant, account_id, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE payment_method (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    account_id BLOB NOT NULL,
+    external_key TEXT,
+    gateway TEXT NOT NULL,
+    external_payment_method_id TEXT,
+    properties TEXT,
+    active INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    updated_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX payment_method_by_account ON payment_method (tenant, account_id, id);
+CREATE INDEX payment_method_by_gateway ON payment_method (tenant, gateway, active, id);
+
+CREATE TABLE payment (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    account_id BLOB NOT NULL,
+    payment_method_id BLOB NOT NULL,
+    number INTEGER NOT NULL,
+    external_key TEXT,
+    currency TEXT NOT NULL,
+    gateway TEXT NOT NULL,
+    operation INTEGER NOT NULL,
+    status INTEGER NOT NULL,
+    success_operation INTEGER,
+    success_status INTEGER,
+    authorized_minor INTEGER NOT NULL,
+    captured_minor INTEGER NOT NULL,
+    purchased_minor INTEGER NOT NULL,
+    refunded_minor INTEGER NOT NULL,
+    credited_minor INTEGER NOT NULL,
+    charged_back_minor INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    updated_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX payment_by_account ON payment (tenant, account_id, id);
+CREATE INDEX payment_by_gateway ON payment (tenant, gateway, id);
+
+CREATE TABLE payment_transaction (
+    tenant INTEGER NOT NULL,
+    payment_id BLOB NOT NULL,
+    id BLOB NOT NULL,
+    opened_seq INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    external_key TEXT,
+    gateway TEXT NOT NULL,
+    kind INTEGER NOT NULL,
+    status INTEGER NOT NULL,
+    amount_minor INTEGER,
+    currency TEXT,
+    processed_amount_minor INTEGER,
+    processed_currency TEXT,
+    effective_at_us INTEGER NOT NULL,
+    gateway_error_code TEXT,
+    gateway_error_message TEXT,
+    first_reference TEXT,
+    second_reference TEXT,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, payment_id, id)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX payment_transaction_by_id ON payment_transaction (tenant, id);
+
+CREATE TABLE posting (
+    partition INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL,
+    tenant INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    payment_id BLOB NOT NULL,
+    transaction_id BLOB NOT NULL,
+    gateway TEXT NOT NULL,
+    debit INTEGER NOT NULL,
+    credit INTEGER NOT NULL,
+    amount_minor INTEGER NOT NULL,
+    currency TEXT NOT NULL,
+    at_us INTEGER NOT NULL,
+    PRIMARY KEY (partition, seq, ordinal)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX posting_by_payment ON posting (tenant, account_id, payment_id);
+CREATE INDEX posting_by_time ON posting (tenant, at_us);
+
+CREATE TABLE claim (
+    key_hash BLOB NOT NULL,
+    tenant INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    owner BLOB NOT NULL,
+    account_id BLOB,
+    PRIMARY KEY (key_hash)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE outstanding (
+    tenant INTEGER NOT NULL,
+    transaction_id BLOB NOT NULL,
+    payment_id BLOB NOT NULL,
+    account_id BLOB NOT NULL,
+    gateway TEXT NOT NULL,
+    deadline_us INTEGER NOT NULL,
+    ask_at_us INTEGER,
+    asked INTEGER NOT NULL,
+    answers INTEGER NOT NULL,
+    reply_key BLOB,
+    user_name TEXT NOT NULL,
+    created_by TEXT NOT NULL,
+    reason TEXT,
+    comments TEXT,
+    token BLOB NOT NULL,
+    PRIMARY KEY (tenant, transaction_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX outstanding_by_payment ON outstanding (tenant, payment_id);
+CREATE INDEX outstanding_by_ask_at ON outstanding (ask_at_us) WHERE ask_at_us IS NOT NULL;
+
+CREATE TABLE reply (
+    key BLOB NOT NULL,
+    fingerprint BLOB NOT NULL,
+    answer TEXT,
+    expires_at_us INTEGER NOT NULL,
+    PRIMARY KEY (key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX reply_by_expiry ON reply (expires_at_us);
+
+CREATE TABLE follower (
+    name TEXT NOT NULL,
+    upto INTEGER NOT NULL,
+    PRIMARY KEY (name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE delivery (
+    seq INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL,
+    tenant INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    due_at_us INTEGER NOT NULL,
+    error TEXT NOT NULL,
+    PRIMARY KEY (seq, ordinal)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX delivery_by_due_at ON delivery (due_at_us);
+
+CREATE TABLE counter (
+    tenant INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    gateway TEXT NOT NULL,
+    value INTEGER NOT NULL,
+    PRIMARY KEY (tenant, name, gateway)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE ledger_total (
+    tenant INTEGER NOT NULL,
+    account INTEGER NOT NULL,
+    gateway TEXT NOT NULL,
+    currency TEXT NOT NULL,
+    debit_minor TEXT NOT NULL,
+    credit_minor TEXT NOT NULL,
+    PRIMARY KEY (tenant, account, gateway, currency)
+) STRICT, WITHOUT ROWID;
+

@@ -1,0 +1,249 @@
+//! What the read models answer: transactions and accounts by day, and an account's summary.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use domain::payment::{TransactionStatus, TransactionType};
+use domain::{AccountId, Currency, Seq, TenantNo, Timestamp};
+use engine::ports::{Page, StoreError};
+use serde::Serialize;
+
+use crate::codes::{operation, operation_code, status, status_code};
+use crate::pool::ReaderPool;
+use crate::sqlite::{Cells, Options, Reader};
+use crate::totals::decimal;
+
+/// Reads of the models, over a bounded pool of connections.
+pub struct AnalyticsQueries {
+    pool: ReaderPool,
+}
+
+/// Days since 1970-01-01 (UTC), both ends included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Days {
+    /// The first; `None`: from the beginning.
+    pub from: Option<i64>,
+    /// The last; `None`: to the end.
+    pub to: Option<i64>,
+}
+
+/// Which transactions. What is `None` does not filter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TransactionsFilter {
+    /// Asked for on these days.
+    pub days: Days,
+    /// Through this gateway.
+    pub gateway: Option<String>,
+    /// In this currency.
+    pub currency: Option<Currency>,
+    /// Of this type.
+    pub kind: Option<TransactionType>,
+    /// In this status.
+    pub status: Option<TransactionStatus>,
+}
+
+/// The transactions of one day that agree in gateway, currency, type and status.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TransactionsOfDay {
+    /// The day they were asked for, in days since 1970-01-01 (UTC).
+    pub day: i64,
+    /// Through which gateway.
+    pub gateway: String,
+    /// In which currency; `None` for voids.
+    pub currency: Option<Currency>,
+    /// What they do.
+    #[serde(rename = "type")]
+    pub kind: TransactionType,
+    /// Where they stand.
+    pub status: TransactionStatus,
+    /// How many.
+    pub transactions: i64,
+    /// What they processed, in minor units of the currency; zero but for successes.
+    pub amount_minor: i128,
+}
+
+/// The accounts created on one day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct AccountsOfDay {
+    /// The day, in days since 1970-01-01 (UTC).
+    pub day: i64,
+    /// How many.
+    pub accounts: i64,
+}
+
+/// What one account did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AccountSummary {
+    /// Payments begun.
+    pub payments: i64,
+    /// Transactions asked for.
+    pub transactions: i64,
+    /// When the last of them was asked for; `None` while there is none.
+    pub last_transaction_at: Option<Timestamp>,
+    /// What succeeded, by currency.
+    pub amounts: Vec<AccountAmounts>,
+}
+
+/// What succeeded on an account in one currency, in minor units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct AccountAmounts {
+    /// The currency.
+    pub currency: Currency,
+    /// Taken at once.
+    pub purchased_minor: i128,
+    /// Taken of what was reserved.
+    pub captured_minor: i128,
+    /// Given back.
+    pub refunded_minor: i128,
+    /// Given.
+    pub credited_minor: i128,
+    /// Taken back by the customer's bank, less what it returned.
+    pub charged_back_minor: i128,
+}
+
+impl AnalyticsQueries {
+    /// Reads the models at `path` with at most `readers_max` connections.
+    ///
+    /// # Errors
+    /// [`StoreError`] where they cannot be opened.
+    pub fn open(path: &Path, options: &Options, readers_max: usize) -> Result<Self, StoreError> {
+        Ok(Self { pool: ReaderPool::open(path, options, readers_max)? })
+    }
+
+    /// The last journal row that the models contain.
+    ///
+    /// # Errors
+    /// [`StoreError`], here and below.
+    pub fn cursor(&self) -> Result<Seq, StoreError> {
+        let sql = "SELECT seq FROM cursor";
+        let found = self.pool.read(|reader| reader.query_one(sql, &[], |cells| cells.seq()))?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// Transactions by day, gateway, currency, type and status, in this order.
+    ///
+    /// # Errors
+    /// See [`AnalyticsQueries::cursor`].
+    pub fn transactions(
+        &self,
+        no: TenantNo,
+        filter: &TransactionsFilter,
+        page: Page,
+    ) -> Result<Vec<TransactionsOfDay>, StoreError> {
+        let sql = "SELECT day, gateway, currency, kind, status, transactions, amount_minor \
+             FROM transactions_of_day WHERE tenant = ?1 AND day >= ?2 AND day <= ?3 \
+             AND (?4 IS NULL OR gateway = ?4) AND (?5 IS NULL OR currency = ?5) \
+             AND (?6 IS NULL OR kind = ?6) AND (?7 IS NULL OR status = ?7) \
+             ORDER BY day, gateway, currency, kind, status LIMIT ?8 OFFSET ?9";
+        let bounded = |count: u64| i64::try_from(count).unwrap_or(i64::MAX).into();
+        let parameters = [
+            no.into(),
+            filter.days.from.unwrap_or(i64::MIN).into(),
+            filter.days.to.unwrap_or(i64::MAX).into(),
+            filter.gateway.as_ref().into(),
+            filter.currency.as_ref().into(),
+            filter.kind.map(operation_code).into(),
+            filter.status.map(status_code).into(),
+            bounded(page.limit),
+            bounded(page.offset),
+        ];
+        self.pool.read(|reader| reader.query(sql, &parameters, transactions_of_day))
+    }
+
+    /// New accounts by day.
+    ///
+    /// # Errors
+    /// See [`AnalyticsQueries::cursor`].
+    pub fn accounts(&self, no: TenantNo, days: Days) -> Result<Vec<AccountsOfDay>, StoreError> {
+        let sql = "SELECT day, accounts FROM accounts_of_day \
+             WHERE tenant = ?1 AND day >= ?2 AND day <= ?3 ORDER BY day";
+        let (from, to) = (days.from.unwrap_or(i64::MIN), days.to.unwrap_or(i64::MAX));
+        let parameters = [no.into(), from.into(), to.into()];
+        self.pool.read(|reader| {
+            reader.query(sql, &parameters, |cells| {
+                Ok(AccountsOfDay { day: cells.int()?, accounts: cells.int()? })
+            })
+        })
+    }
+
+    /// What an account did; nothing where it has no payments.
+    ///
+    /// # Errors
+    /// See [`AnalyticsQueries::cursor`].
+    pub fn account(&self, no: TenantNo, id: AccountId) -> Result<AccountSummary, StoreError> {
+        self.pool.read(|reader| reader.snapshot(|reader| summary(reader, no, id)))
+    }
+}
+
+fn transactions_of_day(cells: &mut Cells<'_>) -> Result<TransactionsOfDay, StoreError> {
+    Ok(TransactionsOfDay {
+        day: cells.int()?,
+        gateway: cells.string()?,
+        currency: currency(cells)?,
+        kind: cells.code(operation)?,
+        status: cells.code(status)?,
+        transactions: cells.int()?,
+        amount_minor: decimal(cells)?,
+    })
+}
+
+/// A currency; empty for voids.
+fn currency(cells: &mut Cells<'_>) -> Result<Option<Currency>, StoreError> {
+    match cells.text()? {
+        "" => Ok(None),
+        code => Currency::parse(code).map(Some).ok_or_else(|| cells.corrupt("is no currency")),
+    }
+}
+
+fn summary(reader: &Reader, no: TenantNo, id: AccountId) -> Result<AccountSummary, StoreError> {
+    let parameters = [no.into(), id.into()];
+    let sql = "SELECT payments, transactions, last_transaction_at_us FROM account_activity \
+         WHERE tenant = ?1 AND account_id = ?2";
+    let activity = reader.query_one(sql, &parameters, |cells| {
+        Ok(AccountSummary {
+            payments: cells.int()?,
+            transactions: cells.int()?,
+            last_transaction_at: Some(cells.time()?),
+            amounts: vec![],
+        })
+    })?;
+    let mut by_currency: BTreeMap<Currency, AccountAmounts> = BTreeMap::new();
+    let sql = "SELECT currency, kind, amount_minor FROM account_successes \
+         WHERE tenant = ?1 AND account_id = ?2";
+    reader.for_each(sql, &parameters, |cells| {
+        let (currency, kind) = (currency(cells)?, cells.code(operation)?);
+        if let Some(currency) = currency {
+            let amounts = by_currency.entry(currency).or_insert(AccountAmounts::none(currency));
+            amounts.add(kind, decimal(cells)?);
+        }
+        Ok(())
+    })?;
+    let mut summary = activity.unwrap_or_default();
+    summary.amounts = by_currency.into_values().collect();
+    Ok(summary)
+}
+
+impl AccountAmounts {
+    const fn none(currency: Currency) -> Self {
+        Self {
+            currency,
+            purchased_minor: 0,
+            captured_minor: 0,
+            refunded_minor: 0,
+            credited_minor: 0,
+            charged_back_minor: 0,
+        }
+    }
+
+    const fn add(&mut self, kind: TransactionType, amount_minor: i128) {
+        match kind {
+            TransactionType::Purchase => self.purchased_minor += amount_minor,
+            TransactionType::Capture => self.captured_minor += amount_minor,
+            TransactionType::Refund => self.refunded_minor += amount_minor,
+            TransactionType::Credit => self.credited_minor += amount_minor,
+            TransactionType::Chargeback => self.charged_back_minor += amount_minor,
+            TransactionType::ChargebackReversal => self.charged_back_minor -= amount_minor,
+            TransactionType::Authorize | TransactionType::Void => {}
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Backups: a copy of the database as it was at one commit, made while others go on writing.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use crate::Error;
+use crate::directory::{self, database_path};
+use crate::sqlite::Options;
+
+/// How many pages are copied before others get a turn.
+const PAGES_PER_STEP: i32 = 256;
+
+/// How far a backup is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Pages left to copy.
+    pub remaining: u32,
+    /// Pages in all.
+    pub pages: u32,
+}
+
+/// Copies the database of a data directory, in use or not, into a new file. The writer is not
+/// held up, though its log grows until the copy is done.
+///
+/// # Errors
+/// [`Error`] where the file exists, or either cannot be read or written.
+pub fn backup(dir: &Path, to: &Path, mut progress: impl FnMut(Progress)) -> Result<(), Error> {
+    refuse_existing(to)?;
+    let reader = directory::read_dir(dir, &Options::default())?;
+    // Whoever sees the file under its name sees all of it.
+    let unfinished = unfinished(to);
+    directory::make_private(&unfinished)?;
+    let copied = reader.copy_to(&unfinished, PAGES_PER_STEP, |remaining, pages| {
+        let count = |pages: i32| u32::try_from(pages).unwrap_or_default();
+        progress(Progress { remaining: count(remaining), pages: count(pages) });
+        thread::yield_now();
+    });
+    let done = copied.map_err(Error::database(to)).and_then(|()| publish(&unfinished, to));
+    if done.is_err() {
+        // What went wrong is worth more than what is left of it.
+        drop(fs::remove_file(&unfinished));
+    }
+    done
+}
+
+/// Makes a data directory from a backup. The directory must be empty or not there.
+///
+/// # Errors
+/// [`Error`] where it is not empty, or the file is no backup that this version can read.
+pub fn restore(from: &Path, dir: &Path) -> Result<(), Error> {
+    drop(directory::read_file(from, &Options::default())?);
+    directory::make(dir)?;
+    if let Some(present) = fs::read_dir(dir).map_err(Error::io("read", dir))?.next() {
+        let present = present.map_err(Error::io("read", dir))?;
+        return Err(Error::Exists { path: present.path() });
+    }
+    let _lock = directory::lock(dir)?;
+    let to = database_path(dir);
+    let unfinished = unfinished(&to);
+    directory::make_private(&unfinished)?;
+    // The mode stays that of the new file: only its owner can read it.
+    let copied = File::open(from).and_then(|mut source| {
+        let mut target = File::options().write(true).open(&unfinished)?;
+        std::io::copy(&mut source, &mut target)
+    });
+    copied.map_err(Error::io("copy", from))?;
+    publish(&unfinished, &to)
+}
+
+/// Makes a finished file durable, and then known by its name.
+fn publish(unfinished: &Path, to: &Path) -> Result<(), Error> {
+    let synced = File::open(unfinished).and_then(|file| file.sync_all());
+    synced.map_err(Error::io("sync", unfinished))?;
+    fs::rename(unfinished, to).map_err(Error::io("rename", unfinished))?;
+    let parent = match to.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) | None => Path::new("."),
+    };
+    File::open(parent).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", parent))
+}
+
+fn refuse_existing(path: &Path) -> Result<(), Error> {
+    match path.try_exists().map_err(Error::io("look for", path))? {
+        true => Err(Error::Exists { path: path.to_owned() }),
+        false => Ok(()),
+    }
+}
+
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".unfinished");
+    path.with_file_name(name)
+}

@@ -1,0 +1,264 @@
+//! The rows that a batch writes: each entity's newest image once, however often it was changed.
+
+use std::collections::BTreeMap;
+
+use domain::access::{Role, User};
+use domain::ledger::Posting;
+use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
+use domain::state::{Change, Claim, ClaimKey};
+use domain::tenant::{Tenant, TenantValue};
+use domain::{
+    Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Reply, Revision, Seq,
+    TenantNo, TransactionId,
+};
+use engine::ports::{Batch, Entry, StoreError};
+
+use crate::cells::json;
+use crate::rows;
+use crate::sqlite::{Database, Value};
+use crate::tables::{self, Table};
+use crate::totals::{Counted, Deltas};
+
+/// The gateways of the payments that a batch loaded, as they were then.
+pub(crate) type Gateways = BTreeMap<(TenantNo, PaymentId), String>;
+
+/// An entity's newest image in a batch.
+struct Newest<'a, T> {
+    image: &'a T,
+    /// Set where the batch made it.
+    made_by: Option<Seq>,
+}
+
+/// What a batch writes, sorted by key, so that neighbours are written together.
+#[derive(Default)]
+pub(crate) struct Rows<'a> {
+    tenants: BTreeMap<TenantNo, Newest<'a, Tenant>>,
+    values: BTreeMap<(TenantNo, &'a str), Newest<'a, TenantValue>>,
+    users: BTreeMap<&'a str, Newest<'a, User>>,
+    roles: BTreeMap<&'a str, Newest<'a, Role>>,
+    accounts: BTreeMap<(TenantNo, AccountId), Newest<'a, Account>>,
+    people: Vec<(TenantNo, AccountId, Seq, &'a Person)>,
+    methods: BTreeMap<(TenantNo, PaymentMethodId), Newest<'a, PaymentMethod>>,
+    payments: BTreeMap<(TenantNo, PaymentId), Newest<'a, Payment>>,
+    transactions: BTreeMap<(TenantNo, PaymentId, TransactionId), Newest<'a, Transaction>>,
+    postings: Vec<(Seq, i64, &'a Posting)>,
+    claims: BTreeMap<[u8; 16], (&'a ClaimKey, &'a Claim)>,
+    outstanding: BTreeMap<(TenantNo, TransactionId), Option<&'a Outstanding>>,
+    /// The final replies to earlier requests.
+    pub(crate) settled: BTreeMap<ReplyKey, &'a Reply>,
+    /// What the batch does to the totals.
+    pub(crate) deltas: Deltas<'a>,
+}
+
+impl<'a> Rows<'a> {
+    /// What `batch` writes. `gateways` are those of the payments that it changes and did not make.
+    pub(crate) fn of(batch: &'a Batch, gateways: &'a Gateways) -> Self {
+        let mut rows = Self::default();
+        for entry in &batch.entries {
+            let mut ordinal = 0;
+            for change in &entry.changes {
+                rows.take(entry, change, &mut ordinal, gateways);
+            }
+        }
+        rows
+    }
+
+    fn take(
+        &mut self,
+        entry: &'a Entry,
+        change: &'a Change,
+        ordinal: &mut i64,
+        gateways: &'a Gateways,
+    ) {
+        let seq = entry.seq;
+        match change {
+            Change::Tenant(it) => newest(&mut self.tenants, it.no, it, (it.revision, seq)),
+            Change::TenantValue(it) => {
+                newest(&mut self.values, (it.tenant, &it.key), it, (it.revision, seq));
+            }
+            Change::User(it) => newest(&mut self.users, &it.username, it, (it.revision, seq)),
+            Change::Role(it) => newest(&mut self.roles, &it.name, it, (it.revision, seq)),
+            Change::Account(it) => {
+                if made_here(it.revision, seq) {
+                    self.deltas.count(it.tenant, Counted::Accounts, 1);
+                }
+                newest(&mut self.accounts, (it.tenant, it.id), it, (it.revision, seq));
+            }
+            Change::Person { account, person } => {
+                self.people.push((entry.tenant, *account, seq, person));
+            }
+            Change::PaymentMethod(it) => self.take_method(it, seq),
+            Change::Payment(it) => self.take_payment(it, seq, gateways),
+            Change::Transaction(it) => {
+                let key = (it.tenant, it.payment_id, it.id);
+                newest(&mut self.transactions, key, it, (it.revision, seq));
+            }
+            Change::Posting(it) => {
+                self.postings.push((seq, *ordinal, it));
+                *ordinal += 1;
+                self.deltas.post(it);
+            }
+            Change::Claim { key, claim } => {
+                self.claims.insert(rows::claim_hash(key), (key, claim));
+            }
+            Change::Outstanding(it) => {
+                self.outstanding.insert((it.tenant, it.transaction_id), Some(it));
+            }
+            Change::OutstandingClosed { transaction } => {
+                self.outstanding.insert((entry.tenant, *transaction), None);
+            }
+            Change::ReplySettled { key, reply } => drop(self.settled.insert(*key, reply)),
+        }
+    }
+
+    fn take_method(&mut self, it: &'a PaymentMethod, seq: Seq) {
+        // A method is changed once after it was made: when it is deleted.
+        let was_active = match self.methods.get(&(it.tenant, it.id)) {
+            Some(earlier) => earlier.image.active,
+            None => !made_here(it.revision, seq),
+        };
+        let delta = i64::from(it.active) - i64::from(was_active);
+        if delta != 0 {
+            self.deltas.count(it.tenant, Counted::PaymentMethods, delta);
+            self.deltas.count_of_gateway(it.tenant, Counted::PaymentMethods, &it.gateway, delta);
+        }
+        newest(&mut self.methods, (it.tenant, it.id), it, (it.revision, seq));
+    }
+
+    fn take_payment(&mut self, it: &'a Payment, seq: Seq, gateways: &'a Gateways) {
+        let key = (it.tenant, it.id);
+        let before = match self.payments.get(&key) {
+            Some(earlier) => Some(&earlier.image.gateway),
+            None => gateways.get(&key),
+        };
+        match before {
+            None => {
+                assert!(made_here(it.revision, seq), "a payment is loaded before it is changed");
+                self.deltas.count(it.tenant, Counted::Payments, 1);
+                self.deltas.count_of_gateway(it.tenant, Counted::Payments, &it.gateway, 1);
+            }
+            Some(gateway) if *gateway != it.gateway => {
+                self.deltas.count_of_gateway(it.tenant, Counted::Payments, gateway, -1);
+                self.deltas.count_of_gateway(it.tenant, Counted::Payments, &it.gateway, 1);
+            }
+            Some(_) => {}
+        }
+        newest(&mut self.payments, key, it, (it.revision, seq));
+    }
+
+    /// Writes the rows, table by table.
+    pub(crate) fn write(&self, db: &Database) -> Result<(), StoreError> {
+        self.write_access(db)?;
+        put_all(db, &tables::ACCOUNT, self.accounts.values(), |put, it| {
+            put.row(&rows::account_row(it.image))
+        })?;
+        if !self.people.is_empty() {
+            let mut put = db.insert(&tables::ACCOUNT_PERSON)?;
+            for &(tenant, account, seq, person) in &self.people {
+                put.row(&rows::person_row(tenant, account, seq, person))?;
+            }
+        }
+        put_all(db, &tables::PAYMENT_METHOD, self.methods.values(), |put, it| {
+            let properties = rows::properties_text(it.image);
+            put.row(&rows::payment_method_row(it.image, properties.as_deref()))
+        })?;
+        put_all(db, &tables::PAYMENT, self.payments.values(), |put, it| {
+            put.row(&rows::payment_row(it.image))
+        })?;
+        put_all(db, &tables::PAYMENT_TRANSACTION, self.transactions.values(), |put, it| {
+            // Where the batch did not make it, the row keeps what it was made by.
+            let opened_seq = it.made_by.unwrap_or(it.image.revision.seq);
+            put.row(&rows::transaction_row(it.image, opened_seq))
+        })?;
+        if !self.postings.is_empty() {
+            let mut put = db.insert(&tables::POSTING)?;
+            for &(seq, ordinal, posting) in &self.postings {
+                put.row(&rows::posting_row(seq, ordinal, posting))?;
+            }
+        }
+        if !self.claims.is_empty() {
+            let mut put = db.upsert(&tables::CLAIM)?;
+            for (hash, (key, claim)) in &self.claims {
+                put.row(&rows::claim_row(*hash, key, claim))?;
+            }
+        }
+        self.write_outstanding(db)
+    }
+
+    fn write_access(&self, db: &Database) -> Result<(), StoreError> {
+        put_all(db, &tables::TENANT, self.tenants.values(), |put, it| {
+            put.row(&rows::tenant_row(it.image))
+        })?;
+        put_all(db, &tables::TENANT_VALUE, self.values.values(), |put, it| {
+            put.row(&rows::tenant_value_row(it.image))
+        })?;
+        put_all(db, &tables::APP_USER, self.users.values(), |put, it| {
+            put.row(&rows::user_row(it.image, &json(&it.image.roles)))
+        })?;
+        put_all(db, &tables::ROLE, self.roles.values(), |put, it| {
+            put.row(&rows::role_row(it.image, &json(&it.image.permissions)))
+        })
+    }
+
+    fn write_outstanding(&self, db: &Database) -> Result<(), StoreError> {
+        let open: Vec<&Outstanding> = self.outstanding.values().copied().flatten().collect();
+        if !open.is_empty() {
+            let mut put = db.upsert(&tables::OUTSTANDING)?;
+            for it in open {
+                put.row(&rows::outstanding_row(it))?;
+            }
+        }
+        let closed: Vec<[Value<'_>; 2]> = self
+            .outstanding
+            .iter()
+            .filter(|(_, it)| it.is_none())
+            .map(|((tenant, transaction), _)| [(*tenant).into(), (*transaction).into()])
+            .collect();
+        if !closed.is_empty() {
+            let sql = "DELETE FROM outstanding WHERE tenant = ?1 AND transaction_id = ?2";
+            let mut delete = db.prepare(sql)?;
+            for key in &closed {
+                delete.row(key)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether this command made the entity: its revision has none before.
+fn made_here(revision: Revision, seq: Seq) -> bool {
+    revision.seq == seq && revision.previous.is_none()
+}
+
+fn newest<'a, K: Ord, T>(
+    all: &mut BTreeMap<K, Newest<'a, T>>,
+    key: K,
+    image: &'a T,
+    (revision, seq): (Revision, Seq),
+) {
+    all.entry(key)
+        .and_modify(|newest| newest.image = image)
+        .or_insert_with(|| Newest { image, made_by: made_here(revision, seq).then_some(seq) });
+}
+
+/// Inserts what the batch made, so that a key that is there already is an error, and changes the
+/// rest.
+fn put_all<'a, T: 'a>(
+    db: &Database,
+    table: &'static Table,
+    rows: impl Iterator<Item = &'a Newest<'a, T>> + Clone,
+    put_row: impl Fn(&mut crate::sqlite::Put<'_>, &Newest<'a, T>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut insert = None;
+    let mut upsert = None;
+    for row in rows {
+        let slot = if row.made_by.is_some() { &mut insert } else { &mut upsert };
+        let put = match slot {
+            Some(put) => put,
+            None if row.made_by.is_some() => slot.insert(db.insert(table)?),
+            None => slot.insert(db.upsert(table)?),
+        };
+        put_row(put, row)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! The domain's own words as columns of a row, and read from one.
+
+use domain::payment::ReplyKey;
+use domain::{AmountMinor, Currency, Id, Revision, Seq, TenantNo, Timestamp};
+use engine::ports::StoreError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::sqlite::{Cells, Value};
+
+impl From<TenantNo> for Value<'_> {
+    fn from(no: TenantNo) -> Self {
+        Self::Int(i64::from(no.0))
+    }
+}
+impl<K> From<Id<K>> for Value<'_> {
+    fn from(id: Id<K>) -> Self {
+        Self::from(id.uuid())
+    }
+}
+impl From<ReplyKey> for Value<'_> {
+    fn from(key: ReplyKey) -> Self {
+        Self::from(key.0)
+    }
+}
+impl From<Timestamp> for Value<'_> {
+    fn from(at: Timestamp) -> Self {
+        Self::Int(at.0)
+    }
+}
+impl From<Seq> for Value<'_> {
+    fn from(seq: Seq) -> Self {
+        Self::Int(seq.0)
+    }
+}
+impl From<AmountMinor> for Value<'_> {
+    fn from(amount: AmountMinor) -> Self {
+        Self::Int(amount.0)
+    }
+}
+impl From<bool> for Value<'_> {
+    fn from(value: bool) -> Self {
+        Self::Int(i64::from(value))
+    }
+}
+impl<'a> From<&'a Currency> for Value<'a> {
+    fn from(currency: &'a Currency) -> Self {
+        Self::Text(currency.code())
+    }
+}
+
+impl Cells<'_> {
+    /// A tenant's number.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] where it is none; here and below.
+    pub fn tenant(&mut self) -> Result<TenantNo, StoreError> {
+        let no = self.int()?;
+        u32::try_from(no).map(TenantNo).map_err(|_| self.corrupt("is no tenant's number"))
+    }
+
+    /// An id of a kind.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn entity<K>(&mut self) -> Result<Id<K>, StoreError> {
+        self.id().map(Id::new)
+    }
+
+    /// An id of a kind, or NULL.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn opt_entity<K>(&mut self) -> Result<Option<Id<K>>, StoreError> {
+        Ok(self.opt_id()?.map(Id::new))
+    }
+
+    /// A point in time.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn time(&mut self) -> Result<Timestamp, StoreError> {
+        self.int().map(Timestamp)
+    }
+
+    /// A journal row's number.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn seq(&mut self) -> Result<Seq, StoreError> {
+        self.int().map(Seq)
+    }
+
+    /// The newest revision: a row does not know the one before.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn revision(&mut self) -> Result<Revision, StoreError> {
+        self.seq().map(Revision::first)
+    }
+
+    /// An amount.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn amount(&mut self) -> Result<AmountMinor, StoreError> {
+        self.int().map(AmountMinor)
+    }
+
+    /// A yes or no.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn flag(&mut self) -> Result<bool, StoreError> {
+        self.opt_flag()?.ok_or_else(|| self.corrupt("is NULL"))
+    }
+
+    /// A yes, a no, or NULL.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn opt_flag(&mut self) -> Result<Option<bool>, StoreError> {
+        match self.opt_int()? {
+            None => Ok(None),
+            Some(0) => Ok(Some(false)),
+            Some(1) => Ok(Some(true)),
+            Some(_) => Err(self.corrupt("is neither 0 nor 1")),
+        }
+    }
+
+    /// A currency.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn currency(&mut self) -> Result<Currency, StoreError> {
+        self.opt_currency()?.ok_or_else(|| self.corrupt("is NULL"))
+    }
+
+    /// A currency or NULL.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn opt_currency(&mut self) -> Result<Option<Currency>, StoreError> {
+        let Some(code) = self.opt_text()? else { return Ok(None) };
+        Currency::parse(code).map(Some).ok_or_else(|| self.corrupt("is no currency"))
+    }
+
+    /// A text of one's own.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn string(&mut self) -> Result<String, StoreError> {
+        self.text().map(str::to_owned)
+    }
+
+    /// A text of one's own, or NULL.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn opt_string(&mut self) -> Result<Option<String>, StoreError> {
+        Ok(self.opt_text()?.map(str::to_owned))
+    }
+
+    /// What a JSON text says.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn json<T: DeserializeOwned>(&mut self) -> Result<T, StoreError> {
+        self.opt_json()?.ok_or_else(|| self.corrupt("is NULL"))
+    }
+
+    /// What a JSON text says, or NULL.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn opt_json<T: DeserializeOwned>(&mut self) -> Result<Option<T>, StoreError> {
+        let Some(text) = self.opt_text()? else { return Ok(None) };
+        // The message of a JSON error may quote the value: only where it went wrong is told.
+        serde_json::from_str(text).map(Some).map_err(|error| {
+            self.corrupt(&format!("is not the JSON it should be, at byte {}", error.column()))
+        })
+    }
+
+    pub(crate) fn code<T>(&mut self, decode: fn(i64) -> Option<T>) -> Result<T, StoreError> {
+        self.opt_code(decode)?.ok_or_else(|| self.corrupt("is NULL"))
+    }
+
+    pub(crate) fn opt_code<T>(
+        &mut self,
+        decode: fn(i64) -> Option<T>,
+    ) -> Result<Option<T>, StoreError> {
+        let Some(code) = self.opt_int()? else { return Ok(None) };
+        decode(code).map(Some).ok_or_else(|| self.corrupt("is an unknown code"))
+    }
+}
+
+/// A value as a JSON text.
+///
+/// # Panics
+/// Never: what we store has texts for keys and serializes without failing.
+#[must_use]
+pub fn json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("stored values are plain data")
+}

@@ -1,0 +1,126 @@
+//! Numbers that stand for the domain's enumerations in columns. Durable: never given another meaning.
+
+use domain::ledger::LedgerAccount;
+use domain::payment::{Answers, TransactionStatus, TransactionType};
+use domain::state::ClaimKind;
+
+/// Codes of operations in the column `operation` and `kind`.
+#[must_use]
+pub const fn operation_code(kind: TransactionType) -> i64 {
+    match kind {
+        TransactionType::Authorize => 1,
+        TransactionType::Capture => 2,
+        TransactionType::Purchase => 3,
+        TransactionType::Refund => 4,
+        TransactionType::Credit => 5,
+        TransactionType::Void => 6,
+        TransactionType::Chargeback => 7,
+        TransactionType::ChargebackReversal => 8,
+    }
+}
+
+/// The opposite of [`operation_code`].
+#[must_use]
+pub const fn operation(code: i64) -> Option<TransactionType> {
+    Some(match code {
+        1 => TransactionType::Authorize,
+        2 => TransactionType::Capture,
+        3 => TransactionType::Purchase,
+        4 => TransactionType::Refund,
+        5 => TransactionType::Credit,
+        6 => TransactionType::Void,
+        7 => TransactionType::Chargeback,
+        8 => TransactionType::ChargebackReversal,
+        _ => return None,
+    })
+}
+
+/// Codes of statuses in the column `status`.
+#[must_use]
+pub const fn status_code(status: TransactionStatus) -> i64 {
+    match status {
+        TransactionStatus::InFlight => 1,
+        TransactionStatus::Success => 2,
+        TransactionStatus::Pending => 3,
+        TransactionStatus::PaymentFailure => 4,
+        TransactionStatus::PluginFailure => 5,
+        TransactionStatus::Unknown => 6,
+    }
+}
+
+/// The opposite of [`status_code`].
+#[must_use]
+pub const fn status(code: i64) -> Option<TransactionStatus> {
+    Some(match code {
+        1 => TransactionStatus::InFlight,
+        2 => TransactionStatus::Success,
+        3 => TransactionStatus::Pending,
+        4 => TransactionStatus::PaymentFailure,
+        5 => TransactionStatus::PluginFailure,
+        6 => TransactionStatus::Unknown,
+        _ => return None,
+    })
+}
+
+/// Codes of the chart's accounts in the columns `debit`, `credit` and `account`.
+#[must_use]
+pub const fn ledger_account_code(account: LedgerAccount) -> i64 {
+    match account {
+        LedgerAccount::Customer => 1,
+        LedgerAccount::Gateway => 2,
+        LedgerAccount::Refunds => 3,
+        LedgerAccount::Disputes => 4,
+    }
+}
+
+/// The opposite of [`ledger_account_code`].
+#[must_use]
+pub const fn ledger_account(code: i64) -> Option<LedgerAccount> {
+    Some(match code {
+        1 => LedgerAccount::Customer,
+        2 => LedgerAccount::Gateway,
+        3 => LedgerAccount::Refunds,
+        4 => LedgerAccount::Disputes,
+        _ => return None,
+    })
+}
+
+pub(crate) const fn claim_kind_code(kind: ClaimKind) -> i64 {
+    match kind {
+        ClaimKind::TenantApiKey => 1,
+        ClaimKind::TenantId => 2,
+        ClaimKind::Account => 3,
+        ClaimKind::PaymentMethod => 4,
+        ClaimKind::Payment => 5,
+        ClaimKind::Transaction => 6,
+    }
+}
+
+/// The kind of a claim by its code in the column `kind`.
+#[must_use]
+pub const fn claim_kind(code: i64) -> Option<ClaimKind> {
+    Some(match code {
+        1 => ClaimKind::TenantApiKey,
+        2 => ClaimKind::TenantId,
+        3 => ClaimKind::Account,
+        4 => ClaimKind::PaymentMethod,
+        5 => ClaimKind::Payment,
+        6 => ClaimKind::Transaction,
+        _ => return None,
+    })
+}
+
+pub(crate) const fn answers_code(answers: Answers) -> i64 {
+    match answers {
+        Answers::Creation => 1,
+        Answers::Completion => 2,
+    }
+}
+
+pub(crate) const fn answers(code: i64) -> Option<Answers> {
+    Some(match code {
+        1 => Answers::Creation,
+        2 => Answers::Completion,
+        _ => return None,
+    })
+}

@@ -1,0 +1,294 @@
+//! The one writer: loads a batch's rows and commits what it wrote, in one SQL transaction.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use domain::payment::ReplyKey;
+use domain::state::{Read, State};
+use domain::{Rejection, Reply, Seq, Sequences, Timestamp};
+use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Store, StoreError, StoredReply};
+
+use crate::batch::{Gateways, Rows};
+use crate::cells::json;
+use crate::journal;
+use crate::load;
+use crate::rows::{self, PARTITION};
+use crate::sqlite::Database;
+use crate::tables;
+use crate::totals::Totals;
+
+/// How many expired replies a commit that adds some forgets at most, for each that it adds.
+const FORGOTTEN_PER_REPLY: i64 = 4;
+
+/// The partition of a data directory, which stays locked until this is dropped.
+pub struct SqliteStore {
+    db: Database,
+    owned: Option<Owned>,
+    totals: Totals,
+    batch: Begun,
+    _lock: File,
+}
+
+/// What the owner of the partition knows of it.
+#[derive(Clone, Copy)]
+struct Owned {
+    epoch: i64,
+    next_seq: Seq,
+    sequences: Sequences,
+}
+
+/// What the load of a batch found that its commit needs.
+#[derive(Default)]
+struct Begun {
+    gateways: Gateways,
+    /// Replies that were running.
+    running: BTreeSet<ReplyKey>,
+}
+
+impl SqliteStore {
+    pub(crate) fn new(db: Database, lock: File) -> Self {
+        let (totals, batch) = (Totals::default(), Begun::default());
+        Self { db, owned: None, totals, batch, _lock: lock }
+    }
+
+    /// The totals, as they are committed.
+    #[must_use]
+    pub const fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// The connection, for tests that plant what a commit would never write.
+    #[must_use]
+    pub const fn database(&self) -> &Database {
+        &self.db
+    }
+
+    fn take_over(&self) -> Result<(Owned, Totals), StoreError> {
+        let sql = "UPDATE partition SET epoch = epoch + 1 WHERE id = ?1 \
+                   RETURNING epoch, next_seq, payment_number, tenant_no";
+        let owned = self.db.reader().query_one(sql, &[PARTITION.into()], |cells| {
+            cells.of(&tables::PARTITION);
+            let (epoch, next_seq) = (cells.int()?, cells.seq()?);
+            let payment_number = cells.int()?;
+            let tenant_no = cells.tenant()?.0;
+            Ok(Owned { epoch, next_seq, sequences: Sequences { payment_number, tenant_no } })
+        })?;
+        let owned = owned.ok_or_else(|| corrupt("there is no partition"))?;
+        let sql = "SELECT coalesce(max(seq), 0) FROM journal WHERE partition = ?1";
+        let head = self.db.reader().query_one(sql, &[PARTITION.into()], |cells| cells.int())?;
+        if head.unwrap_or_default() + 1 != owned.next_seq.0 {
+            return Err(corrupt("the next journal row does not follow on the last"));
+        }
+        Ok((owned, Totals::read(self.db.reader())?))
+    }
+
+    fn begin(
+        &self,
+        reads: &BTreeSet<Read>,
+        keys: &BTreeSet<ReplyKey>,
+    ) -> Result<(State, BTreeMap<ReplyKey, StoredReply>), StoreError> {
+        self.db.begin()?;
+        let state = load::state(self.db.reader(), reads)?;
+        Ok((state, load::replies(self.db.reader(), keys)?))
+    }
+
+    fn write(&self, batch: &Batch, rows: &Rows<'_>, owned: Owned) -> Result<(), StoreError> {
+        self.write_partition(owned)?;
+        self.write_journal(batch)?;
+        rows.write(&self.db)?;
+        rows.deltas.write(&self.totals, &self.db)?;
+        self.write_replies(batch, rows)?;
+        for it in &batch.bookkeeping {
+            self.write_bookkeeping(it)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the numbers, if the partition is still ours.
+    fn write_partition(&self, owned: Owned) -> Result<(), StoreError> {
+        let sql = "UPDATE partition SET next_seq = ?3, payment_number = ?4, tenant_no = ?5 \
+                   WHERE id = ?1 AND epoch = ?2";
+        let Sequences { payment_number, tenant_no } = owned.sequences;
+        let tenant_no = i64::from(tenant_no).into();
+        let changed = self.db.exec(
+            sql,
+            &[
+                PARTITION.into(),
+                owned.epoch.into(),
+                owned.next_seq.into(),
+                payment_number.into(),
+                tenant_no,
+            ],
+        )?;
+        if changed == 1 { Ok(()) } else { Err(StoreError::NotOwner) }
+    }
+
+    fn write_journal(&self, batch: &Batch) -> Result<(), StoreError> {
+        if batch.entries.is_empty() {
+            return Ok(());
+        }
+        let committed_at = real_now();
+        let mut put = self.db.insert(&tables::JOURNAL)?;
+        for entry in &batch.entries {
+            put.row(&journal::row(entry, &journal::texts(entry), committed_at))?;
+        }
+        Ok(())
+    }
+
+    fn write_replies(&self, batch: &Batch, rows: &Rows<'_>) -> Result<(), StoreError> {
+        // A reply that was running before the batch was settled before a new one took its place;
+        // one that was not is the batch's own.
+        let is_earlier = |key: &ReplyKey| self.batch.running.contains(key);
+        if !rows.settled.is_empty() {
+            let mut settle = self.db.prepare("UPDATE reply SET answer = ?2 WHERE key = ?1")?;
+            for (key, reply) in &rows.settled {
+                settle.row(&[(*key).into(), answer_text(&Ok((*reply).clone())).as_str().into()])?;
+            }
+        }
+        if batch.replies.is_empty() {
+            return Ok(());
+        }
+        let mut put = self.db.upsert(&tables::REPLY)?;
+        for reply in &batch.replies {
+            let settled = rows.settled.get(&reply.key).filter(|_| !is_earlier(&reply.key));
+            let answer = match (settled, &reply.answer) {
+                (Some(settled), None) => Some(answer_text(&Ok((*settled).clone()))),
+                (_, answer) => answer.as_ref().map(answer_text),
+            };
+            put.row(&rows::reply_row(reply, answer.as_deref()))?;
+        }
+        self.forget_replies(batch)
+    }
+
+    /// Deletes replies whose time is over. Those that still run stay, however long it takes.
+    fn forget_replies(&self, batch: &Batch) -> Result<(), StoreError> {
+        let Some(entry) = batch.entries.last() else { return Ok(()) };
+        let added = i64::try_from(batch.replies.len()).unwrap_or(i64::MAX);
+        let most = added.saturating_mul(FORGOTTEN_PER_REPLY);
+        let sql = "DELETE FROM reply WHERE key IN (SELECT key FROM reply \
+                   WHERE expires_at_us < ?1 AND answer IS NOT NULL \
+                   ORDER BY expires_at_us LIMIT ?2)";
+        self.db.exec(sql, &[entry.at.into(), most.into()]).map(drop)
+    }
+
+    fn write_bookkeeping(&self, it: &Bookkeeping) -> Result<(), StoreError> {
+        match it {
+            Bookkeeping::Followed { follower, upto } => {
+                let row = [(*follower).into(), (*upto).into()];
+                self.db.upsert(&tables::FOLLOWER)?.row(&row)
+            }
+            Bookkeeping::DeliveryPostponed(delivery) => {
+                self.db.upsert(&tables::DELIVERY)?.row(&rows::delivery_row(delivery))
+            }
+            Bookkeeping::DeliveryClosed { id } => {
+                let sql = "DELETE FROM delivery WHERE seq = ?1 AND ordinal = ?2";
+                self.db.exec(sql, &[id.seq.into(), i64::from(id.ordinal).into()]).map(drop)
+            }
+        }
+    }
+}
+
+impl Store for SqliteStore {
+    fn open(&mut self) -> Result<Opened, StoreError> {
+        self.db.rollback()?;
+        self.owned = None;
+        self.db.begin()?;
+        let (owned, totals) = match self.take_over() {
+            Ok(found) => found,
+            Err(error) => {
+                self.db.rollback()?;
+                return Err(error);
+            }
+        };
+        self.db.commit()?;
+        (self.owned, self.totals) = (Some(owned), totals);
+        Ok(Opened { next_seq: owned.next_seq, sequences: owned.sequences })
+    }
+
+    fn load(
+        &mut self,
+        reads: &BTreeSet<Read>,
+        replies: &BTreeSet<ReplyKey>,
+    ) -> Result<Loaded, StoreError> {
+        self.db.rollback()?;
+        match self.begin(reads, replies) {
+            Ok((state, replies)) => {
+                self.batch = Begun::of(&state, &replies);
+                Ok(Loaded { state, replies })
+            }
+            Err(error) => {
+                self.db.rollback()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        if is_empty(batch) {
+            return self.db.rollback();
+        }
+        let owned = self.owned.ok_or(StoreError::NotOwner)?;
+        let after = owned.after(batch)?;
+        let rows = Rows::of(batch, &self.batch.gateways);
+        if let Err(error) = self.write(batch, &rows, after) {
+            self.db.rollback()?;
+            return Err(error);
+        }
+        self.db.commit()?;
+        self.owned = Some(after);
+        self.totals.add(&rows.deltas);
+        Ok(())
+    }
+}
+
+impl Begun {
+    fn of(state: &State, replies: &BTreeMap<ReplyKey, StoredReply>) -> Self {
+        let files = state.payments.values().flatten();
+        Self {
+            gateways: files
+                .map(|file| ((file.payment.tenant, file.payment.id), file.payment.gateway.clone()))
+                .collect(),
+            running: replies
+                .values()
+                .filter(|reply| reply.answer.is_none())
+                .map(|reply| reply.key)
+                .collect(),
+        }
+    }
+}
+
+impl Owned {
+    /// What is left once the batch is written.
+    fn after(self, batch: &Batch) -> Result<Self, StoreError> {
+        let mut next_seq = self.next_seq;
+        for entry in &batch.entries {
+            if entry.seq != next_seq {
+                let reason = format!("journal row {} is not the next one", entry.seq.0);
+                return Err(StoreError::Database(reason));
+            }
+            next_seq.0 += 1;
+        }
+        Ok(Self { next_seq, sequences: batch.sequences.unwrap_or(self.sequences), ..self })
+    }
+}
+
+fn is_empty(batch: &Batch) -> bool {
+    batch.entries.is_empty()
+        && batch.replies.is_empty()
+        && batch.bookkeeping.is_empty()
+        && batch.sequences.is_none()
+}
+
+fn answer_text(answer: &Result<Reply, Rejection>) -> String {
+    json(answer)
+}
+
+fn real_now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
+}
+
+fn corrupt(reason: &str) -> StoreError {
+    StoreError::Corrupt { table: tables::PARTITION.name, reason: reason.to_owned() }
+}

@@ -1,0 +1,90 @@
+//! The data directory: made, locked, and found to be one that this version can use.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+use crate::commit::SqliteStore;
+use crate::schema;
+use crate::sqlite::{Database, Options, Reader, could_be_database};
+use crate::tables::TABLES;
+
+const DATABASE: &str = "faregate.db";
+const LOCK: &str = "faregate.lock";
+
+/// The database in a data directory, for readers.
+#[must_use]
+pub fn database_path(dir: &Path) -> PathBuf {
+    dir.join(DATABASE)
+}
+
+/// Opens the store in a data directory, which is made where it is not there. The directory stays
+/// locked until the store is dropped.
+///
+/// # Errors
+/// [`Error`] where the directory is in use, or its database is newer or something else's.
+pub fn open_dir(dir: &Path, options: &Options) -> Result<SqliteStore, Error> {
+    make(dir)?;
+    let lock = lock(dir)?;
+    let path = database_path(dir);
+    make_private(&path)?;
+    refuse_other_files(&path)?;
+    let db = Database::open(&path, options, TABLES).map_err(Error::database(&path))?;
+    schema::migrate(&db, &path)?;
+    Ok(SqliteStore::new(db, lock))
+}
+
+/// Opens a connection to read the database of a data directory that may be in use.
+///
+/// # Errors
+/// [`Error`] where there is none, or it is newer or something else's.
+pub fn read_dir(dir: &Path, options: &Options) -> Result<Reader, Error> {
+    read_file(&database_path(dir), options)
+}
+
+/// Opens a connection to read a database file.
+///
+/// # Errors
+/// [`Error`] where there is none, or it is newer or something else's.
+pub fn read_file(path: &Path, options: &Options) -> Result<Reader, Error> {
+    refuse_other_files(path)?;
+    let reader = Reader::open(path, options).map_err(Error::database(path))?;
+    if schema::check(&reader, path)? < schema::VERSION {
+        // An older one is brought up to date when it is opened to be written.
+        return Err(Error::SchemaDiffers { path: path.to_owned(), version: schema::VERSION });
+    }
+    Ok(reader)
+}
+
+fn refuse_other_files(path: &Path) -> Result<(), Error> {
+    match could_be_database(path).map_err(Error::io("open", path))? {
+        true => Ok(()),
+        false => Err(Error::NotADatabase { path: path.to_owned() }),
+    }
+}
+
+/// Makes a directory that only its owner can look into.
+pub(crate) fn make(dir: &Path) -> Result<(), Error> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(Error::io("create", dir))
+}
+
+pub(crate) fn lock(dir: &Path) -> Result<File, Error> {
+    let path = dir.join(LOCK);
+    let opened =
+        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+    let file = opened.map_err(Error::io("open", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::InUse { dir: dir.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(Error::io("lock", &path)(source)),
+    }
+}
+
+/// Makes a file that only its owner can read, where it is not there: SQLite gives the files beside
+/// it the same mode.
+pub(crate) fn make_private(path: &Path) -> Result<(), Error> {
+    let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
+    opened.map(drop).map_err(Error::io("open", path))
+}

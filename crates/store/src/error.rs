@@ -1,0 +1,78 @@
+//! Why a data directory, a backup or a check could not be had.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use engine::ports::StoreError;
+
+/// What can go wrong with files. What goes wrong with rows is a [`StoreError`].
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another process has the data directory.
+    #[error("data directory {} is in use by another process", dir.display())]
+    InUse {
+        /// Which.
+        dir: PathBuf,
+    },
+    /// A newer version wrote it.
+    #[error(
+        "{} was written by a newer version: its schema is {found}, this version knows up to {known}",
+        path.display()
+    )]
+    NewerSchema {
+        /// Which database.
+        path: PathBuf,
+        /// Its schema's version.
+        found: i64,
+        /// The newest that this version knows.
+        known: i64,
+    },
+    /// Its tables are not those of the version that it says it has.
+    #[error("the schema of {} is not what version {version} of it should be", path.display())]
+    SchemaDiffers {
+        /// Which database.
+        path: PathBuf,
+        /// The version that it says it has.
+        version: i64,
+    },
+    /// It is a database of something else, or none.
+    #[error("{} is not a Faregate database", path.display())]
+    NotADatabase {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// Something is there already that would be overwritten.
+    #[error("{} exists already", path.display())]
+    Exists {
+        /// What.
+        path: PathBuf,
+    },
+    /// The file system refused.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The database refused.
+    #[error("{}: {source}", path.display())]
+    Database {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: StoreError,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+
+    pub(crate) fn database(path: &Path) -> impl Fn(StoreError) -> Self {
+        move |source| Self::Database { path: path.to_owned(), source }
+    }
+}

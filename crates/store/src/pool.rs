@@ -1,0 +1,93 @@
+//! A bounded pool of connections to read with: one for each thread that reads at the same time.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use engine::ports::StoreError;
+
+use crate::{Options, Reader};
+
+/// Lends connections; who finds none waits until one is returned.
+pub(crate) struct ReaderPool {
+    path: PathBuf,
+    options: Options,
+    readers_max: usize,
+    lent: Mutex<Lent>,
+    returned: Condvar,
+}
+
+struct Lent {
+    idle: Vec<Reader>,
+    /// All that are open, idle or not.
+    open: usize,
+}
+
+impl ReaderPool {
+    pub(crate) fn open(
+        path: &Path,
+        options: &Options,
+        readers_max: usize,
+    ) -> Result<Self, StoreError> {
+        let first = Reader::open(path, options)?;
+        Ok(Self {
+            path: path.to_owned(),
+            options: *options,
+            readers_max: readers_max.max(1),
+            lent: Mutex::new(Lent { idle: vec![first], open: 1 }),
+            returned: Condvar::new(),
+        })
+    }
+
+    /// Reads with a connection of its own.
+    pub(crate) fn read<T>(
+        &self,
+        query: impl FnOnce(&Reader) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let loan = self.lend()?;
+        query(loan.reader.as_ref().expect("it is there until the loan ends"))
+    }
+
+    fn lend(&self) -> Result<Loan<'_>, StoreError> {
+        let mut lent = self.lock();
+        loop {
+            if let Some(reader) = lent.idle.pop() {
+                return Ok(Loan { reader: Some(reader), pool: self });
+            }
+            if lent.open < self.readers_max {
+                lent.open += 1;
+                break;
+            }
+            lent = self.returned.wait(lent).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(lent);
+        // Opening may fail: the loan then gives back the place alone.
+        let mut loan = Loan { reader: None, pool: self };
+        loan.reader = Some(Reader::open(&self.path, &self.options)?);
+        Ok(loan)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lent> {
+        // Nothing panics while it is locked, so that it is whole even if somebody poisoned it.
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection in use; it goes back when it is dropped.
+struct Loan<'a> {
+    reader: Option<Reader>,
+    pool: &'a ReaderPool,
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        // After a panic nobody knows what the connection was doing: it is closed.
+        let usable = self.reader.take().filter(|_| !std::thread::panicking());
+        let mut lent = self.pool.lock();
+        match usable {
+            Some(reader) => lent.idle.push(reader),
+            None => lent.open -= 1,
+        }
+        drop(lent);
+        self.pool.returned.notify_one();
+    }
+}

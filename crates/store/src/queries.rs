@@ -1,0 +1,296 @@
+//! Reads of committed rows: the engine's port, over a bounded pool of read-only connections.
+//!
+//! One file per resource below; each function there reads with one [`Reader`].
+
+mod access;
+mod accounts;
+mod followers;
+mod history;
+mod ledger;
+mod payment_methods;
+mod payments;
+mod window;
+
+use std::path::Path;
+
+use domain::access::{Role, User};
+use domain::payment::{Outstanding, PaymentFile};
+use domain::tenant::{Tenant, TenantValue};
+use domain::{
+    AccountId, PaymentId, PaymentMethodId, Seq, TenantId, TenantNo, Timestamp, TransactionId,
+};
+use engine::ports::{
+    AccountView, Delivery, HistoryOf, HistoryRow, JournalRow, LedgerEntry, LedgerFilter,
+    LedgerTotal, MethodView, Page, Paged, Queries, StoreError,
+};
+
+use crate::pool::ReaderPool;
+use crate::{Options, Reader};
+
+/// The port's implementation.
+pub struct SqliteQueries {
+    pool: ReaderPool,
+}
+
+impl SqliteQueries {
+    /// Reads the database at `path` with at most `readers_max` connections.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it cannot be opened.
+    pub fn open(path: &Path, options: &Options, readers_max: usize) -> Result<Self, StoreError> {
+        Ok(Self { pool: ReaderPool::open(path, options, readers_max)? })
+    }
+
+    fn read<T>(
+        &self,
+        query: impl FnOnce(&Reader) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.pool.read(query)
+    }
+
+    /// Several statements that must see the same state of the database.
+    fn snapshot<T>(
+        &self,
+        query: impl FnOnce(&Reader) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.pool.read(|reader| reader.snapshot(query))
+    }
+}
+
+impl Queries for SqliteQueries {
+    fn tenant_by_api_key(&self, api_key: &str) -> Result<Option<Tenant>, StoreError> {
+        self.read(|reader| access::tenant_by_api_key(reader, api_key))
+    }
+
+    fn tenant(&self, id: TenantId) -> Result<Option<Tenant>, StoreError> {
+        self.read(|reader| access::tenant(reader, id))
+    }
+
+    fn tenant_by_no(&self, no: TenantNo) -> Result<Option<Tenant>, StoreError> {
+        self.read(|reader| access::tenant_by_no(reader, no))
+    }
+
+    fn tenant_count(&self) -> Result<i64, StoreError> {
+        self.read(access::tenant_count)
+    }
+
+    fn tenant_value(&self, no: TenantNo, key: &str) -> Result<Option<TenantValue>, StoreError> {
+        self.read(|reader| access::tenant_value(reader, no, key))
+    }
+
+    fn user(&self, username: &str) -> Result<Option<User>, StoreError> {
+        self.read(|reader| access::user(reader, username))
+    }
+
+    fn role(&self, name: &str) -> Result<Option<Role>, StoreError> {
+        self.read(|reader| access::role(reader, name))
+    }
+
+    fn roles(&self) -> Result<Vec<Role>, StoreError> {
+        self.read(access::roles)
+    }
+
+    fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError> {
+        self.read(|reader| accounts::by_id(reader, no, id))
+    }
+
+    fn account_by_key(&self, no: TenantNo, key: &str) -> Result<Option<AccountView>, StoreError> {
+        self.snapshot(|reader| accounts::by_key(reader, no, key))
+    }
+
+    fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError> {
+        self.snapshot(|reader| accounts::page(reader, no, page))
+    }
+
+    fn search_accounts(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<AccountView>, StoreError> {
+        self.snapshot(|reader| accounts::search(reader, no, text, page))
+    }
+
+    fn payment_method(
+        &self,
+        no: TenantNo,
+        id: PaymentMethodId,
+    ) -> Result<Option<MethodView>, StoreError> {
+        self.read(|reader| payment_methods::by_id(reader, no, id))
+    }
+
+    fn payment_method_by_key(
+        &self,
+        no: TenantNo,
+        key: &str,
+    ) -> Result<Option<MethodView>, StoreError> {
+        self.snapshot(|reader| payment_methods::by_key(reader, no, key))
+    }
+
+    fn payment_methods_of(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+    ) -> Result<Vec<MethodView>, StoreError> {
+        self.read(|reader| payment_methods::of_account(reader, no, account))
+    }
+
+    fn payment_methods(
+        &self,
+        no: TenantNo,
+        gateway: Option<&str>,
+        page: Page,
+    ) -> Result<Paged<MethodView>, StoreError> {
+        self.snapshot(|reader| payment_methods::page(reader, no, gateway, page))
+    }
+
+    fn search_payment_methods(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<MethodView>, StoreError> {
+        self.snapshot(|reader| payment_methods::search(reader, no, text, page))
+    }
+
+    fn payment(&self, no: TenantNo, id: PaymentId) -> Result<Option<PaymentFile>, StoreError> {
+        self.snapshot(|reader| payments::by_id(reader, no, id))
+    }
+
+    fn payment_by_key(&self, no: TenantNo, key: &str) -> Result<Option<PaymentFile>, StoreError> {
+        self.snapshot(|reader| payments::by_key(reader, no, key))
+    }
+
+    fn payment_of_transaction(
+        &self,
+        no: TenantNo,
+        id: TransactionId,
+    ) -> Result<Option<PaymentFile>, StoreError> {
+        self.snapshot(|reader| payments::of_transaction(reader, no, id))
+    }
+
+    fn payment_of_transaction_key(
+        &self,
+        no: TenantNo,
+        key: &str,
+    ) -> Result<Option<PaymentFile>, StoreError> {
+        self.snapshot(|reader| payments::of_transaction_key(reader, no, key))
+    }
+
+    fn payments_of(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+        page: Page,
+    ) -> Result<Vec<PaymentFile>, StoreError> {
+        self.snapshot(|reader| payments::of_account(reader, no, account, page))
+    }
+
+    fn payments(
+        &self,
+        no: TenantNo,
+        gateway: Option<&str>,
+        page: Page,
+    ) -> Result<Paged<PaymentFile>, StoreError> {
+        self.snapshot(|reader| payments::page(reader, no, gateway, page))
+    }
+
+    fn search_payments(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<PaymentFile>, StoreError> {
+        self.snapshot(|reader| payments::search(reader, no, text, page))
+    }
+
+    fn history(&self, no: TenantNo, of: HistoryOf) -> Result<Vec<HistoryRow>, StoreError> {
+        self.snapshot(|reader| history::of(reader, no, of))
+    }
+
+    fn account_histories(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+        limit: usize,
+    ) -> Result<Vec<HistoryRow>, StoreError> {
+        self.snapshot(|reader| history::of_all_of_account(reader, no, account, limit))
+    }
+
+    fn ledger_entries(
+        &self,
+        no: TenantNo,
+        filter: &LedgerFilter,
+        page: Page,
+    ) -> Result<Vec<LedgerEntry>, StoreError> {
+        self.snapshot(|reader| ledger::entries(reader, no, filter, page))
+    }
+
+    fn trial_balance(&self, no: TenantNo) -> Result<Vec<LedgerTotal>, StoreError> {
+        self.read(|reader| ledger::trial_balance(reader, no))
+    }
+
+    fn customer_totals(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+    ) -> Result<Vec<LedgerTotal>, StoreError> {
+        self.read(|reader| ledger::customer_totals(reader, no, account))
+    }
+
+    fn journal_after(
+        &self,
+        after: Seq,
+        limit: usize,
+    ) -> Result<(Vec<JournalRow>, Seq), StoreError> {
+        self.snapshot(|reader| followers::journal_after(reader, after, limit))
+    }
+
+    fn journal_row(&self, seq: Seq) -> Result<Option<JournalRow>, StoreError> {
+        self.read(|reader| followers::journal_row(reader, seq))
+    }
+
+    fn journal_head(&self) -> Result<Seq, StoreError> {
+        self.read(followers::journal_head)
+    }
+
+    fn followed(&self, follower: &str) -> Result<Seq, StoreError> {
+        self.read(|reader| followers::followed(reader, follower))
+    }
+
+    fn deliveries_due(&self, now: Timestamp, limit: usize) -> Result<Vec<Delivery>, StoreError> {
+        self.read(|reader| followers::deliveries_due(reader, now, limit))
+    }
+
+    fn deliveries_waiting(&self) -> Result<i64, StoreError> {
+        self.read(followers::deliveries_waiting)
+    }
+
+    fn outstanding_due(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Outstanding>, StoreError> {
+        self.read(|reader| followers::outstanding_due(reader, now, limit))
+    }
+
+    fn outstanding_orphans(&self) -> Result<Vec<Outstanding>, StoreError> {
+        self.read(followers::outstanding_orphans)
+    }
+
+    fn outstanding_of(
+        &self,
+        no: TenantNo,
+        payment: PaymentId,
+    ) -> Result<Vec<Outstanding>, StoreError> {
+        self.read(|reader| followers::outstanding_of(reader, no, payment))
+    }
+
+    fn outstanding(&self, limit: usize) -> Result<Vec<Outstanding>, StoreError> {
+        self.read(|reader| followers::outstanding(reader, limit))
+    }
+
+    fn outstanding_count(&self) -> Result<i64, StoreError> {
+        self.read(followers::outstanding_count)
+    }
+}

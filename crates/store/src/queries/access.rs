@@ -1,0 +1,59 @@
+//! Reads of tenants, their values, users and roles.
+
+use std::sync::LazyLock;
+
+use domain::access::{Role, User};
+use domain::tenant::{Tenant, TenantValue};
+use domain::{TenantId, TenantNo};
+use engine::ports::StoreError;
+
+use super::window::count;
+use crate::sqlite::Reader;
+use crate::{rows, tables};
+
+pub(super) fn tenant_by_api_key(
+    reader: &Reader,
+    api_key: &str,
+) -> Result<Option<Tenant>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| tables::TENANT.select("WHERE api_key = ?1"));
+    reader.query_one(&SQL, &[api_key.into()], rows::tenant)
+}
+
+pub(super) fn tenant(reader: &Reader, id: TenantId) -> Result<Option<Tenant>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| tables::TENANT.select("WHERE id = ?1"));
+    reader.query_one(&SQL, &[id.into()], rows::tenant)
+}
+
+pub(super) fn tenant_by_no(reader: &Reader, no: TenantNo) -> Result<Option<Tenant>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| tables::TENANT.select("WHERE no = ?1"));
+    reader.query_one(&SQL, &[no.into()], rows::tenant)
+}
+
+pub(super) fn tenant_count(reader: &Reader) -> Result<i64, StoreError> {
+    count(reader, "SELECT count(*) FROM tenant", &[])
+}
+
+pub(super) fn tenant_value(
+    reader: &Reader,
+    no: TenantNo,
+    key: &str,
+) -> Result<Option<TenantValue>, StoreError> {
+    static SQL: LazyLock<String> =
+        LazyLock::new(|| tables::TENANT_VALUE.select("WHERE tenant = ?1 AND name = ?2"));
+    reader.query_one(&SQL, &[no.into(), key.into()], rows::tenant_value)
+}
+
+pub(super) fn user(reader: &Reader, username: &str) -> Result<Option<User>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| tables::APP_USER.select("WHERE username = ?1"));
+    reader.query_one(&SQL, &[username.into()], rows::user)
+}
+
+pub(super) fn role(reader: &Reader, name: &str) -> Result<Option<Role>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| tables::ROLE.select("WHERE name = ?1"));
+    reader.query_one(&SQL, &[name.into()], rows::role)
+}
+
+pub(super) fn roles(reader: &Reader) -> Result<Vec<Role>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| tables::ROLE.select("ORDER BY name"));
+    reader.query(&SQL, &[], rows::role)
+}

@@ -1,0 +1,99 @@
+//! Reads of accounts, each with the newest that is known of its person.
+
+use std::sync::LazyLock;
+
+use domain::state::{ClaimKey, ClaimKind};
+use domain::{AccountId, Person, TenantNo};
+use engine::ports::{AccountView, Page, Paged, StoreError};
+use uuid::Uuid;
+
+use super::window::{self, MATCHES_MAX};
+use crate::sqlite::{Cells, Reader};
+use crate::totals::Counted;
+use crate::{rows, tables};
+
+static BY_ID: LazyLock<String> =
+    LazyLock::new(|| select("account", "WHERE a.tenant = ?1 AND a.id = ?2"));
+
+/// `SELECT` of accounts out of `from` with their people; `rest` follows.
+fn select(from: &str, rest: &str) -> String {
+    let accounts = tables::ACCOUNT.select_list("a.");
+    let people = tables::ACCOUNT_PERSON.select_list("p.");
+    format!(
+        "SELECT {accounts}, {people} FROM {from} a LEFT JOIN account_person p \
+         ON p.tenant = a.tenant AND p.account_id = a.id AND p.seq = \
+         (SELECT max(n.seq) FROM account_person n WHERE n.tenant = a.tenant AND n.account_id = a.id) \
+         {rest}"
+    )
+}
+
+fn view(cells: &mut Cells<'_>) -> Result<AccountView, StoreError> {
+    let account = rows::account(cells)?;
+    let person = if cells.next_is_null()? { Person::default() } else { rows::person(cells)?.2 };
+    Ok(AccountView { account, person })
+}
+
+pub(super) fn by_id(
+    reader: &Reader,
+    no: TenantNo,
+    id: AccountId,
+) -> Result<Option<AccountView>, StoreError> {
+    reader.query_one(&BY_ID, &[no.into(), id.into()], view)
+}
+
+pub(super) fn by_key(
+    reader: &Reader,
+    no: TenantNo,
+    key: &str,
+) -> Result<Option<AccountView>, StoreError> {
+    if let Some(claim) = window::claim(reader, &ClaimKey::new(no, ClaimKind::Account, key))? {
+        let found = by_id(reader, no, AccountId::new(claim.owner))?;
+        return Ok(found.filter(|it| it.account.external_key.as_deref() == Some(key)));
+    }
+    let Some(id) = window::spelled_id(key) else { return Ok(None) };
+    let found = by_id(reader, no, AccountId::new(id))?;
+    Ok(found.filter(|it| it.account.external_key.is_none()))
+}
+
+pub(super) fn page(
+    reader: &Reader,
+    no: TenantNo,
+    page: Page,
+) -> Result<Paged<AccountView>, StoreError> {
+    // The window comes first: rows that are skipped are not joined.
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let window = tables::ACCOUNT.select("WHERE tenant = ?1 ORDER BY id LIMIT ?2 OFFSET ?3");
+        select(&format!("({window})"), "ORDER BY a.id")
+    });
+    let [limit, offset] = window::limit_offset(page);
+    let items = reader.query(&SQL, &[no.into(), limit, offset], view)?;
+    let all = window::total(reader, no, Counted::Accounts, None)?;
+    Ok(Paged { items, matching: all, all })
+}
+
+pub(super) fn search(
+    reader: &Reader,
+    no: TenantNo,
+    text: &str,
+    page: Page,
+) -> Result<Paged<AccountView>, StoreError> {
+    // People first, each on the revision that holds, then keys: no join of all with all.
+    let sql = "SELECT p.account_id AS id FROM account_person p WHERE p.tenant = ?1 \
+         AND (lower(p.name) LIKE ?2 ESCAPE '\\' OR lower(p.email) LIKE ?2 ESCAPE '\\' \
+              OR lower(p.company) LIKE ?2 ESCAPE '\\') \
+         AND NOT EXISTS (SELECT 1 FROM account_person n \
+              WHERE n.tenant = p.tenant AND n.account_id = p.account_id AND n.seq > p.seq) \
+         UNION SELECT id FROM account \
+         WHERE tenant = ?1 AND lower(external_key) LIKE ?2 ESCAPE '\\' \
+         UNION SELECT id FROM account WHERE tenant = ?1 AND id = ?3 \
+         ORDER BY 1 LIMIT ?4";
+    let (pattern, id) = (window::containing(text), Uuid::try_parse(text).ok());
+    let parameters = [no.into(), (&pattern).into(), id.into(), MATCHES_MAX.into()];
+    let found = window::find(reader, sql, &parameters, page)?;
+    let mut items = Vec::with_capacity(found.ids.len());
+    for id in found.ids {
+        items.extend(by_id(reader, no, AccountId::new(id))?);
+    }
+    let all = window::total(reader, no, Counted::Accounts, None)?;
+    Ok(Paged { items, matching: found.matching, all })
+}

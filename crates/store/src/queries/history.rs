@@ -1,0 +1,240 @@
+//! Histories: walks along the chains of journal rows that entities' revisions make.
+
+use std::collections::BTreeMap;
+
+use domain::payment::Actor;
+use domain::state::Change;
+use domain::{
+    AccountId, Id, PaymentId, PaymentMethodId, Person, Seq, TenantNo, Timestamp, TransactionId,
+};
+use engine::ports::{HistoryOf, HistoryRow, StoreError};
+
+use super::accounts;
+use crate::rows::PARTITION;
+use crate::sqlite::{Load, Reader};
+use crate::{journal, rows, tables};
+
+/// How many states of one entity are shown at most: the newest.
+const STATES_MAX: usize = 10_000;
+
+pub(super) fn of(
+    reader: &Reader,
+    no: TenantNo,
+    of: HistoryOf,
+) -> Result<Vec<HistoryRow>, StoreError> {
+    let mut walker = Walker::new(reader, no)?;
+    match of {
+        HistoryOf::Account(id) => walker.account(id, STATES_MAX),
+        HistoryOf::PaymentMethod(_) | HistoryOf::Payment(_) | HistoryOf::Transaction(_) => {
+            let newest = newest(reader, no, of)?;
+            walker.walk(of, newest, STATES_MAX)
+        }
+    }
+}
+
+pub(super) fn of_all_of_account(
+    reader: &Reader,
+    no: TenantNo,
+    account: AccountId,
+    limit: usize,
+) -> Result<Vec<HistoryRow>, StoreError> {
+    let mut walker = Walker::new(reader, no)?;
+    let mut all = walker.account(account, limit)?;
+    if all.is_empty() {
+        return Ok(all);
+    }
+    let parameters = [no.into(), account.into()];
+    let sql =
+        "SELECT id, seq FROM payment_method WHERE tenant = ?1 AND account_id = ?2 ORDER BY id";
+    let methods: Vec<(PaymentMethodId, Seq)> =
+        reader.query(sql, &parameters, |cells| Ok((cells.entity()?, cells.seq()?)))?;
+    for (id, newest) in methods {
+        let left = limit - all.len();
+        all.extend(walker.walk(HistoryOf::PaymentMethod(id), Some(newest), left)?);
+    }
+    // A payment and its transactions share their journal rows: they are walked together.
+    let sql = "SELECT id, seq FROM payment WHERE tenant = ?1 AND account_id = ?2 ORDER BY id";
+    let mut payments = reader.load(sql)?;
+    let (mut of_payments, mut of_transactions) = (Vec::new(), Vec::new());
+    payments.rows(&parameters, &mut |cells| {
+        let left = limit - all.len() - of_payments.len();
+        if left == 0 {
+            return Ok(());
+        }
+        let (id, newest): (PaymentId, Seq) = (cells.entity()?, cells.seq()?);
+        walker.records.clear();
+        of_payments.extend(walker.walk(HistoryOf::Payment(id), Some(newest), left)?);
+        for (id, newest) in transactions(reader, no, id)? {
+            let left = left.saturating_sub(of_transactions.len());
+            of_transactions.extend(walker.walk(HistoryOf::Transaction(id), Some(newest), left)?);
+        }
+        Ok(())
+    })?;
+    all.append(&mut of_payments);
+    of_transactions.truncate(limit - all.len());
+    all.append(&mut of_transactions);
+    Ok(all)
+}
+
+fn transactions(
+    reader: &Reader,
+    no: TenantNo,
+    payment: PaymentId,
+) -> Result<Vec<(TransactionId, Seq)>, StoreError> {
+    let sql = "SELECT id, seq FROM payment_transaction WHERE tenant = ?1 AND payment_id = ?2 \
+         ORDER BY opened_seq";
+    reader.query(sql, &[no.into(), payment.into()], |cells| Ok((cells.entity()?, cells.seq()?)))
+}
+
+/// The journal row of an entity's newest state.
+fn newest(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Option<Seq>, StoreError> {
+    let (sql, id) = match of {
+        HistoryOf::Account(id) => {
+            ("SELECT seq FROM account WHERE tenant = ?1 AND id = ?2", id.uuid())
+        }
+        HistoryOf::PaymentMethod(id) => {
+            ("SELECT seq FROM payment_method WHERE tenant = ?1 AND id = ?2", id.uuid())
+        }
+        HistoryOf::Payment(id) => {
+            ("SELECT seq FROM payment WHERE tenant = ?1 AND id = ?2", id.uuid())
+        }
+        HistoryOf::Transaction(id) => {
+            ("SELECT seq FROM payment_transaction WHERE tenant = ?1 AND id = ?2", id.uuid())
+        }
+    };
+    reader.query_one(sql, &[no.into(), id.into()], |cells| cells.seq())
+}
+
+/// What a walk needs of a journal row.
+struct Record {
+    at: Timestamp,
+    actor: Actor,
+    changes: Vec<Change>,
+}
+
+struct Walker<'r> {
+    reader: &'r Reader,
+    no: TenantNo,
+    load: Load<'r>,
+    records: BTreeMap<Seq, Record>,
+}
+
+impl<'r> Walker<'r> {
+    fn new(reader: &'r Reader, no: TenantNo) -> Result<Self, StoreError> {
+        let load = reader.load(
+            "SELECT at_us, user_name, created_by, reason, comments, token, changes \
+             FROM journal WHERE partition = ?1 AND seq = ?2",
+        )?;
+        Ok(Self { reader, no, load, records: BTreeMap::new() })
+    }
+
+    /// An account's states, with what its table and that of people know of each.
+    fn account(&mut self, id: AccountId, limit: usize) -> Result<Vec<HistoryRow>, StoreError> {
+        let Some(now) = accounts::by_id(self.reader, self.no, id)? else { return Ok(vec![]) };
+        let newest = Some(now.account.revision.seq);
+        let mut states = self.walk(HistoryOf::Account(id), newest, limit)?;
+        let people = self.people(id)?;
+        for state in &mut states {
+            if let Change::Account(image) = &mut state.image {
+                image.external_key.clone_from(&now.account.external_key);
+                image.external_payment_method = now.account.external_payment_method;
+            }
+            let known = people.iter().rev().find(|(since, _)| *since <= state.seq);
+            state.person = Some(known.map(|(_, person)| person.clone()).unwrap_or_default());
+        }
+        Ok(states)
+    }
+
+    /// What was known of an account's person, each from a journal row on, oldest first.
+    fn people(&self, account: AccountId) -> Result<Vec<(Seq, Person)>, StoreError> {
+        let sql =
+            tables::ACCOUNT_PERSON.select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY seq");
+        self.reader.query(&sql, &[self.no.into(), account.into()], |cells| {
+            rows::person(cells).map(|(_, since, person)| (since, person))
+        })
+    }
+
+    /// The states of an entity from its newest back, at most `limit` of them, oldest first.
+    fn walk(
+        &mut self,
+        of: HistoryOf,
+        newest: Option<Seq>,
+        limit: usize,
+    ) -> Result<Vec<HistoryRow>, StoreError> {
+        let mut states = Vec::new();
+        let mut next = newest;
+        while let Some(seq) = next {
+            if states.len() == limit {
+                break;
+            }
+            let record = self.record(seq)?;
+            let is_state = |change: &&Change| {
+                is_of(change, of) && journal::revision(change).is_some_and(|it| it.seq == seq)
+            };
+            let Some(image) = record.changes.iter().rev().find(is_state) else {
+                return Err(broken(seq, "has no image of an entity that names it"));
+            };
+            let revision = journal::revision(image).expect("it was found by its revision");
+            let (at, actor) = (record.at, record.actor.clone());
+            states.push(HistoryRow { seq, at, actor, image: image.clone(), person: None });
+            if revision.previous.is_some_and(|previous| previous >= seq) {
+                return Err(broken(seq, "names a later row as the one before"));
+            }
+            next = revision.previous;
+        }
+        states.reverse();
+        Ok(states)
+    }
+
+    fn record(&mut self, seq: Seq) -> Result<&Record, StoreError> {
+        use std::collections::btree_map::Entry;
+        match self.records.entry(seq) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(slot) => {
+                let record = self.load.first(&[PARTITION.into(), seq.into()], |cells| {
+                    cells.of(&tables::JOURNAL);
+                    Ok(Record {
+                        at: cells.time()?,
+                        actor: rows::actor(cells)?,
+                        changes: cells.opt_json()?.unwrap_or_default(),
+                    })
+                })?;
+                Ok(slot.insert(record.ok_or_else(|| broken(seq, "is not there"))?))
+            }
+        }
+    }
+}
+
+fn broken(seq: Seq, what: &str) -> StoreError {
+    StoreError::Corrupt { table: tables::JOURNAL.name, reason: format!("row {} {what}", seq.0) }
+}
+
+/// Whether a change is an image of this entity.
+fn is_of(change: &Change, of: HistoryOf) -> bool {
+    fn same<K>(id: Id<K>, other: Id<K>) -> bool {
+        id == other
+    }
+    match (change, of) {
+        (Change::Account(it), HistoryOf::Account(id)) => same(it.id, id),
+        (Change::PaymentMethod(it), HistoryOf::PaymentMethod(id)) => same(it.id, id),
+        (Change::Payment(it), HistoryOf::Payment(id)) => same(it.id, id),
+        (Change::Transaction(it), HistoryOf::Transaction(id)) => same(it.id, id),
+        (
+            Change::Tenant(_)
+            | Change::TenantValue(_)
+            | Change::User(_)
+            | Change::Role(_)
+            | Change::Account(_)
+            | Change::Person { .. }
+            | Change::PaymentMethod(_)
+            | Change::Payment(_)
+            | Change::Transaction(_)
+            | Change::Posting(_)
+            | Change::Claim { .. }
+            | Change::Outstanding(_)
+            | Change::OutstandingClosed { .. }
+            | Change::ReplySettled { .. },
+            _,
+        ) => false,
+    }
+}

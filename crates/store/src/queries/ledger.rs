@@ -1,0 +1,108 @@
+//! Reads of the ledger: entries, the trial balance, and what one customer adds up to.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use domain::ledger::{LedgerAccount, Posting};
+use domain::{AccountId, Currency, PaymentId, TenantNo};
+use engine::ports::{LedgerEntry, LedgerFilter, LedgerTotal, Page, StoreError};
+
+use super::window;
+use crate::sqlite::{Cells, Reader};
+use crate::totals::{Sums, ledger_total};
+use crate::{rows, tables};
+
+fn entry(cells: &mut Cells<'_>) -> Result<LedgerEntry, StoreError> {
+    let (seq, posting) = rows::posting(cells)?;
+    Ok(LedgerEntry { seq, posting })
+}
+
+pub(super) fn entries(
+    reader: &Reader,
+    no: TenantNo,
+    filter: &LedgerFilter,
+    page: Page,
+) -> Result<Vec<LedgerEntry>, StoreError> {
+    // One text for each index that can serve; where an entity is named, time only filters.
+    const ORDER: &str = "ORDER BY at_us, partition, seq, ordinal LIMIT ?4 OFFSET ?5";
+    static BY_TIME: LazyLock<String> = LazyLock::new(|| {
+        let rest = format!("WHERE tenant = ?1 AND at_us >= ?2 AND at_us < ?3 {ORDER}");
+        tables::POSTING.select(&rest)
+    });
+    static OF_ACCOUNT: LazyLock<String> = LazyLock::new(|| {
+        tables::POSTING.select(&format!(
+            "WHERE tenant = ?1 AND account_id = ?6 AND +at_us >= ?2 AND +at_us < ?3 {ORDER}"
+        ))
+    });
+    static OF_PAYMENT: LazyLock<String> = LazyLock::new(|| {
+        tables::POSTING.select(&format!(
+            "WHERE tenant = ?1 AND account_id = ?6 AND payment_id = ?7 \
+             AND +at_us >= ?2 AND +at_us < ?3 {ORDER}"
+        ))
+    });
+    let from = filter.from.map_or(i64::MIN, |at| at.0);
+    let to = filter.to.map_or(i64::MAX, |at| at.0);
+    let [limit, offset] = window::limit_offset(page);
+    let mut parameters = vec![no.into(), from.into(), to.into(), limit, offset];
+    let account = match (filter.account, filter.payment) {
+        (None, None) => return reader.query(&BY_TIME, &parameters, entry),
+        (Some(account), _) => account,
+        (None, Some(payment)) => match account_of(reader, no, payment)? {
+            Some(account) => account,
+            None => return Ok(vec![]),
+        },
+    };
+    parameters.push(account.into());
+    let Some(payment) = filter.payment else {
+        return reader.query(&OF_ACCOUNT, &parameters, entry);
+    };
+    parameters.push(payment.into());
+    reader.query(&OF_PAYMENT, &parameters, entry)
+}
+
+fn account_of(
+    reader: &Reader,
+    no: TenantNo,
+    payment: PaymentId,
+) -> Result<Option<AccountId>, StoreError> {
+    let sql = "SELECT account_id FROM payment WHERE tenant = ?1 AND id = ?2";
+    reader.query_one(sql, &[no.into(), payment.into()], |cells| cells.entity())
+}
+
+pub(super) fn trial_balance(reader: &Reader, no: TenantNo) -> Result<Vec<LedgerTotal>, StoreError> {
+    static SQL: LazyLock<String> =
+        LazyLock::new(|| tables::LEDGER_TOTAL.select("WHERE tenant = ?1"));
+    reader.query(&SQL, &[no.into()], |cells| {
+        let ((_, account, gateway, currency), Sums { debit, credit }) = ledger_total(cells)?;
+        Ok(LedgerTotal { account, gateway, currency, debit, credit })
+    })
+}
+
+pub(super) fn customer_totals(
+    reader: &Reader,
+    no: TenantNo,
+    account: AccountId,
+) -> Result<Vec<LedgerTotal>, StoreError> {
+    static SQL: LazyLock<String> =
+        LazyLock::new(|| tables::POSTING.select("WHERE tenant = ?1 AND account_id = ?2"));
+    let mut sums: BTreeMap<Currency, Sums> = BTreeMap::new();
+    reader.for_each(&SQL, &[no.into(), account.into()], |cells| {
+        let (_, Posting { debit, credit, amount, currency, .. }) = rows::posting(cells)?;
+        let sums = sums.entry(currency).or_default();
+        if debit == LedgerAccount::Customer {
+            sums.debit += i128::from(amount.0);
+        }
+        if credit == LedgerAccount::Customer {
+            sums.credit += i128::from(amount.0);
+        }
+        Ok(())
+    })?;
+    let total = |(currency, Sums { debit, credit })| LedgerTotal {
+        account: LedgerAccount::Customer,
+        gateway: String::new(),
+        currency,
+        debit,
+        credit,
+    };
+    Ok(sums.into_iter().map(total).collect())
+}

@@ -1,0 +1,118 @@
+//! Reads of payment methods, each with whether it is its account's default.
+
+use std::sync::LazyLock;
+
+use domain::state::{ClaimKey, ClaimKind};
+use domain::{AccountId, PaymentMethodId, TenantNo};
+use engine::ports::{MethodView, Page, Paged, StoreError};
+use uuid::Uuid;
+
+use super::window::{self, MATCHES_MAX};
+use crate::sqlite::{Cells, Reader};
+use crate::totals::Counted;
+use crate::{rows, tables};
+
+static BY_ID: LazyLock<String> =
+    LazyLock::new(|| select("payment_method", "WHERE m.tenant = ?1 AND m.id = ?2"));
+
+/// `SELECT` of payment methods out of `from`, each with its account's default; `rest` follows.
+fn select(from: &str, rest: &str) -> String {
+    let methods = tables::PAYMENT_METHOD.select_list("m.");
+    format!(
+        "SELECT {methods}, a.payment_method_id FROM {from} m \
+         JOIN account a ON a.tenant = m.tenant AND a.id = m.account_id {rest}"
+    )
+}
+
+fn view(cells: &mut Cells<'_>) -> Result<MethodView, StoreError> {
+    let method = rows::payment_method(cells)?;
+    let default: Option<PaymentMethodId> = cells.opt_entity()?;
+    let is_default = default == Some(method.id);
+    Ok(MethodView { method, is_default })
+}
+
+pub(super) fn by_id(
+    reader: &Reader,
+    no: TenantNo,
+    id: PaymentMethodId,
+) -> Result<Option<MethodView>, StoreError> {
+    reader.query_one(&BY_ID, &[no.into(), id.into()], view)
+}
+
+pub(super) fn by_key(
+    reader: &Reader,
+    no: TenantNo,
+    key: &str,
+) -> Result<Option<MethodView>, StoreError> {
+    let claim = window::claim(reader, &ClaimKey::new(no, ClaimKind::PaymentMethod, key))?;
+    if let Some(claim) = claim {
+        let found = by_id(reader, no, PaymentMethodId::new(claim.owner))?;
+        return Ok(found.filter(|it| it.method.external_key.as_deref() == Some(key)));
+    }
+    let Some(id) = window::spelled_id(key) else { return Ok(None) };
+    let found = by_id(reader, no, PaymentMethodId::new(id))?;
+    Ok(found.filter(|it| it.method.external_key.is_none()))
+}
+
+pub(super) fn of_account(
+    reader: &Reader,
+    no: TenantNo,
+    account: AccountId,
+) -> Result<Vec<MethodView>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        select("payment_method", "WHERE m.tenant = ?1 AND m.account_id = ?2 ORDER BY m.id")
+    });
+    reader.query(&SQL, &[no.into(), account.into()], view)
+}
+
+pub(super) fn page(
+    reader: &Reader,
+    no: TenantNo,
+    gateway: Option<&str>,
+    page: Page,
+) -> Result<Paged<MethodView>, StoreError> {
+    static ALL: LazyLock<String> = LazyLock::new(|| {
+        let window = "WHERE tenant = ?1 AND active = 1 ORDER BY id LIMIT ?2 OFFSET ?3";
+        let window = tables::PAYMENT_METHOD.select(window);
+        select(&format!("({window})"), "ORDER BY m.id")
+    });
+    static OF_GATEWAY: LazyLock<String> = LazyLock::new(|| {
+        let methods = select("payment_method", "");
+        format!(
+            "{methods} JOIN (SELECT tenant, id FROM payment_method \
+             WHERE tenant = ?1 AND gateway = ?4 AND active = 1 ORDER BY id LIMIT ?2 OFFSET ?3) w \
+             ON w.tenant = m.tenant AND w.id = m.id ORDER BY m.id"
+        )
+    });
+    let [limit, offset] = window::limit_offset(page);
+    let all = window::total(reader, no, Counted::PaymentMethods, None)?;
+    let Some(gateway) = gateway else {
+        let items = reader.query(&ALL, &[no.into(), limit, offset], view)?;
+        return Ok(Paged { items, matching: all, all });
+    };
+    let items = reader.query(&OF_GATEWAY, &[no.into(), limit, offset, gateway.into()], view)?;
+    let matching = window::total(reader, no, Counted::PaymentMethods, Some(gateway))?;
+    Ok(Paged { items, matching, all })
+}
+
+pub(super) fn search(
+    reader: &Reader,
+    no: TenantNo,
+    text: &str,
+    page: Page,
+) -> Result<Paged<MethodView>, StoreError> {
+    let sql = "SELECT id FROM payment_method WHERE tenant = ?1 AND id = ?3 AND active = 1 \
+         UNION SELECT id FROM payment_method WHERE tenant = ?1 AND account_id = ?3 AND active = 1 \
+         UNION SELECT id FROM payment_method \
+         WHERE tenant = ?1 AND active = 1 AND lower(external_key) LIKE ?2 ESCAPE '\\' \
+         ORDER BY 1 LIMIT ?4";
+    let (pattern, id) = (window::containing(text), Uuid::try_parse(text).ok());
+    let parameters = [no.into(), (&pattern).into(), id.into(), MATCHES_MAX.into()];
+    let found = window::find(reader, sql, &parameters, page)?;
+    let mut items = Vec::with_capacity(found.ids.len());
+    for id in found.ids {
+        items.extend(by_id(reader, no, PaymentMethodId::new(id))?);
+    }
+    let all = window::total(reader, no, Counted::PaymentMethods, None)?;
+    Ok(Paged { items, matching: found.matching, all })
+}

@@ -1,0 +1,153 @@
+//! Reads of payments, each with its transactions.
+
+use std::sync::LazyLock;
+
+use domain::payment::{Payment, PaymentFile};
+use domain::state::{ClaimKey, ClaimKind};
+use domain::{AccountId, PaymentId, TenantNo, TransactionId};
+use engine::ports::{Page, Paged, StoreError};
+use uuid::Uuid;
+
+use super::window::{self, MATCHES_MAX};
+use crate::sqlite::Reader;
+use crate::totals::Counted;
+use crate::{rows, tables};
+
+static BY_ID: LazyLock<String> =
+    LazyLock::new(|| tables::PAYMENT.select("WHERE tenant = ?1 AND id = ?2"));
+static TRANSACTIONS: LazyLock<String> =
+    LazyLock::new(|| tables::PAYMENT_TRANSACTION.select("WHERE tenant = ?1 AND payment_id = ?2"));
+
+/// The payments with their transactions, oldest first: a range of one key for each payment.
+fn files(reader: &Reader, payments: Vec<Payment>) -> Result<Vec<PaymentFile>, StoreError> {
+    let mut load = reader.load(&TRANSACTIONS)?;
+    let mut files = Vec::with_capacity(payments.len());
+    for payment in payments {
+        let mut opened = Vec::with_capacity(1);
+        load.rows(&[payment.tenant.into(), payment.id.into()], &mut |cells| {
+            opened.push(rows::opened_transaction(cells)?);
+            Ok(())
+        })?;
+        opened.sort_by_key(|(opened_seq, _)| *opened_seq);
+        let transactions = opened.into_iter().map(|(_, transaction)| transaction).collect();
+        files.push(PaymentFile { payment, transactions });
+    }
+    Ok(files)
+}
+
+pub(super) fn by_id(
+    reader: &Reader,
+    no: TenantNo,
+    id: PaymentId,
+) -> Result<Option<PaymentFile>, StoreError> {
+    let payment = reader.query_one(&BY_ID, &[no.into(), id.into()], rows::payment)?;
+    Ok(files(reader, payment.into_iter().collect())?.pop())
+}
+
+pub(super) fn by_key(
+    reader: &Reader,
+    no: TenantNo,
+    key: &str,
+) -> Result<Option<PaymentFile>, StoreError> {
+    if let Some(claim) = window::claim(reader, &ClaimKey::new(no, ClaimKind::Payment, key))? {
+        let found = by_id(reader, no, PaymentId::new(claim.owner))?;
+        return Ok(found.filter(|it| it.payment.external_key.as_deref() == Some(key)));
+    }
+    let Some(id) = window::spelled_id(key) else { return Ok(None) };
+    let found = by_id(reader, no, PaymentId::new(id))?;
+    Ok(found.filter(|it| it.payment.external_key.is_none()))
+}
+
+pub(super) fn of_transaction(
+    reader: &Reader,
+    no: TenantNo,
+    id: TransactionId,
+) -> Result<Option<PaymentFile>, StoreError> {
+    let sql = "SELECT payment_id FROM payment_transaction WHERE tenant = ?1 AND id = ?2";
+    let payment = reader.query_one(sql, &[no.into(), id.into()], |cells| cells.entity())?;
+    payment.map_or(Ok(None), |payment| by_id(reader, no, payment))
+}
+
+pub(super) fn of_transaction_key(
+    reader: &Reader,
+    no: TenantNo,
+    key: &str,
+) -> Result<Option<PaymentFile>, StoreError> {
+    if let Some(claim) = window::claim(reader, &ClaimKey::new(no, ClaimKind::Transaction, key))? {
+        let found = by_id(reader, no, PaymentId::new(claim.owner))?;
+        return Ok(found.filter(|file| file.named(key).next().is_some()));
+    }
+    let Some(id) = window::spelled_id(key) else { return Ok(None) };
+    let found = of_transaction(reader, no, TransactionId::new(id))?;
+    Ok(found.filter(|file| file.named(key).next().is_some()))
+}
+
+pub(super) fn of_account(
+    reader: &Reader,
+    no: TenantNo,
+    account: AccountId,
+    page: Page,
+) -> Result<Vec<PaymentFile>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        tables::PAYMENT
+            .select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY id LIMIT ?3 OFFSET ?4")
+    });
+    let [limit, offset] = window::limit_offset(page);
+    let payments =
+        reader.query(&SQL, &[no.into(), account.into(), limit, offset], rows::payment)?;
+    files(reader, payments)
+}
+
+pub(super) fn page(
+    reader: &Reader,
+    no: TenantNo,
+    gateway: Option<&str>,
+    page: Page,
+) -> Result<Paged<PaymentFile>, StoreError> {
+    static ALL: LazyLock<String> = LazyLock::new(|| {
+        tables::PAYMENT.select("WHERE tenant = ?1 ORDER BY id LIMIT ?2 OFFSET ?3")
+    });
+    // The window is one on the index: rows that are skipped are not fetched.
+    static OF_GATEWAY: LazyLock<String> = LazyLock::new(|| {
+        let columns = tables::PAYMENT.select_list("p.");
+        format!(
+            "SELECT {columns} FROM (SELECT tenant, id FROM payment \
+             WHERE tenant = ?1 AND gateway = ?4 ORDER BY id LIMIT ?2 OFFSET ?3) w \
+             JOIN payment p ON p.tenant = w.tenant AND p.id = w.id ORDER BY p.id"
+        )
+    });
+    let [limit, offset] = window::limit_offset(page);
+    let all = window::total(reader, no, Counted::Payments, None)?;
+    let (payments, matching) = match gateway {
+        None => (reader.query(&ALL, &[no.into(), limit, offset], rows::payment)?, all),
+        Some(gateway) => {
+            let parameters = [no.into(), limit, offset, gateway.into()];
+            let payments = reader.query(&OF_GATEWAY, &parameters, rows::payment)?;
+            (payments, window::total(reader, no, Counted::Payments, Some(gateway))?)
+        }
+    };
+    Ok(Paged { items: files(reader, payments)?, matching, all })
+}
+
+pub(super) fn search(
+    reader: &Reader,
+    no: TenantNo,
+    text: &str,
+    page: Page,
+) -> Result<Paged<PaymentFile>, StoreError> {
+    let sql = "SELECT id FROM payment WHERE tenant = ?1 AND id = ?2 \
+         UNION SELECT id FROM payment WHERE tenant = ?1 AND account_id = ?2 \
+         UNION SELECT id FROM payment WHERE tenant = ?1 AND id = ?3 \
+         ORDER BY 1 LIMIT ?4";
+    let by_key = by_key(reader, no, text)?.map(|file| file.payment.id);
+    let id = Uuid::try_parse(text).ok();
+    let parameters = [no.into(), id.into(), by_key.into(), MATCHES_MAX.into()];
+    let found = window::find(reader, sql, &parameters, page)?;
+    let mut payments = Vec::with_capacity(found.ids.len());
+    for id in found.ids {
+        let id = PaymentId::new(id);
+        payments.extend(reader.query_one(&BY_ID, &[no.into(), id.into()], rows::payment)?);
+    }
+    let all = window::total(reader, no, Counted::Payments, None)?;
+    Ok(Paged { items: files(reader, payments)?, matching: found.matching, all })
+}

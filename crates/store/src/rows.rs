@@ -1,0 +1,582 @@
+//! Entities as rows and back: each direction once per table. What a row cannot hold is
+//! [`StoreError::Corrupt`] when it is read.
+
+use domain::access::{Role, User};
+use domain::ledger::Posting;
+use domain::payment::{Actor, Amounts, Outstanding, Payment, PaymentState, ReplyKey, Transaction};
+use domain::state::{Claim, ClaimKey, ClaimKind};
+use domain::tenant::{Tenant, TenantValue};
+use domain::{
+    Account, AccountId, AmountMinor, Currency, PaymentMethod, Person, Properties, Seq, TenantNo,
+    Timestamp,
+};
+use engine::ports::{Delivery, DeliveryId, StoreError, StoredReply};
+use ring::digest::{Context, SHA256};
+
+use crate::cells::json;
+use crate::codes::{
+    answers, answers_code, claim_kind, claim_kind_code, ledger_account, ledger_account_code,
+    operation, operation_code, status, status_code,
+};
+use crate::sqlite::{Cells, Value};
+use crate::tables;
+
+/// The one partition of an embedded database.
+pub const PARTITION: i64 = 1;
+
+/// A currency borrowed by a row.
+fn currency(currency: Option<&Currency>) -> Value<'_> {
+    Value::from(currency)
+}
+
+/// The key of a claim's row: the first 16 bytes of SHA-256 over tenant, kind and key.
+#[must_use]
+pub fn claim_hash(key: &ClaimKey) -> [u8; 16] {
+    let mut hash = Context::new(&SHA256);
+    hash.update(&key.tenant.0.to_be_bytes());
+    hash.update(&claim_kind_code(key.kind).to_be_bytes());
+    hash.update(key.key.as_bytes());
+    let digest = hash.finish();
+    digest.as_ref()[..16].try_into().expect("a SHA-256 has 32 bytes")
+}
+
+pub(crate) fn tenant_row(it: &Tenant) -> [Value<'_>; 7] {
+    [
+        it.no.into(),
+        it.id.into(),
+        it.external_key.as_ref().into(),
+        (&it.api_key).into(),
+        (&it.secret_hash).into(),
+        it.created_at.into(),
+        it.revision.seq.into(),
+    ]
+}
+
+/// Reads a row of [`tables::TENANT`].
+///
+/// # Errors
+/// [`StoreError::Corrupt`]; here and below.
+pub fn tenant(cells: &mut Cells<'_>) -> Result<Tenant, StoreError> {
+    cells.of(&tables::TENANT);
+    Ok(Tenant {
+        no: cells.tenant()?,
+        id: cells.entity()?,
+        external_key: cells.opt_string()?,
+        api_key: cells.string()?,
+        secret_hash: cells.string()?,
+        created_at: cells.time()?,
+        revision: cells.revision()?,
+    })
+}
+
+pub(crate) fn tenant_value_row(it: &TenantValue) -> [Value<'_>; 5] {
+    [
+        it.tenant.into(),
+        (&it.key).into(),
+        it.id.into(),
+        it.value.as_ref().into(),
+        it.revision.seq.into(),
+    ]
+}
+
+/// Reads a row of [`tables::TENANT_VALUE`].
+///
+/// # Errors
+/// See [`tenant`].
+pub fn tenant_value(cells: &mut Cells<'_>) -> Result<TenantValue, StoreError> {
+    cells.of(&tables::TENANT_VALUE);
+    let (tenant, key) = (cells.tenant()?, cells.string()?);
+    let (id, value, revision) = (cells.entity()?, cells.opt_string()?, cells.revision()?);
+    Ok(TenantValue { tenant, id, key, value, revision })
+}
+
+pub(crate) fn user_row<'a>(it: &'a User, roles: &'a str) -> [Value<'a>; 5] {
+    [
+        (&it.username).into(),
+        (&it.password_hash).into(),
+        roles.into(),
+        it.active.into(),
+        it.revision.seq.into(),
+    ]
+}
+
+/// Reads a row of [`tables::APP_USER`].
+///
+/// # Errors
+/// See [`tenant`].
+pub fn user(cells: &mut Cells<'_>) -> Result<User, StoreError> {
+    cells.of(&tables::APP_USER);
+    Ok(User {
+        username: cells.string()?,
+        password_hash: cells.string()?,
+        roles: cells.json()?,
+        active: cells.flag()?,
+        revision: cells.revision()?,
+    })
+}
+
+pub(crate) fn role_row<'a>(it: &'a Role, permissions: &'a str) -> [Value<'a>; 3] {
+    [(&it.name).into(), permissions.into(), it.revision.seq.into()]
+}
+
+/// Reads a row of [`tables::ROLE`].
+///
+/// # Errors
+/// See [`tenant`].
+pub fn role(cells: &mut Cells<'_>) -> Result<Role, StoreError> {
+    cells.of(&tables::ROLE);
+    Ok(Role { name: cells.string()?, permissions: cells.json()?, revision: cells.revision()? })
+}
+
+pub(crate) fn account_row(it: &Account) -> [Value<'_>; 15] {
+    [
+        it.tenant.into(),
+        it.id.into(),
+        it.external_key.as_ref().into(),
+        currency(it.currency.as_ref()),
+        i64::from(it.bill_cycle_day_local).into(),
+        it.parent_account_id.into(),
+        it.is_payment_delegated_to_parent.into(),
+        it.payment_method_id.into(),
+        it.external_payment_method.into(),
+        it.reference_time.into(),
+        (&it.time_zone).into(),
+        it.is_migrated.into(),
+        it.created_at.into(),
+        it.updated_at.into(),
+        it.revision.seq.into(),
+    ]
+}
+
+/// Reads a row of [`tables::ACCOUNT`].
+///
+/// # Errors
+/// See [`tenant`].
+pub fn account(cells: &mut Cells<'_>) -> Result<Account, StoreError> {
+    cells.of(&tables::ACCOUNT);
+    Ok(Account {
+        tenant: cells.tenant()?,
+        id: cells.entity()?,
+        external_key: cells.opt_string()?,
+        currency: cells.opt_currency()?,
+        bill_cycle_day_local: {
+            let day = u8::try_from(cells.int()?).ok().filter(|day| *day <= 31);
+            day.ok_or_else(|| cells.corrupt("is no day of a month"))?
+        },
+        parent_account_id: cells.opt_entity()?,
+        is_payment_delegated_to_parent: cells.flag()?,
+        payment_method_id: cells.opt_entity()?,
+        external_payment_method: cells.opt_entity()?,
+        reference_time: cells.time()?,
+        time_zone: cells.string()?,
+        is_migrated: cells.opt_flag()?,
+        created_at: cells.time()?,
+        updated_at: cells.time()?,
+        revision: cells.revision()?,
+    })
+}
+
+pub(crate) fn person_row(
+    tenant: TenantNo,
+    account: AccountId,
+    seq: Seq,
+    it: &Person,
+) -> [Value<'_>; 16] {
+    [
+        tenant.into(),
+        account.into(),
+        seq.into(),
+        it.name.as_ref().into(),
+        it.first_name_length.map(i64::from).into(),
+        it.email.as_ref().into(),
+        it.address1.as_ref().into(),
+        it.address2.as_ref().into(),
+        it.postal_code.as_ref().into(),
+        it.company.as_ref().into(),
+        it.city.as_ref().into(),
+        it.state.as_ref().into(),
+        it.country.as_ref().into(),
+        it.locale.as_ref().into(),
+        it.phone.as_ref().into(),
+        it.notes.as_ref().into(),
+    ]
+}
+
+/// Reads a row of [`tables::ACCOUNT_PERSON`]: whose, from which revision on, and what.
+///
+/// # Errors
+/// See [`tenant`].
+pub fn person(cells: &mut Cells<'_>) -> Result<(AccountId, Seq, Person), StoreError> {
+    cells.of(&tables::ACCOUNT_PERSON);
+    cells.skip(1);
+    let (account, seq) = (cells.entity()?, cells.seq()?);
+    let name = cells.opt_string()?;
+    let first_name_length = match cells.opt_int()? {
+        None => None,
+        Some(length) => {
+            Some(i32::try_from(length).map_err(|_| cells.corrupt("is too long a name"))?)
+        }
+    };
+    let person = Person {
+        name,
+        first_name_length,
+        email: cells.opt_string()?,
+        address1: cells.opt_string()?,
+        address2: cells.opt_string()?,
+        postal_code: cells.opt_string()?,
+        company: cells.opt_string()?,
+        city: cells.opt_string()?,
+        state: cells.opt_string()?,
+        country: cells.opt_string()?,
+        locale: cells.opt_string()?,
+        phone: cells.opt_string()?,
+        notes: cells.opt_string()?,
+    };
+    Ok((account, seq, person))
+}
+
+/// The text of a payment method's properties; NULL for none.
+pub(crate) fn properties_text(it: &PaymentMethod) -> Option<String> {
+    (!it.properties.is_empty()).then(|| json(&it.properties))
+}
+
+pub(crate) fn payment_method_row<'a>(
+    it: &'a PaymentMethod,
+    properties: Option<&'a str>,
+) -> [Value<'a>; 11] {
+    [
+        it.tenant.into(),
+        it.id.into(),
+        it.account_id.into(),
+        it.external_key.as_ref().into(),
+        (&it.gateway).into(),
+        it.external_payment_method_id.as_ref().into(),
+        properties.into(),
+        it.active.into(),
+        it.created_at.into(),
+        it.updated_at.into(),
+        it.revision.seq.into(),
+    ]
+}
+
+/// Reads a row of [`tables::PAYMENT_METHOD`].
+///
+/// # Errors
+/// See [`tenant`].
+pub fn payment_method(cells: &mut Cells<'_>) -> Result<PaymentMethod, StoreError> {
+    cells.of(&tables::PAYMENT_METHOD);
+    Ok(PaymentMethod {
+        tenant: cells.tenant()?,
+        id: cells.entity()?,
+        account_id: cells.entity()?,
+        external_key: cells.opt_string()?,
+        gateway: cells.string()?,
+        external_payment_method_id: cells.opt_string()?,
+        properties: cells.opt_json::<Properties>()?.unwrap_or_default(),
+        active: cells.flag()?,
+        created_at: cells.time()?,
+        updated_at: cells.time()?,
+        revision: cells.revision()?,
+    })
+}
+
+pub(crate) fn payment_row(it: &Payment) -> [Value<'_>; 21] {
+    [
+        it.tenant.into(),
+        it.id.into(),
+        it.account_id.into(),
+        it.payment_method_id.into(),
+        it.number.into(),
+        it.external_key.as_ref().into(),
+        (&it.currency).into(),
+        (&it.gateway).into(),
+        operation_code(it.state.operation).into(),
+        status_code(it.state.status).into(),
+        it.last_success.map(|state| operation_code(state.operation)).into(),
+        it.last_success.map(|state| status_code(state.status)).into(),
+        it.amounts.authorized.into(),
+        it.amounts.captured.into(),
+        it.amounts.purchased.into(),
+        it.amounts.refunded.into(),
+        it.amounts.credited.into(),
+        it.amounts.charged_back.into(),
+        it.created_at.into(),
+        it.updated_at.into(),
+        it.revision.seq.into(),
+    ]
+}
+
+/// Reads a row of [`tables::PAYMENT`].
+///
+/// # Errors
+/// See [`tenant`].
+pub fn payment(cells: &mut Cells<'_>) -> Result<Payment, StoreError> {
+    cells.of(&tables::PAYMENT);
+    Ok(Payment {
+        tenant: cells.tenant()?,
+        id: cells.entity()?,
+        account_id: cells.entity()?,
+        payment_method_id: cells.entity()?,
+        number: cells.int()?,
+        external_key: cells.opt_string()?,
+        currency: cells.currency()?,
+        gateway: cells.string()?,
+        state: PaymentState { operation: cells.code(operation)?, status: cells.code(status)? },
+        last_success: {
+            let (operation, status) = (cells.opt_code(operation)?, cells.opt_code(status)?);
+            match (operation, status) {
+                (Some(operation), Some(status)) => Some(PaymentState { operation, status }),
+                (None, None) => None,
+                (Some(_), None) | (None, Some(_)) => {
+                    return Err(cells.corrupt("is half a state"));
+                }
+            }
+        },
+        amounts: Amounts {
+            authorized: cells.amount()?,
+            captured: cells.amount()?,
+            purchased: cells.amount()?,
+            refunded: cells.amount()?,
+            credited: cells.amount()?,
+            charged_back: cells.amount()?,
+        },
+        created_at: cells.time()?,
+        updated_at: cells.time()?,
+        revision: cells.revision()?,
+    })
+}
+
+pub(crate) fn transaction_row(it: &Transaction, opened_seq: Seq) -> [Value<'_>; 19] {
+    [
+        it.tenant.into(),
+        it.payment_id.into(),
+        it.id.into(),
+        opened_seq.into(),
+        it.account_id.into(),
+        it.external_key.as_ref().into(),
+        (&it.gateway).into(),
+        operation_code(it.kind).into(),
+        status_code(it.status).into(),
+        it.amount.into(),
+        currency(it.currency.as_ref()),
+        it.processed_amount.into(),
+        currency(it.processed_currency.as_ref()),
+        it.effective_at.into(),
+        it.gateway_error_code.as_ref().into(),
+        it.gateway_error_message.as_ref().into(),
+        it.first_reference.as_ref().into(),
+        it.second_reference.as_ref().into(),
+        it.revision.seq.into(),
+    ]
+}
+
+/// Reads a row of [`tables::PAYMENT_TRANSACTION`].
+///
+/// # Errors
+/// See [`tenant`].
+pub fn transaction(cells: &mut Cells<'_>) -> Result<Transaction, StoreError> {
+    Ok(opened_transaction(cells)?.1)
+}
+
+/// Reads a row of [`tables::PAYMENT_TRANSACTION`] with the journal row that made it: a payment's
+/// transactions are in its order.
+///
+/// # Errors
+/// See [`tenant`].
+pub fn opened_transaction(cells: &mut Cells<'_>) -> Result<(Seq, Transaction), StoreError> {
+    cells.of(&tables::PAYMENT_TRANSACTION);
+    let (tenant, payment_id, id) = (cells.tenant()?, cells.entity()?, cells.entity()?);
+    let opened_seq = cells.seq()?;
+    let transaction = Transaction {
+        tenant,
+        id,
+        payment_id,
+        account_id: cells.entity()?,
+        external_key: cells.opt_string()?,
+        gateway: cells.string()?,
+        kind: cells.code(operation)?,
+        status: cells.code(status)?,
+        amount: cells.opt_int()?.map(AmountMinor),
+        currency: cells.opt_currency()?,
+        processed_amount: cells.opt_int()?.map(AmountMinor),
+        processed_currency: cells.opt_currency()?,
+        effective_at: cells.time()?,
+        gateway_error_code: cells.opt_string()?,
+        gateway_error_message: cells.opt_string()?,
+        first_reference: cells.opt_string()?,
+        second_reference: cells.opt_string()?,
+        revision: cells.revision()?,
+    };
+    Ok((opened_seq, transaction))
+}
+
+pub(crate) fn posting_row(seq: Seq, ordinal: i64, it: &Posting) -> [Value<'_>; 13] {
+    [
+        PARTITION.into(),
+        seq.into(),
+        ordinal.into(),
+        it.tenant.into(),
+        it.account_id.into(),
+        it.payment_id.into(),
+        it.transaction_id.into(),
+        (&it.gateway).into(),
+        ledger_account_code(it.debit).into(),
+        ledger_account_code(it.credit).into(),
+        it.amount.into(),
+        (&it.currency).into(),
+        it.at.into(),
+    ]
+}
+
+/// Reads a row of [`tables::POSTING`] with the journal row that wrote it.
+///
+/// # Errors
+/// See [`tenant`].
+pub fn posting(cells: &mut Cells<'_>) -> Result<(Seq, Posting), StoreError> {
+    cells.of(&tables::POSTING);
+    cells.skip(1);
+    let seq = cells.seq()?;
+    cells.skip(1);
+    let posting = Posting {
+        tenant: cells.tenant()?,
+        account_id: cells.entity()?,
+        payment_id: cells.entity()?,
+        transaction_id: cells.entity()?,
+        gateway: cells.string()?,
+        debit: cells.code(ledger_account)?,
+        credit: cells.code(ledger_account)?,
+        amount: cells.amount()?,
+        currency: cells.currency()?,
+        at: cells.time()?,
+    };
+    Ok((seq, posting))
+}
+
+pub(crate) fn claim_row(hash: [u8; 16], key: &ClaimKey, claim: &Claim) -> [Value<'static>; 5] {
+    [
+        Value::Id(hash),
+        key.tenant.into(),
+        claim_kind_code(key.kind).into(),
+        claim.owner.into(),
+        claim.account.into(),
+    ]
+}
+
+/// Reads a row of [`tables::CLAIM`]. The key itself is not stored, only its hash.
+///
+/// # Errors
+/// See [`tenant`].
+pub fn claim(cells: &mut Cells<'_>) -> Result<(TenantNo, ClaimKind, Claim), StoreError> {
+    cells.of(&tables::CLAIM);
+    cells.skip(1);
+    let (tenant, kind) = (cells.tenant()?, cells.code(claim_kind)?);
+    Ok((tenant, kind, Claim { owner: cells.id()?, account: cells.opt_entity()? }))
+}
+
+pub(crate) fn outstanding_row(it: &Outstanding) -> [Value<'_>; 15] {
+    [
+        it.tenant.into(),
+        it.transaction_id.into(),
+        it.payment_id.into(),
+        it.account_id.into(),
+        (&it.gateway).into(),
+        it.deadline.into(),
+        it.ask_at.into(),
+        i64::from(it.asked).into(),
+        answers_code(it.answers).into(),
+        it.reply.into(),
+        (&it.actor.user).into(),
+        (&it.actor.created_by).into(),
+        it.actor.reason.as_ref().into(),
+        it.actor.comments.as_ref().into(),
+        it.actor.token.into(),
+    ]
+}
+
+/// Reads a row of [`tables::OUTSTANDING`].
+///
+/// # Errors
+/// See [`tenant`].
+pub fn outstanding(cells: &mut Cells<'_>) -> Result<Outstanding, StoreError> {
+    cells.of(&tables::OUTSTANDING);
+    Ok(Outstanding {
+        tenant: cells.tenant()?,
+        transaction_id: cells.entity()?,
+        payment_id: cells.entity()?,
+        account_id: cells.entity()?,
+        gateway: cells.string()?,
+        deadline: cells.time()?,
+        ask_at: cells.opt_int()?.map(Timestamp),
+        asked: {
+            let asked = cells.int()?;
+            u32::try_from(asked).map_err(|_| cells.corrupt("is no count"))?
+        },
+        answers: cells.code(answers)?,
+        reply: cells.opt_id()?.map(ReplyKey),
+        actor: actor(cells)?,
+    })
+}
+
+/// Reads the five columns that say who asked, in the order that `journal` and `outstanding` have.
+///
+/// # Errors
+/// See [`tenant`].
+pub fn actor(cells: &mut Cells<'_>) -> Result<Actor, StoreError> {
+    Ok(Actor {
+        user: cells.string()?,
+        created_by: cells.string()?,
+        reason: cells.opt_string()?,
+        comments: cells.opt_string()?,
+        token: cells.id()?,
+    })
+}
+
+pub(crate) fn reply_row<'a>(it: &StoredReply, answer: Option<&'a str>) -> [Value<'a>; 4] {
+    [it.key.into(), it.fingerprint.into(), answer.into(), it.expires_at.into()]
+}
+
+/// Reads a row of [`tables::REPLY`].
+///
+/// # Errors
+/// See [`tenant`].
+pub fn reply(cells: &mut Cells<'_>) -> Result<StoredReply, StoreError> {
+    cells.of(&tables::REPLY);
+    Ok(StoredReply {
+        key: ReplyKey(cells.id()?),
+        fingerprint: cells.id()?,
+        answer: cells.opt_json()?,
+        expires_at: cells.time()?,
+    })
+}
+
+pub(crate) fn delivery_row(it: &Delivery) -> [Value<'_>; 6] {
+    [
+        it.id.seq.into(),
+        i64::from(it.id.ordinal).into(),
+        it.tenant.into(),
+        i64::from(it.attempts).into(),
+        it.due_at.into(),
+        (&it.error).into(),
+    ]
+}
+
+/// Reads a row of [`tables::DELIVERY`].
+///
+/// # Errors
+/// See [`tenant`].
+pub fn delivery(cells: &mut Cells<'_>) -> Result<Delivery, StoreError> {
+    cells.of(&tables::DELIVERY);
+    let seq = cells.seq()?;
+    let ordinal = cells.int()?;
+    let ordinal = u16::try_from(ordinal).map_err(|_| cells.corrupt("is no event's place"))?;
+    Ok(Delivery {
+        id: DeliveryId { seq, ordinal },
+        tenant: cells.tenant()?,
+        attempts: {
+            let attempts = cells.int()?;
+            u32::try_from(attempts).map_err(|_| cells.corrupt("is no count"))?
+        },
+        due_at: cells.time()?,
+        error: cells.string()?,
+    })
+}

@@ -1,0 +1,86 @@
+//! The schema's versions: making a database, and bringing an older one up to date.
+
+use std::path::Path;
+
+use engine::ports::StoreError;
+use ring::digest::{SHA256, digest};
+
+use crate::Error;
+use crate::rows::PARTITION;
+use crate::sqlite::{DIALECT, Database, Reader};
+use crate::tables::{self, MIGRATION, TABLES};
+
+/// One step from a version to the next. Steps only add; what they did is never edited.
+struct Migration {
+    version: i64,
+    sql: fn() -> String,
+}
+
+const MIGRATIONS: &[Migration] = &[Migration { version: 1, sql: founding }];
+
+/// The version that this code writes.
+pub const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+
+fn founding() -> String {
+    tables::ddl(TABLES, &DIALECT)
+}
+
+/// Makes the schema of an empty database, or runs what an older one lacks.
+///
+/// # Errors
+/// [`Error`] where the database is newer, something else's, or not what it says it is.
+pub(crate) fn migrate(db: &Database, path: &Path) -> Result<(), Error> {
+    let failed = Error::database(path);
+    let version = if db.is_empty().map_err(&failed)? { 0 } else { check(db.reader(), path)? };
+    if version < VERSION {
+        let run = db.begin().and_then(|()| run_after(version, db)).and_then(|()| db.commit());
+        run.map_err(&failed)?;
+    }
+    Ok(())
+}
+
+/// The version of a database's schema, where it is one that this code can read.
+///
+/// # Errors
+/// See [`migrate`].
+pub(crate) fn check(reader: &Reader, path: &Path) -> Result<i64, Error> {
+    let failed = Error::database(path);
+    if !reader.is_ours().map_err(&failed)? {
+        return Err(Error::NotADatabase { path: path.to_owned() });
+    }
+    let applied = reader
+        .query(&MIGRATION.select("ORDER BY version"), &[], |cells| {
+            Ok((cells.int()?, cells.string()?))
+        })
+        .map_err(&failed)?;
+    let found = applied.last().map_or(0, |(version, _)| *version);
+    if found > VERSION {
+        return Err(Error::NewerSchema { path: path.to_owned(), found, known: VERSION });
+    }
+    for (at, migration) in MIGRATIONS.iter().take_while(|it| it.version <= found).enumerate() {
+        let expected = (migration.version, checksum(&(migration.sql)()));
+        if applied.get(at) != Some(&expected) {
+            return Err(Error::SchemaDiffers { path: path.to_owned(), version: found });
+        }
+    }
+    Ok(found)
+}
+
+fn run_after(version: i64, db: &Database) -> Result<(), StoreError> {
+    for migration in MIGRATIONS.iter().filter(|it| it.version > version) {
+        let sql = (migration.sql)();
+        db.create(&sql)?;
+        let checksum = checksum(&sql);
+        db.insert(&MIGRATION)?.row(&[migration.version.into(), (&checksum).into()])?;
+    }
+    if version == 0 {
+        let first = 1.into();
+        db.insert(&tables::PARTITION)?.row(&[PARTITION.into(), 0.into(), first, first, first])?;
+    }
+    Ok(())
+}
+
+fn checksum(sql: &str) -> String {
+    let hash = digest(&SHA256, sql.as_bytes());
+    hash.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,588 @@
+//! The catalogue of tables: what each row holds, and the SQL text that follows from it.
+//!
+//! Names of types are neutral here; a driver brings its [`Dialect`]. Every table whose rows belong
+//! to a tenant starts its key with the tenant's number, and every id in a key is time-ordered, so
+//! that new rows go where the last ones went. The exception is `claim`, whose key is a hash.
+
+use std::fmt::Write as _;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A 64-bit integer: numbers, times in microseconds, money in minor units, codes, 0 and 1.
+    Int,
+    /// UTF-8 text.
+    Text,
+    /// A UUID, or another 16 bytes.
+    Id,
+}
+
+/// One column.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether it may be NULL.
+    pub nullable: bool,
+    /// Whether it keeps what the row was inserted with: an upsert leaves it out.
+    pub fixed: bool,
+}
+
+/// How a table is laid out where the database lets one choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// In the order of its key.
+    Clustered,
+    /// By the one integer column that a partition counts up; for rows that are large. Its key
+    /// starts with the partition, of which an embedded database has exactly one.
+    Appended {
+        /// The column.
+        by: &'static str,
+    },
+}
+
+/// An index besides the key.
+#[derive(Clone, Copy, Debug)]
+pub struct Index {
+    /// Its name.
+    pub name: &'static str,
+    /// Its columns.
+    pub columns: &'static str,
+    /// Whether no two rows may agree in them.
+    pub unique: bool,
+    /// Only rows of which this holds.
+    pub only: Option<&'static str>,
+}
+
+/// One table.
+#[derive(Debug)]
+pub struct Table {
+    /// Its name.
+    pub name: &'static str,
+    /// Its columns; the first `key_columns` of them are its primary key.
+    pub columns: &'static [Column],
+    /// See `columns`.
+    pub key_columns: usize,
+    /// See [`Layout`].
+    pub layout: Layout,
+    /// Other indexes.
+    pub indexes: &'static [Index],
+}
+
+/// How a database spells the catalogue.
+#[derive(Clone, Copy, Debug)]
+pub struct Dialect {
+    /// The type of [`Kind::Int`].
+    pub int: &'static str,
+    /// The type of [`Kind::Text`].
+    pub text: &'static str,
+    /// The type of [`Kind::Id`].
+    pub id: &'static str,
+    /// What follows a table definition of [`Layout::Clustered`].
+    pub clustered: &'static str,
+    /// What follows a table definition of [`Layout::Appended`].
+    pub appended: &'static str,
+    /// Whether the column of [`Layout::Appended`] alone is the primary key.
+    pub appended_key_alone: bool,
+    /// What a parameter's number follows.
+    pub parameter: char,
+}
+
+pub(crate) const fn int(name: &'static str) -> Column {
+    Column { name, kind: Kind::Int, nullable: false, fixed: false }
+}
+pub(crate) const fn text(name: &'static str) -> Column {
+    Column { name, kind: Kind::Text, nullable: false, fixed: false }
+}
+pub(crate) const fn id(name: &'static str) -> Column {
+    Column { name, kind: Kind::Id, nullable: false, fixed: false }
+}
+
+impl Column {
+    const fn null(self) -> Self {
+        Self { nullable: true, ..self }
+    }
+    const fn fixed(self) -> Self {
+        Self { fixed: true, ..self }
+    }
+}
+
+const fn index(name: &'static str, columns: &'static str) -> Index {
+    Index { name, columns, unique: false, only: None }
+}
+const fn unique(name: &'static str, columns: &'static str) -> Index {
+    Index { name, columns, unique: true, only: None }
+}
+
+/// Who owns a partition, and what it hands out next.
+pub static PARTITION: Table = Table {
+    name: "partition",
+    columns: &[int("id"), int("epoch"), int("next_seq"), int("payment_number"), int("tenant_no")],
+    key_columns: 1,
+    layout: Layout::Clustered,
+    indexes: &[],
+};
+
+/// Every accepted command: history, audit and outbox in one row. Only ever appended to. `changes`
+/// and `events` are JSON lists, NULL where there are none; see [`crate::journal`].
+pub static JOURNAL: Table = Table {
+    name: "journal",
+    columns: &[
+        int("partition"),
+        int("seq"),
+        int("at_us"),
+        int("committed_at_us"),
+        int("tenant"),
+        id("account_id").null(),
+        id("request_id"),
+        text("command"),
+        text("user_name"),
+        text("created_by"),
+        text("reason").null(),
+        text("comments").null(),
+        id("token"),
+        text("changes").null(),
+        text("events").null(),
+    ],
+    key_columns: 2,
+    layout: Layout::Appended { by: "seq" },
+    indexes: &[],
+};
+
+/// Tenants.
+pub static TENANT: Table = Table {
+    name: "tenant",
+    columns: &[
+        int("no"),
+        id("id").fixed(),
+        text("external_key").null(),
+        text("api_key"),
+        text("secret_hash"),
+        int("created_at_us").fixed(),
+        int("seq"),
+    ],
+    key_columns: 1,
+    layout: Layout::Clustered,
+    indexes: &[unique("tenant_by_id", "id"), unique("tenant_by_api_key", "api_key")],
+};
+
+/// Values that tenants store, one per name.
+pub static TENANT_VALUE: Table = Table {
+    name: "tenant_value",
+    columns: &[int("tenant"), text("name"), id("id").fixed(), text("value").null(), int("seq")],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[],
+};
+
+/// Users.
+pub static APP_USER: Table = Table {
+    name: "app_user",
+    columns: &[text("username"), text("password_hash"), text("roles"), int("active"), int("seq")],
+    key_columns: 1,
+    layout: Layout::Clustered,
+    indexes: &[],
+};
+
+/// Roles.
+pub static ROLE: Table = Table {
+    name: "role",
+    columns: &[text("name"), text("permissions"), int("seq")],
+    key_columns: 1,
+    layout: Layout::Clustered,
+    indexes: &[],
+};
+
+/// Accounts, without what is known of the person.
+pub static ACCOUNT: Table = Table {
+    name: "account",
+    columns: &[
+        int("tenant"),
+        id("id"),
+        text("external_key").null().fixed(),
+        text("currency").null(),
+        int("bill_cycle_day_local"),
+        id("parent_account_id").null(),
+        int("is_payment_delegated_to_parent"),
+        id("payment_method_id").null(),
+        id("external_payment_method").null(),
+        int("reference_time_us").fixed(),
+        text("time_zone").fixed(),
+        int("is_migrated").null(),
+        int("created_at_us").fixed(),
+        int("updated_at_us"),
+        int("seq"),
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[],
+};
+
+/// Personal data: a row for each revision of the account that changed it. The newest one holds.
+pub static ACCOUNT_PERSON: Table = Table {
+    name: "account_person",
+    columns: &[
+        int("tenant"),
+        id("account_id"),
+        int("seq"),
+        text("name").null(),
+        int("first_name_length").null(),
+        text("email").null(),
+        text("address1").null(),
+        text("address2").null(),
+        text("postal_code").null(),
+        text("company").null(),
+        text("city").null(),
+        text("state").null(),
+        text("country").null(),
+        text("locale").null(),
+        text("phone").null(),
+        text("notes").null(),
+    ],
+    key_columns: 3,
+    layout: Layout::Clustered,
+    indexes: &[],
+};
+
+/// Payment methods, deleted ones too.
+pub static PAYMENT_METHOD: Table = Table {
+    name: "payment_method",
+    columns: &[
+        int("tenant"),
+        id("id"),
+        id("account_id").fixed(),
+        text("external_key").null().fixed(),
+        text("gateway").fixed(),
+        text("external_payment_method_id").null(),
+        text("properties").null(),
+        int("active"),
+        int("created_at_us").fixed(),
+        int("updated_at_us"),
+        int("seq"),
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[
+        index("payment_method_by_account", "tenant, account_id, id"),
+        index("payment_method_by_gateway", "tenant, gateway, active, id"),
+    ],
+};
+
+/// Payments.
+pub static PAYMENT: Table = Table {
+    name: "payment",
+    columns: &[
+        int("tenant"),
+        id("id"),
+        id("account_id").fixed(),
+        id("payment_method_id"),
+        int("number").fixed(),
+        text("external_key").null().fixed(),
+        text("currency"),
+        text("gateway"),
+        int("operation"),
+        int("status"),
+        int("success_operation").null(),
+        int("success_status").null(),
+        int("authorized_minor"),
+        int("captured_minor"),
+        int("purchased_minor"),
+        int("refunded_minor"),
+        int("credited_minor"),
+        int("charged_back_minor"),
+        int("created_at_us").fixed(),
+        int("updated_at_us"),
+        int("seq"),
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[
+        index("payment_by_account", "tenant, account_id, id"),
+        index("payment_by_gateway", "tenant, gateway, id"),
+    ],
+};
+
+/// Transactions of payments. `opened_seq` is the journal row that made one: their order.
+pub static PAYMENT_TRANSACTION: Table = Table {
+    name: "payment_transaction",
+    columns: &[
+        int("tenant"),
+        id("payment_id"),
+        id("id"),
+        int("opened_seq").fixed(),
+        id("account_id").fixed(),
+        text("external_key").null().fixed(),
+        text("gateway"),
+        int("kind").fixed(),
+        int("status"),
+        int("amount_minor").null(),
+        text("currency").null(),
+        int("processed_amount_minor").null(),
+        text("processed_currency").null(),
+        int("effective_at_us"),
+        text("gateway_error_code").null(),
+        text("gateway_error_message").null(),
+        text("first_reference").null(),
+        text("second_reference").null(),
+        int("seq"),
+    ],
+    key_columns: 3,
+    layout: Layout::Clustered,
+    indexes: &[unique("payment_transaction_by_id", "tenant, id")],
+};
+
+/// The ledger's postings, of the journal row `seq`, in order. Only ever appended to.
+pub static POSTING: Table = Table {
+    name: "posting",
+    columns: &[
+        int("partition"),
+        int("seq"),
+        int("ordinal"),
+        int("tenant"),
+        id("account_id"),
+        id("payment_id"),
+        id("transaction_id"),
+        text("gateway"),
+        int("debit"),
+        int("credit"),
+        int("amount_minor"),
+        text("currency"),
+        int("at_us"),
+    ],
+    key_columns: 3,
+    layout: Layout::Clustered,
+    indexes: &[
+        index("posting_by_payment", "tenant, account_id, payment_id"),
+        index("posting_by_time", "tenant, at_us"),
+    ],
+};
+
+/// Taken keys, by hash (see [`crate::rows::claim_hash`]): uniqueness is decided here.
+pub static CLAIM: Table = Table {
+    name: "claim",
+    columns: &[id("key_hash"), int("tenant"), int("kind"), id("owner"), id("account_id").null()],
+    key_columns: 1,
+    layout: Layout::Clustered,
+    indexes: &[],
+};
+
+/// Outcomes that are waited for.
+pub static OUTSTANDING: Table = Table {
+    name: "outstanding",
+    columns: &[
+        int("tenant"),
+        id("transaction_id"),
+        id("payment_id").fixed(),
+        id("account_id").fixed(),
+        text("gateway"),
+        int("deadline_us"),
+        int("ask_at_us").null(),
+        int("asked"),
+        int("answers"),
+        id("reply_key").null(),
+        text("user_name"),
+        text("created_by"),
+        text("reason").null(),
+        text("comments").null(),
+        id("token"),
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[
+        index("outstanding_by_payment", "tenant, payment_id"),
+        Index {
+            name: "outstanding_by_ask_at",
+            columns: "ask_at_us",
+            unique: false,
+            only: Some("ask_at_us IS NOT NULL"),
+        },
+    ],
+};
+
+/// Stored replies; `answer` is NULL while the request runs or its outcome is in doubt.
+pub static REPLY: Table = Table {
+    name: "reply",
+    columns: &[id("key"), id("fingerprint"), text("answer").null(), int("expires_at_us")],
+    key_columns: 1,
+    layout: Layout::Clustered,
+    indexes: &[index("reply_by_expiry", "expires_at_us")],
+};
+
+/// How far each follower of the journal has come.
+pub static FOLLOWER: Table = Table {
+    name: "follower",
+    columns: &[text("name"), int("upto")],
+    key_columns: 1,
+    layout: Layout::Clustered,
+    indexes: &[],
+};
+
+/// Push notifications to be tried again.
+pub static DELIVERY: Table = Table {
+    name: "delivery",
+    columns: &[
+        int("seq"),
+        int("ordinal"),
+        int("tenant").fixed(),
+        int("attempts"),
+        int("due_at_us"),
+        text("error"),
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[index("delivery_by_due_at", "due_at_us")],
+};
+
+/// Totals of lists, kept: see [`crate::totals::Counted`] for the names. `gateway` is empty where
+/// it does not matter.
+pub static COUNTER: Table = Table {
+    name: "counter",
+    columns: &[int("tenant"), text("name"), text("gateway"), int("value")],
+    key_columns: 3,
+    layout: Layout::Clustered,
+    indexes: &[],
+};
+
+/// What each account of the chart adds up to. Sums are decimal texts: they may leave 64 bits.
+pub static LEDGER_TOTAL: Table = Table {
+    name: "ledger_total",
+    columns: &[
+        int("tenant"),
+        int("account"),
+        text("gateway"),
+        text("currency"),
+        text("debit_minor"),
+        text("credit_minor"),
+    ],
+    key_columns: 4,
+    layout: Layout::Clustered,
+    indexes: &[],
+};
+
+/// Which migrations were run.
+pub static MIGRATION: Table = Table {
+    name: "migration",
+    columns: &[int("version"), text("checksum")],
+    key_columns: 1,
+    layout: Layout::Clustered,
+    indexes: &[],
+};
+
+/// Every table.
+pub static TABLES: &[&Table] = &[
+    &MIGRATION,
+    &PARTITION,
+    &JOURNAL,
+    &TENANT,
+    &TENANT_VALUE,
+    &APP_USER,
+    &ROLE,
+    &ACCOUNT,
+    &ACCOUNT_PERSON,
+    &PAYMENT_METHOD,
+    &PAYMENT,
+    &PAYMENT_TRANSACTION,
+    &POSTING,
+    &CLAIM,
+    &OUTSTANDING,
+    &REPLY,
+    &FOLLOWER,
+    &DELIVERY,
+    &COUNTER,
+    &LEDGER_TOTAL,
+];
+
+/// The statements that make these tables and their indexes.
+#[must_use]
+pub fn ddl(tables: &[&Table], dialect: &Dialect) -> String {
+    let mut sql = String::new();
+    for table in tables {
+        table.write_ddl(dialect, &mut sql).expect("a String takes everything");
+    }
+    sql
+}
+
+impl Table {
+    /// Its columns' names, separated by commas, each after `prefix` (such as `a.`).
+    #[must_use]
+    pub fn select_list(&self, prefix: &str) -> String {
+        let names: Vec<String> =
+            self.columns.iter().map(|column| format!("{prefix}{}", column.name)).collect();
+        names.join(", ")
+    }
+
+    /// `SELECT` of all columns, in order, with `rest` (such as a WHERE clause) behind.
+    #[must_use]
+    pub fn select(&self, rest: &str) -> String {
+        format!("SELECT {} FROM {} {rest}", self.select_list(""), self.name)
+    }
+
+    /// `INSERT` of one row: one parameter per column.
+    #[must_use]
+    pub fn insert(&self, dialect: &Dialect) -> String {
+        let parameters: Vec<String> =
+            (1..=self.columns.len()).map(|n| format!("{}{n}", dialect.parameter)).collect();
+        let (name, columns) = (self.name, self.select_list(""));
+        format!("INSERT INTO {name} ({columns}) VALUES ({})", parameters.join(", "))
+    }
+
+    /// `INSERT` of one row, or the change of what is not fixed where there is one with its key.
+    #[must_use]
+    pub fn upsert(&self, dialect: &Dialect) -> String {
+        let (key, rest) = self.columns.split_at(self.key_columns);
+        let key: Vec<&str> = key.iter().map(|column| column.name).collect();
+        let set: Vec<String> = rest
+            .iter()
+            .filter(|column| !column.fixed)
+            .map(|column| format!("{0} = excluded.{0}", column.name))
+            .collect();
+        let insert = self.insert(dialect);
+        format!("{insert} ON CONFLICT ({}) DO UPDATE SET {}", key.join(", "), set.join(", "))
+    }
+
+    fn write_ddl(&self, dialect: &Dialect, sql: &mut String) -> std::fmt::Result {
+        let appended_by = match self.layout {
+            Layout::Appended { by } if dialect.appended_key_alone => Some(by),
+            Layout::Appended { .. } | Layout::Clustered => None,
+        };
+        writeln!(sql, "CREATE TABLE {} (", self.name)?;
+        for column in self.columns {
+            let kind = match column.kind {
+                Kind::Int => dialect.int,
+                Kind::Text => dialect.text,
+                Kind::Id => dialect.id,
+            };
+            let constraint = match (appended_by == Some(column.name), column.nullable) {
+                (true, _) => " PRIMARY KEY",
+                (false, true) => "",
+                (false, false) => " NOT NULL",
+            };
+            let comma =
+                if appended_by.is_some() && Some(column.name) == self.last() { "" } else { "," };
+            writeln!(sql, "    {} {kind}{constraint}{comma}", column.name)?;
+        }
+        if appended_by.is_none() {
+            let key: Vec<&str> =
+                self.columns[..self.key_columns].iter().map(|column| column.name).collect();
+            writeln!(sql, "    PRIMARY KEY ({})", key.join(", "))?;
+        }
+        let tail = match self.layout {
+            Layout::Clustered => dialect.clustered,
+            Layout::Appended { .. } => dialect.appended,
+        };
+        writeln!(sql, "){tail};")?;
+        for index in self.indexes {
+            let unique = if index.unique { "UNIQUE " } else { "" };
+            let only = index.only.map(|only| format!(" WHERE {only}")).unwrap_or_default();
+            let (name, table, columns) = (index.name, self.name, index.columns);
+            writeln!(sql, "CREATE {unique}INDEX {name} ON {table} ({columns}){only};")?;
+        }
+        writeln!(sql)
+    }
+
+    fn last(&self) -> Option<&'static str> {
+        self.columns.last().map(|column| column.name)
+    }
+}

@@ -1,0 +1,209 @@
+//! Payments against their transactions, transactions against their postings.
+
+use std::sync::LazyLock;
+
+use domain::ledger::{Posting, sides};
+use domain::payment::{Amounts, Payment, Transaction, TransactionStatus};
+use domain::{AmountMinor, Seq};
+use engine::ports::StoreError;
+
+use super::{Report, count, list};
+use crate::rows;
+use crate::sqlite::{Load, Reader};
+use crate::tables::{PAYMENT, PAYMENT_TRANSACTION, POSTING};
+
+static PAYMENTS: LazyLock<String> = LazyLock::new(|| PAYMENT.select("ORDER BY tenant, id"));
+static TRANSACTIONS: LazyLock<String> = LazyLock::new(|| {
+    PAYMENT_TRANSACTION.select("WHERE tenant = ?1 AND payment_id = ?2 ORDER BY opened_seq")
+});
+static POSTINGS: LazyLock<String> = LazyLock::new(|| {
+    POSTING.select("WHERE tenant = ?1 AND account_id = ?2 AND payment_id = ?3 ORDER BY seq")
+});
+
+pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
+    let mut transactions = reader.load(&TRANSACTIONS)?;
+    let mut postings = reader.load(&POSTINGS)?;
+    reader.for_each(&PAYMENTS, &[], |cells| {
+        let payment = rows::payment(cells)?;
+        let file = transactions_of(&payment, &mut transactions)?;
+        let posted = postings_of(&payment, &mut postings)?;
+        report.payments += 1;
+        verify_payment(&payment, &file, report);
+        for transaction in &file {
+            verify_transaction(&payment, transaction, &posted, report);
+        }
+        for (seq, posting) in &posted {
+            if !file.iter().any(|transaction| transaction.id == posting.transaction_id) {
+                let what =
+                    format!("is of transaction {}, which is not there", posting.transaction_id);
+                report.problem(POSTING.name, format!("{} of {}", seq.0, payment.id), what);
+            }
+        }
+        Ok(())
+    })?;
+    verify_owners(reader, report)
+}
+
+fn transactions_of(payment: &Payment, load: &mut Load<'_>) -> Result<Vec<Transaction>, StoreError> {
+    let mut found = Vec::new();
+    load.rows(&[payment.tenant.into(), payment.id.into()], &mut |cells| {
+        found.push(rows::transaction(cells)?);
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn postings_of(payment: &Payment, load: &mut Load<'_>) -> Result<Vec<(Seq, Posting)>, StoreError> {
+    let mut found = Vec::new();
+    let key = [payment.tenant.into(), payment.account_id.into(), payment.id.into()];
+    load.rows(&key, &mut |cells| {
+        found.push(rows::posting(cells)?);
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn verify_payment(payment: &Payment, file: &[Transaction], report: &mut Report) {
+    let Some(first) = file.first() else {
+        report.problem(PAYMENT.name, payment.id, "has no transactions");
+        return;
+    };
+    if payment.amounts != Amounts::of(file) {
+        report.problem(PAYMENT.name, payment.id, "its amounts are not those of its transactions");
+    }
+    if payment.created_at > first.effective_at {
+        report.problem(PAYMENT.name, payment.id, "is younger than its first transaction");
+    }
+    let last = payment.state;
+    if !file.iter().any(|it| (it.kind, it.status) == (last.operation, last.status)) {
+        report.problem(PAYMENT.name, payment.id, "is in a state that no transaction has");
+    }
+}
+
+fn verify_transaction(
+    payment: &Payment,
+    transaction: &Transaction,
+    posted: &[(Seq, Posting)],
+    report: &mut Report,
+) {
+    report.transactions += 1;
+    let mut problem =
+        |what: &str| report.problem(PAYMENT_TRANSACTION.name, transaction.id, what.to_owned());
+    if transaction.account_id != payment.account_id {
+        problem("is of another account than its payment");
+    }
+    let own =
+        posted.iter().map(|(_, posting)| posting).filter(|it| it.transaction_id == transaction.id);
+    let mut net = 0_i128;
+    for posting in own {
+        let amount = i128::from(posting.amount.0);
+        let (there, back) = match sides(transaction.kind) {
+            Some((debit, credit)) => ((debit, credit), (credit, debit)),
+            None => {
+                problem("has a posting, though it moves no money");
+                continue;
+            }
+        };
+        if posting.amount <= AmountMinor::ZERO {
+            problem("has a posting that moves nothing");
+        }
+        if posting.gateway != transaction.gateway {
+            problem("has a posting of another gateway");
+        }
+        if posting.currency != transaction.currency.unwrap_or(payment.currency) {
+            problem("has a posting in another currency");
+        }
+        let sides = (posting.debit, posting.credit);
+        if sides == there {
+            net += amount;
+        } else if sides == back {
+            net -= amount;
+        } else {
+            problem("has a posting between accounts that it does not touch");
+        }
+    }
+    let succeeded = transaction.status == TransactionStatus::Success;
+    let moved =
+        transaction.processed_amount.filter(|_| succeeded && sides(transaction.kind).is_some());
+    if net != i128::from(moved.unwrap_or_default().0) {
+        problem("its postings do not add up to what it moved");
+    }
+}
+
+/// Nothing is there without what it belongs to.
+fn verify_owners(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
+    report.postings = count(reader, "SELECT count(*) FROM posting")?;
+    report.accounts = count(reader, "SELECT count(*) FROM account")?;
+    list(
+        reader,
+        report,
+        (POSTING.name, "is of a payment that is not there"),
+        "SELECT p.transaction_id FROM posting p WHERE NOT EXISTS (SELECT 1 FROM payment o \
+         WHERE o.tenant = p.tenant AND o.id = p.payment_id AND o.account_id = p.account_id)",
+    )?;
+    list(
+        reader,
+        report,
+        (POSTING.name, "is of a journal row that is not there, or of another time"),
+        "SELECT p.transaction_id FROM posting p WHERE NOT EXISTS (SELECT 1 FROM journal j \
+         WHERE j.partition = p.partition AND j.seq = p.seq AND j.at_us = p.at_us)",
+    )?;
+    list(
+        reader,
+        report,
+        (PAYMENT_TRANSACTION.name, "is of a payment that is not there"),
+        "SELECT t.id FROM payment_transaction t WHERE NOT EXISTS (SELECT 1 \
+         FROM payment o WHERE o.tenant = t.tenant AND o.id = t.payment_id)",
+    )?;
+    list(
+        reader,
+        report,
+        (PAYMENT.name, "is of an account or a payment method that is not there"),
+        "SELECT p.id FROM payment p WHERE NOT EXISTS (SELECT 1 FROM account a \
+         WHERE a.tenant = p.tenant AND a.id = p.account_id) OR NOT EXISTS (SELECT 1 \
+         FROM payment_method m WHERE m.tenant = p.tenant AND m.id = p.payment_method_id)",
+    )?;
+    list(
+        reader,
+        report,
+        ("payment_method", "is of an account that is not there"),
+        "SELECT m.id FROM payment_method m WHERE NOT EXISTS (SELECT 1 FROM account a \
+         WHERE a.tenant = m.tenant AND a.id = m.account_id)",
+    )?;
+    list(
+        reader,
+        report,
+        ("account_person", "is of an account that is not there"),
+        "SELECT p.account_id FROM account_person p WHERE NOT EXISTS (SELECT 1 \
+         FROM account a WHERE a.tenant = p.tenant AND a.id = p.account_id)",
+    )?;
+    verify_outstanding(reader, report)
+}
+
+/// What is in flight is waited for, and what is waited for is open.
+fn verify_outstanding(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
+    let in_flight = crate::codes::status_code(TransactionStatus::InFlight);
+    let pending = crate::codes::status_code(TransactionStatus::Pending);
+    let unknown = crate::codes::status_code(TransactionStatus::Unknown);
+    list(
+        reader,
+        report,
+        (PAYMENT_TRANSACTION.name, "is in flight, and nobody waits for its outcome"),
+        &format!(
+            "SELECT t.id FROM payment_transaction t WHERE t.status = {in_flight} AND \
+             NOT EXISTS (SELECT 1 FROM outstanding o \
+             WHERE o.tenant = t.tenant AND o.transaction_id = t.id)"
+        ),
+    )?;
+    list(
+        reader,
+        report,
+        ("outstanding", "is of a transaction that is not there, or not open"),
+        &format!(
+            "SELECT o.transaction_id FROM outstanding o WHERE NOT EXISTS (SELECT 1 \
+             FROM payment_transaction t WHERE t.tenant = o.tenant \
+             AND t.payment_id = o.payment_id AND t.id = o.transaction_id \
+             AND t.status IN ({in_flight}, {pending}, {unknown}))"
+        ),
+    )
+}

@@ -1,0 +1,80 @@
+//! Backups, made while somebody writes, and restored.
+
+use std::os::unix::fs::PermissionsExt;
+
+use domain::TenantNo;
+use engine::ports::Store;
+use store::verify::{verify_dir, verify_file};
+use store::{Error, Options, backup, open_dir, restore};
+
+use crate::commits::two_tenants;
+use crate::scratch::Scratch;
+use crate::sqlite::open;
+use crate::workload::Workload;
+
+#[test]
+fn a_backup_under_writes_is_one_commit_and_restores() {
+    let scratch = Scratch::new();
+    let (data, file) = (scratch.path().join("data"), scratch.path().join("backup"));
+    let mut workload = two_tenants(open(&data), 21);
+    workload.run(3_000);
+    let mut paused = 0;
+    let begun_at = workload.head();
+    backup(&data, &file, |progress| {
+        paused += 1;
+        assert!(progress.remaining <= progress.pages);
+        workload.run(20);
+    })
+    .unwrap();
+    assert!(paused > 0, "somebody wrote during the copy");
+    assert!(workload.head() > begun_at);
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+
+    let report = verify_file(&file).unwrap();
+    assert!(report.is_sound(), "{:?}", report.problems);
+    assert_eq!(report.journal_rows, u64::try_from(begun_at.0).unwrap());
+
+    let restored = scratch.path().join("restored");
+    restore(&file, &restored).unwrap();
+    assert_eq!(verify_dir(&restored).unwrap(), report);
+    let mut store = open(&restored);
+    assert_eq!(store.open().unwrap().next_seq.0, begun_at.0 + 1);
+    drop(store);
+    // It is a data directory like any other: what was restored goes on.
+    let mut workload = Workload::new(open(&restored), 22);
+    workload.tenants = vec![TenantNo(1)];
+    workload.run(100);
+    drop(workload);
+    assert!(verify_dir(&restored).unwrap().is_sound());
+    // And the original never noticed.
+    assert!(verify_dir(&data).unwrap().is_sound());
+}
+
+#[test]
+fn nothing_is_overwritten_and_nothing_half_made_stays() {
+    let scratch = Scratch::new();
+    let (data, file) = (scratch.path().join("data"), scratch.path().join("backup"));
+    drop(open(&data));
+    std::fs::write(&file, "mine").unwrap();
+    let refused = backup(&data, &file, |_| {}).unwrap_err();
+    assert!(matches!(&refused, Error::Exists { path } if *path == file), "{refused}");
+    assert_eq!(std::fs::read(&file).unwrap(), b"mine");
+    let refused = restore(&file, &scratch.path().join("new")).unwrap_err();
+    assert!(matches!(refused, Error::NotADatabase { .. }), "{refused}");
+    assert!(!scratch.path().join("new").exists());
+
+    let good = scratch.path().join("good");
+    backup(&data, &good, |_| {}).unwrap();
+    let refused = restore(&good, &data).unwrap_err();
+    assert!(matches!(refused, Error::Exists { .. }), "{refused}");
+    assert!(open_dir(&data, &Options::default()).is_ok());
+
+    let nowhere = scratch.path().join("nowhere");
+    let refused = backup(&nowhere, &scratch.path().join("b"), |_| {}).unwrap_err();
+    assert!(matches!(refused, Error::Io { .. }), "{refused}");
+    let names: Vec<_> = std::fs::read_dir(scratch.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(!names.iter().any(|name| name.contains("unfinished")), "{names:?}");
+}

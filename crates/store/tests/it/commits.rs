@@ -1,0 +1,388 @@
+//! What every driver must do: functions over a way to open the same store again and again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::access::{CreateUser, PutRole, UpdateUser};
+use domain::payment::{Actor, ReplyKey};
+use domain::state::{Change, Claim, ClaimKey, ClaimKind, Read, State};
+use domain::tenant::SetTenantValue;
+use domain::{
+    Account, AccountId, Command, Event, Id, Rejection, Reply, RequestId, Revision, Seq, Sequences,
+    TenantNo,
+};
+use engine::ports::{
+    Batch, Bookkeeping, Delivery, DeliveryId, Entry, Loaded, Opened, Store, StoreError, StoredReply,
+};
+use uuid::Uuid;
+
+use crate::workload::{BEGIN, Workload, create_tenant};
+
+/// A store that remembers what was committed to it.
+pub struct Recording<S> {
+    pub store: S,
+    pub entries: Vec<Entry>,
+}
+
+impl<S: Store> Recording<S> {
+    pub const fn of(store: S) -> Self {
+        Self { store, entries: vec![] }
+    }
+}
+
+impl<S: Store> Store for Recording<S> {
+    fn open(&mut self) -> Result<Opened, StoreError> {
+        self.store.open()
+    }
+    fn load(
+        &mut self,
+        reads: &BTreeSet<Read>,
+        replies: &BTreeSet<ReplyKey>,
+    ) -> Result<Loaded, StoreError> {
+        self.store.load(reads, replies)
+    }
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        self.store.commit(batch)?;
+        self.entries.extend(batch.entries.iter().cloned());
+        Ok(())
+    }
+}
+
+/// What was committed is what is loaded, also after opening the store again.
+pub fn what_was_committed_is_loaded<S: Store>(open: impl Fn() -> S) {
+    let mut workload = two_tenants(Recording::of(open()), 1);
+    fill_access(&mut workload);
+    workload.run(600);
+    assert!(workload.transactions.len() > 30, "the history is not of nothing");
+    let (mut expected, reads) = expected(&workload.partition.store().entries);
+    let head = workload.head();
+    let loaded = reload(workload.partition.store(), &reads);
+    assert_same(&mut expected, loaded);
+    drop(workload);
+    let mut again = open();
+    assert_eq!(again.open().unwrap().next_seq, Seq(head.0 + 1));
+    let loaded = reload(&mut again, &reads);
+    assert_same(&mut expected, loaded);
+}
+
+fn fill_access<S: Store>(workload: &mut Workload<S>) {
+    let system = TenantNo::SYSTEM;
+    workload.accepted(system, create_tenant("access"));
+    workload.accepted(
+        system,
+        Command::PutRole(PutRole {
+            name: "clerk".to_owned(),
+            permissions: vec!["payment".to_owned(), "account:create".to_owned()],
+            create: true,
+        }),
+    );
+    workload.accepted(
+        system,
+        Command::CreateUser(CreateUser {
+            username: "ada".to_owned(),
+            password_hash: "first".to_owned(),
+            roles: vec!["clerk".to_owned()],
+        }),
+    );
+    workload.accepted(
+        system,
+        Command::UpdateUser(UpdateUser {
+            username: "ada".to_owned(),
+            password_hash: Some("second".to_owned()),
+            roles: None,
+            active: Some(false),
+        }),
+    );
+    for value in [Some("http://localhost/"), None, Some("http://[::1]/")] {
+        workload.accepted(
+            TenantNo(1),
+            Command::SetTenantValue(SetTenantValue {
+                key: "PUSH_NOTIFICATION_CB".to_owned(),
+                value: value.map(str::to_owned),
+            }),
+        );
+    }
+}
+
+/// What the entries add up to, and the reads that name all of it.
+fn expected(entries: &[Entry]) -> (State, BTreeSet<Read>) {
+    let mut state = State::default();
+    let mut reads = BTreeSet::new();
+    for entry in entries {
+        state.apply(entry.tenant, &entry.changes);
+    }
+    reads.extend(state.accounts.keys().map(|(tenant, id)| Read::Account(*tenant, *id)));
+    reads.extend(state.payment_methods.keys().map(|(no, id)| Read::PaymentMethod(*no, *id)));
+    reads.extend(state.payments.keys().map(|(tenant, id)| Read::Payment(*tenant, *id)));
+    reads.extend(state.claims.keys().cloned().map(Read::Claim));
+    reads.extend(state.tenant_values.keys().map(|(no, key)| Read::TenantValue(*no, key.clone())));
+    reads.extend(state.users.keys().cloned().map(Read::User));
+    reads.extend(state.roles.keys().cloned().map(Read::Role));
+    (state, reads)
+}
+
+fn reload<S: Store>(store: &mut S, reads: &BTreeSet<Read>) -> State {
+    let loaded = store.load(reads, &BTreeSet::new()).unwrap();
+    store.commit(&Batch::default()).unwrap();
+    loaded.state
+}
+
+fn assert_same(expected: &mut State, loaded: State) {
+    // A row knows its revision, not the one before.
+    let forget = |revision: &mut Revision| revision.previous = None;
+    expected.accounts.values_mut().flatten().for_each(|it| forget(&mut it.revision));
+    expected.payment_methods.values_mut().flatten().for_each(|it| forget(&mut it.revision));
+    expected.tenant_values.values_mut().flatten().for_each(|it| forget(&mut it.revision));
+    expected.users.values_mut().flatten().for_each(|it| forget(&mut it.revision));
+    expected.roles.values_mut().flatten().for_each(|it| forget(&mut it.revision));
+    for file in expected.payments.values_mut().flatten() {
+        forget(&mut file.payment.revision);
+        file.transactions.iter_mut().for_each(|it| forget(&mut it.revision));
+    }
+    assert_eq!(expected.accounts, loaded.accounts);
+    assert_eq!(expected.people, loaded.people);
+    assert_eq!(expected.payment_methods, loaded.payment_methods);
+    assert_eq!(expected.payments, loaded.payments);
+    assert_eq!(expected.outstanding, loaded.outstanding);
+    assert_eq!(expected.claims, loaded.claims);
+    assert_eq!(expected.tenant_values, loaded.tenant_values);
+    assert_eq!(expected.users, loaded.users);
+    assert_eq!(expected.roles, loaded.roles);
+}
+
+/// Each read loads what belongs to it, and what is not there as `None`.
+pub fn a_read_loads_what_belongs_to_it<S: Store>(open: impl Fn() -> S) {
+    let mut workload = two_tenants(Recording::of(open()), 7);
+    workload.run(300);
+    let (all, _) = expected(&workload.partition.store().entries);
+    let file = all.payments.values().flatten().find(|it| it.payment.external_key.is_some());
+    let payment = &file.expect("some payment has a key").payment;
+    let key = payment.external_key.as_deref().unwrap();
+    let claim = ClaimKey::new(payment.tenant, ClaimKind::Payment, key);
+    let nobody = ClaimKey::new(payment.tenant, ClaimKind::Payment, "nobody's");
+    let stranger = AccountId::new(Uuid::from_u128(1));
+    let reads = [
+        Read::Claim(claim.clone()),
+        Read::Claim(nobody.clone()),
+        Read::Account(payment.tenant, stranger),
+        Read::User("nobody".to_owned()),
+        // Another tenant's view of the same payment.
+        Read::Payment(TenantNo(99), payment.id),
+    ];
+    let loaded = reload(workload.partition.store(), &reads.into());
+    let tenant = payment.tenant;
+    let account = loaded.accounts[&(tenant, payment.account_id)].as_ref().unwrap();
+    assert_eq!(loaded.claims[&claim].unwrap().owner, payment.id.uuid());
+    assert_eq!(loaded.claims[&nobody], None);
+    assert_eq!(loaded.accounts[&(tenant, stranger)], None);
+    assert_eq!(loaded.users["nobody"], None);
+    assert_eq!(loaded.payments[&(TenantNo(99), payment.id)], None);
+    assert!(loaded.payments[&(tenant, payment.id)].is_some());
+    assert!(loaded.payment_methods[&(tenant, payment.payment_method_id)].is_some());
+    if let Some(default) = account.payment_method_id {
+        assert!(loaded.payment_methods[&(tenant, default)].is_some());
+    }
+}
+
+/// A store taken over by somebody else does not commit any more.
+pub fn an_older_epoch_does_not_commit<S: Store>(open: impl Fn() -> S, take_over: impl Fn(&mut S)) {
+    let mut store = open();
+    let opened = store.open().unwrap();
+    store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
+    store.commit(&batch(vec![account_created(opened.next_seq, account_id(1))])).unwrap();
+    take_over(&mut store);
+    let next = account_created(Seq(opened.next_seq.0 + 1), account_id(2));
+    store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
+    let refused = store.commit(&batch(vec![next.clone()]));
+    assert!(matches!(refused, Err(StoreError::NotOwner)), "{refused:?}");
+    assert_eq!(store.open().unwrap().next_seq, next.seq, "nothing of it was written");
+    store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
+    store.commit(&batch(vec![next])).unwrap();
+}
+
+/// A commit that fails leaves nothing, and the next one is as if it had never been.
+pub fn a_failed_commit_leaves_nothing<S: Store>(open: impl Fn() -> S) {
+    let mut store = open();
+    let opened = store.open().unwrap();
+    let begin = |store: &mut S| store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
+    begin(&mut store);
+    let first = account_created(opened.next_seq, account_id(1));
+    store.commit(&batch(vec![first.clone()])).unwrap();
+    let next = Seq(opened.next_seq.0 + 1);
+    // A new account, and one that says that it is new but is there.
+    let new = account_created(next, account_id(2));
+    let known = account_created(Seq(next.0 + 1), account_id(1));
+    begin(&mut store);
+    let failed = store.commit(&batch(vec![new, known]));
+    assert!(matches!(failed, Err(StoreError::Database(_))), "{failed:?}");
+    // A journal row that is not the next one.
+    begin(&mut store);
+    let gap = batch(vec![account_created(Seq(next.0 + 1), account_id(3))]);
+    assert!(matches!(store.commit(&gap), Err(StoreError::Database(_))));
+    let reads = (1..=3).map(|n| Read::Account(TenantNo(1), account_id(n))).collect();
+    let there = reload(&mut store, &reads);
+    let there: Vec<bool> = there.accounts.values().map(Option::is_some).collect();
+    assert_eq!(there, [true, false, false]);
+    begin(&mut store);
+    store.commit(&batch(vec![account_created(next, account_id(2))])).unwrap();
+    assert_eq!(store.open().unwrap().next_seq, Seq(next.0 + 1));
+}
+
+/// A batch that was begun and never committed is given up by the next one.
+pub fn an_abandoned_batch_is_given_up<S: Store>(open: impl Fn() -> S) {
+    let mut store = open();
+    let opened = store.open().unwrap();
+    for _ in 0..3 {
+        store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
+    }
+    store.commit(&batch(vec![account_created(opened.next_seq, account_id(1))])).unwrap();
+    store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
+    assert_eq!(store.open().unwrap().next_seq, Seq(opened.next_seq.0 + 1));
+}
+
+/// Replies: running, settled by a change, replaced once expired, forgotten.
+pub fn replies_are_kept<S: Store>(open: impl Fn() -> S) {
+    let mut store = open();
+    let seq = store.open().unwrap().next_seq;
+    let key = |n| ReplyKey(Uuid::from_u128(n));
+    let reply = |n, answer, expires_at| StoredReply {
+        key: key(n),
+        fingerprint: Uuid::from_u128(100 + n),
+        answer,
+        expires_at,
+    };
+    let refusal = Rejection::invalid("amount", "needs to be set");
+    let soon = BEGIN.plus_us(10);
+    let first = [
+        reply(1, None, soon),
+        reply(2, Some(Ok(Reply::AccountCreated(account_id(9)))), soon),
+        reply(3, Some(Err(refusal)), soon.plus_us(100)),
+    ];
+    let begin = |store: &mut S| {
+        store.load(&BTreeSet::new(), &[key(1), key(2), key(3), key(4)].into()).unwrap().replies
+    };
+    assert_eq!(begin(&mut store), BTreeMap::new());
+    store.commit(&Batch { replies: first.to_vec(), ..Batch::default() }).unwrap();
+    let expected = |replies: &[StoredReply]| -> BTreeMap<ReplyKey, StoredReply> {
+        replies.iter().map(|reply| (reply.key, reply.clone())).collect()
+    };
+    assert_eq!(begin(&mut store), expected(&first));
+
+    // One runs and is settled within one batch; another ran before, is settled and comes again.
+    let settled = |n| Change::ReplySettled { key: key(n), reply: Reply::Done };
+    let mut entry = account_created(seq, account_id(1));
+    entry.changes.extend([settled(1), settled(4)]);
+    let again = reply(1, None, soon.plus_us(500));
+    let mut second = batch(vec![entry]);
+    second.replies = vec![reply(4, None, soon.plus_us(100)), again.clone()];
+    store.commit(&second).unwrap();
+    let four = reply(4, Some(Ok(Reply::Done)), soon.plus_us(100));
+    let [_, two, three] = first;
+    assert_eq!(begin(&mut store), expected(&[again.clone(), two, three, four.clone()]));
+
+    // Time passes: the next reply makes room, but what runs stays.
+    let mut entry = account_created(Seq(seq.0 + 1), account_id(2));
+    entry.at = soon.plus_us(1_000);
+    let mut third = batch(vec![entry]);
+    let late = reply(3, Some(Ok(Reply::Done)), soon.plus_us(2_000));
+    third.replies = vec![late.clone()];
+    store.commit(&third).unwrap();
+    assert_eq!(begin(&mut store), expected(&[again, late]));
+}
+
+/// Bookkeeping and sequences survive opening the store again.
+pub fn bookkeeping_is_kept<S: Store>(
+    open: impl Fn() -> S,
+    waiting: impl Fn(&mut S) -> Vec<Delivery>,
+    followed: impl Fn(&mut S) -> Seq,
+) {
+    let delivery = |seq, attempts| Delivery {
+        id: DeliveryId { seq: Seq(seq), ordinal: 2 },
+        tenant: TenantNo(1),
+        attempts,
+        due_at: BEGIN,
+        error: "connection refused".to_owned(),
+    };
+    let sequences = Sequences { payment_number: 41, tenant_no: 7 };
+    let mut store = open();
+    store.open().unwrap();
+    let commit = |store: &mut S, bookkeeping: Vec<Bookkeeping>| {
+        store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
+        let sequences = Some(sequences);
+        store.commit(&Batch { bookkeeping, sequences, ..Batch::default() }).unwrap();
+    };
+    let moved = |upto| Bookkeeping::Followed { follower: "push", upto: Seq(upto) };
+    let postponed = |it| Bookkeeping::DeliveryPostponed(it);
+    let first = vec![moved(4), postponed(delivery(3, 1)), postponed(delivery(4, 1))];
+    commit(&mut store, first);
+    let closed = Bookkeeping::DeliveryClosed { id: delivery(3, 1).id };
+    commit(&mut store, vec![moved(5), postponed(delivery(4, 2)), closed]);
+    drop(store);
+    let mut store = open();
+    assert_eq!(store.open().unwrap().sequences, sequences);
+    assert_eq!(waiting(&mut store), [delivery(4, 2)]);
+    assert_eq!(followed(&mut store), Seq(5));
+}
+
+/// Somebody with two tenants to write for.
+pub fn two_tenants<S: Store>(store: S, seed: u64) -> Workload<S> {
+    let mut workload = Workload::new(store, seed);
+    for key in ["key-1", "key-2"] {
+        workload.accepted(TenantNo::SYSTEM, create_tenant(key));
+    }
+    workload
+}
+
+pub fn account_id(n: u128) -> AccountId {
+    Id::new(Uuid::from_u128(n))
+}
+
+pub fn batch(entries: Vec<Entry>) -> Batch {
+    Batch { entries, ..Batch::default() }
+}
+
+/// The entry of a command that makes an account with a key.
+pub fn account_created(seq: Seq, id: AccountId) -> Entry {
+    let account = Account {
+        tenant: TenantNo(1),
+        id,
+        external_key: Some(id.to_string()),
+        currency: None,
+        bill_cycle_day_local: 31,
+        parent_account_id: None,
+        is_payment_delegated_to_parent: false,
+        payment_method_id: None,
+        external_payment_method: None,
+        reference_time: BEGIN,
+        time_zone: "UTC".to_owned(),
+        is_migrated: Some(true),
+        created_at: BEGIN,
+        updated_at: BEGIN,
+        revision: Revision::first(seq),
+    };
+    let claim = Claim { owner: id.uuid(), account: Some(id) };
+    let key = ClaimKey::new(TenantNo(1), ClaimKind::Account, &id.to_string());
+    entry(
+        seq,
+        vec![Change::Claim { key, claim }, Change::Account(account)],
+        vec![Event::AccountCreated { account: id }],
+    )
+}
+
+pub fn entry(seq: Seq, changes: Vec<Change>, events: Vec<Event>) -> Entry {
+    Entry {
+        seq,
+        at: BEGIN,
+        tenant: TenantNo(1),
+        request: RequestId(Uuid::from_u128(u128::try_from(seq.0).unwrap())),
+        command: "CreateAccount",
+        actor: Actor {
+            user: "admin".to_owned(),
+            created_by: "clerk".to_owned(),
+            reason: Some("reason".to_owned()),
+            comments: None,
+            token: Uuid::nil(),
+        },
+        changes,
+        events,
+    }
+}

@@ -1,0 +1,262 @@
+//! The cases of every driver on SQLite, and what only an embedded database can show.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use domain::state::{Change, Read};
+use domain::{Revision, Seq, TenantNo};
+use engine::ports::{Batch, Store, StoreError};
+use expect_test::{expect, expect_file};
+use store::sqlite::{DIALECT, Value};
+use store::verify::verify;
+use store::{Error, Options, SqliteStore, open_dir, rows, tables};
+
+use crate::commits::{self, account_created, account_id, batch, entry, two_tenants};
+use crate::scratch::Scratch;
+use crate::workload::person;
+
+pub fn open(dir: &Path) -> SqliteStore {
+    open_dir(dir, &Options::default()).unwrap()
+}
+
+fn begin(store: &mut SqliteStore) {
+    store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
+}
+
+/// The number that a query yields.
+fn number(store: &SqliteStore, sql: &str) -> i64 {
+    store.database().reader().query_one(sql, &[], |cells| cells.int()).unwrap().unwrap()
+}
+
+#[test]
+fn what_was_committed_is_loaded() {
+    let scratch = Scratch::new();
+    commits::what_was_committed_is_loaded(|| open(scratch.path()));
+}
+
+#[test]
+fn a_read_loads_what_belongs_to_it() {
+    let scratch = Scratch::new();
+    commits::a_read_loads_what_belongs_to_it(|| open(scratch.path()));
+}
+
+#[test]
+fn an_older_epoch_does_not_commit() {
+    let scratch = Scratch::new();
+    commits::an_older_epoch_does_not_commit(
+        || open(scratch.path()),
+        |store| {
+            let sql = "UPDATE partition SET epoch = epoch + 1";
+            assert_eq!(store.database().exec(sql, &[]).unwrap(), 1);
+        },
+    );
+}
+
+#[test]
+fn a_failed_commit_leaves_nothing() {
+    let scratch = Scratch::new();
+    commits::a_failed_commit_leaves_nothing(|| open(scratch.path()));
+    let mut store = open(scratch.path());
+    store.open().unwrap();
+    assert!(verify(store.database().reader()).unwrap().is_sound());
+}
+
+#[test]
+fn an_abandoned_batch_is_given_up() {
+    let scratch = Scratch::new();
+    commits::an_abandoned_batch_is_given_up(|| open(scratch.path()));
+}
+
+#[test]
+fn replies_are_kept() {
+    let scratch = Scratch::new();
+    commits::replies_are_kept(|| open(scratch.path()));
+}
+
+#[test]
+fn bookkeeping_is_kept() {
+    let scratch = Scratch::new();
+    commits::bookkeeping_is_kept(
+        || open(scratch.path()),
+        |store| {
+            let sql = tables::DELIVERY.select("");
+            store.database().reader().query(&sql, &[], rows::delivery).unwrap()
+        },
+        |store| Seq(number(store, "SELECT upto FROM follower WHERE name = 'push'")),
+    );
+}
+
+#[test]
+fn totals_move_only_with_the_commit_and_survive_it() {
+    let scratch = Scratch::new();
+    let mut workload = two_tenants(open(scratch.path()), 11);
+    workload.run(300);
+    let store = workload.partition.store();
+    let before = store.totals().clone();
+    assert!(before.counters.len() >= 6 && before.ledger.len() >= 6, "{before:?}");
+    begin(store);
+    let next = store.open().unwrap().next_seq;
+    let mut failing = account_created(next, account_id(1));
+    let mut other = failing.clone();
+    other.seq = Seq(next.0 + 5);
+    begin(store);
+    assert!(store.commit(&batch(vec![failing.clone(), other])).is_err());
+    assert_eq!(*store.totals(), before);
+    begin(store);
+    failing.changes.push(Change::Person { account: account_id(1), person: person("A").into() });
+    store.commit(&batch(vec![failing])).unwrap();
+    let after = store.totals().clone();
+    assert_ne!(after, before);
+    store.open().unwrap();
+    assert_eq!(*store.totals(), after, "what is kept in memory is what is written");
+    assert!(verify(store.database().reader()).unwrap().is_sound());
+}
+
+/// An entity that changes twice in a batch is written once; the journal has both images.
+#[test]
+fn a_batch_writes_the_newest_image_once() {
+    let scratch = Scratch::new();
+    let mut store = open(scratch.path());
+    let first = store.open().unwrap().next_seq;
+    let made = account_created(first, account_id(1));
+    let Change::Account(mut account) = made.changes[1].clone() else { unreachable!() };
+    let second = Seq(first.0 + 1);
+    account.bill_cycle_day_local = 5;
+    account.revision = Revision { seq: second, previous: Some(first) };
+    let changed = entry(second, vec![Change::Account(account.clone())], vec![]);
+    begin(&mut store);
+    store.commit(&batch(vec![made, changed])).unwrap();
+    let reads: BTreeSet<Read> = [Read::Account(TenantNo(1), account_id(1))].into();
+    let loaded = store.load(&reads, &BTreeSet::new()).unwrap();
+    account.revision.previous = None;
+    assert_eq!(loaded.state.accounts[&(TenantNo(1), account_id(1))], Some(account));
+    store.commit(&Batch::default()).unwrap();
+    assert_eq!(number(&store, "SELECT sum(changes LIKE '%Account%') FROM journal"), 2);
+    assert_eq!(number(&store, "SELECT count(*) FROM account"), 1);
+    assert!(verify(store.database().reader()).unwrap().is_sound());
+}
+
+#[test]
+fn a_full_disk_refuses_writes_serves_reads_and_ends() {
+    let scratch = Scratch::new();
+    let mut workload = two_tenants(open(scratch.path()), 5);
+    workload.run(50);
+    let store = workload.partition.store();
+    let pages = number(store, "PRAGMA page_count");
+    number(store, &format!("PRAGMA max_page_count = {pages}"));
+    let mut next = store.open().unwrap().next_seq;
+    let before = store.totals().clone();
+    let full = (0..1_000).find_map(|_| {
+        begin(store);
+        let entries = (0..50).map(|n| {
+            let seq = Seq(next.0 + n);
+            account_created(seq, account_id(u128::try_from(seq.0).unwrap() << 64))
+        });
+        let committed = store.commit(&batch(entries.collect()));
+        if committed.is_ok() {
+            next.0 += 50;
+        }
+        committed.err()
+    });
+    assert!(matches!(full, Some(StoreError::DiskFull)), "{full:?}");
+    let written = store.totals().counters.values().sum::<i64>();
+    begin(store);
+    let reads = [Read::Account(TenantNo(1), account_id(1))].into();
+    assert!(store.load(&reads, &BTreeSet::new()).is_ok(), "reads go on");
+    number(store, "PRAGMA max_page_count = 1000000");
+    begin(store);
+    store.commit(&batch(vec![account_created(next, account_id(7))])).unwrap();
+    assert_eq!(store.totals().counters.values().sum::<i64>(), written + 1);
+    assert_ne!(*store.totals(), before);
+    assert!(verify(store.database().reader()).unwrap().is_sound());
+}
+
+#[test]
+fn a_journal_with_a_hole_at_its_end_does_not_open() {
+    let scratch = Scratch::new();
+    let mut workload = two_tenants(open(scratch.path()), 3);
+    workload.run(20);
+    let head = workload.head();
+    let store = workload.partition.store();
+    store.database().exec("DELETE FROM journal WHERE seq = ?1", &[head.into()]).unwrap();
+    let refused = store.open();
+    assert!(matches!(refused, Err(StoreError::Corrupt { table: "partition", .. })), "{refused:?}");
+}
+
+#[test]
+fn personal_data_and_secrets_stay_out_of_the_journal() {
+    let scratch = Scratch::new();
+    let mut workload = two_tenants(open(scratch.path()), 3);
+    workload.run(200);
+    let store = workload.partition.store();
+    assert!(number(store, "SELECT count(*) FROM account_person WHERE name LIKE 'Person%'") > 5);
+    assert_eq!(number(store, "SELECT count(*) FROM tenant WHERE secret_hash = 'hash'"), 2);
+    let sql = "SELECT count(*) FROM journal WHERE changes LIKE ?1 OR events LIKE ?1";
+    for secret in ["%Person%", "%Renamed%", "%example.org%", "%Lyon%", "%\"hash\"%", "%customer-%"]
+    {
+        let found = store.database().reader().query_one(sql, &[secret.into()], |it| it.int());
+        assert_eq!(found.unwrap(), Some(0), "{secret}");
+    }
+}
+
+#[test]
+fn a_directory_has_one_owner_and_nobody_else_looks_in() {
+    let scratch = Scratch::new();
+    let dir = scratch.path().join("data");
+    let store = open(&dir);
+    let refused = open_dir(&dir, &Options::default()).err().unwrap();
+    assert!(matches!(refused, Error::InUse { .. }), "{refused}");
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&dir), 0o700);
+    for name in ["faregate.db", "faregate.db-wal", "faregate.db-shm", "faregate.lock"] {
+        assert_eq!(mode(&dir.join(name)), 0o600, "{name}");
+    }
+    drop(store);
+    open(&dir);
+}
+
+#[test]
+fn a_database_of_another_kind_or_version_is_refused() {
+    let scratch = Scratch::new();
+    let check = |sql: &str, parameters: &[Value<'_>]| {
+        let store = open(scratch.path());
+        store.database().exec(sql, parameters).unwrap();
+        drop(store);
+        let refused = open_dir(scratch.path(), &Options::default()).err().unwrap();
+        refused.to_string().replace(&scratch.path().display().to_string(), "DIR")
+    };
+    let insert = "INSERT INTO migration (version, checksum) VALUES (?1, ?2)";
+    expect![[
+        r#"DIR/faregate.db was written by a newer version: its schema is 99, this version knows up to 1"#
+    ]]
+    .assert_eq(&check(insert, &[99.into(), "x".into()]));
+    repair(scratch.path(), "DELETE FROM migration WHERE version = 99");
+    expect!["the schema of DIR/faregate.db is not what version 1 of it should be"]
+        .assert_eq(&check("UPDATE migration SET checksum = ?1", &["x".into()]));
+    repair(scratch.path(), "PRAGMA application_id = 1");
+    expect!["DIR/faregate.db is not a Faregate database"].assert_eq(&refusal(scratch.path()));
+    std::fs::write(scratch.path().join("faregate.db"), "not a database at all").unwrap();
+    expect!["DIR/faregate.db: database: file is not a database"]
+        .assert_eq(&refusal(scratch.path()));
+}
+
+fn refusal(dir: &Path) -> String {
+    let refused = open_dir(dir, &Options::default()).err().unwrap();
+    refused.to_string().replace(&dir.display().to_string(), "DIR")
+}
+
+/// Changes a database behind the store's back.
+fn repair(dir: &Path, sql: &str) {
+    let path = store::database_path(dir);
+    let db = store::sqlite::Database::open(&path, &Options::default(), &[]).unwrap();
+    db.exec(sql, &[]).unwrap();
+}
+
+/// `schema.sql` is what the catalogue says; `UPDATE_EXPECT=1` writes it anew.
+#[test]
+fn schema_sql_is_the_catalogue() {
+    let header = "-- Generated from src/tables.rs; a test keeps it up to date.\n\n";
+    let generated = format!("{header}{}", tables::ddl(tables::TABLES, &DIALECT));
+    expect_file!["../../schema.sql"].assert_eq(&generated);
+}

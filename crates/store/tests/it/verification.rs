@@ -1,0 +1,224 @@
+//! A check that cannot fail is none: every kind of damage is planted once and found.
+
+use expect_test::{Expect, expect};
+use store::verify::{Report, verify};
+
+use crate::commits::two_tenants;
+use crate::scratch::Scratch;
+use crate::sqlite::open;
+
+/// Runs a history, does the damage, and compares what is said about it, without ids.
+fn check(damage: &[&str], expected: Expect) {
+    let scratch = Scratch::new();
+    let mut workload = two_tenants(open(scratch.path()), 77);
+    workload.run(400);
+    let store = workload.partition.store();
+    let sound = verify(store.database().reader()).unwrap();
+    assert!(sound.is_sound(), "{:?}", sound.problems);
+    for sql in damage {
+        let rows = store.database().exec(sql, &[]).unwrap();
+        assert!(rows > 0, "{sql} damages nothing");
+    }
+    let report = verify(store.database().reader()).unwrap();
+    expected.assert_eq(&said(&report));
+}
+
+fn said(report: &Report) -> String {
+    let mut lines: Vec<String> = report
+        .problems
+        .iter()
+        .map(|it| format!("{}: {}", it.table, without_ids(&it.what)))
+        .collect();
+    lines.sort();
+    lines.dedup();
+    lines.join("\n")
+}
+
+/// Numbers and ids depend on the history: one letter stands for each.
+fn without_ids(text: &str) -> String {
+    let short = |word: &str| {
+        if word.len() >= 36 || word.parse::<i64>().is_ok() {
+            "N".to_owned()
+        } else {
+            word.to_owned()
+        }
+    };
+    let words: Vec<String> = text
+        .split(' ')
+        .map(|word| match word.strip_suffix(',') {
+            Some(word) => short(word) + ",",
+            None => short(word),
+        })
+        .collect();
+    words.join(" ")
+}
+
+#[test]
+fn a_sound_history_is_looked_at_whole() {
+    let scratch = Scratch::new();
+    let mut workload = two_tenants(open(scratch.path()), 77);
+    workload.run(400);
+    let head = workload.head();
+    let report = verify(workload.partition.store().database().reader()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.problems);
+    assert_eq!(report.journal_rows, u64::try_from(head.0).unwrap());
+    assert_eq!(report.accounts, u64::try_from(workload.accounts.len()).unwrap());
+    assert!(report.transactions >= u64::try_from(workload.transactions.len()).unwrap());
+    assert!(report.postings > 20 && report.claims > 20, "{report:?}");
+    assert!(report.images > report.transactions + report.payments + report.accounts);
+    assert_eq!(report.images, report.images_written);
+}
+
+#[test]
+fn damage_to_payments_is_found() {
+    check(
+        &[
+            "UPDATE payment SET refunded_minor = refunded_minor + 1 WHERE id = (SELECT min(id) FROM payment)",
+        ],
+        expect![[r#"
+            payment: it is not what journal row N says
+            payment: its amounts are not those of its transactions"#]],
+    );
+    check(
+        &[
+            "DELETE FROM payment_transaction WHERE id = (SELECT min(id) FROM payment_transaction WHERE status = 2 AND kind = 3)",
+        ],
+        expect![[r#"
+            claim: Transaction N does not have this key
+            journal: transaction N is on no chain
+            payment: is in a state that no transaction has
+            payment: its amounts are not those of its transactions
+            posting: is of transaction N, which is not there"#]],
+    );
+    check(
+        &[
+            "DELETE FROM outstanding WHERE transaction_id IN (SELECT id FROM payment_transaction WHERE status = 1)",
+        ],
+        expect!["payment_transaction: is in flight, and nobody waits for its outcome"],
+    );
+    check(
+        &[
+            "UPDATE payment_transaction SET status = 2, processed_amount_minor = amount_minor WHERE id = (SELECT min(transaction_id) FROM outstanding)",
+        ],
+        expect![[r#"
+            outstanding: is of a transaction that is not there, or not open
+            payment: is in a state that no transaction has
+            payment: its amounts are not those of its transactions
+            payment_transaction: it is not what journal row N says
+            payment_transaction: its postings do not add up to what it moved"#]],
+    );
+    check(
+        &["DELETE FROM account WHERE id = (SELECT min(account_id) FROM payment)"],
+        expect![[r#"
+            claim: Account N does not have this key
+            counter: is N, not N
+            journal: account N is on no chain
+            payment: is of an account or a payment method that is not there
+            payment_method: is of an account that is not there"#]],
+    );
+}
+
+#[test]
+fn damage_to_the_ledger_is_found() {
+    check(
+        &[
+            "UPDATE posting SET amount_minor = amount_minor + 1 WHERE seq = (SELECT min(seq) FROM posting)",
+        ],
+        expect![[r#"
+            ledger_total: is not what its postings add up to
+            payment_transaction: its postings do not add up to what it moved"#]],
+    );
+    check(
+        &["DELETE FROM posting WHERE seq = (SELECT max(seq) FROM posting)"],
+        expect![[r#"
+        ledger_total: is not what its postings add up to
+        payment_transaction: its postings do not add up to what it moved"#]],
+    );
+    check(
+        &["UPDATE posting SET payment_id = account_id WHERE seq = (SELECT max(seq) FROM posting)"],
+        expect![[r#"
+            payment_transaction: its postings do not add up to what it moved
+            posting: is of a payment that is not there"#]],
+    );
+    check(
+        &[
+            "UPDATE posting SET debit = credit, credit = debit WHERE seq = (SELECT min(seq) FROM posting)",
+        ],
+        expect![[r#"
+            ledger_total: is not what its postings add up to
+            payment_transaction: its postings do not add up to what it moved"#]],
+    );
+    check(
+        &[
+            "UPDATE ledger_total SET debit_minor = debit_minor || '0' WHERE account = 1 AND debit_minor <> '0'",
+        ],
+        expect![[r#"
+            ledger_total: debits exceed credits by N
+            ledger_total: is not what its postings add up to"#]],
+    );
+    check(
+        &["UPDATE counter SET value = value - 1 WHERE name = 'payments' AND gateway = ''"],
+        expect!["counter: is N, not N"],
+    );
+}
+
+#[test]
+fn damage_to_the_journal_is_found() {
+    check(
+        &["DELETE FROM journal WHERE command = 'CreatePaymentMethod'"],
+        expect![[r#"
+        account: journal row N has no image of it
+        journal: account N is on no chain
+        journal: follows on N
+        payment_method: journal row N has no image of it"#]],
+    );
+    check(
+        &[
+            "UPDATE journal SET changes = replace(changes, 'USD', 'EUR') WHERE command = 'CreateAccount'",
+        ],
+        expect!["account: it is not what journal row N says"],
+    );
+    check(
+        &[
+            "UPDATE journal SET changes = replace(changes, 'previous\":', 'previous\":1') WHERE command = 'SetDefaultPaymentMethod'",
+        ],
+        expect![[r#"
+            account: its image in journal row N follows on a later one
+            account: journal row N has no image of it
+            journal: account N is on no chain"#]],
+    );
+    // A row rolled back to an older image: the newer one is on no chain any more.
+    check(
+        &[
+            "UPDATE account SET payment_method_id = NULL, updated_at_us = created_at_us, seq = (SELECT min(j.seq) FROM journal j WHERE j.account_id = account.id) WHERE payment_method_id IS NOT NULL AND bill_cycle_day_local = 0",
+        ],
+        expect!["journal: account N is on no chain"],
+    );
+    check(
+        &["UPDATE partition SET next_seq = next_seq + 1, payment_number = 1"],
+        expect![[r#"
+        partition: hands out a payment number again
+        partition: next_seq is N, not N"#]],
+    );
+}
+
+#[test]
+fn damage_to_claims_is_found() {
+    check(&["DELETE FROM claim WHERE kind = 3"], expect!["account: its key is not claimed for it"]);
+    check(
+        &["UPDATE claim SET owner = account_id WHERE kind IN (4, 5, 6)"],
+        expect![[r#"
+        claim: Payment N does not have this key
+        claim: PaymentMethod N does not have this key
+        claim: Transaction N does not have this key
+        payment: its key is not claimed for it
+        payment_method: its key is not claimed for it"#]],
+    );
+    check(
+        &["UPDATE tenant SET api_key = api_key || 'x'"],
+        expect![[r#"
+        claim: TenantApiKey N does not have this key
+        tenant: it is not what journal row N says
+        tenant: its key is not claimed for it"#]],
+    );
+}
