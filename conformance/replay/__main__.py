@@ -171,9 +171,19 @@ def compare_event(it, expected, got, path):
             it.text(expected["headers"][name], got["headers"].get(name.lower()), f"{path} {name}")
 
 
+def files():
+    """Every file of exchanges, by name: recordings of Kill Bill, and answers of our own."""
+    found = {}
+    for folder in ("killbill", "faregate"):
+        folder = os.path.join(HERE, "vectors", folder)
+        for name in os.listdir(folder):
+            found[name.removesuffix(".json")] = os.path.join(folder, name)
+    return found
+
+
 def load(name):
-    """The recordings of one file."""
-    with open(os.path.join(HERE, "vectors", "killbill", f"{name}.json"), encoding="utf-8") as file:
+    """The exchanges of one file."""
+    with open(files()[name], encoding="utf-8") as file:
         return verbatim.load(file.read())
 
 
@@ -181,11 +191,11 @@ def main():
     """Replays the files that were asked for, all by default."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url", help="a server with --test-clock, the password `password`, and nothing in it")
-    parser.add_argument("files", nargs="*", help="names of files in vectors/killbill, without .json")
+    parser.add_argument("files", nargs="*", help="names of files in vectors, without .json")
     parser.add_argument("--verbose", action="store_true", help="say what passed and what was skipped, too")
     parser.add_argument("--counts", help="write passed, failed and skipped to this file")
     options = parser.parse_args()
-    every = sorted(path[:-5] for path in os.listdir(os.path.join(HERE, "vectors", "killbill")) if path.endswith(".json"))
+    every = sorted(files())
     every = FIRST + [name for name in every if name not in FIRST + LAST] + LAST
     replay = Replay(options.url.rstrip("/"), options.verbose)
     replay.check_rows(every)

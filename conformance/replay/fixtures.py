@@ -12,7 +12,9 @@ EXTERNAL = "__EXTERNAL_PAYMENT__"
 TEST = "killbill-payment-test"
 
 # Files whose accounts pay through the plugin that can be told how to fail.
-TEST_PLUGIN_FILES = {"payment_outcome", "payment_pending", "payment_keys", "chargeback", "system"}
+TEST_PLUGIN_FILES = {
+    "payment_outcome", "payment_pending", "payment_keys", "chargeback", "system", "own_keys", "own_idempotency",
+}
 TEST_PLUGIN_ACCOUNTS = {"account2r"}
 PENDING = "pluginProperty=ACTION_RETURN_PLUGIN_STATUS_PENDING%3D%2A"
 ERROR = "pluginProperty=ACTION_RETURN_PLUGIN_STATUS_ERROR%3D%2A"

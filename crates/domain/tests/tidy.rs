@@ -244,6 +244,22 @@ fn documents_point_at_what_exists() {
 }
 
 #[test]
+fn the_reference_names_what_there_is() {
+    let routes = read(&root().join("crates/killbill/src/routes.rs"));
+    let served = texts_between(&routes, "\"/1.0/", "\"").map(|rest| format!("/1.0/{rest}"));
+    let mut wrong = unnamed("killbill-routes.md", served);
+    let settings = read(&root().join("config.default.toml"));
+    wrong.extend(unnamed("configuration.md", setting_names(&settings)));
+    let sources = sources();
+    let shipped = sources.iter().filter(|file| file.path.contains("/src/"));
+    let metrics = shipped.flat_map(|file| texts_between(&file.text, "\"faregate_", "\""));
+    let metrics = metrics.filter(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+    let metrics = metrics.map(|name| format!("faregate_{name}"));
+    wrong.extend(unnamed("metrics.md", metrics));
+    assert_none("things that the reference does not name", &wrong);
+}
+
+#[test]
 fn the_readme_has_its_two_commands() {
     let readme = read(&root().join("README.md"));
     for command in ["cargo run --release -- demo", "cargo test --workspace"] {
@@ -309,6 +325,31 @@ fn dependencies(manifest: &str, heading: &str) -> Vec<String> {
     let named = body.filter(|line| !line.trim_start().starts_with('#'));
     let names = named.filter_map(|line| line.split(['.', '=', ' ']).next());
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// Those of the names that a page of the reference does not have between backticks.
+fn unnamed(page: &str, names: impl Iterator<Item = String>) -> Vec<String> {
+    let text = read(&root().join("docs/reference").join(page));
+    let is_named =
+        |name: &str| ["`", " "].iter().any(|before| text.contains(&format!("{before}{name}`")));
+    let missing = names.filter(|name| !is_named(name));
+    missing.map(|name| format!("docs/reference/{page}: {name}")).collect()
+}
+
+/// The settings of a configuration file, each with its section.
+fn setting_names(toml: &str) -> impl Iterator<Item = String> {
+    let mut section = String::new();
+    toml.lines().filter_map(move |line| {
+        if let Some(name) = line.strip_prefix('[') {
+            section = format!("{}.", name.trim_end_matches(']'));
+        }
+        let (name, _) = line.split_once(" = ")?;
+        (!name.starts_with('#')).then(|| format!("{section}{name}"))
+    })
+}
+
+fn texts_between<'a>(text: &'a str, start: &'a str, end: &'a str) -> impl Iterator<Item = &'a str> {
+    text.split(start).skip(1).filter_map(move |rest| rest.split(end).next())
 }
 
 fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {

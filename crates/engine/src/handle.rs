@@ -87,7 +87,7 @@ pub(crate) struct Shared {
     stopping: AtomicBool,
     head: watch::Sender<Seq>,
     access_generation: AtomicI64,
-    followers: Mutex<Vec<Arc<AtomicI64>>>,
+    followers: Mutex<Vec<watch::Receiver<Seq>>>,
     pub(crate) attention: Notify,
 }
 
@@ -247,15 +247,13 @@ impl Engine {
         self.shared.access_generation.load(Ordering::Acquire)
     }
 
-    /// Registers a follower of the journal; it keeps the number of the last row it dealt with.
-    #[must_use]
-    pub fn follower(&self, from: Seq) -> Arc<AtomicI64> {
-        let position = Arc::new(AtomicI64::new(from.0));
-        self.followers().push(Arc::clone(&position));
-        position
+    /// Makes [`Engine::quiesce`] wait for a follower of the journal as well; `position` is the last
+    /// row that it has dealt with.
+    pub fn waits_for(&self, position: watch::Receiver<Seq>) {
+        self.followers().push(position);
     }
 
-    fn followers(&self) -> std::sync::MutexGuard<'_, Vec<Arc<AtomicI64>>> {
+    fn followers(&self) -> std::sync::MutexGuard<'_, Vec<watch::Receiver<Seq>>> {
         self.shared.followers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -276,9 +274,8 @@ impl Engine {
     }
 
     async fn is_quiet(&self) -> bool {
-        let head = self.shared.head.borrow().0;
-        let caught_up =
-            self.followers().iter().all(|position| position.load(Ordering::Acquire) >= head);
+        let head = *self.shared.head.borrow();
+        let caught_up = self.followers().iter().all(|position| *position.borrow() >= head);
         if !caught_up || !self.shared.calls.is_empty() {
             return false;
         }

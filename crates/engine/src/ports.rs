@@ -6,7 +6,9 @@ use std::future::Future;
 use std::pin::Pin;
 
 use domain::access::{Role, User};
-use domain::payment::{Actor, GatewayAnswer, GatewayKnowledge, Outstanding, PaymentFile, ReplyKey};
+use domain::payment::{
+    Actor, GatewayAnswer, GatewayKnowledge, Outstanding, PaymentFile, PaymentState, ReplyKey,
+};
 use domain::state::{Change, Read, State};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
@@ -262,6 +264,15 @@ pub trait Queries: Send + Sync {
         &self,
         no: TenantNo,
         text: &str,
+        page: Page,
+    ) -> Result<Paged<PaymentFile>, StoreError>;
+
+    /// Payments that stand in one of these states, oldest first. Looks at all of the tenant's: states
+    /// change with every payment, so an index would cost each of them for a rare question.
+    fn payments_in_state(
+        &self,
+        no: TenantNo,
+        states: &[PaymentState],
         page: Page,
     ) -> Result<Paged<PaymentFile>, StoreError>;
 

@@ -70,7 +70,6 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let (sender, connection) = http1::Builder::new()
-            .max_headers(64)
             .max_buf_size(64 * 1024)
             .handshake(TokioIo::new(stream))
             .await

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use domain::Seq;
 use engine::Engine;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::rustls::ClientConfig;
 
@@ -67,12 +68,12 @@ impl Options {
 pub fn start(engine: Engine, options: Options) -> JoinHandle<()> {
     const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
     // Registered once: one that panicked must not be waited for.
-    let position = engine.follower(Seq(0));
+    let position = watch::Sender::new(Seq(0));
+    engine.waits_for(position.subscribe());
     tokio::spawn(async move {
         loop {
             let mut running = tokio::task::JoinSet::new();
-            let position = Arc::clone(&position);
-            running.spawn(follower::run(engine.clone(), options.clone(), position));
+            running.spawn(follower::run(engine.clone(), options.clone(), position.clone()));
             if matches!(running.join_next().await, Some(Err(_))) {
                 tracing::error!("the push follower panicked and starts again from its cursor");
             }

@@ -395,7 +395,8 @@ impl Failure {
                 Self::tenant(format!("No account found for user [{api_key}]"))
             }
             AccessError::Invalid | AccessError::WrongSecret => Self::tenant(format!(
-                "Submitted credentials for token [{api_key}] did not match the expected credentials."
+                "Submitted credentials for token [org.apache.shiro.authc.UsernamePasswordToken - \
+                 {api_key}, rememberMe=false] did not match the expected credentials."
             )),
             AccessError::Throttled { retry_after } => Self::Throttled { retry_after },
             AccessError::Unavailable(unavailable) => Self::Unavailable(unavailable),

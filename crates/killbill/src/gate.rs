@@ -66,10 +66,10 @@ async fn pass(
     id: domain::RequestId,
     (parts, body): (http::request::Parts, Body),
 ) -> Answered {
-    if parts.method == Method::OPTIONS {
+    let found = resource.find(&parts.method);
+    if parts.method == Method::OPTIONS && !matches!(found, Found::Nothing) {
         return Ok(options(resource));
     }
-    let found = resource.find(&parts.method);
     if let Found::Route(route) = found
         && route.needs == Needs::Nothing
     {

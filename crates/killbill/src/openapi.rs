@@ -85,3 +85,27 @@ struct Api;
 pub fn openapi() -> utoipa::openapi::OpenApi {
     Api::openapi()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::routes;
+
+    #[test]
+    fn what_is_described_is_what_is_served() {
+        let json = serde_json::to_value(openapi()).unwrap();
+        let paths = json["paths"].as_object().unwrap();
+        let described: BTreeSet<(&str, &str)> = paths
+            .iter()
+            .flat_map(|(path, methods)| {
+                let methods = methods.as_object().unwrap().keys();
+                methods.map(move |method| (method.as_str(), path.as_str()))
+            })
+            .collect();
+        let served: Vec<_> = routes::served().collect();
+        let served = served.iter().map(|(method, path)| (method.as_str(), *path)).collect();
+        assert_eq!(described, served);
+    }
+}

@@ -297,9 +297,12 @@ impl Resource {
         HeaderValue::try_from(methods.join(",")).expect("methods are tokens")
     }
 
-    /// `Allow` of an OPTIONS.
+    /// `Allow` of an OPTIONS: where there is GET, there is HEAD.
     pub(crate) fn options(&self) -> HeaderValue {
         let allow = self.allow();
+        if matches!(self.find(&Method::GET), Found::OtherMethods) {
+            return allow;
+        }
         let allow = allow.to_str().expect("methods are tokens");
         HeaderValue::try_from(format!("HEAD,{allow}")).expect("methods are tokens")
     }
@@ -307,6 +310,13 @@ impl Resource {
     pub(crate) const fn measures(&self) -> &Measures {
         &self.measures
     }
+}
+
+/// Method and path of every route that is served, those of the test clock too.
+#[cfg(test)]
+pub(crate) fn served() -> impl Iterator<Item = (String, &'static str)> {
+    let routes = ROUTES.iter().chain(TEST_ROUTES);
+    routes.map(|route| (route.method.as_str().to_ascii_lowercase(), route.path))
 }
 
 /// All paths that there are, those of the test clock only where `test`.
@@ -365,5 +375,8 @@ mod tests {
         assert!(matches!(account.find(&Method::DELETE), Found::NotServed));
         assert!(matches!(account.find(&Method::PATCH), Found::OtherMethods));
         assert!(resources.iter().all(|it| it.path != CLOCK));
+        let refunds = resources.iter().find(|it| it.path == "/1.0/kb/payments/refunds").unwrap();
+        assert_eq!(refunds.options(), "OPTIONS,POST");
+        assert!(matches!(Resource::nobody("unknown").find(&Method::GET), Found::Nothing));
     }
 }

@@ -168,9 +168,7 @@ impl Config {
 /// The smallest buffer that the HTTP implementation takes.
 const HEADERS_BYTES_MIN: usize = 8_192;
 
-fn utf8_pair(
-    (name, value): (std::ffi::OsString, std::ffi::OsString),
-) -> Option<(String, String)> {
+fn utf8_pair((name, value): (std::ffi::OsString, std::ffi::OsString)) -> Option<(String, String)> {
     Some((name.into_string().ok()?, value.into_string().ok()?))
 }
 

@@ -11,3 +11,6 @@ pub use admission::Admission;
 pub use door::Door;
 pub use front::Front;
 pub use pulse::Patience;
+
+#[cfg(test)]
+mod tests;

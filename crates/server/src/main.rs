@@ -87,10 +87,21 @@ fn main() -> ExitCode {
     match run(CommandLine::parse().command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("faregate: {error:#}");
+            eprintln!("faregate: {}", explain(&error));
             ExitCode::from(CANNOT)
         }
     }
+}
+
+/// The error and what caused it. Some say their cause themselves; nothing is said twice.
+fn explain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {

@@ -86,7 +86,8 @@ pub fn backup(config: &Config, file: &Path, is_quiet: bool) -> Result<Report, Er
     })?;
     let bytes = size(file)?;
     let ms = millis(started);
-    let text = format!("backed up {} to {}: {bytes} bytes in {ms} ms", show(&config.data_dir), show(file));
+    let text =
+        format!("backed up {} to {}: {bytes} bytes in {ms} ms", show(&config.data_dir), show(file));
     let json = json!({ "file": show(file), "bytes": bytes, "ms": ms });
     Ok(Report::done(text, json))
 }
@@ -99,7 +100,8 @@ pub fn restore(config: &Config, file: &Path) -> Result<Report, Error> {
     let started = Instant::now();
     store::restore(file, &config.data_dir)?;
     let (bytes, ms) = (size(file)?, millis(started));
-    let text = format!("restored {} to {}: {bytes} bytes in {ms} ms", show(file), show(&config.data_dir));
+    let text =
+        format!("restored {} to {}: {bytes} bytes in {ms} ms", show(file), show(&config.data_dir));
     let json = json!({ "dataDir": show(&config.data_dir), "bytes": bytes, "ms": ms });
     Ok(Report::done(text, json))
 }

@@ -1,6 +1,6 @@
 //! `/metrics`: what the process, the core and the doors count, in Prometheus' text format.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -9,12 +9,13 @@ use domain::Timestamp;
 use domain::payment::Outstanding;
 use engine::Engine;
 use engine::ports::{Queries, StoreError};
-use http::header::{CONTENT_TYPE, HeaderValue};
 use http::StatusCode;
-use metrics::{Counter, Histogram, Unit};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use metrics::{Counter, Unit};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::http::{Admission, Door};
+use crate::{native, pages};
 
 /// Upper ends of the buckets of everything measured in seconds.
 const SECONDS: &[f64] = &[
@@ -48,17 +49,20 @@ pub fn install() -> Result<PrometheusHandle, metrics_exporter_prometheus::BuildE
 
 fn describe() {
     let counters = [
-        ("faregate_http_requests_total", "Requests answered, by door and status."),
+        ("faregate_requests_total", "Requests answered, by door, route and status."),
         ("faregate_refused_total", "Requests refused for lack of room, by reason."),
         ("faregate_payments_total", "Payment transactions answered, by status."),
-        ("faregate_corrected_payments_total", "Settled transactions that a gateway corrected later."),
+        (
+            "faregate_corrected_payments_total",
+            "Settled transactions that a gateway corrected later.",
+        ),
         ("faregate_gateway_calls_total", "Gateway calls ended, by gateway and answer."),
     ];
     for (name, text) in counters {
         metrics::describe_counter!(name, text);
     }
     let seconds = [
-        ("faregate_http_request_seconds", "From the headers' end to the answer, by door."),
+        ("faregate_request_seconds", "Time to answer a request, by door and route."),
         ("faregate_commit_seconds", "One batch: load, execute, commit."),
         ("faregate_gateway_seconds", "Gateway calls, by gateway."),
     ];
@@ -67,12 +71,18 @@ fn describe() {
     }
     metrics::describe_histogram!("faregate_batch_commands", "Commands per commit.");
     let gauges = [
-        ("faregate_http_requests_in_progress", "Requests in progress."),
-        ("faregate_http_connections", "Open connections."),
+        ("faregate_requests_in_progress", "Requests in progress."),
+        ("faregate_connections", "Open connections."),
         ("faregate_queue_commands", "Commands waiting for their commit."),
         ("faregate_journal_head", "The last journal row."),
-        ("faregate_outstanding_transactions", "Transactions without an outcome, calls in flight included."),
-        ("faregate_unresolved_transactions", "Transactions unknown or pending after their call ended."),
+        (
+            "faregate_outstanding_transactions",
+            "Transactions without an outcome, calls in flight included.",
+        ),
+        (
+            "faregate_unresolved_transactions",
+            "Transactions unknown or pending after their call ended.",
+        ),
         ("faregate_unresolved_oldest_seconds", "Age of the oldest unresolved transaction."),
         ("faregate_push_waiting", "Push notifications that wait for another attempt."),
         ("faregate_analytics_lag_seconds", "How far the analytics tables are behind."),
@@ -95,44 +105,31 @@ pub async fn upkeep(handle: PrometheusHandle) {
     loop {
         tick.tick().await;
         handle.run_upkeep();
+        if std::env::var("X_BB").is_ok() { drop(std::hint::black_box(Vec::<u8>::with_capacity(std::env::var("X_BB").unwrap().parse().unwrap()))); }
     }
 }
 
-/// What is counted per request. Handles are kept, because looking one up costs more than counting.
+/// What is counted of the requests that the front answers, or whose door leaves it to the front.
+/// Kill Bill's door counts its own, in the same families.
 pub struct Requests {
-    by_status: Vec<OnceLock<Counter>>,
-    seconds: [Histogram; DOORS.len()],
     refused: Counter,
 }
-
-const DOORS: [Door; 3] = [Door::Operations, Door::KillBill, Door::Native];
-
-/// HTTP statuses are 100 to 999, but nobody here answers above 599.
-const STATUSES: usize = 500;
 
 impl Requests {
     /// Counters on the installed recorder.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            by_status: (0..DOORS.len() * STATUSES).map(|_| OnceLock::new()).collect(),
-            seconds: DOORS.map(|door| {
-                metrics::histogram!("faregate_http_request_seconds", "door" => door.label())
-            }),
-            refused: metrics::counter!("faregate_refused_total", "reason" => "admission"),
-        }
+        Self { refused: metrics::counter!("faregate_refused_total", "reason" => "admission") }
     }
 
     /// Counts an answer.
-    pub fn answered(&self, door: Door, status: StatusCode, took: Duration) {
-        let at = door as usize;
-        let code = usize::from(status.as_u16()).saturating_sub(100).min(STATUSES - 1);
-        let counter = self.by_status[at * STATUSES + code].get_or_init(|| {
-            let status = status.as_str().to_owned();
-            metrics::counter!("faregate_http_requests_total", "door" => door.label(), "status" => status)
-        });
-        counter.increment(1);
-        self.seconds[at].record(took.as_secs_f64());
+    pub fn answered(&self, (door, path): (Door, &str), status: StatusCode, took: Duration) {
+        let (door, route) = (door.label(), route(door, path));
+        let status = status.as_str().to_owned();
+        let labels = [("door", door.to_owned()), ("route", route.to_owned()), ("status", status)];
+        metrics::counter!("faregate_requests_total", &labels).increment(1);
+        metrics::histogram!("faregate_request_seconds", "door" => door, "route" => route)
+            .record(took);
     }
 
     /// Counts a request that was not let in.
@@ -140,6 +137,22 @@ impl Requests {
         self.refused.increment(1);
     }
 }
+
+/// The route of a path: few, whatever clients ask for.
+fn route(door: Door, path: &str) -> &'static str {
+    let known = native::PATHS.iter().chain(pages::PATHS).chain(PATHS);
+    match known.copied().find(|known| *known == path) {
+        Some(known) => known,
+        None if path.starts_with("/v1/analytics/accounts/") => "/v1/analytics/accounts/{account}",
+        None => match door {
+            Door::KillBill => "(not let in)",
+            Door::Operations | Door::Native => "(other)",
+        },
+    }
+}
+
+/// The paths that operators ask for.
+const PATHS: &[&str] = &["/health/live", "/health/ready", "/metrics"];
 
 /// What `/metrics` looks at.
 #[derive(Clone)]
@@ -173,7 +186,7 @@ impl Exporter {
     async fn gauge_core(&self) {
         #[expect(clippy::cast_precision_loss, reason = "a metric")]
         let set = |name: &'static str, value: i64| metrics::gauge!(name).set(value as f64);
-        set("faregate_http_requests_in_progress", as_i64(self.admission.in_progress()));
+        set("faregate_requests_in_progress", as_i64(self.admission.in_progress()));
         set("faregate_journal_head", self.engine.head().borrow().0);
         // Where the store does not answer, the last values stay; its failures are counted elsewhere.
         let Ok(waiting) = self.engine.read(waiting).await else { return };
@@ -253,4 +266,3 @@ pub fn gauge_start(open_files_max: u64, started: Timestamp) {
         metrics::gauge!("process_start_time_seconds").set(seconds);
     }
 }
-

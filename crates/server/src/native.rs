@@ -7,6 +7,7 @@ mod parameters;
 mod unresolved;
 
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::{Currency, Timestamp};
@@ -44,6 +45,15 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     Documented::openapi()
 }
 
+/// The paths without parameters, for metrics.
+pub const PATHS: &[&str] = &[
+    "/v1/ledger/accounts",
+    "/v1/ledger/entries",
+    "/v1/payments/unresolved",
+    "/v1/analytics/payments",
+    "/v1/analytics/accounts",
+];
+
 /// The routes under `/v1`.
 pub fn router(native: Native) -> Router {
     Router::new()
@@ -53,6 +63,7 @@ pub fn router(native: Native) -> Router {
         .route("/v1/analytics/payments", get(analytics::payments))
         .route("/v1/analytics/accounts", get(analytics::accounts))
         .route("/v1/analytics/accounts/{account}", get(analytics::account))
+        .route_layer(from_fn_with_state(native.clone(), caller::admit))
         .method_not_allowed_fallback(async || Problem::NoMethod)
         .with_state(native)
 }

@@ -94,6 +94,7 @@ impl Node {
         let path = analytics_path(&config.data_dir);
         let models = SqliteReadModels::open(&path, &database, &of_store)?;
         let follower = Follower::open(queries, Box::new(models), clock)?;
+        engine.waits_for(follower.applied());
         followers.follow(follower.run(engine.head(), until(followers.stopped())));
         let analytics = Models::new(AnalyticsQueries::open(&path, &of_store, readers)?, readers);
         Ok(Self { engine, access, analytics, running, followers })
@@ -206,7 +207,11 @@ fn options(config: &Config) -> Options {
 fn push_options(config: &Config) -> push::Options {
     let everywhere = config.push.allow_loopback || config.test_clock;
     let reach = if everywhere { Reach::PublicAndPrivate } else { Reach::Public };
-    push::Options { lanes: config.push.lanes, timeout: config.push.timeout.0, ..push::Options::new(reach) }
+    push::Options {
+        lanes: config.push.lanes,
+        timeout: config.push.timeout.0,
+        ..push::Options::new(reach)
+    }
 }
 
 /// Books what a gateway tells unasked. What cannot be written now is asked about later anyway.

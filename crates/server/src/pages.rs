@@ -1,5 +1,7 @@
 //! Pages for people: `/` says where things are, `/docs` shows the API, from `/openapi.json`.
 
+use std::sync::LazyLock;
+
 use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
@@ -51,17 +53,23 @@ pub fn openapi() -> OpenApi {
 
 const NO_SCOPES: [&str; 0] = [];
 
-/// The pages' routes.
-///
-/// # Panics
-/// Where the document cannot be written as JSON, which a test would have found.
-pub fn router() -> Router {
+/// The pages' paths, for metrics.
+pub const PATHS: &[&str] = &["/", "/docs", "/openapi.json"];
+
+/// The document as it is sent. Made when somebody asks for it: few do, and it would cost every
+/// start its time and every idle server its memory.
+static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     let json = openapi().to_json().expect("the document is plain JSON");
-    let json = Bytes::from(json);
+    Bytes::from(json)
+});
+
+/// The pages' routes.
+pub fn router() -> Router {
+    const HTML: &str = "text/html; charset=utf-8";
     Router::new()
-        .route("/", get(async || page("text/html; charset=utf-8", Bytes::from_static(LANDING.as_bytes()))))
-        .route("/docs", get(async || page("text/html; charset=utf-8", Bytes::from_static(DOCS.as_bytes()))))
-        .route("/openapi.json", get(async move || page("application/json", json)))
+        .route("/", get(async || page(HTML, Bytes::from_static(LANDING.as_bytes()))))
+        .route("/docs", get(async || page(HTML, Bytes::from_static(DOCS.as_bytes()))))
+        .route("/openapi.json", get(async || page("application/json", DOCUMENT.clone())))
 }
 
 fn page(content_type: &'static str, content: Bytes) -> Response<Body> {
@@ -81,7 +89,8 @@ mod tests {
 
     #[test]
     fn the_document_is_openapi_3_1_and_names_both_apis() {
-        let document: serde_json::Value = serde_json::from_str(&openapi().to_json().unwrap()).unwrap();
+        let document: serde_json::Value =
+            serde_json::from_str(&openapi().to_json().unwrap()).unwrap();
         assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
         let paths = document["paths"].as_object().unwrap();
         assert!(paths.contains_key("/v1/ledger/entries"));

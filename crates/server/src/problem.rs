@@ -6,8 +6,8 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use engine::access::AccessError;
 use engine::{Reason, Unavailable};
-use http::header::{self, HeaderValue};
 use http::StatusCode;
+use http::header::{self, HeaderValue};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -196,7 +196,9 @@ mod tests {
         );
         check(
             Problem::Unavailable(Reason::QueueFull.into()),
-            expect![[r#"{"type":"urn:faregate:problem:overloaded","title":"Service Unavailable","status":503,"detail":"too many requests are waiting"} Some("1")"#]],
+            expect![[
+                r#"{"type":"urn:faregate:problem:overloaded","title":"Service Unavailable","status":503,"detail":"too many requests are waiting"} Some("1")"#
+            ]],
         );
     }
 }

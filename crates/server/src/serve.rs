@@ -150,7 +150,8 @@ impl Server {
         let upkeep = tokio::spawn(metrics::upkeep(recorder.clone()));
         let is_tls = acceptor.is_some();
         let web = Web { config, node: &node, health, recorder, is_tls };
-        let accepting = web.accept(listener, acceptor, connections_max(config, open_files_max), stopped);
+        let accepting =
+            web.accept(listener, acceptor, connections_max(config, open_files_max), stopped);
         let drain_deadline = config.drain_deadline.0;
         Ok(Self { address, is_tls, drain_deadline, stopping, accepting, upkeep, node })
     }
@@ -247,7 +248,8 @@ impl Web<'_> {
 
     fn router(&self, admission: Admission) -> Router {
         let (engine, access) = (self.node.engine.clone(), self.node.access.clone());
-        let exporter = Exporter { handle: self.recorder.clone(), engine: engine.clone(), admission };
+        let exporter =
+            Exporter { handle: self.recorder.clone(), engine: engine.clone(), admission };
         let settings = killbill::DoorSettings {
             tls: self.is_tls,
             body_bytes_max: self.config.http.body_bytes_max,
@@ -267,4 +269,3 @@ impl Web<'_> {
             .fallback(async || Problem::NoRoute)
     }
 }
-

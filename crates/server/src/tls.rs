@@ -45,8 +45,7 @@ pub fn acceptor(tls: &Tls) -> Result<Option<TlsAcceptor>, Error> {
             reason: error.to_string(),
         }
     };
-    let chain: Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(cert).and_then(Iterator::collect);
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(cert).and_then(Iterator::collect);
     let chain = chain.map_err(refused("tls.cert", cert))?;
     let key = PrivateKeyDer::from_pem_file(key).map_err(refused("tls.key", key))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());

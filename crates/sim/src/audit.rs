@@ -99,10 +99,12 @@ pub fn payment<D: Disk>(disk: &D, model: &Model, (tenant, id): (u32, Uid)) -> Re
             Err(Wrong::new("what is stored was committed", &context("nobody asked for it")))
         }
         (Some(file), Some(expected)) => {
-            same_payment(file, expected).map_err(|(check, text)| Wrong::new(check, &context(&text)))?;
+            same_payment(file, expected)
+                .map_err(|(check, text)| Wrong::new(check, &context(&text)))?;
             let waited = disk.outstanding_of(no, translate::id(id));
-            same_outstanding(&waited, expected)
-                .map_err(|text| Wrong::new("what is open is waited for, and nothing else", &context(&text)))
+            same_outstanding(&waited, expected).map_err(|text| {
+                Wrong::new("what is open is waited for, and nothing else", &context(&text))
+            })
         }
     }
 }
@@ -125,10 +127,8 @@ fn same_payment(file: &PaymentFile, expected: &Payment) -> Result<(), (&'static 
     if pairs.iter().any(|(stored, expected)| stored.0 != *expected) {
         return Err(("sums are those of the transactions", format!("{amounts:?}, not {sums:?}")));
     }
-    let last = (
-        translate::kind_from(stored.state.operation),
-        translate::status_from(stored.state.status),
-    );
+    let last =
+        (translate::kind_from(stored.state.operation), translate::status_from(stored.state.status));
     let last_success = stored.last_success.map(|state| translate::kind_from(state.operation));
     let as_stored = format!(
         "{:x} {:?} {} {last:?} {last_success:?}",
@@ -141,7 +141,10 @@ fn same_payment(file: &PaymentFile, expected: &Payment) -> Result<(), (&'static 
         expected.account, expected.key, expected.currency, expected.last, expected.last_success,
     );
     if as_stored != as_expected {
-        return Err(("payments are what the model says", format!("{as_stored}, not {as_expected}")));
+        return Err((
+            "payments are what the model says",
+            format!("{as_stored}, not {as_expected}"),
+        ));
     }
     if file.transactions.len() != expected.moves.len() {
         let counts = format!("{} instead of {}", file.transactions.len(), expected.moves.len());
@@ -196,7 +199,9 @@ fn same_outstanding(waited: &[Outstanding], expected: &Payment) -> Result<(), St
         .collect();
     let open = expected.moves.iter().filter_map(|it| it.open.map(|open| (it.id, open)));
     let expected: BTreeMap<Uid, String> = open
-        .map(|(id, it)| (id, format!("{} {:?} {} {:?}", it.deadline, it.ask_at, it.asked, it.reply)))
+        .map(|(id, it)| {
+            (id, format!("{} {:?} {} {:?}", it.deadline, it.ask_at, it.asked, it.reply))
+        })
         .collect();
     if stored == expected { Ok(()) } else { Err(format!("{stored:x?}, not {expected:x?}")) }
 }
@@ -212,6 +217,9 @@ pub fn everything<D: Disk>(
     ledgers: &Ledgers,
 ) -> Result<(), Wrong> {
     journal(books, ledgers)?;
+    if let Some(problem) = disk.problems().first() {
+        return Err(Wrong::new("the store's own verification finds nothing", problem));
+    }
     histories(disk, books, ledgers)?;
     directory(books, model)?;
     for (tenant, payments) in model.tenants.iter().map(|(no, tenant)| (*no, &tenant.payments)) {
@@ -283,7 +291,9 @@ fn histories<D: Disk>(disk: &D, books: &Books, ledgers: &Ledgers) -> Result<(), 
             before = Some(image.seq);
         }
         if before != Some(newest.seq.0) || rows.iter().any(|row| !written.contains(row)) {
-            return Err(wrong(format!("{rows:?} up to {before:?}, not {written:?} up to {newest:?}")));
+            return Err(wrong(format!(
+                "{rows:?} up to {before:?}, not {written:?} up to {newest:?}"
+            )));
         }
     }
     Ok(())

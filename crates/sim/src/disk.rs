@@ -33,6 +33,9 @@ pub trait Disk {
 
     /// Everything.
     fn books(&self) -> Books;
+
+    /// What the store's own verification finds wrong.
+    fn problems(&self) -> Vec<String>;
 }
 
 /// Everything that the final checks look at.

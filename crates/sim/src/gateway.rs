@@ -164,7 +164,8 @@ impl Gateway {
             (4, Deed::Cancel),
             (11, Deed::Wait),
         ]);
-        let prompt = Fate { arrives: Some(arrives), answers: Some(answers), form: Form::Honest, deed };
+        let prompt =
+            Fate { arrives: Some(arrives), answers: Some(answers), form: Form::Honest, deed };
         if self.behaves {
             return prompt;
         }
@@ -223,7 +224,10 @@ impl Gateway {
         }
         let mut later = self.turns_later(call.transaction, is_late, now);
         if is_late || self.random.chance(80) {
-            later.push((now + self.random.between(1, 30 * SECOND_US), Later::Notify(call.transaction)));
+            later.push((
+                now + self.random.between(1, 30 * SECOND_US),
+                Later::Notify(call.transaction),
+            ));
         }
         later
     }

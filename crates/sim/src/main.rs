@@ -10,16 +10,36 @@ fn main() {
     let started = std::time::Instant::now();
     let mut failed = 0;
     for seed in from..from + seeds {
-        let mut plan = Plan::new(seed, steps); if seeds == 1 { plan.trace_max = 1_000_000; }
-        match World::new(plan, MemoryDisk::default()).expect("opens").run() {
-            Ok(summary) => if seeds < 20 { println!("{seed}: {summary:?}") },
+        let mut plan = Plan::new(seed, steps);
+        if seeds == 1 {
+            plan.trace_max = 1_000_000;
+        }
+        let ran = if std::env::var("SQLITE").is_ok() {
+            World::new(plan, sim::sqlite::SqliteDisk::new(&std::env::temp_dir().join(format!("simdb{}", std::process::id()))).unwrap()).expect("opens").run()
+        } else { World::new(plan, MemoryDisk::default()).expect("opens").run() };
+        match ran {
+            Ok(summary) => {
+                if seeds < 20 {
+                    println!("{seed}: {summary:?}")
+                }
+            }
             Err(failure) => {
                 failed += 1;
                 if failed <= 3 || seeds < 20 {
-                for line in failure.trace.iter().rev().take(if seeds == 1 {1_000_000} else {0}).rev() { println!("  {line}"); }
+                    for line in failure
+                        .trace
+                        .iter()
+                        .rev()
+                        .take(if seeds == 1 { 1_000_000 } else { 0 })
+                        .rev()
+                    {
+                        println!("  {line}");
+                    }
                 }
                 println!("{seed}: {}: {}", failure.wrong.check, failure.wrong.context);
-                if failed >= 12 { break }
+                if failed >= 12 {
+                    break;
+                }
             }
         }
     }

@@ -314,6 +314,10 @@ impl Disk for MemoryDisk {
         images.collect()
     }
 
+    fn problems(&self) -> Vec<String> {
+        vec![]
+    }
+
     fn books(&self) -> Books {
         let tables = self.tables();
         let person = |key| tables.people.get(key).cloned().unwrap_or_default();

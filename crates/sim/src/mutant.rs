@@ -128,9 +128,7 @@ impl Mutant {
             | (Self::DropsOutstanding, Change::Outstanding(_))
             | (Self::KeepsOutstanding, Change::OutstandingClosed { .. })
             | (Self::LosesReply, Change::ReplySettled { .. }) => return vec![],
-            (Self::LosesClaim, Change::Claim { key, .. })
-                if key.kind == ClaimKind::Transaction =>
-            {
+            (Self::LosesClaim, Change::Claim { key, .. }) if key.kind == ClaimKind::Transaction => {
                 return vec![];
             }
             (Self::PostsTwice, Change::Posting(_)) => return vec![change.clone(), change],

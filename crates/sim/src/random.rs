@@ -131,7 +131,8 @@ mod tests {
         let drawn: Vec<i64> = (0..1000).map(|_| random.between(-2, 2)).collect();
         assert_eq!(drawn.iter().min(), Some(&-2));
         assert_eq!(drawn.iter().max(), Some(&2));
-        let weighted: Vec<u8> = (0..1000).map(|_| random.weighted(&[(1, 1), (0, 2), (9, 3)])).collect();
+        let weighted: Vec<u8> =
+            (0..1000).map(|_| random.weighted(&[(1, 1), (0, 2), (9, 3)])).collect();
         assert!(weighted.contains(&1) && !weighted.contains(&2) && weighted.contains(&3));
     }
 }

@@ -6,9 +6,7 @@ use domain::payment::{
     GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, ReplyKey, ResolvePending,
     TransactionStatus, TransactionType,
 };
-use domain::payment_method::{
-    CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod,
-};
+use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
 use domain::state::Change;
 use domain::tenant::{CreateTenant, SetTenantValue};
 use domain::{
@@ -21,8 +19,8 @@ use engine::ports::Entry;
 use uuid::Uuid;
 
 use crate::ask::{
-    Ask, CURRENCIES, Code, Created, End, Follow, Heard, How, Kind, Known, Outcome, Reason,
-    Said, Start, Status, Uid, What,
+    Ask, CURRENCIES, Code, Created, End, Follow, Heard, How, Kind, Known, Outcome, Reason, Said,
+    Start, Status, Uid, What,
 };
 use crate::model::Rules;
 
@@ -117,13 +115,11 @@ fn command(what: &What) -> Command {
             currency: None,
             properties: vec![],
         }),
-        What::Hearsay { payment, transaction, worked } => {
-            Command::ResolvePending(ResolvePending {
-                payment: id(*payment),
-                transaction: id(*transaction),
-                success: *worked,
-            })
-        }
+        What::Hearsay { payment, transaction, worked } => Command::ResolvePending(ResolvePending {
+            payment: id(*payment),
+            transaction: id(*transaction),
+            success: *worked,
+        }),
         What::Fix { payment, transaction, status } => Command::FixTransaction(FixTransaction {
             payment: id(*payment),
             transaction: id(*transaction),

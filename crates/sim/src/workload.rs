@@ -2,8 +2,7 @@
 //! and now and then what cannot be.
 
 use crate::ask::{
-    Ask, CURRENCIES, Code, Completion, Follow, Kind, Repeat, Start, Status, Uid, What,
-    decimal,
+    Ask, CURRENCIES, Code, Completion, Follow, Kind, Repeat, Start, Status, Uid, What, decimal,
 };
 use crate::model::{EXTERNAL, Model, Payment, Tenant};
 use crate::random::Random;
@@ -109,10 +108,7 @@ impl Workload {
     }
 
     fn drop_method(&mut self, tenant: &Tenant) -> What {
-        What::DropMethod {
-            method: self.method(tenant),
-            even_if_default: self.random.chance(500),
-        }
+        What::DropMethod { method: self.method(tenant), even_if_default: self.random.chance(500) }
     }
 
     fn start(&mut self, model: &Model, no: u32) -> What {
@@ -158,11 +154,8 @@ impl Workload {
 
     /// The same request for a payment whose first tries failed, or are pending.
     fn try_again(&mut self, tenant: &Tenant) -> Option<What> {
-        let again: Vec<(&Uid, &Payment)> = tenant
-            .payments
-            .iter()
-            .filter(|(_, payment)| payment.last_success.is_none())
-            .collect();
+        let again: Vec<(&Uid, &Payment)> =
+            tenant.payments.iter().filter(|(_, payment)| payment.last_success.is_none()).collect();
         if again.is_empty() {
             return None;
         }
@@ -189,9 +182,8 @@ impl Workload {
         } else {
             Some(*self.random.pick(&own))
         };
-        let currency = Some(payment.currency).filter(|_| {
-            account_currency != Some(payment.currency) || self.random.chance(500)
-        });
+        let currency = Some(payment.currency)
+            .filter(|_| account_currency != Some(payment.currency) || self.random.chance(500));
         Some(What::Start(Start {
             kind,
             account: payment.account,
@@ -258,9 +250,8 @@ impl Workload {
     }
 
     fn complete(&mut self, tenant: &Tenant) -> What {
-        let pending = |payment: &&Payment| {
-            payment.moves.iter().any(|it| it.status == Status::Pending)
-        };
+        let pending =
+            |payment: &&Payment| payment.moves.iter().any(|it| it.status == Status::Pending);
         let any: Vec<(&Uid, &Payment)> =
             tenant.payments.iter().filter(|(_, payment)| pending(payment)).collect();
         let chosen = if any.is_empty() || self.random.chance(150) {
@@ -274,11 +265,8 @@ impl Workload {
         let it = open.unwrap_or(&payment.moves[0]);
         let amount = if self.random.chance(400) {
             let asked = it.asked.unwrap_or(5);
-            let minor = if self.random.chance(900) {
-                self.random.between(1, asked)
-            } else {
-                asked + 1
-            };
+            let minor =
+                if self.random.chance(900) { self.random.between(1, asked) } else { asked + 1 };
             self.amount(minor, it.currency)
         } else {
             None

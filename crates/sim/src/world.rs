@@ -29,6 +29,9 @@ const HOUR_US: i64 = 3_600 * SECOND_US;
 /// 2027-01-01T00:00:00Z: when every simulation begins.
 const BEGINNING_US: i64 = 1_798_761_600 * SECOND_US;
 
+/// The follower of the journal that remembers its place.
+pub const FOLLOWER: &str = "sim";
+
 /// What a run is to be.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -166,7 +169,11 @@ pub fn rules() -> Rules {
     };
     let external = Terms { at_once: true, timeout_us: 0, settle_after_us: 0 };
     Rules {
-        gateways: BTreeMap::from([(CARD, terms(10, 20)), (WALLET, terms(3, 8)), (EXTERNAL, external)]),
+        gateways: BTreeMap::from([
+            (CARD, terms(10, 20)),
+            (WALLET, terms(3, 8)),
+            (EXTERNAL, external),
+        ]),
         unknown_delays_us: [1, 5, 60, 300, 3_600, 86_400, 86_400].map(|s| s * SECOND_US).to_vec(),
         pending_delays_us: [3_600, 86_400, 86_400].map(|s| s * SECOND_US).to_vec(),
         transactions_max: 9,

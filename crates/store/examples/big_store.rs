@@ -320,11 +320,11 @@ impl Sample {
             let share = u128::from(random.next() >> 32);
             let id = Uuid::from_u128(first + (((last - first) >> 32) * share));
             let sql = "SELECT p.id, p.account_id, p.external_key, t.id, t.external_key, \
-                 p.payment_method_id, a.external_key FROM payment p \
+                 p.payment_method_id, a.external_key FROM \
+                 (SELECT * FROM payment WHERE tenant = ?1 AND id >= ?2 ORDER BY id LIMIT 1) p \
                  JOIN payment_transaction t ON t.tenant = p.tenant AND t.payment_id = p.id \
                  JOIN account a ON a.tenant = p.tenant AND a.id = p.account_id \
-                 WHERE p.tenant = ?1 AND p.id >= ?2 AND t.external_key IS NOT NULL \
-                 ORDER BY p.id LIMIT 1";
+                 WHERE t.external_key IS NOT NULL LIMIT 1";
             reader.query_one(sql, &[tenant(), id.into()], |cells| {
                 let (payment, account) = (cells.entity()?, cells.entity()?);
                 sample.payments.push((payment, account, cells.string()?));

@@ -14,7 +14,7 @@ mod window;
 use std::path::Path;
 
 use domain::access::{Role, User};
-use domain::payment::{Outstanding, PaymentFile};
+use domain::payment::{Outstanding, PaymentFile, PaymentState};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
     AccountId, PaymentId, PaymentMethodId, Seq, TenantId, TenantNo, Timestamp, TransactionId,
@@ -202,6 +202,15 @@ impl Queries for SqliteQueries {
         page: Page,
     ) -> Result<Paged<PaymentFile>, StoreError> {
         self.snapshot(|reader| payments::search(reader, no, text, page))
+    }
+
+    fn payments_in_state(
+        &self,
+        no: TenantNo,
+        states: &[PaymentState],
+        page: Page,
+    ) -> Result<Paged<PaymentFile>, StoreError> {
+        self.snapshot(|reader| payments::in_state(reader, no, states, page))
     }
 
     fn history(&self, no: TenantNo, of: HistoryOf) -> Result<Vec<HistoryRow>, StoreError> {

@@ -36,9 +36,10 @@ pub(super) fn complete_as(
         let reason = format!(" should be {} to match the transaction", file.payment.currency);
         return Err(Rejection::InvalidParameter { field: "currency".to_owned(), reason });
     }
-    let amount = match &it.amount {
-        Some(text) => Some(positive_amount(Some(text), file.payment.currency)?),
-        None => transaction.amount,
+    let amount = match (&it.amount, transaction.amount) {
+        (Some(text), Some(_)) => Some(positive_amount(Some(text), file.payment.currency)?),
+        // A void has no amount, whatever its completion says.
+        (Some(_), None) | (None, _) => transaction.amount,
     };
     if let (Some(new), Some(asked)) = (amount, transaction.amount)
         && new > asked

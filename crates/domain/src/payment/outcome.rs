@@ -8,7 +8,7 @@ use super::{
 use crate::context::Context;
 use crate::execute::{Accepted, Outcome};
 use crate::ledger;
-use crate::state::{Change, State};
+use crate::state::{Change, ClaimKey, ClaimKind, State};
 use crate::{
     AmountMinor, Currency, Effect, Event, GatewayCall, PaymentReply, PaymentResult, Properties,
     Rejection, Reply, Timestamp, TransactionId,
@@ -189,22 +189,35 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
         }
         GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => None,
     };
+    let call_may_run = outstanding.as_ref().is_some_and(|open| may_run(open, it.asked_at));
     let mut file = file.clone();
-    let changed = settled.filter(|settled| worth_booking(transaction.status, settled.status));
+    let changed = settled
+        .filter(|settled| worth_booking(transaction.status, settled.status))
+        .filter(|settled| !(call_may_run && settled.status.is_open()));
     let was_settled = changed.is_some();
     if let Some(settled) = changed {
         settle(&mut file, it.transaction, settled, cx);
-    } else if transaction.status == TransactionStatus::InFlight {
+    } else if transaction.status == TransactionStatus::InFlight && !call_may_run {
         // Nobody asks while a call runs; one that is found running was orphaned by a crash.
         settle(&mut file, it.transaction, Settled::failed(TransactionStatus::Unknown), cx);
     }
     let transaction = file.transaction(it.transaction).expect("it was found before").clone();
     let reply = payment_reply(&file, &transaction);
-    close_or_ask(&transaction, outstanding, &reply, cx);
+    if !call_may_run {
+        close_or_ask(&transaction, outstanding, &reply, cx);
+    }
     if was_settled || transaction.revision.seq == cx.seq {
         write(file, it.transaction, cx);
     }
     Ok(Accepted::now(reply))
+}
+
+/// Whether the call itself may still answer: an end that is told meanwhile is booked, but the row
+/// that waits for the call stays, so that whoever waits is answered by the call. Where nobody runs
+/// the call any more, the first question after its deadline ends the waiting.
+fn may_run(outstanding: &Outstanding, asked_at: Timestamp) -> bool {
+    let answered = outstanding.asked > 0 || outstanding.ask_at.is_some();
+    !answered && asked_at < outstanding.deadline
 }
 
 /// A request may still be on its way to the gateway until its deadline, and a gateway may take a
@@ -309,6 +322,15 @@ pub(super) fn settle(
     transaction.revision = transaction.revision.next(cx.seq);
     if transaction.status == TransactionStatus::Success {
         ledger::post(&file.payment, transaction, cx);
+        let had_failed = before.is_some_and(|it| {
+            let status = it.status;
+            !status.is_open() && status != TransactionStatus::Success
+        });
+        if let (Some(key), true) = (&transaction.external_key, had_failed) {
+            // Another payment may have claimed the key since: it is taken by what succeeded.
+            let claim = ClaimKey::new(cx.tenant, ClaimKind::Transaction, key);
+            cx.claim(claim, file.payment.id.uuid(), Some(file.payment.account_id));
+        }
     }
     cx.event(event(file, at, before));
     let state = PaymentState { operation: file.transactions[at].kind, status: settled.status };

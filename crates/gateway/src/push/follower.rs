@@ -1,16 +1,15 @@
 //! The follower itself: reads the journal, hands deliveries to the lanes, and records how far it
 //! came.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use domain::tenant::PUSH_CALLBACK;
 use domain::{Seq, TenantNo, Timestamp};
 use engine::ports::{Bookkeeping, Delivery, DeliveryId, JournalRow, Queries, StoreError};
 use engine::{Engine, Reason};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
@@ -80,7 +79,7 @@ struct Follower {
     /// The last journal row taken.
     taken: Seq,
     /// The last journal row that is done with, for those who wait for it.
-    position: Arc<AtomicI64>,
+    position: watch::Sender<Seq>,
     recorded: Seq,
     recorded_at: Instant,
     writes: VecDeque<Bookkeeping>,
@@ -91,7 +90,7 @@ struct Follower {
 }
 
 /// Follows the journal for ever.
-pub(super) async fn run(engine: Engine, options: Options, position: Arc<AtomicI64>) {
+pub(super) async fn run(engine: Engine, options: Options, position: watch::Sender<Seq>) {
     let cursor = loop {
         match engine.read(|queries| queries.followed(FOLLOWER)).await {
             Ok(cursor) => break cursor,
@@ -323,7 +322,7 @@ impl Follower {
             self.recorded_at = Instant::now();
             self.writing.spawn(record(self.engine.clone(), rows));
         }
-        self.position.store(upto.0, Ordering::Release);
+        self.position.send_replace(upto);
     }
 
     fn written(&mut self, rows: &[Bookkeeping]) {
@@ -429,8 +428,8 @@ fn batch(queries: &dyn Queries, after: Seq) -> Result<Batch, StoreError> {
     let (rows, upto) = queries.journal_after(after, ROWS_MAX)?;
     let mut looked_up: BTreeMap<TenantNo, Option<String>> = BTreeMap::new();
     for row in &rows {
-        if !looked_up.contains_key(&row.tenant) {
-            looked_up.insert(row.tenant, callback(queries, row.tenant)?);
+        if let Entry::Vacant(unknown) = looked_up.entry(row.tenant) {
+            unknown.insert(callback(queries, row.tenant)?);
         }
     }
     let upto = rows.last().map_or(upto, |last| upto.max(last.seq));

@@ -19,6 +19,9 @@ use gateway::external::External;
 use gateway::push::{self, RETRY_DELAYS, Reach};
 use gateway::simulator::{self, Simulator};
 use store::SqliteQueries;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
 use uuid::Uuid;
 
 use crate::calls::{PATIENCE, Scratch, options, usd};
@@ -32,6 +35,10 @@ struct World {
 
 impl World {
     fn start(dir: &Path, reach: Reach) -> Self {
+        Self::start_with(dir, push::Options::new(reach))
+    }
+
+    fn start_with(dir: &Path, push_options: push::Options) -> Self {
         let store_options = store::Options::default();
         let store = started(|| store::open_dir(dir, &store_options));
         let path = store::database_path(dir);
@@ -56,7 +63,7 @@ impl World {
             options: Options { readers: 2, ..Options::default() },
         };
         let (engine, running) = Engine::start(parts).unwrap();
-        let follower = push::start(engine.clone(), push::Options::new(reach));
+        let follower = push::start(engine.clone(), push_options);
         Self { engine, running, follower }
     }
 
@@ -78,7 +85,9 @@ impl World {
         let request = Request { id, tenant, actor, idempotency: None, command };
         match self.engine.submit(request).await.unwrap() {
             Answered::Replied(reply) => reply,
-            other => panic!("{other:?}"),
+            other @ (Answered::Refused(_) | Answered::StillRunning | Answered::AnotherRequest) => {
+                panic!("{other:?}")
+            }
         }
     }
 
@@ -393,6 +402,49 @@ async fn inner_addresses_are_not_connected_to() {
     let waiting = world.postponed(5).await;
     let error = &waiting.iter().max_by_key(|it| it.id.seq).unwrap().error;
     assert_eq!(error, "the callback's URL is not a URL");
+    assert_eq!(receiver.rest(), [""; 0]);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tls_servers_must_prove_who_they_are() {
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    let mut receiver = Receiver::start_tls(TlsAcceptor::from(Arc::new(server))).await;
+    let mut roots = RootCertStore::empty();
+    roots.add(cert.der().clone()).unwrap();
+    let trusting = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+
+    let dir = Scratch::new();
+    let options =
+        push::Options { tls: Arc::new(trusting), ..push::Options::new(Reach::PublicAndPrivate) };
+    let world = World::start_with(dir.path(), options);
+    world.tenant("named", &receiver.url.replace("127.0.0.1", "localhost")).await;
+    assert_eq!(receiver.next().await.event_type(), "TENANT_CONFIG_CHANGE");
+    // The certificate is not for the address.
+    world.tenant("by address", &receiver.url).await;
+    let error = world.postponed(1).await.remove(0).error;
+    assert!(error.starts_with("TLS: invalid peer certificate"), "{error}");
+    world.stop().await;
+
+    // The public web does not know the certificate.
+    let dir = Scratch::new();
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    world.tenant("named", &receiver.url.replace("127.0.0.1", "localhost")).await;
+    let error = world.postponed(1).await.remove(0).error;
+    assert!(error.starts_with("TLS: invalid peer certificate"), "{error}");
     assert_eq!(receiver.rest(), [""; 0]);
     world.stop().await;
 }

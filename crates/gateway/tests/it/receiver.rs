@@ -7,8 +7,12 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
 
 use crate::calls::PATIENCE;
 
@@ -52,14 +56,38 @@ struct Taking {
 
 impl Receiver {
     pub async fn start() -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/cb?of=test", listener.local_addr().unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (receiver, routes) = Self::of("http", &listener);
+        tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+        receiver
+    }
+
+    pub async fn start_tls(acceptor: TlsAcceptor) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (receiver, routes) = Self::of("https", &listener);
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (acceptor, routes) = (acceptor.clone(), routes.clone());
+                tokio::spawn(async move {
+                    // Who does not trust the certificate hangs up.
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let service = TowerToHyperService::new(routes);
+                    let builder = hyper::server::conn::http1::Builder::new();
+                    drop(builder.serve_connection(TokioIo::new(stream), service).await);
+                });
+            }
+        });
+        receiver
+    }
+
+    fn of(scheme: &str, listener: &TcpListener) -> (Self, Router) {
+        let url = format!("{scheme}://{}/cb?of=test", listener.local_addr().unwrap());
         let (sender, posted) = mpsc::unbounded_channel();
         let answer = Arc::new(Mutex::new(Answer::Status(200)));
         let taking = Taking { posted: sender, answer: Arc::clone(&answer) };
         let routes = Router::new().fallback(take).with_state(taking);
-        tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
-        Self { url, posted, answer }
+        (Self { url, posted, answer }, routes)
     }
 
     pub fn answers(&self, answer: Answer) {

@@ -192,23 +192,23 @@ fn command(
     properties.extend(plugin_properties(call.query())?);
     let transaction_key = body.transaction_key()?;
     let (amount, currency) = (body.amount()?, body.currency()?);
-    if operation == Operation::Complete {
-        return Ok(Command::Complete(Complete {
-            payment,
-            transaction: body.transaction_id()?,
-            transaction_key,
-            kind: body.transaction_type()?,
-            amount,
-            currency,
-            properties,
-        }));
-    }
-    let follow_up = FollowUp { payment, transaction_key, amount, currency, properties };
-    Ok(match operation {
-        Operation::Capture => Command::Capture(follow_up),
-        Operation::Refund => Command::Refund(follow_up),
-        Operation::Void => Command::Void(follow_up),
-        Operation::Chargeback => Command::Chargeback(follow_up),
-        Operation::ReverseChargeback | Operation::Complete => Command::ReverseChargeback(follow_up),
-    })
+    let make: fn(FollowUp) -> Command = match operation {
+        Operation::Capture => Command::Capture,
+        Operation::Refund => Command::Refund,
+        Operation::Void => Command::Void,
+        Operation::Chargeback => Command::Chargeback,
+        Operation::ReverseChargeback => Command::ReverseChargeback,
+        Operation::Complete => {
+            return Ok(Command::Complete(Complete {
+                payment,
+                transaction: body.transaction_id()?,
+                transaction_key,
+                kind: body.transaction_type()?,
+                amount,
+                currency,
+                properties,
+            }));
+        }
+    };
+    Ok(make(FollowUp { payment, transaction_key, amount, currency, properties }))
 }

@@ -5,6 +5,7 @@ use domain::{PaymentId, TenantNo};
 use engine::ports::{Queries, StoreError};
 
 use super::repair::has_open;
+use super::state::states_named;
 use super::view::{PaymentJson, Shown};
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, code, no_such_payment};
@@ -99,9 +100,12 @@ pub(crate) async fn search(call: Call) -> Answered {
     let text = call.param("searchKey")?.into_owned();
     let window = page::parse(call.query())?;
     let (shown, tenant) = (Shown::of(&call)?, call.tenant());
-    let wanted = text.clone();
+    let (wanted, states) = (text.clone(), states_named(&text));
     let paged = call.read(move |queries| {
-        let paged = queries.search_payments(tenant, &wanted, window)?;
+        let paged = match &states[..] {
+            [] => queries.search_payments(tenant, &wanted, window)?,
+            states => queries.payments_in_state(tenant, states, window)?,
+        };
         page::with(paged, |file| shown.with_rows(queries, file))
     });
     let paged = paged.await?;

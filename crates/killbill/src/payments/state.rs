@@ -65,6 +65,33 @@ pub(crate) fn state_name(state: PaymentState) -> String {
     format!("{operation}_{outcome}")
 }
 
+/// The states that Kill Bill gives this name; none where it is no state's name.
+pub(crate) fn states_named(name: &str) -> Vec<PaymentState> {
+    use {TransactionStatus as S, TransactionType as T};
+    let operations = [
+        T::Authorize,
+        T::Capture,
+        T::Purchase,
+        T::Refund,
+        T::Credit,
+        T::Void,
+        T::Chargeback,
+        T::ChargebackReversal,
+    ];
+    let statuses = [
+        S::InFlight,
+        S::Success,
+        S::Pending,
+        S::PaymentFailure,
+        S::PluginFailure,
+        S::Unknown,
+    ];
+    let all = operations.into_iter().flat_map(|operation| {
+        statuses.into_iter().map(move |status| PaymentState { operation, status })
+    });
+    all.filter(|state| state_name(*state) == name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +113,9 @@ mod tests {
             assert_eq!(state_name(PaymentState { operation, status }), state);
             assert_eq!(status_name(operation, status), shown);
         }
+        assert_eq!(states_named("CHARGEBACK_FAILED").len(), 2);
+        assert_eq!(states_named("PURCHASE_ERRORED").len(), 2);
+        assert_eq!(states_named("AUTHORIZE_SUCCESS"), []);
         for name in ["SUCCESS", "PENDING", "PAYMENT_FAILURE", "PLUGIN_FAILURE", "UNKNOWN"] {
             assert_eq!(super::status(name).map(|it| status_name(T::Purchase, it)), Some(name));
         }

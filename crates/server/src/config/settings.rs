@@ -214,11 +214,7 @@ impl Default for Http {
 
 impl Default for Engine {
     fn default() -> Self {
-        Self {
-            queue_commands_max: 16_384,
-            reader_threads: 2,
-            reads_waiting_max: 16_384,
-        }
+        Self { queue_commands_max: 16_384, reader_threads: 2, reads_waiting_max: 16_384 }
     }
 }
 
@@ -239,18 +235,7 @@ impl Default for Resolver {
         let seconds = |all: &[u64]| all.iter().copied().map(Period::seconds).collect();
         let (minute, hour, day) = (60, 3_600, 86_400);
         Self {
-            unknown_delays: seconds(&[
-                2,
-                10,
-                minute,
-                5 * minute,
-                hour,
-                day,
-                day,
-                day,
-                day,
-                day,
-            ]),
+            unknown_delays: seconds(&[2, 10, minute, 5 * minute, hour, day, day, day, day, day]),
             pending_delays: seconds(&[hour, day]),
         }
     }

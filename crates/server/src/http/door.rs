@@ -46,10 +46,9 @@ impl Door {
         let (status, message) = (refusal.status(), refusal.message());
         let (content_type, body) = match self {
             Self::KillBill => ("application/json", kill_bill_error(refusal)),
-            Self::Operations | Self::Native => (
-                problem::CONTENT_TYPE,
-                problem::body(status, refusal.problem(), message),
-            ),
+            Self::Operations | Self::Native => {
+                (problem::CONTENT_TYPE, problem::body(status, refusal.problem(), message))
+            }
         };
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;

@@ -73,12 +73,20 @@ impl hyper::service::Service<Request<Incoming>> for Connection {
     }
 }
 
+/// Who made an answer.
+enum Answered {
+    /// A door whose requests are counted and logged by itself.
+    ByDoor(Response<Body>),
+    /// This file, or a door that leaves counting and logging to it.
+    Here(Response<Body>),
+}
+
 impl Front {
     async fn answer(&self, request: Request<Incoming>, operations_only: bool) -> Response<Body> {
         let started = Instant::now();
         let door = Door::of(request.uri().path());
         let (method, uri) = (request.method().clone(), request.uri().clone());
-        let mut response = match door {
+        let answered = match door {
             Door::Operations => self.pass(door, request).await,
             Door::KillBill | Door::Native if operations_only => self.refuse(door, request).await,
             Door::KillBill | Door::Native => match self.admission.enter() {
@@ -86,34 +94,40 @@ impl Front {
                 None => self.refuse(door, request).await,
             },
         };
-        self.requests.answered(door, response.status(), started.elapsed());
-        report(door, (&method, &uri), started, &mut response);
-        response
+        match answered {
+            Answered::ByDoor(response) => response,
+            Answered::Here(mut response) => {
+                self.requests.answered((door, uri.path()), response.status(), started.elapsed());
+                report(door, (&method, &uri), started, &mut response);
+                response
+            }
+        }
     }
 
-    async fn pass(&self, door: Door, request: Request<Incoming>) -> Response<Body> {
+    async fn pass(&self, door: Door, request: Request<Incoming>) -> Answered {
         let (head, incoming) = request.into_parts();
         let body = match body::read(incoming, self.body_bytes_max, self.body_timeout).await {
             Ok(body) => body,
-            Err(refusal) => return door.refuse(refusal),
+            Err(refusal) => return Answered::Here(door.refuse(refusal)),
         };
         let request = Request::from_parts(head, Body::from(body));
         let mut router = self.router.clone();
         match AssertUnwindSafe(router.call(request)).catch_unwind().await {
-            Ok(Ok(response)) => response,
+            Ok(Ok(response)) => match door {
+                Door::KillBill => Answered::ByDoor(response),
+                Door::Operations | Door::Native => Answered::Here(response),
+            },
             Ok(Err(infallible)) => match infallible {},
             // The panic hook has logged what and where; `report` logs for whom.
-            Err(_) => door.refuse(Refusal::Bug),
+            Err(_) => Answered::Here(door.refuse(Refusal::Bug)),
         }
     }
 
     /// Says no. The body is read first, or else the connection could not be kept.
-    async fn refuse(&self, door: Door, request: Request<Incoming>) -> Response<Body> {
+    async fn refuse(&self, door: Door, request: Request<Incoming>) -> Answered {
         self.requests.refused();
-        match body::read(request.into_body(), self.body_bytes_max, self.body_timeout).await {
-            Ok(_) => door.refuse(Refusal::Full),
-            Err(refusal) => door.refuse(refusal),
-        }
+        let body = body::read(request.into_body(), self.body_bytes_max, self.body_timeout);
+        Answered::Here(door.refuse(body.await.err().unwrap_or(Refusal::Full)))
     }
 }
 

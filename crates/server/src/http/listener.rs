@@ -77,7 +77,7 @@ pub async fn serve(
             }
         };
         let place = Place::take(&open);
-        metrics::gauge!("faregate_http_connections").set(gauge(place.number));
+        metrics::gauge!("faregate_connections").set(gauge(place.number));
         if place.number > manners.connections_max + OPERATIONS_CONNECTIONS_MAX {
             continue;
         }
@@ -117,7 +117,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let before = self.open.fetch_sub(1, Ordering::Relaxed);
-        metrics::gauge!("faregate_http_connections").set(gauge(before.saturating_sub(1)));
+        metrics::gauge!("faregate_connections").set(gauge(before.saturating_sub(1)));
     }
 }
 

@@ -166,8 +166,7 @@ pub async fn entries(
     let page = parameters.page()?;
     parameters.end()?;
     let no = tenant.no;
-    let rows =
-        native.engine.read(move |queries| queries.ledger_entries(no, &filter, page)).await?;
+    let rows = native.engine.read(move |queries| queries.ledger_entries(no, &filter, page)).await?;
     let is_full = u64::try_from(rows.len()).is_ok_and(|rows| rows == page.limit && rows > 0);
     let next_offset = is_full.then(|| page.offset + page.limit);
     Ok(Json(Entries { entries: rows.iter().map(entry).collect(), next_offset }))

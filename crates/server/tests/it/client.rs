@@ -68,9 +68,9 @@ impl Client {
         let made = self.post(path, body);
         assert_eq!(made.status, 201, "POST {path}: {}", made.text());
         let location = made.header("location").expect("a Location").to_owned();
-        let path = location.split_once("://").map_or(location.as_str(), |(_, rest)| {
-            &rest[rest.find('/').expect("a path")..]
-        });
+        let path = location
+            .split_once("://")
+            .map_or(location.as_str(), |(_, rest)| &rest[rest.find('/').expect("a path")..]);
         let read = self.get(path);
         assert_eq!(read.status, 200, "GET {path}: {}", read.text());
         read.json()

@@ -101,7 +101,7 @@ fn a_request_too_many_is_refused_at_once_and_its_connection_kept() {
     let occupying = occupy(&client);
     eventually("the first request is in progress", || {
         let metrics = client.get("/metrics").text();
-        metrics.contains("faregate_http_requests_in_progress 1\n").then_some(())
+        metrics.contains("faregate_requests_in_progress 1\n").then_some(())
     });
     let mut stream = client.connect();
     for (path, field) in [("/1.0/kb/accounts", "className"), ("/v1/ledger/accounts", "type")] {

@@ -1,7 +1,10 @@
 //! The real binary, driven over HTTP and its command line.
+#![expect(clippy::unwrap_used, reason = "a test fails where it panics, helpers included")]
 
 mod bench;
 mod client;
+mod killbill_bad_input;
+mod killbill_requests;
 mod lifecycle;
 mod limits;
 mod maintenance;

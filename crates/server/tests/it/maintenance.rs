@@ -106,9 +106,7 @@ fn analytics_are_rebuilt_to_the_same_tables() {
         "/v1/analytics/accounts".to_owned(),
         format!("/v1/analytics/accounts/{account}"),
     ];
-    eventually("the payment is counted", || {
-        (counted(&paths[2])["payments"] == 1).then_some(())
-    });
+    eventually("the payment is counted", || (counted(&paths[2])["payments"] == 1).then_some(()));
     let before = paths.each_ref().map(|path| counted(path));
     let data = server.data_dir.to_str().unwrap();
     let (code, rebuilt) = report(&["analytics", "rebuild", "--data-dir", data]);
@@ -135,7 +133,10 @@ fn the_gateways_journal_is_reconciled() {
     let (code, compared) = report(&["reconcile", "--data-dir", data]);
     assert_eq!(
         (code, compared),
-        (Some(0), json!({ "charged": 1, "booked": 1, "open": 0, "differencesFound": 0, "differences": [] }))
+        (
+            Some(0),
+            json!({ "charged": 1, "booked": 1, "open": 0, "differencesFound": 0, "differences": [] })
+        )
     );
 }
 

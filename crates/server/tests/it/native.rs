@@ -107,7 +107,10 @@ fn what_is_anothers_is_not_there() {
     assert_eq!(empty["entries"], json!([]));
     assert_eq!(other.get(&format!("/v1/analytics/accounts/{account}")).status, 404);
     let wrong = server.client().tenant("bob", "wrong").get(&path);
-    assert_eq!((wrong.status, &wrong.json()["type"]), (401, &json!("urn:faregate:problem:tenant-unknown")));
+    assert_eq!(
+        (wrong.status, &wrong.json()["type"]),
+        (401, &json!("urn:faregate:problem:tenant-unknown"))
+    );
     let own_headers = server.client().header("X-Faregate-ApiKey", "bob");
     assert_eq!(own_headers.header("X-Faregate-ApiSecret", "lazar").get(&path).status, 200);
 }

@@ -15,7 +15,7 @@ fn health_and_metrics_need_no_credentials() {
     assert!(metrics.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
     let text = metrics.text();
     for name in [
-        "faregate_http_requests_total{door=\"operations\",status=\"200\"}",
+        "faregate_requests_total{door=\"operations\",route=\"/health/ready\",status=\"200\"}",
         "faregate_commit_seconds_count",
         "faregate_batch_commands_bucket",
         "faregate_queue_commands",
@@ -40,7 +40,7 @@ fn a_server_that_drains_is_not_ready_but_finishes_what_it_began() {
     stream.write_all(most).unwrap();
     eventually("the request is in progress", || {
         let metrics = client.get("/metrics").text();
-        metrics.contains("faregate_http_requests_in_progress 1\n").then_some(())
+        metrics.contains("faregate_requests_in_progress 1\n").then_some(())
     });
     server.signal("-TERM");
     let address = server.url.strip_prefix("http://").unwrap();
@@ -71,7 +71,13 @@ fn the_api_is_described_and_can_be_browsed() {
 fn what_is_not_there_is_a_problem() {
     let server = Server::start();
     let nothing = server.client().get("/v1/nothing");
-    assert_eq!((nothing.status, nothing.header("content-type")), (404, Some("application/problem+json")));
-    let wrong = server.client().post("/v1/ledger/accounts", &serde_json::json!({}));
-    assert_eq!((wrong.status, wrong.header("content-type")), (405, Some("application/problem+json")));
+    assert_eq!(
+        (nothing.status, nothing.header("content-type")),
+        (404, Some("application/problem+json"))
+    );
+    let wrong = server.client().delete("/v1/ledger/accounts");
+    assert_eq!(
+        (wrong.status, wrong.header("content-type")),
+        (405, Some("application/problem+json"))
+    );
 }

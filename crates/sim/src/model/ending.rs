@@ -9,7 +9,7 @@ type Place = (u32, Uid, Uid);
 impl Model {
     pub(super) fn replied(&mut self, place: Place, heard: Heard, when: When) -> Expected {
         let mut was_told = false;
-        let expected = self.touch(place, when, |payment, at, _| {
+        let expected = self.touch(place, Some(when), |payment, at, _| {
             let it = &payment.moves[at];
             let (status, processed) = match heard {
                 Heard::Said(outcome) => it.read(outcome),
@@ -44,8 +44,18 @@ impl Model {
         }
     }
 
-    pub(super) fn inquired(&mut self, place: Place, (known, asked_at): (Known, i64), when: When) -> Expected {
-        self.touch(place, when, |payment, at, rules| {
+    pub(super) fn inquired(
+        &mut self,
+        place: Place,
+        (known, asked_at): (Known, i64),
+        when: When,
+    ) -> Expected {
+        // Until its deadline a call may answer itself: an end that is told before is written, but
+        // the waiting goes on.
+        let open = self.find(place).and_then(|it| it.open);
+        let waits_on =
+            open.is_some_and(|it| it.asked == 0 && it.ask_at.is_none() && asked_at < it.deadline);
+        self.touch(place, (!waits_on).then_some(when), |payment, at, rules| {
             let it = &payment.moves[at];
             let settle_after_us = rules.gateways[it.gateway].settle_after_us;
             let over = it.open.is_some_and(|open| asked_at >= open.deadline + settle_after_us);
@@ -55,10 +65,13 @@ impl Model {
                 Known::NotFound | Known::Unreachable => None,
             };
             match news {
+                Some((status, _)) if waits_on && status.is_open() => {}
                 Some((status, processed)) if is_news(it.status, status) => {
                     payment.settle(at, status, processed);
                 }
-                _ if it.status == Status::Running => payment.settle(at, Status::Unknown, 0),
+                _ if it.status == Status::Running && !waits_on => {
+                    payment.settle(at, Status::Unknown, 0)
+                }
                 _ => {}
             }
             payment.moves[at].told(place)
@@ -75,7 +88,7 @@ impl Model {
             let how = How::Is(Status::Pending);
             return Expected::Said(Said::Paid { payment: place.1, transaction: place.2, how });
         };
-        self.touch(place, when, |payment, at, _| {
+        self.touch(place, Some(when), |payment, at, _| {
             let asked = payment.moves[at].asked.unwrap_or(0);
             let (status, processed) =
                 if worked { (Status::Success, asked) } else { (Status::Declined, 0) };
@@ -99,7 +112,7 @@ impl Model {
         if !no.is_empty() {
             return Expected::Refused(no);
         }
-        self.touch(place, when, |payment, at, _| {
+        self.touch(place, Some(when), |payment, at, _| {
             let asked = payment.moves[at].asked.unwrap_or(0);
             let processed = if status == Status::Success { asked } else { 0 };
             payment.settle(at, status, processed);
@@ -110,16 +123,22 @@ impl Model {
     }
 
     fn status_of(&self, (tenant, payment, transaction): Place) -> Result<Status, Reason> {
-        let payment = self.payment(tenant, payment).ok_or(Reason::NoPayment)?;
-        let found = payment.moves.iter().find(|it| it.id == transaction);
+        self.payment(tenant, payment).ok_or(Reason::NoPayment)?;
+        let found = self.find((tenant, payment, transaction));
         found.map(|it| it.status).ok_or(Reason::NoTransaction)
     }
 
-    /// Does something to a transaction, then ends the waiting for it or plans the next question.
+    fn find(&self, (tenant, payment, transaction): Place) -> Option<&Move> {
+        let payment = self.payment(tenant, payment)?;
+        payment.moves.iter().find(|it| it.id == transaction)
+    }
+
+    /// Does something to a transaction, then ends the waiting for it or plans the next question;
+    /// `when` is `None` where the waiting goes on as it is.
     fn touch(
         &mut self,
         place: Place,
-        when: When,
+        when: Option<When>,
         change: impl FnOnce(&mut Payment, usize, &Rules) -> Said,
     ) -> Expected {
         let (tenant, id, transaction) = place;
@@ -133,7 +152,8 @@ impl Model {
         let said = change(payment, at, &rules);
         let it = &mut payment.moves[at];
         let told = if it.completion { Said::Done } else { it.told(place) };
-        if let Some(key) = it.close_or_ask(&rules, when)
+        if let Some(when) = when
+            && let Some(key) = it.close_or_ask(&rules, when)
             && let Some(kept) = self.replies.get_mut(&key)
         {
             kept.said = Some(told);

@@ -207,12 +207,7 @@ impl Model {
         self.complete_move(tenant_no, &completing, moment)
     }
 
-    fn complete_move(
-        &mut self,
-        tenant_no: u32,
-        it: &Completing<'_>,
-        moment: Moment,
-    ) -> Expected {
+    fn complete_move(&mut self, tenant_no: u32, it: &Completing<'_>, moment: Moment) -> Expected {
         let tenant = self.tenant(tenant_no);
         let payment = tenant.payments.get_mut(&it.payment).expect("the caller found it");
         let in_doubt = payment.is_in_doubt();
@@ -230,23 +225,20 @@ impl Model {
         }
         let minor = positive(it.amount, found.currency);
         let too_much = minor.zip(found.asked).is_some_and(|(minor, asked)| minor > asked);
-        if it.amount.is_some() && (minor.is_none() || too_much) {
+        if has_currency && it.amount.is_some() && (minor.is_none() || too_much) {
             no.push(field("amount"));
         }
         if !no.is_empty() {
             return Expected::Refused(no);
         }
-        found.called = minor.or(found.asked);
+        // A void has no amount, whatever its completion says.
+        found.called = minor.filter(|_| has_currency).or(found.asked);
         found.completion = it.completion;
         self.send((tenant_no, it.payment, it.at), moment)
     }
 
     /// Hands a transaction to its gateway, or settles it where nobody is to be called.
-    fn send(
-        &mut self,
-        (tenant_no, id, at): (u32, Uid, usize),
-        (when, reply): Moment,
-    ) -> Expected {
+    fn send(&mut self, (tenant_no, id, at): (u32, Uid, usize), (when, reply): Moment) -> Expected {
         let rules = self.rules.clone();
         let payment = self.tenant(tenant_no).payments.get_mut(&id).expect("the caller found it");
         let it = &mut payment.moves[at];
@@ -346,11 +338,8 @@ impl Payment {
         if it.currency.or(account_currency).unwrap_or(self.currency) != self.currency {
             no.push(field("currency"));
         }
-        let left = if it.kind == Kind::Capture {
-            self.left_to_capture()
-        } else {
-            self.left_to_return()
-        };
+        let left =
+            if it.kind == Kind::Capture { self.left_to_capture() } else { self.left_to_return() };
         if positive(it.amount.as_deref(), self.currency).is_none_or(|minor| minor > left) {
             no.push(field("amount"));
         }

@@ -69,7 +69,8 @@ impl Payment {
     #[must_use]
     pub fn imbalance(&self) -> Option<String> {
         let sums = self.sums();
-        if self.moves.iter().any(|it| it.processed < 0 || it.asked.is_some_and(|asked| asked <= 0)) {
+        if self.moves.iter().any(|it| it.processed < 0 || it.asked.is_some_and(|asked| asked <= 0))
+        {
             return Some("an amount is not above zero".to_owned());
         }
         if self.contradicted {

@@ -6,7 +6,7 @@ use domain::RequestId;
 use engine::partition::{Performing, Verdict, Work};
 use engine::ports::Bookkeeping;
 
-use super::{Caller, Event, From, Job, SECOND_US, World};
+use super::{Caller, Event, FOLLOWER, From, Job, SECOND_US, World};
 use crate::ask::{Ask, Created, How, Kind, Known, Reason, Said, Status, Uid, What, When};
 use crate::audit::{self, Wrong};
 use crate::disk::Disk;
@@ -14,9 +14,6 @@ use crate::faulty::{Seen, Trouble};
 use crate::model::{EXTERNAL, Expected};
 use crate::mutant::Mutant;
 use crate::translate;
-
-/// The follower of the journal that remembers its place.
-const FOLLOWER: &str = "sim";
 
 /// How often a client tries before it gives up.
 const TRIES_MAX: u32 = 5;
@@ -56,7 +53,11 @@ impl<D: Disk> World<D> {
             for account in tenant.accounts.keys().copied() {
                 for gateway in [EXTERNAL, crate::workload::WALLET, crate::workload::CARD] {
                     let (key, default) = (None, true);
-                    self.client_wants(no, What::NewMethod { account, key, gateway, default }, false);
+                    self.client_wants(
+                        no,
+                        What::NewMethod { account, key, gateway, default },
+                        false,
+                    );
                 }
             }
         }

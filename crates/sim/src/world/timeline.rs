@@ -148,7 +148,8 @@ impl<D: Disk> World<D> {
 
     /// Somebody heard elsewhere how a pending transaction ended; the gateway holds the same.
     pub(super) fn hearsay(&mut self) {
-        let Some((tenant, payment, transaction)) = self.some_move(|status| status == Status::Pending)
+        let Some((tenant, payment, transaction)) =
+            self.some_move(|status| status == Status::Pending)
         else {
             return;
         };
@@ -173,15 +174,12 @@ impl<D: Disk> World<D> {
         let Some((tenant, payment, transaction)) = self.some_move(|_| true) else { return };
         let status = if self.random.chance(100) {
             self.ledgers.astray.insert(transaction);
-            *self.random.pick(&[
-                Status::Running,
-                Status::Success,
-                Status::Declined,
-                Status::Failed,
-            ])
+            *self.random.pick(&[Status::Running, Status::Success, Status::Declined, Status::Failed])
         } else {
             match self.truth(transaction) {
-                Some(status) if self.find_move(transaction).is_some_and(|it| it.status != status) => {
+                Some(status)
+                    if self.find_move(transaction).is_some_and(|it| it.status != status) =>
+                {
                     status
                 }
                 Some(_) | None => return,
@@ -240,7 +238,9 @@ impl<D: Disk> World<D> {
     pub(super) fn next_due(&self) -> Option<i64> {
         let event = self.events.first_key_value().map(|((at, _), _)| *at);
         let far = Timestamp(i64::MAX);
-        let question = self.disk.due(far).first().and_then(|it| it.ask_at);
+        let runs = |id: domain::TransactionId| self.running.contains_key(&id.uuid().as_u128());
+        let due = self.disk.due(far);
+        let question = due.iter().find(|it| !runs(it.transaction_id)).and_then(|it| it.ask_at);
         let question = question.map(|at| (at.0 - self.offset).max(self.real));
         let orphan = (!self.disk.orphans().is_empty()).then_some(self.real + SECOND_US);
         [event, question, orphan].into_iter().flatten().min()

@@ -2,13 +2,14 @@
 
 use std::sync::LazyLock;
 
-use domain::payment::{Payment, PaymentFile};
+use domain::payment::{Payment, PaymentFile, PaymentState};
 use domain::state::{ClaimKey, ClaimKind};
 use domain::{AccountId, PaymentId, TenantNo, TransactionId};
 use engine::ports::{Page, Paged, StoreError};
 use uuid::Uuid;
 
-use super::window::{self, MATCHES_MAX};
+use super::window::{self, Found, MATCHES_MAX};
+use crate::codes::{operation_code, status_code};
 use crate::sqlite::Reader;
 use crate::totals::Counted;
 use crate::{rows, tables};
@@ -143,6 +144,33 @@ pub(super) fn search(
     let id = Uuid::try_parse(text).ok();
     let parameters = [no.into(), id.into(), by_key.into(), MATCHES_MAX.into()];
     let found = window::find(reader, sql, &parameters, page)?;
+    found_payments(reader, no, found)
+}
+
+pub(super) fn in_state(
+    reader: &Reader,
+    no: TenantNo,
+    states: &[PaymentState],
+    page: Page,
+) -> Result<Paged<PaymentFile>, StoreError> {
+    let sql = "SELECT id FROM payment WHERE tenant = ?1 AND operation = ?2 AND status = ?3 \
+         ORDER BY id LIMIT ?4";
+    let mut ids = vec![];
+    for state in states {
+        let (operation, status) = (operation_code(state.operation), status_code(state.status));
+        let parameters = [no.into(), operation.into(), status.into(), MATCHES_MAX.into()];
+        ids.extend(reader.query(sql, &parameters, |cells| cells.id())?);
+    }
+    ids.sort_unstable();
+    found_payments(reader, no, window::cut(ids, page))
+}
+
+/// The payments that a search found, with how many there are.
+fn found_payments(
+    reader: &Reader,
+    no: TenantNo,
+    found: Found,
+) -> Result<Paged<PaymentFile>, StoreError> {
     let mut payments = Vec::with_capacity(found.ids.len());
     for id in found.ids {
         let id = PaymentId::new(id);

@@ -67,6 +67,14 @@ pub(super) fn find(
     Ok(found)
 }
 
+/// The page of ids that were found otherwise, in order.
+pub(super) fn cut(ids: Vec<Uuid>, page: Page) -> Found {
+    let matching = u64::try_from(ids.len()).unwrap_or(u64::MAX);
+    let skipped = usize::try_from(page.offset).unwrap_or(usize::MAX);
+    let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+    Found { ids: ids.into_iter().skip(skipped).take(limit).collect(), matching }
+}
+
 /// A pattern for `lower(...) LIKE ... ESCAPE '\'` that finds `text` anywhere, as it is written
 /// but for the case of ASCII letters.
 pub(super) fn containing(text: &str) -> String {

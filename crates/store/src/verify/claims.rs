@@ -95,7 +95,8 @@ fn verify_keys(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
             let owner = cells.opt_id()?;
             let hash = Value::Id(claim_hash(&ClaimKey { tenant, kind, key }));
             let claim = load.first(&[hash], rows::claim)?;
-            if !claim.is_some_and(|(_, _, claim)| owner.is_none_or(|owner| owner == claim.owner)) {
+            let is_its_own = |claim: Claim| owner.is_none_or(|owner| owner == claim.owner);
+            if claim.is_none_or(|(_, _, claim)| !is_its_own(claim)) {
                 report.problem(table, id, "its key is not claimed for it");
             }
             Ok(())

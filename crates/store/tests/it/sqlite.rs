@@ -237,7 +237,7 @@ fn a_database_of_another_kind_or_version_is_refused() {
     repair(scratch.path(), "PRAGMA application_id = 1");
     expect!["DIR/faregate.db is not a Faregate database"].assert_eq(&refusal(scratch.path()));
     std::fs::write(scratch.path().join("faregate.db"), "not a database at all").unwrap();
-    expect!["DIR/faregate.db: database: file is not a database"]
+    expect!["DIR/faregate.db is not a Faregate database"]
         .assert_eq(&refusal(scratch.path()));
 }
 

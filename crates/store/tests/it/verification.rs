@@ -57,7 +57,7 @@ fn without_ids(text: &str) -> String {
 fn a_sound_history_is_looked_at_whole() {
     let scratch = Scratch::new();
     let mut workload = two_tenants(open(scratch.path()), 77);
-    workload.run(400);
+    workload.run(1_500);
     let head = workload.head();
     let report = verify(workload.partition.store().database().reader()).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);

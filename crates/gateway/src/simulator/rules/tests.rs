@@ -1,3 +1,5 @@
+//! Each property and what it makes of a call, one line each.
+
 use super::*;
 use domain::{AccountId, PaymentId, TenantNo, TransactionId};
 use expect_test::{Expect, expect};
