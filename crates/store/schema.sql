@@ -54,6 +54,7 @@ CREATE TABLE tenant_value (
     seq INTEGER NOT NULL,
     PRIMARY KEY (tenant, name)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX tenant_value_in_use ON tenant_value (name, tenant) WHERE value IS NOT NULL;
 
 CREATE TABLE app_user (
     username TEXT NOT NULL,

@@ -82,7 +82,7 @@ pub struct Done {
     pub effects: Vec<Effect>,
 }
 
-/// What [`Context::new`] needs.
+/// What `Context::new` needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp<'a> {
     /// See [`Context::now`].

@@ -1,7 +1,7 @@
 //! Faregate's core loop: requests in, batches committed, effects performed, replies out.
 //!
-//! [`Engine`] is what doors talk to. [`partition`] executes and commits, [`outbox`] performs what
-//! was committed, [`resolver`] asks gateways about outcomes that nobody knows, and [`ports`] lists
+//! [`Engine`] is what doors talk to. [`partition`] executes and commits, `outbox` performs what
+//! was committed, `resolver` asks gateways about outcomes that nobody knows, and [`ports`] lists
 //! what all of it needs from outside.
 
 pub mod access;

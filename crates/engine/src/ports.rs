@@ -169,11 +169,8 @@ pub trait Queries: Send + Sync {
     fn tenant_count(&self) -> Result<i64, StoreError>;
     /// A tenant's stored value.
     fn tenant_value(&self, no: TenantNo, key: &str) -> Result<Option<TenantValue>, StoreError>;
-    /// Whether any tenant has a value under `key`. A store that cannot tell cheaply says yes.
-    fn is_value_in_use(&self, key: &str) -> Result<bool, StoreError> {
-        let _ = key;
-        Ok(true)
-    }
+    /// Whether any tenant has a value under `key`.
+    fn is_value_in_use(&self, key: &str) -> Result<bool, StoreError>;
     /// A user, deleted or not.
     fn user(&self, username: &str) -> Result<Option<User>, StoreError>;
     /// A role.

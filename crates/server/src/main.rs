@@ -24,9 +24,6 @@ use clap::{Parser, Subcommand};
 use config::{Arguments, Config};
 use maintenance::Report;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Takes payments: Kill Bill's payment API in one binary
 #[derive(Parser)]
 #[command(name = "faregate", version, propagate_version = true)]

@@ -9,7 +9,7 @@ use domain::Settings;
 use engine::access::Access;
 use engine::analytics::Follower;
 use engine::ports::{Gateway, StoreError};
-use engine::{Clock, Engine, Options, Parts, Running};
+use engine::{Clock, Engine, Options, Parts, Reason, Running};
 use gateway::external::External;
 use gateway::push::{self, Reach};
 use gateway::simulator::{self, Notification, Remote, Simulator};
@@ -26,6 +26,9 @@ const TRANSACTIONS_PER_PAYMENT_MAX: usize = 1_000;
 
 /// Where the simulator keeps its journal, within the data directory.
 const SIMULATOR_DIR: &str = "simulator";
+
+/// How long to wait before a gateway's notification is written again that could not be.
+const NOTIFICATION_RETRY_AFTER: Duration = Duration::from_millis(200);
 
 /// Why the core cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -214,7 +217,8 @@ fn push_options(config: &Config) -> push::Options {
     }
 }
 
-/// Books what a gateway tells unasked. What cannot be written now is asked about later anyway.
+/// Books what a gateway tells unasked, until it is written: that a success was taken back is told
+/// here and nowhere else.
 async fn take_notifications(
     engine: Engine,
     mut notifications: mpsc::Receiver<Notification>,
@@ -226,18 +230,29 @@ async fn take_notifications(
             notification = notifications.recv() => notification,
             () = &mut stopped => None,
         };
-        let Some(Notification { tenant, payment, transaction, knowledge }) = notification else {
-            return;
-        };
-        let told = engine.notified((tenant, payment), transaction, knowledge).await;
-        if let Err(error) = told {
-            tracing::warn!(
-                error = %error,
-                tenant = tenant.0,
-                payment.id = %payment,
-                transaction.id = %transaction,
-                "a gateway's notification was not written"
-            );
+        let Some(notification) = notification else { return };
+        tokio::select! {
+            () = book(&engine, notification) => {}
+            () = &mut stopped => return,
         }
+    }
+}
+
+async fn book(engine: &Engine, notification: Notification) {
+    let Notification { tenant, payment, transaction, knowledge } = notification;
+    while let Err(error) =
+        engine.notified((tenant, payment), transaction, knowledge.clone()).await
+    {
+        tracing::warn!(
+            error = %error,
+            tenant = tenant.0,
+            payment.id = %payment,
+            transaction.id = %transaction,
+            "a gateway's notification was not written yet"
+        );
+        if matches!(error.reason, Reason::Bug | Reason::Quarantined) {
+            return;
+        }
+        tokio::time::sleep(NOTIFICATION_RETRY_AFTER).await;
     }
 }

@@ -10,6 +10,7 @@ pub mod memory;
 pub mod model;
 pub mod mutant;
 pub mod random;
+pub mod run;
 pub mod sqlite;
 pub mod translate;
 pub mod workload;

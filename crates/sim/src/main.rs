@@ -1,47 +1,73 @@
 //! The command line of the simulation and of the crash tests.
 
-use sim::memory::MemoryDisk;
-use sim::world::{Plan, World};
+use std::process::ExitCode;
 
-fn main() {
-    let seeds: u64 = std::env::args().nth(1).and_then(|s| s.parse().ok()).unwrap_or(1);
-    let from: u64 = std::env::args().nth(2).and_then(|s| s.parse().ok()).unwrap_or(0);
-    let steps: u32 = std::env::args().nth(3).and_then(|s| s.parse().ok()).unwrap_or(300);
-    let started = std::time::Instant::now();
-    let mut failed = 0;
-    for seed in from..from + seeds {
-        let mut plan = Plan::new(seed, steps);
-        if seeds == 1 {
-            plan.trace_max = 1_000_000;
-        }
-        let ran = if std::env::var("SQLITE").is_ok() {
-            World::new(plan, sim::sqlite::SqliteDisk::new(&std::env::temp_dir().join(format!("simdb{}", std::process::id()))).unwrap()).expect("opens").run()
-        } else { World::new(plan, MemoryDisk::default()).expect("opens").run() };
-        match ran {
-            Ok(summary) => {
-                if seeds < 20 {
-                    println!("{seed}: {summary:?}")
-                }
-            }
-            Err(failure) => {
-                failed += 1;
-                if failed <= 3 || seeds < 20 {
-                    for line in failure
-                        .trace
-                        .iter()
-                        .rev()
-                        .take(if seeds == 1 { 1_000_000 } else { 0 })
-                        .rev()
-                    {
-                        println!("  {line}");
-                    }
-                }
-                println!("{seed}: {}: {}", failure.wrong.check, failure.wrong.context);
-                if failed >= 12 {
-                    break;
-                }
-            }
+use clap::{Parser, Subcommand, ValueEnum};
+use sim::mutant::{MUTANTS, Mutant};
+use sim::run::{self, Kind, Seeds};
+use sim::world::Plan;
+
+/// Simulates Faregate's core from seeds, and crashes the real binary.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs simulated worlds and stops at the first thing that is wrong.
+    Run(Run),
+}
+
+#[derive(clap::Args)]
+struct Run {
+    /// How many seeds.
+    #[arg(long, default_value_t = 200)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// How many steps each world lives.
+    #[arg(long, default_value_t = 300)]
+    steps: u32,
+    /// On what the worlds store their data.
+    #[arg(long, value_enum, default_value_t = Store::Memory)]
+    store: Store,
+    /// How many lines of what happened are shown where something is wrong.
+    #[arg(long, default_value_t = 60)]
+    trace: usize,
+    /// Plants a bug, to see it found.
+    #[arg(long, value_parser = mutant)]
+    mutant: Option<Mutant>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Store {
+    /// Maps and lists.
+    Memory,
+    /// The real store, in a temporary directory.
+    Sqlite,
+}
+
+fn mutant(name: &str) -> Result<Mutant, String> {
+    let names = || MUTANTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    Mutant::named(name).ok_or_else(|| format!("there are: {}", names()))
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    match Arguments::parse().command {
+        Command::Run(it) => {
+            let store = match it.store {
+                Store::Memory => Kind::Memory,
+                Store::Sqlite => Kind::Sqlite,
+            };
+            let plan =
+                Plan { mutant: it.mutant, trace_max: it.trace, ..Plan::new(it.from, it.steps) };
+            let seeds = Seeds { from: it.from, count: it.seeds, store, plan };
+            let sound = run::seeds(seeds, &mut std::io::stdout())?;
+            Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
-    println!("{failed} failed in {:?}", started.elapsed());
 }

@@ -1,10 +1,11 @@
 //! Bugs planted at the ports that the simulation owns, to prove that each check can fail. None of
 //! this is in the code under test.
 
-use domain::AmountMinor;
 use domain::payment::{Transaction, TransactionStatus};
 use domain::state::{Change, ClaimKind};
+use domain::{AmountMinor, PaymentResult, Reply};
 use engine::ports::{Batch, Entry, Loaded};
+use uuid::Uuid;
 
 /// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,24 @@ pub enum Mutant {
     TurnsDeclineIntoSuccess,
     /// The store writes rows under another tenant.
     MixesUpTenants,
+    /// The store loads payments without the accounts that belong to them.
+    LoadsWithoutAccount,
+    /// The store words the stored reply to an outcome in its own way.
+    RewordsReply,
+    /// The store writes every payment a second time under another id.
+    DoublesPayment,
+    /// The store writes sums that are not those of the transactions.
+    MiscountsSums,
+    /// The store forgets the places of the journal's followers.
+    ForgetsFollower,
+    /// The store writes postings that credit what they debit.
+    PostsOneSided,
+    /// The store writes postings for transactions that do not exist.
+    PostsElsewhere,
+    /// The gateway's client sends calls twice to a gateway that does not look at their ids.
+    GatewayForgetsIds,
+    /// The world takes something else than its seed into account.
+    ForgetsItsSeed,
     /// The gateway's client sends a call again under a new id.
     ResendsWithNewId,
     /// The gateway's client forgets to give up after the deadline.
@@ -74,6 +93,15 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("inflates-amount", Mutant::InflatesAmount),
     ("turns-decline-into-success", Mutant::TurnsDeclineIntoSuccess),
     ("mixes-up-tenants", Mutant::MixesUpTenants),
+    ("loads-without-account", Mutant::LoadsWithoutAccount),
+    ("rewords-reply", Mutant::RewordsReply),
+    ("doubles-payment", Mutant::DoublesPayment),
+    ("miscounts-sums", Mutant::MiscountsSums),
+    ("forgets-follower", Mutant::ForgetsFollower),
+    ("posts-one-sided", Mutant::PostsOneSided),
+    ("posts-elsewhere", Mutant::PostsElsewhere),
+    ("gateway-forgets-ids", Mutant::GatewayForgetsIds),
+    ("forgets-its-seed", Mutant::ForgetsItsSeed),
     ("resends-with-new-id", Mutant::ResendsWithNewId),
     ("waits-for-ever", Mutant::WaitsForEver),
     ("never-asks", Mutant::NeverAsks),
@@ -110,6 +138,9 @@ impl Mutant {
         if self == Self::LosesReply {
             spoilt.replies.clear();
         }
+        if self == Self::ForgetsFollower {
+            spoilt.bookkeeping.clear();
+        }
         for entry in &mut spoilt.entries {
             self.spoil_entry(entry);
         }
@@ -132,7 +163,18 @@ impl Mutant {
                 return vec![];
             }
             (Self::PostsTwice, Change::Posting(_)) => return vec![change.clone(), change],
+            (Self::DoublesPayment, Change::Payment(it)) => {
+                let mut double = it.clone();
+                double.id = domain::Id::new(Uuid::from_u128(it.id.uuid().as_u128() ^ 1));
+                return vec![change, Change::Payment(double)];
+            }
             (Self::PostsAnotherAmount, Change::Posting(it)) => it.amount.0 += 1,
+            (Self::PostsOneSided, Change::Posting(it)) => it.credit = it.debit,
+            (Self::PostsElsewhere, Change::Posting(it)) => {
+                it.transaction_id = domain::Id::new(it.payment_id.uuid());
+            }
+            (Self::MiscountsSums, Change::Payment(it)) => it.amounts.captured.0 += 1,
+            (Self::RewordsReply, Change::ReplySettled { reply, .. }) => reword(reply),
             (Self::BreaksHistory, Change::Payment(it)) => it.revision.previous = None,
             (Self::InflatesAmount, Change::Transaction(it)) => inflate(it),
             (Self::TurnsDeclineIntoSuccess, Change::Transaction(it))
@@ -148,6 +190,9 @@ impl Mutant {
 
     /// What the store loads instead.
     pub fn spoil_load(self, loaded: &mut Loaded) {
+        if self == Self::LoadsWithoutAccount && !loaded.state.payments.is_empty() {
+            loaded.state.accounts.clear();
+        }
         if self != Self::LoadsStale {
             return;
         }
@@ -156,6 +201,14 @@ impl Mutant {
                 file.transactions.pop();
             }
         }
+    }
+}
+
+fn reword(reply: &mut Reply) {
+    if let Reply::Payment(paid) = reply
+        && let PaymentResult::Status { message, .. } = &mut paid.result
+    {
+        *message = Some("in other words".to_owned());
     }
 }
 

@@ -20,7 +20,7 @@ impl Random {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.state;
         let drawn = b.wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let shifted = *b << 17;
@@ -37,7 +37,7 @@ impl Random {
     pub fn below(&mut self, end: u64) -> u64 {
         assert!(end > 0, "there is no number below zero");
         // The bias of the remainder is far below what a workload could notice.
-        self.next() % end
+        self.draw() % end
     }
 
     /// A number from `from` to `to`, both included.
@@ -118,7 +118,7 @@ mod tests {
     fn a_seed_repeats_and_purposes_differ() {
         let draw = |seed, purpose| {
             let mut random = Random::new(seed, purpose);
-            [random.next(), random.next(), random.next()]
+            [random.draw(), random.draw(), random.draw()]
         };
         assert_eq!(draw(7, "gateway"), draw(7, "gateway"));
         assert_ne!(draw(7, "gateway"), draw(7, "workload"));

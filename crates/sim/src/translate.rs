@@ -115,6 +115,15 @@ fn command(what: &What) -> Command {
             currency: None,
             properties: vec![],
         }),
+        What::Hearsay { .. } | What::Fix { .. } | What::Replied { .. } | What::Inquired { .. } => {
+            ending(what)
+        }
+    }
+}
+
+/// What ends a transaction.
+fn ending(what: &What) -> Command {
+    match what {
         What::Hearsay { payment, transaction, worked } => Command::ResolvePending(ResolvePending {
             payment: id(*payment),
             transaction: id(*transaction),
@@ -142,6 +151,16 @@ fn command(what: &What) -> Command {
                 asked_at: Timestamp(*asked_at),
             })
         }
+        What::NewTenant { .. }
+        | What::SetValue { .. }
+        | What::NewAccount { .. }
+        | What::Rename { .. }
+        | What::NewMethod { .. }
+        | What::SetDefault { .. }
+        | What::DropMethod { .. }
+        | What::Start(_)
+        | What::Follow(_)
+        | What::Complete(_) => unreachable!("{what:?} ends no transaction"),
     }
 }
 

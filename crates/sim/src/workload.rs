@@ -42,12 +42,12 @@ impl Workload {
         let id = self.mint(real_us);
         let repeat = match self.random.below(100) {
             0..=39 => {
-                let print = u128::from(self.random.next());
-                Some(Repeat { key: u128::from(self.random.next()), print })
+                let print = u128::from(self.random.draw());
+                Some(Repeat { key: u128::from(self.random.draw()), print })
             }
             40..=41 if !self.repeats.is_empty() => {
                 let old = *self.random.pick(&self.repeats);
-                Some(Repeat { print: u128::from(self.random.next()), ..old })
+                Some(Repeat { print: u128::from(self.random.draw()), ..old })
             }
             _ => None,
         };
@@ -210,9 +210,10 @@ impl Workload {
         let all = [Kind::Capture, Kind::Refund, Kind::Void, Kind::Chargeback, Kind::Reversal];
         let kinds = if self.random.chance(850) { likely } else { &all };
         let kind = *self.random.pick(kinds);
-        let left = match kind {
-            Kind::Capture => payment.left_to_capture(),
-            _ => payment.left_to_return(),
+        let left = if kind == Kind::Capture {
+            payment.left_to_capture()
+        } else {
+            payment.left_to_return()
         };
         let minor = match self.random.below(100) {
             0..=59 => self.random.between(1, left.max(1)),

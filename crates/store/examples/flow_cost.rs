@@ -84,14 +84,14 @@ fn run(arguments: &Arguments, batch: usize, dir: &Path) {
     let (elapsed, cpu) = (began.elapsed(), cpu().saturating_sub(cpu_before));
     commits.sort_unstable();
     let flows = u32::try_from(rounds * batch).expect("fits");
-    let at = |share: f64| commits[((commits.len() - 1) as f64 * share) as usize].as_micros();
+    let at = |percent: usize| commits[(commits.len() - 1) * percent / 100].as_micros();
     println!(
         "{batch:5} {:9.0} {:12.1} {:14} {:7} {:7} {:12}",
         f64::from(flows) / elapsed.as_secs_f64(),
         cpu.as_secs_f64() * 1e6 / f64::from(flows),
-        at(0.5),
-        at(0.99),
-        at(1.0),
+        at(50),
+        at(99),
+        at(100),
         std::fs::metadata(store::database_path(dir)).expect("it is there").len() / u64::from(flows),
     );
 }
@@ -131,9 +131,9 @@ impl Bench {
         let accounts: Vec<AccountId> = self
             .process(tenant, accounts, commits)
             .into_iter()
-            .map(|reply| match reply {
-                Reply::AccountCreated(id) => id,
-                other => panic!("{other:?}"),
+            .map(|reply| {
+                let Reply::AccountCreated(id) = reply else { panic!("{reply:?}") };
+                id
             })
             .collect();
         let methods = accounts.iter().map(|&account| create_method(account)).collect();
@@ -154,9 +154,9 @@ impl Bench {
         let began = Instant::now();
         let processed = self.partition.process(works, Times { now, real_now: now }, &mut |_| true);
         commits.push(began.elapsed());
-        let replies = processed.verdicts.into_iter().map(|verdict| match verdict {
-            Verdict::Answered(Answer::Replied(reply)) => reply,
-            other => panic!("{other:?}"),
+        let replies = processed.verdicts.into_iter().map(|verdict| {
+            let Verdict::Answered(Answer::Replied(reply)) = verdict else { panic!("{verdict:?}") };
+            reply
         });
         replies.collect()
     }

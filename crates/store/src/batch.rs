@@ -14,6 +14,7 @@ use domain::{
 use engine::ports::{Batch, Entry, StoreError};
 
 use crate::cells::json;
+use crate::recent::Recent;
 use crate::rows;
 use crate::sqlite::{Database, Value};
 use crate::tables::{self, Table};
@@ -183,6 +184,39 @@ impl<'a> Rows<'a> {
             }
         }
         self.write_outstanding(db)
+    }
+
+    /// Makes what is durable now known to the batches to come.
+    pub(crate) fn hold(&self, recent: &mut Recent) {
+        for it in self.accounts.values() {
+            recent.account_changed(it.image, it.made_by.is_some());
+        }
+        for &(tenant, account, _, person) in &self.people {
+            recent.person_changed(tenant, account, person);
+        }
+        for it in self.methods.values() {
+            recent.method_changed(it.image);
+        }
+        for it in self.payments.values() {
+            recent.payment_changed(it.image, it.made_by.is_some());
+        }
+        let mut transactions: Vec<&Newest<'_, Transaction>> = self.transactions.values().collect();
+        transactions.sort_by_key(|it| it.made_by);
+        for it in &transactions {
+            recent.transaction_changed(it.image);
+        }
+        for (&(tenant, id), outstanding) in &self.outstanding {
+            match outstanding {
+                Some(it) => recent.outstanding_changed(it),
+                None => {
+                    let changed = transactions
+                        .iter()
+                        .find(|it| (it.image.tenant, it.image.id) == (tenant, id));
+                    let payment = changed.map(|it| it.image.payment_id);
+                    recent.outstanding_closed(tenant, id, payment);
+                }
+            }
+        }
     }
 
     fn write_access(&self, db: &Database) -> Result<(), StoreError> {

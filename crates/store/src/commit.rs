@@ -13,6 +13,7 @@ use crate::batch::{Gateways, Rows};
 use crate::cells::json;
 use crate::journal;
 use crate::load;
+use crate::recent::Recent;
 use crate::rows::{self, PARTITION};
 use crate::sqlite::Database;
 use crate::tables;
@@ -26,6 +27,7 @@ pub struct SqliteStore {
     db: Database,
     owned: Option<Owned>,
     totals: Totals,
+    recent: Recent,
     batch: Begun,
     _lock: File,
 }
@@ -47,9 +49,10 @@ struct Begun {
 }
 
 impl SqliteStore {
-    pub(crate) fn new(db: Database, lock: File) -> Self {
+    pub(crate) fn new(db: Database, entities_held: usize, lock: File) -> Self {
+        let recent = Recent::new(entities_held);
         let (totals, batch) = (Totals::default(), Begun::default());
-        Self { db, owned: None, totals, batch, _lock: lock }
+        Self { db, owned: None, totals, recent, batch, _lock: lock }
     }
 
     /// The totals, as they are committed.
@@ -84,12 +87,12 @@ impl SqliteStore {
     }
 
     fn begin(
-        &self,
+        &mut self,
         reads: &BTreeSet<Read>,
         keys: &BTreeSet<ReplyKey>,
     ) -> Result<(State, BTreeMap<ReplyKey, StoredReply>), StoreError> {
         self.db.begin()?;
-        let state = load::state(self.db.reader(), reads)?;
+        let state = load::state(self.db.reader(), reads, &mut self.recent)?;
         Ok((state, load::replies(self.db.reader(), keys)?))
     }
 
@@ -193,6 +196,7 @@ impl Store for SqliteStore {
     fn open(&mut self) -> Result<Opened, StoreError> {
         self.db.rollback()?;
         self.owned = None;
+        self.recent.clear();
         self.db.begin()?;
         let (owned, totals) = match self.take_over() {
             Ok(found) => found,
@@ -238,6 +242,7 @@ impl Store for SqliteStore {
         self.db.commit()?;
         self.owned = Some(after);
         self.totals.add(&rows.deltas);
+        rows.hold(&mut self.recent);
         Ok(())
     }
 }

@@ -32,7 +32,7 @@ pub fn open_dir(dir: &Path, options: &Options) -> Result<SqliteStore, Error> {
     refuse_other_files(&path)?;
     let db = Database::open(&path, options, TABLES).map_err(Error::database(&path))?;
     schema::migrate(&db, &path)?;
-    Ok(SqliteStore::new(db, lock))
+    Ok(SqliteStore::new(db, options.entities_held, lock))
 }
 
 /// Opens a connection to read the database of a data directory that may be in use.

@@ -12,6 +12,7 @@ pub mod journal;
 mod load;
 mod pool;
 mod queries;
+mod recent;
 pub mod rows;
 pub mod schema;
 pub mod sqlite;

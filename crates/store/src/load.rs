@@ -8,8 +8,9 @@ use domain::state::{Claim, ClaimKey, ClaimKind, Read, State};
 use domain::{AccountId, PaymentId, PaymentMethodId, TenantNo};
 use engine::ports::{StoreError, StoredReply};
 
+use crate::recent::{AccountEntry, PaymentEntry, Recent};
 use crate::rows;
-use crate::sqlite::{Reader, Value};
+use crate::sqlite::{Load, Reader, Value};
 use crate::tables::{
     ACCOUNT, ACCOUNT_PERSON, APP_USER, CLAIM, OUTSTANDING, PAYMENT, PAYMENT_METHOD,
     PAYMENT_TRANSACTION, REPLY, ROLE, TENANT_VALUE, Table,
@@ -35,19 +36,23 @@ static SELECT_ROLE: LazyLock<String> = LazyLock::new(|| ROLE.select("WHERE name 
 static SELECT_REPLY: LazyLock<String> = LazyLock::new(|| REPLY.select("WHERE key = ?1"));
 
 /// The rows, each with what belongs to it; those that are not there as `None`.
-pub(crate) fn state(reader: &Reader, reads: &BTreeSet<Read>) -> Result<State, StoreError> {
+pub(crate) fn state(
+    reader: &Reader,
+    reads: &BTreeSet<Read>,
+    recent: &mut Recent,
+) -> Result<State, StoreError> {
     let mut wanted = Wanted::default();
     let mut state = State::default();
     for read in reads {
         wanted.add(read);
     }
     load_claims(reader, &mut wanted, &mut state)?;
-    load_payments(reader, &mut wanted, &mut state)?;
-    load_methods(reader, &wanted.methods, &mut state)?;
+    load_payments(reader, &mut wanted, &mut state, recent)?;
+    load_methods(reader, &wanted.methods, &mut state, recent)?;
     wanted.accounts.extend(
         state.payment_methods.values().flatten().map(|method| (method.tenant, method.account_id)),
     );
-    load_accounts(reader, &wanted.accounts, &mut state)?;
+    load_accounts(reader, &wanted.accounts, &mut state, recent)?;
     let defaults: BTreeSet<(TenantNo, PaymentMethodId)> = state
         .accounts
         .values()
@@ -56,7 +61,7 @@ pub(crate) fn state(reader: &Reader, reads: &BTreeSet<Read>) -> Result<State, St
         .filter(|key| !state.payment_methods.contains_key(key))
         .collect();
     // They belong to accounts that are loaded already.
-    load_methods(reader, &defaults, &mut state)?;
+    load_methods(reader, &defaults, &mut state, recent)?;
     load_named(reader, &wanted, &mut state)?;
     Ok(state)
 }
@@ -148,23 +153,61 @@ fn load_payments(
     reader: &Reader,
     wanted: &mut Wanted<'_>,
     state: &mut State,
+    recent: &mut Recent,
 ) -> Result<(), StoreError> {
-    if wanted.payments.is_empty() {
-        return Ok(());
-    }
-    let mut payments = reader.load(&SELECT_PAYMENT)?;
-    let mut transactions = reader.load(&SELECT_TRANSACTIONS)?;
-    let mut outstanding = reader.load(&SELECT_OUTSTANDING)?;
+    let mut queries = None;
     for &(tenant, id) in &wanted.payments {
-        let key = [tenant.into(), id.into()];
-        let Some(payment) = payments.first(&key, rows::payment)? else {
-            state.payments.insert((tenant, id), None);
-            continue;
+        let found = match recent.payments.get((tenant, id)) {
+            Some(held) => Some(held.clone()),
+            None => {
+                let queries = match &mut queries {
+                    Some(queries) => queries,
+                    None => queries.insert(PaymentQueries::prepare(reader)?),
+                };
+                let read = queries.read(tenant, id)?;
+                if let Some(entry) = &read {
+                    recent.payments.insert((tenant, id), entry.clone());
+                }
+                read
+            }
         };
-        wanted.accounts.insert((tenant, payment.account_id));
-        wanted.methods.insert((tenant, payment.payment_method_id));
+        let file = found.map(|PaymentEntry { file, outstanding }| {
+            wanted.accounts.insert((tenant, file.payment.account_id));
+            wanted.methods.insert((tenant, file.payment.payment_method_id));
+            let waited_for = outstanding.into_iter().map(|it| ((tenant, it.transaction_id), it));
+            state.outstanding.extend(waited_for);
+            file
+        });
+        state.payments.insert((tenant, id), file);
+    }
+    Ok(())
+}
+
+/// The three queries that read a payment.
+struct PaymentQueries<'c> {
+    payments: Load<'c>,
+    transactions: Load<'c>,
+    outstanding: Load<'c>,
+}
+
+impl<'c> PaymentQueries<'c> {
+    fn prepare(reader: &'c Reader) -> Result<Self, StoreError> {
+        Ok(Self {
+            payments: reader.load(&SELECT_PAYMENT)?,
+            transactions: reader.load(&SELECT_TRANSACTIONS)?,
+            outstanding: reader.load(&SELECT_OUTSTANDING)?,
+        })
+    }
+
+    fn read(
+        &mut self,
+        tenant: TenantNo,
+        id: PaymentId,
+    ) -> Result<Option<PaymentEntry>, StoreError> {
+        let key = [tenant.into(), id.into()];
+        let Some(payment) = self.payments.first(&key, rows::payment)? else { return Ok(None) };
         let mut opened = Vec::with_capacity(2);
-        transactions.rows(&key, &mut |cells| {
+        self.transactions.rows(&key, &mut |cells| {
             opened.push(rows::opened_transaction(cells)?);
             Ok(())
         })?;
@@ -172,28 +215,38 @@ fn load_payments(
             return Err(corrupt(&PAYMENT, "a payment has no transactions"));
         }
         opened.sort_by_key(|(opened_seq, _)| *opened_seq);
-        outstanding.rows(&key, &mut |cells| {
-            let it = rows::outstanding(cells)?;
-            state.outstanding.insert((tenant, it.transaction_id), it);
+        let mut outstanding = vec![];
+        self.outstanding.rows(&key, &mut |cells| {
+            outstanding.push(rows::outstanding(cells)?);
             Ok(())
         })?;
         let transactions = opened.into_iter().map(|(_, transaction)| transaction).collect();
-        state.payments.insert((tenant, id), Some(PaymentFile { payment, transactions }));
+        Ok(Some(PaymentEntry { file: PaymentFile { payment, transactions }, outstanding }))
     }
-    Ok(())
 }
 
 fn load_methods(
     reader: &Reader,
     keys: &BTreeSet<(TenantNo, PaymentMethodId)>,
     state: &mut State,
+    recent: &mut Recent,
 ) -> Result<(), StoreError> {
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let mut load = reader.load(&SELECT_METHOD)?;
+    let mut query = None;
     for &(tenant, id) in keys {
-        let found = load.first(&[tenant.into(), id.into()], rows::payment_method)?;
+        let found = match recent.methods.get((tenant, id)) {
+            Some(held) => Some(held.clone()),
+            None => {
+                let query = match &mut query {
+                    Some(query) => query,
+                    None => query.insert(reader.load(&SELECT_METHOD)?),
+                };
+                let read = query.first(&[tenant.into(), id.into()], rows::payment_method)?;
+                if let Some(method) = &read {
+                    recent.methods.insert((tenant, id), method.clone());
+                }
+                read
+            }
+        };
         state.payment_methods.insert((tenant, id), found);
     }
     Ok(())
@@ -203,21 +256,36 @@ fn load_accounts(
     reader: &Reader,
     keys: &BTreeSet<(TenantNo, AccountId)>,
     state: &mut State,
+    recent: &mut Recent,
 ) -> Result<(), StoreError> {
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let mut accounts = reader.load(&SELECT_ACCOUNT)?;
-    let mut people = reader.load(&SELECT_PERSON)?;
+    let mut queries = None;
     for &(tenant, id) in keys {
-        let key = [tenant.into(), id.into()];
-        let found = accounts.first(&key, rows::account)?;
-        if found.is_some()
-            && let Some((_, _, person)) = people.first(&key, rows::person)?
-        {
-            state.people.insert((tenant, id), person);
-        }
-        state.accounts.insert((tenant, id), found);
+        let found = match recent.accounts.get((tenant, id)) {
+            Some(held) => Some(held.clone()),
+            None => {
+                let (accounts, people) = match &mut queries {
+                    Some(queries) => queries,
+                    None => queries
+                        .insert((reader.load(&SELECT_ACCOUNT)?, reader.load(&SELECT_PERSON)?)),
+                };
+                let key = [tenant.into(), id.into()];
+                match accounts.first(&key, rows::account)? {
+                    Some(account) => {
+                        let person = people.first(&key, rows::person)?;
+                        let person = person.map(|(_, _, person)| person);
+                        let entry = AccountEntry { account, person };
+                        recent.accounts.insert((tenant, id), entry.clone());
+                        Some(entry)
+                    }
+                    None => None,
+                }
+            }
+        };
+        let account = found.map(|AccountEntry { account, person }| {
+            state.people.extend(person.map(|person| ((tenant, id), person)));
+            account
+        });
+        state.accounts.insert((tenant, id), account);
     }
     Ok(())
 }

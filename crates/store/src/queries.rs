@@ -74,6 +74,10 @@ impl Queries for SqliteQueries {
         self.read(access::tenant_count)
     }
 
+    fn is_value_in_use(&self, key: &str) -> Result<bool, StoreError> {
+        self.read(|reader| access::is_value_in_use(reader, key))
+    }
+
     fn tenant_value(&self, no: TenantNo, key: &str) -> Result<Option<TenantValue>, StoreError> {
         self.read(|reader| access::tenant_value(reader, no, key))
     }

@@ -50,6 +50,9 @@ pub struct Options {
     pub cache_kib: u32,
     /// How much of the database each reader keeps in memory.
     pub reader_cache_kib: u32,
+    /// How many accounts, payment methods and payments each the writer holds as entities, once it
+    /// has loaded or written as many; at most twice that.
+    pub entities_held: usize,
     /// After how many pages the write-ahead log is copied into the database.
     pub checkpoint_pages: u32,
     /// Whether a commit is on the disk when it returns. One that is not may be lost when the
@@ -60,10 +63,11 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            page_bytes: 8192,
+            page_bytes: 4096,
             cache_kib: 64 * 1024,
             reader_cache_kib: 2 * 1024,
-            checkpoint_pages: 4_000,
+            entities_held: 4_096,
+            checkpoint_pages: 2_000,
             is_durable: true,
         }
     }

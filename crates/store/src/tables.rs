@@ -174,7 +174,10 @@ pub static TENANT_VALUE: Table = Table {
     columns: &[int("tenant"), text("name"), id("id").fixed(), text("value").null(), int("seq")],
     key_columns: 2,
     layout: Layout::Clustered,
-    indexes: &[],
+    indexes: &[Index {
+        only: Some("value IS NOT NULL"),
+        ..index("tenant_value_in_use", "name, tenant")
+    }],
 };
 
 /// Users.
@@ -584,5 +587,47 @@ impl Table {
 
     fn last(&self) -> Option<&'static str> {
         self.columns.last().map(|column| column.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_keys_are_whole() {
+        let mut names = std::collections::BTreeSet::new();
+        for table in TABLES {
+            assert!(names.insert(table.name), "{} is there twice", table.name);
+            let (key, rest) = table.columns.split_at(table.key_columns);
+            assert!(!key.is_empty() && !rest.is_empty(), "{}", table.name);
+            assert!(key.iter().all(|column| !column.nullable && !column.fixed), "{}", table.name);
+            for index in table.indexes {
+                assert!(names.insert(index.name), "{} is there twice", index.name);
+                for column in index.columns.split(", ") {
+                    let known = table.columns.iter().any(|it| it.name == column);
+                    assert!(known, "{} names {column}", index.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_partition_is_part_of_an_appended_key_where_there_are_many() {
+        let dialect = Dialect {
+            int: "BIGINT",
+            text: "TEXT",
+            id: "UUID",
+            clustered: "",
+            appended: "",
+            appended_key_alone: false,
+            parameter: '$',
+        };
+        assert!(ddl(&[&JOURNAL], &dialect).contains("PRIMARY KEY (partition, seq)"));
+        assert_eq!(
+            FOLLOWER.upsert(&dialect),
+            "INSERT INTO follower (name, upto) VALUES ($1, $2) \
+             ON CONFLICT (name) DO UPDATE SET upto = excluded.upto"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Totals that are kept instead of counted: lengths of lists, and what ledger accounts add up to.
 //!
-//! The one writer has them in memory. A batch collects [`Deltas`], writes each touched total as an
+//! The one writer has them in memory. A batch collects `Deltas`, writes each touched total as an
 //! absolute value, and adds the deltas here only once it is durable.
 
 use std::collections::BTreeMap;

@@ -40,6 +40,9 @@ pub(crate) fn initiate(
             return super::complete::complete_as(state, &request, Answers::Creation, cx);
         }
         refuse_second_start(file, kind)?;
+        if file.transactions.len() >= cx.settings.transactions_per_payment_max {
+            return Err(Rejection::invalid("paymentId", "has too many transactions"));
+        }
     }
     let method = payment_method(state, it, account, cx)?;
     let currency = it.currency.or(account.currency).ok_or_else(|| {

@@ -116,7 +116,7 @@ impl Simulator {
         Ok(Self { core })
     }
 
-    /// What it tells unasked, from the last [`NOTIFICATIONS_AGAIN`] on.
+    /// What it tells unasked, and the last thousand that it told before: they may be lost.
     #[must_use]
     pub fn notifications(&self) -> mpsc::Receiver<Notification> {
         let (sender, receiver) = mpsc::channel(NOTIFICATIONS_MAX);

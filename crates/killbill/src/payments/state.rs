@@ -78,14 +78,8 @@ pub(crate) fn states_named(name: &str) -> Vec<PaymentState> {
         T::Chargeback,
         T::ChargebackReversal,
     ];
-    let statuses = [
-        S::InFlight,
-        S::Success,
-        S::Pending,
-        S::PaymentFailure,
-        S::PluginFailure,
-        S::Unknown,
-    ];
+    let statuses =
+        [S::InFlight, S::Success, S::Pending, S::PaymentFailure, S::PluginFailure, S::Unknown];
     let all = operations.into_iter().flat_map(|operation| {
         statuses.into_iter().map(move |status| PaymentState { operation, status })
     });
@@ -113,7 +107,7 @@ mod tests {
             assert_eq!(state_name(PaymentState { operation, status }), state);
             assert_eq!(status_name(operation, status), shown);
         }
-        assert_eq!(states_named("CHARGEBACK_FAILED").len(), 2);
+        assert_eq!(states_named("CHARGEBACK_FAILED").len(), 3);
         assert_eq!(states_named("PURCHASE_ERRORED").len(), 2);
         assert_eq!(states_named("AUTHORIZE_SUCCESS"), []);
         for name in ["SUCCESS", "PENDING", "PAYMENT_FAILURE", "PLUGIN_FAILURE", "UNKNOWN"] {

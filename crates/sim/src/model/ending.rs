@@ -27,7 +27,11 @@ impl Model {
                 Heard::Broke if was_running => How::Broke,
                 Heard::Silence if was_running => How::Silent,
                 Heard::TooLate if was_running => How::Late,
-                _ => How::Is(it.status),
+                Heard::Said(_)
+                | Heard::Broke
+                | Heard::Silence
+                | Heard::TooLate
+                | Heard::NotSent => How::Is(it.status),
             };
             let paid = Said::Paid { payment: place.1, transaction: place.2, how };
             if it.completion && !it.status.is_doubtful() { Said::Done } else { paid }

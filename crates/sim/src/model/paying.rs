@@ -36,18 +36,14 @@ impl Model {
             no.push(field("paymentExternalKey"));
         }
         if let Some(id) = target {
-            let Some(payment) = tenant.payments.get(&id) else {
-                no.push(Reason::NoPayment);
+            let payment = tenant.payments.get(&id);
+            let Some(payment) = payment.filter(|payment| payment.account == it.account) else {
+                let others = payment.map(|_| Reason::OthersPayment);
+                no.push(others.unwrap_or(Reason::NoPayment));
                 return Expected::Refused(no);
             };
-            if payment.account != it.account {
-                no.push(Reason::OthersPayment);
-                return Expected::Refused(no);
-            }
-            let pending = payment.pending_of(it.key.as_deref());
-            if let Some(at) = pending
-                && no.is_empty()
-            {
+            let pending = payment.pending_of(it.key.as_deref()).filter(|_| no.is_empty());
+            if let Some(at) = pending {
                 if payment.moves[at].kind != it.kind {
                     return Expected::refused(field("transactionType"));
                 }
@@ -72,39 +68,12 @@ impl Model {
         if minor.is_none() {
             no.push(field("amount"));
         }
-        let (Some(minor), Some(currency), Some(method), true) =
-            (minor, currency, method, no.is_empty())
-        else {
+        if !no.is_empty() {
             return Expected::Refused(no);
-        };
-        let gateway = tenant.methods[&method].gateway;
+        }
         let payment = target.or(created.payment).unwrap_or_default();
-        let opened = tenant.payments.entry(payment).or_insert_with(|| Payment {
-            account: it.account,
-            key: it.payment_key.clone(),
-            method,
-            currency,
-            last: (it.kind, Status::Running),
-            last_success: None,
-            moves: vec![],
-            contradicted: false,
-        });
-        (opened.method, opened.currency) = (method, currency);
-        opened.moves.push(Move {
-            id: created.transaction.unwrap_or_default(),
-            key: it.key.clone(),
-            kind: it.kind,
-            status: Status::Running,
-            gateway,
-            asked: Some(minor),
-            called: Some(minor),
-            currency,
-            processed: 0,
-            completion: false,
-            was_pending: false,
-            open: None,
-        });
-        let at = opened.moves.len() - 1;
+        let paid = (method.unwrap_or_default(), currency.unwrap_or_default());
+        let at = tenant.open(it, (payment, created), paid);
         self.send((tenant_no, payment, at), (when, reply))
     }
 
@@ -261,6 +230,43 @@ impl Model {
 }
 
 impl Tenant {
+    /// Adds a first or a further try to a payment; gives its place.
+    fn open(
+        &mut self,
+        it: &Start,
+        (payment, created): (Uid, Created),
+        (method, currency): (Uid, Code),
+    ) -> usize {
+        let gateway = self.methods[&method].gateway;
+        let opened = self.payments.entry(payment).or_insert_with(|| Payment {
+            account: it.account,
+            key: it.payment_key.clone(),
+            method,
+            currency,
+            last: (it.kind, Status::Running),
+            last_success: None,
+            moves: vec![],
+            contradicted: false,
+        });
+        (opened.method, opened.currency) = (method, currency);
+        let asked = positive(it.amount.as_deref(), currency);
+        opened.moves.push(Move {
+            id: created.transaction.unwrap_or_default(),
+            key: it.key.clone(),
+            kind: it.kind,
+            status: Status::Running,
+            gateway,
+            asked,
+            called: asked,
+            currency,
+            processed: 0,
+            completion: false,
+            was_pending: false,
+            open: None,
+        });
+        opened.moves.len() - 1
+    }
+
     fn payment_of_key(&self, key: &str) -> Option<Uid> {
         let named = |(_, payment): &(&Uid, &Payment)| payment.key.as_deref() == Some(key);
         self.payments.iter().find(named).map(|(id, _)| *id)

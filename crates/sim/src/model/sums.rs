@@ -8,8 +8,6 @@ use crate::ask::{Kind, Status};
 pub struct Sums {
     /// Reserved; nothing once it was voided.
     pub authorized: i64,
-    /// Reserved, whether voided later or not.
-    pub ever_authorized: i64,
     /// Taken of what was reserved.
     pub captured: i64,
     /// Taken at once.
@@ -30,7 +28,7 @@ impl Payment {
         let mut voided = false;
         for it in self.moves.iter().filter(|it| it.status == Status::Success) {
             match it.kind {
-                Kind::Authorize => sums.ever_authorized += it.processed,
+                Kind::Authorize => sums.authorized += it.processed,
                 Kind::Capture => sums.captured += it.processed,
                 Kind::Purchase => sums.purchased += it.processed,
                 Kind::Refund => sums.refunded += it.processed,
@@ -40,7 +38,9 @@ impl Payment {
                 Kind::Reversal => sums.charged_back -= it.processed,
             }
         }
-        sums.authorized = if voided { 0 } else { sums.ever_authorized };
+        if voided {
+            sums.authorized = 0;
+        }
         sums.charged_back = sums.charged_back.max(0);
         sums
     }
@@ -63,25 +63,6 @@ impl Payment {
     fn used(&self, kind: Kind) -> i64 {
         let of_kind = self.moves.iter().filter(|it| it.kind == kind);
         of_kind.map(Move::used).sum()
-    }
-
-    /// What is wrong with the sums, if anything is.
-    #[must_use]
-    pub fn imbalance(&self) -> Option<String> {
-        let sums = self.sums();
-        if self.moves.iter().any(|it| it.processed < 0 || it.asked.is_some_and(|asked| asked <= 0))
-        {
-            return Some("an amount is not above zero".to_owned());
-        }
-        if self.contradicted {
-            return None;
-        }
-        if sums.captured > sums.ever_authorized {
-            return Some(format!("captured {} of {}", sums.captured, sums.ever_authorized));
-        }
-        let taken = sums.captured + sums.purchased;
-        let returned = sums.refunded + sums.charged_back;
-        (returned > taken).then(|| format!("returned {returned} of {taken}"))
     }
 }
 

@@ -14,13 +14,16 @@ impl<D: Disk> World<D> {
         self.calm = true;
         self.gateway.behaves = true;
         self.quieten()?;
-        self.only_exhausted_is_left()?;
+        self.hold(self.only_exhausted_is_left())?;
         self.look_at_what_is_left()?;
         self.quieten()?;
         self.operators_clear_up()?;
-        self.nothing_is_stuck()?;
+        self.hold(self.nothing_is_stuck())?;
+        self.hold(self.nobody_waits())?;
         let books = self.disk.books();
-        audit::everything((&self.disk, &books), &self.model, &self.gateway, &self.ledgers)?;
+        let everything = (&self.disk, &books);
+        let found = audit::everything(everything, &self.model, &self.gateway, &self.ledgers);
+        self.hold_all(found)?;
         self.digest.add(&format!("{:?} {:?}", books.payments, books.entries));
         self.summary.digest = self.digest.value();
         let moves = books.payments.iter().flat_map(|file| &file.transactions);
@@ -41,7 +44,8 @@ impl<D: Disk> World<D> {
             self.resolve();
         }
         let next = self.events.first_key_value();
-        Err(Wrong::new("the world comes to rest", &format!("{next:x?}")))
+        let wrong = Wrong::new("the world comes to rest", &format!("{next:x?}"));
+        self.hold(Err(wrong))
     }
 
     /// After the schedule, only those are open about which was asked as often as it says.
@@ -95,6 +99,10 @@ impl<D: Disk> World<D> {
                 return Err(Wrong::new(check, &format!("{it:x?}")));
             }
         }
+        Ok(())
+    }
+
+    fn nobody_waits(&self) -> Result<(), Wrong> {
         if let Some((no, caller)) = self.callers.iter().next() {
             let context = format!("client {no} was not answered: {:x?}", caller.ask);
             return Err(Wrong::new("who asks is answered", &context));

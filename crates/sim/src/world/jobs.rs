@@ -184,7 +184,8 @@ impl<D: Disk> World<D> {
             return self.nothing_happened(given, &verdicts);
         }
         self.summary.commits += 1;
-        audit::batch(&seen, when, &mut self.ledgers)?;
+        let found = audit::batch(&seen, when, &mut self.ledgers);
+        self.hold_all(found)?;
         // The process may die between its commit and its answers.
         let dies = !self.calm && self.random.chance(10);
         let committed = processed.committed;
@@ -228,7 +229,8 @@ impl<D: Disk> World<D> {
             let said = translate::said(verdict);
             if !matches!(said, Said::Unavailable("store" | "disk_full")) {
                 let context = format!("{:x?}: {said:x?}", job.ask);
-                return Err(Wrong::new("nothing is answered before it is durable", &context));
+                let check = "nothing is answered before it is durable";
+                self.hold(Err(Wrong::new(check, &context)))?;
             }
         }
         self.give_back(given);
@@ -282,7 +284,8 @@ impl<D: Disk> World<D> {
             if let Some(Said::Unavailable(reason)) = said {
                 if reason != "gateway_full" || given.refused_permits == 0 {
                     let context = format!("{:x?}: {reason}", job.ask);
-                    return Err(Wrong::new("no command breaks an invariant", &context));
+                    let check = "no command breaks an invariant";
+                    self.hold(Err(Wrong::new(check, &context)))?;
                 }
                 if let From::Client(no) = job.from {
                     self.unavailable(no);
@@ -310,16 +313,15 @@ impl<D: Disk> World<D> {
         verdict: &Verdict,
     ) -> Result<(), Wrong> {
         self.note(format!("answered {:?}: {said:x?}", job.from));
-        let right = |said: &Said| {
-            if expected.admits(said) {
-                return Ok(());
-            }
+        let right = if expected.admits(said) {
+            Ok(())
+        } else {
             let context = format!("{:x?}: said {said:x?}, expected {expected:x?}", job.ask);
             Err(Wrong::new("every answer is what the model expects", &context))
         };
         match job.from {
             From::Client(no) => {
-                right(said)?;
+                self.hold(right)?;
                 self.same_words(&job.ask, said, verdict)?;
                 if let Said::Waits(transaction) = said {
                     self.waiters.insert(*transaction, no);
@@ -332,7 +334,7 @@ impl<D: Disk> World<D> {
                 if let Some(no) = self.waiters.remove(&transaction)
                     && !self.is(Mutant::LosesWaiter)
                 {
-                    right(said)?;
+                    self.hold(right)?;
                     if let Some(caller) = self.callers.get(&no) {
                         let ask = caller.ask.clone();
                         self.same_words(&ask, said, verdict)?;
@@ -360,11 +362,9 @@ impl<D: Disk> World<D> {
             self.ledgers.asked.insert(repeat.key, ask);
         }
         self.acknowledge(tenant, said);
-        let in_doubt = match said {
-            Said::Paid { how, .. } => !matches!(how, How::Is(status) if !status.is_doubtful()),
-            Said::StillRunning => true,
-            _ => false,
-        };
+        let known = |how: &How| matches!(how, How::Is(status) if !status.is_doubtful());
+        let in_doubt =
+            *said == Said::StillRunning || matches!(said, Said::Paid { how, .. } if !known(how));
         let caller = &self.callers[&no];
         if caller.open > 0 {
             return;
@@ -391,11 +391,8 @@ impl<D: Disk> World<D> {
         };
         // Whoever completes or voids is told "done" or how the transaction stands: doors treat both
         // alike.
-        let completes = match &ask.what {
-            What::Complete(_) => true,
-            What::Follow(it) => it.kind == Kind::Void,
-            _ => false,
-        };
+        let voids = matches!(&ask.what, What::Follow(it) if it.kind == Kind::Void);
+        let completes = voids || matches!(ask.what, What::Complete(_));
         if !is_final || completes {
             return Ok(());
         }
@@ -407,7 +404,8 @@ impl<D: Disk> World<D> {
             *known = (until, text);
         } else if known.1 != text {
             let context = format!("{ask:x?}: first {}, then {text}", known.1);
-            return Err(Wrong::new("a repeated request gets the same answer", &context));
+            let wrong = Wrong::new("a repeated request gets the same answer", &context);
+            return self.hold(Err(wrong));
         }
         Ok(())
     }
@@ -428,6 +426,9 @@ impl<D: Disk> World<D> {
             self.note(format!("calls: {:x} {fate:?}", call.transaction));
             if let Some(at) = fate.arrives {
                 self.at(at, Event::Arrive(call.clone(), fate));
+                if self.gateway.forgets_ids {
+                    self.at(at + 1, Event::Arrive(call.clone(), fate));
+                }
                 if self.is(Mutant::ResendsWithNewId) && self.counter.is_multiple_of(9) {
                     let transaction = self.workload.mint(self.real);
                     let resent = crate::gateway::Call { transaction, ..call.clone() };
@@ -447,7 +448,8 @@ impl<D: Disk> World<D> {
     fn audit_touched(&mut self, seen: &Seen) -> Result<(), Wrong> {
         for entry in &seen.entries {
             if let Some(payment) = translate::created(entry).payment {
-                audit::payment(&self.disk, &self.model, (entry.tenant.0, payment))?;
+                let found = audit::payment(&self.disk, &self.model, (entry.tenant.0, payment));
+                self.hold_all(found)?;
             }
         }
         Ok(())
@@ -496,7 +498,10 @@ fn unsaid(expected: &Expected, ask: &Ask, seen: &Seen) -> Said {
         Expected::Refused(reasons) => reasons,
     };
     let stored = seen.replies.iter().find(|stored| {
-        ask.repeat.is_some_and(|repeat| stored.key.0 == uuid::Uuid::from_u128(repeat.key))
+        ask.repeat.is_some_and(|repeat| {
+            let (key, print) = (stored.key.0.as_u128(), stored.fingerprint.as_u128());
+            (key, print) == (repeat.key, repeat.print)
+        })
     });
     match stored.and_then(|stored| stored.answer.as_ref()) {
         Some(Err(rejection)) => Said::Refused(translate::reason(rejection)),

@@ -131,12 +131,14 @@ impl<D: Disk> World<D> {
     fn inquire(&mut self, outstanding: &Outstanding) {
         let transaction = outstanding.transaction_id.uuid().as_u128();
         let payment = outstanding.payment_id.uuid().as_u128();
-        let under_way = self.inbox.iter().any(|job| match &job.ask.what {
-            What::Replied { transaction: it, .. } | What::Inquired { transaction: it, .. } => {
-                *it == transaction
-            }
-            _ => false,
-        });
+        let is_about = |what: &What| {
+            matches!(
+                what,
+                What::Replied { transaction: it, .. } | What::Inquired { transaction: it, .. }
+                    if *it == transaction
+            )
+        };
+        let under_way = self.inbox.iter().any(|job| is_about(&job.ask.what));
         if self.running.contains_key(&transaction) || under_way {
             return;
         }

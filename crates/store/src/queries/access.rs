@@ -43,6 +43,12 @@ pub(super) fn tenant_value(
     reader.query_one(&SQL, &[no.into(), key.into()], rows::tenant_value)
 }
 
+pub(super) fn is_value_in_use(reader: &Reader, key: &str) -> Result<bool, StoreError> {
+    let sql = "SELECT count(*) FROM (SELECT 1 FROM tenant_value \
+         WHERE name = ?1 AND value IS NOT NULL LIMIT 1) AS found";
+    Ok(count(reader, sql, &[key.into()])? > 0)
+}
+
 pub(super) fn user(reader: &Reader, username: &str) -> Result<Option<User>, StoreError> {
     static SQL: LazyLock<String> = LazyLock::new(|| tables::APP_USER.select("WHERE username = ?1"));
     reader.query_one(&SQL, &[username.into()], rows::user)

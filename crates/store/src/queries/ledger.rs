@@ -25,9 +25,15 @@ pub(super) fn entries(
 ) -> Result<Vec<LedgerEntry>, StoreError> {
     // One text for each index that can serve; where an entity is named, time only filters.
     const ORDER: &str = "ORDER BY at_us, partition, seq, ordinal LIMIT ?4 OFFSET ?5";
+    // The window is one on the index: entries that are skipped are not fetched.
     static BY_TIME: LazyLock<String> = LazyLock::new(|| {
-        let rest = format!("WHERE tenant = ?1 AND at_us >= ?2 AND at_us < ?3 {ORDER}");
-        tables::POSTING.select(&rest)
+        let columns = tables::POSTING.select_list("p.");
+        format!(
+            "SELECT {columns} FROM (SELECT partition, seq, ordinal FROM posting \
+             WHERE tenant = ?1 AND at_us >= ?2 AND at_us < ?3 {ORDER}) w JOIN posting p \
+             ON p.partition = w.partition AND p.seq = w.seq AND p.ordinal = w.ordinal \
+             ORDER BY p.at_us, p.partition, p.seq, p.ordinal"
+        )
     });
     static OF_ACCOUNT: LazyLock<String> = LazyLock::new(|| {
         tables::POSTING.select(&format!(

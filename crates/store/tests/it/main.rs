@@ -1,9 +1,22 @@
 //! The store's tests on real data: one binary, one file per area.
 
+#[cfg(test)]
 mod analytics;
+#[cfg(test)]
 mod backups;
+#[cfg(test)]
 mod commits;
+#[cfg(test)]
+mod history;
+#[cfg(test)]
+mod plans;
+#[cfg(test)]
+mod queries;
+#[cfg(test)]
 mod scratch;
+#[cfg(test)]
 mod sqlite;
+#[cfg(test)]
 mod verification;
+#[cfg(test)]
 mod workload;

@@ -29,10 +29,16 @@ fn number(store: &SqliteStore, sql: &str) -> i64 {
     store.database().reader().query_one(sql, &[], |cells| cells.int()).unwrap().unwrap()
 }
 
+/// However much of it is held in memory: all, some, or next to nothing.
 #[test]
 fn what_was_committed_is_loaded() {
-    let scratch = Scratch::new();
-    commits::what_was_committed_is_loaded(|| open(scratch.path()));
+    for entities_held in [Options::default().entities_held, 5, 0] {
+        let scratch = Scratch::new();
+        let options = Options { entities_held, ..Options::default() };
+        commits::what_was_committed_is_loaded(|| open_dir(scratch.path(), &options).unwrap());
+        // A command that had been given something stale would have broken a chain.
+        assert!(verify(open(scratch.path()).database().reader()).unwrap().is_sound());
+    }
 }
 
 #[test]
@@ -237,8 +243,7 @@ fn a_database_of_another_kind_or_version_is_refused() {
     repair(scratch.path(), "PRAGMA application_id = 1");
     expect!["DIR/faregate.db is not a Faregate database"].assert_eq(&refusal(scratch.path()));
     std::fs::write(scratch.path().join("faregate.db"), "not a database at all").unwrap();
-    expect!["DIR/faregate.db is not a Faregate database"]
-        .assert_eq(&refusal(scratch.path()));
+    expect!["DIR/faregate.db is not a Faregate database"].assert_eq(&refusal(scratch.path()));
 }
 
 fn refusal(dir: &Path) -> String {

@@ -178,7 +178,9 @@ impl<S: Store> Workload<S> {
     pub fn accepted(&mut self, tenant: TenantNo, command: Command) -> Reply {
         match self.one(tenant, command) {
             Verdict::Answered(Answer::Replied(reply)) => reply,
-            verdict => panic!("not accepted: {verdict:?}"),
+            verdict @ (Verdict::Answered(_) | Verdict::Waits(_) | Verdict::Unavailable(_)) => {
+                panic!("not accepted: {verdict:?}")
+            }
         }
     }
 

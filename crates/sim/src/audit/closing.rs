@@ -1,0 +1,324 @@
+//! The checks at the end of a simulation, when nothing is under way any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::TenantNo;
+use domain::ledger::LedgerAccount;
+use domain::payment::{PaymentFile, Transaction, TransactionStatus, TransactionType};
+use engine::ports::HistoryOf;
+
+use super::{Ledgers, Wrong, name, payment};
+use crate::ask::{How, Said, Status, Uid};
+use crate::disk::{Books, Disk, Image, revision};
+use crate::gateway::{Gateway, Stand};
+use crate::model::Model;
+use crate::translate;
+
+/// Checks everything, and lists what is wrong.
+pub fn everything<D: Disk>(
+    (disk, books): (&D, &Books),
+    model: &Model,
+    gateway: &Gateway,
+    ledgers: &Ledgers,
+) -> Vec<Wrong> {
+    let mut found = vec![
+        journal(books, ledgers),
+        follower(books, ledgers),
+        verification(disk),
+        histories(disk, books, ledgers),
+        directory(books, model),
+        balance(books),
+        postings(books, model),
+        acknowledged((books, model), ledgers),
+        keys((books, model)),
+        charged_once(gateway),
+        charges((books, model), gateway, ledgers),
+    ];
+    for (tenant, payments) in model.tenants.iter().map(|(no, tenant)| (*no, &tenant.payments)) {
+        for id in payments.keys() {
+            found.extend(payment(disk, model, (tenant, *id)).into_iter().map(Err));
+        }
+    }
+    for file in &books.payments {
+        let (tenant, id) = (file.payment.tenant.0, file.payment.id.uuid().as_u128());
+        if model.payment(tenant, id).is_none() {
+            let context = format!("payment {id:x} of tenant {tenant}");
+            found.push(Err(Wrong::new("what is stored was committed", &context)));
+        }
+    }
+    found.into_iter().filter_map(Result::err).collect()
+}
+
+fn journal(books: &Books, ledgers: &Ledgers) -> Result<(), Wrong> {
+    let check = "the journal has no gaps";
+    if books.head != ledgers.head {
+        let context = format!("its last row is {}, not {}", books.head, ledgers.head);
+        return Err(Wrong::new(check, &context));
+    }
+    let mut rows = 1..=books.head;
+    match books.journal.iter().find(|row| rows.next() != Some(**row)) {
+        Some(row) => Err(Wrong::new(check, &format!("row {row} follows on a gap"))),
+        None => Ok(()),
+    }
+}
+
+fn follower(books: &Books, ledgers: &Ledgers) -> Result<(), Wrong> {
+    if books.followed == ledgers.followed {
+        return Ok(());
+    }
+    let context = format!("it is at {}, not {}", books.followed, ledgers.followed);
+    Err(Wrong::new("a follower keeps its place", &context))
+}
+
+fn verification<D: Disk>(disk: &D) -> Result<(), Wrong> {
+    match disk.problems().first() {
+        Some(problem) => Err(Wrong::new("the store's own verification finds nothing", problem)),
+        None => Ok(()),
+    }
+}
+
+/// Every entity's rows in the journal form a chain from the row in its table back to its first.
+fn histories<D: Disk>(disk: &D, books: &Books, ledgers: &Ledgers) -> Result<(), Wrong> {
+    let accounts =
+        books.accounts.iter().map(|(it, _)| (it.tenant, HistoryOf::Account(it.id), it.revision));
+    let methods =
+        books.methods.iter().map(|it| (it.tenant, HistoryOf::PaymentMethod(it.id), it.revision));
+    let payments = books.payments.iter().flat_map(|file| {
+        let it = &file.payment;
+        let own = (it.tenant, HistoryOf::Payment(it.id), it.revision);
+        let transactions = file.transactions.iter();
+        let transactions =
+            transactions.map(|it| (it.tenant, HistoryOf::Transaction(it.id), it.revision));
+        std::iter::once(own).chain(transactions)
+    });
+    for (tenant, of, newest) in accounts.chain(methods).chain(payments) {
+        let wrong = |text: String| {
+            Wrong::new("histories are complete", &format!("{of:?} of {}: {text}", tenant.0))
+        };
+        let written = ledgers.written.get(&name(tenant.0, of)).cloned().unwrap_or_default();
+        let images = disk.history(tenant, of);
+        let mut rows: Vec<i64> = images.iter().map(|image| image.seq).collect();
+        rows.dedup();
+        // Bookkeeping on an account is no state of its own: its row keeps its revision.
+        let revised = |image: &&Image| {
+            revision(&image.image).is_some_and(|revision| revision.seq.0 == image.seq)
+        };
+        let mut before = None;
+        for image in images.iter().filter(revised) {
+            let Some(revision) = revision(&image.image) else { continue };
+            let previous = revision.previous.map(|seq| seq.0);
+            if previous != before && before != Some(image.seq) {
+                return Err(wrong(format!("row {} names {previous:?}, not {before:?}", image.seq)));
+            }
+            before = Some(image.seq);
+        }
+        if before != Some(newest.seq.0) || rows.iter().any(|row| !written.contains(row)) {
+            return Err(wrong(format!(
+                "{rows:?} up to {before:?}, not {written:?} up to {newest:?}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn directory(books: &Books, model: &Model) -> Result<(), Wrong> {
+    let mut stored: Vec<String> = vec![];
+    for (it, person) in &books.accounts {
+        let default = it.payment_method_id.map(|id| id.uuid().as_u128());
+        let currency = it.currency.map(translate::code);
+        stored.push(format!(
+            "account {} {:x} {:?} {currency:?} {default:x?} {:?}",
+            it.tenant.0,
+            it.id.uuid().as_u128(),
+            it.external_key,
+            person.name,
+        ));
+    }
+    for it in &books.methods {
+        stored.push(format!(
+            "method {} {:x} {:x} {:?} {} {}",
+            it.tenant.0,
+            it.id.uuid().as_u128(),
+            it.account_id.uuid().as_u128(),
+            it.external_key,
+            it.gateway,
+            it.active,
+        ));
+    }
+    let mut expected: Vec<String> = vec![];
+    for (no, tenant) in &model.tenants {
+        for (id, it) in &tenant.accounts {
+            expected.push(format!(
+                "account {no} {id:x} {:?} {:?} {:x?} {:?}",
+                it.key, it.currency, it.default, it.name,
+            ));
+        }
+        for (id, it) in &tenant.methods {
+            expected.push(format!(
+                "method {no} {id:x} {:x} {:?} {} {}",
+                it.account, it.key, it.gateway, it.active,
+            ));
+        }
+    }
+    stored.sort();
+    expected.sort();
+    let differs = stored.iter().zip(&expected).find(|(stored, expected)| stored != expected);
+    if let Some((stored, expected)) = differs {
+        let context = format!("{stored}, not {expected}");
+        return Err(Wrong::new("accounts and methods are what the model says", &context));
+    }
+    if stored.len() != expected.len() {
+        let context = format!("{} rows instead of {}", stored.len(), expected.len());
+        return Err(Wrong::new("accounts and methods are what the model says", &context));
+    }
+    Ok(())
+}
+
+/// Every posting moves something from one side to another, in its own tenant.
+fn balance(books: &Books) -> Result<(), Wrong> {
+    for (tenant, entry) in &books.entries {
+        let it = &entry.posting;
+        let customer = LedgerAccount::Customer;
+        let one_side_is_the_customer = (it.credit == customer) != (it.debit == customer);
+        if it.amount.0 <= 0 || it.tenant != *tenant || !one_side_is_the_customer {
+            return Err(Wrong::new("postings balance", &format!("{it:?}")));
+        }
+    }
+    Ok(())
+}
+
+/// Tenant, transaction, currency and gateway of what was paid.
+type Place = (u32, Uid, String);
+
+/// Postings are those of the successful movements of money, and nothing but them.
+fn postings(books: &Books, model: &Model) -> Result<(), Wrong> {
+    let mut posted: BTreeMap<Place, i64> = BTreeMap::new();
+    for (tenant, entry) in &books.entries {
+        let it = &entry.posting;
+        let sign = if it.credit == LedgerAccount::Customer { 1 } else { -1 };
+        let place = format!("{} {}", it.currency, it.gateway);
+        let key = (tenant.0, it.transaction_id.uuid().as_u128(), place);
+        *posted.entry(key).or_default() += sign * it.amount.0;
+    }
+    posted.retain(|_, paid| *paid != 0);
+    let mut expected: BTreeMap<Place, i64> = BTreeMap::new();
+    for (no, tenant) in &model.tenants {
+        for it in tenant.payments.values().flat_map(|payment| &payment.moves) {
+            if it.paid() != 0 {
+                expected.insert((*no, it.id, format!("{} {}", it.currency, it.gateway)), it.paid());
+            }
+        }
+    }
+    if let Some((key, paid)) = posted.iter().find(|(key, _)| !expected.contains_key(*key)) {
+        return Err(Wrong::new("no posting without its payment", &format!("{key:x?}: {paid}")));
+    }
+    match expected.iter().find(|(key, paid)| posted.get(*key) != Some(*paid)) {
+        Some((key, paid)) => {
+            let context = format!("{key:x?}: {:?}, not {paid}", posted.get(key));
+            Err(Wrong::new("no payment without its postings", &context))
+        }
+        None => Ok(()),
+    }
+}
+
+fn succeeded(transaction: &&Transaction) -> bool {
+    transaction.status == TransactionStatus::Success
+}
+
+/// Whether somebody with a say in it overruled an end of this payment.
+fn is_contradicted(model: &Model, file: &PaymentFile) -> bool {
+    let (tenant, id) = (file.payment.tenant.0, file.payment.id.uuid().as_u128());
+    model.payment(tenant, id).is_some_and(|payment| payment.contradicted)
+}
+
+/// What clients were told to have worked is stored; a success stays one unless somebody with a say
+/// in it took it back.
+fn acknowledged((books, model): (&Books, &Model), ledgers: &Ledgers) -> Result<(), Wrong> {
+    let accounts = books.accounts.iter().map(|(it, _)| (it.tenant, it.id.uuid().as_u128()));
+    let methods = books.methods.iter().map(|it| (it.tenant, it.id.uuid().as_u128()));
+    let made: BTreeSet<(TenantNo, Uid)> = accounts.chain(methods).collect();
+    let mut paid: BTreeSet<(TenantNo, Uid)> = BTreeSet::new();
+    for file in &books.payments {
+        let doubted = is_contradicted(model, file);
+        let lasting = file.transactions.iter().filter(|it| succeeded(it) || doubted);
+        paid.extend(lasting.map(|it| (it.tenant, it.id.uuid().as_u128())));
+    }
+    let is_lost = |(tenant, said): &&(u32, Said)| match said {
+        Said::Made(id) => !made.contains(&(TenantNo(*tenant), *id)),
+        Said::Paid { transaction, how: How::Is(Status::Success), .. } => {
+            !paid.contains(&(TenantNo(*tenant), *transaction))
+        }
+        Said::Done
+        | Said::Paid { .. }
+        | Said::Refused(_)
+        | Said::StillRunning
+        | Said::AnotherRequest
+        | Said::Waits(_)
+        | Said::Unavailable(_) => false,
+    };
+    match ledgers.acknowledged.iter().find(is_lost) {
+        Some((tenant, said)) => {
+            let context = format!("{said:x?} of tenant {tenant}");
+            Err(Wrong::new("what was acknowledged is there", &context))
+        }
+        None => Ok(()),
+    }
+}
+
+/// At most one success per transaction key, chargebacks and their reversals aside.
+fn keys((books, model): (&Books, &Model)) -> Result<(), Wrong> {
+    let mut succeeded_before: BTreeSet<(TenantNo, &str)> = BTreeSet::new();
+    for file in books.payments.iter().filter(|file| !is_contradicted(model, file)) {
+        let charged = file.transactions.iter().filter(succeeded).filter(|it| {
+            !matches!(it.kind, TransactionType::Chargeback | TransactionType::ChargebackReversal)
+        });
+        for key in charged.filter_map(|it| it.external_key.as_deref()) {
+            if !succeeded_before.insert((file.payment.tenant, key)) {
+                let context = format!("{key} of tenant {}", file.payment.tenant.0);
+                return Err(Wrong::new("a transaction key succeeds once", &context));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn charged_once(gateway: &Gateway) -> Result<(), Wrong> {
+    match gateway.book.iter().find(|(_, line)| !(0..=1).contains(&line.charged)) {
+        Some((id, line)) => {
+            Err(Wrong::new("a transaction is charged once", &format!("{id:x} {line:x?}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The gateway's book and the store's successes are the same.
+fn charges(
+    (books, model): (&Books, &Model),
+    gateway: &Gateway,
+    ledgers: &Ledgers,
+) -> Result<(), Wrong> {
+    let check = "the gateway's charges are the store's successes";
+    let mut known = BTreeSet::new();
+    for it in books.payments.iter().flat_map(|file| &file.transactions) {
+        let id = it.id.uuid().as_u128();
+        known.insert(id);
+        let terms = model.rules.gateways.get(it.gateway.as_str());
+        let from_bank =
+            matches!(it.kind, TransactionType::Chargeback | TransactionType::ChargebackReversal);
+        if terms.is_none_or(|terms| terms.at_once) || from_bank || ledgers.astray.contains(&id) {
+            continue;
+        }
+        let line = gateway.book.get(&id);
+        let charged = line.filter(|line| line.stand == Stand::Done);
+        let amount = charged.map(|line| line.amount.unwrap_or(0));
+        let worked = Some(it).filter(succeeded);
+        let processed = worked.map(|it| it.processed_amount.map_or(0, |amount| amount.0));
+        if processed != amount {
+            return Err(Wrong::new(check, &format!("{line:x?} is not {it:?}")));
+        }
+    }
+    match gateway.book.iter().find(|(id, _)| !known.contains(id)) {
+        None => Ok(()),
+        Some((id, line)) => Err(Wrong::new(check, &format!("nobody asked for {id:x} {line:x?}"))),
+    }
+}

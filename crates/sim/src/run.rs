@@ -1,0 +1,139 @@
+//! Runs seeds and reports what went wrong.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::memory::MemoryDisk;
+use crate::sqlite::SqliteDisk;
+use crate::world::{Failure, Plan, Summary, World};
+
+/// How often `run` says how far it is.
+const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+
+/// Every so many seeds are run twice, to see that a seed repeats.
+const REPEAT_EVERY: u64 = 16;
+
+/// On what the simulated process stores its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Maps and lists.
+    Memory,
+    /// The real store, in a temporary directory.
+    Sqlite,
+}
+
+impl Kind {
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Sqlite => "sqlite",
+        }
+    }
+}
+
+/// Which seeds are to be run, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Seeds {
+    /// The first.
+    pub from: u64,
+    /// How many.
+    pub count: u64,
+    /// On which store.
+    pub store: Kind,
+    /// What each is to be; its seed is replaced.
+    pub plan: Plan,
+}
+
+/// Runs one seed.
+///
+/// # Errors
+/// The [`Failure`] that it came upon.
+///
+/// # Panics
+/// Where the store cannot be opened.
+pub fn seed(store: Kind, plan: Plan) -> Result<Summary, Failure> {
+    const OPENS: &str = "an empty store can be opened";
+    match store {
+        Kind::Memory => World::new(plan, MemoryDisk::default()).expect(OPENS).run(),
+        Kind::Sqlite => {
+            let disk = SqliteDisk::new(&scratch(plan.seed)).expect(OPENS);
+            World::new(plan, disk).expect(OPENS).run()
+        }
+    }
+}
+
+/// Runs a seed twice.
+///
+/// # Errors
+/// The [`Failure`] that it came upon, or that it did not repeat.
+pub fn seed_twice(store: Kind, plan: Plan) -> Result<Summary, Failure> {
+    let (first, second) = (seed(store, plan)?, seed(store, plan)?);
+    if first == second {
+        return Ok(first);
+    }
+    let context = format!("{first:x?}, then {second:x?}");
+    let wrong = crate::audit::Wrong::new("a seed repeats", &context);
+    Err(Failure { seed: plan.seed, wrong, trace: vec![] })
+}
+
+/// Runs seeds one after the other; stops at the first failure.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub fn seeds(seeds: Seeds, out: &mut impl Write) -> std::io::Result<bool> {
+    let (started, mut said) = (Instant::now(), Instant::now());
+    let (mut transactions, mut crashes, mut digest) = (0, 0, 0_u64);
+    for at in seeds.from..seeds.from.saturating_add(seeds.count) {
+        let plan = Plan { seed: at, ..seeds.plan };
+        let twice = (at - seeds.from).is_multiple_of(REPEAT_EVERY);
+        let ran = if twice { seed_twice(seeds.store, plan) } else { seed(seeds.store, plan) };
+        match ran {
+            Ok(summary) => {
+                transactions += summary.transactions;
+                crashes += summary.crashes;
+                digest = digest.rotate_left(1) ^ summary.digest;
+            }
+            Err(failure) => {
+                report(&failure, seeds, out)?;
+                return Ok(false);
+            }
+        }
+        if said.elapsed() >= PROGRESS_EVERY {
+            said = Instant::now();
+            writeln!(out, "{} of {} seeds", at - seeds.from + 1, seeds.count)?;
+        }
+    }
+    writeln!(
+        out,
+        "{} seeds from {} on {}: {transactions} transactions, {crashes} crashes, nothing wrong, \
+         digest {digest:016x}, {:.1} s",
+        seeds.count,
+        seeds.from,
+        seeds.store.name(),
+        started.elapsed().as_secs_f64(),
+    )?;
+    Ok(true)
+}
+
+fn report(failure: &Failure, seeds: Seeds, out: &mut impl Write) -> std::io::Result<()> {
+    for line in &failure.trace {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out, "\nseed {}: this does not hold: {}", failure.seed, failure.wrong.check)?;
+    writeln!(out, "{}", failure.wrong.context)?;
+    writeln!(
+        out,
+        "\nto see all of it: cargo run --release -p sim -- run --seeds 1 --from {} --steps {} \
+         --store {} --trace 1000000",
+        failure.seed,
+        seeds.plan.steps,
+        seeds.store.name(),
+    )
+}
+
+fn scratch(seed: u64) -> PathBuf {
+    std::env::temp_dir().join(format!("faregate-sim-{}-{seed}", std::process::id()))
+}

@@ -1,0 +1,4 @@
+//! The simulation itself, and proof that each of its checks can fail.
+
+mod mutants;
+mod seeds;

@@ -1,0 +1,98 @@
+//! Every check fails with a bug that was planted for it. While one check is looked at, whatever the
+//! others find is passed over: so each is shown to find its bug by itself.
+
+use sim::mutant::{MUTANTS, Mutant};
+use sim::run::{self, Kind};
+use sim::world::Plan;
+
+/// Seeds that a planted bug may take to be found.
+const SEEDS_MAX: u64 = 12;
+
+/// Every check, and the bugs that it finds.
+const FOUND_BY: &[(&str, &[Mutant])] = &[
+    (
+        "every answer is what the model expects",
+        &[
+            Mutant::AnswersDeclineAsSuccess,
+            Mutant::LoadsStale,
+            Mutant::LosesClaim,
+            Mutant::LosesReply,
+        ],
+    ),
+    ("nothing is answered before it is durable", &[Mutant::AnswersTooEarly]),
+    ("no command breaks an invariant", &[Mutant::LoadsWithoutAccount]),
+    ("a repeated request gets the same answer", &[Mutant::RewordsReply]),
+    ("who asks is answered", &[Mutant::LosesWaiter, Mutant::WaitsForEver]),
+    ("rows carry the time of their batch", &[Mutant::ClockGoesBack]),
+    ("the journal has no gaps", &[Mutant::SkipsJournalRow]),
+    ("histories are complete", &[Mutant::BreaksHistory]),
+    ("a follower keeps its place", &[Mutant::ForgetsFollower]),
+    ("what was committed is stored", &[Mutant::LiesAboutCommit]),
+    ("what is stored was committed", &[Mutant::DoublesPayment]),
+    ("what was acknowledged is there", &[Mutant::LiesAboutCommit]),
+    ("accounts and methods are what the model says", &[Mutant::MixesUpTenants]),
+    ("payments are what the model says", &[Mutant::TearsBatch]),
+    (
+        "transactions are what the model says",
+        &[Mutant::InflatesAmount, Mutant::TurnsDeclineIntoSuccess],
+    ),
+    ("sums are those of the transactions", &[Mutant::MiscountsSums]),
+    ("amounts are conserved", &[Mutant::LoadsStale]),
+    ("postings balance", &[Mutant::PostsOneSided]),
+    (
+        "no payment without its postings",
+        &[Mutant::ForgetsPosting, Mutant::PostsTwice, Mutant::PostsAnotherAmount],
+    ),
+    ("no posting without its payment", &[Mutant::PostsElsewhere]),
+    (
+        "what is open is waited for, and nothing else",
+        &[Mutant::DropsOutstanding, Mutant::KeepsOutstanding, Mutant::ClockRunsAhead],
+    ),
+    ("nothing is stuck", &[Mutant::DropsOutstanding, Mutant::NeverAsks]),
+    ("the world comes to rest", &[Mutant::NeverAsks]),
+    ("a transaction key succeeds once", &[Mutant::LosesClaim]),
+    ("a transaction is charged once", &[Mutant::GatewayForgetsIds]),
+    ("the gateway's charges are the store's successes", &[Mutant::ResendsWithNewId]),
+    ("a seed repeats", &[Mutant::ForgetsItsSeed]),
+];
+
+/// The seed with which a check finds a bug, if it does.
+fn found(check: &'static str, mutant: Option<Mutant>, seeds: u64) -> Option<u64> {
+    (0..seeds).find(|seed| {
+        let plan = Plan { mutant, only: Some(check), ..Plan::new(*seed, 220) };
+        let failure = run::seed_twice(Kind::Memory, plan).err();
+        failure.is_some_and(|failure| failure.wrong.check == check)
+    })
+}
+
+#[test]
+fn each_check_finds_the_bugs_planted_for_it() {
+    let mut missed = vec![];
+    for (check, mutants) in FOUND_BY {
+        for mutant in *mutants {
+            if found(check, Some(*mutant), SEEDS_MAX).is_none() {
+                missed.push(format!("{check}: {mutant:?}"));
+            }
+        }
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
+}
+
+#[test]
+fn no_planted_bug_is_left_out() {
+    let planted = MUTANTS.iter().map(|(_, mutant)| *mutant);
+    let left_out: Vec<Mutant> = planted
+        .filter(|mutant| !FOUND_BY.iter().any(|(_, mutants)| mutants.contains(mutant)))
+        .collect();
+    assert!(left_out.is_empty(), "{left_out:?}");
+}
+
+#[test]
+fn the_stores_own_verification_finds_what_the_simulation_finds() {
+    let check = "the store's own verification finds nothing";
+    for mutant in [Mutant::ForgetsPosting, Mutant::PostsTwice, Mutant::MiscountsSums] {
+        let plan = Plan { mutant: Some(mutant), only: Some(check), ..Plan::new(2000, 100) };
+        let failure = run::seed(Kind::Sqlite, plan).unwrap_err();
+        assert_eq!(failure.wrong.check, check, "{mutant:?}");
+    }
+}

@@ -1,0 +1,182 @@
+//! What was loaded or committed lately, in memory: the one writer need not read it again.
+//!
+//! It holds committed rows only, as SQL would give them: a commit changes it once it is durable,
+//! and taking the partition over empties it. What is not here is in SQL; what is not there either
+//! is not remembered.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use domain::payment::{Outstanding, Payment, PaymentFile, Transaction};
+use domain::{
+    Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision, TenantNo,
+    TransactionId,
+};
+
+/// An account with what belongs to it.
+#[derive(Clone)]
+pub(crate) struct AccountEntry {
+    pub(crate) account: Account,
+    pub(crate) person: Option<Person>,
+}
+
+/// A payment with what belongs to it.
+#[derive(Clone)]
+pub(crate) struct PaymentEntry {
+    pub(crate) file: PaymentFile,
+    pub(crate) outstanding: Vec<Outstanding>,
+}
+
+pub(crate) struct Recent {
+    pub(crate) accounts: Held<(TenantNo, AccountId), AccountEntry>,
+    pub(crate) methods: Held<(TenantNo, PaymentMethodId), PaymentMethod>,
+    pub(crate) payments: Held<(TenantNo, PaymentId), PaymentEntry>,
+}
+
+/// A bounded map: when the young half is full, it takes the place of the old one, which is
+/// forgotten. What is used becomes young again.
+pub(crate) struct Held<K, V> {
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
+    young_max: usize,
+}
+
+impl<K: Copy + Eq + Hash, V> Held<K, V> {
+    fn new(young_max: usize) -> Self {
+        Self { young: HashMap::new(), old: HashMap::new(), young_max }
+    }
+
+    pub(crate) fn get(&mut self, key: K) -> Option<&mut V> {
+        if let Some(used) = self.old.remove(&key) {
+            self.insert(key, used);
+        }
+        self.young.get_mut(&key)
+    }
+
+    pub(crate) fn insert(&mut self, key: K, value: V) {
+        if self.young.len() >= self.young_max {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.old.remove(&key);
+        self.young.insert(key, value);
+    }
+
+    fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.young.values_mut().chain(self.old.values_mut())
+    }
+}
+
+impl Recent {
+    /// Nothing yet. Of each kind, `entities` are held once there were as many, and at most twice
+    /// that.
+    pub(crate) fn new(entities: usize) -> Self {
+        let (accounts, methods) = (Held::new(entities), Held::new(entities));
+        Self { accounts, methods, payments: Held::new(entities) }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new(self.accounts.young_max);
+    }
+
+    /// An account's newest image. One that is not held is taken in only where it was made just
+    /// now: of others the person is not known here.
+    pub(crate) fn account_changed(&mut self, it: &Account, was_made: bool) {
+        let key = (it.tenant, it.id);
+        let account = Account { revision: stored(it.revision), ..it.clone() };
+        match self.accounts.get(key) {
+            Some(held) => held.account = account,
+            None if was_made => self.accounts.insert(key, AccountEntry { account, person: None }),
+            None => {}
+        }
+    }
+
+    /// What is known of a person now.
+    pub(crate) fn person_changed(&mut self, tenant: TenantNo, id: AccountId, person: &Person) {
+        if let Some(held) = self.accounts.get((tenant, id)) {
+            held.person = Some(person.clone());
+        }
+    }
+
+    /// A payment method's newest image.
+    pub(crate) fn method_changed(&mut self, it: &PaymentMethod) {
+        let method = PaymentMethod { revision: stored(it.revision), ..it.clone() };
+        self.methods.insert((it.tenant, it.id), method);
+    }
+
+    /// A payment's newest image; see [`Recent::account_changed`].
+    pub(crate) fn payment_changed(&mut self, it: &Payment, was_made: bool) {
+        let key = (it.tenant, it.id);
+        let payment = Payment { revision: stored(it.revision), ..it.clone() };
+        match self.payments.get(key) {
+            Some(held) => held.file.payment = payment,
+            None if was_made => {
+                let file = PaymentFile { payment, transactions: Vec::with_capacity(1) };
+                self.payments.insert(key, PaymentEntry { file, outstanding: vec![] });
+            }
+            None => {}
+        }
+    }
+
+    /// A transaction's newest image, after its payment's. New ones come in their order.
+    pub(crate) fn transaction_changed(&mut self, it: &Transaction) {
+        let Some(held) = self.payments.get((it.tenant, it.payment_id)) else { return };
+        let transaction = Transaction { revision: stored(it.revision), ..it.clone() };
+        match held.file.transactions.iter_mut().find(|known| known.id == it.id) {
+            Some(known) => *known = transaction,
+            None => held.file.transactions.push(transaction),
+        }
+    }
+
+    /// An outcome to wait for, after its payment.
+    pub(crate) fn outstanding_changed(&mut self, it: &Outstanding) {
+        let Some(held) = self.payments.get((it.tenant, it.payment_id)) else { return };
+        match held.outstanding.iter_mut().find(|known| known.transaction_id == it.transaction_id) {
+            Some(known) => *known = it.clone(),
+            None => held.outstanding.push(it.clone()),
+        }
+    }
+
+    /// An outcome that is no longer waited for. Which payment it was of is known as a rule.
+    pub(crate) fn outstanding_closed(
+        &mut self,
+        tenant: TenantNo,
+        transaction: TransactionId,
+        payment: Option<PaymentId>,
+    ) {
+        let is_other = |it: &Outstanding| (it.tenant, it.transaction_id) != (tenant, transaction);
+        match payment {
+            Some(payment) => {
+                if let Some(held) = self.payments.get((tenant, payment)) {
+                    held.outstanding.retain(is_other);
+                }
+            }
+            None => self.payments.values_mut().for_each(|held| held.outstanding.retain(is_other)),
+        }
+    }
+}
+
+/// A revision as a row has it: without the one before.
+const fn stored(revision: Revision) -> Revision {
+    Revision::first(revision.seq)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_used_stays_and_the_rest_is_forgotten() {
+        let mut held = Held::<usize, usize>::new(4);
+        held.insert(0, 0);
+        for n in 1..20 {
+            held.insert(n, n);
+            assert!(held.get(0).is_some(), "it is used all the time");
+            assert!(held.young.len() + held.old.len() <= 8);
+        }
+        assert_eq!(held.get(19), Some(&mut 19));
+        assert_eq!(held.get(1), None);
+        held.insert(0, 7);
+        assert_eq!(held.get(0), Some(&mut 7));
+    }
+}

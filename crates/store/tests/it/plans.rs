@@ -1,0 +1,63 @@
+//! The planner uses the index that names the few rows wanted, however small the store is.
+
+use store::{Options, Reader, database_path};
+
+use crate::workload::World;
+
+fn check(reader: &Reader, query: &str, expected: &[&str]) {
+    let plan = reader
+        .query(&format!("EXPLAIN QUERY PLAN {query}"), &[], |cells| {
+            cells.skip(3);
+            Ok(cells.text()?.to_owned())
+        })
+        .unwrap();
+    assert_eq!(plan, expected, "{query}");
+}
+
+#[test]
+fn lists_of_an_account_and_of_a_gateway_are_ranges_of_their_index() {
+    let world = World::new(41);
+    let path = database_path(world.scratch.path());
+    let reader = Reader::open(&path, &Options::default()).unwrap();
+    let check = |query: &str, expected: &[&str]| check(&reader, query, expected);
+    check(
+        "SELECT * FROM payment WHERE tenant = ?1 AND account_id = ?2 ORDER BY id LIMIT ?3",
+        &["SEARCH payment USING INDEX payment_by_account (tenant=? AND account_id=?)"],
+    );
+    check(
+        "SELECT tenant, id FROM payment WHERE tenant = ?1 AND gateway = ?2 ORDER BY id LIMIT ?3",
+        &["SEARCH payment USING COVERING INDEX payment_by_gateway (tenant=? AND gateway=?)"],
+    );
+    check(
+        "SELECT * FROM payment WHERE tenant = ?1 ORDER BY id LIMIT ?2 OFFSET ?3",
+        &["SEARCH payment USING PRIMARY KEY (tenant=?)"],
+    );
+    check(
+        "SELECT * FROM payment_method WHERE tenant = ?1 AND account_id = ?2 ORDER BY id",
+        &[
+            "SEARCH payment_method USING INDEX payment_method_by_account (tenant=? AND account_id=?)",
+        ],
+    );
+    check(
+        "SELECT * FROM outstanding WHERE tenant = ?1 AND payment_id = ?2",
+        &["SEARCH outstanding USING INDEX outstanding_by_payment (tenant=? AND payment_id=?)"],
+    );
+    check(
+        "SELECT * FROM outstanding WHERE ask_at_us IS NOT NULL AND ask_at_us <= ?1 \
+         ORDER BY ask_at_us LIMIT ?2",
+        &["SEARCH outstanding USING INDEX outstanding_by_ask_at (ask_at_us>? AND ask_at_us<?)"],
+    );
+    check(
+        "SELECT * FROM posting WHERE tenant = ?1 AND account_id = ?2",
+        &["SEARCH posting USING INDEX posting_by_payment (tenant=? AND account_id=?)"],
+    );
+    check(
+        "SELECT * FROM account_person WHERE tenant = ?1 AND account_id = ?2 \
+         ORDER BY seq DESC LIMIT 1",
+        &["SEARCH account_person USING PRIMARY KEY (tenant=? AND account_id=?)"],
+    );
+    check(
+        "SELECT seq, events FROM journal WHERE partition = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+        &["SEARCH journal USING INTEGER PRIMARY KEY (rowid>?)"],
+    );
+}

@@ -1,0 +1,551 @@
+//! Reads, each compared with what a plain look through everything committed finds.
+
+use std::collections::BTreeMap;
+
+use domain::access::{CreateUser, PutRole};
+use domain::ledger::{LedgerAccount, Posting};
+use domain::payment::{Outstanding, PaymentFile};
+use domain::state::Change;
+use domain::tenant::SetTenantValue;
+use domain::{
+    AccountId, Command, Currency, Event, PaymentId, PaymentMethodId, Person, Reply, Seq, TenantNo,
+    Timestamp, TransactionId,
+};
+use engine::ports::{
+    AccountView, JournalRow, LedgerFilter, LedgerTotal, MethodView, Page, Paged, Queries,
+};
+use uuid::Uuid;
+
+use crate::workload::{GATEWAYS, World, create_account, person, rename};
+
+const ALL: Page = Page { offset: 0, limit: u64::MAX };
+const STRANGER: TenantNo = TenantNo(77);
+
+fn count(items: usize) -> u64 {
+    u64::try_from(items).unwrap()
+}
+
+/// Pages put together, and what each of them says of the whole list.
+fn paged<T>(mut page: impl FnMut(Page) -> Paged<T>, matching: usize, all: usize) -> Vec<T> {
+    let mut items = vec![];
+    for n in 0.. {
+        let page = page(Page { offset: n * 7, limit: 7 });
+        assert_eq!((page.matching, page.all), (count(matching), count(all)));
+        let last = page.items.len() < 7;
+        items.extend(page.items);
+        if last {
+            break;
+        }
+    }
+    items
+}
+
+/// The newest image of each account, payment method and payment, in the order of their ids.
+#[derive(Default)]
+struct Newest {
+    accounts: BTreeMap<(TenantNo, AccountId), AccountView>,
+    methods: BTreeMap<(TenantNo, PaymentMethodId), MethodView>,
+    payments: BTreeMap<(TenantNo, PaymentId), PaymentFile>,
+    outstanding: BTreeMap<(TenantNo, TransactionId), Outstanding>,
+    postings: Vec<(Seq, Posting)>,
+}
+
+impl Newest {
+    fn of(world: &World) -> Self {
+        let mut newest = Self::default();
+        for entry in world.entries() {
+            for change in entry.changes {
+                newest.take(entry.tenant, entry.seq, change);
+            }
+        }
+        for ((no, id), view) in &mut newest.methods {
+            let account = &newest.accounts[&(*no, view.method.account_id)].account;
+            view.is_default = account.payment_method_id == Some(*id);
+        }
+        newest
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only what has a table of its own here")]
+    fn take(&mut self, no: TenantNo, seq: Seq, change: Change) {
+        match change {
+            Change::Account(account) => {
+                let known = self.accounts.remove(&(no, account.id));
+                let person = known.map(|it| it.person).unwrap_or_default();
+                self.accounts.insert((no, account.id), AccountView { account, person });
+            }
+            Change::Person { account, person } => {
+                self.accounts.get_mut(&(no, account)).unwrap().person = *person;
+            }
+            Change::PaymentMethod(method) => {
+                self.methods.insert((no, method.id), MethodView { method, is_default: false });
+            }
+            Change::Payment(payment) => {
+                let transactions = self.payments.remove(&(no, payment.id));
+                let transactions = transactions.map(|it| it.transactions).unwrap_or_default();
+                self.payments.insert((no, payment.id), PaymentFile { payment, transactions });
+            }
+            Change::Transaction(it) => {
+                let file = self.payments.get_mut(&(no, it.payment_id)).unwrap();
+                match file.transactions.iter_mut().find(|known| known.id == it.id) {
+                    Some(known) => *known = it,
+                    None => file.transactions.push(it),
+                }
+            }
+            Change::Posting(posting) => self.postings.push((seq, posting)),
+            Change::Outstanding(it) => {
+                self.outstanding.insert((no, it.transaction_id), it);
+            }
+            Change::OutstandingClosed { transaction } => {
+                self.outstanding.remove(&(no, transaction));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A row knows its newest revision, but not the one before it.
+fn as_row(mut file: PaymentFile) -> PaymentFile {
+    file.payment.revision.previous = None;
+    file.transactions.iter_mut().for_each(|it| it.revision.previous = None);
+    file
+}
+
+fn account_row(view: &AccountView) -> (domain::Account, Person) {
+    let mut account = view.account.clone();
+    account.revision.previous = None;
+    (account, view.person.clone())
+}
+
+fn method_row(view: &MethodView) -> (domain::PaymentMethod, bool) {
+    let mut method = view.method.clone();
+    method.revision.previous = None;
+    (method, view.is_default)
+}
+
+#[test]
+fn accounts_are_found_by_id_and_key_and_listed_in_order() {
+    let world = World::after(21, 600);
+    let newest = Newest::of(&world);
+    let queries = &*world.queries;
+    for no in &world.workload.tenants {
+        let expected: Vec<_> = newest
+            .accounts
+            .iter()
+            .filter(|((of, _), _)| of == no)
+            .map(|(_, view)| account_row(view))
+            .collect();
+        let listed =
+            paged(|page| queries.accounts(*no, page).unwrap(), expected.len(), expected.len());
+        assert_eq!(listed.iter().map(account_row).collect::<Vec<_>>(), expected);
+        for (account, person) in expected {
+            let found = queries.account(*no, account.id).unwrap().map(|it| account_row(&it));
+            assert_eq!(found.as_ref(), Some(&(account.clone(), person)));
+            let key = account.external_key.clone().unwrap_or_else(|| account.id.to_string());
+            let by_key = queries.account_by_key(*no, &key).unwrap().map(|it| account_row(&it));
+            assert_eq!(by_key, found);
+            assert!(queries.account(STRANGER, account.id).unwrap().is_none());
+            assert!(queries.account_by_key(STRANGER, &key).unwrap().is_none());
+            // An id is a key only where there is no other.
+            if account.external_key.is_some() {
+                let id = account.id.to_string();
+                assert!(queries.account_by_key(*no, &id).unwrap().is_none());
+            }
+        }
+        assert!(queries.account_by_key(*no, "nobody").unwrap().is_none());
+    }
+}
+
+#[test]
+fn payment_methods_are_found_and_deleted_ones_leave_the_lists() {
+    let world = World::after(22, 900);
+    let newest = Newest::of(&world);
+    let queries = &*world.queries;
+    let mut deleted = 0;
+    for no in &world.workload.tenants {
+        let own: Vec<&MethodView> =
+            newest.methods.iter().filter(|((of, _), _)| of == no).map(|(_, it)| it).collect();
+        for view in &own {
+            let expected = Some(method_row(view));
+            let method = &view.method;
+            let found = queries.payment_method(*no, method.id).unwrap();
+            assert_eq!(found.as_ref().map(method_row), expected);
+            let key = method.external_key.clone().unwrap_or_else(|| method.id.to_string());
+            let found = queries.payment_method_by_key(*no, &key).unwrap();
+            assert_eq!(found.as_ref().map(method_row), expected);
+            assert!(queries.payment_method(STRANGER, method.id).unwrap().is_none());
+            let of_account = queries.payment_methods_of(*no, method.account_id).unwrap();
+            let expected = own.iter().filter(|it| it.method.account_id == method.account_id);
+            let expected: Vec<_> = expected.map(|it| method_row(it)).collect();
+            assert_eq!(of_account.iter().map(method_row).collect::<Vec<_>>(), expected);
+        }
+        let active: Vec<_> =
+            own.iter().filter(|it| it.method.active).map(|it| method_row(it)).collect();
+        deleted += own.len() - active.len();
+        let listed = paged(
+            |page| queries.payment_methods(*no, None, page).unwrap(),
+            active.len(),
+            active.len(),
+        );
+        assert_eq!(listed.iter().map(method_row).collect::<Vec<_>>(), active);
+        for gateway in GATEWAYS.iter().chain(&["nobody"]) {
+            let of_gateway: Vec<_> =
+                active.iter().filter(|(it, _)| it.gateway == *gateway).cloned().collect();
+            let listed = paged(
+                |page| queries.payment_methods(*no, Some(gateway), page).unwrap(),
+                of_gateway.len(),
+                active.len(),
+            );
+            assert_eq!(listed.iter().map(method_row).collect::<Vec<_>>(), of_gateway);
+        }
+    }
+    assert!(deleted > 2, "only {deleted} payment methods were deleted");
+}
+
+#[test]
+fn payments_are_found_by_every_name_and_listed_in_order() {
+    let world = World::after(23, 1500);
+    let newest = Newest::of(&world);
+    let queries = &*world.queries;
+    for no in &world.workload.tenants {
+        let expected: Vec<PaymentFile> = newest
+            .payments
+            .iter()
+            .filter(|((of, _), _)| of == no)
+            .map(|(_, file)| as_row(file.clone()))
+            .collect();
+        let listed = paged(
+            |page| queries.payments(*no, None, page).unwrap(),
+            expected.len(),
+            expected.len(),
+        );
+        assert_eq!(listed, expected);
+        for gateway in GATEWAYS.iter().chain(&["nobody"]) {
+            let of_gateway = expected.iter().filter(|it| it.payment.gateway == *gateway);
+            let of_gateway: Vec<PaymentFile> = of_gateway.cloned().collect();
+            let listed = paged(
+                |page| queries.payments(*no, Some(gateway), page).unwrap(),
+                of_gateway.len(),
+                expected.len(),
+            );
+            assert_eq!(listed, of_gateway);
+        }
+        for file in &expected {
+            find_payment(queries, *no, file);
+            let account = file.payment.account_id;
+            let own: Vec<&PaymentFile> =
+                expected.iter().filter(|it| it.payment.account_id == account).collect();
+            let listed: Vec<PaymentFile> = (0..own.len().div_ceil(2))
+                .flat_map(|n| {
+                    let page = Page { offset: count(n * 2), limit: 2 };
+                    queries.payments_of(*no, account, page).unwrap()
+                })
+                .collect();
+            assert_eq!(listed.iter().collect::<Vec<_>>(), own);
+            assert!(queries.payments_of(STRANGER, account, ALL).unwrap().is_empty());
+        }
+        assert!(queries.payment_by_key(*no, "nobody").unwrap().is_none());
+        assert!(queries.payment_of_transaction_key(*no, "nobody").unwrap().is_none());
+    }
+}
+
+fn find_payment(queries: &dyn Queries, no: TenantNo, file: &PaymentFile) {
+    let found = Some(file.clone());
+    let id = file.payment.id;
+    assert_eq!(queries.payment(no, id).unwrap(), found);
+    assert_eq!(queries.payment(STRANGER, id).unwrap(), None);
+    let key = file.payment.external_key.clone().unwrap_or_else(|| id.to_string());
+    assert_eq!(queries.payment_by_key(no, &key).unwrap(), found);
+    assert_eq!(queries.payment_by_key(STRANGER, &key).unwrap(), None);
+    for transaction in &file.transactions {
+        assert_eq!(queries.payment_of_transaction(no, transaction.id).unwrap(), found);
+        assert_eq!(queries.payment_of_transaction(STRANGER, transaction.id).unwrap(), None);
+        let key = transaction.external_key.clone();
+        let key = key.unwrap_or_else(|| transaction.id.to_string());
+        assert_eq!(queries.payment_of_transaction_key(no, &key).unwrap(), found);
+    }
+}
+
+/// Accounts with these names are made; `text` is searched, and the names found are shown.
+fn check_search(names: &[&str], text: &str, expected: &[&str]) {
+    let mut world = World::new(1);
+    let no = world.workload.tenants[0];
+    for name in names {
+        world.workload.accepted(no, create_account(Some(format!("key of {name}")), person(name)));
+    }
+    let found = world.queries.search_accounts(no, text, ALL).unwrap();
+    assert_eq!((found.matching, found.all), (count(expected.len()), count(names.len())), "{text}");
+    let found: Vec<String> = found.items.into_iter().map(|it| it.person.name.unwrap()).collect();
+    let mut expected = expected.to_vec();
+    expected.sort_by_key(|name| names.iter().position(|it| it == name));
+    // Names made in one millisecond come in the order of their ids, which is any.
+    let mut found: Vec<&str> = found.iter().map(String::as_str).collect();
+    found.sort_by_key(|name| names.iter().position(|it| it == name));
+    assert_eq!(found, expected, "{text}");
+}
+
+#[test]
+fn searches_for_accounts_take_every_character_as_it_is() {
+    let names =
+        ["Ada Lovelace", "100% Cotton", "1000 Cotton", "under_score", "underXscore", "a\\b"];
+    check_search(&names, "lovelace", &["Ada Lovelace"]);
+    check_search(&names, "COTTON", &["100% Cotton", "1000 Cotton"]);
+    check_search(&names, "100%", &["100% Cotton"]);
+    check_search(&names, "under_", &["under_score"]);
+    check_search(&names, "\\", &["a\\b"]);
+    check_search(&names, "key of ADA", &["Ada Lovelace"]);
+    check_search(&names, "ada.lovelace@example", &["Ada Lovelace"]);
+    check_search(&names, "Lyon", &[]);
+    check_search(&names, "'; DROP TABLE account", &[]);
+}
+
+#[test]
+fn a_search_for_an_account_finds_its_id_but_not_its_former_name() {
+    let mut world = World::new(2);
+    let no = world.workload.tenants[0];
+    let Reply::AccountCreated(id) =
+        world.workload.accepted(no, create_account(None, person("Old Name")))
+    else {
+        panic!("no account")
+    };
+    world.workload.now = world.workload.now.plus_us(1);
+    world.workload.accepted(no, rename(id, person("New Name")));
+    let find = |text: &str| world.queries.search_accounts(no, text, ALL).unwrap().matching;
+    assert_eq!(find("old name"), 0);
+    assert_eq!(find("new name"), 1);
+    assert_eq!(find(&id.to_string()), 1);
+    assert_eq!(find(&id.to_string().to_uppercase()), 1);
+    assert_eq!(find(&Uuid::nil().to_string()), 0);
+    let stranger = world.queries.search_accounts(STRANGER, "new name", ALL).unwrap();
+    assert_eq!((stranger.matching, stranger.all), (0, 0));
+}
+
+#[test]
+fn searches_for_payments_and_methods_go_by_id_account_and_key() {
+    let world = World::after(24, 1000);
+    let newest = Newest::of(&world);
+    let queries = &*world.queries;
+    for ((no, id), file) in &newest.payments {
+        let account = file.payment.account_id;
+        let ids = |text: &str| -> Vec<PaymentId> {
+            let found = queries.search_payments(*no, text, ALL).unwrap();
+            found.items.iter().map(|it| it.payment.id).collect()
+        };
+        assert_eq!(ids(&id.to_string()), [*id]);
+        if let Some(key) = &file.payment.external_key {
+            assert_eq!(ids(key), [*id]);
+            assert_eq!(ids(&key[1..]), []);
+        }
+        let own = newest
+            .payments
+            .iter()
+            .filter(|((of, _), it)| of == no && it.payment.account_id == account);
+        let own: Vec<PaymentId> = own.map(|((_, id), _)| *id).collect();
+        assert_eq!(ids(&account.to_string()), own);
+        let page = Page { offset: 1, limit: 1 };
+        let second = queries.search_payments(*no, &account.to_string(), page).unwrap();
+        assert_eq!(second.matching, count(own.len()));
+        assert_eq!(second.items.first().map(|it| it.payment.id), own.get(1).copied());
+    }
+    for ((no, id), view) in &newest.methods {
+        let found = |text: &str| {
+            let found = queries.search_payment_methods(*no, text, ALL).unwrap();
+            assert_eq!(found.matching, count(found.items.len()));
+            found.items.iter().any(|it| it.method.id == *id)
+        };
+        assert_eq!(found(&id.to_string()), view.method.active);
+        assert_eq!(found(&view.method.account_id.to_string()), view.method.active);
+        if let Some(key) = &view.method.external_key {
+            assert_eq!(found(&key[3..].to_uppercase()), view.method.active);
+        }
+        assert!(!found("nobody"));
+    }
+}
+
+#[test]
+fn access_is_read_back() {
+    let mut world = World::new(3);
+    let no = world.workload.tenants[0];
+    let one = world.queries.tenant_by_api_key("key-1").unwrap().unwrap();
+    assert_eq!(one.no, no);
+    assert_eq!(one.secret_hash, "hash");
+    assert_eq!(world.queries.tenant(one.id).unwrap().as_ref(), Some(&one));
+    assert_eq!(world.queries.tenant_by_no(no).unwrap(), Some(one));
+    assert!(world.queries.tenant_by_api_key("key-3").unwrap().is_none());
+    assert_eq!(world.queries.tenant_count().unwrap(), 2);
+    let set = |value: Option<&str>| {
+        let value = value.map(str::to_owned);
+        Command::SetTenantValue(SetTenantValue { key: "callback".to_owned(), value })
+    };
+    world.workload.accepted(no, set(Some("https://example.org")));
+    let value = world.queries.tenant_value(no, "callback").unwrap().unwrap();
+    assert_eq!(value.value.as_deref(), Some("https://example.org"));
+    assert!(world.queries.tenant_value(STRANGER, "callback").unwrap().is_none());
+    for name in ["b-role", "a-role"] {
+        let (name, permissions) = (name.to_owned(), vec!["account".to_owned()]);
+        let put = PutRole { name, permissions, create: true };
+        world.workload.accepted(TenantNo::SYSTEM, Command::PutRole(put));
+    }
+    let names: Vec<String> =
+        world.queries.roles().unwrap().into_iter().map(|role| role.name).collect();
+    assert_eq!(names, ["a-role", "b-role"]);
+    let role = world.queries.role("a-role").unwrap().unwrap();
+    assert_eq!(role.permissions, ["account:*"]);
+    assert!(world.queries.role("nobody").unwrap().is_none());
+    let (username, password_hash) = ("ada".to_owned(), "hash".to_owned());
+    let user = CreateUser { username, password_hash, roles: vec!["a-role".to_owned()] };
+    world.workload.accepted(TenantNo::SYSTEM, Command::CreateUser(user));
+    let user = world.queries.user("ada").unwrap().unwrap();
+    assert_eq!((user.roles, user.active), (vec!["a-role".to_owned()], true));
+    assert!(world.queries.user("nobody").unwrap().is_none());
+}
+
+#[test]
+fn ledger_entries_are_filtered_by_each_of_their_sides() {
+    let world = World::after(25, 1500);
+    let newest = Newest::of(&world);
+    let queries = &*world.queries;
+    let all: Vec<Posting> = newest.postings.iter().map(|(_, posting)| posting.clone()).collect();
+    let (from, to) = (all[all.len() / 3].at, all[all.len() * 2 / 3].at);
+    for no in &world.workload.tenants {
+        let some = all.iter().filter(|it| it.tenant == *no).nth(20).unwrap();
+        let none = LedgerFilter::default();
+        let account = Some(some.account_id);
+        let payment = Some(some.payment_id);
+        for filter in [
+            none,
+            LedgerFilter { account, ..none },
+            LedgerFilter { payment, ..none },
+            LedgerFilter { account, payment, ..none },
+            LedgerFilter { from: Some(from), to: Some(to), ..none },
+            LedgerFilter { account, from: Some(from), ..none },
+            LedgerFilter { payment, to: Some(Timestamp(to.0 + 1)), ..none },
+        ] {
+            let wanted = |it: &&(Seq, Posting)| {
+                let it = &it.1;
+                it.tenant == *no
+                    && filter.account.is_none_or(|id| it.account_id == id)
+                    && filter.payment.is_none_or(|id| it.payment_id == id)
+                    && filter.from.is_none_or(|from| it.at >= from)
+                    && filter.to.is_none_or(|to| it.at < to)
+            };
+            let mut expected: Vec<_> = newest.postings.iter().filter(wanted).cloned().collect();
+            // Oldest first; the clock of a history steps back now and then.
+            expected.sort_by_key(|(_, posting)| posting.at);
+            let found = queries.ledger_entries(*no, &filter, ALL).unwrap();
+            let found: Vec<_> = found.into_iter().map(|it| (it.seq, it.posting)).collect();
+            assert_eq!(found, expected, "{filter:?}");
+            let page = Page { offset: 2, limit: 3 };
+            let paged = queries.ledger_entries(*no, &filter, page).unwrap();
+            let paged: Vec<_> = paged.into_iter().map(|it| (it.seq, it.posting)).collect();
+            let window: Vec<_> = expected.into_iter().skip(2).take(3).collect();
+            assert_eq!(paged, window, "{filter:?}");
+        }
+        let unknown = LedgerFilter { payment: Some(PaymentId::new(Uuid::nil())), ..none };
+        assert!(queries.ledger_entries(*no, &unknown, ALL).unwrap().is_empty());
+    }
+    assert!(queries.ledger_entries(STRANGER, &LedgerFilter::default(), ALL).unwrap().is_empty());
+}
+
+/// What postings add up to, by account of the chart, gateway and currency.
+fn add_up<'a>(postings: impl Iterator<Item = &'a Posting>) -> Vec<LedgerTotal> {
+    let mut totals: BTreeMap<(LedgerAccount, String, Currency), (i128, i128)> = BTreeMap::new();
+    for it in postings {
+        let key = |account| {
+            let customer = account == LedgerAccount::Customer;
+            let gateway = if customer { String::new() } else { it.gateway.clone() };
+            (account, gateway, it.currency)
+        };
+        totals.entry(key(it.debit)).or_default().0 += i128::from(it.amount.0);
+        totals.entry(key(it.credit)).or_default().1 += i128::from(it.amount.0);
+    }
+    let total = |((account, gateway, currency), (debit, credit))| LedgerTotal {
+        account,
+        gateway,
+        currency,
+        debit,
+        credit,
+    };
+    totals.into_iter().map(total).collect()
+}
+
+#[test]
+fn the_trial_balance_and_customers_add_up_the_postings() {
+    let world = World::after(26, 2000);
+    let newest = Newest::of(&world);
+    for no in &world.workload.tenants {
+        let own = || newest.postings.iter().map(|(_, it)| it).filter(|it| it.tenant == *no);
+        let balance = world.queries.trial_balance(*no).unwrap();
+        assert_eq!(balance, add_up(own()));
+        assert!(balance.len() > 5);
+        for (_, account) in world.workload.accounts.iter().filter(|(of, _)| of == no) {
+            let mut expected = add_up(own().filter(|it| it.account_id == *account));
+            expected.retain(|total| total.account == LedgerAccount::Customer);
+            assert_eq!(world.queries.customer_totals(*no, *account).unwrap(), expected);
+        }
+    }
+    assert_eq!(world.queries.trial_balance(STRANGER).unwrap(), []);
+}
+
+#[test]
+fn followers_see_every_event_once_and_in_order() {
+    let world = World::after(27, 800);
+    let queries = &*world.queries;
+    let entries = world.entries();
+    assert_eq!(queries.journal_head().unwrap(), world.workload.head());
+    let mut expected = entries.iter().filter(|entry| !entry.events.is_empty());
+    let mut after = Seq(0);
+    loop {
+        let (rows, upto) = queries.journal_after(after, 13).unwrap();
+        assert!(rows.len() <= 13);
+        for row in rows {
+            let JournalRow { seq, at, committed_at, tenant, events } = row;
+            let entry = expected.next().unwrap();
+            assert_eq!((seq, at, tenant), (entry.seq, entry.at, entry.tenant));
+            assert_eq!(events, entry.events);
+            assert!(committed_at > Timestamp(0) && seq > after && seq <= upto);
+            let alone = queries.journal_row(seq).unwrap().unwrap();
+            assert_eq!(alone.events, events);
+        }
+        if upto == after {
+            break;
+        }
+        after = upto;
+    }
+    assert!(expected.next().is_none());
+    assert_eq!(after, world.workload.head());
+    let silent = entries.iter().find(|entry| entry.events.is_empty()).unwrap();
+    let silent: Vec<Event> = queries.journal_row(silent.seq).unwrap().unwrap().events;
+    assert_eq!(silent, []);
+    assert!(queries.journal_row(Seq(after.0 + 1)).unwrap().is_none());
+    assert_eq!(queries.followed("nobody").unwrap(), Seq(0));
+}
+
+#[test]
+fn outcomes_waited_for_are_told_by_when_to_ask() {
+    let world = World::after(28, 1500);
+    let mut newest = Newest::of(&world);
+    let queries = &*world.queries;
+    let total = newest.outstanding.len();
+    assert_eq!(queries.outstanding_count().unwrap(), i64::try_from(total).unwrap());
+    let listed = queries.outstanding(usize::MAX).unwrap();
+    assert!(listed.is_sorted_by_key(|it| it.deadline));
+    assert_eq!(listed.len(), total);
+    for it in &listed {
+        assert_eq!(newest.outstanding.get(&(it.tenant, it.transaction_id)), Some(it));
+        let of_payment = queries.outstanding_of(it.tenant, it.payment_id).unwrap();
+        assert!(of_payment.contains(it));
+        assert!(queries.outstanding_of(STRANGER, it.payment_id).unwrap().is_empty());
+    }
+    assert_eq!(queries.outstanding(3).unwrap(), listed[..3]);
+    let now = world.workload.now.plus_us(-3600 * Timestamp::SECOND_US);
+    let due = queries.outstanding_due(now, usize::MAX).unwrap();
+    assert!(due.is_sorted_by_key(|it| it.ask_at));
+    let expected = listed.iter().filter(|it| it.ask_at.is_some_and(|at| at <= now)).count();
+    assert_eq!(due.len(), expected);
+    assert!(expected > 3, "only {expected} are due");
+    assert_eq!(queries.outstanding_due(now, 2).unwrap(), due[..2]);
+    newest.outstanding.retain(|_, it| it.ask_at.is_none() && it.asked == 0);
+    let orphans = queries.outstanding_orphans().unwrap();
+    assert_eq!(orphans, newest.outstanding.into_values().collect::<Vec<_>>());
+    assert!(!orphans.is_empty());
+}
