@@ -11,7 +11,7 @@ use crate::payment::{
 use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
 use crate::state::{ClaimKey, ClaimKind, Read};
 use crate::tenant::{CreateTenant, SetTenantValue};
-use crate::{AccountId, RequestId, TenantNo};
+use crate::{AccountId, PaymentId, RequestId, TenantNo};
 
 /// A command with who asks and what makes it repeatable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -216,6 +216,9 @@ fn read_initiate(it: &Initiate, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     it.payment.into_iter().for_each(|id| read(Read::Payment(tenant, id)));
     if let Some(key) = &it.payment_key {
         read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Payment, key)));
+        if let Ok(id) = uuid::Uuid::try_parse(key) {
+            read(Read::Payment(tenant, PaymentId::new(id)));
+        }
     }
     if let Some(key) = &it.transaction_key {
         read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Transaction, key)));

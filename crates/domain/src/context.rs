@@ -17,6 +17,8 @@ pub struct Settings {
     pub unknown_delays_us: Vec<i64>,
     /// When to ask a gateway about a pending transaction: the delay before each question.
     pub pending_delays_us: Vec<i64>,
+    /// How long a stored reply is kept, in microseconds of domain time.
+    pub reply_keep_us: i64,
     /// How many transactions a payment may have.
     pub transactions_per_payment_max: usize,
 }

@@ -11,7 +11,7 @@ use crate::ledger::Posting;
 use crate::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
 use crate::payment_method::PaymentMethod;
 use crate::tenant::{Tenant, TenantValue};
-use crate::{AccountId, PaymentId, PaymentMethodId, Reply, TenantNo, TransactionId};
+use crate::{AccountId, PaymentId, PaymentMethodId, Reply, TenantNo, Timestamp, TransactionId};
 
 /// What a claimed key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -106,6 +106,8 @@ pub enum Change {
         key: ReplyKey,
         /// The reply.
         reply: Reply,
+        /// When it may be forgotten: the time that it is kept starts when it is known.
+        expires_at: Timestamp,
     },
 }
 
@@ -182,6 +184,17 @@ impl State {
 
     pub(crate) fn payment(&self, tenant: TenantNo, id: PaymentId) -> Option<&PaymentFile> {
         self.payments.get(&(tenant, id)).expect(LOADED).as_ref()
+    }
+
+    /// The payment whose id is `key`, where it has no other key, and its account.
+    pub(crate) fn defaulted_payment(
+        &self,
+        tenant: TenantNo,
+        key: &str,
+    ) -> Option<(PaymentId, Option<AccountId>)> {
+        let id = PaymentId::new(Uuid::try_parse(key).ok()?);
+        let payment = &self.payment(tenant, id)?.payment;
+        payment.external_key.is_none().then_some((id, Some(payment.account_id)))
     }
 
     pub(crate) fn outstanding(&self, tenant: TenantNo, id: TransactionId) -> Option<&Outstanding> {

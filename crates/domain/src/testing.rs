@@ -35,6 +35,7 @@ impl Rows {
             gateways: gateways.into(),
             unknown_delays_us: vec![2 * Timestamp::SECOND_US, 60 * Timestamp::SECOND_US],
             pending_delays_us: vec![3600 * Timestamp::SECOND_US],
+            reply_keep_us: 24 * 3600 * Timestamp::SECOND_US,
             transactions_per_payment_max: 6,
         };
         let sequences = Sequences { payment_number: 1, tenant_no: 2 };

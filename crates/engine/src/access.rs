@@ -241,24 +241,42 @@ impl Access {
                 None
             }
         });
-        let right = right.await?;
-        if right.is_none() {
-            self.count_failure(name_print);
-        }
-        Ok(right)
+        let access = self.clone();
+        // Goes on where the client goes away: hanging up must neither free a hasher that still
+        // works nor hide a guess.
+        let counted = tokio::spawn(async move {
+            let right = right.await?;
+            if right.is_none() {
+                access.count_failure(name_print);
+            }
+            Ok(right)
+        });
+        counted.await.unwrap_or_else(|_| Err(Unavailable::from(Reason::Bug).into()))
     }
 
-    async fn on_hasher<T: Send + 'static>(
+    /// Runs on a hasher once one is free. The work goes on where its future is dropped, and holds
+    /// its place until it ends.
+    fn on_hasher<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Unavailable> {
-        let _turn = Arc::clone(&self.inner.hashes)
-            .try_acquire_owned()
-            .map_err(|_| Unavailable::from(Reason::HashersFull))?;
-        let permit = self.inner.hashers.acquire().await;
-        let _hasher = permit.map_err(|_| Unavailable::from(Reason::Stopping))?;
-        let done = tokio::task::spawn_blocking(work).await;
-        done.map_err(|_| Unavailable::from(Reason::Bug))
+    ) -> impl Future<Output = Result<T, Unavailable>> + Send + 'static {
+        let inner = Arc::clone(&self.inner);
+        let turn = Arc::clone(&inner.hashes).try_acquire_owned();
+        let running = turn.map(|turn| {
+            tokio::spawn(async move {
+                let _turn = turn;
+                let permit = inner.hashers.acquire().await;
+                let _hasher = permit.map_err(|_| Unavailable::from(Reason::Stopping))?;
+                let done = tokio::task::spawn_blocking(work).await;
+                done.map_err(|_| Unavailable::from(Reason::Bug))
+            })
+        });
+        async move {
+            match running {
+                Ok(running) => running.await.unwrap_or_else(|_| Err(Reason::Bug.into())),
+                Err(_) => Err(Reason::HashersFull.into()),
+            }
+        }
     }
 
     fn refuse_guessing(&self, name: &Print) -> Result<(), AccessError> {
@@ -354,6 +372,10 @@ impl<T> Remembered<T> {
     async fn alone(&self, print: Print) -> Alone<'_, T> {
         let turn = {
             let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+            if pending.len() >= REMEMBERED_MAX {
+                // Left behind by clients that hung up while they waited.
+                pending.retain(|_, turn| Arc::strong_count(turn) > 1);
+            }
             Arc::clone(pending.entry(print).or_default())
         };
         let guard = turn.lock_owned().await;

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use domain::Timestamp;
 
 /// Tells the time. Domain time is real time plus an offset that only a test clock has, so it goes
 /// on while it is set; deadlines, timeouts and the freshness of credentials use real time.
 ///
-/// Real time never goes backwards here: a system clock that steps back stands still until it has
-/// caught up.
+/// Real time never goes backwards here: while the system's clock is behind what was told before,
+/// time goes on by the monotonic clock.
 #[derive(Clone, Debug)]
 pub struct Clock {
     inner: Arc<Inner>,
@@ -20,14 +20,24 @@ pub struct Clock {
 struct Inner {
     is_test: bool,
     offset_us: AtomicI64,
-    latest_us: AtomicI64,
+    /// When this clock was made, on the system's clock and on the monotonic one.
+    made_us: i64,
+    made: Instant,
+    /// How far the system's clock was seen ahead of the monotonic one.
+    ahead_us: AtomicI64,
 }
 
 impl Clock {
     /// A clock; `is_test` allows [`Clock::set`].
     #[must_use]
     pub fn new(is_test: bool) -> Self {
-        let inner = Inner { is_test, offset_us: AtomicI64::new(0), latest_us: AtomicI64::new(0) };
+        let inner = Inner {
+            is_test,
+            offset_us: AtomicI64::new(0),
+            made_us: system_us(),
+            made: Instant::now(),
+            ahead_us: AtomicI64::new(0),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -40,10 +50,17 @@ impl Clock {
     /// Real time.
     #[must_use]
     pub fn real_now(&self) -> Timestamp {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let system_us = i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX);
-        let before = self.inner.latest_us.fetch_max(system_us, Ordering::Relaxed);
-        Timestamp(before.max(system_us))
+        Timestamp(self.reading(system_us()))
+    }
+
+    /// What the time is when the system's clock shows `system_us`.
+    fn reading(&self, system_us: i64) -> i64 {
+        let inner = &self.inner;
+        let elapsed_us = i64::try_from(inner.made.elapsed().as_micros()).unwrap_or(i64::MAX);
+        let monotonic_us = inner.made_us.saturating_add(elapsed_us);
+        let ahead_us = system_us.saturating_sub(monotonic_us);
+        let most_us = inner.ahead_us.fetch_max(ahead_us, Ordering::Relaxed).max(ahead_us);
+        monotonic_us.saturating_add(most_us)
     }
 
     /// Domain time.
@@ -66,9 +83,26 @@ impl Clock {
     }
 }
 
+fn system_us() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_system_clock_that_steps_back_stops_nothing() {
+        let clock = Clock::new(false);
+        let made_us = clock.inner.made_us;
+        let ahead = clock.reading(made_us + 3_600_000_000);
+        let back = clock.reading(made_us - 3_600_000_000);
+        assert!(ahead >= made_us + 3_600_000_000 - 1_000_000);
+        assert!(back >= ahead, "{back} < {ahead}");
+        let later = clock.reading(made_us - 3_600_000_000);
+        assert!(later >= back);
+    }
 
     #[test]
     fn only_a_test_clock_can_be_set_and_it_goes_on_from_there() {

@@ -1,13 +1,14 @@
 //! [`Engine`]: what doors submit requests to and read with; and the partition's thread behind it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::{
-    Command, PaymentId, PaymentResult, Reply, Request, RequestId, Seq, Settings, TenantNo,
-    TransactionId,
+    Command, PaymentId, PaymentReply, PaymentResult, Reply, Request, RequestId, Seq, Settings,
+    TenantNo, TransactionId,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use uuid::Uuid;
@@ -19,6 +20,9 @@ use crate::partition::{
 use crate::ports::{Bookkeeping, Gateway, Queries, Store, StoreError};
 use crate::readers::Readers;
 use crate::{Clock, Reason, Unavailable, resolver};
+
+/// The exit status of a process whose partition panicked (`EX_SOFTWARE` of sysexits.h).
+const EXIT_AFTER_PANIC: i32 = 70;
 
 /// What an engine is made of.
 pub struct Parts<S> {
@@ -47,8 +51,6 @@ pub struct Options {
     pub readers: usize,
     /// Reads waiting for a connection; more are refused.
     pub reads_waiting_max: usize,
-    /// How long a stored reply is kept, in domain time.
-    pub reply_keep: Duration,
     /// How often the resolver looks for outcomes to ask about.
     pub resolver_tick: Duration,
     /// Questions to gateways at the same time.
@@ -62,7 +64,6 @@ impl Default for Options {
             in_flight_max: 4_096,
             readers: 4,
             reads_waiting_max: 4_096,
-            reply_keep: Duration::from_secs(24 * 3600),
             resolver_tick: Duration::from_millis(500),
             inquiries_max: 64,
         }
@@ -113,8 +114,7 @@ impl Engine {
     pub fn start<S: Store + 'static>(parts: Parts<S>) -> Result<(Self, Running), StoreError> {
         let Parts { store, queries, gateways, clock, settings, options } = parts;
         let settings = Arc::new(settings);
-        let keep_us = i64::try_from(options.reply_keep.as_micros()).unwrap_or(i64::MAX);
-        let partition = Partition::open(store, Arc::clone(&settings), keep_us)?;
+        let partition = Partition::open(store, Arc::clone(&settings))?;
         let orphans = queries.outstanding_orphans()?;
         let (queue, messages) = mpsc::unbounded_channel();
         let permits = gateways
@@ -146,7 +146,13 @@ impl Engine {
         };
         let thread = std::thread::Builder::new()
             .name("partition".to_owned())
-            .spawn(move || worker.run(messages))
+            .spawn(move || {
+                // Nothing above the core can tell what such a panic left behind; a fresh start can.
+                if catch_unwind(AssertUnwindSafe(|| worker.run(messages))).is_err() {
+                    tracing::error!("the partition's thread panicked: the process ends");
+                    std::process::exit(EXIT_AFTER_PANIC);
+                }
+            })
             .expect("the system gives one more thread");
         tokio::spawn(resolver::run(engine.clone(), orphans));
         Ok((engine.clone(), Running { engine, thread }))
@@ -329,7 +335,7 @@ struct Worker<S> {
     engine: Engine,
     permits: HashMap<String, Arc<Semaphore>>,
     /// Who waits for the outcome of which transaction.
-    waiters: HashMap<TransactionId, oneshot::Sender<Result<Answer, Unavailable>>>,
+    waiters: HashMap<TransactionId, (PaymentId, oneshot::Sender<Result<Answer, Unavailable>>)>,
     runtime: tokio::runtime::Handle,
 }
 
@@ -344,13 +350,11 @@ impl<S: Store> Worker<S> {
         let mut received = Vec::with_capacity(BATCH_COMMANDS_MAX);
         let mut go_on = true;
         while go_on && messages.blocking_recv_many(&mut received, BATCH_COMMANDS_MAX) > 0 {
-            let (mut works, mut askers) = (Vec::new(), Vec::new());
+            let (mut works, mut askers, mut admitted) = (Vec::new(), Vec::new(), 0);
             for message in received.drain(..) {
                 match message {
-                    Message::Work { work, answer, admitted } => {
-                        if admitted {
-                            self.engine.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-                        }
+                    Message::Work { work, answer, admitted: is_admitted } => {
+                        admitted += usize::from(is_admitted);
                         askers.push(Asker { answer, outcome_of: outcome_of(&work) });
                         works.push(work);
                     }
@@ -360,6 +364,12 @@ impl<S: Store> Worker<S> {
             if !works.is_empty() {
                 self.batch(works, askers);
             }
+            // Only now: until its calls have begun, a request must keep the core from stopping.
+            self.engine.shared.waiting.fetch_sub(admitted, Ordering::Relaxed);
+        }
+        // Whoever still waits for a call is told the truth: that its outcome is not known.
+        for (transaction, (payment, waiter)) in self.waiters.drain() {
+            drop(waiter.send(Ok(outcome_unknown(payment, transaction))));
         }
     }
 
@@ -383,11 +393,13 @@ impl<S: Store> Worker<S> {
             .shared
             .head
             .send_if_modified(|head| std::mem::replace(head, processed.head) != processed.head);
+        let payments: HashMap<TransactionId, PaymentId> =
+            processed.calls.iter().map(|it| (it.call.transaction, it.call.payment)).collect();
         for (performing, permit) in processed.calls.into_iter().zip(granted) {
             self.perform(performing, permit);
         }
         for (asker, verdict) in askers.into_iter().zip(processed.verdicts) {
-            self.tell(asker, verdict);
+            self.tell(asker, verdict, &payments);
         }
     }
 
@@ -397,29 +409,35 @@ impl<S: Store> Worker<S> {
     }
 
     /// Gives an answer to whoever asked; one who has gone away is no error.
-    fn tell(&mut self, asker: Asker, verdict: Verdict) {
+    fn tell(
+        &mut self,
+        asker: Asker,
+        verdict: Verdict,
+        payments: &HashMap<TransactionId, PaymentId>,
+    ) {
         match verdict {
             Verdict::Answered(answer) => {
                 if let Answer::Replied(reply) = &answer {
                     count_payment(reply);
                 }
                 let waiter = asker.outcome_of.and_then(|id| self.waiters.remove(&id));
-                if let Some(waiter) = waiter {
+                if let Some((_, waiter)) = waiter {
                     drop(waiter.send(Ok(answer.clone())));
                 }
                 drop(asker.answer.send(Ok(answer)));
             }
             Verdict::Waits(transaction) => {
-                self.waiters.insert(transaction, asker.answer);
+                let payment = *payments.get(&transaction).expect("whoever waits has called");
+                self.waiters.insert(transaction, (payment, asker.answer));
             }
             Verdict::Unavailable(reason) => {
                 metrics::counter!("faregate_refused_total", "reason" => reason.label())
                     .increment(1);
-                // An outcome that will not be offered again is not worth waiting for either.
-                if !outbox::offers_again(reason)
-                    && let Some(waiter) = asker.outcome_of.and_then(|id| self.waiters.remove(&id))
-                {
-                    drop(waiter.send(Err(reason.into())));
+                // An outcome that cannot be written now is offered again, or asked about later. Whoever
+                // waits for it is not kept waiting, and not told that nothing happened.
+                let waiter = asker.outcome_of.and_then(|id| Some((id, self.waiters.remove(&id)?)));
+                if let Some((transaction, (payment, waiter))) = waiter {
+                    drop(waiter.send(Ok(outcome_unknown(payment, transaction))));
                 }
                 drop(asker.answer.send(Err(reason.into())));
             }
@@ -435,6 +453,13 @@ impl<S: Store> Worker<S> {
         metrics::gauge!("faregate_queue_commands")
             .set(self.engine.shared.waiting.load(Ordering::Relaxed) as f64);
     }
+}
+
+/// What a caller is told whose call's outcome nobody knows.
+fn outcome_unknown(payment: PaymentId, transaction: TransactionId) -> Answer {
+    let status = domain::payment::TransactionStatus::Unknown;
+    let result = PaymentResult::Status { status, message: None };
+    Answer::Replied(Reply::Payment(PaymentReply { payment, transaction, result }))
 }
 
 /// The transaction whose outcome a work brings. An inquiry's answer goes to whoever inquired: who

@@ -1,11 +1,13 @@
 //! Performs what was committed: calls gateways, and hands their answers back as commands.
 
 use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::payment::{GatewayAnswer, GatewayReplied};
 use domain::{Command, Request, TransactionId};
+use futures_util::FutureExt;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::partition::Performing;
@@ -50,10 +52,16 @@ pub(crate) async fn perform(engine: Engine, performing: Performing, permit: Owne
     let timeout = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
     let started = Instant::now();
     let answer = match gateway {
-        Some(gateway) => match tokio::time::timeout(timeout, gateway.call(call)).await {
-            Ok(answer) => answer,
-            Err(_) => GatewayAnswer::TimedOut,
-        },
+        Some(gateway) => {
+            let guarded = AssertUnwindSafe(async move { gateway.call(call).await }).catch_unwind();
+            match tokio::time::timeout(timeout, guarded).await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(_)) => {
+                    GatewayAnswer::Failed { message: "the gateway's code failed".to_owned() }
+                }
+                Err(_) => GatewayAnswer::TimedOut,
+            }
+        }
         None => GatewayAnswer::NotSent { message: "there is no such gateway".to_owned() },
     };
     metrics::histogram!("faregate_gateway_seconds", "gateway" => name.clone())
@@ -87,7 +95,7 @@ async fn commit_outcome(engine: &Engine, request: Request) {
 }
 
 /// Whether an outcome that was refused for this reason is offered again.
-pub(crate) const fn offers_again(reason: Reason) -> bool {
+const fn offers_again(reason: Reason) -> bool {
     match reason {
         Reason::Stopping | Reason::Bug | Reason::Quarantined => false,
         Reason::QueueFull
@@ -95,6 +103,7 @@ pub(crate) const fn offers_again(reason: Reason) -> bool {
         | Reason::ReadersFull
         | Reason::HashersFull
         | Reason::DiskFull
+        | Reason::CommitInDoubt
         | Reason::Store => true,
     }
 }

@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use domain::payment::{Actor, TransactionStatus};
-use domain::state::Change;
+use domain::state::{Change, Read};
 use domain::{
-    AccountId, Command, Effect, Event, Executed, GatewayCall, Rejection, Reply, Request, Seq,
-    Sequences, Settings, Stamp, TenantNo, Timestamp, TransactionId, execute,
+    AccountId, Command, Effect, Event, Executed, GatewayCall, PaymentId, Rejection, Reply, Request,
+    Seq, Sequences, Settings, Stamp, TenantNo, Timestamp, TransactionId, execute,
 };
 
 use crate::ports::{Batch, Bookkeeping, Entry, Loaded, Store, StoreError, StoredReply};
@@ -88,7 +88,6 @@ pub enum Answer {
 pub struct Partition<S> {
     store: S,
     settings: Arc<Settings>,
-    reply_keep_us: i64,
     next_seq: Seq,
     sequences: Sequences,
     quarantined: BTreeSet<(TenantNo, AccountId)>,
@@ -101,16 +100,11 @@ impl<S: Store> Partition<S> {
     ///
     /// # Errors
     /// Where the store cannot be opened.
-    pub fn open(
-        mut store: S,
-        settings: Arc<Settings>,
-        reply_keep_us: i64,
-    ) -> Result<Self, StoreError> {
+    pub fn open(mut store: S, settings: Arc<Settings>) -> Result<Self, StoreError> {
         let opened = store.open()?;
         Ok(Self {
             store,
             settings,
-            reply_keep_us,
             next_seq: opened.next_seq,
             sequences: opened.sequences,
             quarantined: BTreeSet::new(),
@@ -147,7 +141,8 @@ impl<S: Store> Partition<S> {
                     verdicts: vec![Verdict::Unavailable(Reason::from(&error)); count],
                     calls: vec![],
                     head: self.head(),
-                    access_changed: false,
+                    // A commit in doubt may have changed it.
+                    access_changed: self.in_doubt,
                     committed: false,
                 }
             }
@@ -224,8 +219,8 @@ impl<S: Store> Partition<S> {
         let state = &run.loaded.state;
         let executed = catch_unwind(AssertUnwindSafe(|| execute(state, &request, stamp)));
         match executed {
-            Ok(Ok(executed)) => run.accept(request, executed, self.reply_keep_us),
-            Ok(Err(rejection)) => run.refuse(&request, rejection, self.reply_keep_us),
+            Ok(Ok(executed)) => run.accept(request, executed, self.settings.reply_keep_us),
+            Ok(Err(rejection)) => run.refuse(&request, rejection, self.settings.reply_keep_us),
             Err(_) => {
                 self.quarantined.extend(account.map(|account| (request.tenant, account)));
                 tracing::error!(
@@ -374,11 +369,37 @@ impl Run<'_> {
     }
 
     fn refuse(&mut self, request: &Request, rejection: Rejection, reply_keep_us: i64) -> Verdict {
-        // What is refused only because an outcome is in doubt may be accepted later: not kept.
-        if !matches!(rejection, Rejection::PaymentInDoubt { .. }) {
+        // What is refused while an outcome is open may be accepted once it is known: not kept.
+        let in_doubt = matches!(rejection, Rejection::PaymentInDoubt { .. });
+        if !in_doubt && !(request.idempotency.is_some() && self.has_open_outcome(request)) {
             self.keep(request, Some(Err(rejection.clone())), reply_keep_us);
         }
         Verdict::Answered(Answer::Refused(rejection))
+    }
+
+    /// Whether a payment that the request looks at has a transaction whose outcome is to come.
+    fn has_open_outcome(&self, request: &Request) -> bool {
+        let state = &self.loaded.state;
+        let mut open = false;
+        request.command.reads(request.tenant, &mut |read| {
+            let payment = match read {
+                Read::Payment(_, id) => Some(id),
+                Read::Claim(key) => {
+                    let claim = state.claims.get(&key).and_then(Option::as_ref);
+                    claim.map(|claim| PaymentId::new(claim.owner))
+                }
+                Read::Account(..)
+                | Read::PaymentMethod(..)
+                | Read::TenantValue(..)
+                | Read::User(_)
+                | Read::Role(_) => None,
+            };
+            let file = payment.and_then(|id| state.payments.get(&(request.tenant, id)));
+            open |= file.and_then(Option::as_ref).is_some_and(|file| {
+                file.transactions.iter().any(|transaction| transaction.status.is_open())
+            });
+        });
+        open
     }
 
     /// Stores the reply to a request that can come twice; `None` while its outcome is open.
@@ -402,10 +423,11 @@ impl Run<'_> {
     /// Makes replies that a command settled known to the commands after it in the batch.
     fn settle_replies(&mut self, changes: &[Change]) {
         for change in changes {
-            if let Change::ReplySettled { key, reply } = change
+            if let Change::ReplySettled { key, reply, expires_at } = change
                 && let Some(stored) = self.loaded.replies.get_mut(key)
             {
                 stored.answer = Some(Ok(reply.clone()));
+                stored.expires_at = *expires_at;
             }
         }
     }

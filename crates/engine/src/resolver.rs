@@ -150,12 +150,8 @@ impl Engine {
         knowledge: GatewayKnowledge,
     ) -> Result<(), Unavailable> {
         let asked_at = self.clock().real_now();
-        let command = Command::GatewayInquired(GatewayInquired {
-            payment,
-            transaction,
-            knowledge,
-            asked_at,
-        });
+        let command =
+            Command::GatewayInquired(GatewayInquired { payment, transaction, knowledge, asked_at });
         let actor = domain::payment::Actor {
             user: "gateway".to_owned(),
             created_by: "gateway notification".to_owned(),

@@ -38,11 +38,14 @@ pub enum Reason {
     /// The database failed.
     #[error("the database is not available")]
     Store,
+    /// It is not known whether it was written: sending it again without a key may do it twice.
+    #[error("it is not known whether the request was carried out: look before sending it again")]
+    CommitInDoubt,
     /// The account was taken out of service because a command broke an invariant.
     #[error("the account is out of service until an operator has looked at it")]
     Quarantined,
     /// A command broke an invariant; nothing of it was written.
-    #[error("internal error: nothing was written")]
+    #[error("internal error: nothing of the request was written")]
     Bug,
 }
 
@@ -56,7 +59,7 @@ impl From<Reason> for Unavailable {
             | Reason::Stopping
             | Reason::Store => Some(Duration::from_secs(1)),
             Reason::DiskFull => Some(Duration::from_secs(10)),
-            Reason::Quarantined | Reason::Bug => None,
+            Reason::CommitInDoubt | Reason::Quarantined | Reason::Bug => None,
         };
         Self { reason, retry_after }
     }
@@ -66,15 +69,30 @@ impl From<&StoreError> for Reason {
     fn from(error: &StoreError) -> Self {
         match error {
             StoreError::DiskFull => Self::DiskFull,
-            StoreError::NotOwner
-            | StoreError::Database(_)
-            | StoreError::OutcomeUnknown(_)
-            | StoreError::Corrupt { .. } => Self::Store,
+            StoreError::OutcomeUnknown(_) => Self::CommitInDoubt,
+            StoreError::NotOwner | StoreError::Database(_) | StoreError::Corrupt { .. } => {
+                Self::Store
+            }
         }
     }
 }
 
 impl Reason {
+    /// Whether somebody has to look at it; overload and shutting down are answers.
+    #[must_use]
+    pub const fn is_fault(self) -> bool {
+        match self {
+            Self::DiskFull | Self::Store | Self::CommitInDoubt | Self::Quarantined | Self::Bug => {
+                true
+            }
+            Self::QueueFull
+            | Self::GatewayFull
+            | Self::ReadersFull
+            | Self::HashersFull
+            | Self::Stopping => false,
+        }
+    }
+
     /// Its name in metrics.
     #[must_use]
     pub const fn label(self) -> &'static str {
@@ -86,6 +104,7 @@ impl Reason {
             Self::Stopping => "stopping",
             Self::DiskFull => "disk_full",
             Self::Store => "store",
+            Self::CommitInDoubt => "commit_in_doubt",
             Self::Quarantined => "quarantined",
             Self::Bug => "bug",
         }

@@ -323,7 +323,7 @@ pub(crate) async fn create(call: Call) -> Answered {
 
 /// Reads an account.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}", tag = "Account",
-    params(("accountId" = Uuid, Path), ("audit" = Option<String>, Query)),
+    params(("accountId" = Uuid, Path), ("audit" = Option<String>, Query), ("accountWithBalance" = Option<bool>, Query), ("accountWithBalanceAndCBA" = Option<bool>, Query)),
     responses((status = 200, body = AccountJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn get(call: Call) -> Answered {
@@ -341,7 +341,7 @@ pub(crate) async fn get(call: Call) -> Answered {
 
 /// Reads an account by its key.
 #[utoipa::path(get, path = "/1.0/kb/accounts", tag = "Account",
-    params(("externalKey" = String, Query), ("audit" = Option<String>, Query)),
+    params(("externalKey" = String, Query), ("audit" = Option<String>, Query), ("accountWithBalance" = Option<bool>, Query), ("accountWithBalanceAndCBA" = Option<bool>, Query)),
     responses((status = 200, body = AccountJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn get_by_key(call: Call) -> Answered {
@@ -382,7 +382,7 @@ pub(crate) async fn update(call: Call) -> Answered {
 /// Lists accounts.
 #[utoipa::path(get, path = "/1.0/kb/accounts/pagination", tag = "Account",
     params(("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query),
-        ("audit" = Option<String>, Query)),
+        ("audit" = Option<String>, Query), ("accountWithBalance" = Option<bool>, Query), ("accountWithBalanceAndCBA" = Option<bool>, Query)),
     responses((status = 200, body = [AccountJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list(call: Call) -> Answered {
@@ -401,7 +401,7 @@ pub(crate) async fn list(call: Call) -> Answered {
 /// Searches accounts.
 #[utoipa::path(get, path = "/1.0/kb/accounts/search/{searchKey}", tag = "Account",
     params(("searchKey" = String, Path), ("offset" = Option<u64>, Query),
-        ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query)),
+        ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query), ("accountWithBalance" = Option<bool>, Query), ("accountWithBalanceAndCBA" = Option<bool>, Query)),
     responses((status = 200, body = [AccountJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn search(call: Call) -> Answered {

@@ -273,7 +273,7 @@ fn of_account(rows: &[HistoryRow]) -> Vec<AuditLogJson<'_>> {
 }
 
 /// The audit of an account and all that belongs to it.
-#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/auditLogs", tag = "Account",
+#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/auditLogs", tag = "Account", operation_id = "audit_logs",
     params(("accountId" = Uuid, Path)),
     responses((status = 200, body = [AuditLogJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
@@ -290,7 +290,7 @@ pub(crate) async fn account(call: Call) -> Answered {
 }
 
 /// The audit of an account itself, with its history.
-#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/auditLogsWithHistory", tag = "Account",
+#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/auditLogsWithHistory", tag = "Account", operation_id = "history",
     params(("accountId" = Uuid, Path)),
     responses((status = 200, body = [AuditLogJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
@@ -301,7 +301,7 @@ pub(crate) async fn account_history(call: Call) -> Answered {
 
 /// The audit of a payment method, with its history.
 #[utoipa::path(get, path = "/1.0/kb/paymentMethods/{paymentMethodId}/auditLogsWithHistory",
-    tag = "PaymentMethod", params(("paymentMethodId" = Uuid, Path)),
+    tag = "PaymentMethod", operation_id = "history", params(("paymentMethodId" = Uuid, Path)),
     responses((status = 200, body = [AuditLogJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn payment_method_history(call: Call) -> Answered {
@@ -310,7 +310,7 @@ pub(crate) async fn payment_method_history(call: Call) -> Answered {
 }
 
 /// The audit of a payment, with its history.
-#[utoipa::path(get, path = "/1.0/kb/payments/{paymentId}/auditLogsWithHistory", tag = "Payment",
+#[utoipa::path(get, path = "/1.0/kb/payments/{paymentId}/auditLogsWithHistory", tag = "Payment", operation_id = "history",
     params(("paymentId" = Uuid, Path)),
     responses((status = 200, body = [AuditLogJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
@@ -322,7 +322,7 @@ pub(crate) async fn payment_history(call: Call) -> Answered {
 
 /// The audit of a transaction, with its history.
 #[utoipa::path(get, path = "/1.0/kb/paymentTransactions/{transactionId}/auditLogsWithHistory",
-    tag = "PaymentTransaction", params(("transactionId" = Uuid, Path)),
+    tag = "PaymentTransaction", operation_id = "history", params(("transactionId" = Uuid, Path)),
     responses((status = 200, body = [AuditLogJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn transaction_history(call: Call) -> Answered {

@@ -19,8 +19,12 @@ struct Inner {
     opened_at: Timestamp,
 }
 
+/// Says why a URL may not be a callback. What delivers the notifications knows, and the door does not
+/// know what that is.
+pub type CallbackCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
 /// How the door is set up. Whether there is a test clock is the engine's to say.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct DoorSettings {
     /// Whether clients reach the listener over TLS: `Location` then says `https`.
     pub tls: bool,
@@ -28,11 +32,18 @@ pub struct DoorSettings {
     pub node_name: String,
     /// The largest request body, in bytes.
     pub body_bytes_max: usize,
+    /// Which callbacks may be registered; the reason of a refusal follows the parameter's name.
+    pub check_callback: CallbackCheck,
 }
 
 impl Default for DoorSettings {
     fn default() -> Self {
-        Self { tls: false, node_name: "faregate".to_owned(), body_bytes_max: 1024 * 1024 }
+        Self {
+            tls: false,
+            node_name: "faregate".to_owned(),
+            body_bytes_max: 1024 * 1024,
+            check_callback: Arc::new(|_| Ok(())),
+        }
     }
 }
 

@@ -337,6 +337,21 @@ impl Failure {
         Self::Container { status: StatusCode::NOT_FOUND, message: Cow::Borrowed("Not Found") }
     }
 
+    /// Whether it is a fault of this installation, which somebody has to look at: refusals,
+    /// overload and what gateways do are answers.
+    pub(crate) const fn is_ours(&self) -> bool {
+        match self {
+            Self::Unavailable(unavailable) => unavailable.reason.is_fault(),
+            Self::Unauthenticated
+            | Self::Throttled { .. }
+            | Self::Container { .. }
+            | Self::NotAcceptable
+            | Self::MethodNotAllowed { .. }
+            | Self::Problem(_)
+            | Self::Refused(_) => false,
+        }
+    }
+
     /// The answer, for a request to `path`.
     pub(crate) fn into_response(self, path: &str) -> Response {
         match self {
@@ -415,7 +430,7 @@ fn unavailable_response(unavailable: &Unavailable) -> Response {
         | Reason::ReadersFull
         | Reason::HashersFull
         | Reason::Stopping => (StatusCode::SERVICE_UNAVAILABLE, class::REJECTED),
-        Reason::DiskFull | Reason::Store | Reason::Quarantined => {
+        Reason::DiskFull | Reason::Store | Reason::CommitInDoubt | Reason::Quarantined => {
             (StatusCode::SERVICE_UNAVAILABLE, class::ILLEGAL_STATE)
         }
         Reason::Bug => (StatusCode::INTERNAL_SERVER_ERROR, class::ILLEGAL_STATE),

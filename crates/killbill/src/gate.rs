@@ -7,6 +7,7 @@ use std::time::Instant;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use domain::{RequestId, TenantNo};
 use engine::access::{Caller, TenantRef};
 use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
@@ -14,6 +15,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::Door;
 use crate::call::Call;
+use crate::log::Line;
 use crate::error::{Failure, TENANT_HEADERS_MISSING, class, code};
 use crate::reply::{Answered, empty};
 use crate::request::{self, API_KEY, API_SECRET, REQUEST_ID};
@@ -25,46 +27,31 @@ pub(crate) async fn serve(door: Door, resource: Arc<Resource>, request: Request<
     let id = door.engine().mint();
     let (parts, body) = request.into_parts();
     let echo = request::request_id(&parts.headers).cloned();
-    let path = parts.uri.clone();
-    let served = pass(door, &resource, id, (parts, body)).await;
-    let mut response = served.unwrap_or_else(|failure| failure.into_response(path.path()));
+    let (method, uri) = (parts.method.clone(), parts.uri.clone());
+    let mut tenant_no = None;
+    let served = pass(door, (&resource, id), (parts, body), &mut tenant_no).await;
+    let failed = served.as_ref().err().is_some_and(Failure::is_ours);
+    let mut response = served.unwrap_or_else(|failure| failure.into_response(uri.path()));
+    let by_client = echo.is_some();
     let echo = echo.unwrap_or_else(|| own_request_id(id));
     response.headers_mut().insert(REQUEST_ID, echo);
-    finish(&resource, id, started, &response);
+    resource.measures().record(response.status(), started.elapsed());
+    Line { id, by_client, tenant_no, method, path: uri.path(), resource: &resource, started }
+        .write(&response, failed);
     response
 }
 
-fn own_request_id(id: domain::RequestId) -> HeaderValue {
+fn own_request_id(id: RequestId) -> HeaderValue {
     let mut buffer = uuid::Uuid::encode_buffer();
     let text = id.0.as_hyphenated().encode_lower(&mut buffer);
     HeaderValue::from_str(text).expect("a UUID is visible ASCII")
 }
 
-fn finish(resource: &Resource, id: domain::RequestId, started: Instant, response: &Response) {
-    let status = response.status();
-    resource.measures().record(status, started.elapsed());
-    if status.is_server_error() {
-        tracing::warn!(
-            request.id = %id.0,
-            route = resource.path,
-            status = status.as_u16(),
-            "a request failed"
-        );
-    } else {
-        tracing::debug!(
-            request.id = %id.0,
-            route = resource.path,
-            status = status.as_u16(),
-            "a request was answered"
-        );
-    }
-}
-
 async fn pass(
     door: Door,
-    resource: &Resource,
-    id: domain::RequestId,
+    (resource, id): (&Resource, RequestId),
     (parts, body): (http::request::Parts, Body),
+    tenant_no: &mut Option<TenantNo>,
 ) -> Answered {
     let found = resource.find(&parts.method);
     if parts.method == Method::OPTIONS && !matches!(found, Found::Nothing) {
@@ -88,6 +75,7 @@ async fn pass(
         Needs::Tenant => Some(tenant(&door, &parts.headers).await?),
         Needs::User | Needs::Nothing => None,
     };
+    *tenant_no = tenant.as_ref().map(|tenant| tenant.no);
     check_media_types(route, &parts.headers)?;
     let actor = if route.audited {
         Some(request::actor(&parts.headers, &caller.username, id)?)
@@ -111,7 +99,7 @@ async fn pass(
 async fn open(
     door: Door,
     route: &'static Route,
-    id: domain::RequestId,
+    id: RequestId,
     parts: http::request::Parts,
 ) -> Answered {
     let nobody = Caller { username: String::new(), permissions: vec![] };

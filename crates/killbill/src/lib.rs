@@ -14,6 +14,7 @@ mod door;
 mod error;
 mod gate;
 mod json;
+mod log;
 mod measure;
 mod openapi;
 mod page;
@@ -34,7 +35,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::any;
 
-pub use door::{Door, DoorSettings};
+pub use door::{CallbackCheck, Door, DoorSettings};
 pub use openapi::openapi;
 
 use routes::Resource;

@@ -1,5 +1,6 @@
-//! What is measured of each route. The handles are made once: looking one up by its labels for every
-//! request would cost more than routing it.
+//! What is measured of each route. The handles are made once, by the first request: looking one up by
+//! its labels for every request would cost more than routing it, and what nobody asks for would fill
+//! every scrape with zeros.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -16,17 +17,17 @@ const STATUSES: [u16; 20] = [
 /// One route's counters and its latency.
 pub(crate) struct Measures {
     route: &'static str,
-    latency: Histogram,
+    latency: OnceLock<Histogram>,
     requests: [OnceLock<Counter>; STATUSES.len()],
     others: OnceLock<Counter>,
 }
 
 impl Measures {
-    /// For a route; the recorder has to be installed before.
+    /// For a route; the recorder has to be installed before its first request.
     pub(crate) fn new(route: &'static str) -> Self {
         Self {
             route,
-            latency: histogram!("faregate_request_seconds", "door" => "killbill", "route" => route),
+            latency: OnceLock::new(),
             requests: Default::default(),
             others: OnceLock::new(),
         }
@@ -42,6 +43,9 @@ impl Measures {
             counter!(name, "door" => "killbill", "route" => self.route, "status" => label)
         };
         cell.get_or_init(make).increment(1);
-        self.latency.record(took.as_secs_f64());
+        let latency = self.latency.get_or_init(|| {
+            histogram!("faregate_request_seconds", "door" => "killbill", "route" => self.route)
+        });
+        latency.record(took.as_secs_f64());
     }
 }

@@ -1,8 +1,15 @@
 //! What this door serves, as OpenAPI.
 
+use http::Method;
 use utoipa::OpenApi;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::schema::{ArrayBuilder, Object, Type};
+use utoipa::openapi::security::SecurityRequirement;
+use utoipa::openapi::{Header, RefOr, Required, Response};
 
 use crate::payments::{follow_up, read};
+use crate::routes::{self, Needs, Route};
 use crate::{
     accounts, admin, audit, payment_methods, payments, security, system, tenants, test_clock,
     transactions,
@@ -80,18 +87,153 @@ use crate::{
 ))]
 struct Api;
 
-/// The routes that this door serves.
+/// The routes that this door serves, each with what the table of routes says of it: headers and
+/// credentials. What is said once there is not repeated at every handler.
 #[must_use]
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    Api::openapi()
+    let mut document = Api::openapi();
+    for route in routes::all() {
+        let item = document.paths.paths.get_mut(route.path);
+        let operation = item.and_then(|item| operation(item, &route.method));
+        complete(operation.expect("what is served is described"), route);
+    }
+    document
+}
+
+fn operation<'a>(item: &'a mut PathItem, method: &Method) -> Option<&'a mut Operation> {
+    match *method {
+        Method::GET => item.get.as_mut(),
+        Method::POST => item.post.as_mut(),
+        Method::PUT => item.put.as_mut(),
+        Method::DELETE => item.delete.as_mut(),
+        _ => None,
+    }
+}
+
+fn complete(operation: &mut Operation, route: &Route) {
+    let tag = operation.tags.iter().flatten().next().cloned().unwrap_or_default();
+    if let Some(id) = &mut operation.operation_id {
+        *id = format!("{}_{id}", snake(&tag));
+    }
+    operation.security = match route.needs {
+        Needs::Nothing => Some(vec![SecurityRequirement::default()]),
+        Needs::User => Some(vec![SecurityRequirement::new("user", [""; 0])]),
+        // As the whole document says.
+        Needs::Tenant => None,
+    };
+    let parameters = operation.parameters.get_or_insert_default();
+    let takes = |parameters: &[RefOr<Parameter>], name: &str| {
+        parameters.iter().any(|it| matches!(it, RefOr::T(it) if it.name == name))
+    };
+    // Whatever may ask the gateway takes what the gateway is to be told.
+    if takes(parameters, "withPluginInfo") && !takes(parameters, "pluginProperty") {
+        parameters.push(plugin_property());
+    }
+    parameters.extend(headers(route).into_iter().map(RefOr::T));
+    let is_paged = takes(parameters, "offset");
+    for (status, response) in &mut operation.responses.responses {
+        let RefOr::T(response) = response else { continue };
+        complete_response(response, status, is_paged);
+    }
+}
+
+/// `PaymentMethod` as `payment_method`.
+fn snake(tag: &str) -> String {
+    let mut snake = String::new();
+    for letter in tag.chars() {
+        if letter.is_ascii_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
+fn plugin_property() -> RefOr<Parameter> {
+    let texts = ArrayBuilder::new().items(Object::with_type(Type::String));
+    let parameter = ParameterBuilder::new()
+        .name("pluginProperty")
+        .parameter_in(ParameterIn::Query)
+        .required(Required::False)
+        .description(Some("key=value, for the gateway"))
+        .schema(Some(texts));
+    RefOr::T(parameter.build())
+}
+
+/// The headers that a request may have, its credentials aside.
+fn headers(route: &Route) -> Vec<Parameter> {
+    let mut headers = vec![header(
+        "X-Request-Id",
+        "Comes back with the answer; where it is a UUID, it is the audit's userToken",
+        Required::False,
+    )];
+    if route.audited {
+        headers.push(header("X-Killbill-CreatedBy", "Who asks, for the audit", Required::True));
+        headers.push(header("X-Killbill-Reason", "Why, for the audit", Required::False));
+        headers.push(header("X-Killbill-Comment", "A comment for the audit", Required::False));
+    }
+    if route.audited && route.method == Method::POST {
+        let text = "The same request with the same key is answered as it was the first time";
+        headers.push(header("Idempotency-Key", text, Required::False));
+    }
+    headers
+}
+
+fn header(name: &str, description: &str, required: Required) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Header)
+        .required(required)
+        .description(Some(description))
+        .schema(Some(Object::with_type(Type::String)))
+        .build()
+}
+
+fn complete_response(response: &mut Response, status: &str, is_paged: bool) {
+    if response.description.is_empty() {
+        response.description = described(status).to_owned();
+    }
+    let mut add = |name: &str, description: &str, kind| {
+        response.headers.insert(name.to_owned(), RefOr::T(answered(description, kind)));
+    };
+    add("X-Request-Id", "The request's id, or ours where it has none", Type::String);
+    match status {
+        "201" => add("Location", "Where to read what was made", Type::String),
+        "503" | "5XX" => add("Retry-After", "Seconds, where waiting helps", Type::Integer),
+        "200" if is_paged => {
+            add("X-Killbill-Pagination-CurrentOffset", "Where this page starts", Type::Integer);
+            add("X-Killbill-Pagination-NextOffset", "Where the next one starts", Type::Integer);
+            add("X-Killbill-Pagination-TotalNbRecords", "How many match", Type::Integer);
+            add("X-Killbill-Pagination-MaxNbRecords", "How many there are", Type::Integer);
+            add("X-Killbill-Pagination-NextPageUri", "The next page", Type::String);
+        }
+        _ => {}
+    }
+}
+
+fn answered(description: &str, kind: Type) -> Header {
+    let schema = Object::with_type(kind);
+    HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build()
+}
+
+/// What a status means where its handler has nothing to add.
+fn described(status: &str) -> &'static str {
+    match status {
+        "200" => "What was asked for",
+        "4XX" => "Refused; the body says why",
+        "500" => "It cannot work now",
+        "5XX" => "The gateway failed, or it cannot be done now; the body says which",
+        _ => "",
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use serde_json::Value;
 
     use super::*;
-    use crate::routes;
 
     #[test]
     fn what_is_described_is_what_is_served() {
@@ -104,8 +246,71 @@ mod tests {
                 methods.map(move |method| (method.as_str(), path.as_str()))
             })
             .collect();
-        let served: Vec<_> = routes::served().collect();
+        let served: Vec<_> = routes::all()
+            .map(|route| (route.method.as_str().to_ascii_lowercase(), route.path))
+            .collect();
         let served = served.iter().map(|(method, path)| (method.as_str(), *path)).collect();
         assert_eq!(described, served);
+    }
+
+    /// Each operation as JSON, with its method and path as the reference writes them.
+    fn operations() -> Vec<(String, Value)> {
+        let json = serde_json::to_value(openapi()).unwrap();
+        let paths = json["paths"].as_object().unwrap().clone();
+        let operations = paths.into_iter().flat_map(|(path, methods)| {
+            let methods = methods.as_object().unwrap().clone();
+            methods.into_iter().map(move |(method, operation)| {
+                (format!("{} {path}", method.to_ascii_uppercase()), operation)
+            })
+        });
+        operations.collect()
+    }
+
+    fn names(operation: &Value, place: &str) -> BTreeSet<String> {
+        let parameters = operation["parameters"].as_array().unwrap();
+        let those = parameters.iter().filter(|it| it["in"] == place);
+        those.map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn operations_have_ids_of_their_own_and_answers_a_description() {
+        let mut ids = BTreeSet::new();
+        for (name, operation) in operations() {
+            let id = operation["operationId"].as_str().unwrap();
+            assert!(ids.insert(id.to_owned()), "{name}: {id} is another one's");
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                assert_ne!(response["description"], "", "{name} {status}");
+                assert!(response["headers"]["X-Request-Id"].is_object(), "{name} {status}");
+            }
+        }
+        assert!(ids.contains("payment_method_get_by_key"), "{ids:?}");
+    }
+
+    #[test]
+    fn operations_name_their_headers() {
+        let operations = operations();
+        let headers = |wanted: &str| {
+            let (_, operation) = operations.iter().find(|(name, _)| name == wanted).unwrap();
+            names(operation, "header").into_iter().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(headers("GET /1.0/kb/accounts"), "X-Request-Id");
+        let audit = "X-Killbill-Comment X-Killbill-CreatedBy X-Killbill-Reason X-Request-Id";
+        assert_eq!(headers("PUT /1.0/kb/payments"), audit);
+        assert_eq!(headers("POST /1.0/kb/payments"), format!("Idempotency-Key {audit}"));
+    }
+
+    #[test]
+    fn operations_name_the_query_parameters_of_the_reference() {
+        let reference = include_str!("../../../docs/reference/killbill-routes.md");
+        let mut told: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for line in reference.lines().filter(|line| line.contains("` | ")) {
+            let mut columns = line.trim_matches('|').split(" | ");
+            let route = columns.next().unwrap().trim().trim_matches('`');
+            let query = columns.nth(1).unwrap_or_default();
+            told.insert(route, query.split('`').skip(1).step_by(2).map(str::to_owned).collect());
+        }
+        for (name, operation) in operations() {
+            assert_eq!(Some(&names(&operation, "query")), told.get(name.as_str()), "{name}");
+        }
     }
 }

@@ -169,7 +169,7 @@ fn no_payment_method(name: &str) -> Failure {
 }
 
 /// Adds a payment method to an account.
-#[utoipa::path(post, path = "/1.0/kb/accounts/{accountId}/paymentMethods", tag = "Account",
+#[utoipa::path(post, path = "/1.0/kb/accounts/{accountId}/paymentMethods", tag = "Account", operation_id = "add_payment_method",
     params(("accountId" = Uuid, Path), ("isDefault" = Option<bool>, Query),
         ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = PaymentMethodJson<'static>,
@@ -187,7 +187,7 @@ pub(crate) async fn create(call: Call) -> Answered {
 }
 
 /// Lists an account's payment methods.
-#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/paymentMethods", tag = "Account",
+#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/paymentMethods", tag = "Account", operation_id = "payment_methods",
     params(("accountId" = Uuid, Path), ("withPluginInfo" = Option<bool>, Query),
         ("includedDeleted" = Option<bool>, Query), ("audit" = Option<String>, Query)),
     responses((status = 200, body = [PaymentMethodJson<'static>]),
@@ -286,7 +286,7 @@ pub(crate) async fn list(call: Call) -> Answered {
 /// Searches payment methods.
 #[utoipa::path(get, path = "/1.0/kb/paymentMethods/search/{searchKey}", tag = "PaymentMethod",
     params(("searchKey" = String, Path), ("offset" = Option<u64>, Query),
-        ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query)),
+        ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query), ("pluginName" = Option<String>, Query), ("withPluginInfo" = Option<bool>, Query)),
     responses((status = 200, body = [PaymentMethodJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn search(call: Call) -> Answered {
@@ -306,9 +306,9 @@ pub(crate) async fn search(call: Call) -> Answered {
 }
 
 /// Makes a payment method the account's default.
-#[utoipa::path(put, tag = "Account",
+#[utoipa::path(put, tag = "Account", operation_id = "set_default_payment_method",
     path = "/1.0/kb/accounts/{accountId}/paymentMethods/{paymentMethodId}/setDefault",
-    params(("accountId" = Uuid, Path), ("paymentMethodId" = Uuid, Path)),
+    params(("accountId" = Uuid, Path), ("paymentMethodId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
     responses((status = 204, description = "It is the default"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn set_default(call: Call) -> Answered {
@@ -322,8 +322,8 @@ pub(crate) async fn set_default(call: Call) -> Answered {
 }
 
 /// Asks gateways for methods that they know and we do not: no gateway so far keeps any of its own.
-#[utoipa::path(put, path = "/1.0/kb/accounts/{accountId}/paymentMethods/refresh", tag = "Account",
-    params(("accountId" = Uuid, Path), ("pluginName" = Option<String>, Query)),
+#[utoipa::path(put, path = "/1.0/kb/accounts/{accountId}/paymentMethods/refresh", tag = "Account", operation_id = "refresh_payment_methods",
+    params(("accountId" = Uuid, Path), ("pluginName" = Option<String>, Query), ("pluginProperty" = Option<Vec<String>>, Query)),
     responses((status = 204, description = "Nothing had to change"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn refresh(call: Call) -> Answered {
@@ -346,7 +346,7 @@ pub(crate) async fn refresh(call: Call) -> Answered {
 #[utoipa::path(delete, path = "/1.0/kb/paymentMethods/{paymentMethodId}", tag = "PaymentMethod",
     params(("paymentMethodId" = Uuid, Path),
         ("deleteDefaultPmWithAutoPayOff" = Option<bool>, Query),
-        ("forceDefaultPmDeletion" = Option<bool>, Query)),
+        ("forceDefaultPmDeletion" = Option<bool>, Query), ("pluginProperty" = Option<Vec<String>>, Query)),
     responses((status = 204, description = "Deleted"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn delete(call: Call) -> Answered {

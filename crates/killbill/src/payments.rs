@@ -29,7 +29,7 @@ use view::{PaymentJson, Shown, TransactionJson};
 const PAYMENTS_OF_ACCOUNT_MAX: u64 = 10_000;
 
 /// Starts a payment of an account.
-#[utoipa::path(post, path = "/1.0/kb/accounts/{accountId}/payments", tag = "Account",
+#[utoipa::path(post, path = "/1.0/kb/accounts/{accountId}/payments", tag = "Account", operation_id = "start_payment",
     params(("accountId" = Uuid, Path), ("paymentMethodId" = Option<Uuid>, Query),
         ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = TransactionJson<'static>,
@@ -44,7 +44,7 @@ pub(crate) async fn start(call: Call) -> Answered {
 }
 
 /// Starts a payment of an account that is named by its key.
-#[utoipa::path(post, path = "/1.0/kb/accounts/payments", tag = "Account",
+#[utoipa::path(post, path = "/1.0/kb/accounts/payments", tag = "Account", operation_id = "start_payment_by_key",
     params(("externalKey" = String, Query), ("paymentMethodId" = Option<Uuid>, Query),
         ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = TransactionJson<'static>,
@@ -109,7 +109,7 @@ fn not_a_start(kind: TransactionType) -> Response {
 }
 
 /// Lists an account's payments.
-#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/payments", tag = "Account",
+#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/payments", tag = "Account", operation_id = "payments",
     params(("accountId" = Uuid, Path), ("withAttempts" = Option<bool>, Query),
         ("withPluginInfo" = Option<bool>, Query), ("audit" = Option<String>, Query)),
     responses((status = 200, body = [PaymentJson<'static>]),

@@ -312,11 +312,9 @@ impl Resource {
     }
 }
 
-/// Method and path of every route that is served, those of the test clock too.
-#[cfg(test)]
-pub(crate) fn served() -> impl Iterator<Item = (String, &'static str)> {
-    let routes = ROUTES.iter().chain(TEST_ROUTES);
-    routes.map(|route| (route.method.as_str().to_ascii_lowercase(), route.path))
+/// Every route that is served, those of the test clock too.
+pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
+    ROUTES.iter().chain(TEST_ROUTES)
 }
 
 /// All paths that there are, those of the test clock only where `test`.

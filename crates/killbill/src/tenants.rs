@@ -86,14 +86,19 @@ pub(crate) async fn create(call: Call) -> Answered {
     Ok(reply::created(call.location(&["/1.0/kb/tenants/", &id])))
 }
 
-/// Reads a tenant.
+/// Reads the caller's tenant; another one is not there.
 #[utoipa::path(get, path = "/1.0/kb/tenants/{tenantId}", tag = "Tenant",
     params(("tenantId" = Uuid, Path)),
     responses((status = 200, body = TenantJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn get(call: Call) -> Answered {
     let id: TenantId = call.param_id("tenantId")?;
-    match call.read(move |queries| queries.tenant(id)).await? {
+    let is_own = call.tenant.as_ref().is_some_and(|own| own.id == id);
+    let found = match is_own {
+        true => call.read(move |queries| queries.tenant(id)).await?,
+        false => None,
+    };
+    match found {
         Some(tenant) => Ok(reply::ok(&json(&tenant))),
         None => {
             let message = format!("Tenant does not exist for id {id}");
@@ -145,6 +150,8 @@ pub(crate) async fn register_callback(call: Call) -> Answered {
             "cb should be an http or https URL of at most {CALLBACK_BYTES_MAX} characters"
         ))
     })?;
+    let checked = (call.door.settings().check_callback)(&url);
+    checked.map_err(|reason| Failure::illegal(format!("cb {reason}")))?;
     set_callback(&call, Some(url)).await?;
     Ok(reply::created(call.location(&["/1.0/kb/tenants/registerNotificationCallback"])))
 }
@@ -174,8 +181,7 @@ async fn set_callback(call: &Call, value: Option<String>) -> Result<(), Failure>
     call.submit_change(Command::SetTenantValue(it)).await
 }
 
-/// Whether events can be pushed there at all; which addresses are allowed is looked at when they
-/// are, because a name may come to mean another address.
+/// Whether events can be pushed there at all; where they may be pushed is the settings' to say.
 fn is_callback(url: &str) -> bool {
     let Ok(uri) = url.parse::<http::Uri>() else { return false };
     let http = matches!(uri.scheme_str(), Some("http" | "https"));

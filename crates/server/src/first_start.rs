@@ -46,9 +46,10 @@ pub struct Made {
     pub tenant: Option<(String, String)>,
 }
 
-/// Makes the administrator and the first tenant, where there is no administrator yet; `password` is
-/// the administrator's, else one is made up. What is made up is announced before the administrator
-/// exists, so that no crash leaves one whose password nobody has seen.
+/// Makes the administrator and the first tenant, where there are none yet; `password` is the
+/// administrator's, else one is made up. What is made up is announced before it exists, so that no
+/// crash leaves an administrator whose password nobody has seen; what is missing is made by the
+/// next start. All is submitted at once, to be one commit.
 ///
 /// # Errors
 /// [`Error`].
@@ -60,27 +61,52 @@ pub async fn prepare(
 ) -> Result<(), Error> {
     let (admin, tenants) =
         engine.read(|queries| Ok((queries.user(ADMIN)?, queries.tenant_count()?))).await?;
-    if admin.is_some() {
+    let (no_admin, no_tenant) = (admin.is_none(), tenants == 0);
+    if !no_admin && !no_tenant {
         return Ok(());
     }
-    let made_up = password.is_none().then(random_secret);
-    let tenant = (tenants == 0).then(|| (random_secret(), random_secret()));
-    let password = password.or_else(|| made_up.clone()).expect("given or made up");
-    let secret = tenant.as_ref().map_or("", |(_, secret)| secret);
-    let (password_hash, secret_hash) =
-        tokio::try_join!(access.hash(&password), access.hash(secret))?;
+    let made = Made {
+        password: (no_admin && password.is_none()).then(random_secret),
+        tenant: no_tenant.then(|| (random_secret(), random_secret())),
+    };
+    announce(&made);
+    let password = password.or(made.password);
+    let administrator = async {
+        match password.filter(|_| no_admin) {
+            Some(password) => make_administrator(engine, access, &password).await,
+            None => Ok(()),
+        }
+    };
+    let tenant = async {
+        match &made.tenant {
+            Some((api_key, api_secret)) => make_tenant(engine, access, api_key, api_secret).await,
+            None => Ok(()),
+        }
+    };
+    tokio::try_join!(administrator, tenant).map(drop)
+}
+
+async fn make_administrator(engine: &Engine, access: &Access, password: &str) -> Result<(), Error> {
+    let password_hash = access.hash(password).await?;
     let name = ADMIN_ROLE.to_owned();
     let role = PutRole { name, permissions: vec!["*:*".to_owned()], create: true };
-    make(engine, "the administrator's role", Command::PutRole(role)).await?;
-    if let Some((api_key, _)) = &tenant {
-        let (external_key, api_key) = (Some(DEFAULT_TENANT.to_owned()), api_key.clone());
-        let tenant = CreateTenant { id: None, external_key, api_key, secret_hash };
-        make(engine, "the first tenant", Command::CreateTenant(tenant)).await?;
-    }
-    announce(&Made { password: made_up, tenant });
     let (username, roles) = (ADMIN.to_owned(), vec![ADMIN_ROLE.to_owned()]);
     let user = CreateUser { username, password_hash, roles };
-    make(engine, "the administrator", Command::CreateUser(user)).await
+    let role = make(engine, "the administrator's role", Command::PutRole(role));
+    let user = make(engine, "the administrator", Command::CreateUser(user));
+    tokio::try_join!(role, user).map(drop)
+}
+
+async fn make_tenant(
+    engine: &Engine,
+    access: &Access,
+    api_key: &str,
+    api_secret: &str,
+) -> Result<(), Error> {
+    let secret_hash = access.hash(api_secret).await?;
+    let (external_key, api_key) = (Some(DEFAULT_TENANT.to_owned()), api_key.to_owned());
+    let tenant = CreateTenant { id: None, external_key, api_key, secret_hash };
+    make(engine, "the first tenant", Command::CreateTenant(tenant)).await
 }
 
 async fn make(engine: &Engine, what: &'static str, command: Command) -> Result<(), Error> {

@@ -105,6 +105,7 @@ async fn probe(engine: &Engine, data_dir: &PathBuf) -> Option<Trouble> {
             | Reason::ReadersFull
             | Reason::HashersFull
             | Reason::Store
+            | Reason::CommitInDoubt
             | Reason::Quarantined
             | Reason::Bug,
         ) => Some(Trouble::Store),
@@ -112,11 +113,32 @@ async fn probe(engine: &Engine, data_dir: &PathBuf) -> Option<Trouble> {
 }
 
 /// `GET /health/live`: the process answers.
+#[utoipa::path(
+    get,
+    path = "/health/live",
+    tag = "Operations",
+    operation_id = "operations_live",
+    summary = "Whether the process answers",
+    responses((status = 200, description = "It does")),
+    security(())
+)]
 pub async fn live() -> Response {
     Json(json!({ "status": "live" })).into_response()
 }
 
 /// `GET /health/ready`: payments can be taken.
+#[utoipa::path(
+    get,
+    path = "/health/ready",
+    tag = "Operations",
+    operation_id = "operations_ready",
+    summary = "Whether payments can be taken",
+    responses(
+        (status = 200, description = "They can"),
+        (status = 503, description = "Stopping, the disk is full, or the core does not answer"),
+    ),
+    security(())
+)]
 pub async fn ready(State(health): State<Health>) -> Response {
     match health.trouble() {
         None => Json(json!({ "status": "ready" })).into_response(),

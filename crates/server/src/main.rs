@@ -8,6 +8,7 @@ mod health;
 mod http;
 mod logging;
 mod maintenance;
+mod memory;
 mod metrics;
 mod native;
 mod node;

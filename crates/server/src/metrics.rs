@@ -105,7 +105,6 @@ pub async fn upkeep(handle: PrometheusHandle) {
     loop {
         tick.tick().await;
         handle.run_upkeep();
-        if std::env::var("X_BB").is_ok() { drop(std::hint::black_box(Vec::<u8>::with_capacity(std::env::var("X_BB").unwrap().parse().unwrap()))); }
     }
 }
 
@@ -139,7 +138,8 @@ impl Requests {
 }
 
 /// The route of a path: few, whatever clients ask for.
-fn route(door: Door, path: &str) -> &'static str {
+#[must_use]
+pub fn route(door: Door, path: &str) -> &'static str {
     let known = native::PATHS.iter().chain(pages::PATHS).chain(PATHS);
     match known.copied().find(|known| *known == path) {
         Some(known) => known,
@@ -166,6 +166,15 @@ pub struct Exporter {
 }
 
 /// `GET /metrics`.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "Operations",
+    operation_id = "operations_scrape",
+    summary = "Metrics in Prometheus' text format",
+    responses((status = 200, description = "The metrics", content_type = "text/plain")),
+    security(())
+)]
 pub async fn scrape(State(exporter): State<Arc<Exporter>>) -> Response {
     exporter.gauge_core().await;
     exporter.gauge_process();

@@ -192,6 +192,7 @@ fn settings(config: &Config, gateways: &Gateways) -> Settings {
         gateways: gateways.iter().map(|(name, it)| (name.clone(), it.settings())).collect(),
         unknown_delays_us: delays(&config.resolver.unknown_delays),
         pending_delays_us: delays(&config.resolver.pending_delays),
+        reply_keep_us: config.idempotency.keep.as_us(),
         transactions_per_payment_max: TRANSACTIONS_PER_PAYMENT_MAX,
     }
 }
@@ -202,18 +203,21 @@ fn options(config: &Config) -> Options {
         in_flight_max: config.gateway.in_flight_max,
         readers: config.engine.reader_threads,
         reads_waiting_max: config.engine.reads_waiting_max,
-        reply_keep: config.idempotency.keep.0,
         ..Options::default()
     }
 }
 
-fn push_options(config: &Config) -> push::Options {
+/// Where notifications may go: public addresses, and receivers inside where that is wanted.
+pub const fn push_reach(config: &Config) -> Reach {
     let everywhere = config.push.allow_loopback || config.test_clock;
-    let reach = if everywhere { Reach::PublicAndPrivate } else { Reach::Public };
+    if everywhere { Reach::PublicAndPrivate } else { Reach::Public }
+}
+
+fn push_options(config: &Config) -> push::Options {
     push::Options {
         lanes: config.push.lanes,
         timeout: config.push.timeout.0,
-        ..push::Options::new(reach)
+        ..push::Options::new(push_reach(config))
     }
 }
 
@@ -240,8 +244,7 @@ async fn take_notifications(
 
 async fn book(engine: &Engine, notification: Notification) {
     let Notification { tenant, payment, transaction, knowledge } = notification;
-    while let Err(error) =
-        engine.notified((tenant, payment), transaction, knowledge.clone()).await
+    while let Err(error) = engine.notified((tenant, payment), transaction, knowledge.clone()).await
     {
         tracing::warn!(
             error = %error,

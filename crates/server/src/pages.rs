@@ -22,11 +22,16 @@ const DOCS: &str = include_str!("pages/docs.html");
 const POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline'; \
                       style-src 'self' 'unsafe-inline'; img-src 'self' data:";
 
+#[derive(utoipa::OpenApi)]
+#[openapi(paths(crate::health::live, crate::health::ready, crate::metrics::scrape))]
+struct Operations;
+
 /// The document of everything that is served.
 #[must_use]
 pub fn openapi() -> OpenApi {
     let mut document = native::openapi();
     document.merge(killbill::openapi());
+    document.merge(<Operations as utoipa::OpenApi>::openapi());
     document.info = InfoBuilder::new()
         .title("Faregate")
         .version(env!("CARGO_PKG_VERSION"))
@@ -95,7 +100,27 @@ mod tests {
         let paths = document["paths"].as_object().unwrap();
         assert!(paths.contains_key("/v1/ledger/entries"));
         assert!(paths.contains_key("/1.0/kb/accounts"));
+        assert_eq!(paths["/health/ready"]["get"]["security"], serde_json::json!([{}]));
         assert_eq!(document["security"][0].as_object().unwrap().len(), 3);
+        for path in ["/health/live", "/health/ready", "/metrics"] {
+            assert!(paths.contains_key(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn operations_have_ids_of_their_own_and_answers_a_description() {
+        let document = serde_json::to_value(openapi()).unwrap();
+        let mut ids = std::collections::BTreeSet::new();
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            for (method, operation) in methods.as_object().unwrap() {
+                let id = operation["operationId"].as_str().unwrap();
+                assert!(ids.insert(id), "{method} {path}: {id} is another one's");
+                for (status, response) in operation["responses"].as_object().unwrap() {
+                    let description = response["description"].as_str().unwrap();
+                    assert!(!description.is_empty(), "{method} {path}: {status}");
+                }
+            }
+        }
     }
 
     #[test]

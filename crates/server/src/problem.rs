@@ -1,5 +1,6 @@
 //! Errors of the native API: RFC 9457 problem details, from one table.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -14,7 +15,7 @@ use utoipa::ToSchema;
 /// The media type of a problem.
 pub const CONTENT_TYPE: &str = "application/problem+json";
 
-/// What a problem's type starts with; the page is `docs/reference/problems.md`.
+/// What a problem's type starts with; `docs/reference/errors.md` lists them.
 const TYPE_PREFIX: &str = "urn:faregate:problem:";
 
 /// An error of the native API.
@@ -24,7 +25,7 @@ pub enum Problem {
     #[error("{field}: {reason}")]
     InvalidParameter {
         /// The parameter.
-        field: &'static str,
+        field: Cow<'static, str>,
         /// Why.
         reason: String,
     },
@@ -138,6 +139,7 @@ const fn wire_unavailable(reason: Reason) -> (StatusCode, &'static str) {
         Reason::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         Reason::DiskFull => (StatusCode::SERVICE_UNAVAILABLE, "disk-full"),
         Reason::Store => (StatusCode::SERVICE_UNAVAILABLE, "store-unavailable"),
+        Reason::CommitInDoubt => (StatusCode::SERVICE_UNAVAILABLE, "commit-in-doubt"),
         Reason::Quarantined => (StatusCode::SERVICE_UNAVAILABLE, "quarantined"),
         Reason::Bug => (StatusCode::INTERNAL_SERVER_ERROR, "internal-error"),
     }
@@ -147,7 +149,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (status, name) = self.wire();
         let field = match &self {
-            Self::InvalidParameter { field, .. } => Some(*field),
+            Self::InvalidParameter { field, .. } => Some(field.as_ref()),
             Self::NotFound { .. }
             | Self::NoRoute
             | Self::NoMethod
@@ -164,6 +166,10 @@ impl IntoResponse for Problem {
             let challenge = HeaderValue::from_static("Basic realm=\"faregate\", charset=\"UTF-8\"");
             headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
+        if let Self::Unavailable(it) | Self::Access(AccessError::Unavailable(it)) = &self {
+            response.extensions_mut().insert(it.reason);
+        }
+        let headers = response.headers_mut();
         if let Some(retry_after) = self.retry_after() {
             headers.insert(header::RETRY_AFTER, retry_after.as_secs().max(1).into());
         }
@@ -189,7 +195,7 @@ mod tests {
     fn problems_are_rfc_9457() {
         let reason = "is not a UUID".to_owned();
         check(
-            Problem::InvalidParameter { field: "account", reason },
+            Problem::InvalidParameter { field: "account".into(), reason },
             expect![[
                 r#"{"type":"urn:faregate:problem:invalid-parameter","title":"Bad Request","status":400,"detail":"account: is not a UUID","field":"account"} None"#
             ]],

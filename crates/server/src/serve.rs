@@ -250,8 +250,12 @@ impl Web<'_> {
         let (engine, access) = (self.node.engine.clone(), self.node.access.clone());
         let exporter =
             Exporter { handle: self.recorder.clone(), engine: engine.clone(), admission };
+        let reach = node::push_reach(self.config);
         let settings = killbill::DoorSettings {
             tls: self.is_tls,
+            check_callback: Arc::new(move |url| {
+                gateway::push::validate_callback(url, reach).map_err(|error| error.to_string())
+            }),
             body_bytes_max: self.config.http.body_bytes_max,
             ..killbill::DoorSettings::default()
         };

@@ -188,8 +188,8 @@ fn same_moves(file: &PaymentFile, expected: &Payment) -> Result<(), String> {
 
 fn shown(stored: &Transaction, beside: &Move) -> String {
     let status = translate::status_from(stored.status);
-    // What is not a success has processed nothing that counts; what is pending may say an amount.
-    let processed = if status == Status::Pending {
+    // What is open says an amount that does not count yet; what failed has processed nothing.
+    let processed = if status.is_open() {
         beside.processed
     } else {
         stored.processed_amount.map_or(0, |amount| amount.0)

@@ -3,6 +3,7 @@
 
 pub mod ask;
 pub mod audit;
+pub mod crash;
 pub mod disk;
 pub mod faulty;
 pub mod gateway;

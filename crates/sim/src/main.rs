@@ -1,8 +1,10 @@
 //! The command line of the simulation and of the crash tests.
 
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, Subcommand, ValueEnum};
+use sim::crash;
 use sim::mutant::{MUTANTS, Mutant};
 use sim::run::{self, Kind, Seeds};
 use sim::world::Plan;
@@ -19,6 +21,8 @@ struct Arguments {
 enum Command {
     /// Runs simulated worlds and stops at the first thing that is wrong.
     Run(Run),
+    /// Kills the real binary with SIGKILL under load, and looks for what got lost.
+    Crash(Crash),
 }
 
 #[derive(clap::Args)]
@@ -41,6 +45,19 @@ struct Run {
     /// Plants a bug, to see it found.
     #[arg(long, value_parser = mutant)]
     mutant: Option<Mutant>,
+}
+
+#[derive(clap::Args)]
+struct Crash {
+    /// How often the server is killed.
+    #[arg(long, default_value_t = 100)]
+    kills: u32,
+    /// What is random follows from it; drawn from the clock where it is not given.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Clients at the same time.
+    #[arg(long, default_value_t = 16)]
+    clients: usize,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -67,7 +84,21 @@ fn main() -> anyhow::Result<ExitCode> {
                 Plan { mutant: it.mutant, trace_max: it.trace, ..Plan::new(it.from, it.steps) };
             let seeds = Seeds { from: it.from, count: it.seeds, store, plan };
             let sound = run::seeds(seeds, &mut std::io::stdout())?;
-            Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            Ok(exit(sound))
+        }
+        Command::Crash(it) => {
+            let seed = it.seed.unwrap_or_else(clock);
+            let options = crash::Options { kills: it.kills, seed, clients: it.clients };
+            Ok(exit(crash::run(options, &mut std::io::stdout())?))
         }
     }
+}
+
+fn exit(sound: bool) -> ExitCode {
+    if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn clock() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since_epoch.as_secs()
 }

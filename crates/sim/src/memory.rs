@@ -179,8 +179,9 @@ impl Tables {
             Change::OutstandingClosed { transaction } => {
                 self.outstanding.remove(&(tenant, transaction));
             }
-            Change::ReplySettled { key, reply } => {
+            Change::ReplySettled { key, reply, expires_at } => {
                 if let Some(stored) = self.replies.get_mut(&key) {
+                    stored.expires_at = expires_at;
                     stored.answer = Some(Ok(reply));
                 }
             }

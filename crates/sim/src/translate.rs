@@ -39,6 +39,7 @@ pub fn settings(rules: &Rules) -> Settings {
         gateways: gateways.collect(),
         unknown_delays_us: rules.unknown_delays_us.clone(),
         pending_delays_us: rules.pending_delays_us.clone(),
+        reply_keep_us: rules.reply_keep_us,
         transactions_per_payment_max: rules.transactions_max,
     }
 }

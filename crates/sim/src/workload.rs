@@ -60,6 +60,9 @@ impl Workload {
         let numbers: Vec<u32> = model.tenants.keys().copied().collect();
         let no = *self.random.pick(&numbers);
         let tenant = &model.tenants[&no];
+        if tenant.accounts.is_empty() && self.random.chance(800) {
+            return (no, self.new_account(tenant));
+        }
         let what = match self.random.below(100) {
             0 => What::NewTenant { api_key: format!("tenant-{}", self.random.below(4)) },
             1 => What::SetValue {
@@ -113,7 +116,7 @@ impl Workload {
 
     fn start(&mut self, model: &Model, no: u32) -> What {
         let tenant = &model.tenants[&no];
-        let account = self.account(tenant);
+        let account = self.payer(tenant);
         let known = tenant.accounts.get(&account);
         let own: Vec<Uid> = tenant
             .methods
@@ -232,6 +235,9 @@ impl Workload {
         let key = if kind == Kind::Reversal && self.random.chance(900) {
             let mut moves = payment.moves.iter().rev();
             moves.find(|it| it.kind == Kind::Chargeback).and_then(|it| it.key.clone())
+        } else if kind == Kind::Chargeback && self.random.chance(500) {
+            self.made += 1;
+            Some(format!("t-{}", self.made))
         } else {
             self.transaction_key(tenant)
         };
@@ -292,6 +298,16 @@ impl Workload {
             return self.mint(0);
         }
         *self.random.pick(&ids)
+    }
+
+    /// An account that pays: mostly one that can.
+    fn payer(&mut self, tenant: &Tenant) -> Uid {
+        let able: Vec<Uid> =
+            tenant.methods.values().filter(|it| it.active).map(|it| it.account).collect();
+        if able.is_empty() || self.random.chance(100) {
+            return self.account(tenant);
+        }
+        *self.random.pick(&able)
     }
 
     fn method(&mut self, tenant: &Tenant) -> Uid {

@@ -310,8 +310,7 @@ impl<D: Disk> World<D> {
 
     fn start_process(&mut self) -> Result<(), StoreError> {
         let store = Faulty::new(self.disk.connect(), self.spy.clone());
-        let keep_us = self.model.rules.reply_keep_us;
-        self.partition = Some(Partition::open(store, Arc::clone(&self.settings), keep_us)?);
+        self.partition = Some(Partition::open(store, Arc::clone(&self.settings))?);
         Ok(())
     }
 

@@ -110,10 +110,11 @@ impl Shop {
             ]),
             unknown_delays_us: vec![Timestamp::SECOND_US],
             pending_delays_us: vec![Timestamp::SECOND_US],
+            reply_keep_us: Timestamp::DAY_US,
             transactions_per_payment_max: 100,
         };
         let store = open_dir(dir, options).map_err(|it| StoreError::Database(it.to_string()))?;
-        let partition = Partition::open(store, Arc::new(settings), Timestamp::DAY_US)?;
+        let partition = Partition::open(store, Arc::new(settings))?;
         // Another seed each time, so that no key comes twice.
         let seed = u64::try_from(partition.head().0).unwrap_or(0);
         let mut shop = Self { partition, random: Random(seed), now, with_keys: true };

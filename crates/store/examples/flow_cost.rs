@@ -2,7 +2,7 @@
 //! executed and committed with fsync, at several batch sizes.
 //!
 //! `cargo run --release -p store --example flow_cost -- [--flows N] [--page-bytes N]
-//! [--checkpoint-pages N] [--keys] [--batch N] [--dir DIR]`
+//! [--cache-kib N] [--checkpoint-pages N] [--keys] [--batch N] [--dir DIR] [--verify]`
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,12 +17,14 @@ use domain::{
     RequestId, Settings, TenantNo, Timestamp,
 };
 use engine::partition::{Answer, Partition, Times, Verdict, Work};
+use store::verify::verify_dir;
 use store::{Options, SqliteStore, open_dir};
 use uuid::Uuid;
 
 struct Arguments {
     flows: usize,
     keys: bool,
+    verify: bool,
     batches: Vec<usize>,
     dir: Option<PathBuf>,
     options: Options,
@@ -36,6 +38,12 @@ fn main() {
             std::env::temp_dir().join(format!("faregate-flow-cost-{}", std::process::id()))
         });
         run(&arguments, batch, &dir);
+        if arguments.verify {
+            let began = Instant::now();
+            let report = verify_dir(&dir).expect("it can be read");
+            assert!(report.is_sound(), "{:?}", report.problems);
+            println!("      sound; verified in {:.1} s", began.elapsed().as_secs_f64());
+        }
         if arguments.dir.is_none() {
             std::fs::remove_dir_all(&dir).expect("what was made can be removed");
         }
@@ -47,6 +55,7 @@ impl Arguments {
         let mut parsed = Self {
             flows: 100_000,
             keys: false,
+            verify: false,
             batches: vec![16, 64, 256],
             dir: None,
             options: Options::default(),
@@ -59,6 +68,7 @@ impl Arguments {
             };
             match word.as_str() {
                 "--keys" => parsed.keys = true,
+                "--verify" => parsed.verify = true,
                 "--flows" => parsed.flows = number() as usize,
                 "--batch" => parsed.batches = vec![number() as usize],
                 "--page-bytes" => parsed.options.page_bytes = number(),
@@ -109,9 +119,10 @@ impl Bench {
             gateways: [(EXTERNAL_PAYMENT.to_owned(), external)].into(),
             unknown_delays_us: vec![],
             pending_delays_us: vec![],
+            reply_keep_us: Timestamp::DAY_US,
             transactions_per_payment_max: 100,
         };
-        let partition = Partition::open(store, Arc::new(settings), Timestamp::DAY_US);
+        let partition = Partition::open(store, Arc::new(settings));
         Self { partition: partition.expect("it opens"), keys: arguments.keys }
     }
 

@@ -9,7 +9,7 @@ use domain::state::{Change, Claim, ClaimKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
     Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Reply, Revision, Seq,
-    TenantNo, TransactionId,
+    TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{Batch, Entry, StoreError};
 
@@ -46,7 +46,7 @@ pub(crate) struct Rows<'a> {
     claims: BTreeMap<[u8; 16], (&'a ClaimKey, &'a Claim)>,
     outstanding: BTreeMap<(TenantNo, TransactionId), Option<&'a Outstanding>>,
     /// The final replies to earlier requests.
-    pub(crate) settled: BTreeMap<ReplyKey, &'a Reply>,
+    pub(crate) settled: BTreeMap<ReplyKey, (&'a Reply, Timestamp)>,
     /// What the batch does to the totals.
     pub(crate) deltas: Deltas<'a>,
 }
@@ -108,7 +108,9 @@ impl<'a> Rows<'a> {
             Change::OutstandingClosed { transaction } => {
                 self.outstanding.insert((entry.tenant, *transaction), None);
             }
-            Change::ReplySettled { key, reply } => drop(self.settled.insert(*key, reply)),
+            Change::ReplySettled { key, reply, expires_at } => {
+                self.settled.insert(*key, (reply, *expires_at));
+            }
         }
     }
 

@@ -144,9 +144,11 @@ impl SqliteStore {
         // one that was not is the batch's own.
         let is_earlier = |key: &ReplyKey| self.batch.running.contains(key);
         if !rows.settled.is_empty() {
-            let mut settle = self.db.prepare("UPDATE reply SET answer = ?2 WHERE key = ?1")?;
-            for (key, reply) in &rows.settled {
-                settle.row(&[(*key).into(), answer_text(&Ok((*reply).clone())).as_str().into()])?;
+            let sql = "UPDATE reply SET answer = ?2, expires_at_us = ?3 WHERE key = ?1";
+            let mut settle = self.db.prepare(sql)?;
+            for (key, (reply, expires_at)) in &rows.settled {
+                let answer = answer_text(&Ok((*reply).clone()));
+                settle.row(&[(*key).into(), answer.as_str().into(), (*expires_at).into()])?;
             }
         }
         if batch.replies.is_empty() {
@@ -156,7 +158,7 @@ impl SqliteStore {
         for reply in &batch.replies {
             let settled = rows.settled.get(&reply.key).filter(|_| !is_earlier(&reply.key));
             let answer = match (settled, &reply.answer) {
-                (Some(settled), None) => Some(answer_text(&Ok((*settled).clone()))),
+                (Some((settled, _)), None) => Some(answer_text(&Ok((*settled).clone()))),
                 (_, answer) => answer.as_ref().map(answer_text),
             };
             put.row(&rows::reply_row(reply, answer.as_deref()))?;

@@ -52,6 +52,8 @@ pub(super) fn complete_as(
     let at = file.transactions.iter().position(|tx| tx.id == id).expect("it was found there");
     let mut transaction = file.transactions.remove(at);
     transaction.status = TransactionStatus::InFlight;
+    // What this call asks for; its answer is compared with it.
+    transaction.processed_amount = Some(amount.unwrap_or_default());
     transaction.revision = transaction.revision.next(cx.seq);
     file.payment.state.operation = transaction.kind;
     file.payment.state.status = TransactionStatus::InFlight;
@@ -113,15 +115,19 @@ pub(crate) fn fix(state: &State, it: &FixTransaction, cx: &mut Context) -> Outco
     if transaction.status == TransactionStatus::InFlight {
         return Err(Rejection::PaymentInDoubt { operation: transaction.kind });
     }
+    if transaction.status == it.status {
+        return Ok(Accepted::now(Reply::Done));
+    }
     let settled = match it.status {
         TransactionStatus::Success => Settled::success(transaction),
-        TransactionStatus::InFlight => {
-            return Err(Rejection::invalid("transactionStatus", "cannot be set"));
+        TransactionStatus::PaymentFailure | TransactionStatus::PluginFailure => {
+            Settled::failed(it.status)
         }
-        TransactionStatus::Pending
-        | TransactionStatus::PaymentFailure
-        | TransactionStatus::PluginFailure
-        | TransactionStatus::Unknown => Settled::failed(it.status),
+        // An operator ends doubt; nobody can bring it back, because nobody would ask about it.
+        TransactionStatus::InFlight | TransactionStatus::Pending | TransactionStatus::Unknown => {
+            let reason = "should be SUCCESS, PAYMENT_FAILURE or PLUGIN_FAILURE";
+            return Err(Rejection::invalid("transactionStatus", reason));
+        }
     };
     let mut accepted = resolve(state, file.clone(), transaction.id, settled, cx);
     accepted.reply = Some(Reply::Done);

@@ -1,7 +1,7 @@
 //! What may follow on a payment: capture, refund, void, chargeback and its reversal.
 
 use super::amounts::{left_to_capture, left_to_return};
-use super::initiate::{append, positive_amount, refuse_used_key};
+use super::initiate::{append, positive_amount, refuse_succeeded, refuse_used_key};
 use super::outcome::{self, Asked};
 use super::{
     Answers, Complete, FollowUp, PaymentFile, PaymentState, TransactionStatus, TransactionType,
@@ -23,6 +23,7 @@ pub(crate) fn follow_up(
             refuse_transition(file, kind)?;
         }
         refuse_used_key(state, account, (key, Some(file.payment.id)), cx)?;
+        refuse_succeeded(file, key)?;
         let pending = file.named(key).find(|tx| tx.status == TransactionStatus::Pending);
         if let Some(pending) = pending {
             if pending.kind != kind {
@@ -80,8 +81,9 @@ pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context)
         return Err(Rejection::NoSuchSuccess { payment: file.payment.id });
     }
     let open = charged_back.minus_floor_zero(total(TransactionType::ChargebackReversal));
+    // Whatever settled since: the bank can give back what it took and has not given back.
     let from = file.payment.last_success;
-    if !allowed(from, TransactionType::ChargebackReversal) || open == AmountMinor::ZERO {
+    if open == AmountMinor::ZERO {
         return Err(Rejection::InvalidTransition { operation: TransactionType::Chargeback, from });
     }
     let mut file = file.clone();
@@ -129,11 +131,26 @@ fn refuse_transition(file: &PaymentFile, kind: TransactionType) -> Result<(), Re
         return Err(Rejection::PaymentInDoubt { operation: kind });
     }
     let from = file.payment.last_success;
-    if allowed(from, kind) {
-        Ok(())
-    } else {
-        Err(Rejection::InvalidTransition { operation: kind, from })
+    if !allowed(from, kind) {
+        return Err(Rejection::InvalidTransition { operation: kind, from });
     }
+    match excluding(file, kind) {
+        Some(pending) => {
+            let from = PaymentState { operation: pending, status: TransactionStatus::Pending };
+            Err(Rejection::InvalidTransition { operation: kind, from: Some(from) })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The pending operation that this one cannot be true beside: a void and a capture of the same money.
+fn excluding(file: &PaymentFile, kind: TransactionType) -> Option<TransactionType> {
+    use TransactionType as T;
+    let mut pending = file.transactions.iter().filter(|tx| tx.status == TransactionStatus::Pending);
+    let found = pending.find(|tx| {
+        tx.kind == T::Void || (kind == T::Void && matches!(tx.kind, T::Capture | T::Void))
+    });
+    found.map(|tx| tx.kind)
 }
 
 /// Kill Bill's links between operations (PaymentStates.xml): what may follow the last success.

@@ -27,6 +27,9 @@ pub(crate) fn initiate(
         refuse_used_key(state, account, (key, target), cx)?;
     }
     if let Some(file) = existing {
+        if let Some(key) = &it.transaction_key {
+            refuse_succeeded(file, key)?;
+        }
         if let Some(pending) = pending_try(file, it, kind)? {
             let request = Complete {
                 payment: file.payment.id,
@@ -48,11 +51,25 @@ pub(crate) fn initiate(
     let currency = it.currency.or(account.currency).ok_or_else(|| {
         Rejection::invalid("currency", "should not be null: neither request nor account has one")
     })?;
+    refuse_other_currency(existing, currency)?;
     let amount = positive_amount(it.amount.as_deref(), currency)?;
     let file = open(existing, (account, method), it, (kind, amount, currency), cx);
     let asked =
         Asked { answers: Answers::Creation, amount: Some(amount), properties: &it.properties };
     outcome::submit(state, file, asked, cx)
+}
+
+/// A payment has one currency: an earlier try may still turn out to have worked.
+fn refuse_other_currency(
+    existing: Option<&PaymentFile>,
+    currency: Currency,
+) -> Result<(), Rejection> {
+    let Some(own) = existing.map(|file| file.payment.currency) else { return Ok(()) };
+    if own == currency {
+        return Ok(());
+    }
+    let reason = format!(" should be {own} to match other existing transactions");
+    Err(Rejection::InvalidParameter { field: "currency".to_owned(), reason })
 }
 
 /// The payment that the request names by id or key, if there is one.
@@ -63,8 +80,11 @@ fn existing_payment<'a>(
     cx: &Context,
 ) -> Result<Option<&'a PaymentFile>, Rejection> {
     let by_key = it.payment_key.as_ref().and_then(|key| {
-        let claim = state.claim(&ClaimKey::new(cx.tenant, ClaimKind::Payment, key))?;
-        Some((PaymentId::new(claim.owner), claim.account))
+        match state.claim(&ClaimKey::new(cx.tenant, ClaimKind::Payment, key)) {
+            Some(claim) => Some((PaymentId::new(claim.owner), claim.account)),
+            // A payment without a key is shown under its id, and clients send back what they see.
+            None => state.defaulted_payment(cx.tenant, key),
+        }
     });
     let id = match (it.payment, by_key) {
         (Some(id), Some((owner, _))) if owner != id => {
@@ -101,15 +121,21 @@ pub(super) fn refuse_used_key(
         return Err(Rejection::TransactionOfAnotherAccount { key: key.to_owned() });
     }
     let Some(file) = state.payment(cx.tenant, PaymentId::new(claim.owner)) else { return Ok(()) };
-    if file.named(key).any(|it| it.status == TransactionStatus::Success) {
-        return Err(Rejection::TransactionKeySucceeded { key: key.to_owned() });
-    }
+    refuse_succeeded(file, key)?;
     let elsewhere = target != Some(file.payment.id);
     let blocks = |status: TransactionStatus| {
         status.is_in_doubt() || (elsewhere && status == TransactionStatus::Pending)
     };
     if let Some(doubt) = file.named(key).find(|it| blocks(it.status)) {
         return Err(Rejection::PaymentInDoubt { operation: doubt.kind });
+    }
+    Ok(())
+}
+
+/// Refuses a transaction key, or the id of a transaction that has none, that succeeded here.
+pub(super) fn refuse_succeeded(file: &PaymentFile, key: &str) -> Result<(), Rejection> {
+    if file.named(key).any(|it| it.status == TransactionStatus::Success) {
+        return Err(Rejection::TransactionKeySucceeded { key: key.to_owned() });
     }
     Ok(())
 }

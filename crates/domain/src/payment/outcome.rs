@@ -264,22 +264,19 @@ fn read_outcome(transaction: &Transaction, said: &GatewayOutcome) -> Settled {
         GatewayStatus::Canceled => TransactionStatus::PluginFailure,
         GatewayStatus::Undefined => TransactionStatus::Unknown,
     };
-    let asked = transaction.amount.unwrap_or_default();
-    let amount = said.amount.unwrap_or(asked);
-    let currency = said.currency.or(transaction.currency);
-    let wrong_amount = amount > asked || (amount < AmountMinor::ZERO);
-    let wrong_currency = transaction.currency.is_some() && currency != transaction.currency;
-    if status == TransactionStatus::Success && (wrong_amount || wrong_currency) {
-        let message = "the gateway processed another amount or currency than was asked for";
-        return Settled::failed_with(TransactionStatus::Unknown, Some("AMOUNT_MISMATCH"), message);
-    }
     let processed = match status {
-        TransactionStatus::Success | TransactionStatus::Pending => amount,
+        TransactionStatus::Success => processed(transaction, said),
+        TransactionStatus::Pending => Some(transaction.amount.unwrap_or_default()),
         TransactionStatus::InFlight
         | TransactionStatus::PaymentFailure
         | TransactionStatus::PluginFailure
-        | TransactionStatus::Unknown => AmountMinor::ZERO,
+        | TransactionStatus::Unknown => Some(AmountMinor::ZERO),
     };
+    let Some(processed) = processed else {
+        let message = "the gateway processed another amount or currency than was asked for";
+        return Settled::failed_with(TransactionStatus::Unknown, Some("AMOUNT_MISMATCH"), message);
+    };
+    let currency = transaction.currency;
     Settled {
         status,
         processed: Some((processed, currency)),
@@ -287,6 +284,22 @@ fn read_outcome(transaction: &Transaction, said: &GatewayOutcome) -> Settled {
         error_message: bounded(said.error_message.clone()),
         references: (bounded(said.first_reference.clone()), bounded(said.second_reference.clone())),
     }
+}
+
+/// What a success processed: exactly what the running call asked for. Where the call is over and the
+/// gateway tells later, it may be less, because a completion may have asked for less; never nothing,
+/// and never more. `None` where it is anything else.
+fn processed(transaction: &Transaction, said: &GatewayOutcome) -> Option<AmountMinor> {
+    // A void moves nothing, whatever the gateway echoes.
+    let Some(most) = transaction.amount else { return Some(AmountMinor::ZERO) };
+    if said.currency.is_some() && said.currency != transaction.currency {
+        return None;
+    }
+    let in_flight = transaction.status == TransactionStatus::InFlight;
+    let asked = transaction.processed_amount.filter(|_| in_flight).unwrap_or(most);
+    let amount = said.amount.unwrap_or(asked);
+    let fits = amount == asked || (!in_flight && amount < most);
+    (fits && amount > AmountMinor::ZERO).then_some(amount)
 }
 
 fn bounded(text: Option<String>) -> Option<String> {
@@ -420,6 +433,13 @@ pub(super) fn close_or_ask(
             return;
         }
     };
+    // A schedule starts when the status does. Questions out of turn (a client that reads, a gateway
+    // that tells unasked) use none of it up.
+    if transaction.revision.seq == cx.seq {
+        outstanding.asked = 0;
+    } else if outstanding.ask_at.is_none_or(|due| due > cx.now) {
+        return;
+    }
     let delay_us = delays.get(usize::try_from(outstanding.asked).unwrap_or(usize::MAX)).copied();
     outstanding.ask_at = delay_us.map(|delay_us| cx.now.plus_us(delay_us));
     outstanding.asked = outstanding.asked.saturating_add(1);
@@ -436,7 +456,8 @@ fn settle_reply(outstanding: &Outstanding, reply: &Reply, cx: &mut Context) {
             Answers::Completion => Reply::Done,
             Answers::Creation => reply.clone(),
         };
-        cx.change(Change::ReplySettled { key, reply });
+        let expires_at = cx.now.plus_us(cx.settings.reply_keep_us);
+        cx.change(Change::ReplySettled { key, reply, expires_at });
     }
 }
 

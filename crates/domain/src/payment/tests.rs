@@ -270,6 +270,7 @@ impl World {
                 status: match options[0] {
                     "success" => TransactionStatus::Success,
                     "failure" => TransactionStatus::PaymentFailure,
+                    "unknown" => TransactionStatus::Unknown,
                     other => panic!("{other}"),
                 },
             }),
@@ -322,10 +323,7 @@ fn gateway_outcomes() {
     check("purchase p 10 | nothing p", expect!["Purchase Unknown, open;  (in doubt)"]);
     check("purchase p 10 | unsent p", expect!["Purchase PluginFailure; "]);
     check("purchase p 10 | approve p 11", expect!["Purchase Unknown, open;  (in doubt)"]);
-    check(
-        "purchase p 10 | approve p 9",
-        expect!["Purchase Success, purchased 900; gateway>customer 900"],
-    );
+    check("purchase p 10 | approve p 9", expect!["Purchase Unknown, open;  (in doubt)"]);
     check(
         "purchase p 10 | approve p | approve p",
         expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
@@ -587,4 +585,67 @@ fn late_news_is_booked() {
         ],
     );
     check("purchase p 10 | decline p | timeout p", expect!["Purchase PaymentFailure; "]);
+}
+
+#[test]
+fn what_a_gateway_says_of_amounts_is_compared() {
+    check("purchase p 10 | approve p 9", expect!["Purchase Unknown, open;  (in doubt)"]);
+    check("purchase p 10 | approve p 0", expect!["Purchase Unknown, open;  (in doubt)"]);
+    check("authorize p 10 | approve p | void p | approve p 10", expect!["Void Success; "]);
+    check(
+        "purchase p 10 | pend p | complete p 5 | approve p",
+        expect!["Purchase Success, purchased 500; gateway>customer 500"],
+    );
+    check(
+        "purchase p 10 | pend p | complete p 5 | approve p 10",
+        expect!["Purchase Unknown, open;  (in doubt)"],
+    );
+    check(
+        "purchase p 10 | timeout p | found-paid p 11",
+        expect!["Purchase Unknown, open;  (in doubt)"],
+    );
+}
+
+#[test]
+fn a_void_and_a_capture_exclude_each_other() {
+    let authorized = "authorize p 10 | approve p";
+    check(
+        &format!("{authorized} | void p | pend p | capture p 10"),
+        expect!["refused: Capture from Void Pending"],
+    );
+    check(
+        &format!("{authorized} | capture p 4 | pend p | void p"),
+        expect!["refused: Void from Capture Pending"],
+    );
+}
+
+#[test]
+fn a_chargeback_can_be_reversed_whatever_settled_since() {
+    let taken = "purchase p 10 | approve p | refund p 2 | chargeback p 3 key=c | approve p";
+    check(
+        &format!("{taken} | reverse p key=c"),
+        expect![
+            "ChargebackReversal Success, purchased 1000, refunded 200; gateway>customer 1000, customer>disputes 300, customer>refunds 200, disputes>customer 300"
+        ],
+    );
+}
+
+#[test]
+fn what_an_operator_may_say() {
+    check(
+        "purchase p 10 external | fix p success",
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        "purchase p 10 external | fix p unknown",
+        expect!["refused: transactionStatus: should be SUCCESS, PAYMENT_FAILURE or PLUGIN_FAILURE"],
+    );
+}
+
+#[test]
+fn a_retry_keeps_the_currency() {
+    check(
+        "purchase p 10 in=JPY | decline p | purchase p 10",
+        expect!["refused: currency:  should be JPY to match other existing transactions"],
+    );
 }

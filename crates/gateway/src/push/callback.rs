@@ -63,8 +63,17 @@ pub fn validate_callback(url: &str, reach: Reach) -> Result<(), CallbackError> {
     let callback = Callback::parse(url)?;
     match callback.host.parse::<IpAddr>() {
         Ok(address) if !reach.allows(address) => Err(CallbackError::NotPublic),
+        // The one name that is this machine wherever it is looked up (RFC 6761).
+        Err(_) if is_localhost(&callback.host) && reach == Reach::Public => {
+            Err(CallbackError::NotPublic)
+        }
         Ok(_) | Err(_) => Ok(()),
     }
+}
+
+fn is_localhost(host: &str) -> bool {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    host == "localhost" || host.ends_with(".localhost")
 }
 
 impl Callback {
@@ -205,6 +214,9 @@ mod tests {
             expect!["is longer than 2048 bytes"],
         );
         check("http://127.0.0.1:9/cb", expect!["leads to an address that is not public; else: ok"]);
+        check("http://localhost/", expect!["leads to an address that is not public; else: ok"]);
+        check("http://a.LocalHost.:9/", expect!["leads to an address that is not public; else: ok"]);
+        check("http://localhost.example/", expect!["ok"]);
         check("http://[::1]:9/cb", expect!["leads to an address that is not public; else: ok"]);
         check("http://169.254.169.254/latest", expect!["leads to an address that is not public"]);
     }

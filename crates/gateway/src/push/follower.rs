@@ -385,6 +385,7 @@ async fn record(engine: Engine, rows: Vec<Bookkeeping>) -> Vec<Bookkeeping> {
             | Reason::HashersFull
             | Reason::DiskFull
             | Reason::Store
+            | Reason::CommitInDoubt
             | Reason::Quarantined
             | Reason::Bug => sleep(AFTER_FAILURE).await,
         }

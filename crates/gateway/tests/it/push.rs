@@ -52,6 +52,7 @@ impl World {
             gateways: gateways.iter().map(|(name, it)| (name.clone(), it.settings())).collect(),
             unknown_delays_us: vec![],
             pending_delays_us: vec![],
+            reply_keep_us: domain::Timestamp::DAY_US,
             transactions_per_payment_max: 1_000,
         };
         let parts = Parts {

@@ -93,7 +93,7 @@ pub(crate) async fn list(call: Call) -> Answered {
 /// Searches payments.
 #[utoipa::path(get, path = "/1.0/kb/payments/search/{searchKey}", tag = "Payment",
     params(("searchKey" = String, Path), ("offset" = Option<u64>, Query),
-        ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query)),
+        ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query), ("pluginName" = Option<String>, Query), ("withPluginInfo" = Option<bool>, Query), ("withAttempts" = Option<bool>, Query)),
     responses((status = 200, body = [PaymentJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn search(call: Call) -> Answered {

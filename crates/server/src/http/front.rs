@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
+use domain::card_data::looks_like_pan;
+use engine::Reason;
 use futures_util::FutureExt;
 use http::header::{HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
@@ -21,10 +23,13 @@ use super::admission::Admission;
 use super::body;
 use super::door::{Door, Refusal};
 use super::pulse::Pulse;
-use crate::metrics::Requests;
+use crate::metrics::{self, Requests};
 
 /// What answers are matched to requests by, in logs and by clients.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// How long a client's request id may be, in bytes; a longer one is replaced by ours.
+const REQUEST_ID_BYTES_MAX: usize = 255;
 
 /// What all connections share.
 pub struct Front {
@@ -86,6 +91,7 @@ impl Front {
         let started = Instant::now();
         let door = Door::of(request.uri().path());
         let (method, uri) = (request.method().clone(), request.uri().clone());
+        let given = request.headers().get(REQUEST_ID).filter(|id| is_fit(id)).cloned();
         let answered = match door {
             Door::Operations => self.pass(door, request).await,
             Door::KillBill | Door::Native if operations_only => self.refuse(door, request).await,
@@ -98,7 +104,9 @@ impl Front {
             Answered::ByDoor(response) => response,
             Answered::Here(mut response) => {
                 self.requests.answered((door, uri.path()), response.status(), started.elapsed());
-                report(door, (&method, &uri), started, &mut response);
+                let id = given.unwrap_or_else(own_request_id);
+                response.headers_mut().insert(REQUEST_ID, id);
+                report(door, (&method, &uri), started, &response);
                 response
             }
         }
@@ -131,29 +139,37 @@ impl Front {
     }
 }
 
-/// Logs an answer: failures of ours as errors, the rest only where somebody debugs. Never bodies,
-/// never headers: there are passwords in them.
+/// Whether a client's request id can be given back.
+fn is_fit(id: &HeaderValue) -> bool {
+    !id.is_empty() && id.len() <= REQUEST_ID_BYTES_MAX && id.to_str().is_ok()
+}
+
+fn own_request_id() -> HeaderValue {
+    HeaderValue::from_str(&Uuid::now_v7().to_string()).expect("a UUID is ASCII")
+}
+
+/// Logs an answer: faults of ours as errors, the rest only where somebody debugs. Never bodies, never
+/// headers: there are passwords in them. Never the path either, but for its ids: people search by
+/// names.
 fn report(
     door: Door,
     (method, uri): (&Method, &Uri),
     started: Instant,
-    response: &mut Response<Body>,
+    response: &Response<Body>,
 ) {
     let status = response.status();
-    let is_ours = status == StatusCode::INTERNAL_SERVER_ERROR;
-    if is_ours && !response.headers().contains_key(REQUEST_ID) {
-        let id = HeaderValue::from_str(&Uuid::now_v7().to_string()).expect("a UUID is ASCII");
-        response.headers_mut().insert(REQUEST_ID, id);
-    }
+    let is_ours = status == StatusCode::INTERNAL_SERVER_ERROR
+        || response.extensions().get::<Reason>().is_some_and(|reason| reason.is_fault());
     if !is_ours && !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
     let request_id = response.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok());
+    let request_id = request_id.filter(|id| !looks_like_pan(id));
     let tenant = response.extensions().get::<domain::TenantNo>().map(|tenant| tenant.0);
     let path = uri.path();
     let (account, payment) = (id_after(path, "accounts"), id_after(path, "payments"));
     let ms = started.elapsed().as_millis();
-    let (status, door) = (status.as_u16(), door.label());
+    let (status, route, door) = (status.as_u16(), metrics::route(door, path), door.label());
     if is_ours {
         tracing::error!(
             request.id = request_id,
@@ -161,7 +177,7 @@ fn report(
             account.id = account,
             payment.id = payment,
             %method,
-            path,
+            route,
             door,
             status,
             ms,
@@ -174,7 +190,7 @@ fn report(
             account.id = account,
             payment.id = payment,
             %method,
-            path,
+            route,
             door,
             status,
             ms,

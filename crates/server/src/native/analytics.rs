@@ -177,6 +177,7 @@ struct Amounts {
     get,
     path = "/v1/analytics/payments",
     tag = "Analytics",
+    operation_id = "analytics_payments",
     summary = "Payment transactions by day, gateway, currency, type and status",
     params(
         ("from" = Option<String>, Query, description = "The first day (2026-11-20, UTC)"),
@@ -189,7 +190,7 @@ struct Amounts {
         ("limit" = Option<u64>, Query, description = "How many lines at most; 100 by default, 1000 at most"),
     ),
     responses(
-        (status = 200, body = Transactions),
+        (status = 200, description = "What was asked for", body = Transactions),
         (status = 400, description = "A parameter is wrong"),
         (status = 401, description = "User or tenant is missing or wrong"),
     )
@@ -231,13 +232,14 @@ pub async fn payments(
     get,
     path = "/v1/analytics/accounts",
     tag = "Analytics",
+    operation_id = "analytics_accounts",
     summary = "New accounts by day",
     params(
         ("from" = Option<String>, Query, description = "The first day (2026-11-20, UTC)"),
         ("to" = Option<String>, Query, description = "The last day"),
     ),
     responses(
-        (status = 200, body = Accounts),
+        (status = 200, description = "What was asked for", body = Accounts),
         (status = 400, description = "A parameter is wrong"),
         (status = 401, description = "User or tenant is missing or wrong"),
     )
@@ -263,10 +265,11 @@ pub async fn accounts(
     get,
     path = "/v1/analytics/accounts/{account}",
     tag = "Analytics",
+    operation_id = "analytics_account",
     summary = "What one account did",
     params(("account" = Uuid, Path, description = "The account")),
     responses(
-        (status = 200, body = Account),
+        (status = 200, description = "What was asked for", body = Account),
         (status = 401, description = "User or tenant is missing or wrong"),
         (status = 404, description = "No such account"),
     )

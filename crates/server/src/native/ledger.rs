@@ -98,10 +98,11 @@ struct Entry {
     get,
     path = "/v1/ledger/accounts",
     tag = "Ledger",
+    operation_id = "ledger_accounts",
     summary = "Balances of the chart of accounts, or of one customer",
     params(("account" = Option<Uuid>, Query, description = "Only this billing account's customer ledger account")),
     responses(
-        (status = 200, body = Balances),
+        (status = 200, description = "What was asked for", body = Balances),
         (status = 400, description = "A parameter is wrong"),
         (status = 401, description = "User or tenant is missing or wrong"),
         (status = 404, description = "No such account"),
@@ -136,6 +137,7 @@ pub async fn accounts(
     get,
     path = "/v1/ledger/entries",
     tag = "Ledger",
+    operation_id = "ledger_entries",
     summary = "Ledger entries, oldest first",
     params(
         ("account" = Option<Uuid>, Query, description = "Of this billing account"),
@@ -146,7 +148,7 @@ pub async fn accounts(
         ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most"),
     ),
     responses(
-        (status = 200, body = Entries),
+        (status = 200, description = "What was asked for", body = Entries),
         (status = 400, description = "A parameter is wrong"),
         (status = 401, description = "User or tenant is missing or wrong"),
     )

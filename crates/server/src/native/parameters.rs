@@ -1,5 +1,6 @@
 //! Query parameters of the native API: read strictly, refused by name.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -16,6 +17,8 @@ const LIMIT_DEFAULT: u64 = 100;
 const LIMIT_MAX: u64 = 1_000;
 /// Rows skipped at most: what is further away is found by narrowing the filter.
 const OFFSET_MAX: u64 = 1_000_000;
+/// How much of an unknown parameter's name is shown, in characters.
+const NAME_CHARS_MAX: usize = 64;
 
 /// The parameters of a request. What is not taken out is refused by [`Parameters::end`].
 pub struct Parameters {
@@ -31,7 +34,9 @@ impl Parameters {
         let parts = uri.query().unwrap_or_default().split('&').filter(|part| !part.is_empty());
         let pairs = parts.map(|part| {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            Ok((decode(name)?, decode(value)?))
+            let name = decode("query", name)?;
+            let value = decode(&name, value)?;
+            Ok((name, value))
         });
         Ok(Self { pairs: pairs.collect::<Result<_, Problem>>()? })
     }
@@ -103,21 +108,26 @@ impl Parameters {
     /// Where there is such a parameter.
     pub fn end(self) -> Result<(), Problem> {
         match self.pairs.into_iter().next() {
-            Some((name, _)) => Err(invalid("query", format!("there is no parameter `{name}`"))),
+            Some((name, _)) => Err(invalid(shown(&name), "there is no such parameter")),
             None => Ok(()),
         }
     }
 }
 
 /// A refusal of a parameter.
-pub fn invalid(field: &'static str, reason: impl Display) -> Problem {
-    Problem::InvalidParameter { field, reason: reason.to_string() }
+pub fn invalid(field: impl Into<Cow<'static, str>>, reason: impl Display) -> Problem {
+    Problem::InvalidParameter { field: field.into(), reason: reason.to_string() }
 }
 
-fn decode(text: &str) -> Result<String, Problem> {
+/// A name that the client made up, as far as it is shown.
+fn shown(name: &str) -> String {
+    name.chars().take(NAME_CHARS_MAX).collect()
+}
+
+fn decode(field: &str, text: &str) -> Result<String, Problem> {
     let text = text.replace('+', " ");
     let decoded = percent_encoding::percent_decode_str(&text).decode_utf8();
-    decoded.map(std::borrow::Cow::into_owned).map_err(|_| invalid("query", "is not UTF-8"))
+    decoded.map(std::borrow::Cow::into_owned).map_err(|_| invalid(shown(field), "is not UTF-8"))
 }
 
 #[cfg(test)]
@@ -161,7 +171,8 @@ mod tests {
         check("account=1", expect!["account: is no UUID"]);
         check("limit=1001", expect!["limit: is no number from 0 to 1000"]);
         check("limit=1&limit=2", expect!["limit: is given twice"]);
-        check("colour=red", expect!["query: there is no parameter `colour`"]);
-        check("from=%FF", expect!["query: is not UTF-8"]);
+        check("colour=red", expect!["colour: there is no such parameter"]);
+        check("from=%FF", expect!["from: is not UTF-8"]);
+        check("%FF=1", expect!["query: is not UTF-8"]);
     }
 }

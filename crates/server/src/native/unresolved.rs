@@ -63,10 +63,11 @@ struct Unresolved {
     get,
     path = "/v1/payments/unresolved",
     tag = "Payments",
+    operation_id = "payments_unresolved",
     summary = "Payments whose outcome is unknown or pending after their call ended, oldest first",
     params(("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most")),
     responses(
-        (status = 200, body = UnresolvedPayments),
+        (status = 200, description = "What was asked for", body = UnresolvedPayments),
         (status = 400, description = "A parameter is wrong"),
         (status = 401, description = "User or tenant is missing or wrong"),
     )

@@ -2,11 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails where it panics, helpers included")]
 
 mod bench;
+mod callbacks;
 mod client;
 mod killbill_bad_input;
 mod killbill_requests;
 mod lifecycle;
 mod limits;
+mod logs;
 mod maintenance;
 mod native;
 mod operations;

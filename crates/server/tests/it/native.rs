@@ -127,7 +127,7 @@ fn a_wrong_parameter_is_named() {
         ("/v1/ledger/entries?limit=1001", "limit"),
         ("/v1/analytics/payments?currency=XXX", "currency"),
         ("/v1/analytics/payments?status=GONE", "status"),
-        ("/v1/analytics/accounts?colour=red", "query"),
+        ("/v1/analytics/accounts?colour=red", "colour"),
         ("/v1/payments/unresolved?limit=-1", "limit"),
     ] {
         let refused = client.get(path);

@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use crate::client::{Answer, Client};
-use crate::process::{Server, eventually};
+use crate::native::account;
+use crate::process::{Launch, Server, TempDir, eventually};
 
 #[test]
 fn health_and_metrics_need_no_credentials() {
@@ -50,6 +51,57 @@ fn a_server_that_drains_is_not_ready_but_finishes_what_it_began() {
     assert_eq!(answer.status, 201, "{}", answer.text());
     let (status, _) = server.wait();
     assert_eq!(status.code(), Some(0));
+}
+
+/// Begins a purchase that the simulator takes this long for, and waits until it is under way.
+fn begin_slow_purchase(client: &Client, delay_ms: u32) -> std::net::TcpStream {
+    let account = account(client, "faregate-simulator");
+    let property = format!("pluginProperty=delayMs%3D{delay_ms}");
+    let path = format!("/1.0/kb/accounts/{account}/payments?{property}");
+    let body = br#"{"transactionType": "PURCHASE", "amount": 1}"#;
+    let mut stream = client.connect();
+    stream.write_all(&client.request("POST", &path, Some(body), "keep-alive")).unwrap();
+    eventually("the gateway is called", || {
+        let metrics = client.get("/metrics").text();
+        metrics.contains("faregate_outstanding_transactions 1\n").then_some(())
+    });
+    stream
+}
+
+#[test]
+fn a_gateway_call_in_flight_is_waited_for() {
+    let server = Server::start();
+    let mut stream = begin_slow_purchase(&server.tenant(), 1_000);
+    server.signal("-TERM");
+    let answer = Answer::read(&mut stream);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let (status, _) = server.wait();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn a_gateway_call_beyond_the_drain_deadline_is_resolved_after_the_next_start() {
+    let dir = TempDir::new();
+    let launch = || {
+        let launch = Launch::usual().env("FAREGATE_DRAIN_DEADLINE", "200ms");
+        launch.env("FAREGATE_GATEWAY_SIMULATOR_TIMEOUT", "2s")
+    };
+    let server = Server::start_in(dir.path(), launch());
+    let _stream = begin_slow_purchase(&server.tenant(), 1_900);
+    let (status, _) = server.stop();
+    assert_eq!(status.code(), Some(0));
+    let server = Server::start_in(dir.path(), launch());
+    let client = server.client().tenant("bob", "lazar");
+    let payments = eventually("the outcome is known", || {
+        let payments = client.get("/1.0/kb/payments/pagination").json();
+        let status = payments[0]["transactions"][0]["status"].clone();
+        (status != "UNKNOWN").then_some(payments)
+    });
+    // The simulator charges before it is slow, and says so when it is asked.
+    let payments = payments.as_array().unwrap();
+    assert_eq!(payments.len(), 1);
+    assert_eq!(payments[0]["transactions"][0]["status"], "SUCCESS");
+    assert_eq!(payments[0]["purchasedAmount"], 1.0);
 }
 
 #[test]

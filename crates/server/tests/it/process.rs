@@ -64,6 +64,11 @@ impl Launch {
         Self { arguments, environment: vec![password] }
     }
 
+    /// Without the test clock.
+    pub fn in_earnest() -> Self {
+        Self { arguments: vec![], ..Self::usual() }
+    }
+
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self

@@ -96,3 +96,17 @@ fn the_stores_own_verification_finds_what_the_simulation_finds() {
         assert_eq!(failure.wrong.check, check, "{mutant:?}");
     }
 }
+
+#[test]
+fn the_documentation_lists_every_check_and_every_planted_bug() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explanation/simulation.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let row = |check: &str| text.lines().find(|line| line.starts_with(&format!("| {check} |")));
+    for (check, mutants) in FOUND_BY {
+        let row = row(check).unwrap_or_else(|| panic!("{check} is not listed"));
+        for mutant in *mutants {
+            let name = MUTANTS.iter().find(|(_, it)| it == mutant).map(|(name, _)| *name).unwrap();
+            assert!(row.contains(&format!("`{name}`")), "{check}: {name} is not listed");
+        }
+    }
+}

@@ -114,7 +114,7 @@ fn a_history_of_the_test_has_reversals_and_further_tries_through_other_gateways(
             moved += i32::from(file.transactions.iter().any(|it| it.gateway != *gateway));
         }
     }
-    assert!(reversed > 10 && late > 3 && moved > 3, "{reversed} {late} {moved}");
+    assert!(reversed > 5 && late > 3 && moved > 3, "{reversed} {late} {moved}");
 }
 
 #[test]

@@ -268,7 +268,11 @@ pub fn replies_are_kept<S: Store>(open: impl Fn() -> S) {
     assert_eq!(begin(&mut store), expected(&first));
 
     // One runs and is settled within one batch; another ran before, is settled and comes again.
-    let settled = |n| Change::ReplySettled { key: key(n), reply: Reply::Done };
+    let later = soon.plus_us(100);
+    let settled = |n| {
+        let (key, reply) = (key(n), Reply::Done);
+        Change::ReplySettled { key, reply, expires_at: later }
+    };
     let mut entry = account_created(seq, account_id(1));
     entry.changes.extend([settled(1), settled(4)]);
     let again = reply(1, None, soon.plus_us(500));

@@ -146,9 +146,10 @@ impl<S: Store> Workload<S> {
                 .collect(),
             unknown_delays_us: vec![Timestamp::SECOND_US; 9],
             pending_delays_us: vec![Timestamp::SECOND_US; 9],
+            reply_keep_us: Timestamp::DAY_US,
             transactions_per_payment_max: 20,
         };
-        let partition = Partition::open(store, Arc::new(settings), Timestamp::DAY_US).unwrap();
+        let partition = Partition::open(store, Arc::new(settings)).unwrap();
         Self {
             partition,
             random: Random(seed),

@@ -1,0 +1,123 @@
+//! What the clients remember: which keys they used, and every reply that they were given.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::json;
+
+use crate::ask::Kind;
+
+/// What a reply says about an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It worked, or will.
+    Accepted,
+    /// It worked.
+    Worked,
+    /// The gateway declined, or did not take it.
+    Failed,
+}
+
+/// One operation that was asked for.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// The payment's external key.
+    pub payment_key: String,
+    /// The transaction's external key.
+    pub key: String,
+    /// What it does.
+    pub kind: Kind,
+    /// How much, in minor units; none for a void.
+    pub minor: Option<i64>,
+    /// Whether a gateway is called for it.
+    pub is_called: bool,
+}
+
+/// The journal of all clients; every line is also written to a file as it comes.
+#[derive(Debug)]
+pub struct Journal {
+    inner: Mutex<Inner>,
+}
+
+/// What is in it.
+#[derive(Debug)]
+pub struct Inner {
+    file: File,
+    /// Operations by transaction key, with what was said about them last.
+    pub operations: BTreeMap<String, (Operation, Option<Told>)>,
+    /// Replies that nobody expects.
+    pub unexpected: Vec<String>,
+    /// Requests that got no answer and were sent again.
+    pub resent: u64,
+    /// Replies.
+    pub replies: u64,
+}
+
+impl Journal {
+    /// An empty journal.
+    ///
+    /// # Errors
+    /// Where its file cannot be made.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let inner = Inner {
+            file: File::create(path)?,
+            operations: BTreeMap::new(),
+            unexpected: vec![],
+            resent: 0,
+            replies: 0,
+        };
+        Ok(Self { inner: Mutex::new(inner) })
+    }
+
+    /// Remembers an operation before it is asked for.
+    pub fn asks(&self, operation: &Operation) {
+        let mut inner = self.lock();
+        let line = json!({
+            "asks": operation.key, "payment": operation.payment_key,
+            "kind": format!("{:?}", operation.kind), "minor": operation.minor,
+        });
+        inner.write(&line);
+        inner.operations.insert(operation.key.clone(), (operation.clone(), None));
+    }
+
+    /// Remembers what was said about an operation.
+    pub fn told(&self, key: &str, told: Told) {
+        let mut inner = self.lock();
+        inner.write(&json!({ "told": key, "as": format!("{told:?}") }));
+        if let Some((_, known)) = inner.operations.get_mut(key) {
+            *known = Some(told);
+        }
+    }
+
+    /// Remembers a reply that nobody expects.
+    pub fn unexpected(&self, text: String) {
+        let mut inner = self.lock();
+        inner.write(&json!({ "unexpected": text }));
+        inner.unexpected.push(text);
+    }
+
+    /// Counts a reply.
+    pub fn replied(&self) {
+        self.lock().replies += 1;
+    }
+
+    /// Counts a request that got no answer.
+    pub fn resent(&self) {
+        self.lock().resent += 1;
+    }
+
+    /// All of it.
+    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn write(&mut self, line: &serde_json::Value) {
+        // The file is for whoever looks into a failure; the verdict is reached without it.
+        drop(writeln!(self.file, "{line}"));
+    }
+}

@@ -1,0 +1,306 @@
+//! The end of a crash test: what the clients were told, what the store holds and what the gateway
+//! charged have to be the same story.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::client::{Identity, amount_of, name, transactions};
+use super::http::{Connection, Request};
+use super::journal::{Inner, Operation, Told};
+use crate::ask::Kind;
+
+/// How long an open payment may take until it is final.
+const FINAL_WITHIN: Duration = Duration::from_secs(60);
+
+/// How often a payment that is open is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What was compared, and what is wrong.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// Payments read.
+    pub payments: usize,
+    /// Successful transactions in the store.
+    pub successes: usize,
+    /// Charges in the gateway's journal, reversals taken off.
+    pub charges: i64,
+    /// How long the last open payment took.
+    pub settled_after: Duration,
+    /// Acknowledged successes that the store does not hold.
+    pub lost: Vec<String>,
+    /// Keys under which more than one charge stands.
+    pub charged_twice: Vec<String>,
+    /// Payments that are still open.
+    pub open: Vec<String>,
+    /// Everything else.
+    pub wrong: Vec<String>,
+}
+
+impl Verdict {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let lists = [&self.lost, &self.charged_twice, &self.open, &self.wrong];
+        lists.iter().all(|list| list.is_empty())
+    }
+}
+
+/// Reads every payment that a client asked for, once all of them are final.
+pub fn payments(
+    (server, identity): (&mut Connection, &Identity),
+    journal: &Inner,
+    verdict: &mut Verdict,
+) -> BTreeMap<String, Value> {
+    let started = Instant::now();
+    let keys: BTreeSet<&String> =
+        journal.operations.values().map(|(operation, _)| &operation.payment_key).collect();
+    let mut found = BTreeMap::new();
+    let mut open: Vec<&String> = keys.into_iter().collect();
+    while !open.is_empty() {
+        open.retain(|key| {
+            let target = format!("/1.0/kb/payments?externalKey={key}");
+            match server.send(&identity.request("GET", target, String::new())) {
+                Ok(response) if response.status == 404 => false,
+                Ok(response) if response.status == 200 => {
+                    let payment = response.json();
+                    let is_open = transactions(&payment).any(is_open);
+                    found.insert((*key).clone(), payment);
+                    is_open
+                }
+                Ok(response) => {
+                    verdict.wrong.push(format!("reading {key}: {}", response.status));
+                    false
+                }
+                Err(_) => true,
+            }
+        });
+        if started.elapsed() > FINAL_WITHIN {
+            verdict.open = open.iter().map(|key| (*key).clone()).collect();
+            break;
+        }
+        if !open.is_empty() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        verdict.settled_after = started.elapsed();
+    }
+    verdict.payments = found.len();
+    found
+}
+
+fn is_open(transaction: &Value) -> bool {
+    matches!(transaction["status"].as_str(), Some("PENDING" | "UNKNOWN"))
+}
+
+/// Compares the clients' journal with the store.
+pub fn clients(journal: &Inner, stored: &BTreeMap<String, Value>, verdict: &mut Verdict) {
+    verdict.wrong.extend(journal.unexpected.iter().cloned());
+    for (operation, told) in journal.operations.values() {
+        let nothing = Value::Null;
+        let payment = stored.get(&operation.payment_key).unwrap_or(&nothing);
+        let of_key: Vec<&Value> = of_operation(payment, operation).collect();
+        let successes: Vec<&&Value> =
+            of_key.iter().filter(|it| it["status"] == "SUCCESS").collect();
+        verdict.successes += successes.len();
+        if successes.len() > 1 {
+            verdict.charged_twice.push(format!("{}: {of_key:?}", operation.key));
+        }
+        let amount = successes.first().map(|it| amount_of(&it["processedAmount"]));
+        let wrong_amount = amount.is_some_and(|amount| amount != operation.minor.or(Some(0)));
+        match told {
+            Some(Told::Worked) if successes.is_empty() => {
+                verdict.lost.push(format!("{}: {of_key:?}", operation.key));
+            }
+            Some(Told::Accepted) if of_key.is_empty() => {
+                verdict.lost.push(format!("{}: not there", operation.key));
+            }
+            Some(Told::Failed) if !successes.is_empty() => {
+                verdict.wrong.push(format!("{} failed, then worked: {of_key:?}", operation.key));
+            }
+            Some(_) if wrong_amount => {
+                verdict.wrong.push(format!("{}: another amount: {of_key:?}", operation.key));
+            }
+            Some(_) | None => {}
+        }
+    }
+    for (key, payment) in stored {
+        conserved(key, payment, verdict);
+    }
+}
+
+fn of_operation<'a>(
+    payment: &'a Value,
+    operation: &'a Operation,
+) -> impl Iterator<Item = &'a Value> {
+    transactions(payment).filter(|it| {
+        it["transactionExternalKey"] == operation.key.as_str()
+            && it["transactionType"] == name(operation.kind)
+    })
+}
+
+/// No more is captured than was authorized, no more is returned than was taken.
+fn conserved(key: &str, payment: &Value, verdict: &mut Verdict) {
+    let sum = |kind: &str| -> i64 {
+        let of_kind = transactions(payment).filter(|it| it["transactionType"] == kind);
+        let worked = of_kind.filter(|it| it["status"] == "SUCCESS");
+        worked.filter_map(|it| amount_of(&it["processedAmount"])).sum()
+    };
+    let captured = sum(name(Kind::Capture));
+    let taken = captured + sum(name(Kind::Purchase));
+    let returned = sum(name(Kind::Refund)) + sum(name(Kind::Chargeback));
+    if captured > sum(name(Kind::Authorize)) || returned > taken {
+        verdict.wrong.push(format!("{key} is out of balance: {payment}"));
+    }
+}
+
+/// Compares the gateway's own journal with the store.
+pub fn gateway(
+    simulator: &mut Connection,
+    journal: &Inner,
+    stored: &BTreeMap<String, Value>,
+    verdict: &mut Verdict,
+) {
+    let target = "/journal".to_owned();
+    let request = Request { method: "GET", target, ..Request::default() };
+    let lines = match simulator.send(&request) {
+        Ok(response) if response.status == 200 => response.body,
+        Ok(response) => {
+            return verdict.wrong.push(format!("the gateway's journal: {}", response.status));
+        }
+        Err(error) => return verdict.wrong.push(format!("the gateway's journal: {error}")),
+    };
+    let mut charged: BTreeMap<String, i64> = BTreeMap::new();
+    for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let record = record(line);
+        let Some(id) = record["transaction"].as_str() else {
+            verdict.wrong.push(format!("no record: {}", String::from_utf8_lossy(line)));
+            continue;
+        };
+        match record["effect"].as_str() {
+            Some("charged") => *charged.entry(id.to_owned()).or_default() += 1,
+            Some("reversed") => *charged.entry(id.to_owned()).or_default() -= 1,
+            Some(_) | None => {}
+        }
+    }
+    verdict.charges = charged.values().sum();
+    let called = journal.operations.values().filter(|(operation, _)| operation.is_called);
+    for (operation, _) in called {
+        let Some(payment) = stored.get(&operation.payment_key) else { continue };
+        let mut of_key = 0;
+        for it in of_operation(payment, operation) {
+            let id = it["transactionId"].as_str().unwrap_or_default();
+            let charges = charged.remove(id).unwrap_or(0);
+            of_key += charges;
+            let worked = i64::from(it["status"] == "SUCCESS");
+            if charges != worked {
+                verdict.wrong.push(format!("charged {charges} times: {it}"));
+            }
+        }
+        if of_key > 1 {
+            verdict.charged_twice.push(format!("{}: {of_key} charges", operation.key));
+        }
+    }
+    charged.retain(|_, charges| *charges != 0);
+    let strays = charged.keys().map(|id| format!("charged, but nobody knows it: {id}"));
+    verdict.wrong.extend(strays);
+}
+
+/// The record in a line of the gateway's journal, with or without a checksum before it.
+fn record(line: &[u8]) -> Value {
+    let from = line.iter().position(|byte| *byte == b'{').unwrap_or(0);
+    let mut records = serde_json::Deserializer::from_slice(&line[from..]).into_iter::<Value>();
+    records.next().and_then(Result::ok).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::crash::journal::Journal;
+
+    const KEY: &str = "t-1";
+
+    fn scratch(name: &str) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("faregate-verdict-{}-{name}", std::process::id()))
+    }
+
+    /// What is found where a client was told this about a purchase of 10.00 and the store holds
+    /// transactions of its key with these statuses and amounts.
+    fn found(name: &str, told: Option<Told>, statuses: &[(&str, f64)]) -> Verdict {
+        let path = scratch(name);
+        let journal = Journal::create(&path).unwrap();
+        let operation = Operation {
+            payment_key: "p-1".to_owned(),
+            key: KEY.to_owned(),
+            kind: Kind::Purchase,
+            minor: Some(1000),
+            is_called: true,
+        };
+        journal.asks(&operation);
+        if let Some(told) = told {
+            journal.told(KEY, told);
+        }
+        let transaction = |(status, amount): &(&str, f64)| {
+            json!({
+                "transactionExternalKey": KEY, "transactionType": "PURCHASE",
+                "status": status, "processedAmount": amount,
+            })
+        };
+        let transactions: Vec<Value> = statuses.iter().map(transaction).collect();
+        let payment = json!({ "transactions": transactions });
+        let stored = BTreeMap::from([("p-1".to_owned(), payment)]);
+        let mut verdict = Verdict::default();
+        clients(&journal.lock(), &stored, &mut verdict);
+        std::fs::remove_file(path).unwrap();
+        verdict
+    }
+
+    #[test]
+    fn what_agrees_is_sound() {
+        let worked = [("SUCCESS", 10.00)];
+        assert!(found("worked", Some(Told::Worked), &worked).is_sound());
+        assert!(found("unheard", None, &worked).is_sound());
+        assert!(found("failed", Some(Told::Failed), &[("PAYMENT_FAILURE", 0.0)]).is_sound());
+        let again = [("PLUGIN_FAILURE", 0.0), ("SUCCESS", 10.00)];
+        assert!(found("again", Some(Told::Worked), &again).is_sound());
+    }
+
+    #[test]
+    fn what_differs_is_found() {
+        let lost = found("lost", Some(Told::Worked), &[("PLUGIN_FAILURE", 0.0)]);
+        assert_eq!(lost.lost.len(), 1);
+        let gone = found("gone", Some(Told::Accepted), &[]);
+        assert_eq!(gone.lost.len(), 1);
+        let twice = found("twice", Some(Told::Worked), &[("SUCCESS", 10.0), ("SUCCESS", 10.0)]);
+        assert_eq!(twice.charged_twice.len(), 1);
+        let late = found("late", Some(Told::Failed), &[("SUCCESS", 10.0)]);
+        assert_eq!(late.wrong.len(), 1);
+        let other = found("other", Some(Told::Worked), &[("SUCCESS", 10.01)]);
+        assert_eq!(other.wrong.len(), 1);
+    }
+
+    #[test]
+    fn a_payment_out_of_balance_is_found() {
+        let transaction = |kind: &str, amount: f64| json!({ "transactionType": kind, "status": "SUCCESS", "processedAmount": amount });
+        let of = |transactions: Vec<Value>| {
+            let mut verdict = Verdict::default();
+            conserved("p-1", &json!({ "transactions": transactions }), &mut verdict);
+            verdict.wrong.len()
+        };
+        let authorized = transaction("AUTHORIZE", 10.0);
+        assert_eq!(of(vec![authorized.clone(), transaction("CAPTURE", 10.0)]), 0);
+        assert_eq!(of(vec![authorized, transaction("CAPTURE", 10.01)]), 1);
+        let purchased = transaction("PURCHASE", 5.0);
+        assert_eq!(of(vec![purchased.clone(), transaction("REFUND", 5.0)]), 0);
+        let back = [transaction("REFUND", 3.0), transaction("CHARGEBACK", 3.0)];
+        assert_eq!(of([vec![purchased], back.to_vec()].concat()), 1);
+    }
+
+    #[test]
+    fn a_record_is_found_behind_its_checksum() {
+        let record = record(br#"1234abcd {"effect":"charged"} "#);
+        assert_eq!(record["effect"], "charged");
+    }
+}
