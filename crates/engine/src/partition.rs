@@ -371,7 +371,8 @@ impl Run<'_> {
     fn refuse(&mut self, request: &Request, rejection: Rejection, reply_keep_us: i64) -> Verdict {
         // What is refused while an outcome is open may be accepted once it is known: not kept.
         let in_doubt = matches!(rejection, Rejection::PaymentInDoubt { .. });
-        if !in_doubt && !(request.idempotency.is_some() && self.has_open_outcome(request)) {
+        let kept = request.idempotency.is_some() && !in_doubt && !self.has_open_outcome(request);
+        if kept {
             self.keep(request, Some(Err(rejection.clone())), reply_keep_us);
         }
         Verdict::Answered(Answer::Refused(rejection))

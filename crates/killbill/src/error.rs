@@ -667,6 +667,6 @@ mod tests {
         expect![[r#"
             500
             content-type: "application/json"
-            {"className":"java.lang.IllegalStateException","code":null,"message":"internal error: nothing was written","causeClassName":null,"causeMessage":null,"stackTrace":[]}"#]].assert_eq(&shown(Unavailable::from(Reason::Bug).into()).await);
+            {"className":"java.lang.IllegalStateException","code":null,"message":"internal error: nothing of the request was written","causeClassName":null,"causeMessage":null,"stackTrace":[]}"#]].assert_eq(&shown(Unavailable::from(Reason::Bug).into()).await);
     }
 }

@@ -15,8 +15,8 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::Door;
 use crate::call::Call;
-use crate::log::Line;
 use crate::error::{Failure, TENANT_HEADERS_MISSING, class, code};
+use crate::log::Line;
 use crate::reply::{Answered, empty};
 use crate::request::{self, API_KEY, API_SECRET, REQUEST_ID};
 use crate::routes::{Found, Needs, Resource, Route};
@@ -30,14 +30,17 @@ pub(crate) async fn serve(door: Door, resource: Arc<Resource>, request: Request<
     let (method, uri) = (parts.method.clone(), parts.uri.clone());
     let mut tenant_no = None;
     let served = pass(door, (&resource, id), (parts, body), &mut tenant_no).await;
-    let failed = served.as_ref().err().is_some_and(Failure::is_ours);
+    let is_ours = match &served {
+        Ok(response) => response.status().is_server_error(),
+        Err(failure) => failure.is_ours(),
+    };
     let mut response = served.unwrap_or_else(|failure| failure.into_response(uri.path()));
     let by_client = echo.is_some();
     let echo = echo.unwrap_or_else(|| own_request_id(id));
     response.headers_mut().insert(REQUEST_ID, echo);
     resource.measures().record(response.status(), started.elapsed());
     Line { id, by_client, tenant_no, method, path: uri.path(), resource: &resource, started }
-        .write(&response, failed);
+        .write(&response, is_ours);
     response
 }
 

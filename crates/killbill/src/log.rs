@@ -31,7 +31,6 @@ impl Line<'_> {
     /// Logs the answer: faults of ours as errors, everything that is an answer (refusals, declines,
     /// gateways' failures, what is not built) only where somebody debugs.
     pub(crate) fn write(&self, response: &Response, is_ours: bool) {
-        let is_ours = is_ours || response.status() == http::StatusCode::INTERNAL_SERVER_ERROR;
         if !is_ours && !tracing::enabled!(Level::DEBUG) {
             return;
         }

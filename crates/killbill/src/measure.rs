@@ -43,9 +43,9 @@ impl Measures {
             counter!(name, "door" => "killbill", "route" => self.route, "status" => label)
         };
         cell.get_or_init(make).increment(1);
-        let latency = self.latency.get_or_init(|| {
-            histogram!("faregate_request_seconds", "door" => "killbill", "route" => self.route)
-        });
+        let latency = self.latency.get_or_init(
+            || histogram!("faregate_request_seconds", "door" => "killbill", "route" => self.route),
+        );
         latency.record(took.as_secs_f64());
     }
 }

@@ -206,7 +206,7 @@ fn connections_max(config: &Config, open_files_max: u64) -> usize {
     let possible = usize::try_from(for_clients).unwrap_or(usize::MAX).max(CONNECTIONS_MIN);
     let wanted = config.admission.connections_max;
     if possible < wanted {
-        tracing::warn!(wanted, possible, "fewer connections: the limit of open files is too low");
+        tracing::info!(wanted, possible, "fewer connections: the limit of open files is lower");
     }
     wanted.min(possible)
 }

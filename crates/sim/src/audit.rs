@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::payment::{Outstanding, PaymentFile, Transaction, TransactionStatus, TransactionType};
 use engine::ports::HistoryOf;
 
-use crate::ask::{Ask, Said, Status, Uid, When};
+use crate::ask::{Ask, Said, Uid, When};
 use crate::disk::{Disk, entity};
 use crate::faulty::Seen;
 use crate::model::{Model, Move, Payment};

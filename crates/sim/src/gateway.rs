@@ -114,8 +114,6 @@ pub struct Line {
     pub charged: i32,
     /// Whether it does not repeat an amount that is what was asked for.
     pub terse: bool,
-    /// What was asked for at first; a completion may ask for less.
-    pub asked: Option<i64>,
 }
 
 /// Something that happens at the gateway later.
@@ -208,7 +206,6 @@ impl Gateway {
             calls: 0,
             charged: 0,
             terse: call.transaction.is_multiple_of(5),
-            asked: call.amount,
         });
         line.calls += 1;
         if self.forgets_ids && line.stand == Stand::Done {
@@ -278,7 +275,7 @@ impl Gateway {
     /// The answer to a call as it leaves the gateway.
     #[must_use]
     pub fn answer(&self, call: &Call, form: Form) -> Heard {
-        let truth = self.book.get(&call.transaction).map(Line::outcome);
+        let truth = self.book.get(&call.transaction).map(|line| line.outcome_of(call.amount));
         let nothing = Outcome { end: End::Undefined, amount: None, currency: None };
         let truth = truth.unwrap_or(nothing);
         match form {
@@ -288,8 +285,7 @@ impl Gateway {
             Form::Empty => Heard::Silence,
             Form::NotSent => Heard::NotSent,
             Form::WrongAmount => {
-                let asked = self.book.get(&call.transaction).and_then(|line| line.asked);
-                let amount = asked.or(call.amount).map_or(7, |amount| amount + 1);
+                let amount = call.amount.map_or(7, |amount| amount + 1);
                 Heard::Said(Outcome { amount: Some(amount), ..truth })
             }
             Form::WrongCurrency => {
@@ -328,9 +324,14 @@ impl Line {
         self.stand = to;
     }
 
-    /// What the gateway says of it.
+    /// What the gateway says of it when it is asked: then it does not know what for.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
+        self.outcome_of(None)
+    }
+
+    /// What it says to whoever asked for this amount.
+    fn outcome_of(&self, asked: Option<i64>) -> Outcome {
         let end = match self.stand {
             Stand::Pending => End::Pending,
             Stand::Done => End::Processed,
@@ -338,7 +339,7 @@ impl Line {
             Stand::Canceled => End::Canceled,
         };
         let currency = self.amount.map(|_| self.currency);
-        let amount = self.amount.filter(|_| !(self.terse && self.amount == self.asked));
+        let amount = self.amount.filter(|_| !(self.terse && self.amount == asked));
         Outcome { end, amount, currency }
     }
 }

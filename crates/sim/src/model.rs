@@ -92,6 +92,8 @@ pub struct Tenant {
     pub methods: BTreeMap<Uid, Method>,
     /// Payments by id.
     pub payments: BTreeMap<Uid, Payment>,
+    /// Which payment has a transaction key.
+    pub key_owners: BTreeMap<String, Uid>,
 }
 
 /// An account.
@@ -166,6 +168,10 @@ pub struct Move {
     pub completion: bool,
     /// Whether the gateway has had it for some time.
     pub was_pending: bool,
+    /// Whether its status was just written.
+    pub changed: bool,
+    /// Whether that was a success after a failure.
+    pub revived: bool,
     /// What is waited for.
     pub open: Option<Open>,
 }
@@ -260,6 +266,7 @@ impl Model {
         let kept = match said {
             Said::Unavailable(_) | Said::StillRunning | Said::AnotherRequest => return,
             Said::Refused(Reason::InDoubt) => return,
+            Said::Refused(_) if self.looks_at_what_is_open(ask) => return,
             Said::Waits(_) => None,
             Said::Done | Said::Made(_) | Said::Paid { .. } | Said::Refused(_) => Some(said.clone()),
         };
@@ -268,6 +275,34 @@ impl Model {
         if !self.replies.get(&repeat.key).is_some_and(alive) {
             self.replies.insert(repeat.key, Kept { print: repeat.print, said: kept, until });
         }
+    }
+
+    /// Whether a payment that the request is about has a transaction whose outcome is to come: what
+    /// is refused then may be accepted later.
+    fn looks_at_what_is_open(&self, ask: &Ask) -> bool {
+        let Some(tenant) = self.tenants.get(&ask.tenant) else { return false };
+        let owner = |key: &Option<String>| tenant.key_owners.get(key.as_ref()?).copied();
+        let payments = match &ask.what {
+            What::Start(it) => {
+                let by_key = it.payment_key.as_ref().and_then(|key| tenant.payment_of_key(key));
+                vec![it.payment, by_key, owner(&it.key)]
+            }
+            What::Follow(it) => vec![Some(it.payment), owner(&it.key)],
+            What::Complete(it) => vec![Some(it.payment)],
+            What::Hearsay { payment, .. }
+            | What::Fix { payment, .. }
+            | What::Replied { payment, .. }
+            | What::Inquired { payment, .. } => vec![Some(*payment)],
+            What::NewTenant { .. }
+            | What::SetValue { .. }
+            | What::NewAccount { .. }
+            | What::Rename { .. }
+            | What::NewMethod { .. }
+            | What::SetDefault { .. }
+            | What::DropMethod { .. } => vec![],
+        };
+        let found = payments.iter().flatten().filter_map(|id| tenant.payments.get(id));
+        found.flat_map(|payment| &payment.moves).any(|it| it.status.is_open())
     }
 
     fn repeated(&self, repeat: Repeat, when: When) -> Option<Said> {

@@ -135,7 +135,11 @@ impl Workload {
             _ => Some(self.random.pick(&CURRENCIES).0),
         };
         let old_payments = tenant.payments.values().filter_map(|payment| payment.key.clone());
-        let payment_key = self.key("p", old_payments.collect(), 120);
+        let payment_key = if self.random.chance(20) {
+            self.payment(tenant).map(|(id, _)| uuid::Uuid::from_u128(id).to_string())
+        } else {
+            self.key("p", old_payments.collect(), 120)
+        };
         let kind = self.random.weighted(&[
             (50, Kind::Authorize),
             (40, Kind::Purchase),

@@ -161,7 +161,7 @@ pub struct World<D: Disk> {
     callers: BTreeMap<u64, Caller>,
     ledgers: Ledgers,
     /// What was said to requests that can come again, word by word.
-    words: BTreeMap<Uid, (i64, String)>,
+    words: BTreeMap<(Uid, Uid), (i64, String)>,
     trace: VecDeque<String>,
     digest: Digest,
     summary: Summary,

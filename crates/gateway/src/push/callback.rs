@@ -215,7 +215,10 @@ mod tests {
         );
         check("http://127.0.0.1:9/cb", expect!["leads to an address that is not public; else: ok"]);
         check("http://localhost/", expect!["leads to an address that is not public; else: ok"]);
-        check("http://a.LocalHost.:9/", expect!["leads to an address that is not public; else: ok"]);
+        check(
+            "http://a.LocalHost.:9/",
+            expect!["leads to an address that is not public; else: ok"],
+        );
         check("http://localhost.example/", expect!["ok"]);
         check("http://[::1]:9/cb", expect!["leads to an address that is not public; else: ok"]);
         check("http://169.254.169.254/latest", expect!["leads to an address that is not public"]);

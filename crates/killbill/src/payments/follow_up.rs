@@ -93,7 +93,8 @@ pub(crate) async fn void_by_key(call: Call) -> Answered {
 
 /// Records a chargeback.
 #[utoipa::path(post, path = "/1.0/kb/payments/{paymentId}/chargebacks", tag = "Payment",
-    params(("paymentId" = Uuid, Path)), request_body = TransactionJson<'static>,
+    params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = TransactionJson<'static>,
     responses((status = 201, description = "Recorded; Location names the payment"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn chargeback(call: Call) -> Answered {
@@ -102,7 +103,7 @@ pub(crate) async fn chargeback(call: Call) -> Answered {
 
 /// Records a chargeback, by the payment's key.
 #[utoipa::path(post, path = "/1.0/kb/payments/chargebacks", tag = "Payment",
-    request_body = TransactionJson<'static>,
+    params(("pluginProperty" = Option<Vec<String>>, Query)), request_body = TransactionJson<'static>,
     responses((status = 201, description = "Recorded; Location names the payment"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn chargeback_by_key(call: Call) -> Answered {
@@ -111,7 +112,8 @@ pub(crate) async fn chargeback_by_key(call: Call) -> Answered {
 
 /// Records that a chargeback was reversed.
 #[utoipa::path(post, path = "/1.0/kb/payments/{paymentId}/chargebackReversals", tag = "Payment",
-    params(("paymentId" = Uuid, Path)), request_body = TransactionJson<'static>,
+    params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = TransactionJson<'static>,
     responses((status = 201, description = "Recorded; Location names the payment"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn reverse_chargeback(call: Call) -> Answered {
@@ -120,7 +122,7 @@ pub(crate) async fn reverse_chargeback(call: Call) -> Answered {
 
 /// Records that a chargeback was reversed, by the payment's key.
 #[utoipa::path(post, path = "/1.0/kb/payments/chargebackReversals", tag = "Payment",
-    request_body = TransactionJson<'static>,
+    params(("pluginProperty" = Option<Vec<String>>, Query)), request_body = TransactionJson<'static>,
     responses((status = 201, description = "Recorded; Location names the payment"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn reverse_chargeback_by_key(call: Call) -> Answered {

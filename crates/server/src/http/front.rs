@@ -151,12 +151,7 @@ fn own_request_id() -> HeaderValue {
 /// Logs an answer: faults of ours as errors, the rest only where somebody debugs. Never bodies, never
 /// headers: there are passwords in them. Never the path either, but for its ids: people search by
 /// names.
-fn report(
-    door: Door,
-    (method, uri): (&Method, &Uri),
-    started: Instant,
-    response: &Response<Body>,
-) {
+fn report(door: Door, (method, uri): (&Method, &Uri), started: Instant, response: &Response<Body>) {
     let status = response.status();
     let is_ours = status == StatusCode::INTERNAL_SERVER_ERROR
         || response.extensions().get::<Reason>().is_some_and(|reason| reason.is_fault());

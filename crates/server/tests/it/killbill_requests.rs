@@ -169,3 +169,23 @@ fn pending_is_completed_and_what_is_left_counts_it() {
     assert_eq!((&read["authAmount"], &read["capturedAmount"]), (&json!(10.0), &json!(10.0)));
     check(1, expect![[r#"400 "Invalid parameter amount: 1.00 exceeds the 0.00 left""#]]);
 }
+
+#[test]
+fn another_tenant_is_not_there() {
+    let server = Server::start();
+    let own = server.tenant();
+    let read = |client: &Client, key: &str| client.get(&format!("/1.0/kb/tenants?apiKey={key}"));
+    let id = read(&own, "bob").json()["tenantId"].as_str().unwrap().to_owned();
+    let path = format!("/1.0/kb/tenants/{id}");
+    assert_eq!(own.get(&path).json()["apiKey"], "bob");
+    let body = json!({ "apiKey": "eve", "apiSecret": "adam" });
+    assert_eq!(server.client().post("/1.0/kb/tenants", &body).status, 201);
+    let other = server.client().tenant("eve", "adam");
+    let refused = other.get(&path);
+    assert_eq!(code(&refused), "404 20001");
+    // As one that there is not.
+    let nothing = other.get("/1.0/kb/tenants/0192aabb-ccdd-7123-9456-789abcdef012").json();
+    let message = |answer: &Value| answer["message"].as_str().unwrap().replace(&id, "{id}");
+    let unknown = "0192aabb-ccdd-7123-9456-789abcdef012";
+    assert_eq!(message(&refused.json()), message(&nothing).replace(unknown, "{id}"));
+}

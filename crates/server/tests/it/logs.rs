@@ -43,12 +43,19 @@ fn an_answer_leaves_its_ids_in_the_log() {
     assert!(!log.contains("secret@b.example"), "{log}");
 }
 
+/// A server that has nothing to say of its machine, such as that it may open few files.
+fn quiet() -> Launch {
+    let launch = Launch::usual().env("FAREGATE_LOG_FORMAT", "json");
+    launch.env("FAREGATE_ADMISSION_CONNECTIONS_MAX", "64")
+}
+
 #[test]
 fn what_a_gateway_or_a_client_does_is_no_fault_of_ours() {
-    let server = Server::start_with(Launch::usual().env("FAREGATE_LOG_FORMAT", "json"));
+    let server = Server::start_with(quiet());
     let client = server.tenant();
     let account = account(&client, "faregate-simulator");
-    for (outcome, status) in [("ERROR", 402), ("CANCELED", 502), ("UNDEFINED", 503)] {
+    for (outcome, status) in [("ERROR", 402), ("CANCELED", 502), ("UNDEFINED", 503), ("NULL", 500)]
+    {
         let query = format!("?pluginProperty=outcome%3D{outcome}");
         let path = format!("/1.0/kb/accounts/{account}/payments{query}");
         let body = json!({ "transactionType": "PURCHASE", "amount": "7" });

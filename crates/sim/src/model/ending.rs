@@ -109,8 +109,10 @@ impl Model {
         let mut no = vec![];
         if now == Status::Running {
             no.push(Reason::InDoubt);
+        } else if now == status {
+            return Expected::Said(Said::Done);
         }
-        if status == Status::Running {
+        if status.is_open() {
             no.push(Reason::Field("transactionStatus".to_owned()));
         }
         if !no.is_empty() {
@@ -147,7 +149,8 @@ impl Model {
     ) -> Expected {
         let (tenant, id, transaction) = place;
         let rules = self.rules.clone();
-        let Some(payment) = self.tenant(tenant).payments.get_mut(&id) else {
+        let tenant = self.tenants.entry(tenant).or_default();
+        let Some(payment) = tenant.payments.get_mut(&id) else {
             return Expected::refused(Reason::NoPayment);
         };
         let Some(at) = payment.moves.iter().position(|it| it.id == transaction) else {
@@ -156,11 +159,18 @@ impl Model {
         let said = change(payment, at, &rules);
         let it = &mut payment.moves[at];
         let told = if it.completion { Said::Done } else { it.told(place) };
+        let changed = std::mem::take(&mut it.changed);
+        if std::mem::take(&mut it.revived)
+            && let Some(key) = &it.key
+        {
+            tenant.key_owners.insert(key.clone(), id);
+        }
         if let Some(when) = when
-            && let Some(key) = it.close_or_ask(&rules, when)
+            && let Some(key) = it.close_or_ask(&rules, (when, changed))
             && let Some(kept) = self.replies.get_mut(&key)
         {
             kept.said = Some(told);
+            kept.until = when.domain.saturating_add(rules.reply_keep_us);
         }
         Expected::Said(said)
     }
@@ -176,6 +186,9 @@ impl Payment {
         }
         it.status = status;
         it.processed = processed;
+        it.changed = true;
+        it.revived =
+            status == Status::Success && matches!(before, Status::Declined | Status::Failed);
         it.was_pending |= status == Status::Pending;
         self.last = (it.kind, status);
         if status == Status::Success {
@@ -194,14 +207,19 @@ impl Move {
 
     /// What a gateway's outcome means for it: the status, and what was processed.
     fn read(&self, outcome: Outcome) -> (Status, i64) {
+        // A running call is answered with what it asked for. What is told later may be less: a
+        // completion may have asked for less. A void has no amount.
         let asked = self.asked.unwrap_or(0);
-        let amount = outcome.amount.unwrap_or(asked);
+        let called = self.called.filter(|_| self.status == Status::Running).unwrap_or(asked);
+        let amount = outcome.amount.unwrap_or(called);
         let other_currency = outcome.currency.is_some_and(|code| code != self.currency);
-        let wrong = amount > asked || amount < 0 || (self.asked.is_some() && other_currency);
+        let less = self.status != Status::Running && amount < asked;
+        let fits = amount > 0 && (amount == called || less) && !other_currency;
         match outcome.end {
-            End::Processed if wrong => (Status::Unknown, 0),
-            End::Processed => (Status::Success, amount),
-            End::Pending => (Status::Pending, amount),
+            End::Processed if self.asked.is_none() => (Status::Success, 0),
+            End::Processed if fits => (Status::Success, amount),
+            End::Processed => (Status::Unknown, 0),
+            End::Pending => (Status::Pending, 0),
             End::Error => (Status::Declined, 0),
             End::Canceled => (Status::Failed, 0),
             End::Undefined => (Status::Unknown, 0),
@@ -209,7 +227,7 @@ impl Move {
     }
 
     /// Gives the stored reply that can be given now.
-    fn close_or_ask(&mut self, rules: &Rules, when: When) -> Option<Uid> {
+    fn close_or_ask(&mut self, rules: &Rules, (when, changed): (When, bool)) -> Option<Uid> {
         let open = self.open.as_mut()?;
         let delays = match self.status {
             Status::Running | Status::Unknown => &rules.unknown_delays_us,
@@ -220,6 +238,12 @@ impl Move {
                 return reply;
             }
         };
+        // A new status begins a new schedule; a question out of turn uses none of it up.
+        if changed {
+            open.asked = 0;
+        } else if open.ask_at.is_none_or(|at| at > when.domain) {
+            return None;
+        }
         let delay = delays.get(open.asked as usize);
         open.ask_at = delay.map(|delay| when.domain + delay);
         open.asked += 1;

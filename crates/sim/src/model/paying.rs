@@ -64,6 +64,10 @@ impl Model {
         if currency.is_none() {
             no.push(field("currency"));
         }
+        let own = target.and_then(|id| tenant.payments.get(&id)).map(|payment| payment.currency);
+        if own.is_some_and(|own| Some(own) != currency) {
+            no.push(field("currency"));
+        }
         let minor = positive(it.amount.as_deref(), currency.unwrap_or_default());
         if minor.is_none() {
             no.push(field("amount"));
@@ -122,6 +126,9 @@ impl Model {
         }
         let gateway = tenant.methods[&payment.method].gateway;
         let payment = tenant.payments.get_mut(&it.payment).expect("it was found above");
+        if let Some(key) = &it.key {
+            tenant.key_owners.insert(key.clone(), it.payment);
+        }
         payment.moves.push(Move {
             id: created.transaction.unwrap_or_default(),
             key: it.key.clone(),
@@ -134,6 +141,8 @@ impl Model {
             processed: 0,
             completion: it.kind == Kind::Void,
             was_pending: false,
+            changed: false,
+            revived: false,
             open: None,
         });
         let at = payment.moves.len() - 1;
@@ -249,6 +258,9 @@ impl Tenant {
             contradicted: false,
         });
         (opened.method, opened.currency) = (method, currency);
+        if let Some(key) = &it.key {
+            self.key_owners.insert(key.clone(), payment);
+        }
         let asked = positive(it.amount.as_deref(), currency);
         opened.moves.push(Move {
             id: created.transaction.unwrap_or_default(),
@@ -262,22 +274,29 @@ impl Tenant {
             processed: 0,
             completion: false,
             was_pending: false,
+            changed: false,
+            revived: false,
             open: None,
         });
         opened.moves.len() - 1
     }
 
-    fn payment_of_key(&self, key: &str) -> Option<Uid> {
-        let named = |(_, payment): &(&Uid, &Payment)| payment.key.as_deref() == Some(key);
+    pub(super) fn payment_of_key(&self, key: &str) -> Option<Uid> {
+        let named = |(id, payment): &(&Uid, &Payment)| match &payment.key {
+            Some(own) => own == key,
+            None => uuid::Uuid::from_u128(**id).to_string() == key,
+        };
         self.payments.iter().find(named).map(|(id, _)| *id)
     }
 
     /// Why a transaction key cannot be used for one more transaction, if it cannot.
     fn key_is_used(&self, account: Uid, key: Option<&str>, target: Option<Uid>) -> Vec<Reason> {
         let mut no = vec![];
+        let Some(key) = key else { return no };
         for (id, payment) in &self.payments {
             for it in &payment.moves {
-                if key.is_none() || it.key.as_deref() != key {
+                let own_id = Some(*id) == target && it.status == Status::Success;
+                if it.key.as_deref() != Some(key) && !(own_id && it.is_named(key)) {
                     continue;
                 }
                 if payment.account != account {
@@ -335,7 +354,11 @@ impl Payment {
         if it.kind != Kind::Chargeback && self.is_in_doubt() {
             no.push(Reason::InDoubt);
         }
-        if !self.may_follow(it.kind) {
+        // A void and anything else cannot both be true of the same money.
+        let excludes =
+            |kind: Kind| kind == Kind::Void || (it.kind == Kind::Void && kind == Kind::Capture);
+        let mut pending = self.moves.iter().filter(|it| it.status == Status::Pending);
+        if !self.may_follow(it.kind) || pending.any(|it| excludes(it.kind)) {
             no.push(Reason::Transition);
         }
         if it.kind == Kind::Void {
@@ -358,7 +381,7 @@ impl Payment {
         if self.total_named(key, Kind::Chargeback) == 0 {
             no.push(Reason::NoSuccess);
         }
-        if !self.may_follow(Kind::Reversal) || self.left_to_reverse(key) <= 0 {
+        if self.left_to_reverse(key) <= 0 {
             no.push(Reason::Transition);
         }
         no
@@ -381,7 +404,7 @@ impl Payment {
             (Kind::Capture, &[Kind::Capture, Kind::Refund, Kind::Chargeback]),
             (Kind::Purchase, &[Kind::Refund, Kind::Chargeback]),
             (Kind::Refund, &[Kind::Refund, Kind::Chargeback]),
-            (Kind::Chargeback, &[Kind::Chargeback, Kind::Reversal]),
+            (Kind::Chargeback, &[Kind::Chargeback]),
             (Kind::Reversal, &[Kind::Refund]),
         ];
         links.iter().any(|(from, to)| Some(*from) == self.last_success && to.contains(&next))

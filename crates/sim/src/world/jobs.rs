@@ -121,7 +121,7 @@ impl<D: Disk> World<D> {
     /// A client that has its answer asks once more: it lost the answer on its own side.
     pub(super) fn repeat_answered(&mut self) {
         let alive = self.words.iter().filter(|(_, (until, _))| *until > self.when().domain);
-        let keys: Vec<Uid> = alive.map(|(key, _)| *key).collect();
+        let keys: Vec<Uid> = alive.map(|((key, _), _)| *key).collect();
         if keys.is_empty() {
             return;
         }
@@ -227,7 +227,7 @@ impl<D: Disk> World<D> {
     fn nothing_happened(&mut self, given: Given, verdicts: &[Verdict]) -> Result<(), Wrong> {
         for (job, verdict) in given.jobs.iter().zip(verdicts) {
             let said = translate::said(verdict);
-            if !matches!(said, Said::Unavailable("store" | "disk_full")) {
+            if !matches!(said, Said::Unavailable("store" | "disk_full" | "commit_in_doubt")) {
                 let context = format!("{:x?}: {said:x?}", job.ask);
                 let check = "nothing is answered before it is durable";
                 self.hold(Err(Wrong::new(check, &context)))?;
@@ -241,7 +241,12 @@ impl<D: Disk> World<D> {
     fn give_back(&mut self, given: Given) {
         for job in given.jobs.into_iter().rev() {
             match job.from {
-                From::Call => self.inbox.push_front(job),
+                From::Call => {
+                    if let What::Replied { payment, transaction, .. } = job.ask.what {
+                        self.not_kept_waiting(payment, transaction);
+                    }
+                    self.inbox.push_front(job);
+                }
                 From::Client(no) => self.unavailable(no),
                 From::Notification => {
                     if let What::Inquired { transaction, .. } = job.ask.what {
@@ -251,6 +256,16 @@ impl<D: Disk> World<D> {
                 }
                 From::Resolver | From::Follower(_) => {}
             }
+        }
+    }
+
+    /// Whoever waits for an outcome that cannot be written now is told that nobody knows it.
+    fn not_kept_waiting(&mut self, payment: Uid, transaction: Uid) {
+        if let Some(no) = self.waiters.remove(&transaction)
+            && !self.is(Mutant::LosesWaiter)
+        {
+            let how = How::Is(Status::Unknown);
+            self.answered(no, &Said::Paid { payment, transaction, how });
         }
     }
 
@@ -396,10 +411,14 @@ impl<D: Disk> World<D> {
         if !is_final || completes {
             return Ok(());
         }
-        let now = self.when().domain;
-        let until = self.model.replies.get(&repeat.key).map_or(now, |kept| kept.until);
+        // What is refused while an outcome is open may be accepted later, and is not kept.
+        let kept = self.model.replies.get(&repeat.key);
+        let Some(kept) = kept.filter(|kept| kept.said.as_ref() == Some(said)) else {
+            return Ok(());
+        };
+        let until = kept.until;
         let text = format!("{verdict:?}");
-        let known = self.words.entry(repeat.key).or_insert_with(|| (until, text.clone()));
+        let known = self.words.entry((repeat.key, repeat.print)).or_insert_with(|| (until, text.clone()));
         if known.0 != until {
             *known = (until, text);
         } else if known.1 != text {
