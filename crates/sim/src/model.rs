@@ -285,7 +285,9 @@ impl Model {
         let payments = match &ask.what {
             What::Start(it) => {
                 let by_key = it.payment_key.as_ref().and_then(|key| tenant.payment_of_key(key));
-                vec![it.payment, by_key, owner(&it.key)]
+                // A key may be an id; the payment is then looked at, whatever its own key is.
+                let by_id = it.payment_key.as_ref().and_then(|key| uuid::Uuid::try_parse(key).ok());
+                vec![it.payment, by_key, by_id.map(|id| id.as_u128()), owner(&it.key)]
             }
             What::Follow(it) => vec![Some(it.payment), owner(&it.key)],
             What::Complete(it) => vec![Some(it.payment)],

@@ -67,7 +67,7 @@ impl Default for Options {
             cache_kib: 16 * 1024,
             reader_cache_kib: 2 * 1024,
             entities_held: 4_096,
-            checkpoint_pages: 16_000,
+            checkpoint_pages: 2_000,
             is_durable: true,
         }
     }

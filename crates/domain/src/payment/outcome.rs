@@ -127,7 +127,9 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
     let outstanding = state.outstanding(cx.tenant, it.transaction).cloned();
     let answers = outstanding.as_ref().map_or(Answers::Creation, |it| it.answers);
     let (settled, failure) = match &it.answer {
-        GatewayAnswer::Outcome(outcome) => (read_outcome(transaction, outcome), None),
+        GatewayAnswer::Outcome(outcome) => {
+            (read_outcome(transaction, outcome, Heard::FromTheCall), None)
+        }
         GatewayAnswer::Failed { message } => (
             Settled::failed_with(TransactionStatus::Unknown, None, message),
             Some(PaymentResult::GatewayFailed { message: message.clone() }),
@@ -180,7 +182,7 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
     };
     let outstanding = state.outstanding(cx.tenant, it.transaction).cloned();
     let settled = match &it.knowledge {
-        GatewayKnowledge::Found(outcome) => Some(read_outcome(transaction, outcome)),
+        GatewayKnowledge::Found(outcome) => Some(read_outcome(transaction, outcome, Heard::Later)),
         GatewayKnowledge::NotFound
             if not_found_is_final(transaction, outstanding.as_ref(), it.asked_at, cx) =>
         {
@@ -255,8 +257,17 @@ const fn worth_booking(now: TransactionStatus, said: TransactionStatus) -> bool 
     }
 }
 
+/// How a gateway's outcome was heard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    /// As the answer to the call. It may be offered twice: again after a commit in doubt.
+    FromTheCall,
+    /// As the answer to a question, or unasked.
+    Later,
+}
+
 /// A gateway's answer is untrusted: amounts and currencies are compared, texts are cut.
-fn read_outcome(transaction: &Transaction, said: &GatewayOutcome) -> Settled {
+fn read_outcome(transaction: &Transaction, said: &GatewayOutcome, heard: Heard) -> Settled {
     let status = match said.status {
         GatewayStatus::Processed => TransactionStatus::Success,
         GatewayStatus::Pending => TransactionStatus::Pending,
@@ -265,7 +276,7 @@ fn read_outcome(transaction: &Transaction, said: &GatewayOutcome) -> Settled {
         GatewayStatus::Undefined => TransactionStatus::Unknown,
     };
     let processed = match status {
-        TransactionStatus::Success => processed(transaction, said),
+        TransactionStatus::Success => processed(transaction, said, heard),
         TransactionStatus::Pending => Some(transaction.amount.unwrap_or_default()),
         TransactionStatus::InFlight
         | TransactionStatus::PaymentFailure
@@ -289,7 +300,11 @@ fn read_outcome(transaction: &Transaction, said: &GatewayOutcome) -> Settled {
 /// What a success processed: exactly what the running call asked for. Where the call is over and the
 /// gateway tells later, it may be less, because a completion may have asked for less; never nothing,
 /// and never more. `None` where it is anything else.
-fn processed(transaction: &Transaction, said: &GatewayOutcome) -> Option<AmountMinor> {
+fn processed(
+    transaction: &Transaction,
+    said: &GatewayOutcome,
+    heard: Heard,
+) -> Option<AmountMinor> {
     // A void moves nothing, whatever the gateway echoes.
     let Some(most) = transaction.amount else { return Some(AmountMinor::ZERO) };
     if said.currency.is_some() && said.currency != transaction.currency {
@@ -298,7 +313,8 @@ fn processed(transaction: &Transaction, said: &GatewayOutcome) -> Option<AmountM
     let in_flight = transaction.status == TransactionStatus::InFlight;
     let asked = transaction.processed_amount.filter(|_| in_flight).unwrap_or(most);
     let amount = said.amount.unwrap_or(asked);
-    let fits = amount == asked || (!in_flight && amount < most);
+    let may_be_less = heard == Heard::Later && !in_flight;
+    let fits = amount == asked || (may_be_less && amount < most);
     (fits && amount > AmountMinor::ZERO).then_some(amount)
 }
 

@@ -12,7 +12,7 @@ impl Model {
         let expected = self.touch(place, Some(when), |payment, at, _| {
             let it = &payment.moves[at];
             let (status, processed) = match heard {
-                Heard::Said(outcome) => it.read(outcome),
+                Heard::Said(outcome) => it.read(outcome, false),
                 Heard::Broke | Heard::Silence | Heard::TooLate => (Status::Unknown, 0),
                 Heard::NotSent if it.was_pending => (Status::Pending, 0),
                 Heard::NotSent => (Status::Failed, 0),
@@ -64,7 +64,7 @@ impl Model {
             let settle_after_us = rules.gateways[it.gateway].settle_after_us;
             let over = it.open.is_some_and(|open| asked_at >= open.deadline + settle_after_us);
             let news = match known {
-                Known::Found(outcome) => Some(it.read(outcome)),
+                Known::Found(outcome) => Some(it.read(outcome, true)),
                 Known::NotFound if it.status.is_doubtful() && over => Some((Status::Failed, 0)),
                 Known::NotFound | Known::Unreachable => None,
             };
@@ -206,14 +206,14 @@ impl Move {
     }
 
     /// What a gateway's outcome means for it: the status, and what was processed.
-    fn read(&self, outcome: Outcome) -> (Status, i64) {
+    fn read(&self, outcome: Outcome, later: bool) -> (Status, i64) {
         // A running call is answered with what it asked for. What is told later may be less: a
         // completion may have asked for less. A void has no amount.
         let asked = self.asked.unwrap_or(0);
         let called = self.called.filter(|_| self.status == Status::Running).unwrap_or(asked);
         let amount = outcome.amount.unwrap_or(called);
         let other_currency = outcome.currency.is_some_and(|code| code != self.currency);
-        let less = self.status != Status::Running && amount < asked;
+        let less = later && self.status != Status::Running && amount < asked;
         let fits = amount > 0 && (amount == called || less) && !other_currency;
         match outcome.end {
             End::Processed if self.asked.is_none() => (Status::Success, 0),

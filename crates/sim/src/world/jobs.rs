@@ -418,7 +418,8 @@ impl<D: Disk> World<D> {
         };
         let until = kept.until;
         let text = format!("{verdict:?}");
-        let known = self.words.entry((repeat.key, repeat.print)).or_insert_with(|| (until, text.clone()));
+        let known =
+            self.words.entry((repeat.key, repeat.print)).or_insert_with(|| (until, text.clone()));
         if known.0 != until {
             *known = (until, text);
         } else if known.1 != text {
