@@ -16,7 +16,7 @@ use crate::ports::{Batch, Bookkeeping, Entry, Loaded, Store, StoreError, StoredR
 use crate::unavailable::Reason;
 
 /// How many commands one commit takes at most.
-pub const BATCH_COMMANDS_MAX: usize = 256;
+pub const BATCH_COMMANDS_MAX: usize = 1_024;
 
 /// What a partition is given to do.
 #[derive(Debug)]
