@@ -154,6 +154,7 @@ CREATE TABLE payment (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX payment_by_account ON payment (tenant, account_id, id);
 CREATE INDEX payment_by_gateway ON payment (tenant, gateway, id);
+CREATE INDEX payment_by_rare_state ON payment (tenant, operation, status, id) WHERE (status NOT IN (1, 2) OR operation NOT IN (1, 2, 3));
 
 CREATE TABLE payment_transaction (
     tenant INTEGER NOT NULL,
@@ -163,9 +164,11 @@ CREATE TABLE payment_transaction (
     account_id BLOB NOT NULL,
     external_key TEXT,
     gateway TEXT NOT NULL,
+    payment_method_id BLOB NOT NULL,
     kind INTEGER NOT NULL,
     status INTEGER NOT NULL,
     amount_minor INTEGER,
+    called_amount_minor INTEGER,
     currency TEXT,
     processed_amount_minor INTEGER,
     processed_currency TEXT,
@@ -174,10 +177,12 @@ CREATE TABLE payment_transaction (
     gateway_error_message TEXT,
     first_reference TEXT,
     second_reference TEXT,
+    overruled INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     PRIMARY KEY (tenant, payment_id, id)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX payment_transaction_by_id ON payment_transaction (tenant, id);
+CREATE INDEX payment_transaction_unresolved ON payment_transaction (tenant, effective_at_us, id, status) WHERE status IN (3, 6);
 
 CREATE TABLE posting (
     partition INTEGER NOT NULL,
@@ -216,7 +221,6 @@ CREATE TABLE outstanding (
     deadline_us INTEGER NOT NULL,
     ask_at_us INTEGER,
     asked INTEGER NOT NULL,
-    answers INTEGER NOT NULL,
     reply_key BLOB,
     user_name TEXT NOT NULL,
     created_by TEXT NOT NULL,

@@ -21,6 +21,9 @@ const FORBIDDEN_NAMES: &[&str] = &[
     "pinblock",
 ];
 
+/// How long a card number can be with what is between its digits.
+const PAN_CHARS_MAX: usize = 19 * 2;
+
 /// The name of the first property that holds card data, if one does.
 #[must_use]
 pub fn find_card_data(properties: &Properties) -> Option<&str> {
@@ -40,6 +43,25 @@ pub fn looks_like_pan(text: &str) -> bool {
     }
     let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(10)).collect();
     (13..=19).contains(&digits.len()) && (2..=6).contains(&digits[0]) && luhn(&digits)
+}
+
+/// The text with every card number in it masked but for its last four digits. Digits in groups, as on
+/// a card, count as one number.
+#[must_use]
+pub fn mask_pans(text: &str) -> String {
+    let mut masked = text.as_bytes().to_vec();
+    let is_digit = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
+    let starts = (0..text.len()).filter(|at| is_digit(*at) && (*at == 0 || !is_digit(at - 1)));
+    for start in starts {
+        let in_number = |c: &char| c.is_ascii_digit() || *c == ' ' || *c == '-';
+        let run = text[start..].chars().take_while(in_number).take(PAN_CHARS_MAX).count();
+        let ends = (start + 1..=start + run).filter(|at| is_digit(at - 1) && !is_digit(*at));
+        for end in ends.filter(|end| looks_like_pan(&text[start..*end])) {
+            let digits = (start..end).rev().filter(|at| is_digit(*at));
+            digits.skip(4).for_each(|at| masked[at] = b'*');
+        }
+    }
+    String::from_utf8(masked).expect("ASCII digits took the place of ASCII digits")
 }
 
 fn luhn(digits: &[u32]) -> bool {
@@ -73,5 +95,24 @@ mod tests {
         check("note", "4111111111111112", None);
         check("order", "1234567890123", None);
         check("delayMs", "1000", None);
+    }
+
+    #[test]
+    fn card_numbers_in_texts_are_masked() {
+        for (text, masked) in [
+            ("card 4111111111111111 declined", "card ************1111 declined"),
+            ("4111 1111-1111 1111 12/27", "**** ****-**** 1111 12/27"),
+            ("é4111111111111111é", "é************1111é"),
+            (
+                "12 4111111111111111 and 4012888888881881",
+                "12 ************1111 and ************1881",
+            ),
+            ("order 4111111111111112", "order 4111111111111112"),
+            ("94111111111111111", "94111111111111111"),
+            ("call 555-0100", "call 555-0100"),
+            ("", ""),
+        ] {
+            assert_eq!(mask_pans(text), masked);
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::payment::{
 use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
 use crate::state::{ClaimKey, ClaimKind, Read};
 use crate::tenant::{CreateTenant, SetTenantValue};
-use crate::{AccountId, PaymentId, RequestId, TenantNo};
+use crate::{AccountId, PaymentId, RequestId, TenantNo, TransactionId};
 
 /// A command with who asks and what makes it repeatable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,9 +197,7 @@ impl Command {
             | Self::Chargeback(it)
             | Self::ReverseChargeback(it) => {
                 read(Read::Payment(tenant, it.payment));
-                if let Some(key) = &it.transaction_key {
-                    read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Transaction, key)));
-                }
+                read_transaction_key(it.transaction_key.as_deref(), tenant, read);
             }
             Self::Complete(it) => read(Read::Payment(tenant, it.payment)),
             Self::ResolvePending(it) => read(Read::Payment(tenant, it.payment)),
@@ -220,7 +218,11 @@ fn read_initiate(it: &Initiate, tenant: TenantNo, read: &mut impl FnMut(Read)) {
             read(Read::Payment(tenant, PaymentId::new(id)));
         }
     }
-    if let Some(key) = &it.transaction_key {
-        read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Transaction, key)));
-    }
+    read_transaction_key(it.transaction_key.as_deref(), tenant, read);
+}
+
+fn read_transaction_key(key: Option<&str>, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    let Some(key) = key else { return };
+    read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Transaction, key)));
+    TransactionId::minted(key).into_iter().for_each(|id| read(Read::Transaction(tenant, id)));
 }

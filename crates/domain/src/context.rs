@@ -29,6 +29,14 @@ impl Settings {
     pub fn gateway(&self, name: &str) -> Option<&GatewaySettings> {
         self.gateways.get(name)
     }
+
+    /// The longest time from one question about a transaction to the next, in microseconds of
+    /// domain time.
+    #[must_use]
+    pub fn longest_delay_us(&self) -> i64 {
+        let delays = self.unknown_delays_us.iter().chain(&self.pending_delays_us);
+        delays.copied().max().unwrap_or(0)
+    }
 }
 
 /// What the domain needs to know of a gateway.

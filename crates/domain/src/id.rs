@@ -47,6 +47,12 @@ impl<K> Id<K> {
         Self(uuid, PhantomData)
     }
 
+    /// The id that a text is, where it is one that was minted here: a UUID of version 7.
+    pub(crate) fn minted(text: &str) -> Option<Self> {
+        let uuid = Uuid::try_parse(text).ok().filter(|uuid| uuid.get_version_num() == 7)?;
+        Some(Self::new(uuid))
+    }
+
     /// The UUID behind the id.
     #[must_use]
     pub const fn uuid(self) -> Uuid {

@@ -5,6 +5,7 @@ mod complete;
 mod follow_up;
 mod initiate;
 mod outcome;
+mod place;
 #[cfg(test)]
 mod tests;
 
@@ -62,6 +63,21 @@ pub enum TransactionStatus {
     Unknown,
 }
 
+impl TransactionType {
+    /// Whether a payment starts with it.
+    #[must_use]
+    pub const fn is_initial(self) -> bool {
+        match self {
+            Self::Authorize | Self::Purchase | Self::Credit => true,
+            Self::Capture
+            | Self::Refund
+            | Self::Void
+            | Self::Chargeback
+            | Self::ChargebackReversal => false,
+        }
+    }
+}
+
 impl TransactionStatus {
     /// Whether the outcome is still to come, so that its amount counts as used.
     #[must_use]
@@ -78,6 +94,15 @@ impl TransactionStatus {
         match self {
             Self::InFlight | Self::Unknown => true,
             Self::Pending | Self::Success | Self::PaymentFailure | Self::PluginFailure => false,
+        }
+    }
+
+    /// Whether it ended without moving anything.
+    #[must_use]
+    pub const fn is_failed(self) -> bool {
+        match self {
+            Self::PaymentFailure | Self::PluginFailure => true,
+            Self::InFlight | Self::Pending | Self::Success | Self::Unknown => false,
         }
     }
 }
@@ -100,7 +125,7 @@ pub struct Payment {
     pub id: PaymentId,
     /// The account that pays.
     pub account_id: AccountId,
-    /// The method of its last initial transaction.
+    /// The method of the try that worked, the latest of several; of the last try while none has.
     pub payment_method_id: PaymentMethodId,
     /// A number for people; unique on the installation, with gaps.
     pub number: i64,
@@ -108,7 +133,7 @@ pub struct Payment {
     pub external_key: Option<String>,
     /// The currency of its initial transaction.
     pub currency: Currency,
-    /// The gateway it goes through.
+    /// The gateway of the same try.
     pub gateway: String,
     /// What happened last.
     pub state: PaymentState,
@@ -137,15 +162,21 @@ pub struct Transaction {
     pub account_id: AccountId,
     /// The client's name for it; at most one of a name succeeds. `None` reads as the id.
     pub external_key: Option<String>,
-    /// The gateway it goes through: the payment's when it was asked for. A further try of a payment
-    /// may take another, and an outcome of the earlier try must still find its own.
+    /// The gateway it goes through. Tries of a payment may take different ones, and what follows on
+    /// a try goes where that try went.
     pub gateway: String,
+    /// The payment method it is made with; what follows takes its try's.
+    pub payment_method_id: PaymentMethodId,
     /// What it does.
     pub kind: TransactionType,
     /// Where it stands.
     pub status: TransactionStatus,
     /// What was asked for; `None` for a void.
     pub amount: Option<AmountMinor>,
+    /// What its completion asked for, where that is less than `amount`: what the gateway means
+    /// where it says no amount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub called_amount: Option<AmountMinor>,
     /// The payment's currency; `None` for a void.
     pub currency: Option<Currency>,
     /// What the gateway says it processed; zero for what failed.
@@ -162,6 +193,10 @@ pub struct Transaction {
     pub first_reference: Option<String>,
     /// The gateway's second reference.
     pub second_reference: Option<String>,
+    /// Whether it had failed, and was said later not to have: meanwhile its key may have been used
+    /// elsewhere.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overruled: bool,
     /// Its history.
     pub revision: Revision,
 }
@@ -173,6 +208,14 @@ pub struct PaymentFile {
     pub payment: Payment,
     /// Its transactions.
     pub transactions: Vec<Transaction>,
+}
+
+impl Transaction {
+    /// Whether it went through the same gateway with the same method.
+    #[must_use]
+    pub fn is_beside(&self, other: &Self) -> bool {
+        self.payment_method_id == other.payment_method_id && self.gateway == other.gateway
+    }
 }
 
 impl PaymentFile {
@@ -217,21 +260,10 @@ pub struct Outstanding {
     pub ask_at: Option<Timestamp>,
     /// Questions asked so far.
     pub asked: u32,
-    /// Who is to be answered, and in which form.
-    pub answers: Answers,
     /// The stored reply that waits for the outcome.
     pub reply: Option<ReplyKey>,
     /// Who asked for the transaction: the outcome is written in their name.
     pub actor: Actor,
-}
-
-/// Which request an outcome answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answers {
-    /// One that created the transaction: the status decides.
-    Creation,
-    /// One that completed a pending transaction, or voided: whatever the outcome, it was recorded.
-    Completion,
 }
 
 /// Names a stored reply: a hash of tenant, user and idempotency key, made at the door.
@@ -336,7 +368,8 @@ pub struct FixTransaction {
 pub struct GatewayOutcome {
     /// How it ended.
     pub status: GatewayStatus,
-    /// What was processed.
+    /// What was processed. `None`: what the last call for the transaction asked for; whoever cannot be
+    /// sure that the gateway has had that call says the amount.
     pub amount: Option<AmountMinor>,
     /// In which currency.
     pub currency: Option<Currency>,
@@ -350,7 +383,7 @@ pub struct GatewayOutcome {
     pub second_reference: Option<String>,
 }
 
-/// How many characters of a gateway's text are kept.
+/// How many characters of a gateway's text are kept. What looks like a card number in it is not.
 pub const GATEWAY_TEXT_MAX: usize = 255;
 
 /// The statuses of Kill Bill's plugin contract.

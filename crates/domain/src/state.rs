@@ -113,8 +113,8 @@ pub enum Change {
 
 /// A row that a command may look at. Loading one loads what belongs to it: an account comes with
 /// its person and default payment method; a payment method with its account; a payment with its
-/// transactions, their outstanding outcomes, its account and its payment method; a claim with what
-/// its owner is.
+/// transactions, their outstanding outcomes and payment methods, its account and its payment method; a
+/// claim with what its owner is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Read {
     /// By id.
@@ -123,6 +123,8 @@ pub enum Read {
     PaymentMethod(TenantNo, PaymentMethodId),
     /// By id.
     Payment(TenantNo, PaymentId),
+    /// A transaction by id; it comes with its payment.
+    Transaction(TenantNo, TransactionId),
     /// By key.
     Claim(ClaimKey),
     /// By key.
@@ -145,6 +147,8 @@ pub struct State {
     pub payment_methods: BTreeMap<(TenantNo, PaymentMethodId), Option<PaymentMethod>>,
     /// Payments by id.
     pub payments: BTreeMap<(TenantNo, PaymentId), Option<PaymentFile>>,
+    /// The payments of transactions that were looked for by id.
+    pub transactions: BTreeMap<(TenantNo, TransactionId), Option<PaymentId>>,
     /// Outcomes waited for, of the payments here.
     pub outstanding: BTreeMap<(TenantNo, TransactionId), Outstanding>,
     /// Claims by key.
@@ -195,6 +199,18 @@ impl State {
         let id = PaymentId::new(Uuid::try_parse(key).ok()?);
         let payment = &self.payment(tenant, id)?.payment;
         payment.external_key.is_none().then_some((id, Some(payment.account_id)))
+    }
+
+    /// The payment with the transaction whose id is `key`, where that has no other key.
+    pub(crate) fn defaulted_transaction(
+        &self,
+        tenant: TenantNo,
+        key: &str,
+    ) -> Option<&PaymentFile> {
+        let id = TransactionId::minted(key)?;
+        let payment = self.transactions.get(&(tenant, id)).expect(LOADED);
+        let file = self.payment(tenant, (*payment)?)?;
+        file.transaction(id).filter(|it| it.external_key.is_none()).map(|_| file)
     }
 
     pub(crate) fn outstanding(&self, tenant: TenantNo, id: TransactionId) -> Option<&Outstanding> {

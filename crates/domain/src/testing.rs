@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::context::{GatewaySettings, Sequences, Settings, Stamp};
-use crate::payment::Actor;
+use crate::payment::{Actor, PaymentFile};
 use crate::state::{Read, State};
 use crate::{
     Command, EXTERNAL_PAYMENT, Executed, Rejection, Request, RequestId, Seq, TenantNo, Timestamp,
@@ -29,8 +29,9 @@ impl Rows {
             timeout_us: 30 * Timestamp::SECOND_US,
             settle_after_us: 5 * Timestamp::SECOND_US,
         };
+        let gateways = [(EXTERNAL_PAYMENT, true), ("remote", false), ("other", false)];
         let gateways =
-            [(EXTERNAL_PAYMENT.to_owned(), gateway(true)), ("remote".to_owned(), gateway(false))];
+            gateways.map(|(name, settles_at_once)| (name.to_owned(), gateway(settles_at_once)));
         let settings = Settings {
             gateways: gateways.into(),
             unknown_delays_us: vec![2 * Timestamp::SECOND_US, 60 * Timestamp::SECOND_US],
@@ -79,6 +80,12 @@ impl Rows {
                 state.payment_methods.entry((tenant, id)).or_default();
             }
             Read::Payment(tenant, id) => drop(state.payments.entry((tenant, id)).or_default()),
+            Read::Transaction(tenant, id) => {
+                let has_it = |file: &&PaymentFile| file.transaction(id).is_some();
+                let found = state.payments.values().flatten().find(has_it);
+                let payment = found.map(|file| file.payment.id);
+                state.transactions.insert((tenant, id), payment);
+            }
             Read::Claim(key) => drop(state.claims.entry(key).or_default()),
             Read::TenantValue(tenant, key) => {
                 state.tenant_values.entry((tenant, key)).or_default();

@@ -80,6 +80,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) settings: Arc<Settings>,
     pub(crate) gateways: BTreeMap<String, Arc<dyn Gateway>>,
+    /// For each gateway, the calls that may still begin.
+    permits: HashMap<String, Arc<Semaphore>>,
     pub(crate) calls: Calls,
     pub(crate) options: Options,
     readers: Readers,
@@ -125,6 +127,7 @@ impl Engine {
             clock,
             settings,
             gateways,
+            permits,
             calls: Calls::default(),
             readers: Readers::new(queries, options.readers, options.reads_waiting_max),
             options,
@@ -140,7 +143,6 @@ impl Engine {
         let worker = Worker {
             partition,
             engine: engine.clone(),
-            permits,
             waiters: HashMap::new(),
             runtime: tokio::runtime::Handle::current(),
         };
@@ -299,6 +301,18 @@ impl Engine {
         tokio::task::yield_now().await;
     }
 
+    /// Whether another command would find room in the queue.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.shared.waiting.load(Ordering::Relaxed) < self.shared.options.queue_max
+    }
+
+    /// Whether another call would find room at every gateway.
+    #[must_use]
+    pub fn gateways_have_room(&self) -> bool {
+        self.shared.permits.values().all(|permits| permits.available_permits() > 0)
+    }
+
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -333,7 +347,6 @@ impl Running {
 struct Worker<S> {
     partition: Partition<S>,
     engine: Engine,
-    permits: HashMap<String, Arc<Semaphore>>,
     /// Who waits for the outcome of which transaction.
     waiters: HashMap<TransactionId, (PaymentId, oneshot::Sender<Result<Answer, Unavailable>>)>,
     runtime: tokio::runtime::Handle,
@@ -379,7 +392,7 @@ impl<S: Store> Worker<S> {
         let clock = self.engine.clock();
         let times = Times { now: clock.now(), real_now: clock.real_now() };
         let mut granted: Vec<OwnedSemaphorePermit> = Vec::new();
-        let permits = &self.permits;
+        let permits = &self.engine.shared.permits;
         let mut permit = |gateway: &str| {
             let taken = permits.get(gateway).map(|it| Arc::clone(it).try_acquire_owned());
             taken.and_then(Result::ok).map(|taken| granted.push(taken)).is_some()

@@ -14,7 +14,9 @@ use crate::partition::Performing;
 use crate::{Engine, Reason};
 
 /// How long to wait before an outcome is offered to the store again that it could not take.
-const RETRY_AFTER: Duration = Duration::from_millis(200);
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+/// The wait doubles up to this, so that thousands of outcomes do not crowd a store in trouble.
+const RETRY_AFTER_MAX: Duration = Duration::from_millis(3_200);
 
 /// The calls of this process that run: nobody asks about them.
 #[derive(Default)]
@@ -83,28 +85,15 @@ pub(crate) async fn perform(engine: Engine, performing: Performing, permit: Owne
 /// Offers an outcome to the partition until it is written: money may have moved. What is lost with
 /// the process is asked about after the next start.
 async fn commit_outcome(engine: &Engine, request: Request) {
+    let mut pause = RETRY_AFTER;
     loop {
-        match engine.submit_own(request.clone()).await {
-            Ok(_) => return,
-            Err(unavailable) if offers_again(unavailable.reason) => {
-                tokio::time::sleep(RETRY_AFTER).await;
+        match engine.submit_own(request.clone()).await.map_err(|unavailable| unavailable.reason) {
+            Err(reason) if reason != Reason::Stopping && !reason.is_parked() => {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(RETRY_AFTER_MAX);
             }
-            Err(_) => return,
+            Ok(_) | Err(_) => return,
         }
-    }
-}
-
-/// Whether an outcome that was refused for this reason is offered again.
-const fn offers_again(reason: Reason) -> bool {
-    match reason {
-        Reason::Stopping | Reason::Bug | Reason::Quarantined => false,
-        Reason::QueueFull
-        | Reason::GatewayFull
-        | Reason::ReadersFull
-        | Reason::HashersFull
-        | Reason::DiskFull
-        | Reason::CommitInDoubt
-        | Reason::Store => true,
     }
 }
 

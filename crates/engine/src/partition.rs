@@ -93,6 +93,9 @@ pub struct Partition<S> {
     quarantined: BTreeSet<(TenantNo, AccountId)>,
     /// Set while it is not known what the database holds: the next batch opens it again first.
     in_doubt: bool,
+    /// Set while the disk is full. The next batch opens the database first, which writes: so even a
+    /// batch with nothing to write tells whether there is room again.
+    is_full: bool,
 }
 
 impl<S: Store> Partition<S> {
@@ -109,6 +112,7 @@ impl<S: Store> Partition<S> {
             sequences: opened.sequences,
             quarantined: BTreeSet::new(),
             in_doubt: false,
+            is_full: false,
         })
     }
 
@@ -136,6 +140,7 @@ impl<S: Store> Partition<S> {
             Ok(processed) => processed,
             Err(error) => {
                 self.in_doubt |= matches!(error, StoreError::OutcomeUnknown(_));
+                self.is_full |= matches!(error, StoreError::DiskFull);
                 tracing::error!(error = %error, works = count, "a batch was not committed");
                 Processed {
                     verdicts: vec![Verdict::Unavailable(Reason::from(&error)); count],
@@ -155,13 +160,14 @@ impl<S: Store> Partition<S> {
         times: Times,
         permit: &mut dyn FnMut(&str) -> bool,
     ) -> Result<Processed, StoreError> {
-        if self.in_doubt {
+        if self.in_doubt || self.is_full {
             let opened = self.store.open()?;
             (self.next_seq, self.sequences) = (opened.next_seq, opened.sequences);
-            self.in_doubt = false;
+            (self.in_doubt, self.is_full) = (false, false);
         }
+        let (loaded, unreadable) = self.load(&works)?;
         let mut run = Run {
-            loaded: self.load(&works)?,
+            loaded,
             batch: Batch::default(),
             calls: vec![],
             next_seq: self.next_seq,
@@ -170,8 +176,9 @@ impl<S: Store> Partition<S> {
             permit,
         };
         let mut verdicts = Vec::with_capacity(works.len());
-        for work in works {
+        for (at, work) in works.into_iter().enumerate() {
             verdicts.push(match work {
+                Work::Request(request) if unreadable.contains(&at) => self.park(&request),
                 Work::Request(request) => self.one(*request, &mut run),
                 Work::Bookkeeping(rows) => {
                     run.batch.bookkeeping.extend(rows);
@@ -189,7 +196,39 @@ impl<S: Store> Partition<S> {
         Ok(Processed { verdicts, calls: run.calls, head, access_changed, committed: true })
     }
 
-    fn load(&mut self, works: &[Work]) -> Result<Loaded, StoreError> {
+    /// Loads what the works may look at, and says which of them look at rows that cannot be read:
+    /// the others are not to fail with them.
+    fn load(&mut self, works: &[Work]) -> Result<(Loaded, BTreeSet<usize>), StoreError> {
+        let mut unreadable = BTreeSet::new();
+        let loaded = self.load_for(works.iter());
+        if !matches!(loaded, Err(StoreError::Corrupt { .. })) {
+            return Ok((loaded?, unreadable));
+        }
+        for (at, work) in works.iter().enumerate() {
+            match self.load_for([work].into_iter()) {
+                Ok(_) => {}
+                Err(error @ StoreError::Corrupt { .. }) => {
+                    let Work::Request(request) = work else { return Err(error) };
+                    tracing::error!(
+                        error = %error,
+                        request.id = %request.id.0,
+                        tenant = request.tenant.0,
+                        command = request.command.name(),
+                        "a row cannot be read: the command is parked"
+                    );
+                    unreadable.insert(at);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let rest = works.iter().enumerate().filter(|(at, _)| !unreadable.contains(at));
+        Ok((self.load_for(rest.map(|(_, work)| work))?, unreadable))
+    }
+
+    fn load_for<'w>(
+        &mut self,
+        works: impl Iterator<Item = &'w Work>,
+    ) -> Result<Loaded, StoreError> {
         let (mut reads, mut replies) = (BTreeSet::new(), BTreeSet::new());
         for work in works {
             let Work::Request(request) = work else { continue };
@@ -199,6 +238,13 @@ impl<S: Store> Partition<S> {
             });
         }
         self.store.load(&reads, &replies)
+    }
+
+    /// Refuses a command that cannot be judged, and all that comes for its account.
+    fn park(&mut self, request: &Request) -> Verdict {
+        let account = request.command.account();
+        self.quarantined.extend(account.map(|account| (request.tenant, account)));
+        Verdict::Unavailable(Reason::Quarantined)
     }
 
     fn one(&mut self, request: Request, run: &mut Run) -> Verdict {
@@ -289,7 +335,8 @@ fn alert_correction(request: &Request, event: &Event) {
         matches!((before, status), (S::PaymentFailure | S::PluginFailure, S::Success));
     let lost_success =
         matches!((before, status), (S::Success, S::PaymentFailure | S::PluginFailure));
-    if late_success || lost_success {
+    let reopened = matches!((before, status), (S::PaymentFailure | S::PluginFailure, S::Unknown));
+    if late_success || lost_success || reopened {
         metrics::counter!("faregate_corrected_payments_total").increment(1);
         tracing::warn!(
             tenant = request.tenant.0,
@@ -385,6 +432,9 @@ impl Run<'_> {
         request.command.reads(request.tenant, &mut |read| {
             let payment = match read {
                 Read::Payment(_, id) => Some(id),
+                Read::Transaction(tenant, id) => {
+                    state.transactions.get(&(tenant, id)).copied().flatten()
+                }
                 Read::Claim(key) => {
                     let claim = state.claims.get(&key).and_then(Option::as_ref);
                     claim.map(|claim| PaymentId::new(claim.owner))

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use domain::access::{Role, User};
 use domain::payment::{
     Actor, GatewayAnswer, GatewayKnowledge, Outstanding, PaymentFile, PaymentState, ReplyKey,
+    Transaction, TransactionStatus,
 };
 use domain::state::{Change, Read, State};
 use domain::tenant::{Tenant, TenantValue};
@@ -154,7 +155,8 @@ pub struct Delivery {
 }
 
 /// Reads of committed rows, on connections of their own. Blocking; see `Engine::read`.
-/// Everything is scoped by tenant: what belongs to another one is not there.
+/// Everything is scoped by tenant: what belongs to another one is not there. Whatever limit is
+/// asked for, an answer has no more than [`ROWS_MAX`] rows.
 pub trait Queries: Send + Sync {
     /// The tenant with this API key.
     ///
@@ -264,8 +266,9 @@ pub trait Queries: Send + Sync {
         page: Page,
     ) -> Result<Paged<PaymentFile>, StoreError>;
 
-    /// Payments that stand in one of these states, oldest first. Looks at all of the tenant's: states
-    /// change with every payment, so an index would cost each of them for a rare question.
+    /// Payments that stand in one of these states, oldest first. Where a payment ordinarily stands,
+    /// authorized, captured or purchased or about to be, all of the tenant's are looked at until
+    /// enough match: an index of those would cost every payment for a rare question.
     fn payments_in_state(
         &self,
         no: TenantNo,
@@ -318,6 +321,12 @@ pub trait Queries: Send + Sync {
     /// Outcomes to ask a gateway about: those whose `ask_at` is due at `now`, oldest first.
     fn outstanding_due(&self, now: Timestamp, limit: usize)
     -> Result<Vec<Outstanding>, StoreError>;
+    /// Outcomes to ask a gateway about later than `at`, latest first.
+    fn outstanding_after(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Outstanding>, StoreError>;
     /// Outcomes of calls that were never asked about and are not planned to be: calls that run,
     /// and those that ran when a process ended.
     fn outstanding_orphans(&self) -> Result<Vec<Outstanding>, StoreError>;
@@ -331,7 +340,17 @@ pub trait Queries: Send + Sync {
     fn outstanding(&self, limit: usize) -> Result<Vec<Outstanding>, StoreError>;
     /// How many outcomes are waited for.
     fn outstanding_count(&self) -> Result<i64, StoreError>;
+
+    /// Transactions that are unknown or pending after their call ended, oldest first. Whatever
+    /// waits at other tenants is not looked at.
+    fn unresolved(&self, no: TenantNo, page: Page) -> Result<Vec<Unresolved>, StoreError>;
+    /// How many transactions of all tenants are unknown or pending after their call ended, for each
+    /// of the two statuses.
+    fn unresolved_counts(&self) -> Result<Vec<UnresolvedCount>, StoreError>;
 }
+
+/// How many rows a query answers with at most.
+pub const ROWS_MAX: u64 = 10_000;
 
 /// A window on a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -351,6 +370,28 @@ pub struct Paged<T> {
     pub matching: u64,
     /// How many rows there are, the filter aside.
     pub all: u64,
+}
+
+/// A transaction whose outcome nobody knows although its call has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unresolved {
+    /// The transaction.
+    pub transaction: Transaction,
+    /// How often its gateway was asked.
+    pub questions: u32,
+    /// Domain time of the next question; `None` where nobody will ask again.
+    pub ask_at: Option<Timestamp>,
+}
+
+/// How many transactions are in an unresolved status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnresolvedCount {
+    /// `Unknown` or `Pending`.
+    pub status: TransactionStatus,
+    /// How many.
+    pub transactions: i64,
+    /// Domain time of the request for the oldest of them; `None` where there are none.
+    pub oldest_at: Option<Timestamp>,
 }
 
 /// An account with what is known of the person.

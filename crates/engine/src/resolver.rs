@@ -14,8 +14,8 @@ use crate::{Answer, Engine, Unavailable};
 /// How long a gateway may take to answer a question.
 const INQUIRY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often to look for calls that nobody runs.
-const ORPHANS_EVERY: Duration = Duration::from_secs(5);
+/// How often to look for outcomes that nobody asks about.
+const FORGOTTEN_EVERY: Duration = Duration::from_secs(5);
 
 /// How many due outcomes are fetched at a time.
 const DUE_MAX: usize = 256;
@@ -31,9 +31,9 @@ pub(crate) async fn run(engine: Engine, orphans: Vec<Outstanding>) {
     }
     let mut looked = Instant::now();
     while !engine.is_stopping() {
-        if looked.elapsed() >= ORPHANS_EVERY {
+        if looked.elapsed() >= FORGOTTEN_EVERY {
             looked = Instant::now();
-            asking.begin_orphans(&engine).await;
+            asking.begin_forgotten(&engine).await;
         }
         let now = engine.clock().now();
         match engine.read(move |queries| queries.outstanding_due(now, DUE_MAX)).await {
@@ -58,17 +58,30 @@ struct Asking {
 }
 
 impl Asking {
-    /// Asks about calls that nobody runs although their deadline has passed: those of a batch that
-    /// was committed after all, when the store could not say so.
-    async fn begin_orphans(&self, engine: &Engine) {
-        let real_now = engine.clock().real_now();
-        match engine.read(|queries| queries.outstanding_orphans()).await {
-            Ok(orphans) => {
-                for orphan in orphans.into_iter().filter(|it| it.deadline < real_now) {
-                    self.begin(engine, orphan).await;
-                }
+    /// Asks about what nobody asks about: calls that nobody runs although their time is over (those
+    /// of a batch that was committed after all, when the store could not say so), and what a clock
+    /// planned that has been set back since.
+    async fn begin_forgotten(&self, engine: &Engine) {
+        let settings = &engine.shared().settings;
+        let ask_latest = engine.clock().now().plus_us(settings.longest_delay_us());
+        let found = engine.read(move |queries| {
+            let orphans = queries.outstanding_orphans()?;
+            Ok((orphans, queries.outstanding_after(ask_latest, DUE_MAX)?))
+        });
+        let (orphans, misplanned) = match found.await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(error = %error, "cannot look for forgotten outcomes");
+                return;
             }
-            Err(error) => tracing::warn!(error = %error, "cannot look for orphaned calls"),
+        };
+        let real_now = engine.clock().real_now();
+        let is_over = |it: &Outstanding| {
+            let timeout_us = settings.gateway(&it.gateway).map_or(0, |it| it.timeout_us);
+            it.deadline < real_now || it.deadline > real_now.plus_us(timeout_us)
+        };
+        for outstanding in orphans.into_iter().filter(is_over).chain(misplanned) {
+            self.begin(engine, outstanding).await;
         }
     }
 
@@ -85,10 +98,14 @@ impl Asking {
         let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { return };
         let (engine, ids) = (engine.clone(), Arc::clone(&self.ids));
         tokio::spawn(async move {
-            if let Err(error) = ask(&engine, outstanding).await {
+            let asked = ask(&engine, outstanding).await;
+            if let Err(error) = &asked {
                 tracing::warn!(error = %error, transaction.id = %id, "an outcome was not written");
             }
-            lock(&ids, false);
+            // What an operator has to look at first is not asked about again and again.
+            if !asked.is_err_and(|error| error.reason.is_parked()) {
+                lock(&ids, false);
+            }
             drop(permit);
         });
     }

@@ -93,6 +93,22 @@ impl Reason {
         }
     }
 
+    /// Whether the same again will fail again, until somebody has looked at it.
+    #[must_use]
+    pub const fn is_parked(self) -> bool {
+        match self {
+            Self::Quarantined | Self::Bug => true,
+            Self::QueueFull
+            | Self::GatewayFull
+            | Self::ReadersFull
+            | Self::HashersFull
+            | Self::Stopping
+            | Self::DiskFull
+            | Self::Store
+            | Self::CommitInDoubt => false,
+        }
+    }
+
     /// Its name in metrics.
     #[must_use]
     pub const fn label(self) -> &'static str {

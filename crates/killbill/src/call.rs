@@ -12,7 +12,7 @@ use engine::ports::{Queries, StoreError};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use percent_encoding::percent_decode_str;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Door;
 use crate::error::{Failure, class, code};
@@ -121,8 +121,22 @@ impl Call {
     /// # Errors
     /// The core's refusal, or that it could not.
     pub(crate) async fn submit(&self, command: Command) -> Result<Reply, Failure> {
-        let tenant = self.tenant.as_ref().map_or(TenantNo::SYSTEM, |tenant| tenant.no);
-        self.submit_as(self.id, tenant, command).await
+        self.submit_as(self.id, command, &self.body).await
+    }
+
+    /// Submits a command whose request holds a secret. `rest` is all that the body says beside it, and
+    /// what the request is known again by: from a fingerprint of the secret, the secret could be
+    /// guessed.
+    ///
+    /// # Errors
+    /// See [`Call::submit`].
+    pub(crate) async fn submit_secret(
+        &self,
+        command: Command,
+        rest: impl Serialize,
+    ) -> Result<Reply, Failure> {
+        let rest = serde_json::to_vec(&rest).expect("what was read from JSON can be written as it");
+        self.submit_as(self.id, command, &rest).await
     }
 
     /// Submits a command that makes nothing new.
@@ -140,15 +154,16 @@ impl Call {
     /// See [`Call::submit`].
     pub(crate) async fn submit_again(&self, command: Command) -> Result<Reply, Failure> {
         let id = self.door.engine().mint();
-        self.submit_as(id, self.tenant(), command).await
+        self.submit_as(id, command, &self.body).await
     }
 
     async fn submit_as(
         &self,
         id: RequestId,
-        tenant: TenantNo,
         command: Command,
+        body: &[u8],
     ) -> Result<Reply, Failure> {
+        let tenant = self.tenant.as_ref().map_or(TenantNo::SYSTEM, |tenant| tenant.no);
         let idempotency = if self.parts.method == http::Method::POST {
             let uri = &self.parts.uri;
             let same = Same {
@@ -157,7 +172,7 @@ impl Call {
                 method: self.parts.method.as_str(),
                 path: uri.path(),
                 query: uri.query().unwrap_or_default(),
-                body: &self.body,
+                body,
             };
             request::idempotency(&self.parts.headers, same)?
         } else {

@@ -30,20 +30,13 @@ pub struct DoorSettings {
     pub tls: bool,
     /// This process's name in `nodesInfo`.
     pub node_name: String,
-    /// The largest request body, in bytes.
-    pub body_bytes_max: usize,
     /// Which callbacks may be registered; the reason of a refusal follows the parameter's name.
     pub check_callback: CallbackCheck,
 }
 
 impl Default for DoorSettings {
     fn default() -> Self {
-        Self {
-            tls: false,
-            node_name: "faregate".to_owned(),
-            body_bytes_max: 1024 * 1024,
-            check_callback: Arc::new(|_| Ok(())),
-        }
+        Self { tls: false, node_name: "faregate".to_owned(), check_callback: Arc::new(|_| Ok(())) }
     }
 }
 

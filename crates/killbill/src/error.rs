@@ -13,6 +13,7 @@ use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::body::BodyError;
 use crate::payments::state::{START_STATE, operation_name, state_name};
 use crate::reply::{empty, json};
 
@@ -295,6 +296,8 @@ pub(crate) enum Failure {
     },
     /// Everything that has the error body.
     Problem(Box<Problem>),
+    /// There is no body.
+    Body(BodyError),
     /// The core's refusal.
     Refused(Box<Rejection>),
     /// The core could not.
@@ -348,6 +351,7 @@ impl Failure {
             | Self::NotAcceptable
             | Self::MethodNotAllowed { .. }
             | Self::Problem(_)
+            | Self::Body(_)
             | Self::Refused(_) => false,
         }
     }
@@ -374,6 +378,7 @@ impl Failure {
                 response
             }
             Self::Problem(problem) => render(*problem),
+            Self::Body(error) => body_response(error),
             Self::Refused(rejection) => {
                 let (code, message) = wire(&rejection);
                 render(Problem::new(code, message))
@@ -422,6 +427,20 @@ impl Failure {
 /// What Kill Bill says where a request names no tenant.
 pub(crate) const TENANT_HEADERS_MISSING: &str =
     "Make sure to set the X-Killbill-ApiKey and X-Killbill-ApiSecret headers";
+
+fn body_response(error: BodyError) -> Response {
+    let (status, class) = match error {
+        BodyError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, class::CLIENT_ERROR),
+        BodyError::TimedOut => (StatusCode::REQUEST_TIMEOUT, class::CLIENT_ERROR),
+        BodyError::Broken => (StatusCode::BAD_REQUEST, class::CLIENT_ERROR),
+        BodyError::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, class::REJECTED),
+    };
+    let response = render(Problem::new(code::plain(status, class), error.to_string()));
+    match error {
+        BodyError::NoRoom => with_retry_after(response, Duration::ZERO),
+        BodyError::TooLarge | BodyError::TimedOut | BodyError::Broken => response,
+    }
+}
 
 fn unavailable_response(unavailable: &Unavailable) -> Response {
     let (status, class) = match unavailable.reason {

@@ -1,6 +1,7 @@
 //! Every request's way in: method, caller, tenant, media types, who asks, permission, body; in this
 //! order, so that nobody learns more than they may.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,18 +9,18 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use domain::{RequestId, TenantNo};
-use engine::access::{Caller, TenantRef};
+use engine::access::{Caller, ClientAddress, TenantRef};
 use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE};
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::Door;
 use crate::call::Call;
 use crate::error::{Failure, TENANT_HEADERS_MISSING, class, code};
 use crate::log::Line;
-use crate::reply::{Answered, empty};
+use crate::reply::empty;
 use crate::request::{self, API_KEY, API_SECRET, REQUEST_ID};
-use crate::routes::{Found, Needs, Resource, Route};
+use crate::routes::{Found, Needs, Resource, Route, Served};
 
 /// Serves a request to one path.
 pub(crate) async fn serve(door: Door, resource: Arc<Resource>, request: Request<Body>) -> Response {
@@ -29,7 +30,12 @@ pub(crate) async fn serve(door: Door, resource: Arc<Resource>, request: Request<
     let echo = request::request_id(&parts.headers).cloned();
     let (method, uri) = (parts.method.clone(), parts.uri.clone());
     let mut tenant_no = None;
-    let served = pass(door, (&resource, id), (parts, body), &mut tenant_no).await;
+    // Boxed, because it is large and over when the handler begins, which may wait for a gateway.
+    let passed = Box::pin(pass(door, (&resource, id), (parts, body), &mut tenant_no)).await;
+    let served = match passed {
+        Ok(answer) => answer.await,
+        Err(failure) => Err(failure),
+    };
     let is_ours = match &served {
         Ok(response) => response.status().is_server_error(),
         Err(failure) => failure.is_ours(),
@@ -53,19 +59,19 @@ fn own_request_id(id: RequestId) -> HeaderValue {
 async fn pass(
     door: Door,
     (resource, id): (&Resource, RequestId),
-    (parts, body): (http::request::Parts, Body),
+    (parts, body): (Parts, Body),
     tenant_no: &mut Option<TenantNo>,
-) -> Answered {
+) -> Result<Served, Failure> {
     let found = resource.find(&parts.method);
     if parts.method == Method::OPTIONS && !matches!(found, Found::Nothing) {
-        return Ok(options(resource));
+        return Ok(Box::pin(ready(Ok(options(resource)))));
     }
     if let Found::Route(route) = found
         && route.needs == Needs::Nothing
     {
-        return open(door, route, id, parts).await;
+        return Ok(open(door, route, id, parts));
     }
-    let caller = user(&door, &parts.headers).await?;
+    let caller = user(&door, &parts).await?;
     let route = match found {
         Found::Route(route) => route,
         Found::NotServed => return Err(not_served(&parts.method, resource.path)),
@@ -75,7 +81,7 @@ async fn pass(
         Found::Nothing => return Err(Failure::not_found()),
     };
     let tenant = match route.needs {
-        Needs::Tenant => Some(tenant(&door, &parts.headers).await?),
+        Needs::Tenant => Some(tenant(&door, &parts).await?),
         Needs::User | Needs::Nothing => None,
     };
     *tenant_no = tenant.as_ref().map(|tenant| tenant.no);
@@ -90,24 +96,18 @@ async fn pass(
     {
         return Err(Failure::forbidden(permission));
     }
-    let bytes_max = door.settings().body_bytes_max;
-    let body = read_body(body, bytes_max).await?;
+    let body = crate::body::read(body).await?;
     if route.takes_body && !body.is_empty() && !parts.headers.contains_key(CONTENT_TYPE) {
         return Err(unsupported_media_type());
     }
-    (route.handler)(Call { door, route, parts, body, caller, tenant, actor, id }).await
+    Ok((route.handler)(Call { door, route, parts, body, caller, tenant, actor, id }))
 }
 
 /// A route that asks for no credentials.
-async fn open(
-    door: Door,
-    route: &'static Route,
-    id: RequestId,
-    parts: http::request::Parts,
-) -> Answered {
+fn open(door: Door, route: &'static Route, id: RequestId, parts: Parts) -> Served {
     let nobody = Caller { username: String::new(), permissions: vec![] };
     let (caller, body) = (Arc::new(nobody), Bytes::new());
-    (route.handler)(Call { door, route, parts, body, caller, tenant: None, actor: None, id }).await
+    (route.handler)(Call { door, route, parts, body, caller, tenant: None, actor: None, id })
 }
 
 fn options(resource: &Resource) -> Response {
@@ -121,18 +121,24 @@ fn not_served(method: &Method, path: &str) -> Failure {
     Failure::coded(code, format!("{method} {path} is not served here"))
 }
 
-async fn user(door: &Door, headers: &HeaderMap) -> Result<Arc<Caller>, Failure> {
-    let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    door.access().user(authorization).await.map_err(Failure::of_user)
+async fn user(door: &Door, parts: &Parts) -> Result<Arc<Caller>, Failure> {
+    let authorization = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let found = door.access().user(client(parts), authorization).await;
+    found.map_err(Failure::of_user)
 }
 
-async fn tenant(door: &Door, headers: &HeaderMap) -> Result<Arc<TenantRef>, Failure> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+async fn tenant(door: &Door, parts: &Parts) -> Result<Arc<TenantRef>, Failure> {
+    let text = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
     let (Some(key), Some(secret)) = (text(&API_KEY), text(&API_SECRET)) else {
         return Err(Failure::tenant(TENANT_HEADERS_MISSING));
     };
-    let found = door.access().tenant(key, secret).await;
+    let found = door.access().tenant(client(parts), key, secret).await;
     found.map_err(|error| Failure::of_tenant(error, key))
+}
+
+/// Where the request comes from, as whoever took it in has noted.
+fn client(parts: &Parts) -> ClientAddress {
+    parts.extensions.get().copied().unwrap_or(ClientAddress::UNKNOWN)
 }
 
 fn check_media_types(route: &Route, headers: &HeaderMap) -> Result<(), Failure> {
@@ -175,20 +181,6 @@ fn media_type(value: &[u8]) -> &[u8] {
     value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
 }
 
-async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, Failure> {
-    match Limited::new(body, bytes_max).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let code = code::plain(StatusCode::PAYLOAD_TOO_LARGE, class::CLIENT_ERROR);
-            Err(Failure::coded(code, format!("The body should have at most {bytes_max} bytes")))
-        }
-        Err(_) => {
-            let code = code::plain(StatusCode::BAD_REQUEST, class::CLIENT_ERROR);
-            Err(Failure::coded(code, "The body broke off"))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,12 +197,5 @@ mod tests {
         assert!(is_json(b"Application/JSON"));
         assert!(!is_json(b"text/plain"));
         assert!(!is_json(b"application/jsonp"));
-    }
-
-    #[tokio::test]
-    async fn a_body_is_bounded() {
-        let read = read_body(Body::from("12345"), 5).await.unwrap();
-        assert_eq!(read, "12345");
-        assert!(read_body(Body::from("123456"), 5).await.is_err());
     }
 }

@@ -8,6 +8,7 @@ mod accounts;
 mod admin;
 mod amount;
 mod audit;
+mod body;
 mod call;
 mod date;
 mod door;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::any;
 
+pub use body::BodyError;
 pub use door::{CallbackCheck, Door, DoorSettings};
 pub use openapi::openapi;
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use axum::response::Response;
-use engine::ports::{Page, Paged, StoreError};
+use engine::ports::{Page, Paged, ROWS_MAX, StoreError};
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
 use serde::Serialize;
@@ -16,7 +16,7 @@ use crate::request::Query;
 const LIMIT_DEFAULT: u64 = 100;
 
 /// Rows in a page at most; who asks for more gets this many and a next page.
-const LIMIT_MAX: u64 = 10_000;
+const LIMIT_MAX: u64 = ROWS_MAX;
 
 const CURRENT_OFFSET: HeaderName = HeaderName::from_static("x-killbill-pagination-currentoffset");
 const NEXT_OFFSET: HeaderName = HeaderName::from_static("x-killbill-pagination-nextoffset");

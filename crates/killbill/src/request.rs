@@ -220,6 +220,7 @@ pub(crate) struct Same<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
+    /// The body, or what it says beside a secret.
     pub(crate) body: &'a [u8],
 }
 

@@ -16,7 +16,8 @@ use crate::{
     transactions,
 };
 
-type Served = Pin<Box<dyn Future<Output = Answered> + Send>>;
+/// An answer that is being made.
+pub(crate) type Served = Pin<Box<dyn Future<Output = Answered> + Send>>;
 
 /// What serves a route.
 pub(crate) type Handler = fn(Call) -> Served;

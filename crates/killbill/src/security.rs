@@ -99,9 +99,9 @@ pub(crate) async fn create_user(call: Call) -> Answered {
     let body: UserBody<'_> = call.body(USER_JSON)?;
     let (username, roles) = (body.username()?, body.roles()?.unwrap_or_default());
     let password_hash = body.password_hash(&call).await?;
-    let Reply::UserCreated(username) =
-        call.submit(Command::CreateUser(CreateUser { username, password_hash, roles })).await?
-    else {
+    let rest = (username.clone(), roles.clone());
+    let command = Command::CreateUser(CreateUser { username, password_hash, roles });
+    let Reply::UserCreated(username) = call.submit_secret(command, rest).await? else {
         unexpected()
     };
     let username = reply::segment(&username);

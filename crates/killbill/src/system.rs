@@ -1,6 +1,7 @@
 //! The installation itself: its health, its node, and the gateways that stand where Kill Bill has
 //! plugins.
 
+use engine::Reason;
 use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -59,8 +60,7 @@ pub(crate) struct PluginServiceJson {
 pub(crate) struct CheckJson {
     healthy: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    message: Option<&'static str>,
+    message: Option<String>,
 }
 
 /// Kill Bill's checks, as far as there is something to check here.
@@ -121,18 +121,32 @@ fn gateways(door: &Door) -> Vec<PluginInfoJson> {
     names.map(info).collect()
 }
 
-/// Says whether the server can work; 500 where it cannot.
+/// Says whether the server can work; 500 where it cannot, or can take no more.
 #[utoipa::path(get, path = "/1.0/healthcheck", tag = "Health",
     responses((status = 200, body = HealthJson), (status = 500, body = HealthJson)))]
 pub(crate) async fn health(call: Call) -> Answered {
-    let healthy = call.read(|queries| queries.journal_head()).await.is_ok();
-    let check = |healthy| CheckJson { healthy, message: None };
-    let body = HealthJson {
-        database: check(healthy),
-        server: CheckJson { healthy, message: healthy.then_some("OK") },
-        gateways: check(true),
-        queues: check(true),
+    let engine = call.door.engine();
+    let database = match engine.read(|queries| queries.journal_head()).await {
+        // Nothing is recorded, but what keeps the core from recording shows.
+        Ok(_) => engine.record(vec![]).await,
+        Err(unavailable) => Err(unavailable),
     };
+    let check = |trouble: Option<Reason>| CheckJson {
+        healthy: trouble.is_none(),
+        message: trouble.map(|reason| reason.to_string()),
+    };
+    let trouble = database.err().map(|unavailable| unavailable.reason);
+    let body = HealthJson {
+        database: check(trouble),
+        server: CheckJson {
+            healthy: trouble.is_none(),
+            message: trouble.is_none().then(|| "OK".to_owned()),
+        },
+        gateways: check((!engine.gateways_have_room()).then_some(Reason::GatewayFull)),
+        queues: check((!engine.has_room()).then_some(Reason::QueueFull)),
+    };
+    let checks = [&body.database, &body.server, &body.gateways, &body.queues];
+    let healthy = checks.iter().all(|check| check.healthy);
     let status = if healthy { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
     Ok(reply::json(status, &body))
 }

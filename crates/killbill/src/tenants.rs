@@ -78,8 +78,10 @@ pub(crate) async fn create(call: Call) -> Answered {
     let id = JSON.id("tenantId", body.tenant_id)?;
     let external_key = JSON.key("externalKey", body.external_key, class::TENANT)?;
     let secret_hash = call.door.access().hash(&secret).await.map_err(Failure::of_user)?;
+    let rest = (id.map(TenantId::uuid), external_key.clone(), api_key.clone());
     let it = CreateTenant { id, external_key, api_key, secret_hash };
-    let Reply::TenantCreated(id) = call.submit(Command::CreateTenant(it)).await? else {
+    let Reply::TenantCreated(id) = call.submit_secret(Command::CreateTenant(it), rest).await?
+    else {
         unexpected()
     };
     let id = id.to_string();

@@ -1,6 +1,7 @@
 //! The configuration: built-in defaults, then the file, then the environment, then the command line.
 
 mod period;
+mod prefix;
 mod settings;
 
 use std::fmt;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 pub use period::Period;
+pub use prefix::Prefix;
 pub use settings::{Config, LogFormat, Tls};
 
 /// What the environment's names start with.
@@ -157,6 +159,9 @@ impl Config {
         }
         if self.tls.cert.is_empty() != self.tls.key.is_empty() {
             return invalid("tls.cert", "and `tls.key` are set together or not at all");
+        }
+        if self.admission.bodies_bytes_max < self.http.body_bytes_max {
+            return invalid("admission.bodies_bytes_max", "must be at least `http.body_bytes_max`");
         }
         if self.http.headers_bytes_max < HEADERS_BYTES_MIN {
             return invalid("http.headers_bytes_max", "must be at least 8192");

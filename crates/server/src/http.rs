@@ -2,12 +2,14 @@
 
 mod admission;
 mod body;
+mod client;
 mod door;
 mod front;
 pub mod listener;
 mod pulse;
 
 pub use admission::Admission;
+pub use body::Bodies;
 pub use door::Door;
 pub use front::Front;
 pub use pulse::Patience;

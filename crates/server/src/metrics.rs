@@ -6,15 +6,15 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::Timestamp;
-use domain::payment::Outstanding;
+use domain::payment::TransactionStatus;
 use engine::Engine;
-use engine::ports::{Queries, StoreError};
+use engine::ports::{Queries, StoreError, UnresolvedCount};
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use metrics::{Counter, Unit};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
-use crate::http::{Admission, Door};
+use crate::http::{Admission, Bodies, Door};
 use crate::{native, pages};
 
 /// Upper ends of the buckets of everything measured in seconds.
@@ -28,9 +28,6 @@ const COMMANDS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
 /// How often histograms are condensed; between two times every sample is kept.
 const UPKEEP: Duration = Duration::from_secs(5);
-
-/// Unresolved transactions looked at per scrape; there may be more.
-const UNRESOLVED_MAX: usize = 5_000;
 
 /// Installs the recorder for the whole process; once.
 ///
@@ -57,6 +54,7 @@ fn describe() {
             "Settled transactions that a gateway corrected later.",
         ),
         ("faregate_gateway_calls_total", "Gateway calls ended, by gateway and answer."),
+        ("faregate_password_hashes_total", "Passwords and API secrets hashed."),
     ];
     for (name, text) in counters {
         metrics::describe_counter!(name, text);
@@ -72,6 +70,7 @@ fn describe() {
     metrics::describe_histogram!("faregate_batch_commands", "Commands per commit.");
     let gauges = [
         ("faregate_requests_in_progress", "Requests in progress."),
+        ("faregate_request_bodies_bytes", "Bytes of request bodies in memory."),
         ("faregate_connections", "Open connections."),
         ("faregate_queue_commands", "Commands waiting for their commit."),
         ("faregate_journal_head", "The last journal row."),
@@ -81,9 +80,9 @@ fn describe() {
         ),
         (
             "faregate_unresolved_transactions",
-            "Transactions unknown or pending after their call ended.",
+            "Transactions unknown or pending after their call ended, by status.",
         ),
-        ("faregate_unresolved_oldest_seconds", "Age of the oldest unresolved transaction."),
+        ("faregate_unresolved_oldest_seconds", "Age of the oldest of them, by status."),
         ("faregate_push_waiting", "Push notifications that wait for another attempt."),
         ("faregate_analytics_lag_seconds", "How far the analytics tables are behind."),
         ("faregate_push_lag_seconds", "How far push notifications are behind."),
@@ -163,6 +162,8 @@ pub struct Exporter {
     pub engine: Engine,
     /// Requests in progress.
     pub admission: Admission,
+    /// Their bodies.
+    pub bodies: Arc<Bodies>,
 }
 
 /// `GET /metrics`.
@@ -186,8 +187,7 @@ pub async fn scrape(State(exporter): State<Arc<Exporter>>) -> Response {
 /// What the store says about outcomes and notifications.
 struct Waiting {
     outstanding: i64,
-    unresolved: usize,
-    oldest_at: Option<Timestamp>,
+    unresolved: Vec<UnresolvedCount>,
     pushes: i64,
 }
 
@@ -196,15 +196,13 @@ impl Exporter {
         #[expect(clippy::cast_precision_loss, reason = "a metric")]
         let set = |name: &'static str, value: i64| metrics::gauge!(name).set(value as f64);
         set("faregate_requests_in_progress", as_i64(self.admission.in_progress()));
+        set("faregate_request_bodies_bytes", as_i64(self.bodies.held_bytes()));
         set("faregate_journal_head", self.engine.head().borrow().0);
         // Where the store does not answer, the last values stay; its failures are counted elsewhere.
         let Ok(waiting) = self.engine.read(waiting).await else { return };
         set("faregate_outstanding_transactions", waiting.outstanding);
-        set("faregate_unresolved_transactions", as_i64(waiting.unresolved));
         set("faregate_push_waiting", waiting.pushes);
-        let now = self.engine.clock().now();
-        let age_us = waiting.oldest_at.map_or(0, |at| now.0.saturating_sub(at.0).max(0));
-        set("faregate_unresolved_oldest_seconds", age_us / Timestamp::SECOND_US);
+        gauge_unresolved(&waiting.unresolved, self.engine.clock().now());
     }
 
     fn gauge_process(&self) {
@@ -222,20 +220,24 @@ fn as_i64(value: usize) -> i64 {
 }
 
 fn waiting(queries: &dyn Queries) -> Result<Waiting, StoreError> {
-    let outstanding = queries.outstanding(UNRESOLVED_MAX)?;
-    let unresolved: Vec<&Outstanding> = outstanding.iter().filter(|it| it.asked > 0).collect();
-    let oldest_at = match unresolved.first() {
-        Some(first) => queries
-            .payment(first.tenant, first.payment_id)?
-            .and_then(|file| Some(file.transaction(first.transaction_id)?.effective_at)),
-        None => None,
-    };
     Ok(Waiting {
         outstanding: queries.outstanding_count()?,
-        unresolved: unresolved.len(),
-        oldest_at,
+        unresolved: queries.unresolved_counts()?,
         pushes: queries.deliveries_waiting()?,
     })
+}
+
+fn gauge_unresolved(counts: &[UnresolvedCount], now: Timestamp) {
+    for count in counts {
+        let status = if count.status == TransactionStatus::Pending { "pending" } else { "unknown" };
+        let age_us = count.oldest_at.map_or(0, |at| now.0.saturating_sub(at.0).max(0));
+        #[expect(clippy::cast_precision_loss, reason = "a metric")]
+        let set = |name: &'static str, value: i64| {
+            metrics::gauge!(name, "status" => status).set(value as f64);
+        };
+        set("faregate_unresolved_transactions", count.transactions);
+        set("faregate_unresolved_oldest_seconds", age_us / Timestamp::SECOND_US);
+    }
 }
 
 /// The process as Linux sees it.

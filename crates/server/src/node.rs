@@ -9,7 +9,7 @@ use domain::Settings;
 use engine::access::Access;
 use engine::analytics::Follower;
 use engine::ports::{Gateway, StoreError};
-use engine::{Clock, Engine, Options, Parts, Reason, Running};
+use engine::{Clock, Engine, Options, Parts, Running};
 use gateway::external::External;
 use gateway::push::{self, Reach};
 use gateway::simulator::{self, Notification, Remote, Simulator};
@@ -253,7 +253,7 @@ async fn book(engine: &Engine, notification: Notification) {
             transaction.id = %transaction,
             "a gateway's notification was not written yet"
         );
-        if matches!(error.reason, Reason::Bug | Reason::Quarantined) {
+        if error.reason.is_parked() {
             return;
         }
         tokio::time::sleep(NOTIFICATION_RETRY_AFTER).await;

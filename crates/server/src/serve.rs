@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::Config;
 use crate::first_start::{self, Made};
 use crate::health::{self, Health};
-use crate::http::{Admission, Front, Patience, listener};
+use crate::http::{Admission, Bodies, Front, Patience, listener};
 use crate::metrics::{self, Exporter, Requests};
 use crate::native::{self, Native};
 use crate::node::{self, Node};
@@ -25,6 +25,9 @@ use crate::{pages, tls};
 
 /// File descriptors that are not for clients: the database, gateways, push notifications, logs.
 const OPEN_FILES_OWN: u64 = 2_048;
+
+/// How long answers may take to be written after the drain deadline.
+const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// The smallest share of the descriptors that clients get, where there are few.
 const CONNECTIONS_MIN: usize = 64;
@@ -135,6 +138,7 @@ impl Server {
     /// [`Error`].
     pub async fn start(config: &Config, password: Option<String>) -> Result<Self, Error> {
         let open_files_max = raise_open_files();
+        survive_file_size_limit().map_err(Error::Signals)?;
         let recorder = metrics::install()?;
         let acceptor = tls::acceptor(&config.tls)?;
         // Bound before the data directory is opened: the cheaper refusal comes first.
@@ -162,17 +166,21 @@ impl Server {
         format!("{}://{}", if self.is_tls { "https" } else { "http" }, self.address)
     }
 
-    /// Stops accepting, lets what is in progress end until the deadline, and stops the core.
-    pub async fn stop(self) {
+    /// Stops accepting, lets what is in progress end until the deadline, and stops the core, which
+    /// tells whoever still waits for a gateway that the outcome is not known.
+    pub async fn stop(mut self) {
         let until = Instant::now() + self.drain_deadline;
         self.stopping.send_replace(true);
-        let aborting = self.accepting.abort_handle();
-        if tokio::time::timeout(self.drain_deadline, self.accepting).await.is_err() {
+        let drained = tokio::time::timeout(self.drain_deadline, &mut self.accepting).await.is_ok();
+        if !drained {
             tracing::warn!("the drain deadline has passed with requests in progress");
-            aborting.abort();
         }
         self.upkeep.abort();
         self.node.stop(until.saturating_duration_since(Instant::now())).await;
+        let written = tokio::time::timeout(LAST_ANSWERS_WITHIN, self.accepting);
+        if !drained && written.await.is_err() {
+            tracing::warn!("connections are closed without an answer");
+        }
     }
 }
 
@@ -198,6 +206,13 @@ pub fn raise_open_files() -> u64 {
             limit.current.unwrap_or(u64::MAX)
         }
     }
+}
+
+/// Makes a write beyond a limit on a file's size fail, as on a full disk, instead of ending the
+/// process: what a signal does once somebody listens to it.
+fn survive_file_size_limit() -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    signal(SignalKind::from_raw(libc::SIGXFSZ)).map(drop)
 }
 
 /// The connections that may be open, given how many files may.
@@ -230,33 +245,41 @@ impl Web<'_> {
     ) -> JoinHandle<()> {
         let http = &self.config.http;
         let admission = Admission::new(self.config.admission.requests_max);
+        let bodies = Bodies::new(
+            http.body_bytes_max,
+            http.body_timeout.0,
+            self.config.admission.bodies_bytes_max,
+        );
         let front = Front {
-            router: self.router(admission.clone()),
+            router: self.router(admission.clone(), Arc::clone(&bodies)),
             admission,
             requests: Requests::new(),
-            body_bytes_max: http.body_bytes_max,
-            body_timeout: http.body_timeout.0,
+            bodies,
+            trusted_proxies: self.config.access.trusted_proxies.clone(),
         };
         let manners = listener::Manners {
             tls,
-            patience: Patience { idle: http.idle_timeout.0, headers: http.headers_timeout.0 },
+            patience: Patience {
+                idle: http.idle_timeout.0,
+                headers: http.headers_timeout.0,
+                body: http.body_timeout.0,
+            },
             headers_bytes_max: http.headers_bytes_max,
             connections_max,
         };
         tokio::spawn(listener::serve(listener, Arc::new(front), manners, stopping))
     }
 
-    fn router(&self, admission: Admission) -> Router {
+    fn router(&self, admission: Admission, bodies: Arc<Bodies>) -> Router {
         let (engine, access) = (self.node.engine.clone(), self.node.access.clone());
-        let exporter =
-            Exporter { handle: self.recorder.clone(), engine: engine.clone(), admission };
+        let handle = self.recorder.clone();
+        let exporter = Exporter { handle, engine: engine.clone(), admission, bodies };
         let reach = node::push_reach(self.config);
         let settings = killbill::DoorSettings {
             tls: self.is_tls,
             check_callback: Arc::new(move |url| {
                 gateway::push::validate_callback(url, reach).map_err(|error| error.to_string())
             }),
-            body_bytes_max: self.config.http.body_bytes_max,
             ..killbill::DoorSettings::default()
         };
         let kill_bill = killbill::Door::new(engine.clone(), access.clone(), settings);

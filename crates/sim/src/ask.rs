@@ -55,6 +55,12 @@ impl Status {
         matches!(self, Self::Running | Self::Unknown)
     }
 
+    /// Whether it ended, and moved nothing.
+    #[must_use]
+    pub const fn came_to_nothing(self) -> bool {
+        matches!(self, Self::Declined | Self::Failed)
+    }
+
     /// Whether it has not ended.
     #[must_use]
     pub const fn is_open(self) -> bool {

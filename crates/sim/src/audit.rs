@@ -101,7 +101,7 @@ pub fn payment<D: Disk>(disk: &D, model: &Model, (tenant, id): (u32, Uid)) -> Ve
     };
     let waited = disk.outstanding_of(no, translate::id(id));
     let found = [
-        ("amounts are conserved", conserved(file, expected.contradicted)),
+        ("amounts are conserved", conserved(file, expected.unbalanced)),
         ("sums are those of the transactions", same_sums(file, expected)),
         ("payments are what the model says", same_payment(file, expected)),
         ("transactions are what the model says", same_moves(file, expected)),
@@ -111,14 +111,10 @@ pub fn payment<D: Disk>(disk: &D, model: &Model, (tenant, id): (u32, Uid)) -> Ve
     failed.map(|(check, text)| wrong(check, &text)).collect()
 }
 
-/// No more is captured than was authorized, no more is returned than was taken; where somebody with
-/// a say in it overruled an end, that may be too late to hold, but no amount is ever negative.
-fn conserved(file: &PaymentFile, is_contradicted: bool) -> Result<(), String> {
-    let sum = |kind: TransactionType| -> i64 {
-        let of_kind = file.transactions.iter().filter(|it| it.kind == kind);
-        let worked = of_kind.filter(|it| it.status == TransactionStatus::Success);
-        worked.filter_map(|it| it.processed_amount).map(|amount| amount.0).sum()
-    };
+/// With no gateway and no method more is captured than was authorized, or returned than was taken
+/// there; where somebody with a say in it overruled an end, that may be too late to hold, but no amount
+/// is ever negative.
+fn conserved(file: &PaymentFile, is_unbalanced: bool) -> Result<(), String> {
     let negative = |it: &&Transaction| {
         it.processed_amount.is_some_and(|amount| amount.0 < 0)
             || it.amount.is_some_and(|amount| amount.0 <= 0)
@@ -126,12 +122,25 @@ fn conserved(file: &PaymentFile, is_contradicted: bool) -> Result<(), String> {
     if let Some(it) = file.transactions.iter().find(negative) {
         return Err(format!("{it:?} is not above zero"));
     }
-    let (authorized, captured) = (sum(TransactionType::Authorize), sum(TransactionType::Capture));
-    let taken = captured + sum(TransactionType::Purchase);
-    let charged_back = sum(TransactionType::Chargeback) - sum(TransactionType::ChargebackReversal);
-    let returned = sum(TransactionType::Refund) + charged_back;
-    if !is_contradicted && (captured > authorized || returned > taken || charged_back < 0) {
-        return Err(format!("{captured} of {authorized} captured, {returned} of {taken} returned"));
+    for way in &file.transactions {
+        let way = (way.gateway.as_str(), way.payment_method_id);
+        let sum = |kind: TransactionType| -> i64 {
+            let of_kind = file.transactions.iter().filter(|it| it.kind == kind);
+            let worked = of_kind.filter(|it| it.status == TransactionStatus::Success);
+            let here = worked.filter(|it| (it.gateway.as_str(), it.payment_method_id) == way);
+            here.filter_map(|it| it.processed_amount).map(|amount| amount.0).sum()
+        };
+        let (authorized, captured) =
+            (sum(TransactionType::Authorize), sum(TransactionType::Capture));
+        let taken = captured + sum(TransactionType::Purchase);
+        let charged_back =
+            sum(TransactionType::Chargeback) - sum(TransactionType::ChargebackReversal);
+        let returned = sum(TransactionType::Refund) + charged_back;
+        if !is_unbalanced && (captured > authorized || returned > taken || charged_back < 0) {
+            return Err(format!(
+                "{captured} of {authorized} captured, {returned} of {taken} returned at {way:?}"
+            ));
+        }
     }
     Ok(())
 }
@@ -159,14 +168,23 @@ fn same_payment(file: &PaymentFile, expected: &Payment) -> Result<(), String> {
         (translate::kind_from(stored.state.operation), translate::status_from(stored.state.status));
     let last_success = stored.last_success.map(|state| translate::kind_from(state.operation));
     let as_stored = format!(
-        "{:x} {:?} {} {last:?} {last_success:?}",
+        "{:x} {:?} {} {last:?} {last_success:?} {:x} {}",
         stored.account_id.uuid().as_u128(),
         stored.external_key,
         stored.currency,
+        stored.payment_method_id.uuid().as_u128(),
+        stored.gateway,
     );
+    let mut by_method = expected.moves.iter().filter(|it| it.method == expected.method);
     let as_expected = format!(
-        "{:x} {:?} {} {:?} {:?}",
-        expected.account, expected.key, expected.currency, expected.last, expected.last_success,
+        "{:x} {:?} {} {:?} {:?} {:x} {}",
+        expected.account,
+        expected.key,
+        expected.currency,
+        expected.last,
+        expected.last_success,
+        expected.method,
+        by_method.next().map_or("", |it| it.gateway),
     );
     if as_stored == as_expected { Ok(()) } else { Err(format!("{as_stored}, not {as_expected}")) }
 }
@@ -196,19 +214,28 @@ fn shown(stored: &Transaction, beside: &Move) -> String {
     };
     let currency = stored.currency.map_or(beside.currency, translate::code);
     format!(
-        "{:x} {:?} {:?} {status:?} {:?} {processed} {currency} {}",
+        "{:x} {:?} {:?} {status:?} {:?} {processed} {currency} {} {:x}",
         stored.id.uuid().as_u128(),
         stored.external_key,
         translate::kind_from(stored.kind),
         stored.amount.map(|amount| amount.0),
         stored.gateway,
+        stored.payment_method_id.uuid().as_u128(),
     )
 }
 
 fn shown_move(it: &Move) -> String {
     format!(
-        "{:x} {:?} {:?} {:?} {:?} {} {} {}",
-        it.id, it.key, it.kind, it.status, it.asked, it.processed, it.currency, it.gateway,
+        "{:x} {:?} {:?} {:?} {:?} {} {} {} {:x}",
+        it.id,
+        it.key,
+        it.kind,
+        it.status,
+        it.asked,
+        it.processed,
+        it.currency,
+        it.gateway,
+        it.method,
     )
 }
 

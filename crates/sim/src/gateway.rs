@@ -205,7 +205,7 @@ impl Gateway {
             found_from,
             calls: 0,
             charged: 0,
-            terse: call.transaction.is_multiple_of(5),
+            terse: call.transaction.is_multiple_of(2),
         });
         line.calls += 1;
         if self.forgets_ids && line.stand == Stand::Done {
@@ -245,6 +245,16 @@ impl Gateway {
             Stand::Pending => Stand::Declined,
             Stand::Done if to < 3 && !self.behaves => Stand::Declined,
             Stand::Declined | Stand::Canceled if to < 8 && !self.behaves => Stand::Done,
+            // Somebody looks into it again: it is undecided, and ends another time.
+            Stand::Declined | Stand::Canceled if to < 14 && !self.behaves => {
+                let later = at + random.between(1, 90_000) * SECOND_US;
+                let end = if random.chance(600) { Stand::Done } else { Stand::Declined };
+                return vec![
+                    (at, Later::Turn(transaction, stand, Stand::Pending)),
+                    (at + random.between(1, 600) * SECOND_US, Later::Notify(transaction)),
+                    (later, Later::Turn(transaction, Stand::Pending, end)),
+                ];
+            }
             Stand::Done | Stand::Declined | Stand::Canceled => return vec![],
         };
         let mut later = vec![(at, Later::Turn(transaction, stand, turned))];
@@ -295,13 +305,13 @@ impl Gateway {
         }
     }
 
-    /// What the gateway says when asked.
-    pub fn inquire(&mut self, transaction: Uid, now: i64) -> Known {
+    /// What the gateway says when asked; `called` is what the last call was for.
+    pub fn inquire(&mut self, transaction: Uid, called: Option<i64>, now: i64) -> Known {
         if !self.behaves && self.random.chance(60) {
             return Known::Unreachable;
         }
         match self.book.get(&transaction) {
-            Some(line) if now >= line.found_from => Known::Found(line.outcome()),
+            Some(line) if now >= line.found_from => Known::Found(line.outcome_of(called)),
             Some(_) | None => Known::NotFound,
         }
     }
@@ -324,14 +334,9 @@ impl Line {
         self.stand = to;
     }
 
-    /// What the gateway says of it when it is asked: then it does not know what for.
+    /// What the gateway says of it to whoever asked for this amount.
     #[must_use]
-    pub fn outcome(&self) -> Outcome {
-        self.outcome_of(None)
-    }
-
-    /// What it says to whoever asked for this amount.
-    fn outcome_of(&self, asked: Option<i64>) -> Outcome {
+    pub fn outcome_of(&self, asked: Option<i64>) -> Outcome {
         let end = match self.stand {
             Stand::Pending => End::Pending,
             Stand::Done => End::Processed,

@@ -194,6 +194,15 @@ impl Tables {
             Read::Account(tenant, id) => self.read_account(*tenant, *id, state),
             Read::PaymentMethod(tenant, id) => self.read_method(*tenant, *id, state),
             Read::Payment(tenant, id) => self.read_payment(*tenant, *id, state),
+            Read::Transaction(tenant, id) => {
+                let mut own = self.transactions.iter().filter(|((no, _), _)| no == tenant);
+                let found = own.find(|(_, moves)| moves.iter().any(|it| it.id == *id));
+                let payment = found.map(|((_, payment), _)| *payment);
+                state.transactions.insert((*tenant, *id), payment);
+                if let Some(payment) = payment {
+                    self.read_payment(*tenant, payment, state);
+                }
+            }
             Read::Claim(key) => self.read_claim(key, state),
             Read::TenantValue(tenant, key) => {
                 let place = (*tenant, key.clone());
@@ -235,6 +244,7 @@ impl Tables {
             self.read_account(tenant, file.payment.account_id, state);
             self.read_method(tenant, file.payment.payment_method_id, state);
             for transaction in &file.transactions {
+                self.read_method(tenant, transaction.payment_method_id, state);
                 if let Some(open) = self.outstanding.get(&(tenant, transaction.id)) {
                     state.outstanding.insert((tenant, transaction.id), open.clone());
                 }

@@ -47,8 +47,6 @@ pub enum Expected {
     Refused(Vec<Reason>),
     /// This.
     Said(Said),
-    /// One of two.
-    Either(Said, Said),
 }
 
 impl Expected {
@@ -59,7 +57,6 @@ impl Expected {
             (Self::Refused(reasons), Said::Refused(reason)) => reasons.contains(reason),
             (Self::Refused(_), _) => false,
             (Self::Said(expected), said) => expected == said,
-            (Self::Either(one, other), said) => one == said || other == said,
         }
     }
 
@@ -139,8 +136,10 @@ pub struct Payment {
     pub last_success: Option<Kind>,
     /// Its transactions in the order in which they came.
     pub moves: Vec<Move>,
-    /// Whether something that had ended was told to have ended otherwise: sums may then break.
+    /// Whether something that had ended was told to have ended otherwise.
     pub contradicted: bool,
+    /// Whether that may have put sums wrong: more money for a payment never does.
+    pub unbalanced: bool,
 }
 
 /// A transaction.
@@ -156,22 +155,26 @@ pub struct Move {
     pub status: Status,
     /// Its gateway.
     pub gateway: &'static str,
+    /// Its payment method.
+    pub method: Uid,
     /// What was asked for; none for a void.
     pub asked: Option<i64>,
     /// What the last call asked for.
     pub called: Option<i64>,
+    /// What the call before that one asked for.
+    pub called_before: Option<i64>,
     /// In which currency.
     pub currency: Code,
     /// What was processed.
     pub processed: i64,
-    /// Whether the last request for it was one of those that are answered with no more than "done".
-    pub completion: bool,
     /// Whether the gateway has had it for some time.
     pub was_pending: bool,
     /// Whether its status was just written.
     pub changed: bool,
-    /// Whether that was a success after a failure.
+    /// Whether that was the end of a failure: it worked, or may have.
     pub revived: bool,
+    /// Whether that ever was so.
+    pub was_revived: bool,
     /// What is waited for.
     pub open: Option<Open>,
 }
@@ -282,14 +285,21 @@ impl Model {
     fn looks_at_what_is_open(&self, ask: &Ask) -> bool {
         let Some(tenant) = self.tenants.get(&ask.tenant) else { return false };
         let owner = |key: &Option<String>| tenant.key_owners.get(key.as_ref()?).copied();
+        // Whoever names no key goes by an id; the payment of that id is then looked at.
+        let by_id = |key: &Option<String>| {
+            let id = uuid::Uuid::try_parse(key.as_ref()?).ok()?.as_u128();
+            let mut payments = tenant.payments.iter();
+            payments.find(|(_, it)| it.moves.iter().any(|it| it.id == id)).map(|(id, _)| *id)
+        };
         let payments = match &ask.what {
             What::Start(it) => {
                 let by_key = it.payment_key.as_ref().and_then(|key| tenant.payment_of_key(key));
                 // A key may be an id; the payment is then looked at, whatever its own key is.
-                let by_id = it.payment_key.as_ref().and_then(|key| uuid::Uuid::try_parse(key).ok());
-                vec![it.payment, by_key, by_id.map(|id| id.as_u128()), owner(&it.key)]
+                let meant = it.payment_key.as_ref().and_then(|key| uuid::Uuid::try_parse(key).ok());
+                let meant = meant.map(|id| id.as_u128());
+                vec![it.payment, by_key, meant, owner(&it.key), by_id(&it.key)]
             }
-            What::Follow(it) => vec![Some(it.payment), owner(&it.key)],
+            What::Follow(it) => vec![Some(it.payment), owner(&it.key), by_id(&it.key)],
             What::Complete(it) => vec![Some(it.payment)],
             What::Hearsay { payment, .. }
             | What::Fix { payment, .. }

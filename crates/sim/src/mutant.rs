@@ -54,6 +54,16 @@ pub enum Mutant {
     PostsOneSided,
     /// The store writes postings for transactions that do not exist.
     PostsElsewhere,
+    /// The store writes transactions as made with another payment method.
+    MixesUpMethods,
+    /// The store forgets what a completion asked for.
+    ForgetsCalledAmount,
+    /// The store finds no transaction by its id.
+    FindsNoIds,
+    /// The process sends calls through another gateway.
+    SendsElsewhere,
+    /// The process ignores gateways that say that something is undecided.
+    IgnoresPending,
     /// The gateway's client sends calls twice to a gateway that does not look at their ids.
     GatewayForgetsIds,
     /// The world takes something else than its seed into account.
@@ -100,6 +110,11 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("forgets-follower", Mutant::ForgetsFollower),
     ("posts-one-sided", Mutant::PostsOneSided),
     ("posts-elsewhere", Mutant::PostsElsewhere),
+    ("mixes-up-methods", Mutant::MixesUpMethods),
+    ("forgets-called-amount", Mutant::ForgetsCalledAmount),
+    ("finds-no-ids", Mutant::FindsNoIds),
+    ("sends-elsewhere", Mutant::SendsElsewhere),
+    ("ignores-pending", Mutant::IgnoresPending),
     ("gateway-forgets-ids", Mutant::GatewayForgetsIds),
     ("forgets-its-seed", Mutant::ForgetsItsSeed),
     ("resends-with-new-id", Mutant::ResendsWithNewId),
@@ -176,6 +191,10 @@ impl Mutant {
             (Self::MiscountsSums, Change::Payment(it)) => it.amounts.captured.0 += 1,
             (Self::RewordsReply, Change::ReplySettled { reply, .. }) => reword(reply),
             (Self::BreaksHistory, Change::Payment(it)) => it.revision.previous = None,
+            (Self::MixesUpMethods, Change::Transaction(it)) => {
+                it.payment_method_id = domain::Id::new(it.payment_id.uuid());
+            }
+            (Self::ForgetsCalledAmount, Change::Transaction(it)) => it.called_amount = None,
             (Self::InflatesAmount, Change::Transaction(it)) => inflate(it),
             (Self::TurnsDeclineIntoSuccess, Change::Transaction(it))
                 if it.status == TransactionStatus::PaymentFailure =>
@@ -192,6 +211,9 @@ impl Mutant {
     pub fn spoil_load(self, loaded: &mut Loaded) {
         if self == Self::LoadsWithoutAccount && !loaded.state.payments.is_empty() {
             loaded.state.accounts.clear();
+        }
+        if self == Self::FindsNoIds {
+            loaded.state.transactions.values_mut().for_each(|found| *found = None);
         }
         if self != Self::LoadsStale {
             return;

@@ -336,6 +336,12 @@ impl Workload {
 
     fn transaction_key(&mut self, tenant: &Tenant) -> Option<String> {
         let moves = tenant.payments.values().flat_map(|payment| &payment.moves);
+        if self.random.chance(20) {
+            // What has no key is shown under its id, and some send that back.
+            let ids: Vec<Uid> = moves.map(|it| it.id).collect();
+            let id = (!ids.is_empty()).then(|| *self.random.pick(&ids));
+            return id.map(|id| uuid::Uuid::from_u128(id).to_string());
+        }
         let old = moves.filter_map(|it| it.key.clone());
         self.key("t", old.collect(), 150)
     }

@@ -44,7 +44,8 @@ pub fn backup(dir: &Path, to: &Path, mut progress: impl FnMut(Progress)) -> Resu
     done
 }
 
-/// Makes a data directory from a backup. The directory must be empty or not there.
+/// Makes a data directory from a backup. The directory must be empty or not there: what is left of
+/// another history, such as read models or a write-ahead log, would be taken for this one's.
 ///
 /// # Errors
 /// [`Error`] where it is not empty, or the file is no backup that this version can read.

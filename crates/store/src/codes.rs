@@ -1,7 +1,7 @@
 //! Numbers that stand for the domain's enumerations in columns. Durable: never given another meaning.
 
 use domain::ledger::LedgerAccount;
-use domain::payment::{Answers, TransactionStatus, TransactionType};
+use domain::payment::{TransactionStatus, TransactionType};
 use domain::state::ClaimKind;
 
 /// Codes of operations in the column `operation` and `kind`.
@@ -106,21 +106,6 @@ pub const fn claim_kind(code: i64) -> Option<ClaimKind> {
         4 => ClaimKind::PaymentMethod,
         5 => ClaimKind::Payment,
         6 => ClaimKind::Transaction,
-        _ => return None,
-    })
-}
-
-pub(crate) const fn answers_code(answers: Answers) -> i64 {
-    match answers {
-        Answers::Creation => 1,
-        Answers::Completion => 2,
-    }
-}
-
-pub(crate) const fn answers(code: i64) -> Option<Answers> {
-    Some(match code {
-        1 => Answers::Creation,
-        2 => Answers::Completion,
         _ => return None,
     })
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use domain::payment::{PaymentFile, ReplyKey};
 use domain::state::{Claim, ClaimKey, ClaimKind, Read, State};
-use domain::{AccountId, PaymentId, PaymentMethodId, TenantNo};
+use domain::{AccountId, PaymentId, PaymentMethodId, TenantNo, TransactionId};
 use engine::ports::{StoreError, StoredReply};
 
 use crate::recent::{AccountEntry, PaymentEntry, Recent};
@@ -28,6 +28,7 @@ static SELECT_TRANSACTIONS: LazyLock<String> =
     LazyLock::new(|| PAYMENT_TRANSACTION.select("WHERE tenant = ?1 AND payment_id = ?2"));
 static SELECT_OUTSTANDING: LazyLock<String> =
     LazyLock::new(|| OUTSTANDING.select("WHERE tenant = ?1 AND payment_id = ?2"));
+static SELECT_TRANSACTION: LazyLock<String> = LazyLock::new(|| PAYMENT_TRANSACTION.select(BY_ID));
 static SELECT_CLAIM: LazyLock<String> = LazyLock::new(|| CLAIM.select("WHERE key_hash = ?1"));
 static SELECT_VALUE: LazyLock<String> =
     LazyLock::new(|| TENANT_VALUE.select("WHERE tenant = ?1 AND name = ?2"));
@@ -47,6 +48,7 @@ pub(crate) fn state(
         wanted.add(read);
     }
     load_claims(reader, &mut wanted, &mut state)?;
+    find_transactions(reader, &mut wanted, &mut state)?;
     load_payments(reader, &mut wanted, &mut state, recent)?;
     load_methods(reader, &wanted.methods, &mut state, recent)?;
     wanted.accounts.extend(
@@ -89,6 +91,7 @@ struct Wanted<'a> {
     accounts: BTreeSet<(TenantNo, AccountId)>,
     methods: BTreeSet<(TenantNo, PaymentMethodId)>,
     payments: BTreeSet<(TenantNo, PaymentId)>,
+    transactions: Vec<(TenantNo, TransactionId)>,
     claims: Vec<&'a ClaimKey>,
     values: Vec<(TenantNo, &'a str)>,
     users: Vec<&'a str>,
@@ -101,6 +104,7 @@ impl<'a> Wanted<'a> {
             Read::Account(tenant, id) => drop(self.accounts.insert((*tenant, *id))),
             Read::PaymentMethod(tenant, id) => drop(self.methods.insert((*tenant, *id))),
             Read::Payment(tenant, id) => drop(self.payments.insert((*tenant, *id))),
+            Read::Transaction(tenant, id) => self.transactions.push((*tenant, *id)),
             Read::Claim(key) => self.claims.push(key),
             Read::TenantValue(tenant, key) => self.values.push((*tenant, key)),
             Read::User(username) => self.users.push(username),
@@ -149,6 +153,22 @@ fn load_claims(
     Ok(())
 }
 
+/// The payments of transactions that are looked for by id.
+fn find_transactions(
+    reader: &Reader,
+    wanted: &mut Wanted<'_>,
+    state: &mut State,
+) -> Result<(), StoreError> {
+    for (tenant, id) in std::mem::take(&mut wanted.transactions) {
+        let key = [tenant.into(), id.into()];
+        let found = reader.query_one(&SELECT_TRANSACTION, &key, rows::transaction)?;
+        let payment = found.map(|transaction| transaction.payment_id);
+        wanted.payments.extend(payment.map(|id| (tenant, id)));
+        state.transactions.insert((tenant, id), payment);
+    }
+    Ok(())
+}
+
 fn load_payments(
     reader: &Reader,
     wanted: &mut Wanted<'_>,
@@ -174,6 +194,8 @@ fn load_payments(
         let file = found.map(|PaymentEntry { file, outstanding }| {
             wanted.accounts.insert((tenant, file.payment.account_id));
             wanted.methods.insert((tenant, file.payment.payment_method_id));
+            let methods = file.transactions.iter().map(|it| (tenant, it.payment_method_id));
+            wanted.methods.extend(methods);
             let waited_for = outstanding.into_iter().map(|it| ((tenant, it.transaction_id), it));
             state.outstanding.extend(waited_for);
             file

@@ -9,6 +9,7 @@ mod history;
 mod ledger;
 mod payment_methods;
 mod payments;
+mod unresolved;
 mod window;
 
 use std::path::Path;
@@ -21,7 +22,7 @@ use domain::{
 };
 use engine::ports::{
     AccountView, Delivery, HistoryOf, HistoryRow, JournalRow, LedgerEntry, LedgerFilter,
-    LedgerTotal, MethodView, Page, Paged, Queries, StoreError,
+    LedgerTotal, MethodView, Page, Paged, Queries, StoreError, Unresolved, UnresolvedCount,
 };
 
 use crate::pool::ReaderPool;
@@ -287,6 +288,14 @@ impl Queries for SqliteQueries {
         self.read(|reader| followers::outstanding_due(reader, now, limit))
     }
 
+    fn outstanding_after(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Outstanding>, StoreError> {
+        self.read(|reader| followers::outstanding_after(reader, at, limit))
+    }
+
     fn outstanding_orphans(&self) -> Result<Vec<Outstanding>, StoreError> {
         self.read(followers::outstanding_orphans)
     }
@@ -305,5 +314,13 @@ impl Queries for SqliteQueries {
 
     fn outstanding_count(&self) -> Result<i64, StoreError> {
         self.read(followers::outstanding_count)
+    }
+
+    fn unresolved(&self, no: TenantNo, page: Page) -> Result<Vec<Unresolved>, StoreError> {
+        self.read(|reader| unresolved::page(reader, no, page))
+    }
+
+    fn unresolved_counts(&self) -> Result<Vec<UnresolvedCount>, StoreError> {
+        self.read(unresolved::counts)
     }
 }

@@ -15,8 +15,8 @@ use ring::digest::{Context, SHA256};
 
 use crate::cells::json;
 use crate::codes::{
-    answers, answers_code, claim_kind, claim_kind_code, ledger_account, ledger_account_code,
-    operation, operation_code, status, status_code,
+    claim_kind, claim_kind_code, ledger_account, ledger_account_code, operation, operation_code,
+    status, status_code,
 };
 use crate::sqlite::{Cells, Value};
 use crate::tables;
@@ -346,7 +346,7 @@ pub fn payment(cells: &mut Cells<'_>) -> Result<Payment, StoreError> {
     })
 }
 
-pub(crate) fn transaction_row(it: &Transaction, opened_seq: Seq) -> [Value<'_>; 19] {
+pub(crate) fn transaction_row(it: &Transaction, opened_seq: Seq) -> [Value<'_>; 22] {
     [
         it.tenant.into(),
         it.payment_id.into(),
@@ -355,9 +355,11 @@ pub(crate) fn transaction_row(it: &Transaction, opened_seq: Seq) -> [Value<'_>; 
         it.account_id.into(),
         it.external_key.as_ref().into(),
         (&it.gateway).into(),
+        it.payment_method_id.into(),
         operation_code(it.kind).into(),
         status_code(it.status).into(),
         it.amount.into(),
+        it.called_amount.into(),
         currency(it.currency.as_ref()),
         it.processed_amount.into(),
         currency(it.processed_currency.as_ref()),
@@ -366,6 +368,7 @@ pub(crate) fn transaction_row(it: &Transaction, opened_seq: Seq) -> [Value<'_>; 
         it.gateway_error_message.as_ref().into(),
         it.first_reference.as_ref().into(),
         it.second_reference.as_ref().into(),
+        it.overruled.into(),
         it.revision.seq.into(),
     ]
 }
@@ -394,9 +397,11 @@ pub fn opened_transaction(cells: &mut Cells<'_>) -> Result<(Seq, Transaction), S
         account_id: cells.entity()?,
         external_key: cells.opt_string()?,
         gateway: cells.string()?,
+        payment_method_id: cells.entity()?,
         kind: cells.code(operation)?,
         status: cells.code(status)?,
         amount: cells.opt_int()?.map(AmountMinor),
+        called_amount: cells.opt_int()?.map(AmountMinor),
         currency: cells.opt_currency()?,
         processed_amount: cells.opt_int()?.map(AmountMinor),
         processed_currency: cells.opt_currency()?,
@@ -405,6 +410,7 @@ pub fn opened_transaction(cells: &mut Cells<'_>) -> Result<(Seq, Transaction), S
         gateway_error_message: cells.opt_string()?,
         first_reference: cells.opt_string()?,
         second_reference: cells.opt_string()?,
+        overruled: cells.flag()?,
         revision: cells.revision()?,
     };
     Ok((opened_seq, transaction))
@@ -473,7 +479,7 @@ pub fn claim(cells: &mut Cells<'_>) -> Result<(TenantNo, ClaimKind, Claim), Stor
     Ok((tenant, kind, Claim { owner: cells.id()?, account: cells.opt_entity()? }))
 }
 
-pub(crate) fn outstanding_row(it: &Outstanding) -> [Value<'_>; 15] {
+pub(crate) fn outstanding_row(it: &Outstanding) -> [Value<'_>; 14] {
     [
         it.tenant.into(),
         it.transaction_id.into(),
@@ -483,7 +489,6 @@ pub(crate) fn outstanding_row(it: &Outstanding) -> [Value<'_>; 15] {
         it.deadline.into(),
         it.ask_at.into(),
         i64::from(it.asked).into(),
-        answers_code(it.answers).into(),
         it.reply.into(),
         (&it.actor.user).into(),
         (&it.actor.created_by).into(),
@@ -511,7 +516,6 @@ pub fn outstanding(cells: &mut Cells<'_>) -> Result<Outstanding, StoreError> {
             let asked = cells.int()?;
             u32::try_from(asked).map_err(|_| cells.corrupt("is no count"))?
         },
-        answers: cells.code(answers)?,
         reply: cells.opt_id()?.map(ReplyKey),
         actor: actor(cells)?,
     })

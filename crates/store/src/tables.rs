@@ -273,6 +273,11 @@ pub static PAYMENT_METHOD: Table = Table {
     ],
 };
 
+/// Payments in a state that few stay in: all but those that were authorized, captured or purchased,
+/// and those about to be. The index `payment_by_rare_state` has only these, so that an ordinary
+/// payment does not pay for it; a query is answered from it where it has these very words.
+pub(crate) const IN_RARE_STATE: &str = "(status NOT IN (1, 2) OR operation NOT IN (1, 2, 3))";
+
 /// Payments.
 pub static PAYMENT: Table = Table {
     name: "payment",
@@ -304,8 +309,17 @@ pub static PAYMENT: Table = Table {
     indexes: &[
         index("payment_by_account", "tenant, account_id, id"),
         index("payment_by_gateway", "tenant, gateway, id"),
+        Index {
+            only: Some(IN_RARE_STATE),
+            ..index("payment_by_rare_state", "tenant, operation, status, id")
+        },
     ],
 };
+
+/// Transactions whose outcome nobody knows although their call has ended: pending and unknown. A
+/// query of these is answered from the index `payment_transaction_unresolved`, where it has these
+/// very words.
+pub(crate) const UNRESOLVED: &str = "status IN (3, 6)";
 
 /// Transactions of payments. `opened_seq` is the journal row that made one: their order.
 pub static PAYMENT_TRANSACTION: Table = Table {
@@ -318,9 +332,11 @@ pub static PAYMENT_TRANSACTION: Table = Table {
         id("account_id").fixed(),
         text("external_key").null().fixed(),
         text("gateway"),
+        id("payment_method_id").fixed(),
         int("kind").fixed(),
         int("status"),
         int("amount_minor").null(),
+        int("called_amount_minor").null(),
         text("currency").null(),
         int("processed_amount_minor").null(),
         text("processed_currency").null(),
@@ -329,11 +345,18 @@ pub static PAYMENT_TRANSACTION: Table = Table {
         text("gateway_error_message").null(),
         text("first_reference").null(),
         text("second_reference").null(),
+        int("overruled"),
         int("seq"),
     ],
     key_columns: 3,
     layout: Layout::Clustered,
-    indexes: &[unique("payment_transaction_by_id", "tenant, id")],
+    indexes: &[
+        unique("payment_transaction_by_id", "tenant, id"),
+        Index {
+            only: Some(UNRESOLVED),
+            ..index("payment_transaction_unresolved", "tenant, effective_at_us, id, status")
+        },
+    ],
 };
 
 /// The ledger's postings, of the journal row `seq`, in order. Only ever appended to.
@@ -383,7 +406,6 @@ pub static OUTSTANDING: Table = Table {
         int("deadline_us"),
         int("ask_at_us").null(),
         int("asked"),
-        int("answers"),
         id("reply_key").null(),
         text("user_name"),
         text("created_by"),
@@ -610,6 +632,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn unresolved_are_the_open_statuses_of_calls_that_ended() {
+        use crate::codes::status_code;
+        use domain::payment::TransactionStatus::{Pending, Unknown};
+        let codes = [status_code(Pending), status_code(Unknown)];
+        assert_eq!(UNRESOLVED, format!("status IN ({}, {})", codes[0], codes[1]));
+    }
+
+    #[test]
+    fn rare_are_all_states_but_those_of_the_usual_way() {
+        use crate::codes::{operation_code, status_code};
+        use domain::payment::TransactionStatus::{InFlight, Success};
+        use domain::payment::TransactionType::{Authorize, Capture, Purchase};
+        let [a, b] = [InFlight, Success].map(status_code);
+        let [c, d, e] = [Authorize, Capture, Purchase].map(operation_code);
+        let expected = format!("(status NOT IN ({a}, {b}) OR operation NOT IN ({c}, {d}, {e}))");
+        assert_eq!(IN_RARE_STATE, expected);
     }
 
     #[test]

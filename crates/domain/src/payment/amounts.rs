@@ -8,7 +8,7 @@ use crate::AmountMinor;
 /// Sums of a payment's successful transactions, in minor units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amounts {
-    /// Reserved; zero once voided.
+    /// Reserved; zero once voided where it was reserved.
     pub authorized: AmountMinor,
     /// Taken of what was reserved.
     pub captured: AmountMinor,
@@ -25,14 +25,15 @@ pub struct Amounts {
 impl Amounts {
     /// Adds up the successful transactions.
     #[must_use]
-    pub fn of(transactions: &[Transaction]) -> Self {
-        let sum = |kind| sum(transactions, kind, |status| status == TransactionStatus::Success);
-        let voided = transactions
-            .iter()
-            .any(|it| it.kind == TransactionType::Void && it.status == TransactionStatus::Success);
-        let authorized = if voided { AmountMinor::ZERO } else { sum(TransactionType::Authorize) };
+    pub fn of<'a>(transactions: impl IntoIterator<Item = &'a Transaction> + Clone) -> Self {
+        let all = || transactions.clone().into_iter();
+        let succeeded = |status| status == TransactionStatus::Success;
+        let sum = |kind| sum(all(), kind, succeeded);
+        // A void lets go of what was reserved where it went.
+        let is_void = |it: &&Transaction| it.kind == TransactionType::Void && succeeded(it.status);
+        let is_held = |it: &&Transaction| !all().filter(is_void).any(|void| void.is_beside(it));
         Self {
-            authorized,
+            authorized: self::sum(all().filter(is_held), TransactionType::Authorize, succeeded),
             captured: sum(TransactionType::Capture),
             purchased: sum(TransactionType::Purchase),
             refunded: sum(TransactionType::Refund),
@@ -44,15 +45,19 @@ impl Amounts {
 }
 
 /// What may still be captured: what was authorized less every capture that worked or still may.
-pub(super) fn left_to_capture(transactions: &[Transaction]) -> AmountMinor {
-    let used = sum(transactions, TransactionType::Capture, worked_or_may);
+pub(super) fn left_to_capture<'a>(
+    transactions: impl IntoIterator<Item = &'a Transaction> + Clone,
+) -> AmountMinor {
+    let used = sum(transactions.clone(), TransactionType::Capture, worked_or_may);
     Amounts::of(transactions).authorized.minus_floor_zero(used)
 }
 
 /// What may still be refunded or charged back: what was taken less every refund that worked or
 /// still may, less what the bank took back.
-pub(super) fn left_to_return(transactions: &[Transaction]) -> AmountMinor {
-    let amounts = Amounts::of(transactions);
+pub(super) fn left_to_return<'a>(
+    transactions: impl IntoIterator<Item = &'a Transaction> + Clone,
+) -> AmountMinor {
+    let amounts = Amounts::of(transactions.clone());
     let taken = amounts.captured.checked_add(amounts.purchased).unwrap_or(AmountMinor(i64::MAX));
     let refunds = sum(transactions, TransactionType::Refund, worked_or_may);
     taken.minus_floor_zero(refunds).minus_floor_zero(amounts.charged_back)
@@ -62,12 +67,12 @@ const fn worked_or_may(status: TransactionStatus) -> bool {
     status.is_open() || matches!(status, TransactionStatus::Success)
 }
 
-fn sum(
-    transactions: &[Transaction],
+fn sum<'a>(
+    transactions: impl IntoIterator<Item = &'a Transaction>,
     kind: TransactionType,
     counts: impl Fn(TransactionStatus) -> bool,
 ) -> AmountMinor {
-    let matching = transactions.iter().filter(|it| it.kind == kind && counts(it.status));
+    let matching = transactions.into_iter().filter(|it| it.kind == kind && counts(it.status));
     let minor = matching.fold(0_i64, |total, it| {
         // A completed transaction may have processed another amount than was asked for.
         let processed = it.processed_amount.filter(|_| it.status == TransactionStatus::Success);

@@ -3,7 +3,7 @@
 use super::initiate::positive_amount;
 use super::outcome::{self, Asked, Settled};
 use super::{
-    Answers, Complete, FixTransaction, PaymentFile, ResolvePending, Transaction, TransactionStatus,
+    Complete, FixTransaction, PaymentFile, ResolvePending, Transaction, TransactionStatus,
 };
 use crate::context::Context;
 use crate::execute::{Accepted, Outcome};
@@ -11,15 +11,6 @@ use crate::state::State;
 use crate::{Rejection, Reply};
 
 pub(crate) fn complete(state: &State, it: &Complete, cx: &mut Context) -> Outcome {
-    complete_as(state, it, Answers::Completion, cx)
-}
-
-pub(super) fn complete_as(
-    state: &State,
-    it: &Complete,
-    answers: Answers,
-    cx: &mut Context,
-) -> Outcome {
     let Some(file) = state.payment(cx.tenant, it.payment) else {
         return Err(Rejection::PaymentNotFound { payment: it.payment.to_string() });
     };
@@ -60,7 +51,7 @@ pub(super) fn complete_as(
     file.payment.updated_at = cx.now;
     file.payment.revision = file.payment.revision.next(cx.seq);
     file.transactions.push(transaction);
-    let asked = Asked { answers, amount, properties: &it.properties };
+    let asked = Asked { amount, properties: &it.properties };
     outcome::submit(state, file, asked, cx)
 }
 

@@ -1,15 +1,15 @@
 //! What may follow on a payment: capture, refund, void, chargeback and its reversal.
 
-use super::amounts::{left_to_capture, left_to_return};
 use super::initiate::{append, positive_amount, refuse_succeeded, refuse_used_key};
 use super::outcome::{self, Asked};
+use super::place::{Place, places};
 use super::{
-    Answers, Complete, FollowUp, PaymentFile, PaymentState, TransactionStatus, TransactionType,
+    Complete, FollowUp, PaymentFile, PaymentState, Transaction, TransactionStatus, TransactionType,
 };
 use crate::context::Context;
 use crate::execute::Outcome;
 use crate::state::State;
-use crate::{Account, AmountMinor, Currency, Rejection};
+use crate::{Account, AmountMinor, Currency, PaymentMethodId, Rejection};
 
 pub(crate) fn follow_up(
     state: &State,
@@ -39,25 +39,29 @@ pub(crate) fn follow_up(
                 currency: it.currency,
                 properties: it.properties.clone(),
             };
-            return super::complete::complete_as(state, &request, answers(kind), cx);
+            return super::complete::complete(state, &request, cx);
         }
     }
-    refuse_transition(file, kind)?;
-    let amount = match kind {
-        TransactionType::Void => None,
+    let places = refuse_transition(file, kind)?;
+    let (place, amount) = match kind {
+        TransactionType::Void => (places.first(), None),
         TransactionType::Capture
         | TransactionType::Refund
         | TransactionType::Chargeback
         | TransactionType::Authorize
         | TransactionType::Purchase
         | TransactionType::Credit
-        | TransactionType::ChargebackReversal => Some(amount_within(file, account, kind, it)?),
+        | TransactionType::ChargebackReversal => {
+            let amount = asked_amount(file, account, it)?;
+            (Some(place_for(&places, kind, (amount, file.payment.currency))?), Some(amount))
+        }
     };
+    let way = way(place.expect("there is one, or it was refused").last);
     let mut file = file.clone();
     let currency = file.payment.currency;
     let key = it.transaction_key.clone();
-    append(&mut file, (kind, key), amount.map(|amount| (amount, currency)), cx);
-    let asked = Asked { answers: answers(kind), amount, properties: &it.properties };
+    append(&mut file, (kind, key), way, amount.map(|amount| (amount, currency)), cx);
+    let asked = Asked { amount, properties: &it.properties };
     if kind == TransactionType::Chargeback {
         return Ok(outcome::settle_at_once(file, asked, cx));
     }
@@ -69,17 +73,20 @@ pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context)
     let Some(key) = &it.transaction_key else {
         return Err(Rejection::invalid("transactionExternalKey", "needs to be set"));
     };
-    let total = |kind: TransactionType| {
+    let worked = |kind: TransactionType| {
         let of_kind = file.named(key).filter(move |tx| tx.kind == kind);
-        let worked = of_kind.filter(|tx| tx.status == TransactionStatus::Success);
-        worked.fold(AmountMinor::ZERO, |sum, tx| {
+        of_kind.filter(|tx| tx.status == TransactionStatus::Success)
+    };
+    let total = |kind: TransactionType| {
+        worked(kind).fold(AmountMinor::ZERO, |sum, tx| {
             sum.checked_add(tx.amount.unwrap_or_default()).unwrap_or(sum)
         })
     };
     let charged_back = total(TransactionType::Chargeback);
-    if charged_back == AmountMinor::ZERO {
+    let Some(chargeback) = worked(TransactionType::Chargeback).last() else {
         return Err(Rejection::NoSuchSuccess { payment: file.payment.id });
-    }
+    };
+    let way = way(chargeback);
     let open = charged_back.minus_floor_zero(total(TransactionType::ChargebackReversal));
     // Whatever settled since: the bank can give back what it took and has not given back.
     let from = file.payment.last_success;
@@ -88,9 +95,9 @@ pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context)
     }
     let mut file = file.clone();
     let amount = Some((open, file.payment.currency));
-    append(&mut file, (TransactionType::ChargebackReversal, Some(key.clone())), amount, cx);
-    let asked =
-        Asked { answers: Answers::Creation, amount: Some(open), properties: &it.properties };
+    let reversal = (TransactionType::ChargebackReversal, Some(key.clone()));
+    append(&mut file, reversal, way, amount, cx);
+    let asked = Asked { amount: Some(open), properties: &it.properties };
     Ok(outcome::settle_at_once(file, asked, cx))
 }
 
@@ -111,27 +118,24 @@ fn payment_and_account<'a>(
     Ok((file, account))
 }
 
-/// A void answers without a body whatever the gateway says; the others answer by status.
-const fn answers(kind: TransactionType) -> Answers {
-    match kind {
-        TransactionType::Void => Answers::Completion,
-        TransactionType::Authorize
-        | TransactionType::Capture
-        | TransactionType::Purchase
-        | TransactionType::Refund
-        | TransactionType::Credit
-        | TransactionType::Chargeback
-        | TransactionType::ChargebackReversal => Answers::Creation,
-    }
+/// The way of a transaction, for what follows on it.
+fn way(of: &Transaction) -> (String, PaymentMethodId) {
+    (of.gateway.clone(), of.payment_method_id)
 }
 
-fn refuse_transition(file: &PaymentFile, kind: TransactionType) -> Result<(), Rejection> {
+/// Where the operation may follow, the place of the latest success first.
+fn refuse_transition(
+    file: &PaymentFile,
+    kind: TransactionType,
+) -> Result<Vec<Place<'_>>, Rejection> {
     // A chargeback is the bank's fact, not a request of ours: doubt about another one is no obstacle.
     if kind != TransactionType::Chargeback && file.is_in_doubt() {
         return Err(Rejection::PaymentInDoubt { operation: kind });
     }
-    let from = file.payment.last_success;
-    if !allowed(from, kind) {
+    let mut places = places(file);
+    places.retain(|place| allowed(place.from, kind));
+    if places.is_empty() {
+        let from = file.payment.last_success;
         return Err(Rejection::InvalidTransition { operation: kind, from });
     }
     match excluding(file, kind) {
@@ -139,7 +143,7 @@ fn refuse_transition(file: &PaymentFile, kind: TransactionType) -> Result<(), Re
             let from = PaymentState { operation: pending, status: TransactionStatus::Pending };
             Err(Rejection::InvalidTransition { operation: kind, from: Some(from) })
         }
-        None => Ok(()),
+        None => Ok(places),
     }
 }
 
@@ -154,9 +158,8 @@ fn excluding(file: &PaymentFile, kind: TransactionType) -> Option<TransactionTyp
 }
 
 /// Kill Bill's links between operations (PaymentStates.xml): what may follow the last success.
-const fn allowed(from: Option<PaymentState>, next: TransactionType) -> bool {
+const fn allowed(from: PaymentState, next: TransactionType) -> bool {
     use TransactionType as T;
-    let Some(from) = from else { return false };
     match from.operation {
         T::Authorize => matches!(next, T::Capture | T::Void),
         T::Capture => matches!(next, T::Capture | T::Refund | T::Chargeback),
@@ -167,10 +170,9 @@ const fn allowed(from: Option<PaymentState>, next: TransactionType) -> bool {
     }
 }
 
-fn amount_within(
+fn asked_amount(
     file: &PaymentFile,
     account: &Account,
-    kind: TransactionType,
     it: &FollowUp,
 ) -> Result<AmountMinor, Rejection> {
     let currency: Currency = file.payment.currency;
@@ -179,16 +181,21 @@ fn amount_within(
         let reason = format!(" should be {currency} to match other existing transactions");
         return Err(Rejection::InvalidParameter { field: "currency".to_owned(), reason });
     }
-    let amount = positive_amount(it.amount.as_deref(), currency)?;
-    let left = if kind == TransactionType::Capture {
-        left_to_capture(&file.transactions)
-    } else {
-        left_to_return(&file.transactions)
-    };
-    if amount > left {
-        let reason =
-            format!("{} exceeds the {} left", amount.decimal(currency), left.decimal(currency));
-        return Err(Rejection::InvalidParameter { field: "amount".to_owned(), reason });
+    positive_amount(it.amount.as_deref(), currency)
+}
+
+/// The first of the places where enough is left: a transaction goes to one gateway, so nothing can be
+/// taken from two places at once.
+fn place_for<'p, 'a>(
+    places: &'p [Place<'a>],
+    kind: TransactionType,
+    (amount, currency): (AmountMinor, Currency),
+) -> Result<&'p Place<'a>, Rejection> {
+    if let Some(place) = places.iter().find(|place| amount <= place.left(kind)) {
+        return Ok(place);
     }
-    Ok(amount)
+    let left = places.iter().map(|place| place.left(kind)).max().unwrap_or_default();
+    let reason =
+        format!("{} exceeds the {} left", amount.decimal(currency), left.decimal(currency));
+    Err(Rejection::InvalidParameter { field: "amount".to_owned(), reason })
 }

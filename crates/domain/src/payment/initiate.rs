@@ -2,14 +2,15 @@
 
 use super::outcome::{self, Asked};
 use super::{
-    Amounts, Answers, Complete, Initiate, Payment, PaymentFile, PaymentState, Transaction,
+    Amounts, Complete, Initiate, Payment, PaymentFile, PaymentState, Transaction,
     TransactionStatus, TransactionType,
 };
 use crate::context::Context;
 use crate::execute::Outcome;
 use crate::state::{ClaimKey, ClaimKind, State};
 use crate::{
-    Account, AmountMinor, Currency, PaymentId, PaymentMethod, Rejection, Revision, TransactionId,
+    Account, AmountMinor, Currency, PaymentId, PaymentMethod, PaymentMethodId, Rejection, Revision,
+    TransactionId,
 };
 
 pub(crate) fn initiate(
@@ -40,7 +41,7 @@ pub(crate) fn initiate(
                 currency: it.currency,
                 properties: it.properties.clone(),
             };
-            return super::complete::complete_as(state, &request, Answers::Creation, cx);
+            return super::complete::complete(state, &request, cx);
         }
         refuse_second_start(file, kind)?;
         if file.transactions.len() >= cx.settings.transactions_per_payment_max {
@@ -54,8 +55,7 @@ pub(crate) fn initiate(
     refuse_other_currency(existing, currency)?;
     let amount = positive_amount(it.amount.as_deref(), currency)?;
     let file = open(existing, (account, method), it, (kind, amount, currency), cx);
-    let asked =
-        Asked { answers: Answers::Creation, amount: Some(amount), properties: &it.properties };
+    let asked = Asked { amount: Some(amount), properties: &it.properties };
     outcome::submit(state, file, asked, cx)
 }
 
@@ -116,26 +116,36 @@ pub(super) fn refuse_used_key(
     cx: &Context,
 ) -> Result<(), Rejection> {
     let claim = state.claim(&ClaimKey::new(cx.tenant, ClaimKind::Transaction, key));
-    let Some(claim) = claim else { return Ok(()) };
-    if claim.account != Some(account.id) {
-        return Err(Rejection::TransactionOfAnotherAccount { key: key.to_owned() });
-    }
-    let Some(file) = state.payment(cx.tenant, PaymentId::new(claim.owner)) else { return Ok(()) };
-    refuse_succeeded(file, key)?;
-    let elsewhere = target != Some(file.payment.id);
-    let blocks = |status: TransactionStatus| {
-        status.is_in_doubt() || (elsewhere && status == TransactionStatus::Pending)
-    };
-    if let Some(doubt) = file.named(key).find(|it| blocks(it.status)) {
-        return Err(Rejection::PaymentInDoubt { operation: doubt.kind });
+    let claimed = claim.and_then(|it| state.payment(cx.tenant, PaymentId::new(it.owner)));
+    // A transaction without a key is shown under its id, and clients send back what they see. It
+    // needs no claim: nobody can have named something after an id that was not minted yet.
+    let defaulted = state.defaulted_transaction(cx.tenant, key);
+    for file in [claimed, defaulted].into_iter().flatten() {
+        if file.payment.account_id != account.id {
+            return Err(Rejection::TransactionOfAnotherAccount { key: key.to_owned() });
+        }
+        refuse_succeeded(file, key)?;
+        let elsewhere = target != Some(file.payment.id);
+        let blocks = |status: TransactionStatus| {
+            status.is_in_doubt() || (elsewhere && status == TransactionStatus::Pending)
+        };
+        if let Some(doubt) = file.named(key).find(|it| blocks(it.status)) {
+            return Err(Rejection::PaymentInDoubt { operation: doubt.kind });
+        }
     }
     Ok(())
 }
 
-/// Refuses a transaction key, or the id of a transaction that has none, that succeeded here.
+/// Refuses a transaction key, or the id of a transaction that has none, that succeeded here. Also one
+/// whose failure was overruled by its gateway, whatever came after: whoever was told of the failure may
+/// have used the key elsewhere, and it has one owner only.
 pub(super) fn refuse_succeeded(file: &PaymentFile, key: &str) -> Result<(), Rejection> {
     if file.named(key).any(|it| it.status == TransactionStatus::Success) {
         return Err(Rejection::TransactionKeySucceeded { key: key.to_owned() });
+    }
+    if file.named(key).any(|it| it.overruled && !it.status.is_in_doubt()) {
+        let reason = "was in doubt again after it had failed: another key is needed";
+        return Err(Rejection::invalid("transactionExternalKey", reason));
     }
     Ok(())
 }
@@ -244,7 +254,8 @@ fn open(
         };
         PaymentFile { payment, transactions: Vec::with_capacity(1) }
     };
-    append(&mut file, (kind, it.transaction_key.clone()), Some((amount, currency)), cx);
+    let way = (method.gateway.clone(), method.id);
+    append(&mut file, (kind, it.transaction_key.clone()), way, Some((amount, currency)), cx);
     file
 }
 
@@ -252,6 +263,7 @@ fn open(
 pub(super) fn append(
     file: &mut PaymentFile,
     (kind, key): (TransactionType, Option<String>),
+    (gateway, payment_method_id): (String, PaymentMethodId),
     amount: Option<(AmountMinor, Currency)>,
     cx: &mut Context,
 ) {
@@ -269,10 +281,12 @@ pub(super) fn append(
         payment_id: payment.id,
         account_id: payment.account_id,
         external_key: key,
-        gateway: payment.gateway.clone(),
+        gateway,
+        payment_method_id,
         kind,
         status: TransactionStatus::InFlight,
         amount: amount.map(|(amount, _)| amount),
+        called_amount: None,
         currency: amount.map(|(_, currency)| currency),
         processed_amount: None,
         processed_currency: None,
@@ -281,6 +295,7 @@ pub(super) fn append(
         gateway_error_message: None,
         first_reference: None,
         second_reference: None,
+        overruled: false,
         revision: Revision::first(cx.seq),
     });
 }

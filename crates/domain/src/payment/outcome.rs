@@ -1,10 +1,12 @@
 //! How a transaction ends: at once, by the gateway's answer, or by asking it later.
 
+use super::place::follow_what_worked;
 use super::{
-    Amounts, Answers, GATEWAY_TEXT_MAX, GatewayAnswer, GatewayInquired, GatewayKnowledge,
-    GatewayOutcome, GatewayReplied, GatewayStatus, Outstanding, PaymentFile, PaymentState,
-    Transaction, TransactionStatus,
+    Amounts, GATEWAY_TEXT_MAX, GatewayAnswer, GatewayInquired, GatewayKnowledge, GatewayOutcome,
+    GatewayReplied, GatewayStatus, Outstanding, PaymentFile, PaymentState, Transaction,
+    TransactionStatus,
 };
+use crate::card_data::mask_pans;
 use crate::context::Context;
 use crate::execute::{Accepted, Outcome};
 use crate::ledger;
@@ -16,7 +18,6 @@ use crate::{
 
 /// What a request wants of the transaction it put in flight.
 pub(super) struct Asked<'a> {
-    pub(super) answers: Answers,
     pub(super) amount: Option<AmountMinor>,
     pub(super) properties: &'a Properties,
 }
@@ -28,11 +29,15 @@ pub(super) struct Settled {
     error_code: Option<String>,
     error_message: Option<String>,
     references: (Option<String>, Option<String>),
+    /// The call never left: what the gateway was asked for is what it was before.
+    unsent: bool,
+    /// It had failed, and now money may move after all.
+    reopens: bool,
 }
 
 impl Settled {
     pub(super) fn success(transaction: &Transaction) -> Self {
-        let amount = transaction.amount.unwrap_or_default();
+        let amount = transaction.called_amount.or(transaction.amount).unwrap_or_default();
         let processed = Some((amount, transaction.currency));
         Self { processed, ..Self::failed(TransactionStatus::Success) }
     }
@@ -45,13 +50,15 @@ impl Settled {
             error_code: None,
             error_message: None,
             references: (None, None),
+            unsent: false,
+            reopens: false,
         }
     }
 
     fn failed_with(status: TransactionStatus, code: Option<&str>, message: &str) -> Self {
         Self {
             error_code: code.map(str::to_owned),
-            error_message: bounded(Some(message.to_owned())),
+            error_message: Some(gateway_text(message)),
             ..Self::failed(status)
         }
     }
@@ -59,29 +66,18 @@ impl Settled {
 
 /// Sends the last transaction of `file`, which is in flight, to its gateway.
 pub(super) fn submit(state: &State, file: PaymentFile, asked: Asked, cx: &mut Context) -> Outcome {
-    let gateway = file.payment.gateway.clone();
+    let transaction = file.transactions.last().expect("one is in flight").clone();
+    let gateway = transaction.gateway.clone();
     let Some(settings) = cx.settings.gateway(&gateway) else {
         return Err(Rejection::GatewayNotRegistered { gateway });
     };
     if settings.settles_at_once {
         return Ok(settle_at_once(file, asked, cx));
     }
-    let (timeout_us, deadline) = (settings.timeout_us, cx.real_now.plus_us(settings.timeout_us));
-    let transaction = file.transactions.last().expect("one is in flight").clone();
-    let method = state.payment_method(cx.tenant, file.payment.payment_method_id);
-    cx.change(Change::Outstanding(Outstanding {
-        tenant: cx.tenant,
-        transaction_id: transaction.id,
-        payment_id: file.payment.id,
-        account_id: file.payment.account_id,
-        gateway: gateway.clone(),
-        deadline,
-        ask_at: None,
-        asked: 0,
-        answers: asked.answers,
-        reply: cx.reply_key,
-        actor: cx.actor.clone(),
-    }));
+    let timeout_us = settings.timeout_us;
+    let method = state.payment_method(cx.tenant, transaction.payment_method_id);
+    let deadline = cx.real_now.plus_us(timeout_us);
+    cx.change(Change::Outstanding(outcome_of(&transaction, deadline, cx)));
     cx.effect(Effect::CallGateway(Box::new(GatewayCall {
         tenant: cx.tenant,
         account: file.payment.account_id,
@@ -102,6 +98,22 @@ pub(super) fn submit(state: &State, file: PaymentFile, asked: Asked, cx: &mut Co
     Ok(Accepted::later())
 }
 
+/// What is to be waited for, from now on.
+fn outcome_of(transaction: &Transaction, deadline: Timestamp, cx: &Context) -> Outstanding {
+    Outstanding {
+        tenant: cx.tenant,
+        transaction_id: transaction.id,
+        payment_id: transaction.payment_id,
+        account_id: transaction.account_id,
+        gateway: transaction.gateway.clone(),
+        deadline,
+        ask_at: None,
+        asked: 0,
+        reply: cx.reply_key,
+        actor: cx.actor.clone(),
+    }
+}
+
 /// Settles the last transaction of `file` within this commit: nobody is called.
 pub(super) fn settle_at_once(mut file: PaymentFile, asked: Asked, cx: &mut Context) -> Accepted {
     let transaction = file.transactions.last().expect("one is in flight");
@@ -114,7 +126,7 @@ pub(super) fn settle_at_once(mut file: PaymentFile, asked: Asked, cx: &mut Conte
     let transaction = file.transaction(id).expect("it was settled there");
     let reply = payment_reply(&file, transaction);
     write(file, id, cx);
-    Accepted::now(if asked.answers == Answers::Completion { Reply::Done } else { reply })
+    Accepted::now(reply)
 }
 
 pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Context) -> Outcome {
@@ -125,14 +137,13 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
         return Err(Rejection::TransactionNotFound { transaction: it.transaction.to_string() });
     };
     let outstanding = state.outstanding(cx.tenant, it.transaction).cloned();
-    let answers = outstanding.as_ref().map_or(Answers::Creation, |it| it.answers);
     let (settled, failure) = match &it.answer {
         GatewayAnswer::Outcome(outcome) => {
             (read_outcome(transaction, outcome, Heard::FromTheCall), None)
         }
         GatewayAnswer::Failed { message } => (
             Settled::failed_with(TransactionStatus::Unknown, None, message),
-            Some(PaymentResult::GatewayFailed { message: message.clone() }),
+            Some(PaymentResult::GatewayFailed { message: gateway_text(message) }),
         ),
         GatewayAnswer::Nothing => (
             Settled::failed(TransactionStatus::Unknown),
@@ -148,7 +159,8 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
                 Some(_) => TransactionStatus::Pending,
                 None => TransactionStatus::PluginFailure,
             };
-            (Settled::failed_with(status, None, message), None)
+            let settled = Settled::failed_with(status, None, message);
+            (Settled { unsent: true, ..settled }, None)
         }
     };
     // Only a call that runs can end by not answering; what is settled stays settled.
@@ -162,9 +174,6 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
     let mut reply = payment_reply(&file, &transaction);
     if books && let (Some(failure), Reply::Payment(payment)) = (failure, &mut reply) {
         payment.result = failure;
-    }
-    if answers == Answers::Completion && !transaction.status.is_in_doubt() {
-        reply = Reply::Done;
     }
     close_or_ask(&transaction, outstanding, &reply, cx);
     if books {
@@ -180,7 +189,7 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
     let Some(transaction) = file.transaction(it.transaction) else {
         return Err(Rejection::TransactionNotFound { transaction: it.transaction.to_string() });
     };
-    let outstanding = state.outstanding(cx.tenant, it.transaction).cloned();
+    let outstanding = outstanding_today(state, it.transaction, cx);
     let settled = match &it.knowledge {
         GatewayKnowledge::Found(outcome) => Some(read_outcome(transaction, outcome, Heard::Later)),
         GatewayKnowledge::NotFound
@@ -194,9 +203,13 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
     let call_may_run = outstanding.as_ref().is_some_and(|open| may_run(open, it.asked_at));
     let mut file = file.clone();
     let changed = settled
-        .filter(|settled| worth_booking(transaction.status, settled.status))
-        .filter(|settled| !(call_may_run && settled.status.is_open()));
+        .filter(|it| it.reopens || worth_booking(transaction.status, it.status))
+        .filter(|it| it.reopens || !(call_may_run && it.status.is_open()));
     let was_settled = changed.is_some();
+    // What is open again is asked about as anything that is not known.
+    let reopened = changed.as_ref().is_some_and(|it| it.reopens);
+    let outstanding =
+        outstanding.or_else(|| reopened.then(|| outcome_of(transaction, cx.real_now, cx)));
     if let Some(settled) = changed {
         settle(&mut file, it.transaction, settled, cx);
     } else if transaction.status == TransactionStatus::InFlight && !call_may_run {
@@ -212,6 +225,24 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
         write(file, it.transaction, cx);
     }
     Ok(Accepted::now(reply))
+}
+
+/// What waits for an outcome, by today's clock. A deadline or a question further off than any can be
+/// was set by a clock that has been set back since. It counts from now on: the gateway would not be
+/// believed, nor asked, before the clock is there again.
+fn outstanding_today(state: &State, id: TransactionId, cx: &mut Context) -> Option<Outstanding> {
+    let found = state.outstanding(cx.tenant, id)?;
+    let timeout_us = cx.settings.gateway(&found.gateway).map_or(0, |it| it.timeout_us);
+    let ask_latest = cx.now.plus_us(cx.settings.longest_delay_us());
+    let open = Outstanding {
+        deadline: found.deadline.min(cx.real_now.plus_us(timeout_us)),
+        ask_at: found.ask_at.map(|at| if at > ask_latest { cx.now } else { at }),
+        ..found.clone()
+    };
+    if open != *found {
+        cx.change(Change::Outstanding(open.clone()));
+    }
+    Some(open)
 }
 
 /// Whether the call itself may still answer: an end that is told meanwhile is booked, but the row
@@ -238,7 +269,8 @@ fn not_found_is_final(
 }
 
 /// Whether what a gateway says changes what is written. A late success after a failure is booked,
-/// a success that turns out to have failed is reversed; a success is never lost to "pending".
+/// a success that turns out to have failed is reversed; a success is never lost to "pending". What
+/// opens a failure again is not decided here: see [`Settled::reopens`].
 const fn worth_booking(now: TransactionStatus, said: TransactionStatus) -> bool {
     use TransactionStatus as S;
     match (now, said) {
@@ -275,8 +307,15 @@ fn read_outcome(transaction: &Transaction, said: &GatewayOutcome, heard: Heard) 
         GatewayStatus::Canceled => TransactionStatus::PluginFailure,
         GatewayStatus::Undefined => TransactionStatus::Unknown,
     };
+    // The answer to a call is older than what was told since.
+    let reopens = heard == Heard::Later && transaction.status.is_failed();
     let processed = match status {
         TransactionStatus::Success => processed(transaction, said, heard),
+        TransactionStatus::Pending if reopens => {
+            let message = "the gateway says that it is pending, after it had failed";
+            let settled = Settled::failed_with(TransactionStatus::Unknown, None, message);
+            return Settled { reopens, ..settled };
+        }
         TransactionStatus::Pending => Some(transaction.amount.unwrap_or_default()),
         TransactionStatus::InFlight
         | TransactionStatus::PaymentFailure
@@ -285,21 +324,25 @@ fn read_outcome(transaction: &Transaction, said: &GatewayOutcome, heard: Heard) 
     };
     let Some(processed) = processed else {
         let message = "the gateway processed another amount or currency than was asked for";
-        return Settled::failed_with(TransactionStatus::Unknown, Some("AMOUNT_MISMATCH"), message);
+        let settled =
+            Settled::failed_with(TransactionStatus::Unknown, Some("AMOUNT_MISMATCH"), message);
+        return Settled { reopens, ..settled };
     };
     let currency = transaction.currency;
+    let text = |said: &Option<String>| said.as_deref().map(gateway_text);
     Settled {
-        status,
         processed: Some((processed, currency)),
-        error_code: bounded(said.error_code.clone()),
-        error_message: bounded(said.error_message.clone()),
-        references: (bounded(said.first_reference.clone()), bounded(said.second_reference.clone())),
+        error_code: text(&said.error_code),
+        error_message: text(&said.error_message),
+        references: (text(&said.first_reference), text(&said.second_reference)),
+        ..Settled::failed(status)
     }
 }
 
-/// What a success processed: exactly what the running call asked for. Where the call is over and the
-/// gateway tells later, it may be less, because a completion may have asked for less; never nothing,
-/// and never more. `None` where it is anything else.
+/// What a success processed: exactly what the call asked for, which is also meant where no amount is
+/// said. Where the call is over and the gateway tells later, it may be anything up to what was asked
+/// for first, because a completion for less may have reached it or not; never nothing, and never
+/// more. `None` where it is anything else.
 fn processed(
     transaction: &Transaction,
     said: &GatewayOutcome,
@@ -311,18 +354,17 @@ fn processed(
         return None;
     }
     let in_flight = transaction.status == TransactionStatus::InFlight;
-    let asked = transaction.processed_amount.filter(|_| in_flight).unwrap_or(most);
+    let called = if in_flight { transaction.processed_amount } else { transaction.called_amount };
+    let asked = called.unwrap_or(most);
     let amount = said.amount.unwrap_or(asked);
-    let may_be_less = heard == Heard::Later && !in_flight;
-    let fits = amount == asked || (may_be_less && amount < most);
+    let may_differ = heard == Heard::Later && !in_flight;
+    let fits = amount == asked || (may_differ && amount <= most);
     (fits && amount > AmountMinor::ZERO).then_some(amount)
 }
 
-fn bounded(text: Option<String>) -> Option<String> {
-    text.map(|text| match text.char_indices().nth(GATEWAY_TEXT_MAX) {
-        Some((end, _)) => text[..end].to_owned(),
-        None => text,
-    })
+/// A gateway's text as it may be kept: nobody promised that it holds no card number, or that it ends.
+fn gateway_text(said: &str) -> String {
+    mask_pans(said).chars().take(GATEWAY_TEXT_MAX).collect()
 }
 
 /// Writes an outcome into the transaction and its payment, posts what moved, says what happened.
@@ -338,6 +380,11 @@ pub(super) fn settle(
     if transaction.status == TransactionStatus::Success {
         ledger::reverse(&file.payment, transaction, cx);
     }
+    if transaction.status == TransactionStatus::InFlight && !settled.unsent {
+        let called = transaction.processed_amount;
+        transaction.called_amount =
+            called.filter(|called| transaction.amount.is_some_and(|asked| asked != *called));
+    }
     transaction.status = settled.status;
     let (processed, currency) =
         settled.processed.unwrap_or((AmountMinor::ZERO, transaction.currency));
@@ -351,18 +398,20 @@ pub(super) fn settle(
     transaction.revision = transaction.revision.next(cx.seq);
     if transaction.status == TransactionStatus::Success {
         ledger::post(&file.payment, transaction, cx);
-        let had_failed = before.is_some_and(|it| {
-            let status = it.status;
-            !status.is_open() && status != TransactionStatus::Success
-        });
-        if let (Some(key), true) = (&transaction.external_key, had_failed) {
-            // Another payment may have claimed the key since: it is taken by what succeeded.
+    }
+    if before.is_some_and(|it| it.status.is_failed()) && !settled.status.is_failed() {
+        transaction.overruled = true;
+        if let Some(key) = &transaction.external_key {
+            // Another payment may have claimed the key since: it is taken by what succeeded or may.
             let claim = ClaimKey::new(cx.tenant, ClaimKind::Transaction, key);
             cx.claim(claim, file.payment.id.uuid(), Some(file.payment.account_id));
         }
     }
     cx.event(event(file, at, before));
     let state = PaymentState { operation: file.transactions[at].kind, status: settled.status };
+    if state.operation.is_initial() {
+        follow_what_worked(file);
+    }
     let payment = &mut file.payment;
     payment.state = state;
     if settled.status == TransactionStatus::Success {
@@ -451,7 +500,8 @@ pub(super) fn close_or_ask(
     };
     // A schedule starts when the status does. Questions out of turn (a client that reads, a gateway
     // that tells unasked) use none of it up.
-    if transaction.revision.seq == cx.seq {
+    let is_first = outstanding.asked == 0 && outstanding.ask_at.is_none();
+    if transaction.revision.seq == cx.seq || is_first {
         outstanding.asked = 0;
     } else if outstanding.ask_at.is_none_or(|due| due > cx.now) {
         return;
@@ -468,12 +518,8 @@ pub(super) fn close_or_ask(
 
 fn settle_reply(outstanding: &Outstanding, reply: &Reply, cx: &mut Context) {
     if let Some(key) = outstanding.reply {
-        let reply = match outstanding.answers {
-            Answers::Completion => Reply::Done,
-            Answers::Creation => reply.clone(),
-        };
         let expires_at = cx.now.plus_us(cx.settings.reply_keep_us);
-        cx.change(Change::ReplySettled { key, reply, expires_at });
+        cx.change(Change::ReplySettled { key, reply: reply.clone(), expires_at });
     }
 }
 

@@ -1,5 +1,7 @@
 //! Each transition and each refusal of a payment, one line each.
 
+mod late;
+
 use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};
@@ -9,15 +11,19 @@ use super::*;
 use crate::ledger::LedgerAccount;
 use crate::state::Change;
 use crate::testing::{Rows, TENANT};
-use crate::{Account, Command, Executed, PaymentMethod, PaymentMethodId, Rejection, Reply, Seq};
+use crate::{
+    Account, Command, Effect, Executed, PaymentMethod, PaymentMethodId, Rejection, Reply, Seq,
+};
 
 /// Runs the steps, separated by `|`, and shows what the last one came to: the payment and what its
 /// steps posted, or the refusal. Steps: `authorize|purchase|credit PAYMENT AMOUNT`,
 /// `capture|refund|chargeback PAYMENT AMOUNT`, `void|reverse|complete PAYMENT`, the gateway's
 /// `approve|decline|cancel|pend|undefined|timeout|fail|nothing|unsent PAYMENT`, the inquiry's
 /// `found-paid|found-declined|found-pending|not-found PAYMENT`, `paid|unpaid PAYMENT` (hearsay on
-/// what is pending), `fix PAYMENT STATUS`, `wait SECONDS`. Options: `key=` (transaction),
-/// `in=` (currency), `external` (settles at once).
+/// what is pending), `fix PAYMENT STATUS`, `wait SECONDS` (fewer than 0: the clock is set back).
+/// Options: `key=` (transaction), `in=` (currency), `external` (settles at once), `other` (goes
+/// through another gateway), `#N` (not the open or last, but the N-th transaction), `key=@PAYMENT` (the
+/// id of that payment's first transaction).
 fn check(script: &str, expected: Expect) {
     let mut world = World::new();
     let mut shown = String::new();
@@ -31,6 +37,8 @@ struct World {
     rows: Rows,
     payments: BTreeMap<String, PaymentId>,
     postings: BTreeMap<PaymentId, Vec<String>>,
+    /// What the last step sent to a gateway, if it sent anything.
+    calls: Vec<String>,
 }
 
 fn account_id() -> AccountId {
@@ -38,7 +46,11 @@ fn account_id() -> AccountId {
 }
 
 fn method_id(gateway: &str) -> PaymentMethodId {
-    PaymentMethodId::new(Uuid::from_u128(if gateway == EXTERNAL_PAYMENT { 2 } else { 3 }))
+    PaymentMethodId::new(Uuid::from_u128(match gateway {
+        EXTERNAL_PAYMENT => 2,
+        "remote" => 3,
+        _ => 4,
+    }))
 }
 
 impl World {
@@ -62,14 +74,14 @@ impl World {
             revision: Revision::first(Seq(1)),
         };
         rows.state.accounts.insert((TENANT, account.id), Some(account));
-        for gateway in [EXTERNAL_PAYMENT, "remote"] {
+        for gateway in [EXTERNAL_PAYMENT, "remote", "other"] {
             let method = PaymentMethod {
                 tenant: TENANT,
                 id: method_id(gateway),
                 account_id: account_id(),
                 external_key: None,
                 gateway: gateway.to_owned(),
-                external_payment_method_id: None,
+                external_payment_method_id: Some(format!("at {gateway}")),
                 properties: vec![],
                 active: true,
                 created_at: Timestamp(0),
@@ -79,7 +91,7 @@ impl World {
             rows.state.payment_methods.insert((TENANT, method.id), Some(method));
         }
         rows.seq = 2;
-        Self { rows, payments: BTreeMap::new(), postings: BTreeMap::new() }
+        Self { rows, payments: BTreeMap::new(), postings: BTreeMap::new(), calls: vec![] }
     }
 
     fn step(&mut self, step: &str) -> String {
@@ -98,6 +110,12 @@ impl World {
     fn run(&mut self, name: &str, command: Command) -> String {
         match self.rows.run(command) {
             Ok(Executed { reply, done, .. }) => {
+                let show = |effect: &Effect| {
+                    let Effect::CallGateway(call) = effect;
+                    let method = call.external_payment_method_id.as_deref().unwrap_or_default();
+                    format!("{} {method}", call.gateway)
+                };
+                self.calls = done.effects.iter().map(show).collect();
                 for change in &done.changes {
                     self.note(name, change);
                 }
@@ -139,9 +157,13 @@ impl World {
         }
     }
 
+    fn file(&self, id: PaymentId) -> &PaymentFile {
+        self.rows.state.payments[&(TENANT, id)].as_ref().unwrap()
+    }
+
     fn show(&self, name: &str, suffix: &str) -> String {
         let id = self.payments[name];
-        let file = self.rows.state.payments[&(TENANT, id)].as_ref().unwrap();
+        let file = self.file(id);
         let (payment, sums) = (&file.payment, &file.payment.amounts);
         let sums = [
             ("authorized", sums.authorized),
@@ -157,14 +179,25 @@ impl World {
             .map(|(what, amount)| format!(", {what} {}", amount.0))
             .collect();
         let asks = self.rows.state.outstanding.values().filter(|it| it.payment_id == id).count();
-        let open = if asks > 0 { ", open" } else { "" };
+        let is_running = |it: &Outstanding| {
+            file.transaction(it.transaction_id).unwrap().status == TransactionStatus::InFlight
+        };
+        let forgotten = |it: &&Outstanding| it.ask_at.is_none() && !is_running(it);
+        let open = match self.rows.state.outstanding.values().find(forgotten) {
+            Some(_) => ", open and not asked about",
+            None if asks > 0 => ", open",
+            None => "",
+        };
         let postings = self.postings.get(&id).map(|it| it.join(", ")).unwrap_or_default();
         let state = payment.state;
         format!("{:?} {:?}{sums}{open}; {postings}{suffix}", state.operation, state.status)
     }
 
-    fn open_transaction(&self, payment: PaymentId) -> TransactionId {
-        let file = self.rows.state.payments[&(TENANT, payment)].as_ref().unwrap();
+    fn meant_transaction(&self, payment: PaymentId, options: &[&str]) -> TransactionId {
+        let file = self.file(payment);
+        if let Some(number) = options.iter().find_map(|it| it.strip_prefix('#')) {
+            return file.transactions[number.parse::<usize>().unwrap() - 1].id;
+        }
         let open = file.transactions.iter().find(|tx| tx.status.is_open());
         open.or(file.transactions.last()).unwrap().id
     }
@@ -176,12 +209,17 @@ impl World {
             options.first().filter(|it| it.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
         let amount = amount.map(|it| (*it).to_owned());
         let currency = option("in=").map(|code| crate::Currency::parse(&code).unwrap());
-        let key = option("key=");
+        let key = option("key=").map(|key| match key.strip_prefix('@') {
+            Some(name) => self.file(self.payments[name]).transactions[0].id.to_string(),
+            None => key,
+        });
+        let gateways = [("external", EXTERNAL_PAYMENT), ("other", "other")];
+        let mut gateways = gateways.iter().filter(|(option, _)| options.contains(option));
         if matches!(verb, "authorize" | "purchase" | "credit") {
             let initiate = Initiate {
                 account: account_id(),
                 payment: None,
-                payment_method: options.contains(&"external").then(|| method_id(EXTERNAL_PAYMENT)),
+                payment_method: gateways.next().map(|(_, gateway)| method_id(gateway)),
                 payment_key: Some(name.to_owned()),
                 transaction_key: key,
                 amount,
@@ -223,7 +261,7 @@ impl World {
 
     /// What comes from the gateway, from hearsay or from an operator.
     fn outside(&self, verb: &str, payment: PaymentId, options: &[&str]) -> Command {
-        let transaction = self.open_transaction(payment);
+        let transaction = self.meant_transaction(payment, options);
         let replied =
             |answer| Command::GatewayReplied(GatewayReplied { payment, transaction, answer });
         let inquired = |knowledge| {
@@ -562,6 +600,18 @@ fn unknown_outcomes() {
     );
     check(&format!("{unknown} | fix p failure"), expect!["Purchase PaymentFailure; "]);
     check("purchase p 10 | fix p success", expect!["refused: PaymentInDoubt"]);
+}
+
+#[test]
+fn a_clock_that_was_set_back_delays_no_answer() {
+    for begun in ["purchase p 10", "purchase p 10 | timeout p"] {
+        let asked = format!("{begun} | wait -86400 | unreachable p");
+        check(
+            &format!("{asked} | wait 31 | not-found p"),
+            expect!["Purchase Unknown, open;  (in doubt)"],
+        );
+        check(&format!("{asked} | wait 36 | not-found p"), expect!["Purchase PluginFailure; "]);
+    }
 }
 
 #[test]

@@ -151,8 +151,12 @@ fn unless_stopped<T>(joined: Result<T, JoinError>) -> Option<T> {
 }
 
 impl Follower {
-    /// A crowded callback slows the reading down, but only so far: others are not to wait for it.
+    /// What the store does not take yet stops the reading: what is to be recorded would pile up. A
+    /// crowded callback slows it down, but only so far: others are not to wait for it.
     fn has_room(&mut self) -> bool {
+        if self.writes.len() >= WRITES_MAX {
+            return false;
+        }
         if !self.lanes.is_crowded() {
             self.crowded_since = None;
             return true;

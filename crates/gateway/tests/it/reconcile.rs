@@ -19,9 +19,11 @@ fn booked(number: u128, status: TransactionStatus, minor: i64) -> Transaction {
         account_id: AccountId::new(id(number)),
         external_key: None,
         gateway: gateway::simulator::NAME.to_owned(),
+        payment_method_id: domain::PaymentMethodId::new(id(number)),
         kind: TransactionType::Purchase,
         status,
         amount: Some(AmountMinor(1_000)),
+        called_amount: None,
         currency: Some(usd()),
         processed_amount: Some(AmountMinor(minor)),
         processed_currency: Some(usd()),
@@ -30,6 +32,7 @@ fn booked(number: u128, status: TransactionStatus, minor: i64) -> Transaction {
         gateway_error_message: None,
         first_reference: None,
         second_reference: None,
+        overruled: false,
         revision: Revision::first(Seq(1)),
     }
 }

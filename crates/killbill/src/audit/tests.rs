@@ -54,8 +54,10 @@ fn transaction(status: TransactionStatus) -> Change {
         external_key: None,
         kind: TransactionType::Purchase,
         gateway: "g".to_owned(),
+        payment_method_id: PaymentMethodId::new(Uuid::from_u128(4)),
         status,
         amount: Some(AmountMinor(1000)),
+        called_amount: None,
         currency,
         processed_amount: Some(AmountMinor(1000)),
         processed_currency: currency,
@@ -64,6 +66,7 @@ fn transaction(status: TransactionStatus) -> Change {
         gateway_error_message: None,
         first_reference: None,
         second_reference: None,
+        overruled: false,
         revision: Revision::first(Seq(1)),
     })
 }

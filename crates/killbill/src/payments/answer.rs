@@ -8,8 +8,18 @@ use crate::call::{Call, unexpected};
 use crate::error::{Failure, Problem, class, code};
 use crate::reply::{self, Answered};
 
-/// The answer to a request about a transaction. What completes one, or voids, is done whatever the
-/// outcome is, as long as it is one; everything else is answered by the outcome.
+/// The answer to a request that completes a transaction, or voids: that is done whatever the outcome
+/// is, as long as it is one.
+pub(crate) fn of_completion(call: &Call, reply: Reply) -> Answered {
+    if is_done(&reply) { Ok(reply::no_content()) } else { of(call, reply) }
+}
+
+/// Whether a payment request had an outcome: the call's own, or one that a notification brought first.
+fn is_done(reply: &Reply) -> bool {
+    matches!(reply, Reply::Payment(_)) && !reply.is_in_doubt()
+}
+
+/// The answer to a request that makes a transaction: the outcome decides.
 pub(crate) fn of(call: &Call, reply: Reply) -> Answered {
     match reply {
         Reply::Payment(it) => {
@@ -67,6 +77,34 @@ fn by_result(reply: PaymentReply, location: HeaderValue) -> Answered {
             let payment = reply.payment;
             let message = format!("Plugin timeout for payment {payment}: no answer in time");
             Err(Failure::coded(code::PLUGIN_TIMEOUT, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::Id;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_completion_or_a_void_is_done_whatever_the_outcome() {
+        let status = |status| PaymentResult::Status { status, message: None };
+        for (result, done) in [
+            (status(TransactionStatus::Success), true),
+            (status(TransactionStatus::Pending), true),
+            (status(TransactionStatus::PaymentFailure), true),
+            (status(TransactionStatus::PluginFailure), true),
+            (status(TransactionStatus::InFlight), false),
+            (status(TransactionStatus::Unknown), false),
+            (PaymentResult::GatewayFailed { message: String::new() }, false),
+            (PaymentResult::GatewayAnsweredNothing, false),
+            (PaymentResult::GatewayTimedOut, false),
+        ] {
+            let (payment, transaction) = (Id::new(Uuid::nil()), Id::new(Uuid::nil()));
+            let reply = PaymentReply { payment, transaction, result };
+            assert_eq!(is_done(&Reply::Payment(reply.clone())), done, "{reply:?}");
         }
     }
 }

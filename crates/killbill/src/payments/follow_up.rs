@@ -166,7 +166,13 @@ async fn perform(call: &Call, operation: Operation, named: Named) -> Answered {
     };
     let command = || command(call, operation, payment, &body);
     let reply = repair::submit(call, Subject::Payment(payment), command).await?;
-    answer::of(call, reply)
+    match operation {
+        Operation::Void | Operation::Complete => answer::of_completion(call, reply),
+        Operation::Capture
+        | Operation::Refund
+        | Operation::Chargeback
+        | Operation::ReverseChargeback => answer::of(call, reply),
+    }
 }
 
 async fn payment_of(call: &Call, body: &TransactionBody<'_>) -> Result<PaymentId, Failure> {

@@ -216,7 +216,9 @@ mod tests {
             kind,
             gateway: gateway.to_owned(),
             status: TransactionStatus::Success,
+            payment_method_id: PaymentMethodId::new(Uuid::from_u128(4)),
             amount: currency.map(|_| AmountMinor(2050)),
+            called_amount: None,
             currency,
             processed_amount: Some(AmountMinor(currency.map_or(0, |_| 2050))),
             processed_currency: currency,
@@ -225,6 +227,7 @@ mod tests {
             gateway_error_message: None,
             first_reference: Some("ref".to_owned()),
             second_reference: None,
+            overruled: false,
             revision: Revision::first(Seq(1)),
         }
     }
@@ -295,7 +298,7 @@ mod tests {
             vec![authorized, voided],
             true,
             expect![[r#"
-            {"accountId":"00000000-0000-0000-0000-000000000002","paymentId":"00000000-0000-0000-0000-000000000001","paymentNumber":"7","paymentExternalKey":"f1","authAmount":0,"capturedAmount":0,"purchasedAmount":0,"refundedAmount":0,"creditedAmount":0,"currency":"USD","paymentMethodId":"00000000-0000-0000-0000-000000000004","transactions":[],"paymentAttempts":null,"auditLogs":[]}
+            {"accountId":"00000000-0000-0000-0000-000000000002","paymentId":"00000000-0000-0000-0000-000000000001","paymentNumber":"7","paymentExternalKey":"f1","authAmount":20.50,"capturedAmount":0,"purchasedAmount":0,"refundedAmount":0,"creditedAmount":0,"currency":"USD","paymentMethodId":"00000000-0000-0000-0000-000000000004","transactions":[],"paymentAttempts":null,"auditLogs":[]}
             {"transactionId":"00000000-0000-0000-0000-000000000005","transactionExternalKey":"00000000-0000-0000-0000-000000000005","paymentId":"00000000-0000-0000-0000-000000000001","paymentExternalKey":"f1","transactionType":"AUTHORIZE","amount":20.50,"currency":"USD","effectiveDate":"2026-11-20T11:30:52.000Z","processedAmount":20.50,"processedCurrency":"USD","status":"SUCCESS","gatewayErrorCode":null,"gatewayErrorMsg":null,"firstPaymentReferenceId":"ref","secondPaymentReferenceId":"","properties":[],"auditLogs":[]}
             {"transactionId":"00000000-0000-0000-0000-000000000005","transactionExternalKey":"00000000-0000-0000-0000-000000000005","paymentId":"00000000-0000-0000-0000-000000000001","paymentExternalKey":"f1","transactionType":"VOID","amount":null,"currency":null,"effectiveDate":"2026-11-20T11:30:52.000Z","processedAmount":0,"processedCurrency":null,"status":"SUCCESS","gatewayErrorCode":null,"gatewayErrorMsg":null,"firstPaymentReferenceId":null,"secondPaymentReferenceId":null,"properties":null,"auditLogs":[]}"#]],
         );

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::period::Period;
+use super::prefix::Prefix;
 
 /// Kibibyte.
 const KIB: usize = 1024;
@@ -80,6 +81,8 @@ pub struct Admission {
     pub requests_max: usize,
     /// Open connections; above it only health and metrics are served.
     pub connections_max: usize,
+    /// Bytes of request bodies in memory; above it 503.
+    pub bodies_bytes_max: usize,
 }
 
 /// The core.
@@ -156,6 +159,8 @@ pub struct Access {
     pub cache_life: Period,
     /// Threads that hash passwords.
     pub hashing_threads: usize,
+    /// Peers whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<Prefix>,
 }
 
 /// Logs.
@@ -188,15 +193,21 @@ impl Default for Config {
             drain_deadline: Period::seconds(40),
             tls: Tls::default(),
             http: Http::default(),
-            admission: Admission { requests_max: 16_384, connections_max: 50_000 },
+            admission: Admission::default(),
             engine: Engine::default(),
             gateway: Gateway::default(),
             resolver: Resolver::default(),
             push: Push { allow_loopback: false, lanes: 32, timeout: Period::seconds(15) },
             idempotency: Idempotency { keep: Period::seconds(24 * 3_600) },
-            access: Access { cache_life: Period::seconds(60), hashing_threads: 2 },
+            access: Access::default(),
             log: Log { format: LogFormat::Human, level: "info".to_owned() },
         }
+    }
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self { cache_life: Period::seconds(60), hashing_threads: 2, trusted_proxies: vec![] }
     }
 }
 
@@ -209,6 +220,12 @@ impl Default for Http {
             body_timeout: Period::seconds(10),
             idle_timeout: Period::seconds(90),
         }
+    }
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self { requests_max: 16_384, connections_max: 50_000, bodies_bytes_max: 64 * KIB * KIB }
     }
 }
 

@@ -96,6 +96,7 @@ fn every_type_can_come_from_the_environment() {
         ("FAREGATE_TEST_CLOCK", "true"),
         ("FAREGATE_GATEWAY_SIMULATOR_URL", "http://127.0.0.1:9000"),
         ("FAREGATE_RESOLVER_UNKNOWN_DELAYS", "1s, 2m"),
+        ("FAREGATE_ACCESS_TRUSTED_PROXIES", "10.0.0.0/8, ::1"),
         ("FAREGATE_LOG_FORMAT", "json"),
         ("FAREGATE_SERVICE_HOST", "10.0.0.1"),
         ("FAREGATE_ADMIN_PASSWORD", "not a setting"),
@@ -105,6 +106,7 @@ fn every_type_can_come_from_the_environment() {
         &environment,
         Arguments::default(),
         expect![[r#"
+            access.trusted_proxies = ["10.0.0.0/8", "::1/128"]
             gateway.simulator.url = "http://127.0.0.1:9000"
             log.format = "json"
             resolver.unknown_delays = ["1s", "2m"]
@@ -153,6 +155,14 @@ fn a_bad_setting_is_named_with_where_it_came_from() {
         none(),
         expect![
             "DIR/faregate.toml: setting `tls.cert`: and `tls.key` are set together or not at all"
+        ],
+    );
+    check(
+        "[admission]\nbodies_bytes_max = 1048575",
+        &[],
+        none(),
+        expect![
+            "DIR/faregate.toml: setting `admission.bodies_bytes_max`: must be at least `http.body_bytes_max`"
         ],
     );
     check(

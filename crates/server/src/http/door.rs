@@ -70,12 +70,6 @@ const RETRY_AFTER_SECONDS: &str = "1";
 pub enum Refusal {
     /// Too many requests are in progress, or too many connections open.
     Full,
-    /// The body is too large.
-    TooLarge,
-    /// The body did not come in time.
-    TimedOut,
-    /// The body broke off.
-    Broken,
     /// The door panicked.
     Bug,
 }
@@ -86,9 +80,6 @@ impl Refusal {
     pub const fn status(self) -> StatusCode {
         match self {
             Self::Full => StatusCode::SERVICE_UNAVAILABLE,
-            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::TimedOut => StatusCode::REQUEST_TIMEOUT,
-            Self::Broken => StatusCode::BAD_REQUEST,
             Self::Bug => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -97,9 +88,6 @@ impl Refusal {
     const fn problem(self) -> &'static str {
         match self {
             Self::Full => "overloaded",
-            Self::TooLarge => "body-too-large",
-            Self::TimedOut => "body-timed-out",
-            Self::Broken => "body-broken",
             Self::Bug => "internal-error",
         }
     }
@@ -107,9 +95,6 @@ impl Refusal {
     const fn message(self) -> &'static str {
         match self {
             Self::Full => "The server is at its limit of requests in progress; nothing was done.",
-            Self::TooLarge => "The request's body is larger than the server accepts.",
-            Self::TimedOut => "The request's body did not arrive in time.",
-            Self::Broken => "The request's body broke off.",
             Self::Bug => "Internal error; the request's outcome can be looked up.",
         }
     }
@@ -118,7 +103,6 @@ impl Refusal {
     const fn class_name(self) -> &'static str {
         match self {
             Self::Full => "java.util.concurrent.RejectedExecutionException",
-            Self::TooLarge | Self::TimedOut | Self::Broken => "javax.ws.rs.ClientErrorException",
             Self::Bug => "java.lang.IllegalStateException",
         }
     }

@@ -1,28 +1,33 @@
-//! What every request passes, in this order: admission, its whole body, its door. One hand-written
-//! service instead of a stack of layers, because each layer costs an allocation per request.
+//! What every request passes, in this order: admission, its door, and the end of its body. One
+//! hand-written service instead of a stack of layers, because each layer costs an allocation per request.
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
+use axum::routing::future::RouteFuture;
 use domain::card_data::looks_like_pan;
 use engine::Reason;
 use futures_util::FutureExt;
+use futures_util::future::CatchUnwind;
 use http::header::{HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use tower::Service;
 use uuid::Uuid;
 
-use super::admission::Admission;
-use super::body;
+use super::admission::{Admission, Permit};
+use super::body::{Bodies, Receipt};
+use super::client;
 use super::door::{Door, Refusal};
 use super::pulse::Pulse;
+use crate::config::Prefix;
 use crate::metrics::{self, Requests};
 
 /// What answers are matched to requests by, in logs and by clients.
@@ -39,25 +44,31 @@ pub struct Front {
     pub admission: Admission,
     /// What is counted.
     pub requests: Requests,
-    /// How large a body may be.
-    pub body_bytes_max: usize,
-    /// How long a body may take.
-    pub body_timeout: Duration,
+    /// What bodies may be.
+    pub bodies: Arc<Bodies>,
+    /// Peers that say where their requests come from.
+    pub trusted_proxies: Vec<Prefix>,
 }
 
 /// The service of one connection.
 pub struct Connection {
     front: Arc<Front>,
+    peer: IpAddr,
     pulse: Arc<Pulse>,
     /// There are too many connections: only health and metrics are served on this one.
     operations_only: bool,
 }
 
 impl Connection {
-    /// The service of a connection with this pulse.
+    /// The service of a connection of this peer, with this pulse.
     #[must_use]
-    pub const fn new(front: Arc<Front>, pulse: Arc<Pulse>, operations_only: bool) -> Self {
-        Self { front, pulse, operations_only }
+    pub const fn new(
+        front: Arc<Front>,
+        peer: IpAddr,
+        pulse: Arc<Pulse>,
+        operations_only: bool,
+    ) -> Self {
+        Self { front, peer, pulse, operations_only }
     }
 }
 
@@ -68,13 +79,58 @@ impl hyper::service::Service<Request<Incoming>> for Connection {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         self.pulse.request_began();
-        let (front, pulse) = (Arc::clone(&self.front), Arc::clone(&self.pulse));
-        let operations_only = self.operations_only;
+        let (asked, passing) = self.ask(request);
+        let pulse = Arc::clone(&self.pulse);
+        // There are as many of these as there are requests in progress: what needs the request
+        // itself is done before, so that the future does not hold copies of it.
         Box::pin(async move {
-            let response = front.answer(request, operations_only).await;
+            let answered = match passing {
+                Some((answer, permit)) => {
+                    let answer = answer.await;
+                    drop(permit);
+                    asked.answered(answer)
+                }
+                None => asked.refused(),
+            };
+            asked.receipt.discard().await;
+            let response = asked.count_and_report(answered);
             pulse.request_ended();
             Ok(response)
         })
+    }
+}
+
+/// A door's answer that is being made, and the right to have it made, where it takes one.
+type Passing = (CatchUnwind<AssertUnwindSafe<RouteFuture<Infallible>>>, Option<Permit>);
+
+impl Connection {
+    /// Lets a request in, or does not.
+    fn ask(&self, request: Request<Incoming>) -> (Asked, Option<Passing>) {
+        let started = Instant::now();
+        let door = Door::of(request.uri().path());
+        let (mut head, incoming) = request.into_parts();
+        let from = client::address(self.peer, &head.headers, &self.front.trusted_proxies);
+        head.extensions.insert(from);
+        let (body, receipt) = self.front.bodies.hand_on(incoming, &head.headers, &self.pulse);
+        let asked = Asked {
+            front: Arc::clone(&self.front),
+            door,
+            method: head.method.clone(),
+            uri: head.uri.clone(),
+            given_id: head.headers.get(REQUEST_ID).filter(|id| is_fit(id)).cloned(),
+            started,
+            receipt,
+        };
+        let permit = match door {
+            Door::Operations => None,
+            Door::KillBill | Door::Native if self.operations_only => return (asked, None),
+            Door::KillBill | Door::Native => match self.front.admission.enter() {
+                Some(permit) => Some(permit),
+                None => return (asked, None),
+            },
+        };
+        let answer = self.front.router.clone().call(Request::from_parts(head, body));
+        (asked, Some((AssertUnwindSafe(answer).catch_unwind(), permit)))
     }
 }
 
@@ -86,56 +142,48 @@ enum Answered {
     Here(Response<Body>),
 }
 
-impl Front {
-    async fn answer(&self, request: Request<Incoming>, operations_only: bool) -> Response<Body> {
-        let started = Instant::now();
-        let door = Door::of(request.uri().path());
-        let (method, uri) = (request.method().clone(), request.uri().clone());
-        let given = request.headers().get(REQUEST_ID).filter(|id| is_fit(id)).cloned();
-        let answered = match door {
-            Door::Operations => self.pass(door, request).await,
-            Door::KillBill | Door::Native if operations_only => self.refuse(door, request).await,
-            Door::KillBill | Door::Native => match self.admission.enter() {
-                Some(_permit) => self.pass(door, request).await,
-                None => self.refuse(door, request).await,
-            },
-        };
-        match answered {
-            Answered::ByDoor(response) => response,
-            Answered::Here(mut response) => {
-                self.requests.answered((door, uri.path()), response.status(), started.elapsed());
-                let id = given.unwrap_or_else(own_request_id);
-                response.headers_mut().insert(REQUEST_ID, id);
-                report(door, (&method, &uri), started, &response);
-                response
-            }
-        }
-    }
+/// What is kept of a request until it is answered.
+struct Asked {
+    front: Arc<Front>,
+    door: Door,
+    method: Method,
+    uri: Uri,
+    given_id: Option<HeaderValue>,
+    started: Instant,
+    receipt: Receipt,
+}
 
-    async fn pass(&self, door: Door, request: Request<Incoming>) -> Answered {
-        let (head, incoming) = request.into_parts();
-        let body = match body::read(incoming, self.body_bytes_max, self.body_timeout).await {
-            Ok(body) => body,
-            Err(refusal) => return Answered::Here(door.refuse(refusal)),
-        };
-        let request = Request::from_parts(head, Body::from(body));
-        let mut router = self.router.clone();
-        match AssertUnwindSafe(router.call(request)).catch_unwind().await {
-            Ok(Ok(response)) => match door {
+impl Asked {
+    fn answered<E>(&self, answer: Result<Result<Response<Body>, Infallible>, E>) -> Answered {
+        match answer {
+            Ok(Ok(response)) => match self.door {
                 Door::KillBill => Answered::ByDoor(response),
                 Door::Operations | Door::Native => Answered::Here(response),
             },
             Ok(Err(infallible)) => match infallible {},
             // The panic hook has logged what and where; `report` logs for whom.
-            Err(_) => Answered::Here(door.refuse(Refusal::Bug)),
+            Err(_) => Answered::Here(self.door.refuse(Refusal::Bug)),
         }
     }
 
-    /// Says no. The body is read first, or else the connection could not be kept.
-    async fn refuse(&self, door: Door, request: Request<Incoming>) -> Answered {
-        self.requests.refused();
-        let body = body::read(request.into_body(), self.body_bytes_max, self.body_timeout);
-        Answered::Here(door.refuse(body.await.err().unwrap_or(Refusal::Full)))
+    fn refused(&self) -> Answered {
+        self.front.requests.refused();
+        Answered::Here(self.door.refuse(Refusal::Full))
+    }
+
+    fn count_and_report(self, answered: Answered) -> Response<Body> {
+        match answered {
+            Answered::ByDoor(response) => response,
+            Answered::Here(mut response) => {
+                let (door, uri, started) = (self.door, &self.uri, self.started);
+                let requests = &self.front.requests;
+                requests.answered((door, uri.path()), response.status(), started.elapsed());
+                let id = self.given_id.unwrap_or_else(own_request_id);
+                response.headers_mut().insert(REQUEST_ID, id);
+                report(door, (&self.method, uri), started, &response);
+                response
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The listening socket, TLS, and the connections: accepted, watched over, drained.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -68,8 +68,8 @@ pub async fn serve(
             accepted = listener.accept() => accepted,
             _ = stopping.wait_for(|stopping| *stopping) => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok((stream, peer)) => (stream, peer.ip()),
             Err(error) => {
                 tracing::warn!(error = %error, "cannot accept a connection");
                 tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
@@ -84,6 +84,7 @@ pub async fn serve(
         let watched = Watched {
             front: Arc::clone(&front),
             manners: Arc::clone(&manners),
+            peer,
             stopping: stopping.clone(),
             place,
             _alive: alive.clone(),
@@ -124,6 +125,7 @@ impl Drop for Place {
 struct Watched {
     front: Arc<Front>,
     manners: Arc<Manners>,
+    peer: IpAddr,
     stopping: watch::Receiver<bool>,
     place: Place,
     _alive: mpsc::Sender<()>,
@@ -134,9 +136,14 @@ impl Watched {
         // Answers are written whole: waiting for more to send only delays them. A socket that
         // refuses the option is about to fail anyway.
         drop(stream.set_nodelay(true));
-        let Some(tls) = self.manners.tls.clone() else {
-            return self.serve(stream).await;
-        };
+        match self.manners.tls.clone() {
+            None => self.serve(stream).await,
+            // What TLS keeps is large, and part of every connection's future if it is not boxed.
+            Some(tls) => Box::pin(self.serve_tls(tls, stream)).await,
+        }
+    }
+
+    async fn serve_tls(self, tls: TlsAcceptor, stream: TcpStream) {
         let handshake = tokio::time::timeout(self.manners.patience.headers, tls.accept(stream));
         match handshake.await {
             Ok(Ok(stream)) => self.serve(stream).await,
@@ -151,14 +158,21 @@ impl Watched {
     {
         let (patience, pulse) = (self.manners.patience, Pulse::new());
         let operations_only = self.place.number > self.manners.connections_max;
-        let service = Connection::new(Arc::clone(&self.front), Arc::clone(&pulse), operations_only);
-        let connection = http1::Builder::new()
+        let front = Arc::clone(&self.front);
+        let service = Connection::new(front, self.peer, Arc::clone(&pulse), operations_only);
+        let stream = TokioIo::new(Felt::new(stream, Arc::clone(&pulse)));
+        let mut builder = http1::Builder::new();
+        builder
             .timer(TokioTimer::new())
             .header_read_timeout(None)
             .max_header_size(self.manners.headers_bytes_max)
-            .keep_alive(!operations_only)
-            .serve_connection(TokioIo::new(Felt::new(stream, Arc::clone(&pulse))), service);
-        let mut connection = std::pin::pin!(connection);
+            // Bodies are read in pieces, and the buffer stays as large as the largest of them.
+            .max_buf_size(self.manners.headers_bytes_max)
+            // Otherwise a second buffer is kept for each request in progress, only to notice a client
+            // that hangs up meanwhile; what it asked for is done anyway.
+            .half_close(true)
+            .keep_alive(!operations_only);
+        let mut connection = std::pin::pin!(builder.serve_connection(stream, service));
         let mut draining = false;
         while let Some(look_again_in) = pulse.look_again_in(patience) {
             tokio::select! {

@@ -23,6 +23,8 @@ pub struct Patience {
     pub idle: Duration,
     /// From a request's first byte to the end of its headers.
     pub headers: Duration,
+    /// From when somebody asks for a body to its end.
+    pub body: Duration,
 }
 
 /// A connection's phase, and since when.
@@ -37,6 +39,7 @@ enum Phase {
     Idle = 0,
     Headers = 1,
     Busy = 2,
+    Body = 3,
 }
 
 impl Pulse {
@@ -52,6 +55,26 @@ impl Pulse {
     /// A request's headers are complete.
     pub fn request_began(&self) {
         self.set(Phase::Busy);
+    }
+
+    /// Somebody waits for a body; only the first time counts.
+    pub fn body_began(&self) {
+        if self.phase() != Phase::Body {
+            self.set(Phase::Body);
+        }
+    }
+
+    /// The body is there, or not wanted any more.
+    pub fn body_ended(&self) {
+        self.set(Phase::Busy);
+    }
+
+    /// Whether a body has been waited for so long. Whoever waits in the connection's own task is
+    /// polled when that comes to be.
+    #[must_use]
+    pub fn body_is_late(&self, timeout: Duration) -> bool {
+        let beat = self.beat.load(Ordering::Relaxed);
+        phase(beat) == Phase::Body && age(beat) >= timeout
     }
 
     /// The answer is being written.
@@ -75,15 +98,16 @@ impl Pulse {
     #[must_use]
     pub fn look_again_in(&self, patience: Patience) -> Option<Duration> {
         let beat = self.beat.load(Ordering::Relaxed);
-        let since = Duration::from_millis(now_ms().saturating_sub(beat >> 2));
-        let allowed = match phase(beat) {
-            Phase::Busy => return Some(patience.headers),
-            Phase::Headers => patience.headers,
-            Phase::Idle => patience.idle,
-        };
-        let left = allowed.checked_sub(since).filter(|left| !left.is_zero())?;
-        // An idle connection can begin to send headers at any time.
-        Some(left.min(patience.headers))
+        let left =
+            |allowed: Duration| allowed.checked_sub(age(beat)).filter(|left| !left.is_zero());
+        // The next phase can begin at any time, and these are the ones that end.
+        let soon = patience.headers.min(patience.body);
+        match phase(beat) {
+            Phase::Busy => Some(soon),
+            Phase::Body => Some(left(patience.body).map_or(soon, |left| left.min(soon))),
+            Phase::Headers => left(patience.headers).map(|left| left.min(soon)),
+            Phase::Idle => left(patience.idle).map(|left| left.min(soon)),
+        }
     }
 
     fn phase(&self) -> Phase {
@@ -99,8 +123,14 @@ const fn phase(beat: u64) -> Phase {
     match beat & 3 {
         0 => Phase::Idle,
         1 => Phase::Headers,
-        _ => Phase::Busy,
+        2 => Phase::Busy,
+        _ => Phase::Body,
     }
+}
+
+/// How long the phase has lasted.
+fn age(beat: u64) -> Duration {
+    Duration::from_millis(now_ms().saturating_sub(beat >> 2))
 }
 
 fn now_ms() -> u64 {
@@ -176,14 +206,22 @@ mod tests {
         let long = Duration::from_secs(1_000);
         let none = Duration::ZERO;
         let pulse = Pulse::new();
-        assert!(pulse.look_again_in(Patience { idle: long, headers: none }).is_none());
+        let look = |idle, headers, body| pulse.look_again_in(Patience { idle, headers, body });
+        assert!(look(long, none, long).is_none());
         pulse.request_began();
-        assert!(pulse.look_again_in(Patience { idle: none, headers: none }).is_some());
+        assert!(look(none, none, none).is_some());
         pulse.was_read();
         assert_eq!(pulse.phase(), Phase::Busy, "a body is read while the request is worked on");
+        assert!(!pulse.body_is_late(none), "nobody waits for it");
+        pulse.body_began();
+        assert!(pulse.body_is_late(none) && !pulse.body_is_late(long));
+        assert!(look(none, none, none).is_some(), "a late body ends with an answer");
+        pulse.body_ended();
+        assert!(!pulse.body_is_late(none));
+        assert_eq!(look(long, long, none), Some(none), "a body may begin at any time");
         pulse.request_ended();
-        assert!(pulse.look_again_in(Patience { idle: none, headers: long }).is_none());
-        assert!(pulse.look_again_in(Patience { idle: long, headers: none }).is_some());
+        assert!(look(none, long, long).is_none());
+        assert!(look(long, none, long).is_some());
         pulse.was_read();
         assert_eq!(pulse.phase(), Phase::Headers);
         pulse.was_read();

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::routing::get;
 use tokio::sync::watch;
 
-use super::{Admission, Front, Patience, listener};
+use super::{Admission, Bodies, Front, Patience, listener};
 use crate::metrics::Requests;
 
 const A_WHILE: Duration = Duration::from_secs(30);
@@ -26,12 +26,12 @@ async fn a_panic_is_a_500_with_a_request_id_and_the_connection_survives() {
         router,
         admission: admission.clone(),
         requests: Requests::new(),
-        body_bytes_max: 1024,
-        body_timeout: A_WHILE,
+        bodies: Bodies::new(1024, A_WHILE, 1024),
+        trusted_proxies: vec![],
     };
     let manners = listener::Manners {
         tls: None,
-        patience: Patience { idle: A_WHILE, headers: A_WHILE },
+        patience: Patience { idle: A_WHILE, headers: A_WHILE, body: A_WHILE },
         headers_bytes_max: 8_192,
         connections_max: 10,
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use engine::access::TenantRef;
+use engine::access::{ClientAddress, TenantRef};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -22,7 +22,8 @@ pub struct ReaderOf(pub Arc<TenantRef>);
 
 /// Lets a request in whose user and tenant are known; the answer tells the log which tenant it was.
 pub async fn admit(State(native): State<Native>, mut request: Request, next: Next) -> Response {
-    let tenant = match tenant(&native, request.headers()).await {
+    let from = request.extensions().get().copied().unwrap_or(ClientAddress::UNKNOWN);
+    let tenant = match tenant(&native, from, request.headers()).await {
         Ok(tenant) => tenant,
         Err(problem) => return problem.into_response(),
     };
@@ -33,12 +34,16 @@ pub async fn admit(State(native): State<Native>, mut request: Request, next: Nex
     response
 }
 
-async fn tenant(native: &Native, headers: &HeaderMap) -> Result<Arc<TenantRef>, Problem> {
+async fn tenant(
+    native: &Native,
+    from: ClientAddress,
+    headers: &HeaderMap,
+) -> Result<Arc<TenantRef>, Problem> {
     let authorization = headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes);
-    native.access.user(authorization).await?;
+    native.access.user(from, authorization).await?;
     let key = text(headers, API_KEY).ok_or(Problem::TenantMissing)?;
     let secret = text(headers, API_SECRET).ok_or(Problem::TenantMissing)?;
-    Ok(native.access.tenant(key, secret).await?)
+    Ok(native.access.tenant(from, key, secret).await?)
 }
 
 fn text<'a>(headers: &'a HeaderMap, names: [&str; 2]) -> Option<&'a str> {

@@ -2,9 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use domain::payment::{Outstanding, PaymentFile};
-use domain::{TenantNo, Timestamp};
-use engine::ports::{Queries, StoreError};
+use domain::Timestamp;
+use engine::ports::{Page, Unresolved};
 use http::Uri;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -15,23 +14,20 @@ use super::parameters::Parameters;
 use super::{Native, kind_label, moment, status_label};
 use crate::problem::Problem;
 
-/// Outcomes looked at per request, over all tenants.
-const LOOKED_AT_MAX: usize = 10_000;
-
 /// Payments without an outcome, oldest first.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnresolvedPayments {
     /// The transactions.
-    unresolved: Vec<Unresolved>,
-    /// Whether there are more than are listed.
+    unresolved: Vec<UnresolvedTransaction>,
+    /// Whether there are more behind these.
     more: bool,
 }
 
 /// A transaction that is unknown or pending after its call has ended.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct Unresolved {
+struct UnresolvedTransaction {
     /// The payment.
     payment_id: Uuid,
     /// The transaction: the idempotency key towards the gateway.
@@ -65,7 +61,10 @@ struct Unresolved {
     tag = "Payments",
     operation_id = "payments_unresolved",
     summary = "Payments whose outcome is unknown or pending after their call ended, oldest first",
-    params(("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most")),
+    params(
+        ("offset" = Option<u64>, Query, description = "How many to skip"),
+        ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most"),
+    ),
     responses(
         (status = 200, description = "What was asked for", body = UnresolvedPayments),
         (status = 400, description = "A parameter is wrong"),
@@ -78,47 +77,35 @@ pub async fn list(
     uri: Uri,
 ) -> Result<Json<UnresolvedPayments>, Problem> {
     let mut parameters = Parameters::of(&uri)?;
-    let limit = parameters.page()?.limit;
+    let page = parameters.page()?;
     parameters.end()?;
-    let (no, now) = (tenant.no, native.engine.clock().now());
-    let listed = native.engine.read(move |queries| look(queries, no, (limit, now)));
-    Ok(Json(listed.await?))
+    // One more than is shown tells whether there are more.
+    let (no, asked_for) = (tenant.no, Page { limit: page.limit + 1, ..page });
+    let mut found = native.engine.read(move |queries| queries.unresolved(no, asked_for)).await?;
+    let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let now = native.engine.clock().now();
+    let unresolved = found.into_iter().map(|it| describe(it, now)).collect();
+    Ok(Json(UnresolvedPayments { unresolved, more }))
 }
 
-fn look(
-    queries: &dyn Queries,
-    tenant: TenantNo,
-    (limit, now): (u64, Timestamp),
-) -> Result<UnresolvedPayments, StoreError> {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let all = queries.outstanding(LOOKED_AT_MAX)?;
-    // A call that still runs is nobody's worry: the first question is asked when it has ended.
-    let own: Vec<Outstanding> =
-        all.into_iter().filter(|it| it.tenant == tenant && it.asked > 0).collect();
-    let mut unresolved = Vec::new();
-    for outstanding in own.iter().take(limit) {
-        let Some(file) = queries.payment(tenant, outstanding.payment_id)? else { continue };
-        unresolved.extend(describe(outstanding, &file, now));
-    }
-    Ok(UnresolvedPayments { unresolved, more: own.len() > limit })
-}
-
-fn describe(outstanding: &Outstanding, file: &PaymentFile, now: Timestamp) -> Option<Unresolved> {
-    let transaction = file.transaction(outstanding.transaction_id)?;
+fn describe(it: Unresolved, now: Timestamp) -> UnresolvedTransaction {
+    let Unresolved { transaction, questions, ask_at } = it;
     let amount = transaction.amount.zip(transaction.currency);
     let age_us = now.0.saturating_sub(transaction.effective_at.0).max(0);
-    Some(Unresolved {
-        payment_id: outstanding.payment_id.uuid(),
-        transaction_id: outstanding.transaction_id.uuid(),
-        account_id: outstanding.account_id.uuid(),
-        gateway: outstanding.gateway.clone(),
+    UnresolvedTransaction {
+        payment_id: transaction.payment_id.uuid(),
+        transaction_id: transaction.id.uuid(),
+        account_id: transaction.account_id.uuid(),
+        gateway: transaction.gateway,
         transaction_type: kind_label(transaction.kind),
         status: status_label(transaction.status),
         amount: amount.map(|(amount, currency)| amount.decimal(currency)),
         currency: transaction.currency.map(|currency| currency.to_string()),
         since: moment(transaction.effective_at),
         age_seconds: age_us / Timestamp::SECOND_US,
-        asked: outstanding.asked.saturating_sub(1),
-        next_question_at: outstanding.ask_at.map(moment),
-    })
+        asked: questions,
+        next_question_at: ask_at.map(moment),
+    }
 }

@@ -1,11 +1,12 @@
 //! A small HTTP/1.1 client: one connection per request, so that a test sees just what was sent.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 
 use crate::process::PATIENCE;
 
@@ -13,6 +14,7 @@ use crate::process::PATIENCE;
 #[derive(Clone)]
 pub struct Client {
     address: String,
+    source: Option<IpAddr>,
     headers: Vec<(String, String)>,
 }
 
@@ -27,7 +29,13 @@ pub struct Answer {
 impl Client {
     pub fn new(url: &str) -> Self {
         let address = url.strip_prefix("http://").expect("plain HTTP").to_owned();
-        Self { address, headers: vec![] }
+        Self { address, source: None, headers: vec![] }
+    }
+
+    /// Connects from this address of the machine.
+    pub fn from(mut self, source: &str) -> Self {
+        self.source = Some(source.parse().unwrap());
+        self
     }
 
     /// Sends a header each time, in place of one of the same name.
@@ -86,7 +94,13 @@ impl Client {
 
     /// A connection, for tests that write by hand.
     pub fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(&self.address).unwrap();
+        let address: SocketAddr = self.address.parse().unwrap();
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
+        if let Some(source) = self.source {
+            socket.bind(&SocketAddr::new(source, 0).into()).unwrap();
+        }
+        socket.connect(&address.into()).unwrap();
+        let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         stream

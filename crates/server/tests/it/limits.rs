@@ -37,15 +37,18 @@ fn an_idle_connection_outlives_the_time_that_headers_may_take() {
 #[test]
 fn half_a_body_then_silence_is_answered_408() {
     let server = Server::start_with(Launch::usual().env("FAREGATE_HTTP_BODY_TIMEOUT", "300ms"));
-    let client = server.client();
-    for (path, class) in [("/1.0/kb/accounts", "className"), ("/v1/ledger/accounts", "type")] {
+    let half = |client: &Client, path| {
         let mut stream = client.connect();
         let request = client.request("POST", path, Some(b"{\"name\": \"x\"}"), "close");
         stream.write_all(&request[..request.len() - 3]).unwrap();
-        let answer = Answer::read(&mut stream);
-        assert_eq!(answer.status, 408, "{path}");
-        assert!(answer.json()[class].is_string(), "{path}: {}", answer.text());
-    }
+        Answer::read(&mut stream)
+    };
+    let late = half(&server.tenant(), "/1.0/kb/accounts");
+    assert_eq!(late.status, 408);
+    assert!(late.json()["className"].is_string(), "{}", late.text());
+    // Nobody waits for a body that nobody may send, or that no route takes.
+    assert_eq!(half(&Client::new(&server.url), "/1.0/kb/accounts").status, 401);
+    assert_eq!(half(&server.client(), "/v1/ledger/accounts").status, 405);
 }
 
 #[test]
@@ -57,25 +60,100 @@ fn headers_of_64_kib_are_answered_431() {
     assert_eq!(almost.get("/health/live").status, 200);
 }
 
-#[test]
-fn a_body_above_1_mib_is_answered_413_in_the_doors_words() {
-    let server = Server::start();
-    let body = vec![b' '; 1024 * 1024 + 1];
-    let refused = server.client().send("POST", "/1.0/kb/accounts", Some(&body));
-    assert_eq!(refused.status, 413);
-    assert!(refused.json()["message"].as_str().unwrap().contains("larger"), "{}", refused.text());
-    let refused = server.client().send("POST", "/v1/ledger/accounts", Some(&body));
-    assert_eq!(refused.status, 413);
-    assert_eq!(refused.json()["type"], "urn:faregate:problem:body-too-large");
-    // The same without an announced length.
-    let client = server.client();
+/// A body without an announced length, in one chunk.
+fn chunked(client: &Client, path: &str, body: &[u8]) -> Answer {
     let mut stream = client.connect();
-    let head = "POST /v1/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
-    stream.write_all(head.as_bytes()).unwrap();
+    let head = client.request("POST", path, None, "close");
+    stream.write_all(&head[..head.len() - 2]).unwrap();
+    let headers = "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    stream.write_all(headers.as_bytes()).unwrap();
     stream.write_all(format!("{:x}\r\n", body.len()).as_bytes()).unwrap();
-    stream.write_all(&body).unwrap();
+    stream.write_all(body).unwrap();
     stream.write_all(b"\r\n0\r\n\r\n").unwrap();
-    assert_eq!(Answer::read(&mut stream).status, 413);
+    Answer::read(&mut stream)
+}
+
+#[test]
+fn a_body_above_1_mib_is_answered_413_but_only_to_those_who_may_send_one() {
+    let server = Server::start();
+    let (path, body) = ("/1.0/kb/accounts", vec![b' '; 1024 * 1024 + 1]);
+    let (tenant, nobody) = (server.tenant(), Client::new(&server.url));
+    for refused in [tenant.send("POST", path, Some(&body)), chunked(&tenant, path, &body)] {
+        assert_eq!(refused.status, 413);
+        let message = refused.json()["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("larger"), "{message}");
+    }
+    let almost = chunked(&tenant, path, &body[1..]);
+    assert_eq!(almost.status, 400, "{}", almost.text());
+    for refused in [nobody.send("POST", path, Some(&body)), chunked(&nobody, path, &body)] {
+        assert_eq!(refused.status, 401);
+    }
+    assert_eq!(nobody.send("POST", "/v1/x", Some(&body)).status, 404);
+}
+
+#[test]
+fn a_body_that_nobody_wants_is_discarded_and_its_connection_kept() {
+    let server = Server::start();
+    let nobody = Client::new(&server.url);
+    let mut stream = nobody.connect();
+    for body in [&b"{}"[..], &[b' '; 64 * 1024]] {
+        let request = nobody.request("POST", "/1.0/kb/accounts", Some(body), "keep-alive");
+        let (head, body) = request.split_at(request.len() - body.len());
+        stream.write_all(head).unwrap();
+        // Another server might have answered and hung up by now.
+        assert_eq!(nobody.get("/health/live").status, 200);
+        stream.write_all(body).unwrap();
+        assert_eq!(Answer::read(&mut stream).status, 401);
+    }
+}
+
+#[test]
+fn a_client_that_asks_before_it_sends_is_answered_at_once() {
+    let server = Server::start();
+    let ask = |client: Client| {
+        let client = client.header("Expect", "100-continue");
+        let mut stream = client.connect();
+        let request = client.request("POST", "/1.0/kb/accounts", Some(b"{}"), "keep-alive");
+        stream.write_all(&request[..request.len() - 2]).unwrap();
+        Answer::read(&mut stream).status
+    };
+    assert_eq!(ask(Client::new(&server.url)), 401);
+    assert_eq!(ask(server.tenant()), 100);
+}
+
+#[test]
+fn bodies_share_so_much_memory_and_strangers_have_none_of_it() {
+    let launch = Launch::usual()
+        .env("FAREGATE_HTTP_BODY_BYTES_MAX", "1024")
+        .env("FAREGATE_ADMISSION_BODIES_BYTES_MAX", "1024");
+    let server = Server::start_with(launch);
+    let tenant = server.tenant();
+    let (path, body) = ("/1.0/kb/accounts", format!("{:<1024}", r#"{"name": "x"}"#));
+    let request = tenant.request("POST", path, Some(body.as_bytes()), "keep-alive");
+    let mut slow = tenant.connect();
+    slow.write_all(&request[..request.len() - 1]).unwrap();
+    eventually("all the memory is taken", || {
+        let metrics = tenant.get("/metrics").text();
+        metrics.contains("faregate_request_bodies_bytes 1024\n").then_some(())
+    });
+    let refused = tenant.send("POST", path, Some(b"{}"));
+    assert_eq!(refused.status, 503);
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert!(refused.json()["className"].is_string(), "{}", refused.text());
+    let metrics = tenant.get("/metrics").text();
+    assert!(metrics.contains("faregate_refused_total{reason=\"bodies\"} 1\n"), "{metrics}");
+    let mut kept = tenant.connect();
+    kept.write_all(&request).unwrap();
+    assert_eq!(Answer::read(&mut kept).status, 503);
+    assert_eq!(chunked(&tenant, path, b"{}").status, 503);
+    let nobody = Client::new(&server.url);
+    assert_eq!(nobody.send("POST", path, Some(body.as_bytes())).status, 401);
+    assert_eq!(nobody.send("POST", path, Some(&[b' '; 100_000])).status, 401);
+    assert_eq!(tenant.get("/1.0/kb/accounts/pagination").status, 200, "no body needs no memory");
+    slow.write_all(&request[request.len() - 1..]).unwrap();
+    assert_eq!(Answer::read(&mut slow).status, 201);
+    kept.write_all(&request).unwrap();
+    assert_eq!(Answer::read(&mut kept).status, 201);
 }
 
 #[test]
@@ -97,7 +175,7 @@ fn occupy(client: &Client) -> std::net::TcpStream {
 #[test]
 fn a_request_too_many_is_refused_at_once_and_its_connection_kept() {
     let server = Server::start_with(Launch::usual().env("FAREGATE_ADMISSION_REQUESTS_MAX", "1"));
-    let client = server.client();
+    let client = server.tenant();
     let occupying = occupy(&client);
     eventually("the first request is in progress", || {
         let metrics = client.get("/metrics").text();

@@ -1,9 +1,11 @@
 //! The real binary, driven over HTTP and its command line.
 #![expect(clippy::unwrap_used, reason = "a test fails where it panics, helpers included")]
 
+mod access;
 mod bench;
 mod callbacks;
 mod client;
+mod faults;
 mod killbill_bad_input;
 mod killbill_requests;
 mod lifecycle;

@@ -174,7 +174,10 @@ fn an_unknown_payment_is_listed_until_it_is_settled() {
         (&json!(account), &json!("UNKNOWN"), &json!("7.00"))
     );
     let metrics = client.get("/metrics").text();
-    assert!(metrics.contains("faregate_unresolved_transactions 1\n"), "{metrics}");
+    for (status, count) in [("unknown", 1), ("pending", 0)] {
+        let line = format!("faregate_unresolved_transactions{{status=\"{status}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{metrics}");
+    }
     let (payment, transaction) = (&unresolved["paymentId"], &unresolved["transactionId"]);
     let path = format!(
         "/1.0/kb/admin/payments/{}/transactions/{}",

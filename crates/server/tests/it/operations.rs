@@ -1,6 +1,7 @@
 //! Health, metrics, pages, and the native API without a payment.
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
 
 use crate::client::{Answer, Client};
 use crate::native::account;
@@ -56,7 +57,7 @@ fn a_server_that_drains_is_not_ready_but_finishes_what_it_began() {
 }
 
 /// Begins a purchase that the simulator takes this long for, and waits until it is under way.
-fn begin_slow_purchase(client: &Client, delay_ms: u32) -> std::net::TcpStream {
+pub fn begin_slow_purchase(client: &Client, delay_ms: u32) -> std::net::TcpStream {
     let account = account(client, "faregate-simulator");
     let property = format!("pluginProperty=delayMs%3D{delay_ms}");
     let path = format!("/1.0/kb/accounts/{account}/payments?{property}");
@@ -71,11 +72,29 @@ fn begin_slow_purchase(client: &Client, delay_ms: u32) -> std::net::TcpStream {
 }
 
 #[test]
-fn a_gateway_call_in_flight_is_waited_for() {
+fn a_gateway_call_in_flight_is_waited_for_and_nobody_else() {
     let server = Server::start();
-    let mut stream = begin_slow_purchase(&server.tenant(), 1_000);
+    let client = server.tenant();
+    let mut idle = client.connect();
+    idle.write_all(&client.request("GET", "/health/ready", None, "keep-alive")).unwrap();
+    assert_eq!(Answer::read(&mut idle).status, 200);
+    let ask = client.request("GET", "/health/ready", None, "keep-alive");
+    let (begun, rest) = ask.split_at(ask.len() - 5);
+    let mut asking = client.connect();
+    asking.write_all(begun).unwrap();
+    let mut paying = begin_slow_purchase(&client, 3_000);
     server.signal("-TERM");
-    let answer = Answer::read(&mut stream);
+    let address = server.url.strip_prefix("http://").unwrap();
+    eventually("nobody else is let in", || std::net::TcpStream::connect(address).err());
+    assert_eq!(idle.read(&mut [0]).unwrap(), 0, "who asks for nothing is sent away");
+    asking.write_all(rest).unwrap();
+    let ready = Answer::read(&mut asking);
+    assert_eq!(
+        (ready.status, &ready.json()["reason"]),
+        (503, &"the server is shutting down".into())
+    );
+    assert_eq!(asking.read(&mut [0]).unwrap(), 0, "one more request is not taken");
+    let answer = Answer::read(&mut paying);
     assert_eq!(answer.status, 201, "{}", answer.text());
     let (status, _) = server.wait();
     assert_eq!(status.code(), Some(0));
@@ -86,12 +105,20 @@ fn a_gateway_call_beyond_the_drain_deadline_is_resolved_after_the_next_start() {
     let dir = TempDir::new();
     let launch = || {
         let launch = Launch::usual().env("FAREGATE_DRAIN_DEADLINE", "200ms");
-        launch.env("FAREGATE_GATEWAY_SIMULATOR_TIMEOUT", "2s")
+        launch.env("FAREGATE_GATEWAY_SIMULATOR_TIMEOUT", "5s")
     };
     let server = Server::start_in(dir.path(), launch());
-    let _stream = begin_slow_purchase(&server.tenant(), 1_900);
-    let (status, _) = server.stop();
+    let mut stream = begin_slow_purchase(&server.tenant(), 3_000);
+    let stopping = Instant::now();
+    server.signal("-TERM");
+    // Whoever waits is told the truth, and where to look.
+    let answer = Answer::read(&mut stream);
+    let seen = (answer.status, answer.header("retry-after"), answer.header("location").is_some());
+    assert_eq!(seen, (503, None, true), "{}", answer.text());
+    let (status, _) = server.wait();
     assert_eq!(status.code(), Some(0));
+    let took = stopping.elapsed();
+    assert!(took < Duration::from_millis(2_500), "the call was waited for: {took:?}");
     let server = Server::start_in(dir.path(), launch());
     let client = server.client().tenant("bob", "lazar");
     let payments = eventually("the outcome is known", || {

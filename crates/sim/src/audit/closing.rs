@@ -267,13 +267,14 @@ fn acknowledged((books, model): (&Books, &Model), ledgers: &Ledgers) -> Result<(
 
 /// At most one success per transaction key, chargebacks and their reversals aside.
 fn keys((books, model): (&Books, &Model)) -> Result<(), Wrong> {
-    let mut succeeded_before: BTreeSet<(TenantNo, &str)> = BTreeSet::new();
+    let mut succeeded_before: BTreeSet<(TenantNo, String)> = BTreeSet::new();
     for file in books.payments.iter().filter(|file| !is_contradicted(model, file)) {
         let charged = file.transactions.iter().filter(succeeded).filter(|it| {
             !matches!(it.kind, TransactionType::Chargeback | TransactionType::ChargebackReversal)
         });
-        for key in charged.filter_map(|it| it.external_key.as_deref()) {
-            if !succeeded_before.insert((file.payment.tenant, key)) {
+        for it in charged {
+            let key = it.external_key.clone().unwrap_or_else(|| it.id.to_string());
+            if !succeeded_before.insert((file.payment.tenant, key.clone())) {
                 let context = format!("{key} of tenant {}", file.payment.tenant.0);
                 return Err(Wrong::new("a transaction key succeeds once", &context));
             }

@@ -1,6 +1,6 @@
 //! How a transaction ends: by its gateway's answer, by asking later, by hearsay, by an operator.
 
-use super::{Expected, Model, Move, Payment, Rules};
+use super::{Expected, Model, Move, Open, Payment, Rules};
 use crate::ask::{End, Heard, How, Known, Outcome, Reason, Said, Status, Uid, When};
 
 /// Tenant, payment, transaction.
@@ -8,9 +8,11 @@ type Place = (u32, Uid, Uid);
 
 impl Model {
     pub(super) fn replied(&mut self, place: Place, heard: Heard, when: When) -> Expected {
-        let mut was_told = false;
-        let expected = self.touch(place, Some(when), |payment, at, _| {
-            let it = &payment.moves[at];
+        self.touch(place, Some(when), |payment, at, _| {
+            let it = &mut payment.moves[at];
+            if heard == Heard::NotSent && it.status == Status::Running {
+                it.called = it.called_before;
+            }
             let (status, processed) = match heard {
                 Heard::Said(outcome) => it.read(outcome, false),
                 Heard::Broke | Heard::Silence | Heard::TooLate => (Status::Unknown, 0),
@@ -18,7 +20,6 @@ impl Model {
                 Heard::NotSent => (Status::Failed, 0),
             };
             let was_running = it.status == Status::Running;
-            was_told = it.open.is_none();
             if was_running || is_news(it.status, status) {
                 payment.settle(at, status, processed);
             }
@@ -33,19 +34,8 @@ impl Model {
                 | Heard::TooLate
                 | Heard::NotSent => How::Is(it.status),
             };
-            let paid = Said::Paid { payment: place.1, transaction: place.2, how };
-            if it.completion && !it.status.is_doubtful() { Said::Done } else { paid }
-        });
-        // Where a notification was faster than the answer, it is no longer known that the request
-        // was a completion: then it is told how the transaction stands.
-        match (expected, self.status_of(place)) {
-            (Expected::Said(Said::Done), Ok(status)) if was_told => {
-                let how = How::Is(status);
-                let paid = Said::Paid { payment: place.1, transaction: place.2, how };
-                Expected::Either(Said::Done, paid)
-            }
-            (expected, _) => expected,
-        }
+            Said::Paid { payment: place.1, transaction: place.2, how }
+        })
     }
 
     pub(super) fn inquired(
@@ -60,6 +50,13 @@ impl Model {
         let waits_on =
             open.is_some_and(|it| it.asked == 0 && it.ask_at.is_none() && asked_at < it.deadline);
         self.touch(place, (!waits_on).then_some(when), |payment, at, rules| {
+            // Nothing is planned further off than the longest delay, unless by a clock that has been
+            // set back since: then it is due.
+            let delays = rules.unknown_delays_us.iter().chain(&rules.pending_delays_us);
+            let furthest = when.domain + delays.max().copied().unwrap_or(0);
+            if let Some(open) = &mut payment.moves[at].open {
+                open.ask_at = open.ask_at.map(|at| if at > furthest { when.domain } else { at });
+            }
             let it = &payment.moves[at];
             let settle_after_us = rules.gateways[it.gateway].settle_after_us;
             let over = it.open.is_some_and(|open| asked_at >= open.deadline + settle_after_us);
@@ -68,7 +65,16 @@ impl Model {
                 Known::NotFound if it.status.is_doubtful() && over => Some((Status::Failed, 0)),
                 Known::NotFound | Known::Unreachable => None,
             };
+            let it = &mut payment.moves[at];
             match news {
+                // It had come to nothing, and now there may be money in it: nobody knows.
+                Some((Status::Pending | Status::Unknown, _))
+                    if it.status.came_to_nothing() && is_about_money(known) =>
+                {
+                    let over = Open { deadline: when.real, ask_at: None, asked: 0, reply: None };
+                    it.open = it.open.or(Some(over));
+                    payment.settle(at, Status::Unknown, 0);
+                }
                 Some((status, _)) if waits_on && status.is_open() => {}
                 Some((status, processed)) if is_news(it.status, status) => {
                     payment.settle(at, status, processed);
@@ -93,7 +99,7 @@ impl Model {
             return Expected::Said(Said::Paid { payment: place.1, transaction: place.2, how });
         };
         self.touch(place, Some(when), |payment, at, _| {
-            let asked = payment.moves[at].asked.unwrap_or(0);
+            let asked = payment.moves[at].called.unwrap_or(0);
             let (status, processed) =
                 if worked { (Status::Success, asked) } else { (Status::Declined, 0) };
             payment.settle(at, status, processed);
@@ -119,11 +125,12 @@ impl Model {
             return Expected::Refused(no);
         }
         self.touch(place, Some(when), |payment, at, _| {
-            let asked = payment.moves[at].asked.unwrap_or(0);
+            let asked = payment.moves[at].called.unwrap_or(0);
             let processed = if status == Status::Success { asked } else { 0 };
             payment.settle(at, status, processed);
             // An operator's word can put a sum wrong; nobody else's can.
             payment.contradicted = true;
+            payment.unbalanced = true;
             Said::Done
         })
     }
@@ -158,7 +165,7 @@ impl Model {
         };
         let said = change(payment, at, &rules);
         let it = &mut payment.moves[at];
-        let told = if it.completion { Said::Done } else { it.told(place) };
+        let told = it.told(place);
         let changed = std::mem::take(&mut it.changed);
         if std::mem::take(&mut it.revived)
             && let Some(key) = &it.key
@@ -181,16 +188,27 @@ impl Payment {
     pub(super) fn settle(&mut self, at: usize, status: Status, processed: i64) {
         let it = &mut self.moves[at];
         let before = it.status;
+        let starts = it.starts();
         if !before.is_open() && before != status {
             self.contradicted = true;
+            // That there is more to take than was thought breaks no sum.
+            self.unbalanced |= !starts || before == Status::Success;
         }
         it.status = status;
         it.processed = processed;
         it.changed = true;
-        it.revived =
-            status == Status::Success && matches!(before, Status::Declined | Status::Failed);
+        it.revived = before.came_to_nothing() && !status.came_to_nothing();
+        it.was_revived |= it.revived;
         it.was_pending |= status == Status::Pending;
         self.last = (it.kind, status);
+        let mut tries = self.moves.iter().rev().filter(|it| it.starts());
+        let worked = tries.clone().find(|it| it.status == Status::Success);
+        if let Some(method) = worked.or_else(|| tries.next()).map(|it| it.method)
+            && starts
+        {
+            self.method = method;
+        }
+        let it = &self.moves[at];
         if status == Status::Success {
             self.last_success = Some(it.kind);
         } else if before == Status::Success {
@@ -207,14 +225,15 @@ impl Move {
 
     /// What a gateway's outcome means for it: the status, and what was processed.
     fn read(&self, outcome: Outcome, later: bool) -> (Status, i64) {
-        // A running call is answered with what it asked for. What is told later may be less: a
-        // completion may have asked for less. A void has no amount.
+        // A running call is answered with what it asked for. What is told later may be anything up to
+        // what was asked for first: a completion for less may have arrived or not. Where no amount
+        // is told, the last call's is meant. A void has no amount.
         let asked = self.asked.unwrap_or(0);
-        let called = self.called.filter(|_| self.status == Status::Running).unwrap_or(asked);
+        let called = self.called.unwrap_or(asked);
         let amount = outcome.amount.unwrap_or(called);
         let other_currency = outcome.currency.is_some_and(|code| code != self.currency);
-        let less = later && self.status != Status::Running && amount < asked;
-        let fits = amount > 0 && (amount == called || less) && !other_currency;
+        let other = later && self.status != Status::Running && amount <= asked;
+        let fits = amount > 0 && (amount == called || other) && !other_currency;
         match outcome.end {
             End::Processed if self.asked.is_none() => (Status::Success, 0),
             End::Processed if fits => (Status::Success, amount),
@@ -238,8 +257,9 @@ impl Move {
                 return reply;
             }
         };
-        // A new status begins a new schedule; a question out of turn uses none of it up.
-        if changed {
+        // A new status begins a new schedule, and so does the end of a call; a question out of turn
+        // uses none of it up.
+        if changed || (open.asked == 0 && open.ask_at.is_none()) {
             open.asked = 0;
         } else if open.ask_at.is_none_or(|at| at > when.domain) {
             return None;
@@ -249,6 +269,11 @@ impl Move {
         open.asked += 1;
         if self.status == Status::Pending { open.reply.take() } else { None }
     }
+}
+
+/// Whether a gateway says that money may move, or did: not only that it does not know.
+fn is_about_money(known: Known) -> bool {
+    matches!(known, Known::Found(it) if matches!(it.end, End::Pending | End::Processed))
 }
 
 /// Whether what a gateway says changes what is written.

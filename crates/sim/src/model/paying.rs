@@ -14,7 +14,6 @@ struct Completing<'a> {
     at: usize,
     amount: Option<&'a str>,
     currency: Option<Code>,
-    completion: bool,
 }
 
 impl Model {
@@ -52,7 +51,6 @@ impl Model {
                     at,
                     amount: it.amount.as_deref(),
                     currency: it.currency,
-                    completion: false,
                 };
                 return self.complete_move(tenant_no, &completing, (when, reply));
             }
@@ -112,7 +110,6 @@ impl Model {
                         at,
                         amount: it.amount.as_deref(),
                         currency: it.currency,
-                        completion: it.kind == Kind::Void,
                     };
                     return self.complete_move(tenant_no, &completing, (when, reply));
                 }
@@ -124,7 +121,14 @@ impl Model {
         if !no.is_empty() {
             return Expected::Refused(no);
         }
-        let gateway = tenant.methods[&payment.method].gateway;
+        let origin = if it.kind == Kind::Reversal {
+            let key = it.key.as_deref().unwrap_or_default();
+            payment.last_of(|it| it.kind == Kind::Chargeback && it.is_named(key))
+        } else {
+            payment.origin_for(it.kind, asked)
+        };
+        let origin = &payment.moves[origin.expect("it would be refused without one")];
+        let (gateway, method) = (origin.gateway, origin.method);
         let payment = tenant.payments.get_mut(&it.payment).expect("it was found above");
         if let Some(key) = &it.key {
             tenant.key_owners.insert(key.clone(), it.payment);
@@ -135,14 +139,16 @@ impl Model {
             kind: it.kind,
             status: Status::Running,
             gateway,
+            method,
             asked,
             called: asked,
+            called_before: asked,
             currency: payment.currency,
             processed: 0,
-            completion: it.kind == Kind::Void,
             was_pending: false,
             changed: false,
             revived: false,
+            was_revived: false,
             open: None,
         });
         let at = payment.moves.len() - 1;
@@ -175,13 +181,8 @@ impl Model {
         let Some(at) = at.filter(of_kind) else {
             return Expected::refused(field(name));
         };
-        let completing = Completing {
-            payment: it.payment,
-            at,
-            amount: it.amount.as_deref(),
-            currency: None,
-            completion: true,
-        };
+        let completing =
+            Completing { payment: it.payment, at, amount: it.amount.as_deref(), currency: None };
         self.complete_move(tenant_no, &completing, moment)
     }
 
@@ -210,8 +211,8 @@ impl Model {
             return Expected::Refused(no);
         }
         // A void has no amount, whatever its completion says.
+        found.called_before = found.called;
         found.called = minor.filter(|_| has_currency).or(found.asked);
-        found.completion = it.completion;
         self.send((tenant_no, it.payment, it.at), moment)
     }
 
@@ -223,12 +224,12 @@ impl Model {
         let terms = rules.gateways[it.gateway];
         let bank = matches!(it.kind, Kind::Chargeback | Kind::Reversal);
         if terms.at_once || bank {
-            let (transaction, completion) = (it.id, it.completion);
+            let transaction = it.id;
             let processed = it.called.unwrap_or(0);
             payment.settle(at, Status::Success, processed);
             let how = How::Is(Status::Success);
             let paid = Said::Paid { payment: id, transaction, how };
-            return Expected::Said(if completion { Said::Done } else { paid });
+            return Expected::Said(paid);
         }
         it.status = Status::Running;
         let deadline = when.real + terms.timeout_us;
@@ -256,6 +257,7 @@ impl Tenant {
             last_success: None,
             moves: vec![],
             contradicted: false,
+            unbalanced: false,
         });
         (opened.method, opened.currency) = (method, currency);
         if let Some(key) = &it.key {
@@ -268,14 +270,16 @@ impl Tenant {
             kind: it.kind,
             status: Status::Running,
             gateway,
+            method,
             asked,
             called: asked,
+            called_before: asked,
             currency,
             processed: 0,
-            completion: false,
             was_pending: false,
             changed: false,
             revived: false,
+            was_revived: false,
             open: None,
         });
         opened.moves.len() - 1
@@ -295,8 +299,7 @@ impl Tenant {
         let Some(key) = key else { return no };
         for (id, payment) in &self.payments {
             for it in &payment.moves {
-                let own_id = Some(*id) == target && it.status == Status::Success;
-                if it.key.as_deref() != Some(key) && !(own_id && it.is_named(key)) {
+                if !it.is_named(key) {
                     continue;
                 }
                 if payment.account != account {
@@ -310,6 +313,10 @@ impl Tenant {
                         Reason::Transition,
                         field("transactionExternalKey"),
                     ]),
+                    // Its key may have been used since it failed for the first time.
+                    Status::Pending | Status::Declined | Status::Failed if it.was_revived => {
+                        no.push(field("transactionExternalKey"));
+                    }
                     Status::Pending | Status::Declined | Status::Failed => {}
                 }
             }
@@ -358,7 +365,8 @@ impl Payment {
         let excludes =
             |kind: Kind| kind == Kind::Void || (it.kind == Kind::Void && kind == Kind::Capture);
         let mut pending = self.moves.iter().filter(|it| it.status == Status::Pending);
-        if !self.may_follow(it.kind) || pending.any(|it| excludes(it.kind)) {
+        let origins = self.origins(it.kind);
+        if origins.is_empty() || pending.any(|it| excludes(it.kind)) {
             no.push(Reason::Transition);
         }
         if it.kind == Kind::Void {
@@ -367,9 +375,8 @@ impl Payment {
         if it.currency.or(account_currency).unwrap_or(self.currency) != self.currency {
             no.push(field("currency"));
         }
-        let left =
-            if it.kind == Kind::Capture { self.left_to_capture() } else { self.left_to_return() };
-        if positive(it.amount.as_deref(), self.currency).is_none_or(|minor| minor > left) {
+        let minor = positive(it.amount.as_deref(), self.currency);
+        if minor.is_none() || self.origin_for(it.kind, minor).is_none() {
             no.push(field("amount"));
         }
         no
@@ -397,18 +404,60 @@ impl Payment {
         named.map(|it| it.asked.unwrap_or(0)).sum()
     }
 
-    /// The links between operations, from what worked last.
-    fn may_follow(&self, next: Kind) -> bool {
-        let links: &[(Kind, &[Kind])] = &[
-            (Kind::Authorize, &[Kind::Capture, Kind::Void]),
-            (Kind::Capture, &[Kind::Capture, Kind::Refund, Kind::Chargeback]),
-            (Kind::Purchase, &[Kind::Refund, Kind::Chargeback]),
-            (Kind::Refund, &[Kind::Refund, Kind::Chargeback]),
-            (Kind::Chargeback, &[Kind::Chargeback]),
-            (Kind::Reversal, &[Kind::Refund]),
-        ];
-        links.iter().any(|(from, to)| Some(*from) == self.last_success && to.contains(&next))
+    /// What something may follow on, latest first: for each gateway and method where something
+    /// worked, the last that did.
+    fn origins(&self, next: Kind) -> Vec<usize> {
+        let mut seen: Vec<(&str, Uid)> = vec![];
+        let mut found = vec![];
+        for (at, it) in self.moves.iter().enumerate().rev() {
+            let place = (it.gateway, it.method);
+            if it.status == Status::Success && !seen.contains(&place) {
+                seen.push(place);
+                found.push(at);
+            }
+        }
+        // Where there is only one place, what was told last to have worked counts.
+        let only = self.last_success.filter(|_| found.len() == 1);
+        found.retain(|at| may_follow(only.unwrap_or(self.moves[*at].kind), next));
+        found
     }
+
+    /// The first of them where so much is left; a void needs nothing.
+    fn origin_for(&self, next: Kind, amount: Option<i64>) -> Option<usize> {
+        let enough = |at: &usize| {
+            let part = self.beside(*at);
+            let left =
+                if next == Kind::Capture { part.left_to_capture() } else { part.left_to_return() };
+            next == Kind::Void || amount.is_none_or(|amount| amount <= left)
+        };
+        self.origins(next).into_iter().find(enough)
+    }
+
+    /// The payment with nothing but what went the way of one transaction.
+    fn beside(&self, at: usize) -> Self {
+        let way = (self.moves[at].gateway, self.moves[at].method);
+        let mut part = self.clone();
+        part.moves.retain(|it| (it.gateway, it.method) == way);
+        part
+    }
+
+    /// The last transaction of which this is true and that worked.
+    fn last_of(&self, is: impl Fn(&Move) -> bool) -> Option<usize> {
+        self.moves.iter().rposition(|it| it.status == Status::Success && is(it))
+    }
+}
+
+/// The links between operations.
+fn may_follow(last: Kind, next: Kind) -> bool {
+    let links: &[(Kind, &[Kind])] = &[
+        (Kind::Authorize, &[Kind::Capture, Kind::Void]),
+        (Kind::Capture, &[Kind::Capture, Kind::Refund, Kind::Chargeback]),
+        (Kind::Purchase, &[Kind::Refund, Kind::Chargeback]),
+        (Kind::Refund, &[Kind::Refund, Kind::Chargeback]),
+        (Kind::Chargeback, &[Kind::Chargeback]),
+        (Kind::Reversal, &[Kind::Refund]),
+    ];
+    links.iter().any(|(from, to)| *from == last && to.contains(&next))
 }
 
 impl Move {
@@ -418,6 +467,12 @@ impl Move {
             Some(own) => own == key,
             None => uuid::Uuid::from_u128(self.id).to_string() == key,
         }
+    }
+
+    /// Whether a payment starts with it.
+    #[must_use]
+    pub const fn starts(&self) -> bool {
+        matches!(self.kind, Kind::Authorize | Kind::Purchase | Kind::Credit)
     }
 
     /// Whether a gateway is called for it.

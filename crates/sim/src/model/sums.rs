@@ -25,21 +25,25 @@ impl Payment {
     #[must_use]
     pub fn sums(&self) -> Sums {
         let mut sums = Sums::default();
-        let mut voided = false;
+        let mut voided = vec![];
+        for it in self.moves.iter().filter(|it| it.status == Status::Success) {
+            if it.kind == Kind::Void {
+                voided.push((it.gateway, it.method));
+            }
+        }
         for it in self.moves.iter().filter(|it| it.status == Status::Success) {
             match it.kind {
+                // A void lets go of what was reserved where it went.
+                Kind::Authorize if voided.contains(&(it.gateway, it.method)) => {}
                 Kind::Authorize => sums.authorized += it.processed,
                 Kind::Capture => sums.captured += it.processed,
                 Kind::Purchase => sums.purchased += it.processed,
                 Kind::Refund => sums.refunded += it.processed,
                 Kind::Credit => sums.credited += it.processed,
-                Kind::Void => voided = true,
+                Kind::Void => {}
                 Kind::Chargeback => sums.charged_back += it.processed,
                 Kind::Reversal => sums.charged_back -= it.processed,
             }
-        }
-        if voided {
-            sums.authorized = 0;
         }
         sums.charged_back = sums.charged_back.max(0);
         sums

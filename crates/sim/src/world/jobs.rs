@@ -7,7 +7,7 @@ use engine::partition::{Performing, Verdict, Work};
 use engine::ports::Bookkeeping;
 
 use super::{Caller, Event, FOLLOWER, From, Job, SECOND_US, World};
-use crate::ask::{Ask, Created, How, Kind, Known, Reason, Said, Status, Uid, What, When};
+use crate::ask::{Ask, Created, How, Known, Reason, Said, Status, Uid, What, When};
 use crate::audit::{self, Wrong};
 use crate::disk::Disk;
 use crate::faulty::{Seen, Trouble};
@@ -191,7 +191,7 @@ impl<D: Disk> World<D> {
         let committed = processed.committed;
         let told = Told { verdicts: &verdicts, committed, is_heard: committed && !dies };
         self.happened(&given, &seen, &told)?;
-        self.perform(processed.calls, dies);
+        self.perform(processed.calls, dies)?;
         self.audit_touched(&seen)?;
         if !processed.committed {
             // It happened, but this process cannot know: clients will try again.
@@ -404,11 +404,7 @@ impl<D: Disk> World<D> {
                 false
             }
         };
-        // Whoever completes or voids is told "done" or how the transaction stands: doors treat both
-        // alike.
-        let voids = matches!(&ask.what, What::Follow(it) if it.kind == Kind::Void);
-        let completes = voids || matches!(ask.what, What::Complete(_));
-        if !is_final || completes {
+        if !is_final {
             return Ok(());
         }
         // What is refused while an outcome is open may be accepted later, and is not kept.
@@ -431,8 +427,18 @@ impl<D: Disk> World<D> {
     }
 
     /// The calls that were committed leave; those of a process that dies leave or do not.
-    fn perform(&mut self, calls: Vec<Performing>, dies: bool) {
-        for performing in calls {
+    fn perform(&mut self, calls: Vec<Performing>, dies: bool) -> Result<(), Wrong> {
+        for mut performing in calls {
+            if self.is(Mutant::SendsElsewhere) {
+                performing.call.gateway = crate::workload::WALLET.to_owned();
+            }
+            let transaction = performing.call.transaction.uuid().as_u128();
+            let sent_to = performing.call.gateway.as_str();
+            if self.find_move(transaction).is_none_or(|it| it.gateway != sent_to) {
+                let context = format!("{transaction:x} went to {sent_to}");
+                self.hold(Err(Wrong::new("a call goes where the money is", &context)))?;
+            }
+
             if dies && self.random.chance(500) {
                 self.note("a call is lost with the process".to_owned());
                 continue;
@@ -463,6 +469,7 @@ impl<D: Disk> World<D> {
             }
             self.running.insert(call.transaction, call);
         }
+        Ok(())
     }
 
     fn audit_touched(&mut self, seen: &Seen) -> Result<(), Wrong> {
@@ -514,7 +521,7 @@ fn work(job: &Job) -> Work {
 /// refusal that was stored, what was stored; else what the model expects.
 fn unsaid(expected: &Expected, ask: &Ask, seen: &Seen) -> Said {
     let reasons = match expected {
-        Expected::Said(said) | Expected::Either(said, _) => return said.clone(),
+        Expected::Said(said) => return said.clone(),
         Expected::Refused(reasons) => reasons,
     };
     let stored = seen.replies.iter().find(|stored| {

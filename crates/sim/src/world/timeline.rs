@@ -77,12 +77,27 @@ impl<D: Disk> World<D> {
     }
 
     fn notify(&mut self, transaction: Uid) {
+        let called = self.called(transaction);
         let line = &self.gateway.book[&transaction];
-        let (tenant, payment, known) = (line.tenant, line.payment, Known::Found(line.outcome()));
+        let known = Known::Found(line.outcome_of(called));
+        let (tenant, payment) = (line.tenant, line.payment);
+        if self.is(Mutant::IgnoresPending) && line.stand == Stand::Pending {
+            return;
+        }
         self.gateway.unheard.insert(transaction);
         self.note(format!("notifies: {transaction:x} {known:?}"));
         let what = What::Inquired { payment, transaction, known, asked_at: self.real };
         self.tell(tenant, what, From::Notification);
+    }
+
+    /// What the last call for a transaction asked for, where both sides mean the same: only then may a
+    /// gateway leave the amount out. Not where a client may be about to ask for another one.
+    fn called(&self, transaction: Uid) -> Option<i64> {
+        let is_clients = |job: &Job| matches!(job.from, From::Client(_));
+        if self.inbox.iter().any(is_clients) {
+            return None;
+        }
+        self.find_move(transaction)?.called
     }
 
     /// What the process itself hands to the partition.
@@ -142,7 +157,8 @@ impl<D: Disk> World<D> {
         if self.running.contains_key(&transaction) || under_way {
             return;
         }
-        let known = self.gateway.inquire(transaction, self.real);
+        let called = self.called(transaction);
+        let known = self.gateway.inquire(transaction, called, self.real);
         self.note(format!("inquires: {transaction:x} {known:?}"));
         let what = What::Inquired { payment, transaction, known, asked_at: self.real };
         self.tell(outstanding.tenant.0, what, From::Resolver);
@@ -160,10 +176,10 @@ impl<D: Disk> World<D> {
             1..=6 => Some(true),
             _ => Some(false),
         };
-        let asked = self.find_move(transaction).and_then(|it| it.asked);
+        let called = self.find_move(transaction).and_then(|it| it.called);
         let worked = worked.and_then(|worked| {
             self.gateway.decide(transaction, worked);
-            self.mark_amount(transaction, asked);
+            self.mark_amount(transaction, called);
             self.gateway.stand(transaction).map(|stand| stand == Stand::Done)
         });
         let what = What::Hearsay { payment, transaction, worked };
@@ -202,7 +218,7 @@ impl<D: Disk> World<D> {
             return None;
         }
         self.gateway.decide(transaction, true);
-        self.mark_amount(transaction, it.asked);
+        self.mark_amount(transaction, it.called);
         match self.gateway.stand(transaction) {
             None => Some(Status::Failed),
             Some(Stand::Done) => Some(Status::Success),
@@ -213,13 +229,13 @@ impl<D: Disk> World<D> {
 
     /// Who says that a transaction worked says no amount: where the gateway processed less, the
     /// books go astray.
-    fn mark_amount(&mut self, transaction: Uid, asked: Option<i64>) {
-        if self.gateway.book.get(&transaction).is_some_and(|line| line.amount != asked) {
+    fn mark_amount(&mut self, transaction: Uid, called: Option<i64>) {
+        if self.gateway.book.get(&transaction).is_some_and(|line| line.amount != called) {
             self.ledgers.astray.insert(transaction);
         }
     }
 
-    fn find_move(&self, transaction: Uid) -> Option<crate::model::Move> {
+    pub(super) fn find_move(&self, transaction: Uid) -> Option<crate::model::Move> {
         let payments = self.model.tenants.values().flat_map(|tenant| tenant.payments.values());
         let mut moves = payments.flat_map(|payment| &payment.moves);
         moves.find(|it| it.id == transaction).cloned()

@@ -14,6 +14,7 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
         "every answer is what the model expects",
         &[
             Mutant::AnswersDeclineAsSuccess,
+            Mutant::FindsNoIds,
             Mutant::LoadsStale,
             Mutant::LosesClaim,
             Mutant::LosesReply,
@@ -34,7 +35,12 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
     ("payments are what the model says", &[Mutant::TearsBatch]),
     (
         "transactions are what the model says",
-        &[Mutant::InflatesAmount, Mutant::TurnsDeclineIntoSuccess],
+        &[
+            Mutant::ForgetsCalledAmount,
+            Mutant::InflatesAmount,
+            Mutant::MixesUpMethods,
+            Mutant::TurnsDeclineIntoSuccess,
+        ],
     ),
     ("sums are those of the transactions", &[Mutant::MiscountsSums]),
     ("amounts are conserved", &[Mutant::LoadsStale]),
@@ -51,8 +57,12 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
     ("nothing is stuck", &[Mutant::DropsOutstanding, Mutant::NeverAsks]),
     ("the world comes to rest", &[Mutant::NeverAsks]),
     ("a transaction key succeeds once", &[Mutant::LosesClaim]),
+    ("a call goes where the money is", &[Mutant::SendsElsewhere]),
     ("a transaction is charged once", &[Mutant::GatewayForgetsIds]),
-    ("the gateway's charges are the store's successes", &[Mutant::ResendsWithNewId]),
+    (
+        "the gateway's charges are the store's successes",
+        &[Mutant::IgnoresPending, Mutant::ResendsWithNewId],
+    ),
     ("a seed repeats", &[Mutant::ForgetsItsSeed]),
 ];
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use domain::state::{ClaimKey, ClaimKind};
+use domain::state::ClaimKind;
 use domain::{AccountId, Person, TenantNo};
 use engine::ports::{AccountView, Page, Paged, StoreError};
 use uuid::Uuid;
@@ -46,13 +46,10 @@ pub(super) fn by_key(
     no: TenantNo,
     key: &str,
 ) -> Result<Option<AccountView>, StoreError> {
-    if let Some(claim) = window::claim(reader, &ClaimKey::new(no, ClaimKind::Account, key))? {
-        let found = by_id(reader, no, AccountId::new(claim.owner))?;
-        return Ok(found.filter(|it| it.account.external_key.as_deref() == Some(key)));
-    }
-    let Some(id) = window::spelled_id(key) else { return Ok(None) };
+    let named = window::named(reader, (no, ClaimKind::Account), key)?;
+    let Some((id, key)) = named else { return Ok(None) };
     let found = by_id(reader, no, AccountId::new(id))?;
-    Ok(found.filter(|it| it.account.external_key.is_none()))
+    Ok(found.filter(|it| it.account.external_key.as_deref() == key))
 }
 
 pub(super) fn page(
@@ -89,11 +86,6 @@ pub(super) fn search(
          ORDER BY 1 LIMIT ?4";
     let (pattern, id) = (window::containing(text), Uuid::try_parse(text).ok());
     let parameters = [no.into(), (&pattern).into(), id.into(), MATCHES_MAX.into()];
-    let found = window::find(reader, sql, &parameters, page)?;
-    let mut items = Vec::with_capacity(found.ids.len());
-    for id in found.ids {
-        items.extend(by_id(reader, no, AccountId::new(id))?);
-    }
     let all = window::total(reader, no, Counted::Accounts, None)?;
-    Ok(Paged { items, matching: found.matching, all })
+    window::find(reader, (sql, &parameters), page, all, |id| by_id(reader, no, AccountId::new(id)))
 }

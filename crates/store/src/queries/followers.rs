@@ -7,13 +7,13 @@ use domain::payment::Outstanding;
 use domain::{PaymentId, Seq, TenantNo, Timestamp};
 use engine::ports::{Delivery, JournalRow, StoreError};
 
-use super::window::count;
+use super::window::{self, count};
 use crate::rows::PARTITION;
 use crate::sqlite::{Cells, Reader, Value};
 use crate::{rows, tables};
 
 fn limit(rows: usize) -> Value<'static> {
-    Value::Int(i64::try_from(rows).unwrap_or(i64::MAX))
+    window::limit(rows as u64)
 }
 
 fn journal(cells: &mut Cells<'_>) -> Result<JournalRow, StoreError> {
@@ -41,7 +41,7 @@ pub(super) fn journal_after(
     let parameters = [PARTITION.into(), after.into(), limit(rows_max)];
     let rows = reader.query(sql, &parameters, journal)?;
     let upto = match rows.last() {
-        Some(last) if rows.len() == rows_max => last.seq,
+        Some(last) if rows.len() == window::bounded(rows_max) => last.seq,
         Some(_) | None => head,
     };
     Ok((rows, upto))
@@ -87,6 +87,17 @@ pub(super) fn outstanding_due(
         tables::OUTSTANDING.select(rest)
     });
     reader.query(&SQL, &[now.into(), limit(rows_max)], rows::outstanding)
+}
+
+pub(super) fn outstanding_after(
+    reader: &Reader,
+    at: Timestamp,
+    rows_max: usize,
+) -> Result<Vec<Outstanding>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        tables::OUTSTANDING.select("WHERE ask_at_us > ?1 ORDER BY ask_at_us DESC LIMIT ?2")
+    });
+    reader.query(&SQL, &[at.into(), limit(rows_max)], rows::outstanding)
 }
 
 pub(super) fn outstanding_orphans(reader: &Reader) -> Result<Vec<Outstanding>, StoreError> {

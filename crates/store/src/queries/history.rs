@@ -9,13 +9,10 @@ use domain::{
 };
 use engine::ports::{HistoryOf, HistoryRow, StoreError};
 
-use super::accounts;
+use super::{accounts, window};
 use crate::rows::PARTITION;
 use crate::sqlite::{Load, Reader};
 use crate::{journal, rows, tables};
-
-/// How many states of one entity are shown at most: the newest.
-const STATES_MAX: usize = 10_000;
 
 pub(super) fn of(
     reader: &Reader,
@@ -23,11 +20,13 @@ pub(super) fn of(
     of: HistoryOf,
 ) -> Result<Vec<HistoryRow>, StoreError> {
     let mut walker = Walker::new(reader, no)?;
+    // Where there are more, the newest states are shown.
+    let limit = window::bounded(usize::MAX);
     match of {
-        HistoryOf::Account(id) => walker.account(id, STATES_MAX),
+        HistoryOf::Account(id) => walker.account(id, limit),
         HistoryOf::PaymentMethod(_) | HistoryOf::Payment(_) | HistoryOf::Transaction(_) => {
             let newest = newest(reader, no, of)?;
-            walker.walk(of, newest, STATES_MAX)
+            walker.walk(of, newest, limit)
         }
     }
 }
@@ -38,6 +37,7 @@ pub(super) fn of_all_of_account(
     account: AccountId,
     limit: usize,
 ) -> Result<Vec<HistoryRow>, StoreError> {
+    let limit = window::bounded(limit);
     let mut walker = Walker::new(reader, no)?;
     let mut all = walker.account(account, limit)?;
     if all.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use domain::state::{ClaimKey, ClaimKind};
+use domain::state::ClaimKind;
 use domain::{AccountId, PaymentMethodId, TenantNo};
 use engine::ports::{MethodView, Page, Paged, StoreError};
 use uuid::Uuid;
@@ -44,14 +44,10 @@ pub(super) fn by_key(
     no: TenantNo,
     key: &str,
 ) -> Result<Option<MethodView>, StoreError> {
-    let claim = window::claim(reader, &ClaimKey::new(no, ClaimKind::PaymentMethod, key))?;
-    if let Some(claim) = claim {
-        let found = by_id(reader, no, PaymentMethodId::new(claim.owner))?;
-        return Ok(found.filter(|it| it.method.external_key.as_deref() == Some(key)));
-    }
-    let Some(id) = window::spelled_id(key) else { return Ok(None) };
+    let named = window::named(reader, (no, ClaimKind::PaymentMethod), key)?;
+    let Some((id, key)) = named else { return Ok(None) };
     let found = by_id(reader, no, PaymentMethodId::new(id))?;
-    Ok(found.filter(|it| it.method.external_key.is_none()))
+    Ok(found.filter(|it| it.method.external_key.as_deref() == key))
 }
 
 pub(super) fn of_account(
@@ -108,11 +104,8 @@ pub(super) fn search(
          ORDER BY 1 LIMIT ?4";
     let (pattern, id) = (window::containing(text), Uuid::try_parse(text).ok());
     let parameters = [no.into(), (&pattern).into(), id.into(), MATCHES_MAX.into()];
-    let found = window::find(reader, sql, &parameters, page)?;
-    let mut items = Vec::with_capacity(found.ids.len());
-    for id in found.ids {
-        items.extend(by_id(reader, no, PaymentMethodId::new(id))?);
-    }
     let all = window::total(reader, no, Counted::PaymentMethods, None)?;
-    Ok(Paged { items, matching: found.matching, all })
+    window::find(reader, (sql, &parameters), page, all, |id| {
+        by_id(reader, no, PaymentMethodId::new(id))
+    })
 }

@@ -2,15 +2,15 @@
 
 use std::sync::LazyLock;
 
-use domain::payment::{Payment, PaymentFile, PaymentState};
+use domain::payment::{Payment, PaymentFile, PaymentState, TransactionStatus, TransactionType};
 use domain::state::{ClaimKey, ClaimKind};
 use domain::{AccountId, PaymentId, TenantNo, TransactionId};
 use engine::ports::{Page, Paged, StoreError};
 use uuid::Uuid;
 
-use super::window::{self, Found, MATCHES_MAX};
+use super::window::{self, MATCHES_MAX};
 use crate::codes::{operation_code, status_code};
-use crate::sqlite::Reader;
+use crate::sqlite::{Reader, Value};
 use crate::totals::Counted;
 use crate::{rows, tables};
 
@@ -50,13 +50,10 @@ pub(super) fn by_key(
     no: TenantNo,
     key: &str,
 ) -> Result<Option<PaymentFile>, StoreError> {
-    if let Some(claim) = window::claim(reader, &ClaimKey::new(no, ClaimKind::Payment, key))? {
-        let found = by_id(reader, no, PaymentId::new(claim.owner))?;
-        return Ok(found.filter(|it| it.payment.external_key.as_deref() == Some(key)));
-    }
-    let Some(id) = window::spelled_id(key) else { return Ok(None) };
+    let named = window::named(reader, (no, ClaimKind::Payment), key)?;
+    let Some((id, key)) = named else { return Ok(None) };
     let found = by_id(reader, no, PaymentId::new(id))?;
-    Ok(found.filter(|it| it.payment.external_key.is_none()))
+    Ok(found.filter(|it| it.payment.external_key.as_deref() == key))
 }
 
 pub(super) fn of_transaction(
@@ -143,8 +140,7 @@ pub(super) fn search(
     let by_key = by_key(reader, no, text)?.map(|file| file.payment.id);
     let id = Uuid::try_parse(text).ok();
     let parameters = [no.into(), id.into(), by_key.into(), MATCHES_MAX.into()];
-    let found = window::find(reader, sql, &parameters, page)?;
-    found_payments(reader, no, found)
+    found(reader, no, (sql, &parameters), page)
 }
 
 pub(super) fn in_state(
@@ -153,29 +149,51 @@ pub(super) fn in_state(
     states: &[PaymentState],
     page: Page,
 ) -> Result<Paged<PaymentFile>, StoreError> {
-    let sql = "SELECT id FROM payment WHERE tenant = ?1 AND operation = ?2 AND status = ?3 \
-         ORDER BY id LIMIT ?4";
-    let mut ids = vec![];
+    let mut parameters = vec![no.into(), MATCHES_MAX.into()];
+    // Of no states, none.
+    let mut ranges = vec!["SELECT id FROM payment WHERE 1 = 0".to_owned()];
     for state in states {
-        let (operation, status) = (operation_code(state.operation), status_code(state.status));
-        let parameters = [no.into(), operation.into(), status.into(), MATCHES_MAX.into()];
-        ids.extend(reader.query(sql, &parameters, |cells| cells.id())?);
+        let at = parameters.len();
+        let only = if is_rare(*state) { tables::IN_RARE_STATE } else { "1 = 1" };
+        ranges.push(format!(
+            "SELECT id FROM payment WHERE tenant = ?1 AND {only} \
+             AND operation = ?{} AND status = ?{}",
+            at + 1,
+            at + 2
+        ));
+        parameters.push(operation_code(state.operation).into());
+        parameters.push(status_code(state.status).into());
     }
-    ids.sort_unstable();
-    found_payments(reader, no, window::cut(ids, page))
+    let sql = format!("{} ORDER BY id LIMIT ?2", ranges.join(" UNION ALL "));
+    found(reader, no, (&sql, &parameters), page)
 }
 
-/// The payments that a search found, with how many there are.
-fn found_payments(
+/// Whether an index has the payments in a state: see [`tables::IN_RARE_STATE`].
+const fn is_rare(state: PaymentState) -> bool {
+    match (state.status, state.operation) {
+        (
+            TransactionStatus::InFlight | TransactionStatus::Success,
+            TransactionType::Authorize | TransactionType::Capture | TransactionType::Purchase,
+        ) => false,
+        (
+            TransactionStatus::InFlight
+            | TransactionStatus::Success
+            | TransactionStatus::Pending
+            | TransactionStatus::PaymentFailure
+            | TransactionStatus::PluginFailure
+            | TransactionStatus::Unknown,
+            _,
+        ) => true,
+    }
+}
+
+/// The payments that a search finds.
+fn found(
     reader: &Reader,
     no: TenantNo,
-    found: Found,
+    search: (&str, &[Value<'_>]),
+    page: Page,
 ) -> Result<Paged<PaymentFile>, StoreError> {
-    let mut payments = Vec::with_capacity(found.ids.len());
-    for id in found.ids {
-        let id = PaymentId::new(id);
-        payments.extend(reader.query_one(&BY_ID, &[no.into(), id.into()], rows::payment)?);
-    }
     let all = window::total(reader, no, Counted::Payments, None)?;
-    Ok(Paged { items: files(reader, payments)?, matching: found.matching, all })
+    window::find(reader, search, page, all, |id| by_id(reader, no, PaymentId::new(id)))
 }

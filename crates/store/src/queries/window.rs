@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use domain::TenantNo;
-use domain::state::{Claim, ClaimKey};
-use engine::ports::{Page, StoreError};
+use domain::state::{Claim, ClaimKey, ClaimKind};
+use engine::ports::{Page, Paged, ROWS_MAX, StoreError};
 use uuid::Uuid;
 
 use crate::sqlite::{Reader, Value};
@@ -16,8 +16,18 @@ pub(super) const MATCHES_MAX: i64 = 100_000;
 
 /// The page as parameters of LIMIT and OFFSET.
 pub(super) fn limit_offset(page: Page) -> [Value<'static>; 2] {
-    let bounded = |count: u64| Value::Int(i64::try_from(count).unwrap_or(i64::MAX));
-    [bounded(page.limit), bounded(page.offset)]
+    let offset = Value::Int(i64::try_from(page.offset).unwrap_or(i64::MAX));
+    [limit(page.limit), offset]
+}
+
+/// How many rows are wanted, as a parameter of LIMIT.
+pub(super) fn limit(rows: u64) -> Value<'static> {
+    Value::Int(rows.min(ROWS_MAX).cast_signed())
+}
+
+/// How many rows are wanted, as far as they are given.
+pub(super) fn bounded(rows: usize) -> usize {
+    rows.min(usize::try_from(ROWS_MAX).unwrap_or(usize::MAX))
 }
 
 /// The one number that a query yields.
@@ -41,38 +51,30 @@ pub(super) fn total(
     Ok(u64::try_from(count(reader, sql, &parameters)?).unwrap_or(0))
 }
 
-/// What a search found: the ids in the window, and how many there are.
-pub(super) struct Found {
-    pub(super) ids: Vec<Uuid>,
-    pub(super) matching: u64,
-}
-
-/// Runs a query that yields the ids of all matches, in order.
-pub(super) fn find(
+/// Runs a search, which yields the ids of all matches in order, and reads those in the window.
+/// `all` is how many there are in all.
+pub(super) fn find<T>(
     reader: &Reader,
-    sql: &str,
-    parameters: &[Value<'_>],
+    (sql, parameters): (&str, &[Value<'_>]),
     page: Page,
-) -> Result<Found, StoreError> {
-    let mut found = Found { ids: Vec::new(), matching: 0 };
-    let window = page.offset..page.offset.saturating_add(page.limit);
+    all: u64,
+    by_id: impl Fn(Uuid) -> Result<Option<T>, StoreError>,
+) -> Result<Paged<T>, StoreError> {
+    let (mut ids, mut matching) = (Vec::new(), 0);
+    let window = page.offset..page.offset.saturating_add(page.limit.min(ROWS_MAX));
     reader.for_each(sql, parameters, |cells| {
         let id = cells.id()?;
-        if window.contains(&found.matching) {
-            found.ids.push(id);
+        if window.contains(&matching) {
+            ids.push(id);
         }
-        found.matching += 1;
+        matching += 1;
         Ok(())
     })?;
-    Ok(found)
-}
-
-/// The page of ids that were found otherwise, in order.
-pub(super) fn cut(ids: Vec<Uuid>, page: Page) -> Found {
-    let matching = u64::try_from(ids.len()).unwrap_or(u64::MAX);
-    let skipped = usize::try_from(page.offset).unwrap_or(usize::MAX);
-    let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
-    Found { ids: ids.into_iter().skip(skipped).take(limit).collect(), matching }
+    let mut items = Vec::with_capacity(ids.len());
+    for id in ids {
+        items.extend(by_id(id)?);
+    }
+    Ok(Paged { items, matching, all })
 }
 
 /// A pattern for `lower(...) LIKE ... ESCAPE '\'` that finds `text` anywhere, as it is written
@@ -88,6 +90,18 @@ pub(super) fn containing(text: &str) -> String {
     }
     pattern.push('%');
     pattern
+}
+
+/// Whom a key names: its owner, who has it as external key, or where nobody has claimed it, the id
+/// that it spells, of what has no external key.
+pub(super) fn named<'k>(
+    reader: &Reader,
+    (no, kind): (TenantNo, ClaimKind),
+    key: &'k str,
+) -> Result<Option<(Uuid, Option<&'k str>)>, StoreError> {
+    let claim = claim(reader, &ClaimKey::new(no, kind, key))?;
+    let owner = claim.map(|claim| (claim.owner, Some(key)));
+    Ok(owner.or_else(|| spelled_id(key).map(|id| (id, None))))
 }
 
 /// The id that a text spells, in the spelling that we give out.

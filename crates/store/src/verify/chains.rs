@@ -1,10 +1,11 @@
-//! Entities against the journal: the newest image is what the table has, and every image is on the
-//! chain of one entity.
+//! Entities against the journal: the newest image is what the table has, every image is on the
+//! chain of one entity, and says what its own row's events say.
 
 use std::sync::LazyLock;
 
-use domain::Seq;
+use domain::payment::{Amounts, Payment, Transaction};
 use domain::state::Change;
+use domain::{Event, Seq};
 use engine::ports::StoreError;
 
 use super::Report;
@@ -16,12 +17,16 @@ use crate::tables::{
     TENANT_VALUE, Table,
 };
 
-static RECORD: LazyLock<String> = LazyLock::new(|| JOURNAL.select("WHERE seq = ?1"));
 static RECORDS: LazyLock<String> = LazyLock::new(|| JOURNAL.select("ORDER BY seq"));
+static PAYMENTS: LazyLock<String> = LazyLock::new(|| PAYMENT.select("ORDER BY tenant, id"));
+static TRANSACTIONS: LazyLock<String> = LazyLock::new(|| {
+    PAYMENT_TRANSACTION.select("WHERE tenant = ?1 AND payment_id = ?2 ORDER BY opened_seq")
+});
 
 /// Reads a row as the journal would have it: without what is kept out of it.
 type Journalled = fn(&mut Cells<'_>) -> Result<Change, StoreError>;
 
+/// Payments and their transactions are beside these: they are looked at together.
 const ENTITIES: &[(&Table, Journalled)] = &[
     (&TENANT, |cells| {
         Ok(Change::Tenant(domain::tenant::Tenant {
@@ -43,47 +48,69 @@ const ENTITIES: &[(&Table, Journalled)] = &[
         }))
     }),
     (&PAYMENT_METHOD, |cells| Ok(Change::PaymentMethod(rows::payment_method(cells)?))),
-    (&PAYMENT, |cells| Ok(Change::Payment(rows::payment(cells)?))),
-    (&PAYMENT_TRANSACTION, |cells| Ok(Change::Transaction(rows::transaction(cells)?))),
 ];
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
-    let mut records = reader.load(&RECORD)?;
+    let mut records = Records::prepare(reader)?;
     for &(table, journalled) in ENTITIES {
         reader.for_each(&table.select(""), &[], |cells| {
-            let newest = journalled(cells)?;
-            match walk(&newest, &mut records)? {
-                Ok(images) => report.images += images,
-                Err(what) => report.problem(table.name, name(&newest), what),
-            }
-            Ok(())
+            follow((table, journalled(cells)?), &mut records, report, &mut |_, _| Ok(()))
         })?;
     }
+    let mut transactions = reader.load(&TRANSACTIONS)?;
+    reader.for_each(&PAYMENTS, &[], |cells| {
+        let payment = rows::payment(cells)?;
+        verify_payment(payment, &mut transactions, &mut records, report)
+    })?;
     if report.images_written != report.images {
-        find_strays(reader, report)?;
+        find_strays(reader, &mut records, report)?;
+    }
+    Ok(())
+}
+
+/// Follows the chain of an entity, and counts its images or tells what is wrong with it.
+fn follow(
+    (table, mut newest): (&Table, Change),
+    records: &mut Records<'_>,
+    report: &mut Report,
+    each: &mut dyn FnMut(&Change, &Record) -> Result<(), String>,
+) -> Result<(), StoreError> {
+    match walk(&mut newest, records, each)? {
+        Ok(images) => report.images += images,
+        Err(what) => report.problem(table.name, name(&newest), what),
     }
     Ok(())
 }
 
 /// Walks the chain of an entity back to its first image. `Ok(Err(_))` tells what is wrong with it.
-fn walk(newest: &Change, records: &mut Load<'_>) -> Result<Result<u64, String>, StoreError> {
+fn walk(
+    newest: &mut Change,
+    records: &mut Records<'_>,
+    each: &mut dyn FnMut(&Change, &Record) -> Result<(), String>,
+) -> Result<Result<u64, String>, StoreError> {
     let mut next = revision(newest).map(|revision| revision.seq);
     let mut images = 0;
     while let Some(seq) = next {
-        let record = records.first(&[seq.into()], journal::record)?;
+        let record = records.of(seq)?;
         let image =
-            record.and_then(|it| it.changes.into_iter().find(|image| is_of_one(image, newest)));
-        let Some(image) = image else {
+            record.and_then(|it| Some((it, it.changes.iter().find(|it| is_of_one(it, newest))?)));
+        let Some((record, image)) = image else {
             return Ok(Err(format!("journal row {} has no image of it", seq.0)));
         };
-        let Some(at) = revision(&image).filter(|revision| revision.seq == seq) else {
+        let Some(at) = revision(image).filter(|revision| revision.seq == seq) else {
             return Ok(Err(format!("its image in journal row {} is of another row", seq.0)));
         };
-        if images == 0 && !is_equal(&image, newest) {
-            return Ok(Err(format!("it is not what journal row {} says", seq.0)));
+        if images == 0 {
+            set_previous(newest, at.previous);
+            if image != newest {
+                return Ok(Err(format!("it is not what journal row {} says", seq.0)));
+            }
         }
         if at.previous.is_some_and(|previous| previous >= seq) {
             return Ok(Err(format!("its image in journal row {} follows on a later one", seq.0)));
+        }
+        if let Err(what) = each(image, record) {
+            return Ok(Err(format!("its image in journal row {} {what}", seq.0)));
         }
         images += 1;
         next = at.previous;
@@ -91,14 +118,89 @@ fn walk(newest: &Change, records: &mut Load<'_>) -> Result<Result<u64, String>, 
     Ok(Ok(images))
 }
 
+/// Follows a payment and its transactions: each image of a transaction is what its row's event
+/// says, and each of the payment what the transactions were then.
+fn verify_payment(
+    payment: Payment,
+    transactions: &mut Load<'_>,
+    records: &mut Records<'_>,
+    report: &mut Report,
+) -> Result<(), StoreError> {
+    let key = [payment.tenant.into(), payment.id.into()];
+    // The newest state is compared with the tables' rows elsewhere.
+    let mut before: Vec<Payment> = Vec::new();
+    let newest_seq = payment.revision.seq;
+    let name = payment.id;
+    follow((&PAYMENT, Change::Payment(payment)), records, report, &mut |image, _| {
+        if let Change::Payment(it) = image
+            && it.revision.seq != newest_seq
+        {
+            before.push(it.clone());
+        }
+        Ok(())
+    })?;
+    let mut images: Vec<Vec<Transaction>> = Vec::new();
+    transactions.rows(&key, &mut |cells| {
+        let transaction = Change::Transaction(rows::transaction(cells)?);
+        let mut own = Vec::new();
+        follow((&PAYMENT_TRANSACTION, transaction), records, report, &mut |image, record| {
+            let Change::Transaction(it) = image else { return Ok(()) };
+            if !before.is_empty() {
+                own.push(it.clone());
+            }
+            let told = record.events.iter().any(|event| tells(event, it));
+            if told { Ok(()) } else { Err("is not what its event says".to_owned()) }
+        })?;
+        images.push(own);
+        Ok(())
+    })?;
+    for state in before {
+        let seq = state.revision.seq;
+        // The newest image comes first.
+        let then = |own: &Vec<Transaction>| own.iter().find(|it| it.revision.seq <= seq).cloned();
+        let then: Vec<Transaction> = images.iter().filter_map(then).collect();
+        if state.amounts != Amounts::of(&then) {
+            let what = format!("its image in journal row {} adds up to something else", seq.0);
+            report.problem(PAYMENT.name, name, what);
+        }
+    }
+    Ok(())
+}
+
+/// Whether an event tells of this image of a transaction.
+fn tells(event: &Event, image: &Transaction) -> bool {
+    let Event::TransactionChanged {
+        account,
+        payment,
+        transaction,
+        kind,
+        status,
+        gateway,
+        amount,
+        currency,
+        effective_at,
+        ..
+    } = event
+    else {
+        return false;
+    };
+    (*account, *payment, *transaction) == (image.account_id, image.payment_id, image.id)
+        && (*kind, *status, gateway) == (image.kind, image.status, &image.gateway)
+        && (*amount, *currency) == (image.processed_amount.unwrap_or_default(), image.currency)
+        && *effective_at == image.effective_at
+}
+
 /// Lists the images that are on no entity's chain.
-fn find_strays(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
-    let mut records = reader.load(&RECORD)?;
+fn find_strays(
+    reader: &Reader,
+    records: &mut Records<'_>,
+    report: &mut Report,
+) -> Result<(), StoreError> {
     let mut newest = NewestSeq::prepare(reader)?;
     reader.for_each(&RECORDS, &[], |cells| {
         let record = journal::record(cells)?;
         for image in &record.changes {
-            if !is_on_chain(image, record.seq, &mut newest, &mut records)? {
+            if !is_on_chain(image, record.seq, &mut newest, records)? {
                 let what = format!("{} is on no chain", name(image));
                 report.problem(JOURNAL.name, record.seq.0, what);
             }
@@ -111,18 +213,54 @@ fn is_on_chain(
     image: &Change,
     seq: Seq,
     newest: &mut NewestSeq<'_>,
-    records: &mut Load<'_>,
+    records: &mut Records<'_>,
 ) -> Result<bool, StoreError> {
     let mut next = newest.of(image)?;
     while let Some(at) = next.filter(|at| *at > seq) {
-        let record = records.first(&[at.into()], journal::record)?;
-        let later = record.and_then(|it| it.changes.into_iter().find(|it| is_of_one(it, image)));
-        next = later.as_ref().and_then(revision).and_then(|revision| revision.previous);
+        let record = records.of(at)?;
+        let later = record.and_then(|it| it.changes.iter().find(|it| is_of_one(it, image)));
+        next = later.and_then(revision).and_then(|revision| revision.previous);
         if next.is_some_and(|previous| previous >= at) {
             return Ok(false);
         }
     }
     Ok(next == Some(seq))
+}
+
+/// What a journal row says of entities.
+struct Record {
+    changes: Vec<Change>,
+    events: Vec<Event>,
+}
+
+/// Journal rows by number. Those read last are kept: what changed together is asked for together.
+struct Records<'c> {
+    load: Load<'c>,
+    kept: Vec<Option<(Seq, Record)>>,
+}
+
+impl<'c> Records<'c> {
+    /// How many are kept: each number has one place.
+    const KEPT: usize = 64;
+
+    fn prepare(reader: &'c Reader) -> Result<Self, StoreError> {
+        let load = reader.load("SELECT changes, events FROM journal WHERE seq = ?1")?;
+        Ok(Self { load, kept: std::iter::repeat_with(|| None).take(Self::KEPT).collect() })
+    }
+
+    fn of(&mut self, seq: Seq) -> Result<Option<&Record>, StoreError> {
+        let place = usize::try_from(seq.0).unwrap_or_default() % Self::KEPT;
+        let kept = &mut self.kept[place];
+        if kept.as_ref().is_none_or(|(at, _)| *at != seq) {
+            let read = self.load.first(&[seq.into()], |cells| {
+                cells.of(&JOURNAL);
+                let changes = cells.opt_json()?.unwrap_or_default();
+                Ok(Record { changes, events: cells.opt_json()?.unwrap_or_default() })
+            })?;
+            *kept = read.map(|record| (seq, record));
+        }
+        Ok(kept.as_ref().map(|(_, record)| record))
+    }
 }
 
 /// The journal row that an entity's own row names.
@@ -215,10 +353,9 @@ fn is_of_one(a: &Change, b: &Change) -> bool {
     }
 }
 
-/// Whether an image is what the table has, which does not know the revision before.
-fn is_equal(image: &Change, row: &Change) -> bool {
-    let mut image = image.clone();
-    let at = match &mut image {
+/// Writes into a table's row what only the journal knows: the revision before.
+const fn set_previous(row: &mut Change, previous: Option<Seq>) {
+    let at = match row {
         Change::Tenant(it) => &mut it.revision,
         Change::TenantValue(it) => &mut it.revision,
         Change::User(it) => &mut it.revision,
@@ -232,10 +369,9 @@ fn is_equal(image: &Change, row: &Change) -> bool {
         | Change::Claim { .. }
         | Change::Outstanding(_)
         | Change::OutstandingClosed { .. }
-        | Change::ReplySettled { .. } => return false,
+        | Change::ReplySettled { .. } => return,
     };
-    at.previous = None;
-    image == *row
+    at.previous = previous;
 }
 
 fn name(change: &Change) -> String {

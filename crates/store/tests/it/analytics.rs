@@ -80,7 +80,7 @@ fn following_events_and_rebuilding_from_sql_give_equal_tables() {
         let mut world = World::new(seed);
         let mut models = open_models(&world);
         let mut random = Random(seed);
-        for _ in 0..6 {
+        for _ in 0..8 {
             world.workload.run(500);
             follow(&world, &mut models, &mut random);
         }

@@ -78,3 +78,22 @@ fn nothing_is_overwritten_and_nothing_half_made_stays() {
         .collect();
     assert!(!names.iter().any(|name| name.contains("unfinished")), "{names:?}");
 }
+
+#[test]
+fn what_is_left_of_another_history_is_not_restored_beside() {
+    let scratch = Scratch::new();
+    let (data, file) = (scratch.path().join("data"), scratch.path().join("backup"));
+    drop(open(&data));
+    backup(&data, &file, |_| {}).unwrap();
+    for name in ["analytics.db", "analytics.db-wal", "analytics.db-shm", "faregate.db-wal"] {
+        let target = scratch.path().join(name);
+        std::fs::create_dir(&target).unwrap();
+        let left = target.join(name);
+        std::fs::write(&left, "of another history").unwrap();
+        let refused = restore(&file, &target).unwrap_err();
+        assert!(matches!(&refused, Error::Exists { path } if *path == left), "{refused}");
+        let there: Vec<_> =
+            std::fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(there, [left], "nothing is put beside it");
+    }
+}

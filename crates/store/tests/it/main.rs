@@ -5,6 +5,8 @@ mod analytics;
 #[cfg(test)]
 mod backups;
 #[cfg(test)]
+mod bounds;
+#[cfg(test)]
 mod commits;
 #[cfg(test)]
 mod history;

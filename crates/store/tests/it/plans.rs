@@ -48,6 +48,30 @@ fn lists_of_an_account_and_of_a_gateway_are_ranges_of_their_index() {
         &["SEARCH outstanding USING INDEX outstanding_by_ask_at (ask_at_us>? AND ask_at_us<?)"],
     );
     check(
+        "SELECT * FROM outstanding WHERE ask_at_us > ?1 ORDER BY ask_at_us DESC LIMIT ?2",
+        &["SEARCH outstanding USING INDEX outstanding_by_ask_at (ask_at_us>?)"],
+    );
+    check(
+        "SELECT tenant, payment_id, id FROM payment_transaction \
+         WHERE tenant = ?1 AND status IN (3, 6) ORDER BY effective_at_us, id LIMIT ?2",
+        &[
+            "SEARCH payment_transaction USING COVERING INDEX payment_transaction_unresolved (tenant=?)",
+        ],
+    );
+    check(
+        "SELECT id FROM payment WHERE tenant = ?1 \
+         AND (status NOT IN (1, 2) OR operation NOT IN (1, 2, 3)) \
+         AND operation = ?2 AND status = ?3 ORDER BY id LIMIT ?4",
+        &[
+            "SEARCH payment USING COVERING INDEX payment_by_rare_state (tenant=? AND operation=? AND status=?)",
+        ],
+    );
+    check(
+        "SELECT count(CASE WHEN status = ?1 THEN 1 END), min(effective_at_us) \
+         FROM payment_transaction WHERE status IN (3, 6)",
+        &["SCAN payment_transaction USING COVERING INDEX payment_transaction_unresolved"],
+    );
+    check(
         "SELECT * FROM posting WHERE tenant = ?1 AND account_id = ?2",
         &["SEARCH posting USING INDEX posting_by_payment (tenant=? AND account_id=?)"],
     );

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::access::{CreateUser, PutRole};
 use domain::ledger::{LedgerAccount, Posting};
-use domain::payment::{Outstanding, PaymentFile};
+use domain::payment::{Outstanding, PaymentFile, PaymentState, TransactionStatus};
 use domain::state::Change;
 use domain::tenant::SetTenantValue;
 use domain::{
@@ -13,7 +13,11 @@ use domain::{
 };
 use engine::ports::{
     AccountView, JournalRow, LedgerFilter, LedgerTotal, MethodView, Page, Paged, Queries,
+    Unresolved, UnresolvedCount,
 };
+use store::Options;
+use store::sqlite::Database;
+use store::tables::TABLES;
 use uuid::Uuid;
 
 use crate::workload::{GATEWAYS, World, create_account, person, rename};
@@ -362,6 +366,35 @@ fn searches_for_payments_and_methods_go_by_id_account_and_key() {
 }
 
 #[test]
+fn payments_are_found_by_the_state_they_stand_in() {
+    let world = World::after(29, 1500);
+    let newest = Newest::of(&world);
+    for no in &world.workload.tenants {
+        let own: Vec<&PaymentFile> =
+            newest.payments.iter().filter(|((of, _), _)| of == no).map(|(_, it)| it).collect();
+        let check = |states: &[PaymentState]| {
+            let expected = own.iter().filter(|it| states.contains(&it.payment.state));
+            let expected: Vec<PaymentId> = expected.map(|it| it.payment.id).collect();
+            let find = |page| world.queries.payments_in_state(*no, states, page).unwrap();
+            let found: Vec<PaymentId> =
+                paged(find, expected.len(), own.len()).iter().map(|file| file.payment.id).collect();
+            assert_eq!(found, expected, "{states:?}");
+            assert_eq!(world.queries.payments_in_state(STRANGER, states, ALL).unwrap().matching, 0);
+        };
+        let mut states: Vec<PaymentState> = Vec::new();
+        for file in &own {
+            if !states.contains(&file.payment.state) {
+                states.push(file.payment.state);
+            }
+        }
+        assert!(states.len() > 8, "only {states:?}");
+        states.iter().for_each(|state| check(&[*state]));
+        check(&states);
+        check(&states[1..4]);
+    }
+}
+
+#[test]
 fn access_is_read_back() {
     let mut world = World::new(3);
     let no = world.workload.tenants[0];
@@ -521,6 +554,54 @@ fn followers_see_every_event_once_and_in_order() {
 }
 
 #[test]
+fn unresolved_transactions_are_each_tenants_own_and_the_oldest_comes_first() {
+    let world = World::after(30, 1500);
+    let newest = Newest::of(&world);
+    let queries = &*world.queries;
+    let statuses = [TransactionStatus::Pending, TransactionStatus::Unknown];
+    let mut open = newest.payments.values().flat_map(|it| &it.transactions).collect::<Vec<_>>();
+    open.retain(|it| statuses.contains(&it.status));
+    open.sort_by_key(|it| (it.effective_at, it.id));
+    for no in &world.workload.tenants {
+        let expected = open.iter().filter(|it| it.tenant == *no).map(|it| {
+            let waits = &newest.outstanding[&(*no, it.id)];
+            (it.id, it.status, it.effective_at, waits.asked - 1, waits.ask_at)
+        });
+        let expected: Vec<_> = expected.collect();
+        let found = |page| -> Vec<_> {
+            let found = queries.unresolved(*no, page).unwrap();
+            let row = |it: &Unresolved| {
+                let transaction = &it.transaction;
+                let (status, at) = (transaction.status, transaction.effective_at);
+                (transaction.id, status, at, it.questions, it.ask_at)
+            };
+            found.iter().map(row).collect()
+        };
+        assert!(expected.len() > 5, "only {expected:?}");
+        assert_eq!(found(ALL), expected);
+        assert_eq!(found(Page { offset: 0, limit: 1 }), expected[..1]);
+        assert_eq!(found(Page { offset: 2, limit: 3 }), expected[2..5]);
+    }
+    assert_eq!(queries.unresolved(STRANGER, ALL).unwrap(), []);
+    let counted = |status| {
+        let own: Vec<_> = open.iter().filter(|it| it.status == status).collect();
+        let oldest_at = own.first().map(|it| it.effective_at);
+        let transactions = i64::try_from(own.len()).unwrap();
+        UnresolvedCount { status, transactions, oldest_at }
+    };
+    assert_eq!(queries.unresolved_counts().unwrap(), statuses.map(counted));
+    // Nobody asks about these any more: all the more reason to show them.
+    let path = store::database_path(world.scratch.path());
+    let db = Database::open(&path, &Options::default(), TABLES).unwrap();
+    db.exec("DELETE FROM outstanding", &[]).unwrap();
+    let left: usize =
+        world.workload.tenants.iter().map(|no| queries.unresolved(*no, ALL).unwrap().len()).sum();
+    assert_eq!(left, open.len());
+    let none = |status| UnresolvedCount { status, transactions: 0, oldest_at: None };
+    assert_eq!(World::new(31).queries.unresolved_counts().unwrap(), statuses.map(none));
+}
+
+#[test]
 fn outcomes_waited_for_are_told_by_when_to_ask() {
     let world = World::after(28, 1500);
     let mut newest = Newest::of(&world);
@@ -544,6 +625,12 @@ fn outcomes_waited_for_are_told_by_when_to_ask() {
     assert_eq!(due.len(), expected);
     assert!(expected > 3, "only {expected} are due");
     assert_eq!(queries.outstanding_due(now, 2).unwrap(), due[..2]);
+    let later = queries.outstanding_after(now, usize::MAX).unwrap();
+    assert!(later.is_sorted_by(|one, next| one.ask_at >= next.ask_at));
+    let planned = listed.iter().filter(|it| it.ask_at.is_some()).count();
+    assert_eq!(due.len() + later.len(), planned);
+    assert!(later.len() > 2, "only {} are planned", later.len());
+    assert_eq!(queries.outstanding_after(now, 2).unwrap(), later[..2]);
     newest.outstanding.retain(|_, it| it.ask_at.is_none() && it.asked == 0);
     let orphans = queries.outstanding_orphans().unwrap();
     assert_eq!(orphans, newest.outstanding.into_values().collect::<Vec<_>>());

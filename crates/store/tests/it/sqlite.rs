@@ -6,6 +6,8 @@ use std::path::Path;
 
 use domain::state::{Change, Read};
 use domain::{Revision, Seq, TenantNo};
+use engine::Reason;
+use engine::partition::{Answer, Times, Verdict, Work};
 use engine::ports::{Batch, Store, StoreError};
 use expect_test::{expect, expect_file};
 use store::sqlite::{DIALECT, Value};
@@ -14,7 +16,7 @@ use store::{Error, Options, SqliteStore, open_dir, rows, tables};
 
 use crate::commits::{self, account_created, account_id, batch, entry, two_tenants};
 use crate::scratch::Scratch;
-use crate::workload::person;
+use crate::workload::{person, rename};
 
 pub fn open(dir: &Path) -> SqliteStore {
     open_dir(dir, &Options::default()).unwrap()
@@ -176,6 +178,38 @@ fn a_full_disk_refuses_writes_serves_reads_and_ends() {
     assert_eq!(store.totals().counters.values().sum::<i64>(), written + 1);
     assert_ne!(*store.totals(), before);
     assert!(verify(store.database().reader()).unwrap().is_sound());
+}
+
+#[test]
+fn a_damaged_row_fails_only_what_needs_it() {
+    let scratch = Scratch::new();
+    let mut workload = two_tenants(open(scratch.path()), 5);
+    workload.run(50);
+    let (tenant, damaged) = workload.accounts[0];
+    let store = workload.partition.store();
+    let sql = "UPDATE account SET currency = 'none' WHERE tenant = ?1 AND id = ?2";
+    assert_eq!(store.database().exec(sql, &[tenant.into(), damaged.into()]).unwrap(), 1);
+    // Forgets what it holds of it.
+    store.open().unwrap();
+    let renamed: Vec<_> = workload.accounts[..3].to_vec();
+    let works = renamed.into_iter().map(|(tenant, account)| {
+        let request = workload.request(tenant, rename(account, person("A")));
+        Work::Request(Box::new(request))
+    });
+    let works = works.collect();
+    let times = Times { now: workload.now, real_now: workload.now };
+    let processed = workload.partition.process(works, times, &mut |_| true);
+    assert!(
+        matches!(
+            processed.verdicts[..],
+            [
+                Verdict::Unavailable(Reason::Quarantined),
+                Verdict::Answered(Answer::Replied(_)),
+                Verdict::Answered(Answer::Replied(_)),
+            ]
+        ),
+        "{processed:?}"
+    );
 }
 
 #[test]

@@ -148,16 +148,25 @@ fn damage_to_payments_is_found() {
             claim: Transaction N does not have this key
             journal: transaction N is on no chain
             payment: its amounts are not those of its transactions
+            payment: its image in journal row N adds up to something else
             posting: is of transaction N, which is not there"#]],
     );
     check(
         &[
             "DELETE FROM outstanding WHERE transaction_id IN (SELECT id FROM payment_transaction WHERE status = 1)",
         ],
-        expect!["payment_transaction: is in flight, and nobody waits for its outcome"],
+        expect!["payment_transaction: is open, and nobody waits for its outcome"],
+    );
+    check(
+        &["UPDATE payment_transaction SET status = 6 WHERE status = 1", "DELETE FROM outstanding"],
+        expect![[r#"
+            payment: is in a state that no transaction has
+            payment_transaction: is open, and nobody waits for its outcome
+            payment_transaction: it is not what journal row N says"#]],
     );
     check(
         &[
+            "UPDATE outstanding SET asked = 1",
             "UPDATE payment_transaction SET status = 2, processed_amount_minor = amount_minor WHERE id = (SELECT min(transaction_id) FROM outstanding)",
         ],
         expect![[r#"
@@ -165,6 +174,15 @@ fn damage_to_payments_is_found() {
             payment: is in a state that no transaction has
             payment: its amounts are not those of its transactions
             payment_transaction: it is not what journal row N says"#]],
+    );
+    check(
+        &["DELETE FROM payment WHERE id = (SELECT min(id) FROM payment)"],
+        expect![[r#"
+        claim: Payment N does not have this key
+        counter: is N, not N
+        journal: payment N is on no chain
+        payment_transaction: is of a payment that is not there
+        posting: is of a payment that is not there"#]],
     );
     check(
         &["DELETE FROM account WHERE id = (SELECT min(account_id) FROM payment)"],
@@ -245,6 +263,19 @@ fn damage_to_the_journal_is_found() {
         expect![[r#"
             account: its image in journal row N follows on a later one
             journal: account N is on no chain"#]],
+    );
+    // States that were followed by others, which no table's row holds any more.
+    check(
+        &[
+            "UPDATE journal SET changes = replace(changes, '\"purchased\":1000', '\"purchased\":900') WHERE command = 'Purchase'",
+        ],
+        expect!["payment: its image in journal row N adds up to something else"],
+    );
+    check(
+        &[
+            "UPDATE journal SET events = replace(events, '\"amount\":1000', '\"amount\":900') WHERE command = 'Purchase'",
+        ],
+        expect!["payment_transaction: its image in journal row N is not what its event says"],
     );
     // A row rolled back to an older image: the newer one is on no chain any more.
     check(

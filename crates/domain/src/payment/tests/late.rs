@@ -1,0 +1,288 @@
+//! What a gateway says late, or says otherwise than before: where the money is then, how much of it, and
+//! whose key it has.
+
+use expect_test::{Expect, expect};
+
+use super::*;
+
+/// Runs the steps as [`check`] does, and shows the ways that the transactions of payment `p` took.
+fn check_ways(script: &str, expected: Expect) {
+    let mut world = World::new();
+    for step in script.split('|') {
+        world.step(step.trim());
+    }
+    let file = world.file(world.payments["p"]);
+    let way = |gateway: &str, method: PaymentMethodId| {
+        assert_eq!(method, method_id(gateway));
+        gateway.to_owned()
+    };
+    let mut ways = vec![way(&file.payment.gateway, file.payment.payment_method_id)];
+    for it in &file.transactions {
+        let way = way(&it.gateway, it.payment_method_id);
+        ways.push(format!("{:?} {:?} {way}", it.kind, it.status));
+    }
+    let calls: String = world.calls.last().map(|it| format!(" -> {it}")).unwrap_or_default();
+    expected.assert_eq(&(ways.join(", ") + &calls));
+}
+
+#[test]
+fn what_follows_goes_where_the_money_is() {
+    let tries = "authorize p 10 | decline p | authorize p 10 other";
+    check_ways(
+        &format!("{tries} | found-paid p #1 | decline p #2 | capture p 4"),
+        expect![
+            "remote, Authorize Success remote, Authorize PaymentFailure other, Capture InFlight remote -> remote at remote"
+        ],
+    );
+    check_ways(
+        &format!("{tries} | decline p | found-paid p #1 | capture p 4"),
+        expect![
+            "remote, Authorize Success remote, Authorize PaymentFailure other, Capture InFlight remote -> remote at remote"
+        ],
+    );
+    check_ways(
+        &format!("{tries} | approve p | capture p 4"),
+        expect![
+            "other, Authorize PaymentFailure remote, Authorize Success other, Capture InFlight other -> other at other"
+        ],
+    );
+    check_ways(
+        "authorize p 10 | timeout p | found-declined p | authorize p 10 other | timeout p \
+         | found-declined p | found-paid p #1 | void p",
+        expect![
+            "remote, Authorize Success remote, Authorize PaymentFailure other, Void InFlight remote -> remote at remote"
+        ],
+    );
+    check_ways(
+        "purchase p 10 | decline p | purchase p 10 other | decline p | found-pending p #1 \
+         | found-pending p | complete p",
+        expect![
+            "other, Purchase InFlight remote, Purchase PaymentFailure other -> remote at remote"
+        ],
+    );
+    check_ways(
+        "purchase p 10 | decline p | purchase p 10 other | approve p \
+         | found-paid p #1 | found-declined p #2",
+        expect!["remote, Purchase Success remote, Purchase PaymentFailure other"],
+    );
+}
+
+#[test]
+fn money_in_two_places_is_kept_apart() {
+    let both = |kind: &str| {
+        format!("{kind} p 10 | decline p | {kind} p 10 other | approve p | found-paid p #1")
+    };
+    let held = both("authorize");
+    check_ways(
+        &format!("{held} | capture p 10"),
+        expect![
+            "other, Authorize Success remote, Authorize Success other, Capture InFlight other -> other at other"
+        ],
+    );
+    check_ways(
+        &format!("{held} | capture p 10 | approve p | capture p 10"),
+        expect![
+            "other, Authorize Success remote, Authorize Success other, Capture Success other, Capture InFlight remote -> remote at remote"
+        ],
+    );
+    check(
+        &format!("{held} | capture p 11"),
+        expect!["refused: amount: 11.00 exceeds the 10.00 left"],
+    );
+    check_ways(
+        &format!("{held} | void p | approve p | void p"),
+        expect![
+            "other, Authorize Success remote, Authorize Success other, Void Success other, Void InFlight remote -> remote at remote"
+        ],
+    );
+    check(&format!("{held} | void p | approve p"), expect!["Void Success, authorized 1000; "]);
+    check(
+        &format!("{held} | void p | approve p | void p | approve p | void p"),
+        expect!["refused: Void from Void Success"],
+    );
+    check_ways(
+        &format!("{held} | void p | approve p | capture p 10"),
+        expect![
+            "other, Authorize Success remote, Authorize Success other, Void Success other, Capture InFlight remote -> remote at remote"
+        ],
+    );
+    let late = "authorize p 10 | decline p | authorize p 10 other | approve p | capture p 10 \
+                | approve p | found-paid p #1";
+    check_ways(
+        &format!("{late} | refund p 10"),
+        expect![
+            "other, Authorize Success remote, Authorize Success other, Capture Success other, Refund InFlight other -> other at other"
+        ],
+    );
+    check_ways(
+        &format!("{late} | void p"),
+        expect![
+            "other, Authorize Success remote, Authorize Success other, Capture Success other, Void InFlight remote -> remote at remote"
+        ],
+    );
+    let taken = both("purchase");
+    check_ways(
+        &format!("{taken} | refund p 10 | approve p | refund p 10"),
+        expect![
+            "other, Purchase Success remote, Purchase Success other, Refund Success other, Refund InFlight remote -> remote at remote"
+        ],
+    );
+    check(
+        &format!("{taken} | refund p 10 | approve p | refund p 10 | approve p | refund p 1"),
+        expect!["refused: amount: 1.00 exceeds the 0.00 left"],
+    );
+    check_ways(
+        &format!("{taken} | refund p 1 | approve p | chargeback p 10 key=c | reverse p key=c"),
+        expect![
+            "other, Purchase Success remote, Purchase Success other, Refund Success other, Chargeback Success remote, ChargebackReversal Success remote"
+        ],
+    );
+}
+
+#[test]
+fn what_was_called_for_is_meant_where_no_amount_is_said() {
+    let completed = "purchase p 10 | pend p | complete p 5";
+    for script in [
+        "timeout p | found-paid p",
+        "timeout p | fix p success",
+        "decline p | found-paid p",
+        "pend p | paid p",
+        "pend p | complete p 3 | unsent p | paid p",
+        "wait 31 | unreachable p | found-paid p",
+        "timeout p | found-paid p 5",
+    ] {
+        check(
+            &format!("{completed} | {script}"),
+            expect!["Purchase Success, purchased 500; gateway>customer 500"],
+        );
+    }
+    for script in [
+        "timeout p | found-paid p 10",
+        "unsent p | paid p",
+        "unsent p | found-paid p",
+        "pend p | complete p 10 | timeout p | found-paid p",
+    ] {
+        check(
+            &format!("{completed} | {script}"),
+            expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+        );
+    }
+}
+
+#[test]
+fn a_failure_that_may_be_none_is_asked_about() {
+    let reopened = "purchase p 10 key=t | decline p | found-pending p";
+    check(reopened, expect!["Purchase Unknown, open;  (in doubt)"]);
+    check(&format!("{reopened} | found-declined p"), expect!["Purchase PaymentFailure; "]);
+    check(&format!("{reopened} | found-pending p"), expect!["Purchase Pending, open; "]);
+    check(
+        &format!("{reopened} | found-paid p"),
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        &format!("{reopened} | wait 4 | not-found p"),
+        expect!["Purchase Unknown, open;  (in doubt)"],
+    );
+    check(&format!("{reopened} | wait 5 | not-found p"), expect!["Purchase PluginFailure; "]);
+    check(&format!("{reopened} | purchase p 10"), expect!["refused: PaymentInDoubt"]);
+    check(&format!("{reopened} | purchase q 10 key=t"), expect!["refused: PaymentInDoubt"]);
+    check(
+        "purchase p 10 | unsent p | found-paid p 11",
+        expect!["Purchase Unknown, open;  (in doubt)"],
+    );
+    // What the call itself answered is older than what was told meanwhile.
+    check("purchase p 10 | found-declined p | pend p", expect!["Purchase PaymentFailure; "]);
+    check(
+        "purchase p 10 | found-declined p | found-pending p | timeout p",
+        expect!["Purchase Unknown, open;  (in doubt)"],
+    );
+}
+
+#[test]
+fn a_key_that_was_in_doubt_again_has_one_owner() {
+    let again = "purchase p 10 key=t | decline p | purchase q 10 key=t external";
+    check(
+        &format!("{again} | found-pending p | purchase r 10 key=t"),
+        expect!["refused: PaymentInDoubt"],
+    );
+    check(
+        &format!("{again} | found-pending p | found-declined p | purchase r 10 key=t"),
+        expect![
+            "refused: transactionExternalKey: was in doubt again after it had failed: another key is needed"
+        ],
+    );
+    check(
+        &format!("{again} | found-pending p | found-pending p | purchase p 10 key=t"),
+        expect![
+            "refused: transactionExternalKey: was in doubt again after it had failed: another key is needed"
+        ],
+    );
+    check(
+        &format!("{again} | found-paid p | found-declined p | purchase r 10 key=t"),
+        expect![
+            "refused: transactionExternalKey: was in doubt again after it had failed: another key is needed"
+        ],
+    );
+}
+
+#[test]
+fn an_id_is_the_key_of_what_has_none() {
+    check(
+        "purchase p 10 external | purchase q 10 key=@p",
+        expect!["refused: TransactionKeySucceeded"],
+    );
+    check("purchase p 10 | timeout p | purchase q 10 key=@p", expect!["refused: PaymentInDoubt"]);
+    check(
+        "purchase p 10 key=t external | purchase q 10 key=@p external",
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        "purchase p 10 | decline p | purchase q 10 key=@p external",
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        "authorize p 10 external | authorize q 10 external | capture q 1 key=@p",
+        expect!["refused: TransactionKeySucceeded"],
+    );
+}
+
+#[test]
+fn a_gateways_texts_are_bounded_and_hold_no_card_number() {
+    let said = format!("card 4111 1111 1111 1111{}", "é".repeat(GATEWAY_TEXT_MAX));
+    let text = Some(said.clone());
+    let outcome = GatewayOutcome {
+        status: GatewayStatus::Error,
+        amount: None,
+        currency: None,
+        error_code: text.clone(),
+        error_message: text.clone(),
+        first_reference: text.clone(),
+        second_reference: text,
+    };
+    for answer in [
+        GatewayAnswer::Outcome(outcome),
+        GatewayAnswer::Failed { message: said.clone() },
+        GatewayAnswer::NotSent { message: said },
+    ] {
+        let mut world = World::new();
+        world.step("purchase p 10");
+        let payment = world.payments["p"];
+        let transaction = world.meant_transaction(payment, &[]);
+        let replied = GatewayReplied { payment, transaction, answer };
+        let executed = world.rows.run(Command::GatewayReplied(replied)).unwrap();
+        let it = world.file(payment).transaction(transaction).unwrap();
+        let kept = [
+            &it.gateway_error_code,
+            &it.gateway_error_message,
+            &it.first_reference,
+            &it.second_reference,
+        ];
+        for kept in kept.into_iter().flatten() {
+            assert!(kept.starts_with("card **** **** **** 1111é"), "{kept}");
+            assert_eq!(kept.chars().count(), GATEWAY_TEXT_MAX);
+        }
+        assert!(it.gateway_error_message.is_some());
+        // A reply is stored, too.
+        assert!(!format!("{executed:?}").contains("4111"));
+    }
+}

@@ -1,0 +1,68 @@
+//! Reads of transactions whose outcome nobody knows although their call has ended.
+
+use std::sync::LazyLock;
+
+use domain::payment::TransactionStatus;
+use domain::{TenantNo, Timestamp};
+use engine::ports::{Page, StoreError, Unresolved, UnresolvedCount};
+
+use super::window;
+use crate::codes::status_code;
+use crate::sqlite::Reader;
+use crate::tables::UNRESOLVED;
+use crate::{rows, tables};
+
+pub(super) fn page(
+    reader: &Reader,
+    no: TenantNo,
+    page: Page,
+) -> Result<Vec<Unresolved>, StoreError> {
+    // The window is one on the index: transactions that are skipped are not fetched.
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let columns = tables::PAYMENT_TRANSACTION.select_list("t.");
+        format!(
+            "SELECT {columns}, o.asked, o.ask_at_us FROM (SELECT tenant, payment_id, id \
+             FROM payment_transaction WHERE tenant = ?1 AND {UNRESOLVED} \
+             ORDER BY effective_at_us, id LIMIT ?2 OFFSET ?3) w \
+             JOIN payment_transaction t \
+             ON t.tenant = w.tenant AND t.payment_id = w.payment_id AND t.id = w.id \
+             LEFT JOIN outstanding o ON o.tenant = t.tenant AND o.transaction_id = t.id \
+             ORDER BY t.effective_at_us, t.id"
+        )
+    });
+    let [limit, offset] = window::limit_offset(page);
+    reader.query(&SQL, &[no.into(), limit, offset], |cells| {
+        let transaction = rows::transaction(cells)?;
+        cells.of(&tables::OUTSTANDING);
+        // Each has its row; one that had none would be no reason to leave the payment out.
+        let asked = cells.opt_int()?.unwrap_or_default();
+        let asked = u32::try_from(asked).map_err(|_| cells.corrupt("is no count"))?;
+        // The first question is planned, and counted, when the call ends.
+        let questions = asked.saturating_sub(1);
+        Ok(Unresolved { transaction, questions, ask_at: cells.opt_int()?.map(Timestamp) })
+    })
+}
+
+pub(super) fn counts(reader: &Reader) -> Result<Vec<UnresolvedCount>, StoreError> {
+    // One pass over the index, which holds nothing else.
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let count = |status: &str| {
+            format!(
+                "count(CASE WHEN status = {status} THEN 1 END), \
+                 min(CASE WHEN status = {status} THEN effective_at_us END)"
+            )
+        };
+        let (first, second) = (count("?1"), count("?2"));
+        format!("SELECT {first}, {second} FROM payment_transaction WHERE {UNRESOLVED}")
+    });
+    let statuses = [TransactionStatus::Pending, TransactionStatus::Unknown];
+    let parameters = statuses.map(|status| status_code(status).into());
+    let counts = reader.query_one(&SQL, &parameters, |cells| {
+        let count = |status| {
+            let (transactions, oldest_at) = (cells.int()?, cells.opt_int()?.map(Timestamp));
+            Ok(UnresolvedCount { status, transactions, oldest_at })
+        };
+        statuses.into_iter().map(count).collect()
+    })?;
+    Ok(counts.unwrap_or_default())
+}
