@@ -224,7 +224,8 @@ impl Access {
         let is_right = match (&hash, &kind.unknown) {
             (Some(_), _) if hash == verified => true,
             (None, Some(_)) => {
-                self.inner.guesses.count(&guess, Instant::now());
+                self.inner.guesses.begin(&guess, Instant::now())?;
+                self.inner.guesses.end(&guess, true, Instant::now());
                 false
             }
             (Some(_) | None, _) => self.verify(guess, hash.clone(), secret).await?,
@@ -271,15 +272,13 @@ impl Access {
         hash: Option<StoredHash>,
         secret: String,
     ) -> Result<bool, AccessError> {
-        self.inner.guesses.check(&guess, Instant::now())?;
+        self.inner.guesses.begin(&guess, Instant::now())?;
         let verifying = self.inner.hashers.verify(hash, secret);
         let inner = Arc::clone(&self.inner);
         let counted = tokio::spawn(async move {
-            let is_right = verifying.await?;
-            if !is_right {
-                inner.guesses.count(&guess, Instant::now());
-            }
-            Ok(is_right)
+            let verified = verifying.await;
+            inner.guesses.end(&guess, matches!(verified, Ok(false)), Instant::now());
+            Ok(verified?)
         });
         counted.await.unwrap_or_else(|_| Err(Unavailable::from(Reason::Bug).into()))
     }

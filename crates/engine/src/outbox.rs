@@ -1,6 +1,6 @@
 //! Performs what was committed: calls gateways, and hands their answers back as commands.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,17 +18,18 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// The wait doubles up to this, so that thousands of outcomes do not crowd a store in trouble.
 const RETRY_AFTER_MAX: Duration = Duration::from_millis(3_200);
 
-/// The calls of this process that run: nobody asks about them.
+/// The calls of this process that run: nobody asks about them. A transaction has more than one while
+/// the answer to its first is written and its completion is called.
 #[derive(Default)]
-pub(crate) struct Calls(Mutex<HashSet<TransactionId>>);
+pub(crate) struct Calls(Mutex<HashMap<TransactionId, usize>>);
 
 impl Calls {
     pub(crate) fn begin(&self, transaction: TransactionId) {
-        self.lock().insert(transaction);
+        *self.lock().entry(transaction).or_default() += 1;
     }
 
     pub(crate) fn is_running(&self, transaction: TransactionId) -> bool {
-        self.lock().contains(&transaction)
+        self.lock().contains_key(&transaction)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -36,10 +37,16 @@ impl Calls {
     }
 
     fn end(&self, transaction: TransactionId) {
-        self.lock().remove(&transaction);
+        let mut running = self.lock();
+        if let Some(calls) = running.get_mut(&transaction) {
+            *calls -= 1;
+            if *calls == 0 {
+                running.remove(&transaction);
+            }
+        }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<TransactionId>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TransactionId, usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,11 +1,13 @@
 //! Asks gateways about outcomes that nobody knows: orphans of a crash at once, others on schedule.
 
 use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::payment::{GatewayInquired, GatewayKnowledge, Outstanding};
 use domain::{Command, PaymentId, Request, TenantNo, Timestamp, TransactionId};
+use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 
 use crate::ports::Inquiry;
@@ -121,8 +123,11 @@ pub(crate) async fn ask(engine: &Engine, outstanding: Outstanding) -> Result<(),
     let asked_at = engine.clock().real_now();
     let knowledge = match engine.shared().gateways.get(&outstanding.gateway) {
         Some(gateway) => {
-            let asked = tokio::time::timeout(INQUIRY_TIMEOUT, gateway.inquire(inquiry)).await;
-            asked.unwrap_or(GatewayKnowledge::Unreachable)
+            let guarded = AssertUnwindSafe(gateway.inquire(inquiry)).catch_unwind();
+            match tokio::time::timeout(INQUIRY_TIMEOUT, guarded).await {
+                Ok(Ok(knowledge)) => knowledge,
+                Ok(Err(_)) | Err(_) => GatewayKnowledge::Unreachable,
+            }
         }
         None => GatewayKnowledge::Unreachable,
     };

@@ -64,10 +64,10 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             page_bytes: 4096,
-            cache_kib: 16 * 1024,
+            cache_kib: 8 * 1024,
             reader_cache_kib: 2 * 1024,
             entities_held: 4_096,
-            checkpoint_pages: 2_000,
+            checkpoint_pages: 8_000,
             is_durable: true,
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{AccessError, Print};
@@ -81,32 +81,56 @@ impl Count {
 impl Guesses {
     /// Refuses where there were too many wrong ones.
     pub(super) fn check(&self, guess: &Guess, now: Instant) -> Result<(), AccessError> {
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        for (by, max) in guess.counted_by() {
-            if let Some(count) = counts.get(&by).filter(|count| count.wrong >= max)
-                && let Some(retry_after) = count.left(now)
-            {
-                metrics::counter!("faregate_refused_total", "reason" => "guessing").increment(1);
-                return Err(AccessError::Throttled { retry_after });
-            }
-        }
+        check(&self.lock(), guess, now)
+    }
+
+    /// Refuses like [`Guesses::check`]. What begins counts as wrong for its name until it ends, so
+    /// that guesses at the same time do not all pass.
+    pub(super) fn begin(&self, guess: &Guess, now: Instant) -> Result<(), AccessError> {
+        let mut counts = self.lock();
+        check(&counts, guess, now)?;
+        let [(name, _), _] = guess.counted_by();
+        count(&mut counts, name, now);
         Ok(())
     }
 
-    /// Counts a wrong one.
-    pub(super) fn count(&self, guess: &Guess, now: Instant) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts.len() >= COUNTED_MAX {
-            make_room(&mut counts, now);
-        }
-        for (by, _) in guess.counted_by() {
-            let count = counts.entry(by).or_insert(Count { since: now, wrong: 0 });
-            if count.left(now).is_none() {
-                *count = Count { since: now, wrong: 0 };
-            }
-            count.wrong += 1;
+    /// Says how what was begun turned out.
+    pub(super) fn end(&self, guess: &Guess, is_wrong: bool, now: Instant) {
+        let mut counts = self.lock();
+        let [(name, _), (network, _)] = guess.counted_by();
+        if is_wrong {
+            count(&mut counts, network, now);
+        } else if let Some(count) = counts.get_mut(&name) {
+            count.wrong = count.wrong.saturating_sub(1);
         }
     }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<By, Count>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn check(counts: &HashMap<By, Count>, guess: &Guess, now: Instant) -> Result<(), AccessError> {
+    for (by, max) in guess.counted_by() {
+        if let Some(count) = counts.get(&by).filter(|count| count.wrong >= max)
+            && let Some(retry_after) = count.left(now)
+        {
+            metrics::counter!("faregate_refused_total", "reason" => "guessing").increment(1);
+            return Err(AccessError::Throttled { retry_after });
+        }
+    }
+    Ok(())
+}
+
+fn count(counts: &mut HashMap<By, Count>, by: By, now: Instant) {
+    if counts.len() >= COUNTED_MAX {
+        make_room(counts, now);
+    }
+    let count = counts.entry(by).or_insert(Count { since: now, wrong: 0 });
+    if count.left(now).is_none() {
+        *count = Count { since: now, wrong: 0 };
+    }
+    count.wrong += 1;
 }
 
 /// Forgets what no longer counts; if that is not enough, all but those who are refused now; if that
@@ -133,34 +157,48 @@ mod tests {
         Guess::new([name; 32], ClientAddress(from.parse().unwrap()))
     }
 
-    /// Whether a guess is refused after `wrong` ones for one name from [`FROM`], `later` than those.
-    fn check(wrong: u32, (name, from): (u8, &str), later: Duration) -> bool {
+    fn wrong(guesses: &Guesses, guess: &Guess, now: Instant) {
+        guesses.begin(guess, now).unwrap();
+        guesses.end(guess, true, now);
+    }
+
+    /// Whether a guess is refused after so many wrong ones for one name from [`FROM`], `later` than those.
+    fn is_refused(wrong_count: u32, (name, from): (u8, &str), later: Duration) -> bool {
         let (guesses, now) = (Guesses::default(), Instant::now());
-        (0..wrong).for_each(|_| guesses.count(&guess(1, FROM), now));
+        (0..wrong_count).for_each(|_| wrong(&guesses, &guess(1, FROM), now));
         guesses.check(&guess(name, from), now + later).is_err()
     }
 
     #[test]
     fn too_many_for_one_name_from_one_address_are_refused_for_a_while() {
         let soon = Duration::from_secs(1);
-        assert!(!check(OF_NAME_MAX - 1, (1, FROM), soon));
-        assert!(check(OF_NAME_MAX, (1, FROM), soon));
-        assert!(!check(OF_NAME_MAX, (2, FROM), soon), "another name");
-        assert!(!check(OF_NAME_MAX, (1, "192.0.2.2"), soon), "another address");
-        assert!(!check(OF_NAME_MAX, (1, FROM), WINDOW), "later");
+        assert!(!is_refused(OF_NAME_MAX - 1, (1, FROM), soon));
+        assert!(is_refused(OF_NAME_MAX, (1, FROM), soon));
+        assert!(!is_refused(OF_NAME_MAX, (2, FROM), soon), "another name");
+        assert!(!is_refused(OF_NAME_MAX, (1, "192.0.2.2"), soon), "another address");
+        assert!(!is_refused(OF_NAME_MAX, (1, FROM), WINDOW), "later");
     }
 
     #[test]
     fn too_many_from_one_address_are_refused_whatever_the_name() {
         let (guesses, now) = (Guesses::default(), Instant::now());
-        for wrong in 0..OF_NETWORK_MAX {
+        for n in 0..OF_NETWORK_MAX {
             assert!(guesses.check(&guess(255, FROM), now).is_ok());
-            guesses.count(&guess(u8::try_from(wrong % 100).unwrap(), FROM), now);
+            wrong(&guesses, &guess(u8::try_from(n % 100).unwrap(), FROM), now);
         }
         let refused = guesses.check(&guess(255, FROM), now + Duration::from_secs(20)).unwrap_err();
         let AccessError::Throttled { retry_after } = refused else { panic!("{refused}") };
         assert_eq!(retry_after, Duration::from_secs(40));
         assert!(guesses.check(&guess(255, "192.0.2.2"), now).is_ok());
+    }
+
+    #[test]
+    fn guesses_at_the_same_time_count_before_they_are_known_to_be_wrong() {
+        let (guesses, now) = (Guesses::default(), Instant::now());
+        (0..OF_NAME_MAX).for_each(|_| guesses.begin(&guess(1, FROM), now).unwrap());
+        assert!(guesses.begin(&guess(1, FROM), now).is_err());
+        guesses.end(&guess(1, FROM), false, now);
+        assert!(guesses.begin(&guess(1, FROM), now).is_ok(), "one was right");
     }
 
     #[test]
@@ -174,10 +212,10 @@ mod tests {
     #[test]
     fn those_who_are_refused_are_not_forgotten_for_lack_of_room() {
         let (guesses, now) = (Guesses::default(), Instant::now());
-        (0..OF_NAME_MAX).for_each(|_| guesses.count(&guess(1, FROM), now));
+        (0..OF_NAME_MAX).for_each(|_| wrong(&guesses, &guess(1, FROM), now));
         for address in 0..u32::try_from(COUNTED_MAX).unwrap() {
             let from = IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + address));
-            guesses.count(&Guess::new([2; 32], ClientAddress(from)), now);
+            wrong(&guesses, &Guess::new([2; 32], ClientAddress(from)), now);
         }
         assert!(guesses.counts.lock().unwrap().len() <= COUNTED_MAX + 2);
         assert!(guesses.check(&guess(1, FROM), now).is_err());

@@ -88,8 +88,9 @@ impl Pulse {
         }
     }
 
-    fn was_written(&self) {
-        if self.phase() == Phase::Idle {
+    /// An answer is on its way: its client is not idle, as long as it takes some of it.
+    fn was_written(&self, polled: &Poll<io::Result<usize>>) {
+        if matches!(polled, Poll::Ready(Ok(1..))) && self.phase() == Phase::Idle {
             self.set(Phase::Idle);
         }
     }
@@ -171,8 +172,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Felt<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.pulse.was_written();
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.pulse.was_written(&polled);
+        polled
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -192,8 +194,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Felt<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.pulse.was_written();
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.pulse.was_written(&polled);
+        polled
     }
 }
 
@@ -226,5 +229,20 @@ mod tests {
         assert_eq!(pulse.phase(), Phase::Headers);
         pulse.was_read();
         assert_eq!(pulse.phase(), Phase::Headers);
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_of_its_answer_is_idle() {
+        let pulse = Pulse::new();
+        let later = |polled: Poll<io::Result<usize>>| {
+            pulse.beat.store(Phase::Idle as u64, Ordering::Relaxed);
+            pulse.was_written(&polled);
+            pulse.beat.load(Ordering::Relaxed) >> 2
+        };
+        // Whatever the clock says, it has moved on from the start of time.
+        while now_ms() == 0 {}
+        assert_eq!(later(Poll::Pending), 0);
+        assert_eq!(later(Poll::Ready(Ok(0))), 0);
+        assert!(later(Poll::Ready(Ok(1))) > 0);
     }
 }
