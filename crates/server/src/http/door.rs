@@ -1,5 +1,7 @@
 //! Which door a request comes to, and how that door says no before anybody looked at the request.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use axum::body::Body;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
@@ -55,15 +57,20 @@ impl Door {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         if refusal == Refusal::Full {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(retry_after_seconds()));
         }
         response
     }
 }
 
-/// When a client that was not let in should try again. A whole second is the least that the header
-/// can say; what was in progress when the client was refused is done long before.
-const RETRY_AFTER_SECONDS: &str = "1";
+/// When clients that were not let in should try again, one after the other: those that are refused
+/// together are not to come back together. A whole second is the least that the header can say.
+const RETRY_AFTER_SECONDS: [&str; 4] = ["1", "2", "3", "4"];
+
+fn retry_after_seconds() -> &'static str {
+    static REFUSED: AtomicUsize = AtomicUsize::new(0);
+    RETRY_AFTER_SECONDS[REFUSED.fetch_add(1, Ordering::Relaxed) % RETRY_AFTER_SECONDS.len()]
+}
 
 /// Why a request is refused before a door saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

