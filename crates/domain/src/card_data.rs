@@ -22,7 +22,7 @@ const FORBIDDEN_NAMES: &[&str] = &[
 ];
 
 /// How long a card number can be with what is between its digits.
-const PAN_CHARS_MAX: usize = 19 * 2;
+pub(crate) const PAN_CHARS_MAX: usize = 19 * 2;
 
 /// The name of the first property that holds card data, if one does.
 #[must_use]

@@ -111,8 +111,8 @@ pub fn payment<D: Disk>(disk: &D, model: &Model, (tenant, id): (u32, Uid)) -> Ve
     failed.map(|(check, text)| wrong(check, &text)).collect()
 }
 
-/// With no gateway and no method more is captured than was authorized, or returned than was taken
-/// there; where somebody with a say in it overruled an end, that may be too late to hold, but no amount
+/// Not more is captured than one authorization of the payment holds, nor captured with a gateway and a
+/// method than was authorized, or returned than was taken there; where somebody with a say in it overruled an end, that may be too late to hold, but no amount
 /// is ever negative.
 fn conserved(file: &PaymentFile, is_unbalanced: bool) -> Result<(), String> {
     let negative = |it: &&Transaction| {
@@ -121,6 +121,16 @@ fn conserved(file: &PaymentFile, is_unbalanced: bool) -> Result<(), String> {
     };
     if let Some(it) = file.transactions.iter().find(negative) {
         return Err(format!("{it:?} is not above zero"));
+    }
+    let worked = |kind: TransactionType| {
+        let of_kind = file.transactions.iter().filter(move |it| it.kind == kind);
+        let worked = of_kind.filter(|it| it.status == TransactionStatus::Success);
+        worked.filter_map(|it| it.processed_amount).map(|amount| amount.0)
+    };
+    let (most, captured) =
+        (worked(TransactionType::Authorize).max(), worked(TransactionType::Capture).sum::<i64>());
+    if !is_unbalanced && captured > most.unwrap_or(0) {
+        return Err(format!("{captured} captured, and no authorization is of more than {most:?}"));
     }
     for way in &file.transactions {
         let way = (way.gateway.as_str(), way.payment_method_id);

@@ -136,6 +136,8 @@ pub struct Payment {
     pub last_success: Option<Kind>,
     /// Its transactions in the order in which they came.
     pub moves: Vec<Move>,
+    /// How many things were told of its transactions.
+    pub tellings: u64,
     /// Whether something that had ended was told to have ended otherwise.
     pub contradicted: bool,
     /// Whether that may have put sums wrong: more money for a payment never does.
@@ -167,6 +169,8 @@ pub struct Move {
     pub currency: Code,
     /// What was processed.
     pub processed: i64,
+    /// That it worked was the so many-th thing told of its payment; zero where it did not.
+    pub told: u64,
     /// Whether the gateway has had it for some time.
     pub was_pending: bool,
     /// Whether its status was just written.

@@ -30,6 +30,8 @@ pub enum Mutant {
     TearsBatch,
     /// The store loads payments as they were before their last transaction.
     LoadsStale,
+    /// The store loads transactions as if whatever is told now were older.
+    ForgetsOrder,
     /// The store skips a journal row when it is opened.
     SkipsJournalRow,
     /// The store does not keep the revision before.
@@ -98,6 +100,7 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("lies-about-commit", Mutant::LiesAboutCommit),
     ("tears-batch", Mutant::TearsBatch),
     ("loads-stale", Mutant::LoadsStale),
+    ("forgets-order", Mutant::ForgetsOrder),
     ("skips-journal-row", Mutant::SkipsJournalRow),
     ("breaks-history", Mutant::BreaksHistory),
     ("inflates-amount", Mutant::InflatesAmount),
@@ -214,6 +217,12 @@ impl Mutant {
         }
         if self == Self::FindsNoIds {
             loaded.state.transactions.values_mut().for_each(|found| *found = None);
+        }
+        if self == Self::ForgetsOrder {
+            let files = loaded.state.payments.values_mut().flatten();
+            files
+                .flat_map(|file| &mut file.transactions)
+                .for_each(|it| it.revision.seq.0 = i64::MAX);
         }
         if self != Self::LoadsStale {
             return;

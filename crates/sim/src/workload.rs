@@ -205,7 +205,10 @@ impl Workload {
 
     fn follow(&mut self, model: &Model, no: u32) -> What {
         let tenant = &model.tenants[&no];
-        let Some((id, payment)) = self.payment(tenant) else { return self.start(model, no) };
+        let twice = self.started_twice(tenant);
+        let Some((id, payment)) = twice.or_else(|| self.payment(tenant)) else {
+            return self.start(model, no);
+        };
         let likely: &[Kind] = match payment.last_success {
             Some(Kind::Authorize) => &[Kind::Capture, Kind::Capture, Kind::Capture, Kind::Void],
             Some(Kind::Capture) => &[Kind::Capture, Kind::Refund, Kind::Chargeback],
@@ -215,7 +218,8 @@ impl Workload {
             Some(Kind::Credit | Kind::Void) | None => &[Kind::Capture, Kind::Void],
         };
         let all = [Kind::Capture, Kind::Refund, Kind::Void, Kind::Chargeback, Kind::Reversal];
-        let kinds = if self.random.chance(850) { likely } else { &all };
+        let usual = if twice.is_some() { 500 } else { 850 };
+        let kinds = if self.random.chance(usual) { likely } else { &all };
         let kind = *self.random.pick(kinds);
         let left = if kind == Kind::Capture {
             payment.left_to_capture()
@@ -332,6 +336,22 @@ impl Workload {
         let from = if self.random.chance(700) { &all[recent..] } else { &all[..] };
         let (id, payment) = *self.random.pick(from);
         Some((*id, payment))
+    }
+
+    /// A payment of which more than one try worked, now and then: that is told when it is no longer
+    /// recent.
+    fn started_twice<'a>(&mut self, tenant: &'a Tenant) -> Option<(Uid, &'a Payment)> {
+        let worked = |payment: &Payment| {
+            let starts = payment.moves.iter().filter(|it| it.starts());
+            starts.filter(|it| it.status == Status::Success).count()
+        };
+        let twice: Vec<(Uid, &Payment)> = tenant
+            .payments
+            .iter()
+            .filter(|(_, payment)| worked(payment) > 1)
+            .map(|(id, payment)| (*id, payment))
+            .collect();
+        (!twice.is_empty() && self.random.chance(300)).then(|| *self.random.pick(&twice))
     }
 
     fn transaction_key(&mut self, tenant: &Tenant) -> Option<String> {

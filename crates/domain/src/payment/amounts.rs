@@ -44,12 +44,22 @@ impl Amounts {
     }
 }
 
-/// What may still be captured: what was authorized less every capture that worked or still may.
+/// What may still be captured with one gateway and method: the largest authorization that they hold,
+/// less every capture of the payment that worked or still may. Tries ask for the same money: what
+/// several of them hold is not added up.
 pub(super) fn left_to_capture<'a>(
-    transactions: impl IntoIterator<Item = &'a Transaction> + Clone,
+    here: impl IntoIterator<Item = &'a Transaction> + Clone,
+    everywhere: &[Transaction],
 ) -> AmountMinor {
-    let used = sum(transactions.clone(), TransactionType::Capture, worked_or_may);
-    Amounts::of(transactions).authorized.minus_floor_zero(used)
+    let worked = |kind| {
+        let of_kind = here.clone().into_iter().filter(move |it| it.kind == kind);
+        of_kind.filter(|it| it.status == TransactionStatus::Success)
+    };
+    if worked(TransactionType::Void).next().is_some() {
+        return AmountMinor::ZERO;
+    }
+    let largest = worked(TransactionType::Authorize).map(counted).max().unwrap_or_default();
+    largest.minus_floor_zero(sum(everywhere, TransactionType::Capture, worked_or_may))
 }
 
 /// What may still be refunded or charged back: what was taken less every refund that worked or
@@ -73,10 +83,12 @@ fn sum<'a>(
     counts: impl Fn(TransactionStatus) -> bool,
 ) -> AmountMinor {
     let matching = transactions.into_iter().filter(|it| it.kind == kind && counts(it.status));
-    let minor = matching.fold(0_i64, |total, it| {
-        // A completed transaction may have processed another amount than was asked for.
-        let processed = it.processed_amount.filter(|_| it.status == TransactionStatus::Success);
-        total.saturating_add(processed.or(it.amount).map_or(0, |amount| amount.0))
-    });
+    let minor = matching.fold(0_i64, |total, it| total.saturating_add(counted(it).0));
     AmountMinor(minor)
+}
+
+/// What a transaction counts for. A completed one may have processed another amount than was asked for.
+fn counted(it: &Transaction) -> AmountMinor {
+    let processed = it.processed_amount.filter(|_| it.status == TransactionStatus::Success);
+    processed.or(it.amount).unwrap_or_default()
 }

@@ -1,5 +1,6 @@
 //! Pending transactions: completed through the gateway, resolved by hearsay, or fixed by an operator.
 
+use super::follow_up::refuse_superseded;
 use super::initiate::positive_amount;
 use super::outcome::{self, Asked, Settled};
 use super::{
@@ -42,6 +43,7 @@ pub(crate) fn complete(state: &State, it: &Complete, cx: &mut Context) -> Outcom
     let mut file = file.clone();
     let at = file.transactions.iter().position(|tx| tx.id == id).expect("it was found there");
     let mut transaction = file.transactions.remove(at);
+    refuse_superseded(&file, &transaction, amount)?;
     transaction.status = TransactionStatus::InFlight;
     // What this call asks for; its answer is compared with it.
     transaction.processed_amount = Some(amount.unwrap_or_default());

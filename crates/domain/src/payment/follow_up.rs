@@ -133,28 +133,60 @@ fn refuse_transition(
         return Err(Rejection::PaymentInDoubt { operation: kind });
     }
     let mut places = places(file);
+    // Captures stay where they began: what another try reserved is not theirs to take.
+    if kind == TransactionType::Capture && places.iter().any(Place::is_captured) {
+        places.retain(Place::is_captured);
+    }
     places.retain(|place| allowed(place.from, kind));
+    let from = file.payment.last_success;
+    let pending = places.iter().find_map(|place| excluding(file, place, kind));
+    places.retain(|place| excluding(file, place, kind).is_none());
+    if kind == TransactionType::Capture {
+        places.truncate(1);
+    }
     if places.is_empty() {
-        let from = file.payment.last_success;
-        return Err(Rejection::InvalidTransition { operation: kind, from });
+        let pending =
+            pending.map(|operation| PaymentState { operation, status: TransactionStatus::Pending });
+        return Err(Rejection::InvalidTransition { operation: kind, from: pending.or(from) });
     }
-    match excluding(file, kind) {
-        Some(pending) => {
-            let from = PaymentState { operation: pending, status: TransactionStatus::Pending };
-            Err(Rejection::InvalidTransition { operation: kind, from: Some(from) })
-        }
-        None => Ok(places),
-    }
+    Ok(places)
 }
 
 /// The pending operation that this one cannot be true beside: a void and a capture of the same money.
-fn excluding(file: &PaymentFile, kind: TransactionType) -> Option<TransactionType> {
+fn excluding(file: &PaymentFile, place: &Place, kind: TransactionType) -> Option<TransactionType> {
     use TransactionType as T;
-    let mut pending = file.transactions.iter().filter(|tx| tx.status == TransactionStatus::Pending);
+    let here = file.transactions.iter().filter(|tx| tx.is_beside(place.last));
+    let mut pending = here.filter(|tx| tx.status == TransactionStatus::Pending);
     let found = pending.find(|tx| {
         tx.kind == T::Void || (kind == T::Void && matches!(tx.kind, T::Capture | T::Void))
     });
     found.map(|tx| tx.kind)
+}
+
+/// Refuses to send what is pending once more where something worked since that leaves it nothing to
+/// do: `others` is its payment without it. What the gateway says of it is booked all the same.
+pub(super) fn refuse_superseded(
+    others: &PaymentFile,
+    pending: &Transaction,
+    amount: Option<AmountMinor>,
+) -> Result<(), Rejection> {
+    use TransactionType as T;
+    let from = others.payment.last_success;
+    let mut places = places(others);
+    places.retain(|place| place.last.is_beside(pending));
+    let superseded = match pending.kind {
+        T::Authorize | T::Purchase | T::Credit => from.is_some(),
+        T::Void => !places.iter().any(|place| allowed(place.from, T::Void)),
+        T::Capture | T::Refund | T::Chargeback | T::ChargebackReversal => {
+            let amount = amount.unwrap_or_default();
+            place_for(&places, pending.kind, (amount, others.payment.currency))?;
+            false
+        }
+    };
+    if superseded {
+        return Err(Rejection::InvalidTransition { operation: pending.kind, from });
+    }
+    Ok(())
 }
 
 /// Kill Bill's links between operations (PaymentStates.xml): what may follow the last success.

@@ -1,12 +1,12 @@
 //! How a transaction ends: at once, by the gateway's answer, or by asking it later.
 
-use super::place::follow_what_worked;
+use super::place::{follow_what_worked, last_success};
 use super::{
     Amounts, GATEWAY_TEXT_MAX, GatewayAnswer, GatewayInquired, GatewayKnowledge, GatewayOutcome,
     GatewayReplied, GatewayStatus, Outstanding, PaymentFile, PaymentState, Transaction,
     TransactionStatus,
 };
-use crate::card_data::mask_pans;
+use crate::card_data::{PAN_CHARS_MAX, mask_pans};
 use crate::context::Context;
 use crate::execute::{Accepted, Outcome};
 use crate::ledger;
@@ -363,8 +363,10 @@ fn processed(
 }
 
 /// A gateway's text as it may be kept: nobody promised that it holds no card number, or that it ends.
-fn gateway_text(said: &str) -> String {
-    mask_pans(said).chars().take(GATEWAY_TEXT_MAX).collect()
+/// Only as much of it is looked at as a card number across the cut takes.
+pub(super) fn gateway_text(said: &str) -> String {
+    let said: String = said.chars().take(GATEWAY_TEXT_MAX + PAN_CHARS_MAX).collect();
+    mask_pans(&said).chars().take(GATEWAY_TEXT_MAX).collect()
 }
 
 /// Writes an outcome into the transaction and its payment, posts what moved, says what happened.
@@ -414,14 +416,7 @@ pub(super) fn settle(
     }
     let payment = &mut file.payment;
     payment.state = state;
-    if settled.status == TransactionStatus::Success {
-        payment.last_success = Some(state);
-    } else if before.is_some_and(|it| it.status == TransactionStatus::Success) {
-        let mut rest = file.transactions.iter().rev();
-        let last = rest.find(|tx| tx.status == TransactionStatus::Success);
-        payment.last_success =
-            last.map(|tx| PaymentState { operation: tx.kind, status: tx.status });
-    }
+    payment.last_success = last_success(&file.transactions);
     payment.amounts = Amounts::of(&file.transactions);
     payment.updated_at = cx.now;
     payment.revision = payment.revision.next(cx.seq);

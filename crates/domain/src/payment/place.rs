@@ -1,6 +1,6 @@
 //! Where a payment's money is: with the gateway and the method of the try that worked. Tries that were
 //! given up may turn out to have worked too: then there is more than one such place, and each is
-//! captured, refunded and voided for itself.
+//! refunded and voided for itself. Captures are for one order, and come from one of them.
 
 use super::amounts::{left_to_capture, left_to_return};
 use super::{PaymentFile, PaymentState, Transaction, TransactionStatus, TransactionType};
@@ -12,18 +12,24 @@ pub(super) struct Place<'a> {
     pub(super) last: &'a Transaction,
     /// Where the next operation starts from.
     pub(super) from: PaymentState,
-    transactions: Vec<&'a Transaction>,
+    here: Vec<&'a Transaction>,
+    everywhere: &'a [Transaction],
 }
 
 impl Place<'_> {
     /// How much an operation may still take there.
     pub(super) fn left(&self, kind: TransactionType) -> AmountMinor {
-        let transactions = self.transactions.iter().copied();
+        let here = self.here.iter().copied();
         if kind == TransactionType::Capture {
-            left_to_capture(transactions)
+            left_to_capture(here, self.everywhere)
         } else {
-            left_to_return(transactions)
+            left_to_return(here)
         }
+    }
+
+    /// Whether something was captured there, or may have been.
+    pub(super) fn is_captured(&self) -> bool {
+        self.here.iter().any(|it| it.kind == TransactionType::Capture && !it.status.is_failed())
     }
 }
 
@@ -35,15 +41,31 @@ pub(super) fn places(file: &PaymentFile) -> Vec<Place<'_>> {
         if places.iter().any(|place| place.last.is_beside(last)) {
             continue;
         }
-        let from = PaymentState { operation: last.kind, status: last.status };
-        let transactions = file.transactions.iter().filter(|it| it.is_beside(last)).collect();
-        places.push(Place { last, from, transactions });
-    }
-    // A payment in one place remembers in which order things worked, whatever their order is.
-    if let ([only], Some(from)) = (&mut places[..], file.payment.last_success) {
-        only.from = from;
+        let here: Vec<_> = file.transactions.iter().filter(|it| it.is_beside(last)).collect();
+        let from = last_success(here.iter().copied()).expect("it succeeded there");
+        places.push(Place { last, from, here, everywhere: &file.transactions });
     }
     places
+}
+
+/// Where the next operation starts from: the success that was told last. What moved a payment's money
+/// comes before what only reserved it or let go of it, whenever that was told: neither another try
+/// that worked nor a void may hide money that can be returned. A credit, which nothing can follow,
+/// comes after both.
+pub(super) fn last_success<'a>(
+    transactions: impl IntoIterator<Item = &'a Transaction>,
+) -> Option<PaymentState> {
+    use TransactionType as T;
+    let rank = |kind: TransactionType| match kind {
+        T::Credit => 0,
+        T::Authorize | T::Void => 1,
+        T::Purchase | T::Capture | T::Refund | T::Chargeback | T::ChargebackReversal => 2,
+    };
+    let all = transactions.into_iter();
+    let last = all
+        .filter(|it| it.status == TransactionStatus::Success)
+        .max_by_key(|it| (rank(it.kind), it.revision.seq))?;
+    Some(PaymentState { operation: last.kind, status: last.status })
 }
 
 /// Lets the payment go by the try that worked, the latest of several, or by the last one.

@@ -25,12 +25,17 @@ use crate::{
 /// through another gateway), `#N` (not the open or last, but the N-th transaction), `key=@PAYMENT` (the
 /// id of that payment's first transaction).
 fn check(script: &str, expected: Expect) {
+    expected.assert_eq(&run(script));
+}
+
+/// What [`check`] shows.
+fn run(script: &str) -> String {
     let mut world = World::new();
     let mut shown = String::new();
     for step in script.split('|') {
         shown = world.step(step.trim());
     }
-    expected.assert_eq(&shown);
+    shown
 }
 
 struct World {

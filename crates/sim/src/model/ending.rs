@@ -194,6 +194,8 @@ impl Payment {
             // That there is more to take than was thought breaks no sum.
             self.unbalanced |= !starts || before == Status::Success;
         }
+        self.tellings += 1;
+        it.told = if status == Status::Success { self.tellings } else { 0 };
         it.status = status;
         it.processed = processed;
         it.changed = true;
@@ -208,13 +210,7 @@ impl Payment {
         {
             self.method = method;
         }
-        let it = &self.moves[at];
-        if status == Status::Success {
-            self.last_success = Some(it.kind);
-        } else if before == Status::Success {
-            let worked = self.moves.iter().rev().find(|it| it.status == Status::Success);
-            self.last_success = worked.map(|it| it.kind);
-        }
+        self.last_success = self.leads();
     }
 }
 

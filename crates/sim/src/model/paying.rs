@@ -145,6 +145,7 @@ impl Model {
             called_before: asked,
             currency: payment.currency,
             processed: 0,
+            told: 0,
             was_pending: false,
             changed: false,
             revived: false,
@@ -190,6 +191,7 @@ impl Model {
         let tenant = self.tenant(tenant_no);
         let payment = tenant.payments.get_mut(&it.payment).expect("the caller found it");
         let in_doubt = payment.is_in_doubt();
+        let undone = payment.undone_since(it.at, it.amount);
         let found = &mut payment.moves[it.at];
         if found.status == Status::Success {
             return Expected::Said(Said::Done);
@@ -198,6 +200,7 @@ impl Model {
         if in_doubt {
             no.push(Reason::InDoubt);
         }
+        no.extend(undone);
         let has_currency = found.asked.is_some();
         if has_currency && it.currency.is_some_and(|currency| currency != found.currency) {
             no.push(field("currency"));
@@ -256,6 +259,7 @@ impl Tenant {
             last: (it.kind, Status::Running),
             last_success: None,
             moves: vec![],
+            tellings: 0,
             contradicted: false,
             unbalanced: false,
         });
@@ -276,6 +280,7 @@ impl Tenant {
             called_before: asked,
             currency,
             processed: 0,
+            told: 0,
             was_pending: false,
             changed: false,
             revived: false,
@@ -361,12 +366,7 @@ impl Payment {
         if it.kind != Kind::Chargeback && self.is_in_doubt() {
             no.push(Reason::InDoubt);
         }
-        // A void and anything else cannot both be true of the same money.
-        let excludes =
-            |kind: Kind| kind == Kind::Void || (it.kind == Kind::Void && kind == Kind::Capture);
-        let mut pending = self.moves.iter().filter(|it| it.status == Status::Pending);
-        let origins = self.origins(it.kind);
-        if origins.is_empty() || pending.any(|it| excludes(it.kind)) {
+        if self.origins(it.kind).is_empty() {
             no.push(Reason::Transition);
         }
         if it.kind == Kind::Void {
@@ -405,7 +405,7 @@ impl Payment {
     }
 
     /// What something may follow on, latest first: for each gateway and method where something
-    /// worked, the last that did.
+    /// worked, the last of it there. Captures are for one order: they have one gateway and method.
     fn origins(&self, next: Kind) -> Vec<usize> {
         let mut seen: Vec<(&str, Uid)> = vec![];
         let mut found = vec![];
@@ -416,21 +416,87 @@ impl Payment {
                 found.push(at);
             }
         }
-        // Where there is only one place, what was told last to have worked counts.
-        let only = self.last_success.filter(|_| found.len() == 1);
-        found.retain(|at| may_follow(only.unwrap_or(self.moves[*at].kind), next));
+        if next == Kind::Capture {
+            // Not from another try's money, once some of this one's was taken or may have been.
+            let taken = |at: &usize| self.beside(*at).used(Kind::Capture) > 0;
+            if found.iter().any(taken) {
+                found.retain(taken);
+            }
+        }
+        found.retain(|at| {
+            let part = self.beside(*at);
+            // A void and anything else cannot both be true of the same money.
+            let awaits =
+                |kind| part.moves.iter().any(|it| it.kind == kind && it.status == Status::Pending);
+            let excluded = awaits(Kind::Void) || (next == Kind::Void && awaits(Kind::Capture));
+            !excluded && part.leads().is_some_and(|kind| may_follow(kind, next))
+        });
+        if next == Kind::Capture {
+            found.truncate(1);
+        }
         found
     }
 
     /// The first of them where so much is left; a void needs nothing.
     fn origin_for(&self, next: Kind, amount: Option<i64>) -> Option<usize> {
         let enough = |at: &usize| {
-            let part = self.beside(*at);
-            let left =
-                if next == Kind::Capture { part.left_to_capture() } else { part.left_to_return() };
-            next == Kind::Void || amount.is_none_or(|amount| amount <= left)
+            next == Kind::Void || amount.is_none_or(|amount| amount <= self.left_beside(*at, next))
         };
         self.origins(next).into_iter().find(enough)
+    }
+
+    /// What something has to follow on: of what worked, the one of which that was told last. Where
+    /// money was taken or given back, reservations and their ends do not count, whenever they were
+    /// told; a credit counts where there is nothing else.
+    pub(super) fn leads(&self) -> Option<Kind> {
+        let about_taken_money =
+            [Kind::Purchase, Kind::Capture, Kind::Refund, Kind::Chargeback, Kind::Reversal];
+        let kinds: [&[Kind]; 3] =
+            [&about_taken_money, &[Kind::Authorize, Kind::Void], &[Kind::Credit]];
+        kinds.into_iter().find_map(|kinds| {
+            let worked = self.moves.iter().filter(|it| it.status == Status::Success);
+            let last = worked.filter(|it| kinds.contains(&it.kind)).max_by_key(|it| it.told);
+            last.map(|it| it.kind)
+        })
+    }
+
+    /// How much of a kind may still be taken where a transaction went.
+    fn left_beside(&self, at: usize, kind: Kind) -> i64 {
+        let part = self.beside(at);
+        if kind != Kind::Capture {
+            return part.left_to_return();
+        }
+        let is_void = |it: &Move| it.kind == Kind::Void && it.status == Status::Success;
+        if part.moves.iter().any(is_void) {
+            return 0;
+        }
+        // Two reservations are for one order. So whatever is captured of the payment counts.
+        let reserved = part.moves.iter().filter(|it| it.kind == Kind::Authorize);
+        let worked = reserved.filter(|it| it.status == Status::Success).map(|it| it.processed);
+        worked.max().unwrap_or(0) - self.used(Kind::Capture)
+    }
+
+    /// Why what is pending is not to be sent again, whatever becomes of what was sent: what has
+    /// worked meanwhile made it needless.
+    fn undone_since(&self, at: usize, amount: Option<&str>) -> Option<Reason> {
+        let it = &self.moves[at];
+        let amount = positive(amount, it.currency).or(it.asked).unwrap_or(0);
+        let mut without = self.clone();
+        without.moves[at].status = Status::Declined;
+        match it.kind {
+            Kind::Authorize | Kind::Purchase | Kind::Credit => {
+                without.leads().map(|_| Reason::Transition)
+            }
+            Kind::Void => {
+                let lead = without.beside(at).leads();
+                let holds = lead.is_some_and(|kind| may_follow(kind, Kind::Void));
+                (!holds).then_some(Reason::Transition)
+            }
+            Kind::Capture | Kind::Refund | Kind::Chargeback | Kind::Reversal => {
+                let left = without.left_beside(at, it.kind);
+                (amount > left).then(|| field("amount"))
+            }
+        }
     }
 
     /// The payment with nothing but what went the way of one transaction.

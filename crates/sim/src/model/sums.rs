@@ -64,7 +64,7 @@ impl Payment {
     }
 
     /// What worked or still may, of one kind.
-    fn used(&self, kind: Kind) -> i64 {
+    pub(super) fn used(&self, kind: Kind) -> i64 {
         let of_kind = self.moves.iter().filter(|it| it.kind == kind);
         of_kind.map(Move::used).sum()
     }

@@ -32,7 +32,7 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
     ("what is stored was committed", &[Mutant::DoublesPayment]),
     ("what was acknowledged is there", &[Mutant::LiesAboutCommit]),
     ("accounts and methods are what the model says", &[Mutant::MixesUpTenants]),
-    ("payments are what the model says", &[Mutant::TearsBatch]),
+    ("payments are what the model says", &[Mutant::ForgetsOrder, Mutant::TearsBatch]),
     (
         "transactions are what the model says",
         &[

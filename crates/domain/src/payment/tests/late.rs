@@ -79,12 +79,6 @@ fn money_in_two_places_is_kept_apart() {
             "other, Authorize Success remote, Authorize Success other, Capture InFlight other -> other at other"
         ],
     );
-    check_ways(
-        &format!("{held} | capture p 10 | approve p | capture p 10"),
-        expect![
-            "other, Authorize Success remote, Authorize Success other, Capture Success other, Capture InFlight remote -> remote at remote"
-        ],
-    );
     check(
         &format!("{held} | capture p 11"),
         expect!["refused: amount: 11.00 exceeds the 10.00 left"],
@@ -135,6 +129,236 @@ fn money_in_two_places_is_kept_apart() {
         &format!("{taken} | refund p 1 | approve p | chargeback p 10 key=c | reverse p key=c"),
         expect![
             "other, Purchase Success remote, Purchase Success other, Refund Success other, Chargeback Success remote, ChargebackReversal Success remote"
+        ],
+    );
+}
+
+/// Two authorizations for one order: a capture whose answer got lost is sent again without keys, and
+/// must not take the order's money a second time, from the other one.
+#[test]
+fn captures_come_from_one_authorization() {
+    let held = "authorize p 10 | decline p | authorize p 10 other | approve p | found-paid p #1";
+    let taken = format!("{held} | capture p 10 | approve p");
+    check(
+        &format!("{taken} | capture p 10"),
+        expect!["refused: amount: 10.00 exceeds the 0.00 left"],
+    );
+    check(
+        &format!("{held} | capture p 4 | approve p | capture p 7"),
+        expect!["refused: amount: 7.00 exceeds the 6.00 left"],
+    );
+    check(
+        &format!("{taken} | refund p 10 | approve p | capture p 1"),
+        expect!["refused: Capture from Refund Success"],
+    );
+    check(
+        &format!("{held} | capture p 4 | pend p | capture p 10"),
+        expect!["refused: amount: 10.00 exceeds the 6.00 left"],
+    );
+    // What was captured from the first one before the second was told of, goes on there.
+    check_ways(
+        "authorize p 10 | decline p | authorize p 5 other | decline p | found-paid p #1 \
+         | capture p 4 | pend p | found-paid p #2 | capture p 2",
+        expect![
+            "other, Authorize Success remote, Authorize Success other, Capture Pending remote, Capture InFlight remote -> remote at remote"
+        ],
+    );
+    // With the same gateway and method, too, one is not added to the other.
+    let same = "authorize p 10 | decline p | authorize p 10 | approve p | found-paid p #1";
+    check(
+        &format!("{same} | capture p 11"),
+        expect!["refused: amount: 11.00 exceeds the 10.00 left"],
+    );
+    check(
+        &format!("{same} | capture p 10 | approve p | capture p 1"),
+        expect!["refused: amount: 1.00 exceeds the 0.00 left"],
+    );
+    // Nor where a capture is told of that had failed before its authorization was voided.
+    check(
+        &format!(
+            "{held} | capture p 10 | decline p | void p | approve p | found-paid p #3 | capture p 1"
+        ),
+        expect!["refused: amount: 1.00 exceeds the 0.00 left"],
+    );
+}
+
+#[test]
+fn what_is_told_late_hides_no_money() {
+    let again = "authorize p 10 | decline p | authorize p 10 | approve p";
+    let taken = format!("{again} | capture p 10 | approve p");
+    for (since, left, refused) in [
+        ("", 10, "Capture"),
+        ("| refund p 4 | approve p", 6, "Refund"),
+        ("| chargeback p 4 key=c | reverse p key=c", 10, "ChargebackReversal"),
+    ] {
+        let late = format!("{taken} {since} | found-paid p #1");
+        let refused = format!("refused: Void from {refused} Success");
+        assert_eq!(run(&format!("{late} | void p")), refused, "{since}");
+        let refund = run(&format!("{late} | refund p {left}"));
+        assert!(refund.starts_with("Refund InFlight"), "{since}: {refund}");
+    }
+    check(
+        &format!("{taken} | found-paid p #1"),
+        expect!["Authorize Success, authorized 2000, captured 1000; gateway>customer 1000"],
+    );
+    check(
+        &format!("{taken} | found-paid p #1 | chargeback p 10"),
+        expect![
+            "Chargeback Success, authorized 2000, captured 1000, charged back 1000; gateway>customer 1000, customer>disputes 1000"
+        ],
+    );
+    check(
+        &format!("{taken} | chargeback p 4 | found-paid p #1 | refund p 1"),
+        expect!["refused: Refund from Chargeback Success"],
+    );
+    // A try that took money at once, and one that reserves, takes, or gives it.
+    check_ways(
+        "authorize p 10 | decline p | purchase p 10 | approve p | found-paid p #1 | refund p 10",
+        expect![
+            "remote, Authorize Success remote, Purchase Success remote, Refund InFlight remote -> remote at remote"
+        ],
+    );
+    check_ways(
+        "purchase p 10 | decline p | authorize p 10 | approve p | found-paid p #1 | refund p 10",
+        expect![
+            "remote, Purchase Success remote, Authorize Success remote, Refund InFlight remote -> remote at remote"
+        ],
+    );
+    check_ways(
+        "purchase p 10 | decline p | purchase p 10 | approve p | chargeback p 10 | found-paid p #1 | refund p 10",
+        expect![
+            "remote, Purchase Success remote, Purchase Success remote, Chargeback Success remote, Refund InFlight remote -> remote at remote"
+        ],
+    );
+    check_ways(
+        "credit p 10 | decline p | authorize p 10 | approve p | found-paid p #1 | capture p 10",
+        expect![
+            "remote, Credit Success remote, Authorize Success remote, Capture InFlight remote -> remote at remote"
+        ],
+    );
+    // What is reserved after a void can be let go of, too.
+    check_ways(
+        &format!("{again} | void p | approve p | found-paid p #1 | void p"),
+        expect![
+            "remote, Authorize Success remote, Authorize Success remote, Void Success remote, Void InFlight remote -> remote at remote"
+        ],
+    );
+}
+
+/// A void that is told of after a capture, or before it: the money was taken.
+#[test]
+fn a_void_hides_no_money() {
+    let failed =
+        "authorize p 10 | decline p | authorize p 10 | approve p | capture p 4 | decline p";
+    for script in
+        ["void p | found-paid p #3 | approve p #4", "void p | approve p | found-paid p #3"]
+    {
+        for beside in ["", "| found-paid p #1"] {
+            let both = format!("{failed} | {script} {beside}");
+            let refund = run(&format!("{both} | refund p 4"));
+            assert!(refund.starts_with("Refund InFlight"), "{both}: {refund}");
+            let refused = "refused: amount: 1.00 exceeds the 0.00 left";
+            assert_eq!(run(&format!("{both} | capture p 1")), refused, "{both}");
+        }
+    }
+    // So it is where there is another place.
+    check_ways(
+        "authorize p 10 | decline p | authorize p 10 other | approve p | capture p 4 | decline p \
+         | void p | approve p | found-paid p #3 | found-paid p #1 | refund p 4",
+        expect![
+            "other, Authorize Success remote, Authorize Success other, Capture Success other, Void Success other, Refund InFlight other -> other at other"
+        ],
+    );
+    check_ways(
+        "authorize p 10 | decline p | authorize p 10 other | approve p | capture p 4 | decline p \
+         | void p | found-paid p #3 | approve p #4 | found-paid p #1 | refund p 4",
+        expect![
+            "other, Authorize Success remote, Authorize Success other, Capture Success other, Void Success other, Refund InFlight other -> other at other"
+        ],
+    );
+}
+
+#[test]
+fn what_is_pending_is_not_sent_again_beside_what_worked() {
+    let booked_twice =
+        "Purchase Success, purchased 2000; gateway>customer 1000, gateway>customer 1000";
+    for method in ["", "other"] {
+        let pending =
+            format!("purchase p 10 key=a | decline p | purchase p 10 key=b {method} | pend p");
+        let again = format!("purchase p 10 key=b {method}");
+        // What the gateway makes of it is booked all the same, and a success that is taken back
+        // leaves room for it.
+        for (since, shown) in [
+            ("complete p", "refused: Purchase from Purchase Success"),
+            (&again, "refused: Purchase from Purchase Success"),
+            ("refund p 10 | approve p #3 | complete p", "refused: Purchase from Refund Success"),
+            ("found-paid p #2", booked_twice),
+            ("paid p #2", booked_twice),
+            (
+                "found-declined p #1 | complete p",
+                "Purchase InFlight, open; gateway>customer 1000, customer>gateway 1000",
+            ),
+        ] {
+            assert_eq!(run(&format!("{pending} | found-paid p #1 | {since}")), shown, "{since}");
+        }
+    }
+    let late = "authorize p 10 | decline p | authorize p 10 | pend p | found-paid p #1 | void p | approve p #3";
+    check(&format!("{late} | complete p"), expect!["refused: Authorize from Void Success"]);
+    // A failure that is undecided after all, and another one of its kind worked since.
+    let undecided = |begun: &str, kind: &str, since: &str| {
+        let amount = if kind == "void" { "" } else { "10" };
+        format!(
+            "{begun} p 10 | approve p | {kind} p {amount} | decline p | {since} | approve p \
+             | found-pending p #2 | found-pending p #2"
+        )
+    };
+    for (begun, kind, since, refused) in [
+        ("authorize", "capture", "capture p 10", "amount: 10.00 exceeds the 0.00 left"),
+        ("authorize", "capture", "capture p 4", "amount: 10.00 exceeds the 6.00 left"),
+        ("authorize", "capture", "void p", "amount: 10.00 exceeds the 0.00 left"),
+        ("authorize", "void", "capture p 10", "Void from Capture Success"),
+        ("authorize", "void", "void p", "Void from Void Success"),
+        ("purchase", "refund", "refund p 10", "amount: 10.00 exceeds the 0.00 left"),
+        ("purchase", "refund", "refund p 4", "amount: 10.00 exceeds the 6.00 left"),
+    ] {
+        let undecided = undecided(begun, kind, since);
+        let shown = run(&format!("{undecided} | complete p"));
+        assert_eq!(shown, format!("refused: {refused}"), "{kind} beside {since}");
+    }
+    let undecided = undecided("authorize", "capture", "capture p 4");
+    check(
+        &format!("{undecided} | complete p 6"),
+        expect!["Capture InFlight, authorized 1000, captured 400, open; gateway>customer 400"],
+    );
+}
+
+#[test]
+fn what_is_pending_in_one_place_blocks_no_other() {
+    let held = "authorize p 10 | decline p | authorize p 10 other | approve p | found-paid p #1";
+    let voiding = format!("{held} | capture p 10 | approve p | void p | pend p");
+    check_ways(
+        &format!("{voiding} | refund p 10"),
+        expect![
+            "other, Authorize Success remote, Authorize Success other, Capture Success other, Void Pending remote, Refund InFlight other -> other at other"
+        ],
+    );
+    check_ways(
+        &format!("{voiding} | chargeback p 10"),
+        expect![
+            "other, Authorize Success remote, Authorize Success other, Capture Success other, Void Pending remote, Chargeback Success other"
+        ],
+    );
+    check(&format!("{voiding} | void p"), expect!["refused: Void from Void Pending"]);
+    check_ways(
+        &format!("{held} | void p | pend p | capture p 10"),
+        expect![
+            "other, Authorize Success remote, Authorize Success other, Void Pending other, Capture InFlight remote -> remote at remote"
+        ],
+    );
+    check_ways(
+        &format!("{held} | capture p 10 | pend p | void p"),
+        expect![
+            "other, Authorize Success remote, Authorize Success other, Capture Pending other, Void InFlight remote -> remote at remote"
         ],
     );
 }
@@ -284,5 +508,17 @@ fn a_gateways_texts_are_bounded_and_hold_no_card_number() {
         assert!(it.gateway_error_message.is_some());
         // A reply is stored, too.
         assert!(!format!("{executed:?}").contains("4111"));
+    }
+}
+
+#[test]
+fn a_gateways_text_is_looked_at_only_as_far_as_it_is_kept() {
+    // A number across the cut is masked, whatever comes behind it.
+    for before in [GATEWAY_TEXT_MAX - 37, GATEWAY_TEXT_MAX - 1] {
+        let number = "4 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1";
+        let said = format!("{}{number} {}", "é".repeat(before), "1 ".repeat(32 * 1024));
+        let kept = outcome::gateway_text(&said);
+        assert_eq!(kept.chars().nth(before), Some('*'), "{kept}");
+        assert_eq!(kept.chars().count(), GATEWAY_TEXT_MAX);
     }
 }
