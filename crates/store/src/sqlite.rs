@@ -67,7 +67,7 @@ impl Default for Options {
             cache_kib: 8 * 1024,
             reader_cache_kib: 2 * 1024,
             entities_held: 4_096,
-            checkpoint_pages: 8_000,
+            checkpoint_pages: 4_000,
             is_durable: true,
         }
     }
