@@ -57,7 +57,9 @@ impl<'a> Waiting<'a> {
     fn begin(count: &'a AtomicUsize, max: usize) -> Result<Self, Unavailable> {
         let waiting = Self(count);
         if count.fetch_add(1, Ordering::Relaxed) >= max {
-            return Err(Reason::ReadersFull.into());
+            let reason = Reason::ReadersFull;
+            metrics::counter!("faregate_refused_total", "reason" => reason.label()).increment(1);
+            return Err(reason.into());
         }
         Ok(waiting)
     }

@@ -78,6 +78,20 @@ impl From<&StoreError> for Reason {
 }
 
 impl Reason {
+    /// Every reason, as metrics list them from the start.
+    pub const ALL: [Self; 10] = [
+        Self::QueueFull,
+        Self::GatewayFull,
+        Self::ReadersFull,
+        Self::HashersFull,
+        Self::Stopping,
+        Self::DiskFull,
+        Self::Store,
+        Self::CommitInDoubt,
+        Self::Quarantined,
+        Self::Bug,
+    ];
+
     /// Whether somebody has to look at it; overload and shutting down are answers.
     #[must_use]
     pub const fn is_fault(self) -> bool {

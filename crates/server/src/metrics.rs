@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::Timestamp;
 use domain::payment::TransactionStatus;
-use engine::Engine;
 use engine::ports::{Queries, StoreError, UnresolvedCount};
+use engine::{Engine, Reason};
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use metrics::{Counter, Unit};
@@ -58,6 +58,11 @@ fn describe() {
     ];
     for (name, text) in counters {
         metrics::describe_counter!(name, text);
+    }
+    // Alarms compare with the value before: what is rare is shown before it happens.
+    metrics::counter!("faregate_corrected_payments_total").increment(0);
+    for reason in Reason::ALL.map(Reason::label).into_iter().chain(["guessing"]) {
+        metrics::counter!("faregate_refused_total", "reason" => reason).increment(0);
     }
     let seconds = [
         ("faregate_request_seconds", "Time to answer a request, by door and route."),

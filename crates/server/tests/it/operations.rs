@@ -20,6 +20,8 @@ fn health_and_metrics_need_no_credentials() {
     assert!(!text.contains("route=\"/1.0/kb/"), "{text}");
     for name in [
         "faregate_requests_total{door=\"operations\",route=\"/health/ready\",status=\"200\"}",
+        "faregate_corrected_payments_total 0",
+        "faregate_refused_total{reason=\"disk_full\"} 0",
         "faregate_commit_seconds_count",
         "faregate_batch_commands_bucket",
         "faregate_queue_commands",
