@@ -212,6 +212,15 @@ CREATE TABLE claim (
     PRIMARY KEY (key_hash)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE claim_recent (
+    n INTEGER PRIMARY KEY,
+    key_hash BLOB NOT NULL,
+    tenant INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    owner BLOB NOT NULL,
+    account_id BLOB
+) STRICT;
+
 CREATE TABLE outstanding (
     tenant INTEGER NOT NULL,
     transaction_id BLOB NOT NULL,

@@ -13,7 +13,6 @@ use engine::{Clock, Engine, Options, Parts, Running};
 use gateway::external::External;
 use gateway::push::{self, Reach};
 use gateway::simulator::{self, Notification, Remote, Simulator};
-use store::SqliteQueries;
 use store::analytics::{AnalyticsQueries, SqliteReadModels, analytics_path};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -75,7 +74,7 @@ impl Node {
         let store = store::open_dir(&config.data_dir, &of_store)?;
         let readers = config.engine.reader_threads;
         // A connection more than readers: the followers read on threads of their own.
-        let queries = Arc::new(SqliteQueries::open(&database, &of_store, readers + 1)?);
+        let queries = Arc::new(store.queries(readers + 1)?);
         let (gateways, notifications) = gateways(config, &clock)?;
         let parts = Parts {
             store,

@@ -22,7 +22,8 @@ pub struct SqliteDisk {
 
 impl SqliteDisk {
     /// An empty data directory. A simulation checks what is written, not whether the hardware
-    /// keeps it: it does not wait for the disk.
+    /// keeps it: it does not wait for the disk. Runs of claims are so short that each simulation
+    /// merges many.
     ///
     /// # Errors
     /// Where a directory of that name cannot be emptied.
@@ -30,7 +31,7 @@ impl SqliteDisk {
         if dir.exists() {
             std::fs::remove_dir_all(dir)?;
         }
-        let options = Options { is_durable: false, ..Options::default() };
+        let options = Options { is_durable: false, claims_held: 16, ..Options::DEFAULT };
         Ok(Self { dir: dir.to_owned(), options, queries: OnceLock::new() })
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::access::{Role, User};
 use domain::ledger::Posting;
 use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
-use domain::state::{Change, Claim, ClaimKey};
+use domain::state::Change;
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
     Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Reply, Revision, Seq,
@@ -14,11 +14,15 @@ use domain::{
 use engine::ports::{Batch, Entry, StoreError};
 
 use crate::cells::json;
+use crate::claims::Claimed;
 use crate::recent::Recent;
-use crate::rows;
+use crate::rows::{self, ClaimHash};
 use crate::sqlite::{Database, Value};
 use crate::tables::{self, Table};
 use crate::totals::{Counted, Deltas};
+
+/// The claims that a batch makes.
+pub(crate) type NewClaims = BTreeMap<ClaimHash, Claimed>;
 
 /// The gateways of the payments that a batch loaded, as they were then.
 pub(crate) type Gateways = BTreeMap<(TenantNo, PaymentId), String>;
@@ -43,7 +47,7 @@ pub(crate) struct Rows<'a> {
     payments: BTreeMap<(TenantNo, PaymentId), Newest<'a, Payment>>,
     transactions: BTreeMap<(TenantNo, PaymentId, TransactionId), Newest<'a, Transaction>>,
     postings: Vec<(Seq, i64, &'a Posting)>,
-    claims: BTreeMap<[u8; 16], (&'a ClaimKey, &'a Claim)>,
+    pub(crate) claims: NewClaims,
     outstanding: BTreeMap<(TenantNo, TransactionId), Option<&'a Outstanding>>,
     /// The final replies to earlier requests.
     pub(crate) settled: BTreeMap<ReplyKey, (&'a Reply, Timestamp)>,
@@ -100,7 +104,8 @@ impl<'a> Rows<'a> {
                 self.deltas.post(it);
             }
             Change::Claim { key, claim } => {
-                self.claims.insert(rows::claim_hash(key), (key, claim));
+                let claimed = Claimed { tenant: key.tenant, kind: key.kind, claim: *claim };
+                self.claims.insert(rows::claim_hash(key), claimed);
             }
             Change::Outstanding(it) => {
                 self.outstanding.insert((it.tenant, it.transaction_id), Some(it));
@@ -177,12 +182,6 @@ impl<'a> Rows<'a> {
             let mut put = db.insert(&tables::POSTING)?;
             for &(seq, ordinal, posting) in &self.postings {
                 put.row(&rows::posting_row(seq, ordinal, posting))?;
-            }
-        }
-        if !self.claims.is_empty() {
-            let mut put = db.upsert(&tables::CLAIM)?;
-            for (hash, (key, claim)) in &self.claims {
-                put.row(&rows::claim_row(*hash, key, claim))?;
             }
         }
         self.write_outstanding(db)

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use domain::payment::ReplyKey;
@@ -11,6 +13,7 @@ use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Store, StoreError, Store
 
 use crate::batch::{Gateways, Rows};
 use crate::cells::json;
+use crate::claims::{Claims, Stored};
 use crate::journal;
 use crate::load;
 use crate::recent::Recent;
@@ -18,6 +21,7 @@ use crate::rows::{self, PARTITION};
 use crate::sqlite::Database;
 use crate::tables;
 use crate::totals::Totals;
+use crate::{Options, SqliteQueries};
 
 /// How many expired replies a commit that adds some forgets at most, for each that it adds.
 const FORGOTTEN_PER_REPLY: i64 = 4;
@@ -28,7 +32,10 @@ pub struct SqliteStore {
     owned: Option<Owned>,
     totals: Totals,
     recent: Recent,
+    claims: Claims,
     batch: Begun,
+    path: PathBuf,
+    options: Options,
     _lock: File,
 }
 
@@ -49,10 +56,25 @@ struct Begun {
 }
 
 impl SqliteStore {
-    pub(crate) fn new(db: Database, entities_held: usize, lock: File) -> Self {
-        let recent = Recent::new(entities_held);
+    pub(crate) fn new(
+        db: Database,
+        (path, options): (PathBuf, Options),
+        lock: File,
+    ) -> Result<Self, StoreError> {
+        let recent = Recent::new(options.entities_held);
+        let mut claims = Claims::new(options.claims_held);
+        claims.recall(db.reader())?;
         let (totals, batch) = (Totals::default(), Begun::default());
-        Self { db, owned: None, totals, recent, batch, _lock: lock }
+        Ok(Self { db, owned: None, totals, recent, claims, batch, path, options, _lock: lock })
+    }
+
+    /// Reads of what this commits, over at most `readers_max` connections.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the database cannot be opened once more.
+    pub fn queries(&self, readers_max: usize) -> Result<SqliteQueries, StoreError> {
+        let recent = Arc::clone(self.claims.recent());
+        SqliteQueries::beside(recent, &self.path, &self.options, readers_max)
     }
 
     /// The totals, as they are committed.
@@ -92,20 +114,22 @@ impl SqliteStore {
         keys: &BTreeSet<ReplyKey>,
     ) -> Result<(State, BTreeMap<ReplyKey, StoredReply>), StoreError> {
         self.db.begin()?;
-        let state = load::state(self.db.reader(), reads, &mut self.recent)?;
+        let claims = self.claims.recent();
+        let state = load::state(self.db.reader(), reads, &mut self.recent, claims)?;
         Ok((state, load::replies(self.db.reader(), keys)?))
     }
 
-    fn write(&self, batch: &Batch, rows: &Rows<'_>, owned: Owned) -> Result<(), StoreError> {
+    fn write(&self, batch: &Batch, rows: &Rows<'_>, owned: Owned) -> Result<Stored, StoreError> {
         self.write_partition(owned)?;
         self.write_journal(batch)?;
         rows.write(&self.db)?;
+        let claims = self.claims.write(&self.db, &rows.claims)?;
         rows.deltas.write(&self.totals, &self.db)?;
         self.write_replies(batch, rows)?;
         for it in &batch.bookkeeping {
             self.write_bookkeeping(it)?;
         }
-        Ok(())
+        Ok(claims)
     }
 
     /// Takes the numbers, if the partition is still ours.
@@ -199,6 +223,7 @@ impl Store for SqliteStore {
         self.db.rollback()?;
         self.owned = None;
         self.recent.clear();
+        self.claims.recall(self.db.reader())?;
         self.db.begin()?;
         let (owned, totals) = match self.take_over() {
             Ok(found) => found,
@@ -237,11 +262,18 @@ impl Store for SqliteStore {
         let owned = self.owned.ok_or(StoreError::NotOwner)?;
         let after = owned.after(batch)?;
         let rows = Rows::of(batch, &self.batch.gateways);
-        if let Err(error) = self.write(batch, &rows, after) {
-            self.db.rollback()?;
+        let claims = match self.write(batch, &rows, after) {
+            Ok(claims) => claims,
+            Err(error) => {
+                self.db.rollback()?;
+                return Err(error);
+            }
+        };
+        if let Err(error) = self.db.commit() {
+            self.claims.doubt();
             return Err(error);
         }
-        self.db.commit()?;
+        self.claims.written(claims, &rows.claims);
         self.owned = Some(after);
         self.totals.add(&rows.deltas);
         rows.hold(&mut self.recent);

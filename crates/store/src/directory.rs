@@ -32,7 +32,8 @@ pub fn open_dir(dir: &Path, options: &Options) -> Result<SqliteStore, Error> {
     refuse_other_files(&path)?;
     let db = Database::open(&path, options, TABLES).map_err(Error::database(&path))?;
     schema::migrate(&db, &path)?;
-    Ok(SqliteStore::new(db, options.entities_held, lock))
+    let of_store = (path.clone(), *options);
+    SqliteStore::new(db, of_store, lock).map_err(Error::database(&path))
 }
 
 /// Opens a connection to read the database of a data directory that may be in use.

@@ -8,12 +8,13 @@ use domain::state::{Claim, ClaimKey, ClaimKind, Read, State};
 use domain::{AccountId, PaymentId, PaymentMethodId, TenantNo, TransactionId};
 use engine::ports::{StoreError, StoredReply};
 
+use crate::claims::RecentClaims;
 use crate::recent::{AccountEntry, PaymentEntry, Recent};
 use crate::rows;
-use crate::sqlite::{Load, Reader, Value};
+use crate::sqlite::{Load, Reader};
 use crate::tables::{
-    ACCOUNT, ACCOUNT_PERSON, APP_USER, CLAIM, OUTSTANDING, PAYMENT, PAYMENT_METHOD,
-    PAYMENT_TRANSACTION, REPLY, ROLE, TENANT_VALUE, Table,
+    ACCOUNT, ACCOUNT_PERSON, APP_USER, OUTSTANDING, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION,
+    REPLY, ROLE, TENANT_VALUE, Table,
 };
 
 const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
@@ -29,7 +30,6 @@ static SELECT_TRANSACTIONS: LazyLock<String> =
 static SELECT_OUTSTANDING: LazyLock<String> =
     LazyLock::new(|| OUTSTANDING.select("WHERE tenant = ?1 AND payment_id = ?2"));
 static SELECT_TRANSACTION: LazyLock<String> = LazyLock::new(|| PAYMENT_TRANSACTION.select(BY_ID));
-static SELECT_CLAIM: LazyLock<String> = LazyLock::new(|| CLAIM.select("WHERE key_hash = ?1"));
 static SELECT_VALUE: LazyLock<String> =
     LazyLock::new(|| TENANT_VALUE.select("WHERE tenant = ?1 AND name = ?2"));
 static SELECT_USER: LazyLock<String> = LazyLock::new(|| APP_USER.select("WHERE username = ?1"));
@@ -41,13 +41,14 @@ pub(crate) fn state(
     reader: &Reader,
     reads: &BTreeSet<Read>,
     recent: &mut Recent,
+    claims: &RecentClaims,
 ) -> Result<State, StoreError> {
     let mut wanted = Wanted::default();
     let mut state = State::default();
     for read in reads {
         wanted.add(read);
     }
-    load_claims(reader, &mut wanted, &mut state)?;
+    load_claims(reader, &mut wanted, &mut state, claims)?;
     find_transactions(reader, &mut wanted, &mut state)?;
     load_payments(reader, &mut wanted, &mut state, recent)?;
     load_methods(reader, &wanted.methods, &mut state, recent)?;
@@ -131,20 +132,10 @@ fn load_claims(
     reader: &Reader,
     wanted: &mut Wanted<'_>,
     state: &mut State,
+    claims: &RecentClaims,
 ) -> Result<(), StoreError> {
-    if wanted.claims.is_empty() {
-        return Ok(());
-    }
-    let mut load = reader.load(&SELECT_CLAIM)?;
     for key in std::mem::take(&mut wanted.claims) {
-        let found = load.first(&[Value::Id(rows::claim_hash(key))], |cells| {
-            let (tenant, kind, claim) = rows::claim(cells)?;
-            if (tenant, kind) == (key.tenant, key.kind) {
-                Ok(claim)
-            } else {
-                Err(corrupt(&CLAIM, "is of another tenant or kind than its hash"))
-            }
-        })?;
+        let found = claims.seek(key).find(reader)?;
         if let Some(claim) = &found {
             wanted.add_owner(key, claim);
         }

@@ -13,9 +13,11 @@ mod unresolved;
 mod window;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use domain::access::{Role, User};
 use domain::payment::{Outstanding, PaymentFile, PaymentState};
+use domain::state::ClaimKind;
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
     AccountId, PaymentId, PaymentMethodId, Seq, TenantId, TenantNo, Timestamp, TransactionId,
@@ -25,21 +27,41 @@ use engine::ports::{
     LedgerTotal, MethodView, Page, Paged, Queries, StoreError, Unresolved, UnresolvedCount,
 };
 
+use self::window::Key;
+use crate::claims::{RecentClaims, read_recent};
 use crate::pool::ReaderPool;
 use crate::{Options, Reader};
 
 /// The port's implementation.
 pub struct SqliteQueries {
     pool: ReaderPool,
+    claims: Arc<RecentClaims>,
 }
 
 impl SqliteQueries {
-    /// Reads the database at `path` with at most `readers_max` connections.
+    /// Reads the database at `path`, which nobody writes meanwhile, with at most `readers_max`
+    /// connections. Where somebody does, see [`crate::SqliteStore::queries`].
     ///
     /// # Errors
     /// [`StoreError`] where it cannot be opened.
     pub fn open(path: &Path, options: &Options, readers_max: usize) -> Result<Self, StoreError> {
-        Ok(Self { pool: ReaderPool::open(path, options, readers_max)? })
+        let claims = Arc::new(RecentClaims::of(read_recent(&Reader::open(path, options)?)?));
+        Self::beside(claims, path, options, readers_max)
+    }
+
+    /// Reads beside the writer, whose recent claims are `claims`.
+    pub(crate) fn beside(
+        claims: Arc<RecentClaims>,
+        path: &Path,
+        options: &Options,
+        readers_max: usize,
+    ) -> Result<Self, StoreError> {
+        Ok(Self { pool: ReaderPool::open(path, options, readers_max)?, claims })
+    }
+
+    /// Begins to look for what has a key; before the snapshot begins.
+    fn seek<'k>(&self, no: TenantNo, kind: ClaimKind, key: &'k str) -> Key<'k> {
+        Key::seek(&self.claims, (no, kind), key)
     }
 
     fn read<T>(
@@ -100,7 +122,8 @@ impl Queries for SqliteQueries {
     }
 
     fn account_by_key(&self, no: TenantNo, key: &str) -> Result<Option<AccountView>, StoreError> {
-        self.snapshot(|reader| accounts::by_key(reader, no, key))
+        let key = self.seek(no, ClaimKind::Account, key);
+        self.snapshot(|reader| accounts::by_key(reader, &key))
     }
 
     fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError> {
@@ -129,7 +152,8 @@ impl Queries for SqliteQueries {
         no: TenantNo,
         key: &str,
     ) -> Result<Option<MethodView>, StoreError> {
-        self.snapshot(|reader| payment_methods::by_key(reader, no, key))
+        let key = self.seek(no, ClaimKind::PaymentMethod, key);
+        self.snapshot(|reader| payment_methods::by_key(reader, &key))
     }
 
     fn payment_methods_of(
@@ -163,7 +187,8 @@ impl Queries for SqliteQueries {
     }
 
     fn payment_by_key(&self, no: TenantNo, key: &str) -> Result<Option<PaymentFile>, StoreError> {
-        self.snapshot(|reader| payments::by_key(reader, no, key))
+        let key = self.seek(no, ClaimKind::Payment, key);
+        self.snapshot(|reader| payments::by_key(reader, &key))
     }
 
     fn payment_of_transaction(
@@ -179,7 +204,8 @@ impl Queries for SqliteQueries {
         no: TenantNo,
         key: &str,
     ) -> Result<Option<PaymentFile>, StoreError> {
-        self.snapshot(|reader| payments::of_transaction_key(reader, no, key))
+        let key = self.seek(no, ClaimKind::Transaction, key);
+        self.snapshot(|reader| payments::of_transaction_key(reader, &key))
     }
 
     fn payments_of(
@@ -206,7 +232,8 @@ impl Queries for SqliteQueries {
         text: &str,
         page: Page,
     ) -> Result<Paged<PaymentFile>, StoreError> {
-        self.snapshot(|reader| payments::search(reader, no, text, page))
+        let key = self.seek(no, ClaimKind::Payment, text);
+        self.snapshot(|reader| payments::search(reader, &key, page))
     }
 
     fn payments_in_state(

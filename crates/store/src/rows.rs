@@ -4,7 +4,7 @@
 use domain::access::{Role, User};
 use domain::ledger::Posting;
 use domain::payment::{Actor, Amounts, Outstanding, Payment, PaymentState, ReplyKey, Transaction};
-use domain::state::{Claim, ClaimKey, ClaimKind};
+use domain::state::{Claim, ClaimKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
     Account, AccountId, AmountMinor, Currency, PaymentMethod, Person, Properties, Seq, TenantNo,
@@ -14,6 +14,7 @@ use engine::ports::{Delivery, DeliveryId, StoreError, StoredReply};
 use ring::digest::{Context, SHA256};
 
 use crate::cells::json;
+use crate::claims::Claimed;
 use crate::codes::{
     claim_kind, claim_kind_code, ledger_account, ledger_account_code, operation, operation_code,
     status, status_code,
@@ -29,9 +30,12 @@ fn currency(currency: Option<&Currency>) -> Value<'_> {
     Value::from(currency)
 }
 
+/// See [`claim_hash`].
+pub(crate) type ClaimHash = [u8; 16];
+
 /// The key of a claim's row: the first 16 bytes of SHA-256 over tenant, kind and key.
 #[must_use]
-pub fn claim_hash(key: &ClaimKey) -> [u8; 16] {
+pub fn claim_hash(key: &ClaimKey) -> ClaimHash {
     let mut hash = Context::new(&SHA256);
     hash.update(&key.tenant.0.to_be_bytes());
     hash.update(&claim_kind_code(key.kind).to_be_bytes());
@@ -458,25 +462,40 @@ pub fn posting(cells: &mut Cells<'_>) -> Result<(Seq, Posting), StoreError> {
     Ok((seq, posting))
 }
 
-pub(crate) fn claim_row(hash: [u8; 16], key: &ClaimKey, claim: &Claim) -> [Value<'static>; 5] {
+pub(crate) fn claim_row(hash: ClaimHash, it: &Claimed) -> [Value<'static>; 5] {
     [
         Value::Id(hash),
-        key.tenant.into(),
-        claim_kind_code(key.kind).into(),
-        claim.owner.into(),
-        claim.account.into(),
+        it.tenant.into(),
+        claim_kind_code(it.kind).into(),
+        it.claim.owner.into(),
+        it.claim.account.into(),
     ]
 }
 
+pub(crate) fn recent_claim_row(n: i64, hash: ClaimHash, it: &Claimed) -> [Value<'static>; 6] {
+    let [hash, tenant, kind, owner, account] = claim_row(hash, it);
+    [n.into(), hash, tenant, kind, owner, account]
+}
+
 /// Reads a row of [`tables::CLAIM`]. The key itself is not stored, only its hash.
-///
-/// # Errors
-/// See [`tenant`].
-pub fn claim(cells: &mut Cells<'_>) -> Result<(TenantNo, ClaimKind, Claim), StoreError> {
+pub(crate) fn claim(cells: &mut Cells<'_>) -> Result<(ClaimHash, Claimed), StoreError> {
     cells.of(&tables::CLAIM);
-    cells.skip(1);
+    claim_columns(cells)
+}
+
+/// Reads a row of [`tables::CLAIM_RECENT`]: its number, and the claim.
+pub(crate) fn recent_claim(
+    cells: &mut Cells<'_>,
+) -> Result<(i64, (ClaimHash, Claimed)), StoreError> {
+    cells.of(&tables::CLAIM_RECENT);
+    Ok((cells.int()?, claim_columns(cells)?))
+}
+
+fn claim_columns(cells: &mut Cells<'_>) -> Result<(ClaimHash, Claimed), StoreError> {
+    let hash = cells.id()?.into_bytes();
     let (tenant, kind) = (cells.tenant()?, cells.code(claim_kind)?);
-    Ok((tenant, kind, Claim { owner: cells.id()?, account: cells.opt_entity()? }))
+    let claim = Claim { owner: cells.id()?, account: cells.opt_entity()? };
+    Ok((hash, Claimed { tenant, kind, claim }))
 }
 
 pub(crate) fn outstanding_row(it: &Outstanding) -> [Value<'_>; 14] {

@@ -53,6 +53,9 @@ pub struct Options {
     /// How many accounts, payment methods and payments each the writer holds as entities, once it
     /// has loaded or written as many; at most twice that.
     pub entities_held: usize,
+    /// How many claims make a run: as many as memory holds before they are merged into their table,
+    /// and twice that while they are.
+    pub claims_held: usize,
     /// After how many pages the write-ahead log is copied into the database.
     pub checkpoint_pages: u32,
     /// Whether a commit is on the disk when it returns. One that is not may be lost when the
@@ -60,16 +63,22 @@ pub struct Options {
     pub is_durable: bool,
 }
 
+impl Options {
+    /// What suits a server.
+    pub const DEFAULT: Self = Self {
+        page_bytes: 4096,
+        cache_kib: 8 * 1024,
+        reader_cache_kib: 2 * 1024,
+        entities_held: 4_096,
+        claims_held: 65_536,
+        checkpoint_pages: 4_000,
+        is_durable: true,
+    };
+}
+
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            page_bytes: 4096,
-            cache_kib: 8 * 1024,
-            reader_cache_kib: 2 * 1024,
-            entities_held: 4_096,
-            checkpoint_pages: 4_000,
-            is_durable: true,
-        }
+        Self::DEFAULT
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Names of types are neutral here; a driver brings its [`Dialect`]. Every table whose rows belong
 //! to a tenant starts its key with the tenant's number, and every id in a key is time-ordered, so
-//! that new rows go where the last ones went. The exception is `claim`, whose key is a hash.
+//! that new rows go where the last ones went. The exception is `claim`, whose key is a hash: see
+//! `claims.rs`.
 
 use std::fmt::Write as _;
 
@@ -394,6 +395,23 @@ pub static CLAIM: Table = Table {
     indexes: &[],
 };
 
+/// Claims that may not be in `claim` yet, in the order in which they were made: the last of those
+/// with one hash holds. Only an embedded database has rows here: see `claims.rs`.
+pub static CLAIM_RECENT: Table = Table {
+    name: "claim_recent",
+    columns: &[
+        int("n"),
+        id("key_hash"),
+        int("tenant"),
+        int("kind"),
+        id("owner"),
+        id("account_id").null(),
+    ],
+    key_columns: 1,
+    layout: Layout::Appended { by: "n" },
+    indexes: &[],
+};
+
 /// Outcomes that are waited for.
 pub static OUTSTANDING: Table = Table {
     name: "outstanding",
@@ -511,6 +529,7 @@ pub static TABLES: &[&Table] = &[
     &PAYMENT_TRANSACTION,
     &POSTING,
     &CLAIM,
+    &CLAIM_RECENT,
     &OUTSTANDING,
     &REPLY,
     &FOLLOWER,

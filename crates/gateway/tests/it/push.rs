@@ -18,7 +18,6 @@ use expect_test::expect;
 use gateway::external::External;
 use gateway::push::{self, RETRY_DELAYS, Reach};
 use gateway::simulator::{self, Simulator};
-use store::SqliteQueries;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
@@ -41,8 +40,7 @@ impl World {
     fn start_with(dir: &Path, push_options: push::Options) -> Self {
         let store_options = store::Options::default();
         let store = started(|| store::open_dir(dir, &store_options));
-        let path = store::database_path(dir);
-        let queries = SqliteQueries::open(&path, &store_options, 2).unwrap();
+        let queries = store.queries(2).unwrap();
         let simulator = started(|| Simulator::open(&dir.join("simulator"), options()));
         let gateways: BTreeMap<String, Arc<dyn Gateway>> = BTreeMap::from([
             (EXTERNAL_PAYMENT.to_owned(), Arc::new(External) as Arc<dyn Gateway>),

@@ -2,12 +2,11 @@
 
 use std::sync::LazyLock;
 
-use domain::state::ClaimKind;
 use domain::{AccountId, Person, TenantNo};
 use engine::ports::{AccountView, Page, Paged, StoreError};
 use uuid::Uuid;
 
-use super::window::{self, MATCHES_MAX};
+use super::window::{self, Key, MATCHES_MAX};
 use crate::sqlite::{Cells, Reader};
 use crate::totals::Counted;
 use crate::{rows, tables};
@@ -41,15 +40,10 @@ pub(super) fn by_id(
     reader.query_one(&BY_ID, &[no.into(), id.into()], view)
 }
 
-pub(super) fn by_key(
-    reader: &Reader,
-    no: TenantNo,
-    key: &str,
-) -> Result<Option<AccountView>, StoreError> {
-    let named = window::named(reader, (no, ClaimKind::Account), key)?;
-    let Some((id, key)) = named else { return Ok(None) };
-    let found = by_id(reader, no, AccountId::new(id))?;
-    Ok(found.filter(|it| it.account.external_key.as_deref() == key))
+pub(super) fn by_key(reader: &Reader, key: &Key<'_>) -> Result<Option<AccountView>, StoreError> {
+    let Some((id, external_key)) = key.named(reader)? else { return Ok(None) };
+    let found = by_id(reader, key.tenant, AccountId::new(id))?;
+    Ok(found.filter(|it| it.account.external_key.as_deref() == external_key))
 }
 
 pub(super) fn page(

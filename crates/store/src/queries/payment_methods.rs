@@ -2,12 +2,11 @@
 
 use std::sync::LazyLock;
 
-use domain::state::ClaimKind;
 use domain::{AccountId, PaymentMethodId, TenantNo};
 use engine::ports::{MethodView, Page, Paged, StoreError};
 use uuid::Uuid;
 
-use super::window::{self, MATCHES_MAX};
+use super::window::{self, Key, MATCHES_MAX};
 use crate::sqlite::{Cells, Reader};
 use crate::totals::Counted;
 use crate::{rows, tables};
@@ -39,15 +38,10 @@ pub(super) fn by_id(
     reader.query_one(&BY_ID, &[no.into(), id.into()], view)
 }
 
-pub(super) fn by_key(
-    reader: &Reader,
-    no: TenantNo,
-    key: &str,
-) -> Result<Option<MethodView>, StoreError> {
-    let named = window::named(reader, (no, ClaimKind::PaymentMethod), key)?;
-    let Some((id, key)) = named else { return Ok(None) };
-    let found = by_id(reader, no, PaymentMethodId::new(id))?;
-    Ok(found.filter(|it| it.method.external_key.as_deref() == key))
+pub(super) fn by_key(reader: &Reader, key: &Key<'_>) -> Result<Option<MethodView>, StoreError> {
+    let Some((id, external_key)) = key.named(reader)? else { return Ok(None) };
+    let found = by_id(reader, key.tenant, PaymentMethodId::new(id))?;
+    Ok(found.filter(|it| it.method.external_key.as_deref() == external_key))
 }
 
 pub(super) fn of_account(

@@ -3,12 +3,11 @@
 use std::sync::LazyLock;
 
 use domain::payment::{Payment, PaymentFile, PaymentState, TransactionStatus, TransactionType};
-use domain::state::{ClaimKey, ClaimKind};
 use domain::{AccountId, PaymentId, TenantNo, TransactionId};
 use engine::ports::{Page, Paged, StoreError};
 use uuid::Uuid;
 
-use super::window::{self, MATCHES_MAX};
+use super::window::{self, Key, MATCHES_MAX};
 use crate::codes::{operation_code, status_code};
 use crate::sqlite::{Reader, Value};
 use crate::totals::Counted;
@@ -45,15 +44,10 @@ pub(super) fn by_id(
     Ok(files(reader, payment.into_iter().collect())?.pop())
 }
 
-pub(super) fn by_key(
-    reader: &Reader,
-    no: TenantNo,
-    key: &str,
-) -> Result<Option<PaymentFile>, StoreError> {
-    let named = window::named(reader, (no, ClaimKind::Payment), key)?;
-    let Some((id, key)) = named else { return Ok(None) };
-    let found = by_id(reader, no, PaymentId::new(id))?;
-    Ok(found.filter(|it| it.payment.external_key.as_deref() == key))
+pub(super) fn by_key(reader: &Reader, key: &Key<'_>) -> Result<Option<PaymentFile>, StoreError> {
+    let Some((id, external_key)) = key.named(reader)? else { return Ok(None) };
+    let found = by_id(reader, key.tenant, PaymentId::new(id))?;
+    Ok(found.filter(|it| it.payment.external_key.as_deref() == external_key))
 }
 
 pub(super) fn of_transaction(
@@ -68,16 +62,16 @@ pub(super) fn of_transaction(
 
 pub(super) fn of_transaction_key(
     reader: &Reader,
-    no: TenantNo,
-    key: &str,
+    key: &Key<'_>,
 ) -> Result<Option<PaymentFile>, StoreError> {
-    if let Some(claim) = window::claim(reader, &ClaimKey::new(no, ClaimKind::Transaction, key))? {
-        let found = by_id(reader, no, PaymentId::new(claim.owner))?;
-        return Ok(found.filter(|file| file.named(key).next().is_some()));
-    }
-    let Some(id) = window::spelled_id(key) else { return Ok(None) };
-    let found = of_transaction(reader, no, TransactionId::new(id))?;
-    Ok(found.filter(|file| file.named(key).next().is_some()))
+    let found = match key.claim(reader)? {
+        Some(claim) => by_id(reader, key.tenant, PaymentId::new(claim.owner))?,
+        None => match window::spelled_id(key.text) {
+            Some(id) => of_transaction(reader, key.tenant, TransactionId::new(id))?,
+            None => None,
+        },
+    };
+    Ok(found.filter(|file| file.named(key.text).next().is_some()))
 }
 
 pub(super) fn of_account(
@@ -129,16 +123,16 @@ pub(super) fn page(
 
 pub(super) fn search(
     reader: &Reader,
-    no: TenantNo,
-    text: &str,
+    key: &Key<'_>,
     page: Page,
 ) -> Result<Paged<PaymentFile>, StoreError> {
+    let no = key.tenant;
     let sql = "SELECT id FROM payment WHERE tenant = ?1 AND id = ?2 \
          UNION SELECT id FROM payment WHERE tenant = ?1 AND account_id = ?2 \
          UNION SELECT id FROM payment WHERE tenant = ?1 AND id = ?3 \
          ORDER BY 1 LIMIT ?4";
-    let by_key = by_key(reader, no, text)?.map(|file| file.payment.id);
-    let id = Uuid::try_parse(text).ok();
+    let by_key = by_key(reader, key)?.map(|file| file.payment.id);
+    let id = Uuid::try_parse(key.text).ok();
     let parameters = [no.into(), id.into(), by_key.into(), MATCHES_MAX.into()];
     found(reader, no, (sql, &parameters), page)
 }

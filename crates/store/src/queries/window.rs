@@ -1,15 +1,13 @@
 //! Windows on lists: the page asked for, and how many rows there are around it.
 
-use std::sync::LazyLock;
-
 use domain::TenantNo;
 use domain::state::{Claim, ClaimKey, ClaimKind};
 use engine::ports::{Page, Paged, ROWS_MAX, StoreError};
 use uuid::Uuid;
 
+use crate::claims::{RecentClaims, Sought};
 use crate::sqlite::{Reader, Value};
 use crate::totals::Counted;
-use crate::{rows, tables};
 
 /// How many matches a search finds and counts at most.
 pub(super) const MATCHES_MAX: i64 = 100_000;
@@ -92,28 +90,39 @@ pub(super) fn containing(text: &str) -> String {
     pattern
 }
 
-/// Whom a key names: its owner, who has it as external key, or where nobody has claimed it, the id
-/// that it spells, of what has no external key.
-pub(super) fn named<'k>(
-    reader: &Reader,
-    (no, kind): (TenantNo, ClaimKind),
-    key: &'k str,
-) -> Result<Option<(Uuid, Option<&'k str>)>, StoreError> {
-    let claim = claim(reader, &ClaimKey::new(no, kind, key))?;
-    let owner = claim.map(|claim| (claim.owner, Some(key)));
-    Ok(owner.or_else(|| spelled_id(key).map(|id| (id, None))))
+/// A key that is looked for; made before the snapshot in which it is found begins.
+pub(super) struct Key<'k> {
+    pub(super) tenant: TenantNo,
+    pub(super) text: &'k str,
+    sought: Sought,
+}
+
+impl<'k> Key<'k> {
+    pub(super) fn seek(
+        claims: &RecentClaims,
+        (tenant, kind): (TenantNo, ClaimKind),
+        text: &'k str,
+    ) -> Self {
+        Self { tenant, text, sought: claims.seek(&ClaimKey::new(tenant, kind, text)) }
+    }
+
+    /// Who has it, if anybody has.
+    pub(super) fn claim(&self, reader: &Reader) -> Result<Option<Claim>, StoreError> {
+        self.sought.find(reader)
+    }
+
+    /// Whom it names: its owner, who has it as external key, or where nobody has claimed it, the
+    /// id that it spells, of what has no external key.
+    pub(super) fn named(
+        &self,
+        reader: &Reader,
+    ) -> Result<Option<(Uuid, Option<&'k str>)>, StoreError> {
+        let owner = self.claim(reader)?.map(|claim| (claim.owner, Some(self.text)));
+        Ok(owner.or_else(|| spelled_id(self.text).map(|id| (id, None))))
+    }
 }
 
 /// The id that a text spells, in the spelling that we give out.
 pub(super) fn spelled_id(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|id| id.to_string() == text)
-}
-
-/// Who has a key, if anybody has.
-pub(super) fn claim(reader: &Reader, key: &ClaimKey) -> Result<Option<Claim>, StoreError> {
-    static SQL: LazyLock<String> = LazyLock::new(|| tables::CLAIM.select("WHERE key_hash = ?1"));
-    let hash = Value::Id(rows::claim_hash(key));
-    let found = reader.query_one(&SQL, &[hash], rows::claim)?;
-    // Two keys of one hash are as good as impossible; whoever asks compares the key itself anyhow.
-    Ok(found.filter(|(no, kind, _)| (*no, *kind) == (key.tenant, key.kind)).map(|(.., it)| it))
 }

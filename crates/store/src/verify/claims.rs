@@ -2,18 +2,17 @@
 
 use std::sync::LazyLock;
 
-use domain::TenantNo;
 use domain::state::{Claim, ClaimKey, ClaimKind};
 use engine::ports::StoreError;
 use uuid::Uuid;
 
 use super::Report;
-use crate::rows::{self, claim_hash};
-use crate::sqlite::{Reader, Value};
-use crate::tables::CLAIM;
+use crate::claims::{Claimed, RecentClaims, read_recent};
+use crate::rows::{self, ClaimHash, claim_hash};
+use crate::sqlite::Reader;
+use crate::tables::{CLAIM, CLAIM_RECENT, Table};
 
 static CLAIMS: LazyLock<String> = LazyLock::new(|| CLAIM.select("ORDER BY key_hash"));
-static CLAIM_BY_HASH: LazyLock<String> = LazyLock::new(|| CLAIM.select("WHERE key_hash = ?1"));
 
 /// Each query yields, of a claim's owner: the account, and a key that it has.
 const ACCOUNT_KEYS: &str = "SELECT id, external_key FROM account WHERE tenant = ?1 AND id = ?2";
@@ -26,24 +25,28 @@ const TRANSACTION_KEYS: &str = "SELECT account_id, external_key FROM payment_tra
 const TENANT_KEYS: &str = "SELECT NULL, api_key, id FROM tenant WHERE id = ?2 AND ?1 = 0";
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
-    reader.for_each(&CLAIMS, &[], |cells| {
+    let recent = read_recent(reader)?;
+    let mut check = |table: &Table, hash: ClaimHash, claimed: &Claimed| {
         report.claims += 1;
-        let hash = cells.peek_id()?;
-        let (tenant, kind, claim) = rows::claim(cells)?;
-        if !owner_has_key(reader, hash, (tenant, kind), &claim)? {
-            let what = format!("{kind:?} {} does not have this key", claim.owner);
-            report.problem(CLAIM.name, hash, what);
+        if !owner_has_key(reader, hash, claimed)? {
+            let what = format!("{:?} {} does not have this key", claimed.kind, claimed.claim.owner);
+            report.problem(table.name, Uuid::from_bytes(hash), what);
         }
         Ok(())
+    };
+    recent.iter().try_for_each(|(hash, claimed)| check(&CLAIM_RECENT, *hash, claimed))?;
+    reader.for_each(&CLAIMS, &[], |cells| {
+        let (hash, claimed) = rows::claim(cells)?;
+        // One that is recent too was merged already, or is not what holds.
+        if recent.contains_key(&hash) { Ok(()) } else { check(&CLAIM, hash, &claimed) }
     })?;
-    verify_keys(reader, report)
+    verify_keys(reader, &RecentClaims::of(recent), report)
 }
 
 fn owner_has_key(
     reader: &Reader,
-    hash: Uuid,
-    (tenant, kind): (TenantNo, ClaimKind),
-    claim: &Claim,
+    hash: ClaimHash,
+    &Claimed { tenant, kind, claim }: &Claimed,
 ) -> Result<bool, StoreError> {
     let sql = match kind {
         ClaimKind::Account => ACCOUNT_KEYS,
@@ -60,14 +63,18 @@ fn owner_has_key(
             key = Some(cells.id()?.to_string());
         }
         let key = key.map(|key| claim_hash(&ClaimKey { tenant, kind, key }));
-        found |= account == claim.account && key == Some(hash.into_bytes());
+        found |= account == claim.account && key == Some(hash);
         Ok(())
     })?;
     Ok(found)
 }
 
 /// Everything that has a key has claimed it.
-fn verify_keys(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
+fn verify_keys(
+    reader: &Reader,
+    recent: &RecentClaims,
+    report: &mut Report,
+) -> Result<(), StoreError> {
     let sources = [
         (ClaimKind::Account, "account", "SELECT tenant, id, external_key, id FROM account"),
         (
@@ -84,7 +91,6 @@ fn verify_keys(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
         (ClaimKind::TenantApiKey, "tenant", "SELECT 0, id, api_key, id FROM tenant"),
     ];
     for (kind, table, sql) in sources {
-        let mut load = reader.load(&CLAIM_BY_HASH)?;
         let sql = format!(
             "{sql} WHERE {} IS NOT NULL",
             if table == "tenant" { "api_key" } else { "external_key" }
@@ -93,10 +99,9 @@ fn verify_keys(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
             let (tenant, id, key) = (cells.tenant()?, cells.id()?, cells.string()?);
             // A transaction's key may have gone to a later payment.
             let owner = cells.opt_id()?;
-            let hash = Value::Id(claim_hash(&ClaimKey { tenant, kind, key }));
-            let claim = load.first(&[hash], rows::claim)?;
+            let claim = recent.seek(&ClaimKey { tenant, kind, key }).find(reader)?;
             let is_its_own = |claim: Claim| owner.is_none_or(|owner| owner == claim.owner);
-            if claim.is_none_or(|(_, _, claim)| !is_its_own(claim)) {
+            if claim.is_none_or(|claim| !is_its_own(claim)) {
                 report.problem(table, id, "its key is not claimed for it");
             }
             Ok(())

@@ -7,6 +7,8 @@ mod backups;
 #[cfg(test)]
 mod bounds;
 #[cfg(test)]
+mod claims;
+#[cfg(test)]
 mod commits;
 #[cfg(test)]
 mod history;

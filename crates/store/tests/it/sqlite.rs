@@ -18,8 +18,11 @@ use crate::commits::{self, account_created, account_id, batch, entry, two_tenant
 use crate::scratch::Scratch;
 use crate::workload::{person, rename};
 
+/// As usual, but for runs of claims so short that each history merges many.
+pub const OPTIONS: Options = Options { claims_held: 16, ..Options::DEFAULT };
+
 pub fn open(dir: &Path) -> SqliteStore {
-    open_dir(dir, &Options::default()).unwrap()
+    open_dir(dir, &OPTIONS).unwrap()
 }
 
 fn begin(store: &mut SqliteStore) {
@@ -27,16 +30,18 @@ fn begin(store: &mut SqliteStore) {
 }
 
 /// The number that a query yields.
-fn number(store: &SqliteStore, sql: &str) -> i64 {
+pub fn number(store: &SqliteStore, sql: &str) -> i64 {
     store.database().reader().query_one(sql, &[], |cells| cells.int()).unwrap().unwrap()
 }
 
 /// However much of it is held in memory: all, some, or next to nothing.
 #[test]
 fn what_was_committed_is_loaded() {
-    for entities_held in [Options::default().entities_held, 5, 0] {
+    let usual = Options::default();
+    for (entities_held, claims_held) in [(usual.entities_held, usual.claims_held), (5, 40), (0, 1)]
+    {
         let scratch = Scratch::new();
-        let options = Options { entities_held, ..Options::default() };
+        let options = Options { entities_held, claims_held, ..usual };
         commits::what_was_committed_is_loaded(|| open_dir(scratch.path(), &options).unwrap());
         // A command that had been given something stale would have broken a chain.
         assert!(verify(open(scratch.path()).database().reader()).unwrap().is_sound());

@@ -5,8 +5,8 @@ use domain::payment_method::{CreatePaymentMethod, SetDefaultPaymentMethod};
 use domain::{AccountId, Command, EXTERNAL_PAYMENT, Reply, TenantNo};
 use engine::partition::Verdict;
 use expect_test::{Expect, expect};
-use store::SqliteStore;
 use store::verify::{Report, verify};
+use store::{Options, SqliteStore, open_dir};
 
 use crate::commits::two_tenants;
 use crate::scratch::Scratch;
@@ -15,8 +15,13 @@ use crate::workload::{Workload, create_account, person};
 
 /// Runs a history, does the damage, and compares what is said about it, without ids.
 fn check(damage: &[&str], expected: Expect) {
+    check_with(Options::DEFAULT.claims_held, damage, expected);
+}
+
+fn check_with(claims_held: usize, damage: &[&str], expected: Expect) {
     let scratch = Scratch::new();
-    let mut workload = history(open(scratch.path()));
+    let options = Options { claims_held, ..Options::DEFAULT };
+    let mut workload = history(open_dir(scratch.path(), &options).unwrap());
     let store = workload.partition.store();
     let sound = verify(store.database().reader()).unwrap();
     assert!(sound.is_sound(), "{:?}", sound.problems);
@@ -145,7 +150,7 @@ fn damage_to_payments_is_found() {
             "DELETE FROM payment_transaction WHERE id = (SELECT min(id) FROM payment_transaction WHERE status = 2 AND kind = 3)",
         ],
         expect![[r#"
-            claim: Transaction N does not have this key
+            claim_recent: Transaction N does not have this key
             journal: transaction N is on no chain
             payment: its amounts are not those of its transactions
             payment: its image in journal row N adds up to something else
@@ -178,17 +183,17 @@ fn damage_to_payments_is_found() {
     check(
         &["DELETE FROM payment WHERE id = (SELECT min(id) FROM payment)"],
         expect![[r#"
-        claim: Payment N does not have this key
-        counter: is N, not N
-        journal: payment N is on no chain
-        payment_transaction: is of a payment that is not there
-        posting: is of a payment that is not there"#]],
+            claim_recent: Payment N does not have this key
+            counter: is N, not N
+            journal: payment N is on no chain
+            payment_transaction: is of a payment that is not there
+            posting: is of a payment that is not there"#]],
     );
     check(
         &["DELETE FROM account WHERE id = (SELECT min(account_id) FROM payment)"],
         expect![[r#"
             account_person: is of an account that is not there
-            claim: Account N does not have this key
+            claim_recent: Account N does not have this key
             counter: is N, not N
             journal: account N is on no chain
             payment: is of an account or a payment method that is not there
@@ -294,8 +299,24 @@ fn damage_to_the_journal_is_found() {
 
 #[test]
 fn damage_to_claims_is_found() {
-    check(&["DELETE FROM claim WHERE kind = 3"], expect!["account: its key is not claimed for it"]);
+    let at_once = 1;
+    check_with(
+        at_once,
+        &["DELETE FROM claim WHERE kind = 3"],
+        expect!["account: its key is not claimed for it"],
+    );
     check(
+        &["DELETE FROM claim_recent WHERE kind = 3"],
+        expect!["account: its key is not claimed for it"],
+    );
+    check(
+        &["UPDATE claim_recent SET owner = account_id WHERE kind = 4"],
+        expect![[r#"
+        claim_recent: PaymentMethod N does not have this key
+        payment_method: its key is not claimed for it"#]],
+    );
+    check_with(
+        at_once,
         &["UPDATE claim SET owner = account_id WHERE kind IN (4, 5, 6)"],
         expect![[r#"
         claim: Payment N does not have this key
@@ -307,8 +328,8 @@ fn damage_to_claims_is_found() {
     check(
         &["UPDATE tenant SET api_key = api_key || 'x'"],
         expect![[r#"
-        claim: TenantApiKey N does not have this key
-        tenant: it is not what journal row N says
-        tenant: its key is not claimed for it"#]],
+            claim_recent: TenantApiKey N does not have this key
+            tenant: it is not what journal row N says
+            tenant: its key is not claimed for it"#]],
     );
 }

@@ -19,7 +19,7 @@ use domain::{
 };
 use engine::partition::{Answer, BATCH_COMMANDS_MAX, Partition, Performing, Times, Verdict, Work};
 use engine::ports::{Batch, Entry, Loaded, Opened, Store, StoreError};
-use store::{Options, SqliteQueries, SqliteStore};
+use store::{SqliteQueries, SqliteStore};
 use uuid::Uuid;
 
 use crate::scratch::Scratch;
@@ -93,15 +93,14 @@ impl World {
     /// An empty one, but for two tenants.
     pub fn new(seed: u64) -> Self {
         let scratch = Scratch::new();
-        let store = store::open_dir(scratch.path(), &Options::default()).unwrap();
+        let store = crate::sqlite::open(scratch.path());
+        let queries = Arc::new(store.queries(3).unwrap());
         let entries = Arc::new(Mutex::new(vec![]));
         let recorder = Recorder { store, entries: Arc::clone(&entries) };
         let mut workload = Workload::new(recorder, seed);
         for key in ["key-1", "key-2"] {
             workload.accepted(TenantNo::SYSTEM, create_tenant(key));
         }
-        let path = store::database_path(scratch.path());
-        let queries = Arc::new(SqliteQueries::open(&path, &Options::default(), 3).unwrap());
         Self { workload, queries, scratch, entries }
     }
 
