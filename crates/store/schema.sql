@@ -12,6 +12,8 @@ CREATE TABLE partition (
     next_seq INTEGER NOT NULL,
     payment_number INTEGER NOT NULL,
     tenant_no INTEGER NOT NULL,
+    claims_end INTEGER,
+    claims_after BLOB,
     PRIMARY KEY (id)
 ) STRICT, WITHOUT ROWID;
 

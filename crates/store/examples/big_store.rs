@@ -21,7 +21,7 @@ use domain::{
 };
 use engine::analytics::{Deltas, ROWS_MAX, ReadModels};
 use engine::partition::{Answer, BATCH_COMMANDS_MAX, Partition, Times, Verdict, Work};
-use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, StoreError};
+use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, Store, StoreError};
 use store::analytics::{AnalyticsQueries, SqliteReadModels, TransactionsFilter, analytics_path};
 use store::{Options, Reader, SqliteQueries, SqliteStore, database_path, open_dir};
 use uuid::Uuid;
@@ -375,7 +375,10 @@ fn time(name: &str, times: usize, mut read: impl FnMut(usize) -> Result<usize, S
 fn measure_reads(dir: &Path) -> Result<(), StoreError> {
     let path = database_path(dir);
     let sample = Sample::draw(&path)?;
-    let queries = SqliteQueries::open(&path, &Options::default(), 2)?;
+    let mut store =
+        open_dir(dir, &Options::default()).map_err(|it| StoreError::Database(it.to_string()))?;
+    store.open()?;
+    let queries = store.queries(2)?;
     let columns = ["rows", "CPU us", "p50 us", "p99 us", "max us"];
     let [rows, cpu, p50, p99, max] = columns;
     println!("{:<52} {rows:>6} {cpu:>10} {p50:>10} {p99:>10} {max:>10}", "read");

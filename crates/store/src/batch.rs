@@ -14,15 +14,12 @@ use domain::{
 use engine::ports::{Batch, Entry, StoreError};
 
 use crate::cells::json;
-use crate::claims::Claimed;
+use crate::claims::{Claimed, Run};
 use crate::recent::Recent;
-use crate::rows::{self, ClaimHash};
+use crate::rows;
 use crate::sqlite::{Database, Value};
 use crate::tables::{self, Table};
 use crate::totals::{Counted, Deltas};
-
-/// The claims that a batch makes.
-pub(crate) type NewClaims = BTreeMap<ClaimHash, Claimed>;
 
 /// The gateways of the payments that a batch loaded, as they were then.
 pub(crate) type Gateways = BTreeMap<(TenantNo, PaymentId), String>;
@@ -47,7 +44,7 @@ pub(crate) struct Rows<'a> {
     payments: BTreeMap<(TenantNo, PaymentId), Newest<'a, Payment>>,
     transactions: BTreeMap<(TenantNo, PaymentId, TransactionId), Newest<'a, Transaction>>,
     postings: Vec<(Seq, i64, &'a Posting)>,
-    pub(crate) claims: NewClaims,
+    pub(crate) claims: Run,
     outstanding: BTreeMap<(TenantNo, TransactionId), Option<&'a Outstanding>>,
     /// The final replies to earlier requests.
     pub(crate) settled: BTreeMap<ReplyKey, (&'a Reply, Timestamp)>,

@@ -19,34 +19,23 @@ use domain::TenantNo;
 use domain::state::{Claim, ClaimKey, ClaimKind};
 use engine::ports::StoreError;
 
-use crate::batch::NewClaims;
-use crate::rows::{self, ClaimHash};
+use crate::rows::{self, ClaimHash, PARTITION};
 use crate::sqlite::{Database, Reader, Value};
-use crate::tables::{CLAIM, CLAIM_RECENT};
+use crate::tables::{self, CLAIM, CLAIM_RECENT};
 
-/// How many claims of a run a commit puts into `claim` for each that it adds. With this, a run is
-/// merged before the next one is full.
-const MOVED_PER_ADDED: usize = 2;
-/// How many rows of a run a commit deletes for each that it adds: they are next to each other.
+/// How many rows of a run a commit deletes for each claim that it adds: they are next to each
+/// other. See [`moved_per`] for those that it moves first: a run of R claims is moved while 4/5 R
+/// others are added, and deleted while another R/8 are, which is before the next run is full.
 const DELETED_PER_ADDED: usize = 8;
-/// A run that is this many times as long as it should be comes from a process that was killed again
-/// and again before it had merged one: the next commit then merges all of it.
-const OVERLONG: usize = 3;
+
+/// Comes after every hash.
+const LAST: ClaimHash = [0xff; 16];
 
 static SELECT_RECENT: LazyLock<String> = LazyLock::new(|| CLAIM_RECENT.select("ORDER BY n"));
+static SELECT_NEWER: LazyLock<String> = LazyLock::new(|| {
+    CLAIM_RECENT.select("WHERE n >= ?1 AND key_hash = ?2 ORDER BY n DESC LIMIT 1")
+});
 static SELECT_CLAIM: LazyLock<String> = LazyLock::new(|| CLAIM.select("WHERE key_hash = ?1"));
-
-/// The claims that may not be in `claim` yet; the writer and the readers of a process share them.
-#[derive(Default)]
-pub(crate) struct RecentClaims {
-    runs: RwLock<Runs>,
-}
-
-#[derive(Default)]
-struct Runs {
-    young: Run,
-    merging: Run,
-}
 
 /// Claims by their hashes.
 pub(crate) type Run = BTreeMap<ClaimHash, Claimed>;
@@ -59,19 +48,34 @@ pub(crate) struct Claimed {
     pub(crate) claim: Claim,
 }
 
+/// The claims that memory knows; the writer and the readers of a process share them. A reader that
+/// shares them with no writer knows none, and reads all of `claim_recent` for each key.
+#[derive(Default)]
+pub(crate) struct RecentClaims {
+    runs: RwLock<Runs>,
+}
+
+#[derive(Default)]
+struct Runs {
+    young: Run,
+    merging: Run,
+    /// The number of the first row that is not known here.
+    next: i64,
+}
+
 impl RecentClaims {
-    /// Those of a run alone.
-    pub(crate) fn of(young: Run) -> Self {
-        Self { runs: RwLock::new(Runs { young, merging: Run::new() }) }
+    /// Those of a database that nobody writes.
+    pub(crate) fn of(run: Run) -> Self {
+        Self { runs: RwLock::new(Runs { young: run, ..Runs::default() }) }
     }
 
-    /// Begins to look for a key. A reader does so before its snapshot begins: what is not in
-    /// memory any more is in `claim` then.
+    /// Begins to look for a key. A reader does so before its snapshot begins: what has left memory
+    /// is in `claim` then.
     pub(crate) fn seek(&self, key: &ClaimKey) -> Sought {
         let hash = rows::claim_hash(key);
         let runs = self.shared();
-        let recent = runs.young.get(&hash).or_else(|| runs.merging.get(&hash)).copied();
-        Sought { hash, tenant: key.tenant, kind: key.kind, recent }
+        let known = runs.young.get(&hash).or_else(|| runs.merging.get(&hash)).copied();
+        Sought { hash, tenant: key.tenant, kind: key.kind, known, next: runs.next }
     }
 
     /// The next claims of the run that is merged, in the order of their hashes.
@@ -97,26 +101,35 @@ pub(crate) struct Sought {
     hash: ClaimHash,
     tenant: TenantNo,
     kind: ClaimKind,
-    recent: Option<Claimed>,
+    known: Option<Claimed>,
+    next: i64,
 }
 
 impl Sought {
-    /// Who has the key, if anybody has.
+    /// Who has the key in what a reader sees, if anybody has. That may be ahead of memory.
     pub(crate) fn find(&self, reader: &Reader) -> Result<Option<Claim>, StoreError> {
-        let found = match self.recent {
-            Some(recent) => Some(recent),
-            None => reader
-                .load(&SELECT_CLAIM)?
-                .first(&[Value::Id(self.hash)], rows::claim)?
-                .map(|(_, it)| it),
-        };
-        match found {
-            Some(it) if (it.tenant, it.kind) != (self.tenant, self.kind) => {
-                let reason = "is of another tenant or kind than its hash".to_owned();
-                Err(StoreError::Corrupt { table: CLAIM.name, reason })
-            }
-            found => Ok(found.map(|it| it.claim)),
+        let parameters = [self.next.into(), Value::Id(self.hash)];
+        match reader.load(&SELECT_NEWER)?.first(&parameters, rows::recent_claim)? {
+            Some((_, (_, newer))) => self.claim(&newer).map(Some),
+            None => self.find_known(reader),
         }
+    }
+
+    /// Who has the key, if anybody has: for the writer, behind whom memory never is.
+    pub(crate) fn find_known(&self, reader: &Reader) -> Result<Option<Claim>, StoreError> {
+        if let Some(known) = &self.known {
+            return self.claim(known).map(Some);
+        }
+        let merged = reader.load(&SELECT_CLAIM)?.first(&[Value::Id(self.hash)], rows::claim)?;
+        merged.map(|(_, claimed)| self.claim(&claimed)).transpose()
+    }
+
+    fn claim(&self, found: &Claimed) -> Result<Claim, StoreError> {
+        if (found.tenant, found.kind) == (self.tenant, self.kind) {
+            return Ok(found.claim);
+        }
+        let reason = "is of another tenant or kind than its hash".to_owned();
+        Err(StoreError::Corrupt { table: CLAIM.name, reason })
     }
 }
 
@@ -126,8 +139,6 @@ pub(crate) struct Claims {
     /// How many rows make a run.
     run_rows: usize,
     stored: Stored,
-    /// Whether memory is what the database has.
-    is_known: bool,
 }
 
 /// What `claim_recent` has. A commit yields the next of these, which holds once it is durable.
@@ -139,20 +150,26 @@ pub(crate) struct Stored {
     merge: Option<Merge>,
 }
 
-/// A run on its way into `claim`: the rows before `end`.
+/// A run on its way into `claim`: the rows before `end`. The claims up to and with `after` are
+/// there; if that is [`LAST`], all are, and their rows are being deleted.
 #[derive(Clone, Copy)]
-enum Merge {
-    /// The claims up to and with `after` are there.
-    Moving { end: i64, after: Option<ClaimHash> },
-    /// All are there; their rows are being deleted.
-    Deleting { end: i64 },
+struct Merge {
+    end: i64,
+    after: Option<ClaimHash>,
+}
+
+impl Stored {
+    /// The columns of the partition that say how far a run is merged.
+    pub(crate) fn columns(&self) -> [Value<'static>; 2] {
+        let after = self.merge.and_then(|it| it.after).map_or(Value::Null, Value::Id);
+        [self.merge.map(|it| it.end).into(), after]
+    }
 }
 
 impl Claims {
     /// Knows nothing before [`Claims::recall`].
     pub(crate) fn new(run_rows: usize) -> Self {
-        let (recent, stored) = (Arc::default(), Stored::default());
-        Self { recent, run_rows, stored, is_known: false }
+        Self { recent: Arc::default(), run_rows, stored: Stored::default() }
     }
 
     /// What is shared with the readers.
@@ -160,26 +177,36 @@ impl Claims {
         &self.recent
     }
 
-    /// Reads what the database has, unless it is known. A merge begins anew then.
+    /// Reads what the database has.
     pub(crate) fn recall(&mut self, reader: &Reader) -> Result<(), StoreError> {
-        if self.is_known {
-            return Ok(());
-        }
-        let (stored, young) = read(reader)?;
-        let mut runs = Runs { young, merging: Run::new() };
+        let merge = read_merge(reader)?;
+        // A number that was given is not given again: readers go by them.
+        let begin = self.stored.next;
+        let mut stored = Stored { first: begin, next: begin, merge };
+        let (mut runs, mut is_first) = (Runs::default(), true);
+        each_recent(reader, |n, hash, claimed| {
+            if mem::take(&mut is_first) {
+                stored.first = n;
+            }
+            stored.next = begin.max(n + 1);
+            match merge {
+                Some(merge) if n < merge.end => {
+                    if Some(hash) > merge.after {
+                        runs.merging.insert(hash, claimed);
+                    }
+                }
+                _ => {
+                    runs.young.insert(hash, claimed);
+                }
+            }
+        })?;
         self.settle(stored, &mut runs);
         *self.recent.alone() = runs;
-        self.is_known = true;
         Ok(())
     }
 
-    /// After a commit whose outcome is unknown.
-    pub(crate) const fn doubt(&mut self) {
-        self.is_known = false;
-    }
-
     /// Adds claims, and merges some where a run is merged. Part of what was begun.
-    pub(crate) fn write(&self, db: &Database, added: &NewClaims) -> Result<Stored, StoreError> {
+    pub(crate) fn write(&self, db: &Database, added: &Run) -> Result<Stored, StoreError> {
         let mut stored = self.stored;
         if added.is_empty() {
             return Ok(stored);
@@ -189,40 +216,37 @@ impl Claims {
             put.row(&rows::recent_claim_row(stored.next, *hash, claimed))?;
             stored.next += 1;
         }
-        if let Some(Merge::Moving { end, after }) = stored.merge {
-            let most = self.most(end, added.len() * MOVED_PER_ADDED);
-            let slice = self.recent.slice(after, most);
+        let Some(merge) = &mut stored.merge else { return Ok(stored) };
+        if merge.after != Some(LAST) {
+            let slice = self.recent.slice(merge.after, moved_per(added.len()));
             let mut put = db.upsert(&CLAIM)?;
             for (hash, claimed) in &slice {
                 put.row(&rows::claim_row(*hash, claimed))?;
             }
-            stored.merge = Some(match slice.last() {
-                Some((last, _)) if slice.len() == most => Merge::Moving { end, after: Some(*last) },
-                _ => Merge::Deleting { end },
-            });
+            let is_last = slice.len() < moved_per(added.len());
+            merge.after = slice.last().map(|(hash, _)| *hash).filter(|_| !is_last).or(Some(LAST));
         }
-        if let Some(Merge::Deleting { end }) = stored.merge {
-            let most = self.most(end, added.len() * DELETED_PER_ADDED);
-            let most = i64::try_from(most).unwrap_or(i64::MAX);
-            stored.first = end.min(stored.first.saturating_add(most));
+        if merge.after == Some(LAST) {
+            let most = i64::try_from(added.len() * DELETED_PER_ADDED).unwrap_or(i64::MAX);
+            stored.first = merge.end.min(stored.first.saturating_add(most));
             db.exec("DELETE FROM claim_recent WHERE n < ?1", &[stored.first.into()])?;
-            stored.merge = (stored.first < end).then_some(Merge::Deleting { end });
+            if stored.first == merge.end {
+                stored.merge = None;
+            }
         }
         Ok(stored)
     }
 
     /// What [`Claims::write`] wrote is durable now.
-    pub(crate) fn written(&mut self, stored: Stored, added: &NewClaims) {
+    pub(crate) fn written(&mut self, stored: Stored, added: &Run) {
         if added.is_empty() {
             return;
         }
         let recent = Arc::clone(&self.recent);
         let mut runs = recent.alone();
         runs.young.extend(added.iter().map(|(hash, claimed)| (*hash, *claimed)));
-        let moved = match stored.merge {
-            Some(Merge::Moving { .. }) => Run::new(),
-            Some(Merge::Deleting { .. }) | None => mem::take(&mut runs.merging),
-        };
+        let is_moving = stored.merge.is_some_and(|it| it.after != Some(LAST));
+        let moved = if is_moving { Run::new() } else { mem::take(&mut runs.merging) };
         self.settle(stored, &mut runs);
         drop(runs);
         // Readers do not wait for it.
@@ -230,41 +254,49 @@ impl Claims {
     }
 
     /// Takes over what is stored now, and begins to merge what has become a run.
-    fn settle(&mut self, stored: Stored, runs: &mut Runs) {
-        self.stored = stored;
-        if stored.merge.is_none() && self.rows_before(stored.next) >= self.run_rows {
+    fn settle(&mut self, mut stored: Stored, runs: &mut Runs) {
+        runs.next = stored.next;
+        let rows = usize::try_from(stored.next - stored.first).unwrap_or(0);
+        if stored.merge.is_none() && rows >= self.run_rows {
             runs.merging = mem::take(&mut runs.young);
-            self.stored.merge = Some(Merge::Moving { end: stored.next, after: None });
+            stored.merge = Some(Merge { end: stored.next, after: None });
         }
-    }
-
-    /// How much of the run that ends at `end` a commit takes on, where `usual` is usual.
-    fn most(&self, end: i64, usual: usize) -> usize {
-        let is_overlong = self.rows_before(end) > OVERLONG * self.run_rows;
-        if is_overlong { usize::MAX } else { usual }
-    }
-
-    fn rows_before(&self, end: i64) -> usize {
-        usize::try_from(end - self.stored.first).unwrap_or(0)
+        self.stored = stored;
     }
 }
 
-/// All claims of `claim_recent`.
+/// How many claims of a run a commit puts into `claim` when it adds so many others.
+const fn moved_per(added: usize) -> usize {
+    added + added.div_ceil(4)
+}
+
+/// All claims of `claim_recent`; of those with one hash, the last.
 pub(crate) fn read_recent(reader: &Reader) -> Result<Run, StoreError> {
-    read(reader).map(|(_, run)| run)
+    let mut run = Run::new();
+    each_recent(reader, |_, hash, claimed| {
+        run.insert(hash, claimed);
+    })?;
+    Ok(run)
 }
 
-fn read(reader: &Reader) -> Result<(Stored, Run), StoreError> {
-    let (mut stored, mut run) = (Stored::default(), Run::new());
+/// Gives each row of `claim_recent` to `each`, in order.
+fn each_recent(
+    reader: &Reader,
+    mut each: impl FnMut(i64, ClaimHash, Claimed),
+) -> Result<(), StoreError> {
     reader.for_each(&SELECT_RECENT, &[], |cells| {
         let (n, (hash, claimed)) = rows::recent_claim(cells)?;
-        if run.is_empty() {
-            stored.first = n;
-        }
-        stored.next = n + 1;
-        // Of those with one hash, the last holds.
-        run.insert(hash, claimed);
+        each(n, hash, claimed);
         Ok(())
+    })
+}
+
+fn read_merge(reader: &Reader) -> Result<Option<Merge>, StoreError> {
+    let sql = "SELECT claims_end, claims_after FROM partition WHERE id = ?1";
+    let merge = reader.query_one(sql, &[PARTITION.into()], |cells| {
+        cells.of(&tables::PARTITION);
+        let (end, after) = (cells.opt_int()?, cells.opt_id()?);
+        Ok(end.map(|end| Merge { end, after: after.map(|id| id.into_bytes()) }))
     })?;
-    Ok((stored, run))
+    Ok(merge.flatten())
 }

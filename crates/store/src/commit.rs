@@ -56,16 +56,11 @@ struct Begun {
 }
 
 impl SqliteStore {
-    pub(crate) fn new(
-        db: Database,
-        (path, options): (PathBuf, Options),
-        lock: File,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn new(db: Database, (path, options): (PathBuf, Options), lock: File) -> Self {
         let recent = Recent::new(options.entities_held);
-        let mut claims = Claims::new(options.claims_held);
-        claims.recall(db.reader())?;
+        let claims = Claims::new(options.claims_held);
         let (totals, batch) = (Totals::default(), Begun::default());
-        Ok(Self { db, owned: None, totals, recent, claims, batch, path, options, _lock: lock })
+        Self { db, owned: None, totals, recent, claims, batch, path, options, _lock: lock }
     }
 
     /// Reads of what this commits, over at most `readers_max` connections.
@@ -120,10 +115,10 @@ impl SqliteStore {
     }
 
     fn write(&self, batch: &Batch, rows: &Rows<'_>, owned: Owned) -> Result<Stored, StoreError> {
-        self.write_partition(owned)?;
+        let claims = self.claims.write(&self.db, &rows.claims)?;
+        self.write_partition(owned, &claims)?;
         self.write_journal(batch)?;
         rows.write(&self.db)?;
-        let claims = self.claims.write(&self.db, &rows.claims)?;
         rows.deltas.write(&self.totals, &self.db)?;
         self.write_replies(batch, rows)?;
         for it in &batch.bookkeeping {
@@ -133,9 +128,10 @@ impl SqliteStore {
     }
 
     /// Takes the numbers, if the partition is still ours.
-    fn write_partition(&self, owned: Owned) -> Result<(), StoreError> {
-        let sql = "UPDATE partition SET next_seq = ?3, payment_number = ?4, tenant_no = ?5 \
-                   WHERE id = ?1 AND epoch = ?2";
+    fn write_partition(&self, owned: Owned, claims: &Stored) -> Result<(), StoreError> {
+        let sql = "UPDATE partition SET next_seq = ?3, payment_number = ?4, tenant_no = ?5, \
+                   claims_end = ?6, claims_after = ?7 WHERE id = ?1 AND epoch = ?2";
+        let [claims_end, claims_after] = claims.columns();
         let Sequences { payment_number, tenant_no } = owned.sequences;
         let tenant_no = i64::from(tenant_no).into();
         let changed = self.db.exec(
@@ -146,6 +142,8 @@ impl SqliteStore {
                 owned.next_seq.into(),
                 payment_number.into(),
                 tenant_no,
+                claims_end,
+                claims_after,
             ],
         )?;
         if changed == 1 { Ok(()) } else { Err(StoreError::NotOwner) }
@@ -269,10 +267,7 @@ impl Store for SqliteStore {
                 return Err(error);
             }
         };
-        if let Err(error) = self.db.commit() {
-            self.claims.doubt();
-            return Err(error);
-        }
+        self.db.commit()?;
         self.claims.written(claims, &rows.claims);
         self.owned = Some(after);
         self.totals.add(&rows.deltas);

@@ -33,7 +33,7 @@ pub fn open_dir(dir: &Path, options: &Options) -> Result<SqliteStore, Error> {
     let db = Database::open(&path, options, TABLES).map_err(Error::database(&path))?;
     schema::migrate(&db, &path)?;
     let of_store = (path.clone(), *options);
-    SqliteStore::new(db, of_store, lock).map_err(Error::database(&path))
+    Ok(SqliteStore::new(db, of_store, lock))
 }
 
 /// Opens a connection to read the database of a data directory that may be in use.

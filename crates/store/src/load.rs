@@ -135,7 +135,7 @@ fn load_claims(
     claims: &RecentClaims,
 ) -> Result<(), StoreError> {
     for key in std::mem::take(&mut wanted.claims) {
-        let found = claims.seek(key).find(reader)?;
+        let found = claims.seek(key).find_known(reader)?;
         if let Some(claim) = &found {
             wanted.add_owner(key, claim);
         }

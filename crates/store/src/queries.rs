@@ -28,7 +28,7 @@ use engine::ports::{
 };
 
 use self::window::Key;
-use crate::claims::{RecentClaims, read_recent};
+use crate::claims::RecentClaims;
 use crate::pool::ReaderPool;
 use crate::{Options, Reader};
 
@@ -39,14 +39,13 @@ pub struct SqliteQueries {
 }
 
 impl SqliteQueries {
-    /// Reads the database at `path`, which nobody writes meanwhile, with at most `readers_max`
-    /// connections. Where somebody does, see [`crate::SqliteStore::queries`].
+    /// Reads the database at `path` with at most `readers_max` connections. Finding what has a key
+    /// is slow; in the process that writes, see [`crate::SqliteStore::queries`].
     ///
     /// # Errors
     /// [`StoreError`] where it cannot be opened.
     pub fn open(path: &Path, options: &Options, readers_max: usize) -> Result<Self, StoreError> {
-        let claims = Arc::new(RecentClaims::of(read_recent(&Reader::open(path, options)?)?));
-        Self::beside(claims, path, options, readers_max)
+        Self::beside(Arc::default(), path, options, readers_max)
     }
 
     /// Reads beside the writer, whose recent claims are `claims`.

@@ -7,7 +7,7 @@ use ring::digest::{SHA256, digest};
 
 use crate::Error;
 use crate::rows::PARTITION;
-use crate::sqlite::{DIALECT, Database, Reader};
+use crate::sqlite::{DIALECT, Database, Reader, Value};
 use crate::tables::{self, MIGRATION, TABLES};
 
 /// One step from a version to the next. Steps only add; what they did is never edited.
@@ -74,8 +74,9 @@ fn run_after(version: i64, db: &Database) -> Result<(), StoreError> {
         db.insert(&MIGRATION)?.row(&[migration.version.into(), (&checksum).into()])?;
     }
     if version == 0 {
-        let first = 1.into();
-        db.insert(&tables::PARTITION)?.row(&[PARTITION.into(), 0.into(), first, first, first])?;
+        let (first, no_run) = (1.into(), Value::Null);
+        let row = [PARTITION.into(), 0.into(), first, first, first, no_run, no_run];
+        db.insert(&tables::PARTITION)?.row(&row)?;
     }
     Ok(())
 }

@@ -117,10 +117,19 @@ const fn unique(name: &'static str, columns: &'static str) -> Index {
     Index { name, columns, unique: true, only: None }
 }
 
-/// Who owns a partition, and what it hands out next.
+/// Who owns a partition, and what it hands out next. `claims_end` and `claims_after` say how far a
+/// run of [`CLAIM_RECENT`] is merged.
 pub static PARTITION: Table = Table {
     name: "partition",
-    columns: &[int("id"), int("epoch"), int("next_seq"), int("payment_number"), int("tenant_no")],
+    columns: &[
+        int("id"),
+        int("epoch"),
+        int("next_seq"),
+        int("payment_number"),
+        int("tenant_no"),
+        int("claims_end").null(),
+        id("claims_after").null(),
+    ],
     key_columns: 1,
     layout: Layout::Clustered,
     indexes: &[],

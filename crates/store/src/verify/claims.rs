@@ -99,7 +99,7 @@ fn verify_keys(
             let (tenant, id, key) = (cells.tenant()?, cells.id()?, cells.string()?);
             // A transaction's key may have gone to a later payment.
             let owner = cells.opt_id()?;
-            let claim = recent.seek(&ClaimKey { tenant, kind, key }).find(reader)?;
+            let claim = recent.seek(&ClaimKey { tenant, kind, key }).find_known(reader)?;
             let is_its_own = |claim: Claim| owner.is_none_or(|owner| owner == claim.owner);
             if claim.is_none_or(|claim| !is_its_own(claim)) {
                 report.problem(table, id, "its key is not claimed for it");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -68,9 +68,14 @@ fn a_claim_is_found_at_every_step_of_a_merge() {
             assert_eq!(owner(&queries, key), Some(*id), "{key} after {n}");
         }
         seen.insert(rows(store));
+        if n % 7 == 0 {
+            // Goes on from what the database has.
+            store.open().unwrap();
+        }
 
         copy(scratch.path(), killed.path());
         let mut again = open(killed.path());
+        again.open().unwrap();
         assert_eq!(loaded(&mut again, &keys), expected, "killed after {n}");
         drop(again);
         let alone = SqliteQueries::open(&database_path(killed.path()), &OPTIONS, 1).unwrap();
@@ -100,10 +105,10 @@ fn readers_never_miss_a_claim_that_moves() {
     let mut workload = two_tenants(open(scratch.path()), 4);
     let queries = workload.partition.store().queries(3).unwrap();
     let committed: Mutex<Vec<(String, AccountId)>> = Mutex::new(vec![]);
-    let is_over = AtomicBool::new(false);
+    let (is_over, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         for reader in 0..2 {
-            let (queries, committed, is_over) = (&queries, &committed, &is_over);
+            let (queries, committed, is_over, reads) = (&queries, &committed, &is_over, &reads);
             scope.spawn(move || {
                 let mut at = reader;
                 while !is_over.load(Ordering::Relaxed) {
@@ -115,11 +120,15 @@ fn readers_never_miss_a_claim_that_moves() {
                     at += 7;
                     if let Some((key, id)) = asked {
                         assert_eq!(owner(queries, &key), Some(id), "{key}");
+                        reads.fetch_add(1, Ordering::Relaxed);
                     }
                 }
             });
         }
-        for n in 0..1_500 {
+        for n in 0.. {
+            if n > 1_000 && reads.load(Ordering::Relaxed) > 5_000 {
+                break;
+            }
             let key = format!("key-{n}");
             let id = add_account(&mut workload, &key);
             committed.lock().unwrap_or_else(PoisonError::into_inner).push((key, id));
@@ -128,7 +137,7 @@ fn readers_never_miss_a_claim_that_moves() {
     });
 }
 
-/// A process that is killed before it has merged a run begins anew; what waits stays bounded.
+/// A process that is killed goes on with the merge where the last one was.
 #[test]
 fn what_waits_is_bounded_however_often_the_process_is_killed() {
     let scratch = Scratch::new();
@@ -143,7 +152,7 @@ fn what_waits_is_bounded_however_often_the_process_is_killed() {
         most = most.max(rows(&store).0);
     }
     let held = i64::try_from(OPTIONS.claims_held).unwrap();
-    assert!((2 * held..=4 * held).contains(&most), "{most} rows");
+    assert!((held..=2 * held).contains(&most), "{most} rows");
 }
 
 /// A commit that fails leaves memory as it was, whatever it had merged.
@@ -195,10 +204,33 @@ fn the_last_claim_on_a_key_holds() {
         if key == "wanted" {
             holder = Some(id);
         }
-        let found = loaded(&mut store, &[("wanted".to_owned(), id)]);
-        assert_eq!(found, [holder], "after {n}");
+        let wanted = [("wanted".to_owned(), id)];
+        assert_eq!(loaded(&mut store, &wanted), [holder], "after {n}");
+        if n % 3 == 0 {
+            store.open().unwrap();
+            assert_eq!(loaded(&mut store, &wanted), [holder], "opened again after {n}");
+        }
         store.commit(&Batch::default()).unwrap();
     }
+}
+
+/// A commit can be read before the writer has told memory of it: what a reader sees holds.
+#[test]
+fn a_reader_ahead_of_memory_goes_by_what_it_sees() {
+    let scratch = Scratch::new();
+    let mut workload = two_tenants(open(scratch.path()), 8);
+    let [first, second] = ["first", "second"].map(|key| add_account(&mut workload, key));
+    let store = workload.partition.store();
+    let queries = store.queries(1).unwrap();
+    assert_eq!(owner(&queries, "first"), Some(first));
+    let [next, old] = ["max(n) + 1", "min(n)"]
+        .map(|n| number(store, &format!("SELECT {n} FROM claim_recent WHERE kind = 3")));
+    let copy = "INSERT INTO claim_recent SELECT ?1, key_hash, tenant, kind, ?2, ?2 \
+                FROM claim_recent WHERE n = ?3";
+    store.database().exec(copy, &[next.into(), second.uuid().into(), old.into()]).unwrap();
+    // The second account has another key: nobody has this one now.
+    assert_eq!(owner(&queries, "first"), None);
+    assert_eq!(owner(&queries, "second"), Some(second));
 }
 
 /// A journal row that makes an account, and claims one more key for it.
