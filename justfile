@@ -10,7 +10,7 @@ test:
     cargo test --workspace
 
 lint:
-    cargo fmt --all --check && cargo clippy --workspace --all-targets -- -D warnings
+    cargo fmt --all --check && cargo clippy --workspace --all-targets --all-features -- -D warnings
 
 ci:
     .ci/run

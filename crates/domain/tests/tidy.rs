@@ -51,6 +51,7 @@ const DOMAIN_WORDS: &[&str] = &[
 const DRIVERS: &[(&str, &str)] = &[
     ("rusqlite", "crates/store/src/sqlite.rs"),
     ("tokio_postgres", "crates/store/src/postgres.rs"),
+    ("tokio_postgres", "crates/store/src/postgres.rs"),
 ];
 
 const MODULE_NAMES: &[&str] =

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use domain::payment::{Outstanding, PaymentFile};
 use domain::{PaymentId, Seq, TenantNo, Timestamp};
 use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, StoreError};
-use store::{Options, SqliteQueries, SqliteStore};
+use store::{Options, SqlQueries, SqlStore};
 
 use crate::disk::{Books, Disk, Image, ROWS_MAX};
 
@@ -17,7 +17,7 @@ const ALL: Page = Page { offset: 0, limit: ROWS_MAX as u64 };
 pub struct SqliteDisk {
     dir: PathBuf,
     options: Options,
-    queries: OnceLock<SqliteQueries>,
+    queries: OnceLock<SqlQueries>,
 }
 
 impl SqliteDisk {
@@ -35,10 +35,10 @@ impl SqliteDisk {
         Ok(Self { dir: dir.to_owned(), options, queries: OnceLock::new() })
     }
 
-    fn queries(&self) -> &SqliteQueries {
+    fn queries(&self) -> &SqlQueries {
         self.queries.get_or_init(|| {
             let path = store::database_path(&self.dir);
-            SqliteQueries::open(&path, &self.options, 2).expect("the database was opened before")
+            SqlQueries::open(&path, &self.options, 2).expect("the database was opened before")
         })
     }
 
@@ -59,9 +59,9 @@ impl Drop for SqliteDisk {
 }
 
 impl Disk for SqliteDisk {
-    type Store = SqliteStore;
+    type Store = SqlStore;
 
-    fn connect(&self) -> SqliteStore {
+    fn connect(&self) -> SqlStore {
         store::open_dir(&self.dir, &self.options).expect("nobody else has the directory open")
     }
 

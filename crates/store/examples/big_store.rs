@@ -23,7 +23,7 @@ use engine::analytics::{Deltas, ROWS_MAX, ReadModels};
 use engine::partition::{Answer, BATCH_COMMANDS_MAX, Partition, Times, Verdict, Work};
 use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, Store, StoreError};
 use store::analytics::{AnalyticsQueries, SqliteReadModels, TransactionsFilter, analytics_path};
-use store::{Options, Reader, SqliteQueries, SqliteStore, database_path, open_dir};
+use store::{Options, Reader, SqlQueries, SqlStore, database_path, open_dir};
 use uuid::Uuid;
 
 const TENANT: TenantNo = TenantNo(1);
@@ -89,7 +89,7 @@ impl Random {
 
 /// A partition with a client.
 struct Shop {
-    partition: Partition<SqliteStore>,
+    partition: Partition<SqlStore>,
     random: Random,
     now: Timestamp,
     /// Whether accounts, payments and transactions have keys of the client's.
@@ -513,7 +513,7 @@ fn measure_analytics(dir: &Path) -> Result<(), StoreError> {
     let (path, truth) = (analytics_path(dir), database_path(dir));
     let failed = |error: store::Error| StoreError::Database(error.to_string());
     let mut models = SqliteReadModels::open(&path, &truth, &Options::default()).map_err(failed)?;
-    let queries = SqliteQueries::open(&truth, &Options::default(), 1)?;
+    let queries = SqlQueries::open(&truth, &Options::default(), 1)?;
     let (started, cpu) = (Instant::now(), cpu_seconds());
     let begin = models.cursor()?;
     let mut cursor = begin;

@@ -18,7 +18,7 @@ use domain::{
 };
 use engine::partition::{Answer, Partition, Times, Verdict, Work};
 use store::verify::verify_dir;
-use store::{Options, SqliteStore, open_dir};
+use store::{Options, SqlStore, open_dir};
 use uuid::Uuid;
 
 struct Arguments {
@@ -107,7 +107,7 @@ fn run(arguments: &Arguments, batch: usize, dir: &Path) {
 }
 
 struct Bench {
-    partition: Partition<SqliteStore>,
+    partition: Partition<SqlStore>,
     keys: bool,
 }
 

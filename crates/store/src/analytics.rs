@@ -16,7 +16,8 @@ use ring::digest::{SHA256, digest};
 use crate::Error;
 use crate::codes::{operation_code, status_code};
 use crate::directory::make_private;
-use crate::sqlite::{DIALECT, Database, Options, Put, Value};
+use crate::driver::{Database, Put, Value};
+use crate::sqlite::{DIALECT, Options};
 use crate::tables::{self, Layout, Table, id, int, text};
 use crate::totals::decimal;
 

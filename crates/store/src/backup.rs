@@ -31,11 +31,15 @@ pub fn backup(dir: &Path, to: &Path, mut progress: impl FnMut(Progress)) -> Resu
     // Whoever sees the file under its name sees all of it.
     let unfinished = unfinished(to);
     directory::make_private(&unfinished)?;
-    let copied = reader.copy_to(&unfinished, PAGES_PER_STEP, |remaining, pages| {
-        let count = |pages: i32| u32::try_from(pages).unwrap_or_default();
-        progress(Progress { remaining: count(remaining), pages: count(pages) });
-        thread::yield_now();
-    });
+    let copied = reader.sqlite().expect("a data directory has a file").copy_to(
+        &unfinished,
+        PAGES_PER_STEP,
+        |remaining, pages| {
+            let count = |pages: i32| u32::try_from(pages).unwrap_or_default();
+            progress(Progress { remaining: count(remaining), pages: count(pages) });
+            thread::yield_now();
+        },
+    );
     let done = copied.map_err(Error::database(to)).and_then(|()| publish(&unfinished, to));
     if done.is_err() {
         // What went wrong is worth more than what is left of it.

@@ -15,9 +15,9 @@ use engine::ports::{Batch, Entry, StoreError};
 
 use crate::cells::json;
 use crate::claims::{Claimed, Run};
+use crate::driver::{Database, Value};
 use crate::recent::Recent;
 use crate::rows;
-use crate::sqlite::{Database, Value};
 use crate::tables::{self, Table};
 use crate::totals::{Counted, Deltas};
 
@@ -279,7 +279,7 @@ fn put_all<'a, T: 'a>(
     db: &Database,
     table: &'static Table,
     rows: impl Iterator<Item = &'a Newest<'a, T>> + Clone,
-    put_row: impl Fn(&mut crate::sqlite::Put<'_>, &Newest<'a, T>) -> Result<(), StoreError>,
+    put_row: impl Fn(&mut crate::driver::Put<'_>, &Newest<'a, T>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut insert = None;
     let mut upsert = None;

@@ -6,7 +6,7 @@ use engine::ports::StoreError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::sqlite::{Cells, Value};
+use crate::driver::{Cells, Value};
 
 impl From<TenantNo> for Value<'_> {
     fn from(no: TenantNo) -> Self {

@@ -19,8 +19,8 @@ use domain::TenantNo;
 use domain::state::{Claim, ClaimKey, ClaimKind};
 use engine::ports::StoreError;
 
+use crate::driver::{Database, Reader, Value};
 use crate::rows::{self, ClaimHash, PARTITION};
-use crate::sqlite::{Database, Reader, Value};
 use crate::tables::{self, CLAIM, CLAIM_RECENT};
 
 /// How many rows of a run a commit deletes for each claim that it adds: they are next to each
@@ -108,6 +108,9 @@ pub(crate) struct Sought {
 impl Sought {
     /// Who has the key in what a reader sees, if anybody has. That may be ahead of memory.
     pub(crate) fn find(&self, reader: &Reader) -> Result<Option<Claim>, StoreError> {
+        if self.next == i64::MAX {
+            return self.find_known(reader);
+        }
         let parameters = [self.next.into(), Value::Id(self.hash)];
         match reader.load(&SELECT_NEWER)?.first(&parameters, rows::recent_claim)? {
             Some((_, (_, newer))) => self.claim(&newer).map(Some),
@@ -136,8 +139,8 @@ impl Sought {
 /// The writer's side: adds claims, and merges them.
 pub(crate) struct Claims {
     recent: Arc<RecentClaims>,
-    /// How many rows make a run.
-    run_rows: usize,
+    /// How many rows make a run; `None` where each claim is put into `claim` at once.
+    run_rows: Option<usize>,
     stored: Stored,
 }
 
@@ -167,9 +170,12 @@ impl Stored {
 }
 
 impl Claims {
-    /// Knows nothing before [`Claims::recall`].
-    pub(crate) fn new(run_rows: usize) -> Self {
-        Self { recent: Arc::default(), run_rows, stored: Stored::default() }
+    /// Knows nothing before [`Claims::recall`]. `run_rows` are as many as make a run; without, each
+    /// claim is put into `claim` at once, as suits a database that does not log whole pages.
+    pub(crate) fn new(run_rows: Option<usize>) -> Self {
+        let next = if run_rows.is_some() { 0 } else { i64::MAX };
+        let runs = RwLock::new(Runs { next, ..Runs::default() });
+        Self { recent: Arc::new(RecentClaims { runs }), run_rows, stored: Stored::default() }
     }
 
     /// What is shared with the readers.
@@ -179,6 +185,9 @@ impl Claims {
 
     /// Reads what the database has.
     pub(crate) fn recall(&mut self, reader: &Reader) -> Result<(), StoreError> {
+        if self.run_rows.is_none() {
+            return Ok(());
+        }
         let merge = read_merge(reader)?;
         // A number that was given is not given again: readers go by them.
         let begin = self.stored.next;
@@ -211,6 +220,10 @@ impl Claims {
         if added.is_empty() {
             return Ok(stored);
         }
+        if self.run_rows.is_none() {
+            put_all(db, added.iter().map(|(hash, claimed)| (*hash, *claimed)))?;
+            return Ok(stored);
+        }
         let mut put = db.insert(&CLAIM_RECENT)?;
         for (hash, claimed) in added {
             put.row(&rows::recent_claim_row(stored.next, *hash, claimed))?;
@@ -219,10 +232,7 @@ impl Claims {
         let Some(merge) = &mut stored.merge else { return Ok(stored) };
         if merge.after != Some(LAST) {
             let slice = self.recent.slice(merge.after, moved_per(added.len()));
-            let mut put = db.upsert(&CLAIM)?;
-            for (hash, claimed) in &slice {
-                put.row(&rows::claim_row(*hash, claimed))?;
-            }
+            put_all(db, slice.iter().copied())?;
             let is_last = slice.len() < moved_per(added.len());
             merge.after = slice.last().map(|(hash, _)| *hash).filter(|_| !is_last).or(Some(LAST));
         }
@@ -239,7 +249,7 @@ impl Claims {
 
     /// What [`Claims::write`] wrote is durable now.
     pub(crate) fn written(&mut self, stored: Stored, added: &Run) {
-        if added.is_empty() {
+        if added.is_empty() || self.run_rows.is_none() {
             return;
         }
         let recent = Arc::clone(&self.recent);
@@ -257,12 +267,23 @@ impl Claims {
     fn settle(&mut self, mut stored: Stored, runs: &mut Runs) {
         runs.next = stored.next;
         let rows = usize::try_from(stored.next - stored.first).unwrap_or(0);
-        if stored.merge.is_none() && rows >= self.run_rows {
+        if stored.merge.is_none() && self.run_rows.is_some_and(|run| rows >= run) {
             runs.merging = mem::take(&mut runs.young);
             stored.merge = Some(Merge { end: stored.next, after: None });
         }
         self.stored = stored;
     }
+}
+
+fn put_all(
+    db: &Database,
+    claims: impl Iterator<Item = (ClaimHash, Claimed)>,
+) -> Result<(), StoreError> {
+    let mut put = db.upsert(&CLAIM)?;
+    for (hash, claimed) in claims {
+        put.row(&rows::claim_row(hash, &claimed))?;
+    }
+    Ok(())
 }
 
 /// How many claims of a run a commit puts into `claim` when it adds so many others.

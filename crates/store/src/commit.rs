@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,29 +13,29 @@ use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Store, StoreError, Store
 use crate::batch::{Gateways, Rows};
 use crate::cells::json;
 use crate::claims::{Claims, Stored};
+use crate::driver::Database;
 use crate::journal;
 use crate::load;
+use crate::pool::Source;
 use crate::recent::Recent;
 use crate::rows::{self, PARTITION};
-use crate::sqlite::Database;
 use crate::tables;
 use crate::totals::Totals;
-use crate::{Options, SqliteQueries};
+use crate::{Options, SqlQueries};
 
 /// How many expired replies a commit that adds some forgets at most, for each that it adds.
 const FORGOTTEN_PER_REPLY: i64 = 4;
 
-/// The partition of a data directory, which stays locked until this is dropped.
-pub struct SqliteStore {
+/// The partition of a database; a data directory stays locked until this is dropped.
+pub struct SqlStore {
     db: Database,
     owned: Option<Owned>,
     totals: Totals,
     recent: Recent,
     claims: Claims,
     batch: Begun,
-    path: PathBuf,
-    options: Options,
-    _lock: File,
+    source: Source,
+    _lock: Option<File>,
 }
 
 /// What the owner of the partition knows of it.
@@ -55,21 +54,21 @@ struct Begun {
     running: BTreeSet<ReplyKey>,
 }
 
-impl SqliteStore {
-    pub(crate) fn new(db: Database, (path, options): (PathBuf, Options), lock: File) -> Self {
+impl SqlStore {
+    pub(crate) fn new(db: Database, source: Source, options: &Options, lock: Option<File>) -> Self {
         let recent = Recent::new(options.entities_held);
-        let claims = Claims::new(options.claims_held);
+        let claims = Claims::new(db.writes_pages().then_some(options.claims_held));
         let (totals, batch) = (Totals::default(), Begun::default());
-        Self { db, owned: None, totals, recent, claims, batch, path, options, _lock: lock }
+        Self { db, owned: None, totals, recent, claims, batch, source, _lock: lock }
     }
 
     /// Reads of what this commits, over at most `readers_max` connections.
     ///
     /// # Errors
     /// [`StoreError`] where the database cannot be opened once more.
-    pub fn queries(&self, readers_max: usize) -> Result<SqliteQueries, StoreError> {
+    pub fn queries(&self, readers_max: usize) -> Result<SqlQueries, StoreError> {
         let recent = Arc::clone(self.claims.recent());
-        SqliteQueries::beside(recent, &self.path, &self.options, readers_max)
+        SqlQueries::beside(recent, self.source.clone(), readers_max)
     }
 
     /// The totals, as they are committed.
@@ -216,7 +215,7 @@ impl SqliteStore {
     }
 }
 
-impl Store for SqliteStore {
+impl Store for SqlStore {
     fn open(&mut self) -> Result<Opened, StoreError> {
         self.db.rollback()?;
         self.owned = None;

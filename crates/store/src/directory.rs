@@ -5,9 +5,12 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::commit::SqliteStore;
+use crate::commit::SqlStore;
+use crate::driver::{Database, Reader};
+use crate::pool::Source;
+use crate::postgres::Server;
 use crate::schema;
-use crate::sqlite::{Database, Options, Reader, could_be_database};
+use crate::sqlite::{Options, could_be_database};
 use crate::tables::TABLES;
 
 const DATABASE: &str = "faregate.db";
@@ -24,7 +27,7 @@ pub fn database_path(dir: &Path) -> PathBuf {
 ///
 /// # Errors
 /// [`Error`] where the directory is in use, or its database is newer or something else's.
-pub fn open_dir(dir: &Path, options: &Options) -> Result<SqliteStore, Error> {
+pub fn open_dir(dir: &Path, options: &Options) -> Result<SqlStore, Error> {
     make(dir)?;
     let lock = lock(dir)?;
     let path = database_path(dir);
@@ -32,8 +35,20 @@ pub fn open_dir(dir: &Path, options: &Options) -> Result<SqliteStore, Error> {
     refuse_other_files(&path)?;
     let db = Database::open(&path, options, TABLES).map_err(Error::database(&path))?;
     schema::migrate(&db, &path)?;
-    let of_store = (path.clone(), *options);
-    Ok(SqliteStore::new(db, of_store, lock))
+    Ok(SqlStore::new(db, Source::File(path, *options), options, Some(lock)))
+}
+
+/// Opens the store of a server, whose tables are made where there are none. No other process can
+/// open it to write until the store is dropped.
+///
+/// # Errors
+/// [`Error`] where the server cannot be reached, another process writes, or the database is newer
+/// or something else's.
+pub fn open_server(server: &Server, options: &Options) -> Result<SqlStore, Error> {
+    let name = Path::new(server.database());
+    let db = Database::connect(server, TABLES).map_err(Error::database(name))?;
+    schema::migrate(&db, name)?;
+    Ok(SqlStore::new(db, Source::Server(server.clone()), options, None))
 }
 
 /// Opens a connection to read the database of a data directory that may be in use.

@@ -6,8 +6,8 @@ use domain::{AccountId, Event, RequestId, Revision, Seq, TenantNo, Timestamp};
 use engine::ports::{Entry, StoreError};
 
 use crate::cells::json;
+use crate::driver::{Cells, Value};
 use crate::rows::{self, PARTITION};
-use crate::sqlite::{Cells, Value};
 use crate::tables;
 
 /// A journal row.

@@ -9,9 +9,9 @@ use domain::{AccountId, PaymentId, PaymentMethodId, TenantNo, TransactionId};
 use engine::ports::{StoreError, StoredReply};
 
 use crate::claims::RecentClaims;
+use crate::driver::{Load, Reader};
 use crate::recent::{AccountEntry, PaymentEntry, Recent};
 use crate::rows;
-use crate::sqlite::{Load, Reader};
 use crate::tables::{
     ACCOUNT, ACCOUNT_PERSON, APP_USER, OUTSTANDING, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION,
     REPLY, ROLE, TENANT_VALUE, Table,

@@ -1,16 +1,34 @@
 //! A bounded pool of connections to read with: one for each thread that reads at the same time.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use engine::ports::StoreError;
 
+use crate::postgres::Server;
 use crate::{Options, Reader};
+
+/// Where connections to read with lead.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// To a database file.
+    File(PathBuf, Options),
+    /// To a server.
+    Server(Server),
+}
+
+impl Source {
+    fn reader(&self) -> Result<Reader, StoreError> {
+        match self {
+            Self::File(path, options) => Reader::open(path, options),
+            Self::Server(server) => Reader::connect(server),
+        }
+    }
+}
 
 /// Lends connections; who finds none waits until one is returned.
 pub(crate) struct ReaderPool {
-    path: PathBuf,
-    options: Options,
+    source: Source,
     readers_max: usize,
     lent: Mutex<Lent>,
     returned: Condvar,
@@ -23,15 +41,10 @@ struct Lent {
 }
 
 impl ReaderPool {
-    pub(crate) fn open(
-        path: &Path,
-        options: &Options,
-        readers_max: usize,
-    ) -> Result<Self, StoreError> {
-        let first = Reader::open(path, options)?;
+    pub(crate) fn open(source: Source, readers_max: usize) -> Result<Self, StoreError> {
+        let first = source.reader()?;
         Ok(Self {
-            path: path.to_owned(),
-            options: *options,
+            source,
             readers_max: readers_max.max(1),
             lent: Mutex::new(Lent { idle: vec![first], open: 1 }),
             returned: Condvar::new(),
@@ -62,7 +75,7 @@ impl ReaderPool {
         drop(lent);
         // Opening may fail: the loan then gives back the place alone.
         let mut loan = Loan { reader: None, pool: self };
-        loan.reader = Some(Reader::open(&self.path, &self.options)?);
+        loan.reader = Some(self.source.reader()?);
         Ok(loan)
     }
 

@@ -29,33 +29,33 @@ use engine::ports::{
 
 use self::window::Key;
 use crate::claims::RecentClaims;
-use crate::pool::ReaderPool;
+use crate::pool::{ReaderPool, Source};
 use crate::{Options, Reader};
 
 /// The port's implementation.
-pub struct SqliteQueries {
+pub struct SqlQueries {
     pool: ReaderPool,
     claims: Arc<RecentClaims>,
 }
 
-impl SqliteQueries {
+impl SqlQueries {
     /// Reads the database at `path` with at most `readers_max` connections. Finding what has a key
-    /// is slow; in the process that writes, see [`crate::SqliteStore::queries`].
+    /// is slow; in the process that writes, see [`crate::SqlStore::queries`].
     ///
     /// # Errors
     /// [`StoreError`] where it cannot be opened.
     pub fn open(path: &Path, options: &Options, readers_max: usize) -> Result<Self, StoreError> {
-        Self::beside(Arc::default(), path, options, readers_max)
+        let source = Source::File(path.to_owned(), *options);
+        Self::beside(Arc::default(), source, readers_max)
     }
 
     /// Reads beside the writer, whose recent claims are `claims`.
     pub(crate) fn beside(
         claims: Arc<RecentClaims>,
-        path: &Path,
-        options: &Options,
+        source: Source,
         readers_max: usize,
     ) -> Result<Self, StoreError> {
-        Ok(Self { pool: ReaderPool::open(path, options, readers_max)?, claims })
+        Ok(Self { pool: ReaderPool::open(source, readers_max)?, claims })
     }
 
     /// Begins to look for what has a key; before the snapshot begins.
@@ -79,7 +79,7 @@ impl SqliteQueries {
     }
 }
 
-impl Queries for SqliteQueries {
+impl Queries for SqlQueries {
     fn tenant_by_api_key(&self, api_key: &str) -> Result<Option<Tenant>, StoreError> {
         self.read(|reader| access::tenant_by_api_key(reader, api_key))
     }

@@ -19,7 +19,7 @@ use crate::codes::{
     claim_kind, claim_kind_code, ledger_account, ledger_account_code, operation, operation_code,
     status, status_code,
 };
-use crate::sqlite::{Cells, Value};
+use crate::driver::{Cells, Value};
 use crate::tables;
 
 /// The one partition of an embedded database.

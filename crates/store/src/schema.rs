@@ -6,14 +6,14 @@ use engine::ports::StoreError;
 use ring::digest::{SHA256, digest};
 
 use crate::Error;
+use crate::driver::{Database, Reader, Value};
 use crate::rows::PARTITION;
-use crate::sqlite::{DIALECT, Database, Reader, Value};
-use crate::tables::{self, MIGRATION, TABLES};
+use crate::tables::{self, Dialect, MIGRATION, TABLES};
 
 /// One step from a version to the next. Steps only add; what they did is never edited.
 struct Migration {
     version: i64,
-    sql: fn() -> String,
+    sql: fn(&Dialect) -> String,
 }
 
 const MIGRATIONS: &[Migration] = &[Migration { version: 1, sql: founding }];
@@ -21,8 +21,8 @@ const MIGRATIONS: &[Migration] = &[Migration { version: 1, sql: founding }];
 /// The version that this code writes.
 pub const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
-fn founding() -> String {
-    tables::ddl(TABLES, &DIALECT)
+fn founding(dialect: &Dialect) -> String {
+    tables::ddl(TABLES, dialect)
 }
 
 /// Makes the schema of an empty database, or runs what an older one lacks.
@@ -58,7 +58,7 @@ pub(crate) fn check(reader: &Reader, path: &Path) -> Result<i64, Error> {
         return Err(Error::NewerSchema { path: path.to_owned(), found, known: VERSION });
     }
     for (at, migration) in MIGRATIONS.iter().take_while(|it| it.version <= found).enumerate() {
-        let expected = (migration.version, checksum(&(migration.sql)()));
+        let expected = (migration.version, checksum(&(migration.sql)(reader.dialect())));
         if applied.get(at) != Some(&expected) {
             return Err(Error::SchemaDiffers { path: path.to_owned(), version: found });
         }
@@ -68,7 +68,7 @@ pub(crate) fn check(reader: &Reader, path: &Path) -> Result<i64, Error> {
 
 fn run_after(version: i64, db: &Database) -> Result<(), StoreError> {
     for migration in MIGRATIONS.iter().filter(|it| it.version > version) {
-        let sql = (migration.sql)();
+        let sql = (migration.sql)(db.reader().dialect());
         db.create(&sql)?;
         let checksum = checksum(&sql);
         db.insert(&MIGRATION)?.row(&[migration.version.into(), (&checksum).into()])?;

@@ -1,7 +1,4 @@
-//! The SQLite driver: the only file that knows which database runs.
-//!
-//! Above it there are tables, rows of [`Value`]s, and SQL texts in the subset that PostgreSQL
-//! understands too (parameters are written `?n`).
+//! The SQLite driver: a database file.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -9,11 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use engine::ports::StoreError;
+pub(crate) use rusqlite::Row;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{CachedStatement, ErrorCode, OpenFlags, ToSql, ffi};
-use uuid::Uuid;
+use rusqlite::{CachedStatement, ErrorCode, OpenFlags, OptionalExtension as _, ToSql, ffi};
 
+use crate::driver::{self, Field, Value};
 use crate::tables::{Dialect, Layout, Table};
 
 /// How SQLite spells the catalogue. `STRICT`, so that a column holds what it says it holds.
@@ -82,45 +80,6 @@ impl Default for Options {
     }
 }
 
-/// One column of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value<'a> {
-    /// NULL.
-    Null,
-    /// See [`crate::tables::Kind::Int`].
-    Int(i64),
-    /// See [`crate::tables::Kind::Text`].
-    Text(&'a str),
-    /// See [`crate::tables::Kind::Id`].
-    Id([u8; 16]),
-}
-
-impl From<i64> for Value<'_> {
-    fn from(value: i64) -> Self {
-        Self::Int(value)
-    }
-}
-impl<'a> From<&'a str> for Value<'a> {
-    fn from(value: &'a str) -> Self {
-        Self::Text(value)
-    }
-}
-impl<'a> From<&'a String> for Value<'a> {
-    fn from(value: &'a String) -> Self {
-        Self::Text(value)
-    }
-}
-impl From<Uuid> for Value<'_> {
-    fn from(value: Uuid) -> Self {
-        Self::Id(value.into_bytes())
-    }
-}
-impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Null, Into::into)
-    }
-}
-
 impl ToSql for Value<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
@@ -132,129 +91,6 @@ impl ToSql for Value<'_> {
     }
 }
 
-/// The columns of a row that was read, taken from the left.
-pub struct Cells<'a> {
-    row: &'a rusqlite::Row<'a>,
-    table: &'static str,
-    at: usize,
-}
-
-impl<'a> Cells<'a> {
-    /// Says which table the columns that follow are of, for the messages.
-    pub fn of(&mut self, table: &Table) {
-        self.table = table.name;
-    }
-
-    /// Leaves columns out.
-    pub fn skip(&mut self, columns: usize) {
-        self.at += columns;
-    }
-
-    /// Whether the next column is NULL; it is not taken.
-    ///
-    /// # Errors
-    /// Where there is no next column.
-    pub fn next_is_null(&self) -> Result<bool, StoreError> {
-        let value = self.row.get_ref(self.at).map_err(|_| self.corrupt("too few columns"))?;
-        Ok(value == ValueRef::Null)
-    }
-
-    /// The UUID in the next column; it is not taken.
-    ///
-    /// # Errors
-    /// See [`Cells::int`].
-    pub fn peek_id(&mut self) -> Result<Uuid, StoreError> {
-        let id = self.id()?;
-        self.at -= 1;
-        Ok(id)
-    }
-
-    /// The error that the row cannot hold what it holds.
-    #[must_use]
-    pub fn corrupt(&self, reason: &str) -> StoreError {
-        let reason = format!("column {}: {reason}", self.at);
-        StoreError::Corrupt { table: self.table, reason }
-    }
-
-    fn take(&mut self) -> Result<ValueRef<'a>, StoreError> {
-        let value = self.row.get_ref(self.at).map_err(|_| self.corrupt("too few columns"))?;
-        self.at += 1;
-        Ok(value)
-    }
-
-    /// An integer.
-    ///
-    /// # Errors
-    /// [`StoreError::Corrupt`] where it is something else; here and below.
-    pub fn int(&mut self) -> Result<i64, StoreError> {
-        self.opt_int()?.ok_or_else(|| self.corrupt("is NULL"))
-    }
-
-    /// An integer or NULL.
-    ///
-    /// # Errors
-    /// See [`Cells::int`].
-    pub fn opt_int(&mut self) -> Result<Option<i64>, StoreError> {
-        match self.take()? {
-            ValueRef::Null => Ok(None),
-            ValueRef::Integer(value) => Ok(Some(value)),
-            ValueRef::Real(_) | ValueRef::Text(_) | ValueRef::Blob(_) => {
-                Err(self.corrupt("is no integer"))
-            }
-        }
-    }
-
-    /// A text.
-    ///
-    /// # Errors
-    /// See [`Cells::int`].
-    pub fn text(&mut self) -> Result<&'a str, StoreError> {
-        self.opt_text()?.ok_or_else(|| self.corrupt("is NULL"))
-    }
-
-    /// A text or NULL.
-    ///
-    /// # Errors
-    /// See [`Cells::int`].
-    pub fn opt_text(&mut self) -> Result<Option<&'a str>, StoreError> {
-        match self.take()? {
-            ValueRef::Null => Ok(None),
-            ValueRef::Text(value) => match std::str::from_utf8(value) {
-                Ok(text) => Ok(Some(text)),
-                Err(_) => Err(self.corrupt("is no UTF-8")),
-            },
-            ValueRef::Real(_) | ValueRef::Integer(_) | ValueRef::Blob(_) => {
-                Err(self.corrupt("is no text"))
-            }
-        }
-    }
-
-    /// A UUID.
-    ///
-    /// # Errors
-    /// See [`Cells::int`].
-    pub fn id(&mut self) -> Result<Uuid, StoreError> {
-        self.opt_id()?.ok_or_else(|| self.corrupt("is NULL"))
-    }
-
-    /// A UUID or NULL.
-    ///
-    /// # Errors
-    /// See [`Cells::int`].
-    pub fn opt_id(&mut self) -> Result<Option<Uuid>, StoreError> {
-        match self.take()? {
-            ValueRef::Null => Ok(None),
-            ValueRef::Blob(value) => match <[u8; 16]>::try_from(value) {
-                Ok(bytes) => Ok(Some(Uuid::from_bytes(bytes))),
-                Err(_) => Err(self.corrupt("has not 16 bytes")),
-            },
-            ValueRef::Real(_) | ValueRef::Integer(_) | ValueRef::Text(_) => {
-                Err(self.corrupt("is no id"))
-            }
-        }
-    }
-}
-
 /// Whether a file could be a database: it is empty, or begins as one.
 pub(crate) fn could_be_database(path: &Path) -> io::Result<bool> {
     const MAGIC: &[u8] = b"SQLite format 3\0";
@@ -263,23 +99,38 @@ pub(crate) fn could_be_database(path: &Path) -> io::Result<bool> {
     Ok(begins.is_empty() || begins == MAGIC)
 }
 
-/// A connection to read with.
-pub struct Reader {
+/// A connection.
+pub(crate) struct Connection {
     connection: rusqlite::Connection,
 }
 
-impl Reader {
+impl Connection {
     /// Opens a database that is there; it cannot be written through this connection.
-    ///
-    /// # Errors
-    /// [`StoreError`] where it cannot be opened.
-    pub fn open(path: &Path, options: &Options) -> Result<Self, StoreError> {
+    pub(crate) fn to_read(path: &Path, options: &Options) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = rusqlite::Connection::open_with_flags(path, flags).map_err(failed)?;
-        let reader = Self::new(connection, options.reader_cache_kib)?;
+        let opened = Self::new(connection, options.reader_cache_kib)?;
         // Opening touches nothing: this reads the first page.
-        reader.pragma("application_id")?;
-        Ok(reader)
+        opened.pragma("application_id")?;
+        Ok(opened)
+    }
+
+    /// Opens a database, or makes an empty one.
+    pub(crate) fn to_write(path: &Path, options: &Options) -> Result<Self, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = rusqlite::Connection::open_with_flags(path, flags).map_err(failed)?;
+        let opened = Self::new(connection, options.cache_kib)?;
+        let (page_bytes, checkpoint_pages) = (options.page_bytes, options.checkpoint_pages);
+        let synchronous = if options.is_durable { "FULL" } else { "NORMAL" };
+        opened.run(&format!(
+            "PRAGMA page_size = {page_bytes}; PRAGMA journal_mode = WAL; \
+             PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = OFF; \
+             PRAGMA wal_autocheckpoint = {checkpoint_pages}; \
+             PRAGMA journal_size_limit = {WAL_KEPT_BYTES};"
+        ))?;
+        Ok(opened)
     }
 
     fn new(connection: rusqlite::Connection, cache_kib: u32) -> Result<Self, StoreError> {
@@ -293,70 +144,43 @@ impl Reader {
         Ok(Self { connection })
     }
 
-    /// Gives each row to `each`. Columns are taken in the order of the SELECT list.
-    ///
-    /// # Errors
-    /// [`StoreError`], of the database or of `each`, which ends it.
-    pub fn for_each(
-        &self,
-        sql: &str,
-        parameters: &[Value<'_>],
-        mut each: impl FnMut(&mut Cells<'_>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        self.load(sql)?.rows(parameters, &mut each)
+    pub(crate) fn prepare(&self, sql: &str) -> Result<Statement<'_>, StoreError> {
+        Ok(Statement { statement: self.connection.prepare_cached(sql).map_err(failed)? })
     }
 
-    /// All rows.
-    ///
-    /// # Errors
-    /// See [`Reader::for_each`].
-    pub fn query<T>(
-        &self,
-        sql: &str,
-        parameters: &[Value<'_>],
-        mut each: impl FnMut(&mut Cells<'_>) -> Result<T, StoreError>,
-    ) -> Result<Vec<T>, StoreError> {
-        let mut all = Vec::new();
-        self.for_each(sql, parameters, |cells| {
-            all.push(each(cells)?);
-            Ok(())
-        })?;
-        Ok(all)
+    /// Runs statements without parameters.
+    pub(crate) fn run(&self, sql: &str) -> Result<(), StoreError> {
+        self.connection.execute_batch(sql).map_err(failed)
     }
 
-    /// The first row, if there is one.
-    ///
-    /// # Errors
-    /// See [`Reader::for_each`].
-    pub fn query_one<T>(
+    pub(crate) fn begin(&self) -> Result<(), StoreError> {
+        self.prepare("BEGIN IMMEDIATE")?.execute(&[]).map(drop)
+    }
+
+    pub(crate) fn commit(&self) -> Result<(), StoreError> {
+        let mut statement = self.connection.prepare_cached("COMMIT").map_err(failed)?;
+        let Err(error) = statement.raw_execute() else { return Ok(()) };
+        drop(statement);
+        if was_cut_off(&error) && self.rollback().is_ok() {
+            return Err(failed(error));
+        }
+        Err(StoreError::OutcomeUnknown(error.to_string()))
+    }
+
+    pub(crate) fn rollback(&self) -> Result<(), StoreError> {
+        if self.connection.is_autocommit() {
+            return Ok(());
+        }
+        self.run("ROLLBACK")
+    }
+
+    fn one<T>(
         &self,
         sql: &str,
-        parameters: &[Value<'_>],
-        each: impl FnOnce(&mut Cells<'_>) -> Result<T, StoreError>,
+        each: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, StoreError> {
-        self.load(sql)?.first(parameters, each)
-    }
-
-    /// A query that is asked for one key after another.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the text is not understood.
-    pub fn load(&self, sql: &str) -> Result<Load<'_>, StoreError> {
-        Ok(Load { statement: self.connection.prepare_cached(sql).map_err(failed)? })
-    }
-
-    /// Does several reads on one state of the database, whatever is committed meanwhile.
-    ///
-    /// # Errors
-    /// [`StoreError`], of the database or of `read`.
-    pub fn snapshot<T>(
-        &self,
-        read: impl FnOnce(&Self) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        self.execute_batch("BEGIN DEFERRED")?;
-        let result = read(self);
-        self.rollback()?;
-        result
+        let mut statement = self.connection.prepare(sql).map_err(failed)?;
+        statement.query_row([], each).optional().map_err(failed)
     }
 
     /// A setting of the database.
@@ -370,10 +194,17 @@ impl Reader {
         Ok(self.pragma("application_id")? == APPLICATION_ID)
     }
 
+    /// Whether nothing is in it.
+    pub(crate) fn is_empty(&self) -> Result<bool, StoreError> {
+        Ok(self.one("SELECT 1 FROM sqlite_schema LIMIT 1", |_| Ok(()))?.is_none())
+    }
+
     /// What SQLite itself finds wrong with the file; empty for nothing.
     pub(crate) fn integrity(&self, problems_max: usize) -> Result<Vec<String>, StoreError> {
         let sql = format!("PRAGMA quick_check({problems_max})");
-        let mut lines = self.query(&sql, &[], |cells| Ok(cells.text()?.to_owned()))?;
+        let mut statement = self.connection.prepare(&sql).map_err(failed)?;
+        let lines = statement.query_map([], |row| row.get(0)).map_err(failed)?;
+        let mut lines: Vec<String> = lines.collect::<Result<_, _>>().map_err(failed)?;
         lines.retain(|line| line != "ok");
         Ok(lines)
     }
@@ -388,9 +219,9 @@ impl Reader {
     ) -> Result<(), StoreError> {
         let mut target = rusqlite::Connection::open(to).map_err(failed)?;
         // Without a transaction around it, a copy starts again whenever somebody commits.
-        self.snapshot(|reader| {
-            reader.pragma("schema_version")?;
-            let copy = Backup::new(&reader.connection, &mut target).map_err(failed)?;
+        self.run("BEGIN DEFERRED")?;
+        let copied = self.pragma("schema_version").and_then(|_| {
+            let copy = Backup::new(&self.connection, &mut target).map_err(failed)?;
             loop {
                 match copy.step(pages).map_err(failed)? {
                     StepResult::Done => return Ok(()),
@@ -401,246 +232,100 @@ impl Reader {
                     _ => return Err(StoreError::Database("the copy did not go on".to_owned())),
                 }
             }
-        })?;
+        });
+        self.rollback()?;
+        copied?;
         // The copy says that it uses a write-ahead log; on its own it is better off as one file.
         target.pragma_update(None, "journal_mode", "DELETE").map_err(failed)?;
         target.close().map_err(|(_, error)| failed(error))
     }
 
-    fn execute_batch(&self, sql: &str) -> Result<(), StoreError> {
-        self.connection.execute_batch(sql).map_err(failed)
-    }
-
-    fn rollback(&self) -> Result<(), StoreError> {
-        if self.connection.is_autocommit() {
-            return Ok(());
-        }
-        self.execute_batch("ROLLBACK")
-    }
-}
-
-/// A prepared query.
-pub struct Load<'c> {
-    statement: CachedStatement<'c>,
-}
-
-impl Load<'_> {
-    /// Gives each row for these parameters to `each`.
-    ///
-    /// # Errors
-    /// See [`Reader::for_each`].
-    pub fn rows(
-        &mut self,
-        parameters: &[Value<'_>],
-        each: &mut dyn FnMut(&mut Cells<'_>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        bind(&mut self.statement, parameters)?;
-        let mut rows = self.statement.raw_query();
-        while let Some(row) = rows.next().map_err(failed)? {
-            each(&mut Cells { row, table: "query", at: 0 })?;
-        }
-        Ok(())
-    }
-
-    /// Gives the first row for these parameters to `each`.
-    ///
-    /// # Errors
-    /// See [`Reader::for_each`].
-    pub fn first<T>(
-        &mut self,
-        parameters: &[Value<'_>],
-        each: impl FnOnce(&mut Cells<'_>) -> Result<T, StoreError>,
-    ) -> Result<Option<T>, StoreError> {
-        bind(&mut self.statement, parameters)?;
-        let mut rows = self.statement.raw_query();
-        match rows.next().map_err(failed)? {
-            Some(row) => each(&mut Cells { row, table: "query", at: 0 }).map(Some),
-            None => Ok(None),
-        }
-    }
-}
-
-/// A prepared statement that writes a row: an insert, an upsert, or one of one's own.
-pub struct Put<'c> {
-    statement: CachedStatement<'c>,
-    columns: usize,
-}
-
-impl Put<'_> {
-    /// Writes one row.
-    ///
-    /// # Errors
-    /// [`StoreError`] where it cannot be written.
-    pub fn row(&mut self, row: &[Value<'_>]) -> Result<(), StoreError> {
-        assert_eq!(row.len(), self.columns, "a row has as many columns as the statement takes");
-        bind(&mut self.statement, row)?;
-        self.statement.raw_execute().map_err(failed).map(drop)
-    }
-}
-
-/// The connection to write with.
-pub struct Database {
-    reader: Reader,
-    tables: Vec<&'static Table>,
-    texts: Vec<Texts>,
-}
-
-struct Texts {
-    table: &'static str,
-    insert: String,
-    upsert: String,
-}
-
-impl Database {
-    /// Opens a database, or makes an empty one, to write into `tables`.
-    ///
-    /// # Errors
-    /// [`StoreError`] where it cannot be opened.
-    pub fn open(
-        path: &Path,
-        options: &Options,
-        tables: &[&'static Table],
-    ) -> Result<Self, StoreError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = rusqlite::Connection::open_with_flags(path, flags).map_err(failed)?;
-        let reader = Reader::new(connection, options.cache_kib)?;
-        let (page_bytes, checkpoint_pages) = (options.page_bytes, options.checkpoint_pages);
-        let synchronous = if options.is_durable { "FULL" } else { "NORMAL" };
-        reader.execute_batch(&format!(
-            "PRAGMA page_size = {page_bytes}; PRAGMA journal_mode = WAL; \
-             PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = OFF; \
-             PRAGMA wal_autocheckpoint = {checkpoint_pages}; \
-             PRAGMA journal_size_limit = {WAL_KEPT_BYTES};"
-        ))?;
-        let texts = tables.iter().map(|table| Texts::of(table)).collect();
-        Ok(Self { reader, tables: tables.to_vec(), texts })
-    }
-
-    /// The same connection, to read with.
-    #[must_use]
-    pub const fn reader(&self) -> &Reader {
-        &self.reader
-    }
-
-    /// Begins a commit.
-    ///
-    /// # Errors
-    /// [`StoreError`] where somebody else writes.
-    pub fn begin(&self) -> Result<(), StoreError> {
-        self.exec("BEGIN IMMEDIATE", &[]).map(drop)
-    }
-
-    /// Ends a commit; once it returns, it is durable.
-    ///
-    /// # Errors
-    /// [`StoreError`]: nothing was written; [`StoreError::OutcomeUnknown`]: only opening the
-    /// database again will tell.
-    pub fn commit(&self) -> Result<(), StoreError> {
-        let mut statement = self.reader.connection.prepare_cached("COMMIT").map_err(failed)?;
-        let Err(error) = statement.raw_execute() else { return Ok(()) };
-        drop(statement);
-        if was_cut_off(&error) && self.rollback().is_ok() {
-            return Err(failed(error));
-        }
-        Err(StoreError::OutcomeUnknown(error.to_string()))
-    }
-
-    /// Gives up what was begun, if anything was.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the connection is beyond use.
-    pub fn rollback(&self) -> Result<(), StoreError> {
-        self.reader.rollback()
-    }
-
-    /// Runs a statement and tells how many rows it changed.
-    ///
-    /// # Errors
-    /// [`StoreError`] where it failed.
-    pub fn exec(&self, sql: &str, parameters: &[Value<'_>]) -> Result<usize, StoreError> {
-        let mut statement = self.reader.connection.prepare_cached(sql).map_err(failed)?;
-        bind(&mut statement, parameters)?;
-        statement.raw_execute().map_err(failed)
-    }
-
-    /// A prepared statement, to be run with one row of parameters after another.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the text is not understood.
-    pub fn prepare(&self, sql: &str) -> Result<Put<'_>, StoreError> {
-        let statement = self.reader.connection.prepare_cached(sql).map_err(failed)?;
-        Ok(Put { columns: statement.parameter_count(), statement })
-    }
-
-    /// Inserts rows into a table; one with a key that is there already is an error.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the table is not there.
-    pub fn insert(&self, table: &'static Table) -> Result<Put<'_>, StoreError> {
-        self.prepare(&self.texts(table).insert)
-    }
-
-    /// Inserts rows into a table, or changes those that are there.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the table is not there.
-    pub fn upsert(&self, table: &'static Table) -> Result<Put<'_>, StoreError> {
-        self.prepare(&self.texts(table).upsert)
-    }
-
     /// Makes the tables, and marks the file as ours. Part of what was begun.
-    pub(crate) fn create(&self, ddl: &str) -> Result<(), StoreError> {
-        self.reader.execute_batch(ddl)?;
-        self.reader.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID}"))?;
-        self.plant_statistics()
+    pub(crate) fn create(
+        &self,
+        ddl: &str,
+        tables: &mut dyn Iterator<Item = &'static Table>,
+    ) -> Result<(), StoreError> {
+        self.run(ddl)?;
+        self.run(&format!("PRAGMA application_id = {APPLICATION_ID}"))?;
+        self.plant_statistics(tables)
     }
 
     /// Tells the planner what the tables are like, in place of measuring it: a query then has the
     /// same plan in every installation and at every size. Knowing nothing, SQLite takes a tenant
     /// for a good key, and reads all of its rows where an index names the few that are wanted.
-    fn plant_statistics(&self) -> Result<(), StoreError> {
-        self.reader.execute_batch("ANALYZE; DELETE FROM sqlite_stat1")?;
+    fn plant_statistics(
+        &self,
+        tables: &mut dyn Iterator<Item = &'static Table>,
+    ) -> Result<(), StoreError> {
+        self.run("ANALYZE; DELETE FROM sqlite_stat1")?;
         let mut put =
             self.prepare("INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES (?1, ?2, ?3)")?;
-        for table in &self.tables {
+        for table in tables {
             let name = Value::Text(table.name);
             let key: Vec<&str> =
                 table.columns[..table.key_columns].iter().map(|column| column.name).collect();
             match table.layout {
-                Layout::Clustered => put.row(&[name, name, (&statistics(&key, true)).into()])?,
+                Layout::Clustered => {
+                    put.execute(&[name, name, (&statistics(&key, true)).into()])?;
+                }
                 Layout::Appended { .. } => {
-                    put.row(&[name, Value::Null, (&ROWS_ASSUMED.to_string()).into()])?;
+                    put.execute(&[name, Value::Null, (&ROWS_ASSUMED.to_string()).into()])?;
                 }
             }
             for index in table.indexes {
                 let columns: Vec<&str> = index.columns.split(", ").collect();
                 let statistics = statistics(&columns, index.unique);
-                put.row(&[name, index.name.into(), (&statistics).into()])?;
+                put.execute(&[name, index.name.into(), (&statistics).into()])?;
             }
         }
-        self.reader.execute_batch("ANALYZE sqlite_schema")
-    }
-
-    /// Whether nothing is in it.
-    pub(crate) fn is_empty(&self) -> Result<bool, StoreError> {
-        let table =
-            self.reader.query_one("SELECT 1 FROM sqlite_schema LIMIT 1", &[], |_| Ok(()))?;
-        Ok(table.is_none())
-    }
-
-    fn texts(&self, table: &'static Table) -> &Texts {
-        let found = self.texts.iter().find(|texts| texts.table == table.name);
-        found.expect("the connection was opened for these tables")
+        self.run("ANALYZE sqlite_schema")
     }
 }
 
-impl Texts {
-    fn of(table: &'static Table) -> Self {
-        let (insert, upsert) = (table.insert(&DIALECT), table.upsert(&DIALECT));
-        Self { table: table.name, insert, upsert }
+/// A prepared statement.
+pub struct Statement<'c> {
+    statement: CachedStatement<'c>,
+}
+
+impl Statement<'_> {
+    /// Gives rows to `each` for as long as it says so.
+    pub(crate) fn rows(
+        &mut self,
+        parameters: &[Value<'_>],
+        each: &mut dyn FnMut(driver::Row<'_>) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        bind(&mut self.statement, parameters)?;
+        let mut rows = self.statement.raw_query();
+        while let Some(row) = rows.next().map_err(failed)? {
+            if !each(driver::Row::Sqlite(row))? {
+                break;
+            }
+        }
+        Ok(())
     }
+
+    /// Runs it, and tells how many rows it changed.
+    pub(crate) fn execute(&mut self, parameters: &[Value<'_>]) -> Result<u64, StoreError> {
+        assert_eq!(
+            parameters.len(),
+            self.statement.parameter_count(),
+            "there are as many parameters as the statement takes"
+        );
+        bind(&mut self.statement, parameters)?;
+        self.statement.raw_execute().map(|rows| rows as u64).map_err(failed)
+    }
+}
+
+/// A column of a row.
+pub(crate) fn field<'a>(row: &'a Row<'a>, at: usize) -> Option<Field<'a>> {
+    Some(match row.get_ref(at).ok()? {
+        ValueRef::Null => Field::Null,
+        ValueRef::Integer(value) => Field::Int(value),
+        ValueRef::Text(value) => Field::Text(value),
+        ValueRef::Blob(value) => Field::Id(value),
+        ValueRef::Real(_) => Field::Other,
+    })
 }
 
 /// How many rows an index has, and how many of them agree in its first column, its first two, and

@@ -584,6 +584,11 @@ impl Table {
     /// `INSERT` of one row, or the change of what is not fixed where there is one with its key.
     #[must_use]
     pub fn upsert(&self, dialect: &Dialect) -> String {
+        format!("{} {}", self.insert(dialect), self.on_conflict())
+    }
+
+    /// What follows an `INSERT` that changes what is not fixed where there is a row with the key.
+    pub(crate) fn on_conflict(&self) -> String {
         let (key, rest) = self.columns.split_at(self.key_columns);
         let key: Vec<&str> = key.iter().map(|column| column.name).collect();
         let set: Vec<String> = rest
@@ -591,8 +596,7 @@ impl Table {
             .filter(|column| !column.fixed)
             .map(|column| format!("{0} = excluded.{0}", column.name))
             .collect();
-        let insert = self.insert(dialect);
-        format!("{insert} ON CONFLICT ({}) DO UPDATE SET {}", key.join(", "), set.join(", "))
+        format!("ON CONFLICT ({}) DO UPDATE SET {}", key.join(", "), set.join(", "))
     }
 
     fn write_ddl(&self, dialect: &Dialect, sql: &mut String) -> std::fmt::Result {

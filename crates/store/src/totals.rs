@@ -10,7 +10,7 @@ use domain::{Currency, TenantNo};
 use engine::ports::StoreError;
 
 use crate::codes::{ledger_account, ledger_account_code};
-use crate::sqlite::{Cells, Database, Reader, Value};
+use crate::driver::{Cells, Database, Reader, Value};
 use crate::tables::{COUNTER, LEDGER_TOTAL};
 
 /// What is counted, per tenant.

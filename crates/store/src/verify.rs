@@ -14,8 +14,9 @@ use serde::de::IgnoredAny;
 
 use crate::Error;
 use crate::directory;
+use crate::driver::Reader;
 use crate::rows::PARTITION;
-use crate::sqlite::{Options, Reader};
+use crate::sqlite::Options;
 use crate::tables::JOURNAL;
 
 /// How many problems are listed; the rest is counted.
@@ -104,7 +105,8 @@ pub fn verify_file(path: &Path) -> Result<Report, Error> {
 pub fn verify(reader: &Reader) -> Result<Report, StoreError> {
     reader.snapshot(|reader| {
         let mut report = Report::default();
-        for line in reader.integrity(PROBLEMS_MAX)? {
+        let sqlite = reader.sqlite();
+        for line in sqlite.map_or(Ok(vec![]), |it| it.integrity(PROBLEMS_MAX))? {
             report.problem("database", "file", line);
         }
         journal(reader, &mut report)?;

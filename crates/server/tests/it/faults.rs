@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
-use store::sqlite::Value as Cell;
+use store::driver::Value as Cell;
 
 use crate::client::{Answer, Client};
 use crate::native::{account, purchase};

@@ -9,8 +9,9 @@ use engine::ports::{Page, StoreError};
 use serde::Serialize;
 
 use crate::codes::{operation, operation_code, status, status_code};
-use crate::pool::ReaderPool;
-use crate::sqlite::{Cells, Options, Reader};
+use crate::driver::{Cells, Reader};
+use crate::pool::{ReaderPool, Source};
+use crate::sqlite::Options;
 use crate::totals::decimal;
 
 /// Reads of the models, over a bounded pool of connections.
@@ -107,7 +108,7 @@ impl AnalyticsQueries {
     /// # Errors
     /// [`StoreError`] where they cannot be opened.
     pub fn open(path: &Path, options: &Options, readers_max: usize) -> Result<Self, StoreError> {
-        Ok(Self { pool: ReaderPool::open(path, options, readers_max)? })
+        Ok(Self { pool: ReaderPool::open(Source::File(path.to_owned(), *options), readers_max)? })
     }
 
     /// The last journal row that the models contain.

@@ -12,8 +12,8 @@ use super::{
     set_cursor, successes_key, transactions_key,
 };
 use crate::codes::{operation, status};
+use crate::driver::{Cells, Database, Put, Reader};
 use crate::rows::PARTITION;
-use crate::sqlite::{Cells, Database, Put, Reader};
 
 /// Replaces what is in the models by what `truth` says, as part of what was begun.
 pub(super) fn rebuild(truth: &Reader, db: &Database) -> Result<Seq, StoreError> {

@@ -8,7 +8,7 @@ use domain::{TenantId, TenantNo};
 use engine::ports::StoreError;
 
 use super::window::count;
-use crate::sqlite::Reader;
+use crate::driver::Reader;
 use crate::{rows, tables};
 
 pub(super) fn tenant_by_api_key(

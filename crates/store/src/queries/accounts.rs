@@ -7,7 +7,7 @@ use engine::ports::{AccountView, Page, Paged, StoreError};
 use uuid::Uuid;
 
 use super::window::{self, Key, MATCHES_MAX};
-use crate::sqlite::{Cells, Reader};
+use crate::driver::{Cells, Reader};
 use crate::totals::Counted;
 use crate::{rows, tables};
 

@@ -8,8 +8,8 @@ use domain::{PaymentId, Seq, TenantNo, Timestamp};
 use engine::ports::{Delivery, JournalRow, StoreError};
 
 use super::window::{self, count};
+use crate::driver::{Cells, Reader, Value};
 use crate::rows::PARTITION;
-use crate::sqlite::{Cells, Reader, Value};
 use crate::{rows, tables};
 
 fn limit(rows: usize) -> Value<'static> {

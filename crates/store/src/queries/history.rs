@@ -10,8 +10,8 @@ use domain::{
 use engine::ports::{HistoryOf, HistoryRow, StoreError};
 
 use super::{accounts, window};
+use crate::driver::{Load, Reader};
 use crate::rows::PARTITION;
-use crate::sqlite::{Load, Reader};
 use crate::{journal, rows, tables};
 
 pub(super) fn of(

@@ -8,7 +8,7 @@ use domain::{AccountId, Currency, PaymentId, TenantNo};
 use engine::ports::{LedgerEntry, LedgerFilter, LedgerTotal, Page, StoreError};
 
 use super::window;
-use crate::sqlite::{Cells, Reader};
+use crate::driver::{Cells, Reader};
 use crate::totals::{Sums, ledger_total};
 use crate::{rows, tables};
 

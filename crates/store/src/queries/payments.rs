@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::window::{self, Key, MATCHES_MAX};
 use crate::codes::{operation_code, status_code};
-use crate::sqlite::{Reader, Value};
+use crate::driver::{Reader, Value};
 use crate::totals::Counted;
 use crate::{rows, tables};
 

@@ -8,7 +8,7 @@ use engine::ports::{Page, StoreError, Unresolved, UnresolvedCount};
 
 use super::window;
 use crate::codes::status_code;
-use crate::sqlite::Reader;
+use crate::driver::Reader;
 use crate::tables::UNRESOLVED;
 use crate::{rows, tables};
 

@@ -6,7 +6,7 @@ use engine::ports::{Page, Paged, ROWS_MAX, StoreError};
 use uuid::Uuid;
 
 use crate::claims::{RecentClaims, Sought};
-use crate::sqlite::{Reader, Value};
+use crate::driver::{Reader, Value};
 use crate::totals::Counted;
 
 /// How many matches a search finds and counts at most.

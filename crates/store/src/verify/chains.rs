@@ -9,9 +9,9 @@ use domain::{Event, Seq};
 use engine::ports::StoreError;
 
 use super::Report;
+use crate::driver::{Cells, Load, Reader};
 use crate::journal::{self, revision};
 use crate::rows;
-use crate::sqlite::{Cells, Load, Reader};
 use crate::tables::{
     ACCOUNT, APP_USER, JOURNAL, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, ROLE, TENANT,
     TENANT_VALUE, Table,

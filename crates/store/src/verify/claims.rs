@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::Report;
 use crate::claims::{Claimed, RecentClaims, read_recent};
+use crate::driver::Reader;
 use crate::rows::{self, ClaimHash, claim_hash};
-use crate::sqlite::Reader;
 use crate::tables::{CLAIM, CLAIM_RECENT, Table};
 
 static CLAIMS: LazyLock<String> = LazyLock::new(|| CLAIM.select("ORDER BY key_hash"));

@@ -8,8 +8,8 @@ use domain::{AmountMinor, Seq};
 use engine::ports::StoreError;
 
 use super::{Report, count, list};
+use crate::driver::{Load, Reader};
 use crate::rows;
-use crate::sqlite::{Load, Reader};
 use crate::tables::{PAYMENT, PAYMENT_TRANSACTION, POSTING};
 
 static PAYMENTS: LazyLock<String> = LazyLock::new(|| PAYMENT.select("ORDER BY tenant, id"));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use engine::ports::StoreError;
 
 use super::Report;
+use crate::driver::Reader;
 use crate::rows;
-use crate::sqlite::Reader;
 use crate::tables::{COUNTER, LEDGER_TOTAL, POSTING};
 use crate::totals::{Counted, Sums, Totals, gateway_of};
 

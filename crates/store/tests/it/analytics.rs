@@ -12,7 +12,7 @@ use engine::ports::{Page, Queries};
 use store::analytics::{
     AnalyticsQueries, Days, SqliteReadModels, TransactionsFilter, analytics_path,
 };
-use store::sqlite::Database;
+use store::driver::Database;
 use store::{Options, Reader, database_path};
 use tokio::sync::watch;
 

@@ -11,7 +11,7 @@ use domain::state::{Change, Claim, ClaimKey, ClaimKind, Read};
 use domain::{AccountId, Reply, Seq, TenantNo};
 use engine::ports::{Batch, Entry, Queries, Store, StoreError};
 use store::verify::verify_dir;
-use store::{SqliteQueries, SqliteStore, database_path};
+use store::{SqlQueries, SqlStore, database_path};
 
 use crate::commits::{account_created, account_id, batch, two_tenants};
 use crate::scratch::Scratch;
@@ -20,20 +20,20 @@ use crate::workload::{Workload, create_account, person};
 
 const TENANT: TenantNo = TenantNo(1);
 
-fn add_account(workload: &mut Workload<SqliteStore>, key: &str) -> AccountId {
+fn add_account(workload: &mut Workload<SqlStore>, key: &str) -> AccountId {
     let create = create_account(Some(key.to_owned()), person("Ada"));
     let Reply::AccountCreated(id) = workload.accepted(TENANT, create) else { panic!() };
     id
 }
 
-fn rows(store: &SqliteStore) -> (i64, i64) {
+fn rows(store: &SqlStore) -> (i64, i64) {
     let [recent, merged] = ["claim_recent", "claim"]
         .map(|table| number(store, &format!("SELECT count(*) FROM {table}")));
     (recent, merged)
 }
 
 /// The owners of the keys, as the writer loads them.
-fn loaded(store: &mut SqliteStore, keys: &[(String, AccountId)]) -> Vec<Option<AccountId>> {
+fn loaded(store: &mut SqlStore, keys: &[(String, AccountId)]) -> Vec<Option<AccountId>> {
     let reads: BTreeSet<Read> = keys.iter().map(|(key, _)| Read::Claim(claim_key(key))).collect();
     let state = store.load(&reads, &BTreeSet::new()).unwrap().state;
     let owner = |key: &str| state.claims[&claim_key(key)].map(|it| AccountId::new(it.owner));
@@ -44,7 +44,7 @@ fn claim_key(key: &str) -> ClaimKey {
     ClaimKey::new(TENANT, ClaimKind::Account, key)
 }
 
-fn owner(queries: &SqliteQueries, key: &str) -> Option<AccountId> {
+fn owner(queries: &SqlQueries, key: &str) -> Option<AccountId> {
     queries.account_by_key(TENANT, key).unwrap().map(|view| view.account.id)
 }
 
@@ -78,7 +78,7 @@ fn a_claim_is_found_at_every_step_of_a_merge() {
         again.open().unwrap();
         assert_eq!(loaded(&mut again, &keys), expected, "killed after {n}");
         drop(again);
-        let alone = SqliteQueries::open(&database_path(killed.path()), &OPTIONS, 1).unwrap();
+        let alone = SqlQueries::open(&database_path(killed.path()), &OPTIONS, 1).unwrap();
         assert_eq!(owner(&alone, &key), keys.last().map(|(_, id)| *id));
         let report = verify_dir(killed.path()).unwrap();
         assert!(report.is_sound(), "{:?}", report.problems);

@@ -15,6 +15,9 @@ mod history;
 #[cfg(test)]
 mod plans;
 #[cfg(test)]
+#[cfg(feature = "postgres_server")]
+mod postgres;
+#[cfg(test)]
 mod queries;
 #[cfg(test)]
 mod scratch;

@@ -16,7 +16,7 @@ use engine::ports::{
     Unresolved, UnresolvedCount,
 };
 use store::Options;
-use store::sqlite::Database;
+use store::driver::Database;
 use store::tables::TABLES;
 use uuid::Uuid;
 

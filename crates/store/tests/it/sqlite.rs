@@ -10,9 +10,10 @@ use engine::Reason;
 use engine::partition::{Answer, Times, Verdict, Work};
 use engine::ports::{Batch, Store, StoreError};
 use expect_test::{expect, expect_file};
-use store::sqlite::{DIALECT, Value};
+use store::driver::Value;
+use store::sqlite::DIALECT;
 use store::verify::verify;
-use store::{Error, Options, SqliteStore, open_dir, rows, tables};
+use store::{Error, Options, SqlStore, open_dir, rows, tables};
 
 use crate::commits::{self, account_created, account_id, batch, entry, two_tenants};
 use crate::scratch::Scratch;
@@ -21,16 +22,16 @@ use crate::workload::{person, rename};
 /// As usual, but for runs of claims so short that each history merges many.
 pub const OPTIONS: Options = Options { claims_held: 16, ..Options::DEFAULT };
 
-pub fn open(dir: &Path) -> SqliteStore {
+pub fn open(dir: &Path) -> SqlStore {
     open_dir(dir, &OPTIONS).unwrap()
 }
 
-fn begin(store: &mut SqliteStore) {
+fn begin(store: &mut SqlStore) {
     store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
 }
 
 /// The number that a query yields.
-pub fn number(store: &SqliteStore, sql: &str) -> i64 {
+pub fn number(store: &SqlStore, sql: &str) -> i64 {
     store.database().reader().query_one(sql, &[], |cells| cells.int()).unwrap().unwrap()
 }
 
@@ -293,7 +294,7 @@ fn refusal(dir: &Path) -> String {
 /// Changes a database behind the store's back.
 fn repair(dir: &Path, sql: &str) {
     let path = store::database_path(dir);
-    let db = store::sqlite::Database::open(&path, &Options::default(), &[]).unwrap();
+    let db = store::driver::Database::open(&path, &Options::default(), &[]).unwrap();
     db.exec(sql, &[]).unwrap();
 }
 

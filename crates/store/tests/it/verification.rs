@@ -6,7 +6,7 @@ use domain::{AccountId, Command, EXTERNAL_PAYMENT, Reply, TenantNo};
 use engine::partition::Verdict;
 use expect_test::{Expect, expect};
 use store::verify::{Report, verify};
-use store::{Options, SqliteStore, open_dir};
+use store::{Options, SqlStore, open_dir};
 
 use crate::commits::two_tenants;
 use crate::scratch::Scratch;
@@ -35,7 +35,7 @@ fn check_with(claims_held: usize, damage: &[&str], expected: Expect) {
 
 /// Two accounts, each with a method that is settled at once and one that is not, which becomes the
 /// default; a purchase with a refund, and an authorization in flight.
-fn history(store: SqliteStore) -> Workload<SqliteStore> {
+fn history(store: SqlStore) -> Workload<SqlStore> {
     let mut workload = two_tenants(store, 1);
     let tenant = TenantNo(1);
     for n in 1..=2 {

@@ -19,7 +19,7 @@ use domain::{
 };
 use engine::partition::{Answer, BATCH_COMMANDS_MAX, Partition, Performing, Times, Verdict, Work};
 use engine::ports::{Batch, Entry, Loaded, Opened, Store, StoreError};
-use store::{SqliteQueries, SqliteStore};
+use store::{SqlQueries, SqlStore};
 use uuid::Uuid;
 
 use crate::scratch::Scratch;
@@ -57,7 +57,7 @@ impl Random {
 
 /// A store that remembers what was committed to it, for comparison with what is read.
 pub struct Recorder {
-    store: SqliteStore,
+    store: SqlStore,
     entries: Arc<Mutex<Vec<Entry>>>,
 }
 
@@ -84,7 +84,7 @@ impl Store for Recorder {
 /// A data directory with a history in it, and connections to read it with.
 pub struct World {
     pub workload: Workload<Recorder>,
-    pub queries: Arc<SqliteQueries>,
+    pub queries: Arc<SqlQueries>,
     pub scratch: Scratch,
     entries: Arc<Mutex<Vec<Entry>>>,
 }

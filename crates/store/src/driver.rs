@@ -1,0 +1,573 @@
+//! The database behind one interface: tables, rows of [`Value`]s, and SQL texts in the subset that
+//! SQLite and PostgreSQL share (parameters are written `?n`). Only `sqlite.rs` and `postgres.rs`
+//! know which of the two runs.
+
+use std::path::Path;
+
+use engine::ports::StoreError;
+use uuid::Uuid;
+
+use crate::postgres::{self, Server};
+use crate::sqlite::{self, Options};
+use crate::tables::{Dialect, Table};
+
+/// One column of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// NULL.
+    Null,
+    /// See [`crate::tables::Kind::Int`].
+    Int(i64),
+    /// See [`crate::tables::Kind::Text`].
+    Text(&'a str),
+    /// See [`crate::tables::Kind::Id`].
+    Id([u8; 16]),
+}
+
+impl From<i64> for Value<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(value: &'a str) -> Self {
+        Self::Text(value)
+    }
+}
+impl<'a> From<&'a String> for Value<'a> {
+    fn from(value: &'a String) -> Self {
+        Self::Text(value)
+    }
+}
+impl From<Uuid> for Value<'_> {
+    fn from(value: Uuid) -> Self {
+        Self::Id(value.into_bytes())
+    }
+}
+impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// A column of a row that was read, as the database holds it.
+pub(crate) enum Field<'a> {
+    Null,
+    Int(i64),
+    Text(&'a [u8]),
+    Id(&'a [u8]),
+    Other,
+}
+
+/// A row that was read.
+#[derive(Clone, Copy)]
+pub(crate) enum Row<'a> {
+    Sqlite(&'a sqlite::Row<'a>),
+    Postgres(&'a postgres::Row),
+}
+
+/// The columns of a row that was read, taken from the left.
+pub struct Cells<'a> {
+    row: Row<'a>,
+    table: &'static str,
+    at: usize,
+}
+
+impl<'a> Cells<'a> {
+    /// Says which table the columns that follow are of, for the messages.
+    pub fn of(&mut self, table: &Table) {
+        self.table = table.name;
+    }
+
+    /// Leaves columns out.
+    pub fn skip(&mut self, columns: usize) {
+        self.at += columns;
+    }
+
+    /// Whether the next column is NULL; it is not taken.
+    ///
+    /// # Errors
+    /// Where there is no next column.
+    pub fn next_is_null(&self) -> Result<bool, StoreError> {
+        Ok(matches!(self.field()?, Field::Null))
+    }
+
+    /// The UUID in the next column; it is not taken.
+    ///
+    /// # Errors
+    /// See [`Cells::int`].
+    pub fn peek_id(&mut self) -> Result<Uuid, StoreError> {
+        let id = self.id()?;
+        self.at -= 1;
+        Ok(id)
+    }
+
+    /// The error that the row cannot hold what it holds.
+    #[must_use]
+    pub fn corrupt(&self, reason: &str) -> StoreError {
+        let reason = format!("column {}: {reason}", self.at);
+        StoreError::Corrupt { table: self.table, reason }
+    }
+
+    fn field(&self) -> Result<Field<'a>, StoreError> {
+        let field = match self.row {
+            Row::Sqlite(row) => sqlite::field(row, self.at),
+            Row::Postgres(row) => postgres::field(row, self.at),
+        };
+        field.ok_or_else(|| self.corrupt("too few columns"))
+    }
+
+    fn take(&mut self) -> Result<Field<'a>, StoreError> {
+        let field = self.field()?;
+        self.at += 1;
+        Ok(field)
+    }
+
+    /// An integer.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] where it is something else; here and below.
+    pub fn int(&mut self) -> Result<i64, StoreError> {
+        self.opt_int()?.ok_or_else(|| self.corrupt("is NULL"))
+    }
+
+    /// An integer or NULL.
+    ///
+    /// # Errors
+    /// See [`Cells::int`].
+    pub fn opt_int(&mut self) -> Result<Option<i64>, StoreError> {
+        match self.take()? {
+            Field::Null => Ok(None),
+            Field::Int(value) => Ok(Some(value)),
+            Field::Text(_) | Field::Id(_) | Field::Other => Err(self.corrupt("is no integer")),
+        }
+    }
+
+    /// A text.
+    ///
+    /// # Errors
+    /// See [`Cells::int`].
+    pub fn text(&mut self) -> Result<&'a str, StoreError> {
+        self.opt_text()?.ok_or_else(|| self.corrupt("is NULL"))
+    }
+
+    /// A text or NULL.
+    ///
+    /// # Errors
+    /// See [`Cells::int`].
+    pub fn opt_text(&mut self) -> Result<Option<&'a str>, StoreError> {
+        match self.take()? {
+            Field::Null => Ok(None),
+            Field::Text(value) => match std::str::from_utf8(value) {
+                Ok(text) => Ok(Some(text)),
+                Err(_) => Err(self.corrupt("is no UTF-8")),
+            },
+            Field::Int(_) | Field::Id(_) | Field::Other => Err(self.corrupt("is no text")),
+        }
+    }
+
+    /// A UUID.
+    ///
+    /// # Errors
+    /// See [`Cells::int`].
+    pub fn id(&mut self) -> Result<Uuid, StoreError> {
+        self.opt_id()?.ok_or_else(|| self.corrupt("is NULL"))
+    }
+
+    /// A UUID or NULL.
+    ///
+    /// # Errors
+    /// See [`Cells::int`].
+    pub fn opt_id(&mut self) -> Result<Option<Uuid>, StoreError> {
+        match self.take()? {
+            Field::Null => Ok(None),
+            Field::Id(value) => match <[u8; 16]>::try_from(value) {
+                Ok(bytes) => Ok(Some(Uuid::from_bytes(bytes))),
+                Err(_) => Err(self.corrupt("has not 16 bytes")),
+            },
+            Field::Int(_) | Field::Text(_) | Field::Other => Err(self.corrupt("is no id")),
+        }
+    }
+}
+
+/// A connection, to one database or the other.
+pub(crate) enum Connection {
+    Sqlite(sqlite::Connection),
+    Postgres(Box<postgres::Connection>),
+}
+
+/// A connection to read with.
+pub struct Reader {
+    pub(crate) connection: Connection,
+}
+
+impl Reader {
+    /// Opens a database file that is there; it cannot be written through this connection.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it cannot be opened.
+    pub fn open(path: &Path, options: &Options) -> Result<Self, StoreError> {
+        let connection = sqlite::Connection::to_read(path, options)?;
+        Ok(Self { connection: Connection::Sqlite(connection) })
+    }
+
+    /// Opens a connection to a server.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it cannot be opened.
+    pub fn connect(server: &Server) -> Result<Self, StoreError> {
+        let connection = server.connect()?;
+        Ok(Self { connection: Connection::Postgres(Box::new(connection)) })
+    }
+
+    /// Gives each row to `each`. Columns are taken in the order of the SELECT list.
+    ///
+    /// # Errors
+    /// [`StoreError`], of the database or of `each`, which ends it.
+    pub fn for_each(
+        &self,
+        sql: &str,
+        parameters: &[Value<'_>],
+        mut each: impl FnMut(&mut Cells<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.load(sql)?.rows(parameters, &mut each)
+    }
+
+    /// All rows.
+    ///
+    /// # Errors
+    /// See [`Reader::for_each`].
+    pub fn query<T>(
+        &self,
+        sql: &str,
+        parameters: &[Value<'_>],
+        mut each: impl FnMut(&mut Cells<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut all = Vec::new();
+        self.for_each(sql, parameters, |cells| {
+            all.push(each(cells)?);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    /// The first row, if there is one.
+    ///
+    /// # Errors
+    /// See [`Reader::for_each`].
+    pub fn query_one<T>(
+        &self,
+        sql: &str,
+        parameters: &[Value<'_>],
+        each: impl FnOnce(&mut Cells<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        self.load(sql)?.first(parameters, each)
+    }
+
+    /// A query that is asked for one key after another.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the text is not understood.
+    pub fn load(&self, sql: &str) -> Result<Load<'_>, StoreError> {
+        Ok(match &self.connection {
+            Connection::Sqlite(it) => Load::Sqlite(it.prepare(sql)?),
+            Connection::Postgres(it) => Load::Postgres(it.prepare(sql)?),
+        })
+    }
+
+    /// Does several reads on one state of the database, whatever is committed meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError`], of the database or of `read`.
+    pub fn snapshot<T>(
+        &self,
+        read: impl FnOnce(&Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        match &self.connection {
+            Connection::Sqlite(it) => it.run("BEGIN DEFERRED")?,
+            Connection::Postgres(it) => {
+                it.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
+            }
+        }
+        let result = read(self);
+        self.rollback()?;
+        result
+    }
+
+    /// How the database spells the catalogue.
+    pub(crate) const fn dialect(&self) -> &'static Dialect {
+        match &self.connection {
+            Connection::Sqlite(_) => &sqlite::DIALECT,
+            Connection::Postgres(_) => &postgres::DIALECT,
+        }
+    }
+
+    /// Whether the database is one of ours.
+    pub(crate) fn is_ours(&self) -> Result<bool, StoreError> {
+        match &self.connection {
+            Connection::Sqlite(it) => it.is_ours(),
+            Connection::Postgres(it) => it.is_ours(),
+        }
+    }
+
+    /// The connection to a database file, for what only those can do.
+    pub(crate) const fn sqlite(&self) -> Option<&sqlite::Connection> {
+        match &self.connection {
+            Connection::Sqlite(it) => Some(it),
+            Connection::Postgres(_) => None,
+        }
+    }
+
+    fn rollback(&self) -> Result<(), StoreError> {
+        match &self.connection {
+            Connection::Sqlite(it) => it.rollback(),
+            Connection::Postgres(it) => it.rollback(),
+        }
+    }
+}
+
+/// A prepared query.
+pub enum Load<'c> {
+    /// On a database file.
+    Sqlite(sqlite::Statement<'c>),
+    /// On a server.
+    Postgres(postgres::Statement<'c>),
+}
+
+impl Load<'_> {
+    /// Gives each row for these parameters to `each`.
+    ///
+    /// # Errors
+    /// See [`Reader::for_each`].
+    pub fn rows(
+        &mut self,
+        parameters: &[Value<'_>],
+        each: &mut dyn FnMut(&mut Cells<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.until(parameters, &mut |cells| each(cells).map(|()| true))
+    }
+
+    /// Gives the first row for these parameters to `each`.
+    ///
+    /// # Errors
+    /// See [`Reader::for_each`].
+    pub fn first<T>(
+        &mut self,
+        parameters: &[Value<'_>],
+        each: impl FnOnce(&mut Cells<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        let (mut each, mut found) = (Some(each), None);
+        self.until(parameters, &mut |cells| {
+            if let Some(each) = each.take() {
+                found = Some(each(cells)?);
+            }
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    /// Gives rows to `each` for as long as it says so.
+    fn until(
+        &mut self,
+        parameters: &[Value<'_>],
+        each: &mut dyn FnMut(&mut Cells<'_>) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut each = |row: Row<'_>| each(&mut Cells { row, table: "query", at: 0 });
+        match self {
+            Self::Sqlite(it) => it.rows(parameters, &mut each),
+            Self::Postgres(it) => it.rows(parameters, &mut each),
+        }
+    }
+}
+
+/// Writes rows: with an insert, an upsert, or a statement of one's own.
+pub enum Put<'c> {
+    /// On a database file: at once.
+    Sqlite(sqlite::Statement<'c>),
+    /// On a server, with a statement of one's own: at once.
+    Postgres(postgres::Statement<'c>),
+    /// On a server, into a table: before the next statement that is not of this kind.
+    Gathered(postgres::Gathering<'c>),
+}
+
+impl Put<'_> {
+    /// Writes one row.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it cannot be written.
+    pub fn row(&mut self, row: &[Value<'_>]) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(it) => it.execute(row).map(drop),
+            Self::Postgres(it) => it.execute(row).map(drop),
+            Self::Gathered(it) => {
+                it.add(row);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The connection to write with.
+pub struct Database {
+    reader: Reader,
+    texts: Vec<Texts>,
+}
+
+struct Texts {
+    table: &'static Table,
+    insert: String,
+    upsert: String,
+}
+
+impl Database {
+    /// Opens a database file, or makes an empty one, to write into `tables`.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it cannot be opened.
+    pub fn open(
+        path: &Path,
+        options: &Options,
+        tables: &[&'static Table],
+    ) -> Result<Self, StoreError> {
+        let connection = sqlite::Connection::to_write(path, options)?;
+        Ok(Self::of(Connection::Sqlite(connection), tables))
+    }
+
+    /// Opens the one connection that writes into `tables` of a server.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it cannot be opened, or another process has it.
+    pub fn connect(server: &Server, tables: &[&'static Table]) -> Result<Self, StoreError> {
+        let connection = server.connect_to_write()?;
+        Ok(Self::of(Connection::Postgres(Box::new(connection)), tables))
+    }
+
+    fn of(connection: Connection, tables: &[&'static Table]) -> Self {
+        let text: fn(&'static Table) -> Texts = match &connection {
+            Connection::Sqlite(_) => |table| Texts {
+                table,
+                insert: table.insert(&sqlite::DIALECT),
+                upsert: table.upsert(&sqlite::DIALECT),
+            },
+            Connection::Postgres(_) => |table| Texts {
+                table,
+                insert: postgres::insert_all(table),
+                upsert: postgres::upsert_all(table),
+            },
+        };
+        let texts = tables.iter().map(|table| text(table)).collect();
+        Self { reader: Reader { connection }, texts }
+    }
+
+    /// The same connection, to read with.
+    #[must_use]
+    pub const fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// Begins a commit.
+    ///
+    /// # Errors
+    /// [`StoreError`] where somebody else writes.
+    pub fn begin(&self) -> Result<(), StoreError> {
+        match &self.reader.connection {
+            Connection::Sqlite(it) => it.begin(),
+            Connection::Postgres(it) => it.begin(),
+        }
+    }
+
+    /// Ends a commit; once it returns, it is durable.
+    ///
+    /// # Errors
+    /// [`StoreError`]: nothing was written; [`StoreError::OutcomeUnknown`]: only opening the
+    /// database again will tell.
+    pub fn commit(&self) -> Result<(), StoreError> {
+        match &self.reader.connection {
+            Connection::Sqlite(it) => it.commit(),
+            Connection::Postgres(it) => it.commit(),
+        }
+    }
+
+    /// Gives up what was begun, if anything was.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the connection is beyond use.
+    pub fn rollback(&self) -> Result<(), StoreError> {
+        self.reader.rollback()
+    }
+
+    /// Runs a statement and tells how many rows it changed.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it failed.
+    pub fn exec(&self, sql: &str, parameters: &[Value<'_>]) -> Result<u64, StoreError> {
+        match &self.reader.connection {
+            Connection::Sqlite(it) => it.prepare(sql)?.execute(parameters),
+            Connection::Postgres(it) => it.prepare(sql)?.execute(parameters),
+        }
+    }
+
+    /// A prepared statement, to be run with one row of parameters after another.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the text is not understood.
+    pub fn prepare(&self, sql: &str) -> Result<Put<'_>, StoreError> {
+        Ok(match &self.reader.connection {
+            Connection::Sqlite(it) => Put::Sqlite(it.prepare(sql)?),
+            Connection::Postgres(it) => Put::Postgres(it.prepare(sql)?),
+        })
+    }
+
+    /// Inserts rows into a table; one with a key that is there already is an error.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the table is not there.
+    pub fn insert(&self, table: &'static Table) -> Result<Put<'_>, StoreError> {
+        let texts = self.texts(table);
+        self.put(table, &texts.insert)
+    }
+
+    /// Inserts rows into a table, or changes those that are there.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the table is not there.
+    pub fn upsert(&self, table: &'static Table) -> Result<Put<'_>, StoreError> {
+        let texts = self.texts(table);
+        self.put(table, &texts.upsert)
+    }
+
+    fn put(&self, table: &'static Table, sql: &str) -> Result<Put<'_>, StoreError> {
+        Ok(match &self.reader.connection {
+            Connection::Sqlite(it) => Put::Sqlite(it.prepare(sql)?),
+            Connection::Postgres(it) => Put::Gathered(it.gather(table, sql)?),
+        })
+    }
+
+    /// Makes the tables, and marks the database as ours. Part of what was begun.
+    pub(crate) fn create(&self, ddl: &str) -> Result<(), StoreError> {
+        match &self.reader.connection {
+            Connection::Sqlite(it) => {
+                it.create(ddl, &mut self.texts.iter().map(|texts| texts.table))
+            }
+            Connection::Postgres(it) => it.run(ddl),
+        }
+    }
+
+    /// Whether nothing is in it.
+    pub(crate) fn is_empty(&self) -> Result<bool, StoreError> {
+        match &self.reader.connection {
+            Connection::Sqlite(it) => it.is_empty(),
+            Connection::Postgres(it) => it.is_empty(),
+        }
+    }
+
+    /// Whether a row next to the last one costs less than one anywhere: see `claims.rs`.
+    pub(crate) const fn writes_pages(&self) -> bool {
+        matches!(self.reader.connection, Connection::Sqlite(_))
+    }
+
+    fn texts(&self, table: &'static Table) -> &Texts {
+        let found = self.texts.iter().find(|texts| texts.table.name == table.name);
+        found.expect("the connection was opened for these tables")
+    }
+}
