@@ -59,7 +59,8 @@ pub(crate) struct RecentClaims {
 struct Runs {
     young: Run,
     merging: Run,
-    /// The number of the first row that is not known here.
+    /// The number of the first row that is not known here; `i64::MAX` where `claim_recent` is not
+    /// used.
     next: i64,
 }
 

@@ -14,7 +14,7 @@ use engine::ports::StoreError;
 use futures_util::{TryStreamExt as _, future};
 use tokio::runtime::{Builder, Runtime};
 pub(crate) use tokio_postgres::Row;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, Severity, SqlState};
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, NoTls};
@@ -197,10 +197,11 @@ impl Connection {
         }
         let committed = self.runtime.block_on(session.client.batch_execute("COMMIT"));
         session.is_begun = false;
-        // An error that the server reports is one before the commit took place.
-        committed.map_err(|error| match error.as_db_error() {
-            Some(_) => failed(error),
-            None => StoreError::OutcomeUnknown(error.to_string()),
+        // An error of the statement's own undoes it. Whatever ends the connection, such as a server
+        // that is shut down, may come after the commit took place.
+        committed.map_err(|error| match error.as_db_error().and_then(DbError::parsed_severity) {
+            Some(Severity::Error) => failed(error),
+            _ => StoreError::OutcomeUnknown(error.to_string()),
         })
     }
 
