@@ -79,6 +79,24 @@ impl RecentClaims {
         Sought { hash, tenant: key.tenant, kind: key.kind, known, next: runs.next }
     }
 
+    /// Who has which key, if anybody has: for the writer, behind whom memory never is.
+    pub(crate) fn find_known(
+        &self,
+        reader: &Reader,
+        keys: &[&ClaimKey],
+    ) -> Result<Vec<Option<Claim>>, StoreError> {
+        let mut sought: Vec<Sought> = keys.iter().map(|key| self.seek(key)).collect();
+        let unknown: Vec<usize> =
+            (0..sought.len()).filter(|at| sought[*at].known.is_none()).collect();
+        let hashes: Vec<[Value<'_>; 1]> =
+            unknown.iter().map(|at| [Value::Id(sought[*at].hash)]).collect();
+        reader.for_keys(&SELECT_CLAIM, &hashes, |at, cells| {
+            sought[unknown[at]].known = Some(rows::claim(cells)?.1);
+            Ok(())
+        })?;
+        sought.iter().map(|it| it.known.map(|known| it.claim(&known)).transpose()).collect()
+    }
+
     /// The next claims of the run that is merged, in the order of their hashes.
     fn slice(&self, after: Option<ClaimHash>, most: usize) -> Vec<(ClaimHash, Claimed)> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);

@@ -275,6 +275,34 @@ impl Reader {
         })
     }
 
+    /// Runs a query for each of many keys, and gives each row to `each` with the place of its key.
+    /// A server is asked once for all of them.
+    ///
+    /// # Errors
+    /// See [`Reader::for_each`].
+    pub fn for_keys<const N: usize>(
+        &self,
+        sql: &str,
+        keys: &[[Value<'_>; N]],
+        mut each: impl FnMut(usize, &mut Cells<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let mut each =
+            |key: usize, row: Row<'_>| each(key, &mut Cells { row, table: "query", at: 0 });
+        match &self.connection {
+            Connection::Sqlite(it) => {
+                let mut statement = it.prepare(sql)?;
+                for (at, key) in keys.iter().enumerate() {
+                    statement.rows(key, &mut |row| each(at, row).map(|()| true))?;
+                }
+                Ok(())
+            }
+            Connection::Postgres(it) => it.for_keys(sql, keys, &mut each),
+        }
+    }
+
     /// Does several reads on one state of the database, whatever is committed meanwhile.
     ///
     /// # Errors

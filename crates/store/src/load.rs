@@ -1,16 +1,17 @@
 //! Loads what a batch of commands may look at: each row with what belongs to it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
 use std::sync::LazyLock;
 
-use domain::payment::{PaymentFile, ReplyKey};
+use domain::payment::{PaymentFile, ReplyKey, Transaction};
 use domain::state::{Claim, ClaimKey, ClaimKind, Read, State};
-use domain::{AccountId, PaymentId, PaymentMethodId, TenantNo, TransactionId};
+use domain::{AccountId, Id, PaymentId, PaymentMethodId, Seq, TenantNo, TransactionId};
 use engine::ports::{StoreError, StoredReply};
 
 use crate::claims::RecentClaims;
-use crate::driver::{Load, Reader};
-use crate::recent::{AccountEntry, PaymentEntry, Recent};
+use crate::driver::{Reader, Value};
+use crate::recent::{AccountEntry, Held, PaymentEntry, Recent};
 use crate::rows;
 use crate::tables::{
     ACCOUNT, ACCOUNT_PERSON, APP_USER, OUTSTANDING, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION,
@@ -75,15 +76,12 @@ pub(crate) fn replies(
     keys: &BTreeSet<ReplyKey>,
 ) -> Result<BTreeMap<ReplyKey, StoredReply>, StoreError> {
     let mut found = BTreeMap::new();
-    if keys.is_empty() {
-        return Ok(found);
-    }
-    let mut load = reader.load(&SELECT_REPLY)?;
-    for key in keys {
-        if let Some(reply) = load.first(&[(*key).into()], rows::reply)? {
-            found.insert(*key, reply);
-        }
-    }
+    let values: Vec<[Value<'_>; 1]> = keys.iter().map(|key| [(*key).into()]).collect();
+    reader.for_keys(&SELECT_REPLY, &values, |_, cells| {
+        let reply = rows::reply(cells)?;
+        found.insert(reply.key, reply);
+        Ok(())
+    })?;
     Ok(found)
 }
 
@@ -134,12 +132,13 @@ fn load_claims(
     state: &mut State,
     claims: &RecentClaims,
 ) -> Result<(), StoreError> {
-    for key in std::mem::take(&mut wanted.claims) {
-        let found = claims.seek(key).find_known(reader)?;
-        if let Some(claim) = &found {
+    let keys = std::mem::take(&mut wanted.claims);
+    let found = claims.find_known(reader, &keys)?;
+    for (key, claim) in keys.into_iter().zip(found) {
+        if let Some(claim) = &claim {
             wanted.add_owner(key, claim);
         }
-        state.claims.insert(key.clone(), found);
+        state.claims.insert(key.clone(), claim);
     }
     Ok(())
 }
@@ -150,14 +149,14 @@ fn find_transactions(
     wanted: &mut Wanted<'_>,
     state: &mut State,
 ) -> Result<(), StoreError> {
-    for (tenant, id) in std::mem::take(&mut wanted.transactions) {
-        let key = [tenant.into(), id.into()];
-        let found = reader.query_one(&SELECT_TRANSACTION, &key, rows::transaction)?;
-        let payment = found.map(|transaction| transaction.payment_id);
-        wanted.payments.extend(payment.map(|id| (tenant, id)));
-        state.transactions.insert((tenant, id), payment);
-    }
-    Ok(())
+    let keys = std::mem::take(&mut wanted.transactions);
+    state.transactions.extend(keys.iter().map(|key| (*key, None)));
+    reader.for_keys(&SELECT_TRANSACTION, &values(&keys), |_, cells| {
+        let it = rows::transaction(cells)?;
+        wanted.payments.insert((it.tenant, it.payment_id));
+        state.transactions.insert((it.tenant, it.id), Some(it.payment_id));
+        Ok(())
+    })
 }
 
 fn load_payments(
@@ -166,22 +165,14 @@ fn load_payments(
     state: &mut State,
     recent: &mut Recent,
 ) -> Result<(), StoreError> {
-    let mut queries = None;
-    for &(tenant, id) in &wanted.payments {
-        let found = match recent.payments.get((tenant, id)) {
-            Some(held) => Some(held.clone()),
-            None => {
-                let queries = match &mut queries {
-                    Some(queries) => queries,
-                    None => queries.insert(PaymentQueries::prepare(reader)?),
-                };
-                let read = queries.read(tenant, id)?;
-                if let Some(entry) = &read {
-                    recent.payments.insert((tenant, id), entry.clone());
-                }
-                read
-            }
-        };
+    let (mut found, unknown) = split(&wanted.payments, &mut recent.payments);
+    for (key, entry) in read_payments(reader, &unknown)? {
+        recent.payments.insert(key, entry.clone());
+        found.insert(key, entry);
+    }
+    for &key in &wanted.payments {
+        let tenant = key.0;
+        let found = found.remove(&key);
         let file = found.map(|PaymentEntry { file, outstanding }| {
             wanted.accounts.insert((tenant, file.payment.account_id));
             wanted.methods.insert((tenant, file.payment.payment_method_id));
@@ -191,51 +182,42 @@ fn load_payments(
             state.outstanding.extend(waited_for);
             file
         });
-        state.payments.insert((tenant, id), file);
+        state.payments.insert(key, file);
     }
     Ok(())
 }
 
-/// The three queries that read a payment.
-struct PaymentQueries<'c> {
-    payments: Load<'c>,
-    transactions: Load<'c>,
-    outstanding: Load<'c>,
-}
-
-impl<'c> PaymentQueries<'c> {
-    fn prepare(reader: &'c Reader) -> Result<Self, StoreError> {
-        Ok(Self {
-            payments: reader.load(&SELECT_PAYMENT)?,
-            transactions: reader.load(&SELECT_TRANSACTIONS)?,
-            outstanding: reader.load(&SELECT_OUTSTANDING)?,
-        })
-    }
-
-    fn read(
-        &mut self,
-        tenant: TenantNo,
-        id: PaymentId,
-    ) -> Result<Option<PaymentEntry>, StoreError> {
-        let key = [tenant.into(), id.into()];
-        let Some(payment) = self.payments.first(&key, rows::payment)? else { return Ok(None) };
-        let mut opened = Vec::with_capacity(2);
-        self.transactions.rows(&key, &mut |cells| {
-            opened.push(rows::opened_transaction(cells)?);
-            Ok(())
-        })?;
+/// Those payments that exist, each with what belongs to it.
+fn read_payments(
+    reader: &Reader,
+    keys: &[(TenantNo, PaymentId)],
+) -> Result<BTreeMap<(TenantNo, PaymentId), PaymentEntry>, StoreError> {
+    let mut found = BTreeMap::new();
+    reader.for_keys(&SELECT_PAYMENT, &values(keys), |at, cells| {
+        let file = PaymentFile { payment: rows::payment(cells)?, transactions: vec![] };
+        found.insert(keys[at], PaymentEntry { file, outstanding: vec![] });
+        Ok(())
+    })?;
+    let keys: Vec<(TenantNo, PaymentId)> = found.keys().copied().collect();
+    let mut opened: Vec<Vec<(Seq, Transaction)>> = vec![vec![]; keys.len()];
+    reader.for_keys(&SELECT_TRANSACTIONS, &values(&keys), |at, cells| {
+        opened[at].push(rows::opened_transaction(cells)?);
+        Ok(())
+    })?;
+    for (entry, mut opened) in found.values_mut().zip(opened) {
         if opened.is_empty() {
             return Err(corrupt(&PAYMENT, "a payment has no transactions"));
         }
         opened.sort_by_key(|(opened_seq, _)| *opened_seq);
-        let mut outstanding = vec![];
-        self.outstanding.rows(&key, &mut |cells| {
-            outstanding.push(rows::outstanding(cells)?);
-            Ok(())
-        })?;
-        let transactions = opened.into_iter().map(|(_, transaction)| transaction).collect();
-        Ok(Some(PaymentEntry { file: PaymentFile { payment, transactions }, outstanding }))
+        entry.file.transactions = opened.into_iter().map(|(_, transaction)| transaction).collect();
     }
+    reader.for_keys(&SELECT_OUTSTANDING, &values(&keys), |at, cells| {
+        if let Some(entry) = found.get_mut(&keys[at]) {
+            entry.outstanding.push(rows::outstanding(cells)?);
+        }
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 fn load_methods(
@@ -244,24 +226,14 @@ fn load_methods(
     state: &mut State,
     recent: &mut Recent,
 ) -> Result<(), StoreError> {
-    let mut query = None;
-    for &(tenant, id) in keys {
-        let found = match recent.methods.get((tenant, id)) {
-            Some(held) => Some(held.clone()),
-            None => {
-                let query = match &mut query {
-                    Some(query) => query,
-                    None => query.insert(reader.load(&SELECT_METHOD)?),
-                };
-                let read = query.first(&[tenant.into(), id.into()], rows::payment_method)?;
-                if let Some(method) = &read {
-                    recent.methods.insert((tenant, id), method.clone());
-                }
-                read
-            }
-        };
-        state.payment_methods.insert((tenant, id), found);
-    }
+    let (mut found, unknown) = split(keys, &mut recent.methods);
+    reader.for_keys(&SELECT_METHOD, &values(&unknown), |at, cells| {
+        let method = rows::payment_method(cells)?;
+        recent.methods.insert(unknown[at], method.clone());
+        found.insert(unknown[at], method);
+        Ok(())
+    })?;
+    state.payment_methods.extend(keys.iter().map(|key| (*key, found.remove(key))));
     Ok(())
 }
 
@@ -271,36 +243,60 @@ fn load_accounts(
     state: &mut State,
     recent: &mut Recent,
 ) -> Result<(), StoreError> {
-    let mut queries = None;
-    for &(tenant, id) in keys {
-        let found = match recent.accounts.get((tenant, id)) {
-            Some(held) => Some(held.clone()),
-            None => {
-                let (accounts, people) = match &mut queries {
-                    Some(queries) => queries,
-                    None => queries
-                        .insert((reader.load(&SELECT_ACCOUNT)?, reader.load(&SELECT_PERSON)?)),
-                };
-                let key = [tenant.into(), id.into()];
-                match accounts.first(&key, rows::account)? {
-                    Some(account) => {
-                        let person = people.first(&key, rows::person)?;
-                        let person = person.map(|(_, _, person)| person);
-                        let entry = AccountEntry { account, person };
-                        recent.accounts.insert((tenant, id), entry.clone());
-                        Some(entry)
-                    }
-                    None => None,
-                }
-            }
-        };
-        let account = found.map(|AccountEntry { account, person }| {
-            state.people.extend(person.map(|person| ((tenant, id), person)));
+    let (mut found, unknown) = split(keys, &mut recent.accounts);
+    for (key, entry) in read_accounts(reader, &unknown)? {
+        recent.accounts.insert(key, entry.clone());
+        found.insert(key, entry);
+    }
+    for &key in keys {
+        let account = found.remove(&key).map(|AccountEntry { account, person }| {
+            state.people.extend(person.map(|person| (key, person)));
             account
         });
-        state.accounts.insert((tenant, id), account);
+        state.accounts.insert(key, account);
     }
     Ok(())
+}
+
+/// What is held of some keys, and the keys of which nothing is.
+fn split<K: Copy + Ord + Hash, V: Clone>(
+    keys: &BTreeSet<K>,
+    held: &mut Held<K, V>,
+) -> (BTreeMap<K, V>, Vec<K>) {
+    let (mut found, mut unknown) = (BTreeMap::new(), vec![]);
+    for &key in keys {
+        match held.get(key) {
+            Some(it) => drop(found.insert(key, it.clone())),
+            None => unknown.push(key),
+        }
+    }
+    (found, unknown)
+}
+
+/// Those accounts that exist, each with what is known of the person.
+fn read_accounts(
+    reader: &Reader,
+    keys: &[(TenantNo, AccountId)],
+) -> Result<BTreeMap<(TenantNo, AccountId), AccountEntry>, StoreError> {
+    let mut found = BTreeMap::new();
+    reader.for_keys(&SELECT_ACCOUNT, &values(keys), |at, cells| {
+        found.insert(keys[at], AccountEntry { account: rows::account(cells)?, person: None });
+        Ok(())
+    })?;
+    let keys: Vec<(TenantNo, AccountId)> = found.keys().copied().collect();
+    reader.for_keys(&SELECT_PERSON, &values(&keys), |at, cells| {
+        let (.., person) = rows::person(cells)?;
+        if let Some(entry) = found.get_mut(&keys[at]) {
+            entry.person = Some(person);
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Ids of a tenant's, as the parameters of a query.
+fn values<K>(keys: &[(TenantNo, Id<K>)]) -> Vec<[Value<'static>; 2]> {
+    keys.iter().map(|(tenant, id)| [(*tenant).into(), (*id).into()]).collect()
 }
 
 fn load_named(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<(), StoreError> {

@@ -175,6 +175,36 @@ impl Connection {
         Ok(Gathering { connection: self, at })
     }
 
+    /// Runs a query for all keys at once. `each` gets the place of a row's key, and the row.
+    pub(crate) fn for_keys<const N: usize>(
+        &self,
+        sql: &str,
+        keys: &[[Value<'_>; N]],
+        each: &mut dyn FnMut(usize, driver::Row<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let [first, ..] = keys else { return Ok(()) };
+        let kinds = first.map(kind_of);
+        let mut columns = kinds.map(Array::of_kind);
+        for key in keys {
+            for (column, value) in columns.iter_mut().zip(key) {
+                column.push(*value);
+            }
+        }
+        let statement = self.prepare(&of_keys(sql, &kinds))?.statement;
+        let rows = {
+            let session = self.session()?;
+            let arrays = columns.each_ref().map(Array::parameter);
+            self.runtime.block_on(session.client.query(&statement, &arrays)).map_err(failed)?
+        };
+        for row in &rows {
+            // The number of the key is the last column, and counts from 1.
+            let number: i64 = row.get(row.len() - 1);
+            let at = usize::try_from(number - 1).expect("WITH ORDINALITY counts from 1");
+            each(at, driver::Row::Postgres(row))?;
+        }
+        Ok(())
+    }
+
     /// Runs statements without parameters.
     pub(crate) fn run(&self, sql: &str) -> Result<(), StoreError> {
         let mut session = self.session()?;
@@ -343,7 +373,11 @@ impl Gathering<'_> {
 
 impl Array {
     const fn of(column: &Column) -> Self {
-        match column.kind {
+        Self::of_kind(column.kind)
+    }
+
+    const fn of_kind(kind: Kind) -> Self {
+        match kind {
             Kind::Int => Self::Int(Vec::new()),
             Kind::Text => Self::Text(Vec::new()),
             Kind::Id => Self::Id(Vec::new()),
@@ -381,18 +415,49 @@ impl Array {
     }
 }
 
-/// `INSERT` of many rows: one array per column.
-pub(crate) fn insert_all(table: &Table) -> String {
-    let mut arrays = String::new();
-    for (at, column) in table.columns.iter().enumerate() {
-        let kind = match column.kind {
+/// What a column with such a value holds.
+fn kind_of(value: Value<'_>) -> Kind {
+    match value {
+        Value::Int(_) => Kind::Int,
+        Value::Text(_) => Kind::Text,
+        Value::Id(_) => Kind::Id,
+        Value::Null => panic!("nothing has the key NULL"),
+    }
+}
+
+/// The parameters of an array of each kind: `$1::bigint[], $2::uuid[]`.
+fn arrays(kinds: impl Iterator<Item = Kind>) -> String {
+    let mut text = String::new();
+    for (at, kind) in kinds.enumerate() {
+        let kind = match kind {
             Kind::Int => "bigint",
             Kind::Text => "text",
             Kind::Id => "uuid",
         };
         let comma = if at == 0 { "" } else { ", " };
-        write!(arrays, "{comma}${}::{kind}[]", at + 1).expect("a String takes everything");
+        write!(text, "{comma}${}::{kind}[]", at + 1).expect("a String takes everything");
     }
+    text
+}
+
+/// A query for one key, as a query for all keys in arrays.
+fn of_keys(sql: &str, kinds: &[Kind]) -> String {
+    let mut of_one = sql.to_owned();
+    let mut names = String::new();
+    for at in 1..=kinds.len() {
+        of_one = of_one.replace(&format!("?{at}"), &format!("k.p{at}"));
+        write!(names, "p{at}, ").expect("a String takes everything");
+    }
+    let arrays = arrays(kinds.iter().copied());
+    format!(
+        "SELECT t.*, k.n FROM unnest({arrays}) WITH ORDINALITY AS k({names}n) \
+         CROSS JOIN LATERAL ({of_one}) t"
+    )
+}
+
+/// `INSERT` of many rows: one array per column.
+pub(crate) fn insert_all(table: &Table) -> String {
+    let arrays = arrays(table.columns.iter().map(|column| column.kind));
     let (name, columns) = (table.name, table.select_list(""));
     format!("INSERT INTO {name} ({columns}) SELECT * FROM unnest({arrays})")
 }
