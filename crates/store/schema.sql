@@ -12,14 +12,14 @@ CREATE TABLE partition (
     next_seq INTEGER NOT NULL,
     payment_number INTEGER NOT NULL,
     tenant_no INTEGER NOT NULL,
+    queue_offset INTEGER,
     claims_end INTEGER,
     claims_after BLOB,
     PRIMARY KEY (id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE journal (
-    partition INTEGER NOT NULL,
-    seq INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL,
     at_us INTEGER NOT NULL,
     committed_at_us INTEGER NOT NULL,
     tenant INTEGER NOT NULL,
@@ -32,7 +32,8 @@ CREATE TABLE journal (
     comments TEXT,
     token BLOB NOT NULL,
     changes TEXT,
-    events TEXT
+    events TEXT,
+    PRIMARY KEY (seq)
 ) STRICT;
 
 CREATE TABLE tenant (
@@ -187,7 +188,6 @@ CREATE UNIQUE INDEX payment_transaction_by_id ON payment_transaction (tenant, id
 CREATE INDEX payment_transaction_unresolved ON payment_transaction (tenant, effective_at_us, id, status) WHERE status IN (3, 6);
 
 CREATE TABLE posting (
-    partition INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     ordinal INTEGER NOT NULL,
     tenant INTEGER NOT NULL,
@@ -200,7 +200,7 @@ CREATE TABLE posting (
     amount_minor INTEGER NOT NULL,
     currency TEXT NOT NULL,
     at_us INTEGER NOT NULL,
-    PRIMARY KEY (partition, seq, ordinal)
+    PRIMARY KEY (seq, ordinal)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX posting_by_payment ON posting (tenant, account_id, payment_id);
 CREATE INDEX posting_by_time ON posting (tenant, at_us);
@@ -215,12 +215,13 @@ CREATE TABLE claim (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE claim_recent (
-    n INTEGER PRIMARY KEY,
+    n INTEGER NOT NULL,
     key_hash BLOB NOT NULL,
     tenant INTEGER NOT NULL,
     kind INTEGER NOT NULL,
     owner BLOB NOT NULL,
-    account_id BLOB
+    account_id BLOB,
+    PRIMARY KEY (n)
 ) STRICT;
 
 CREATE TABLE outstanding (
@@ -238,10 +239,11 @@ CREATE TABLE outstanding (
     reason TEXT,
     comments TEXT,
     token BLOB NOT NULL,
+    partition INTEGER NOT NULL,
     PRIMARY KEY (tenant, transaction_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX outstanding_by_payment ON outstanding (tenant, payment_id);
-CREATE INDEX outstanding_by_ask_at ON outstanding (ask_at_us) WHERE ask_at_us IS NOT NULL;
+CREATE INDEX outstanding_by_ask_at ON outstanding (partition, ask_at_us) WHERE ask_at_us IS NOT NULL;
 
 CREATE TABLE reply (
     key BLOB NOT NULL,
@@ -254,8 +256,9 @@ CREATE INDEX reply_by_expiry ON reply (expires_at_us);
 
 CREATE TABLE follower (
     name TEXT NOT NULL,
+    partition INTEGER NOT NULL,
     upto INTEGER NOT NULL,
-    PRIMARY KEY (name)
+    PRIMARY KEY (name, partition)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE delivery (
@@ -273,8 +276,9 @@ CREATE TABLE counter (
     tenant INTEGER NOT NULL,
     name TEXT NOT NULL,
     gateway TEXT NOT NULL,
+    partition INTEGER NOT NULL,
     value INTEGER NOT NULL,
-    PRIMARY KEY (tenant, name, gateway)
+    PRIMARY KEY (tenant, name, gateway, partition)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE ledger_total (
@@ -282,8 +286,9 @@ CREATE TABLE ledger_total (
     account INTEGER NOT NULL,
     gateway TEXT NOT NULL,
     currency TEXT NOT NULL,
+    partition INTEGER NOT NULL,
     debit_minor TEXT NOT NULL,
     credit_minor TEXT NOT NULL,
-    PRIMARY KEY (tenant, account, gateway, currency)
+    PRIMARY KEY (tenant, account, gateway, currency, partition)
 ) STRICT, WITHOUT ROWID;
 

@@ -11,7 +11,7 @@ use crate::payment::{
 use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
 use crate::state::{ClaimKey, ClaimKind, Read};
 use crate::tenant::{CreateTenant, SetTenantValue};
-use crate::{AccountId, PaymentId, RequestId, TenantNo, TransactionId};
+use crate::{AccountId, PaymentId, PaymentMethodId, RequestId, TenantNo, TransactionId};
 
 /// A command with who asks and what makes it repeatable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +88,19 @@ pub enum Command {
     GatewayInquired(GatewayInquired),
 }
 
+/// What a command is about: its account's partition executes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The installation: tenants, users, roles.
+    System,
+    /// An account.
+    Account(AccountId),
+    /// A payment method: its account.
+    PaymentMethod(PaymentMethodId),
+    /// A payment: its account.
+    Payment(PaymentId),
+}
+
 impl Command {
     /// Its name in the journal, in logs and in metrics.
     #[must_use]
@@ -144,6 +157,37 @@ impl Command {
             | Self::FixTransaction(_)
             | Self::GatewayReplied(_)
             | Self::GatewayInquired(_) => None,
+        }
+    }
+
+    /// What decides on the partition that executes it.
+    #[must_use]
+    pub fn subject(&self, request: RequestId) -> Subject {
+        match self {
+            Self::CreateTenant(_)
+            | Self::SetTenantValue(_)
+            | Self::CreateUser(_)
+            | Self::UpdateUser(_)
+            | Self::PutRole(_) => Subject::System,
+            // The first thing that it mints.
+            Self::CreateAccount(_) => Subject::Account(request.entity(0)),
+            Self::UpdateAccount(it) => Subject::Account(it.account),
+            Self::CreatePaymentMethod(it) => Subject::Account(it.account),
+            Self::SetDefaultPaymentMethod(it) => Subject::Account(it.account),
+            Self::Authorize(it) | Self::Purchase(it) | Self::Credit(it) => {
+                Subject::Account(it.account)
+            }
+            Self::DeletePaymentMethod(it) => Subject::PaymentMethod(it.payment_method),
+            Self::Capture(it)
+            | Self::Refund(it)
+            | Self::Void(it)
+            | Self::Chargeback(it)
+            | Self::ReverseChargeback(it) => Subject::Payment(it.payment),
+            Self::Complete(it) => Subject::Payment(it.payment),
+            Self::ResolvePending(it) => Subject::Payment(it.payment),
+            Self::FixTransaction(it) => Subject::Payment(it.payment),
+            Self::GatewayReplied(it) => Subject::Payment(it.payment),
+            Self::GatewayInquired(it) => Subject::Payment(it.payment),
         }
     }
 

@@ -50,7 +50,8 @@ pub struct GatewaySettings {
     pub settle_after_us: i64,
 }
 
-/// Numbers that a partition hands out; the engine takes them in blocks, so there may be gaps.
+/// Numbers that a partition hands out. Payment numbers begin after [`crate::PartitionNo::start`], so
+/// that no two partitions hand out one; tenants' numbers come from the first partition alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequences {
     /// The next payment number.

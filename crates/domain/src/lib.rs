@@ -14,6 +14,7 @@ mod execute;
 mod id;
 pub mod ledger;
 mod money;
+pub mod partition;
 pub mod payment;
 pub mod payment_method;
 mod rejection;
@@ -35,6 +36,7 @@ pub use id::{
     TransactionId, kind,
 };
 pub use money::{AmountError, AmountMinor, Currency};
+pub use partition::PartitionNo;
 pub use payment::EXTERNAL_PAYMENT;
 pub use payment_method::PaymentMethod;
 pub use rejection::Rejection;

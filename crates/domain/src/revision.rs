@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A journal row's number within its partition, from 1 upwards without gaps; 0 is before the first.
+/// A journal row: its partition in the upper bits, and below them its number in the partition, from 1
+/// upwards without gaps. See [`crate::PartitionNo`].
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

@@ -1,4 +1,5 @@
-//! [`Engine`]: what doors submit requests to and read with; and the partition's thread behind it.
+//! [`Engine`]: what doors submit requests to and read with; and behind it the partition's thread, or
+//! the queue that leads to it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,23 +7,28 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use domain::command::Subject;
 use domain::{
-    Command, PaymentId, PaymentReply, PaymentResult, Reply, Request, RequestId, Seq, Settings,
-    TenantNo, TransactionId,
+    AccountId, Command, PaymentId, PaymentReply, PaymentResult, Reply, Request, RequestId, Seq,
+    Settings, TenantNo, TransactionId,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use uuid::Uuid;
 
-use crate::outbox::{self, Calls};
+use crate::outbox::{self, Calls, RETRY_AFTER, RETRY_AFTER_MAX};
 use crate::partition::{
     Answer, BATCH_COMMANDS_MAX, Partition, Performing, Processed, Times, Verdict, Work,
 };
-use crate::ports::{Bookkeeping, Gateway, Queries, Store, StoreError};
+use crate::ports::{Bookkeeping, Gateway, LedgerTotal, Queries, Store, StoreError};
+use crate::queue::{self, Place, Queue, Route};
 use crate::readers::Readers;
 use crate::{Clock, Reason, Unavailable, resolver};
 
 /// The exit status of a process whose partition panicked (`EX_SOFTWARE` of sysexits.h).
 const EXIT_AFTER_PANIC: i32 = 70;
+
+/// How often a batch is processed again because other partitions took keys first.
+const KEYS_TAKEN_MAX: usize = 64;
 
 /// What an engine is made of.
 pub struct Parts<S> {
@@ -35,6 +41,20 @@ pub struct Parts<S> {
     /// The time.
     pub clock: Clock,
     /// The domain's settings; their gateways are those of `gateways`.
+    pub settings: Settings,
+    /// The engine's own settings.
+    pub options: Options,
+}
+
+/// What a front is made of: an engine without a partition.
+pub struct FrontParts {
+    /// Leads to the partitions.
+    pub queue: Arc<dyn Queue>,
+    /// Reads.
+    pub queries: Arc<dyn Queries>,
+    /// The time.
+    pub clock: Clock,
+    /// The domain's settings.
     pub settings: Settings,
     /// The engine's own settings.
     pub options: Options,
@@ -85,7 +105,7 @@ pub(crate) struct Shared {
     pub(crate) calls: Calls,
     pub(crate) options: Options,
     readers: Readers,
-    queue: mpsc::UnboundedSender<Message>,
+    way: Way,
     waiting: AtomicUsize,
     stopping: AtomicBool,
     head: watch::Sender<Seq>,
@@ -94,8 +114,22 @@ pub(crate) struct Shared {
     pub(crate) attention: Notify,
 }
 
+/// Where requests go.
+enum Way {
+    /// To the partition's thread.
+    Partition(mpsc::UnboundedSender<Message>),
+    /// To whoever owns the partition.
+    Queue(Arc<dyn Queue>),
+}
+
 enum Message {
-    Work { work: Work, answer: oneshot::Sender<Result<Answer, Unavailable>>, admitted: bool },
+    Work {
+        work: Work,
+        answer: oneshot::Sender<Result<Answer, Unavailable>>,
+        admitted: bool,
+        /// Set where a queue brought it that keeps what was read.
+        place: Option<Place>,
+    },
     Stop,
 }
 
@@ -119,27 +153,15 @@ impl Engine {
         let partition = Partition::open(store, Arc::clone(&settings))?;
         let orphans = queries.outstanding_orphans()?;
         let (queue, messages) = mpsc::unbounded_channel();
-        let permits = gateways
-            .keys()
-            .map(|name| (name.clone(), Arc::new(Semaphore::new(options.in_flight_max))))
-            .collect();
-        let shared = Arc::new(Shared {
-            clock,
-            settings,
+        let engine = Self::new(Shared {
+            permits: gateways
+                .keys()
+                .map(|name| (name.clone(), Arc::new(Semaphore::new(options.in_flight_max))))
+                .collect(),
             gateways,
-            permits,
-            calls: Calls::default(),
-            readers: Readers::new(queries, options.readers, options.reads_waiting_max),
-            options,
-            queue,
-            waiting: AtomicUsize::new(0),
-            stopping: AtomicBool::new(false),
             head: watch::Sender::new(partition.head()),
-            access_generation: AtomicI64::new(0),
-            followers: Mutex::default(),
-            attention: Notify::new(),
+            ..Shared::new(Way::Partition(queue), queries, (clock, settings), options)
         });
-        let engine = Self { shared: Arc::clone(&shared) };
         let worker = Worker {
             partition,
             engine: engine.clone(),
@@ -158,6 +180,18 @@ impl Engine {
             .expect("the system gives one more thread");
         tokio::spawn(resolver::run(engine.clone(), orphans));
         Ok((engine.clone(), Running { engine, thread }))
+    }
+
+    /// An engine that owns no partition: what it is asked goes through the queue.
+    #[must_use]
+    pub fn front(parts: FrontParts) -> Self {
+        let FrontParts { queue, queries, clock, settings, options } = parts;
+        let domain = (clock, Arc::new(settings));
+        Self::new(Shared::new(Way::Queue(queue), queries, domain, options))
+    }
+
+    fn new(shared: Shared) -> Self {
+        Self { shared: Arc::new(shared) }
     }
 
     /// A new request id (UUID v7).
@@ -180,12 +214,100 @@ impl Engine {
             metrics::counter!("faregate_refused_total", "reason" => "queue_full").increment(1);
             return Err(Reason::QueueFull.into());
         }
-        self.enqueue(Work::Request(Box::new(request)), true).await
+        let queue = match &self.shared.way {
+            Way::Partition(_) => {
+                return self.enqueue(Work::Request(Box::new(request)), true, None).await;
+            }
+            Way::Queue(queue) => Arc::clone(queue),
+        };
+        let asked = self.ask(&*queue, request).await;
+        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        asked
+    }
+
+    /// Sends a request to whoever owns its partition.
+    async fn ask(&self, queue: &dyn Queue, request: Request) -> Result<Answer, Unavailable> {
+        if !queue.is_available() {
+            return Err(Reason::QueueAway.into());
+        }
+        let route = self.route(&request).await?;
+        let asked = queue.ask(route, queue::Message::Request(Box::new(request))).await;
+        if route == Route::System {
+            // Whatever came of it: users, roles or tenants may have changed.
+            self.shared.access_generation.fetch_add(1, Ordering::AcqRel);
+        }
+        match asked? {
+            queue::Reply::Answer(answer) => Ok(answer),
+            queue::Reply::Balance(_) => Err(Reason::Bug.into()),
+        }
+    }
+
+    /// The account whose partition executes a request. Whose a payment is never changes; of one that
+    /// is not there, the first partition says so.
+    async fn route(&self, request: &Request) -> Result<Route, Unavailable> {
+        let tenant = request.tenant;
+        let account = match request.command.subject(request.id) {
+            Subject::System => None,
+            Subject::Account(account) => Some(account),
+            Subject::Payment(payment) => {
+                self.read(move |queries| queries.payment_account(tenant, payment)).await?
+            }
+            Subject::PaymentMethod(id) => {
+                let found = self.read(move |queries| queries.payment_method(tenant, id)).await?;
+                found.map(|view| view.method.account_id)
+            }
+        };
+        Ok(account.map_or(Route::System, |account| Route::Account(tenant, account)))
+    }
+
+    /// What an account's ledger account adds up to, per currency; `None` where there is no such
+    /// account.
+    ///
+    /// # Errors
+    /// [`Unavailable`].
+    pub async fn balance(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> Result<Option<Vec<LedgerTotal>>, Unavailable> {
+        if let Way::Queue(queue) = &self.shared.way {
+            let message = queue::Message::Balance { tenant, account };
+            return match queue.ask(Route::Account(tenant, account), message).await? {
+                queue::Reply::Balance(balance) => Ok(balance),
+                queue::Reply::Answer(_) => Err(Reason::Bug.into()),
+            };
+        }
+        let balance = self.read(move |queries| {
+            let totals = queries.customer_totals(tenant, account)?;
+            // An account without postings may be none.
+            let is_there = !totals.is_empty() || queries.account(tenant, account)?.is_some();
+            Ok(is_there.then_some(totals))
+        });
+        balance.await
+    }
+
+    /// Executes what a queue brought that keeps what was read: in the order of the calls, and again
+    /// until it is written. The place is remembered in the same commit.
+    pub fn submit_queued(
+        &self,
+        place: Place,
+        request: Request,
+    ) -> impl Future<Output = Result<Answer, Unavailable>> + use<> {
+        self.shared.waiting.fetch_add(1, Ordering::Relaxed);
+        self.enqueue(Work::Request(Box::new(request)), true, Some(place))
+    }
+
+    /// Remembers that what a queue has at an offset is dealt with.
+    pub fn skip_queued(
+        &self,
+        offset: i64,
+    ) -> impl Future<Output = Result<Answer, Unavailable>> + use<> {
+        self.enqueue(Work::ReadOn(offset + 1), false, None)
     }
 
     /// As [`Engine::submit`], for what the core itself has to say: never refused for lack of room.
     pub(crate) async fn submit_own(&self, request: Request) -> Result<Answer, Unavailable> {
-        self.enqueue(Work::Request(Box::new(request)), false).await
+        self.enqueue(Work::Request(Box::new(request)), false, None).await
     }
 
     /// Writes the progress of a follower of the journal, together with whatever is committed next.
@@ -193,16 +315,44 @@ impl Engine {
     /// # Errors
     /// [`Unavailable`]: it was not written.
     pub async fn record(&self, rows: Vec<Bookkeeping>) -> Result<(), Unavailable> {
-        self.enqueue(Work::Bookkeeping(rows), false).await.map(|_| ())
+        self.enqueue(Work::Bookkeeping(rows), false, None).await.map(|_| ())
     }
 
-    async fn enqueue(&self, work: Work, admitted: bool) -> Result<Answer, Unavailable> {
+    /// Hands work to the partition's thread, at once; the future is the answer. A front has no such
+    /// thread, and no work of its own.
+    fn enqueue(
+        &self,
+        work: Work,
+        admitted: bool,
+        place: Option<Place>,
+    ) -> impl Future<Output = Result<Answer, Unavailable>> + use<> {
         let (answer, answered) = oneshot::channel();
-        let message = Message::Work { work, answer, admitted };
-        if self.shared.queue.send(message).is_err() {
-            return Err(Reason::Stopping.into());
+        let refused = match &self.shared.way {
+            Way::Partition(thread) => {
+                let message = Message::Work { work, answer, admitted, place };
+                thread.send(message).err().map(|_| Reason::Stopping)
+            }
+            Way::Queue(queue) if queue.is_available() => Some(Reason::NotOwner),
+            Way::Queue(_) => Some(Reason::QueueAway),
+        };
+        async move {
+            match refused {
+                Some(reason) => Err(reason.into()),
+                None => answered.await.unwrap_or_else(|_| Err(Reason::Stopping.into())),
+            }
         }
-        answered.await.unwrap_or_else(|_| Err(Reason::Stopping.into()))
+    }
+
+    /// Whether requests can be taken: the partition commits, or the queue can be reached.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: why not.
+    pub async fn check(&self) -> Result<(), Unavailable> {
+        match &self.shared.way {
+            Way::Partition(_) => self.record(vec![]).await,
+            Way::Queue(queue) if !queue.is_available() => Err(Reason::QueueAway.into()),
+            Way::Queue(_) => self.read(|queries| queries.tenant_count().map(drop)).await,
+        }
     }
 
     /// Runs a query of committed rows on a reader thread.
@@ -218,11 +368,14 @@ impl Engine {
     }
 
     /// Asks the gateway about a payment's unknown and pending transactions, and commits what it
-    /// says. A call that still runs is left alone.
+    /// says. A call that still runs is left alone. A front leaves all of them to the processors.
     ///
     /// # Errors
     /// [`Unavailable`].
     pub async fn refresh(&self, tenant: TenantNo, payment: PaymentId) -> Result<(), Unavailable> {
+        if matches!(self.shared.way, Way::Queue(_)) {
+            return Ok(());
+        }
         let open = self.read(move |queries| queries.outstanding_of(tenant, payment)).await?;
         for outstanding in open {
             if !self.shared.calls.is_running(outstanding.transaction_id) {
@@ -322,6 +475,32 @@ impl Engine {
     }
 }
 
+impl Shared {
+    fn new(
+        way: Way,
+        queries: Arc<dyn Queries>,
+        (clock, settings): (Clock, Arc<Settings>),
+        options: Options,
+    ) -> Self {
+        Self {
+            clock,
+            settings,
+            gateways: BTreeMap::new(),
+            permits: HashMap::new(),
+            calls: Calls::default(),
+            readers: Readers::new(queries, options.readers, options.reads_waiting_max),
+            options,
+            way,
+            waiting: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            head: watch::Sender::new(Seq(0)),
+            access_generation: AtomicI64::new(0),
+            followers: Mutex::default(),
+            attention: Notify::new(),
+        }
+    }
+}
+
 impl Running {
     /// Refuses new requests, lets calls in flight end until `deadline` has passed, commits what
     /// has come in, and stops the partition.
@@ -335,7 +514,9 @@ impl Running {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         // Where the thread has ended already, there is nothing left to stop.
-        drop(shared.queue.send(Message::Stop));
+        if let Way::Partition(thread) = &shared.way {
+            drop(thread.send(Message::Stop));
+        }
         let joined = tokio::task::spawn_blocking(move || self.thread.join()).await;
         if !matches!(joined, Ok(Ok(()))) {
             tracing::error!("the partition's thread panicked");
@@ -364,18 +545,29 @@ impl<S: Store> Worker<S> {
         let mut go_on = true;
         while go_on && messages.blocking_recv_many(&mut received, BATCH_COMMANDS_MAX) > 0 {
             let (mut works, mut askers, mut admitted) = (Vec::new(), Vec::new(), 0);
+            let (mut read_on, mut expired) = (None, Vec::new());
+            let now = Instant::now();
             for message in received.drain(..) {
                 match message {
-                    Message::Work { work, answer, admitted: is_admitted } => {
+                    Message::Work { work, answer, admitted: is_admitted, place } => {
                         admitted += usize::from(is_admitted);
+                        read_on = read_on.max(place.map(|place| place.offset + 1));
+                        if place.and_then(|place| place.expires_at).is_some_and(|at| at < now) {
+                            expired.push(answer);
+                            continue;
+                        }
                         askers.push(Asker { answer, outcome_of: outcome_of(&work) });
                         works.push(work);
                     }
                     Message::Stop => go_on = false,
                 }
             }
+            works.extend(read_on.map(Work::ReadOn));
             if !works.is_empty() {
-                self.batch(works, askers);
+                self.batch(&works, askers, read_on.is_some());
+            }
+            for answer in expired {
+                drop(answer.send(Err(Reason::Expired.into())));
             }
             // Only now: until its calls have begun, a request must keep the core from stopping.
             self.engine.shared.waiting.fetch_sub(admitted, Ordering::Relaxed);
@@ -386,19 +578,23 @@ impl<S: Store> Worker<S> {
         }
     }
 
-    fn batch(&mut self, works: Vec<Work>, askers: Vec<Asker>) {
-        let started = Instant::now();
-        let count = works.len();
-        let clock = self.engine.clock();
-        let times = Times { now: clock.now(), real_now: clock.real_now() };
-        let mut granted: Vec<OwnedSemaphorePermit> = Vec::new();
-        let permits = &self.engine.shared.permits;
-        let mut permit = |gateway: &str| {
-            let taken = permits.get(gateway).map(|it| Arc::clone(it).try_acquire_owned());
-            taken.and_then(Result::ok).map(|taken| granted.push(taken)).is_some()
+    /// Processes a batch. One that a queue brought is not passed over: what cannot be committed now
+    /// is tried again, until another process owns the partition or this one stops.
+    fn batch(&mut self, works: &[Work], askers: Vec<Asker>, is_queued: bool) {
+        let (mut pause, mut keys_taken) = (RETRY_AFTER, 0);
+        let (processed, granted) = loop {
+            let (processed, granted) = self.process(works);
+            if processed.key_taken && keys_taken < KEYS_TAKEN_MAX {
+                keys_taken += 1;
+                continue;
+            }
+            let is_over = processed.committed || processed.not_owner || self.engine.is_stopping();
+            if is_over || !is_queued {
+                break (processed, granted);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(RETRY_AFTER_MAX);
         };
-        let processed = self.partition.process(works, times, &mut permit);
-        self.observe(count, started, &processed);
         if processed.access_changed {
             self.engine.shared.access_generation.fetch_add(1, Ordering::AcqRel);
         }
@@ -414,6 +610,21 @@ impl<S: Store> Worker<S> {
         for (asker, verdict) in askers.into_iter().zip(processed.verdicts) {
             self.tell(asker, verdict, &payments);
         }
+    }
+
+    fn process(&mut self, works: &[Work]) -> (Processed, Vec<OwnedSemaphorePermit>) {
+        let started = Instant::now();
+        let clock = self.engine.clock();
+        let times = Times { now: clock.now(), real_now: clock.real_now() };
+        let mut granted: Vec<OwnedSemaphorePermit> = Vec::new();
+        let permits = &self.engine.shared.permits;
+        let mut permit = |gateway: &str| {
+            let taken = permits.get(gateway).map(|it| Arc::clone(it).try_acquire_owned());
+            taken.and_then(Result::ok).map(|taken| granted.push(taken)).is_some()
+        };
+        let processed = self.partition.process(works, times, &mut permit);
+        self.observe(works.len(), started, &processed);
+        (processed, granted)
     }
 
     fn perform(&self, performing: Performing, permit: OwnedSemaphorePermit) {

@@ -13,10 +13,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::partition::Performing;
 use crate::{Engine, Reason};
 
-/// How long to wait before an outcome is offered to the store again that it could not take.
-const RETRY_AFTER: Duration = Duration::from_millis(100);
+/// How long to wait before the store is offered again what it could not take.
+pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// The wait doubles up to this, so that thousands of outcomes do not crowd a store in trouble.
-const RETRY_AFTER_MAX: Duration = Duration::from_millis(3_200);
+pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_millis(3_200);
 
 /// The calls of this process that run: nobody asks about them. A transaction has more than one while
 /// the answer to its first is written and its completion is called.
@@ -95,13 +95,18 @@ async fn commit_outcome(engine: &Engine, request: Request) {
     let mut pause = RETRY_AFTER;
     loop {
         match engine.submit_own(request.clone()).await.map_err(|unavailable| unavailable.reason) {
-            Err(reason) if reason != Reason::Stopping && !reason.is_parked() => {
+            Err(reason) if is_worth_another_try(reason) => {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(RETRY_AFTER_MAX);
             }
             Ok(_) | Err(_) => return,
         }
     }
+}
+
+/// Whether an outcome may be written later, by this process: who takes the partition over asks.
+fn is_worth_another_try(reason: Reason) -> bool {
+    !matches!(reason, Reason::Stopping | Reason::NotOwner) && !reason.is_parked()
 }
 
 const fn label(answer: &GatewayAnswer) -> &'static str {

@@ -25,6 +25,8 @@ pub enum Work {
     Request(Box<Request>),
     /// Remember a follower's progress.
     Bookkeeping(Vec<Bookkeeping>),
+    /// Remember where to read on in a queue that keeps what was read.
+    ReadOn(i64),
 }
 
 /// The time of a batch.
@@ -49,6 +51,11 @@ pub struct Processed {
     pub access_changed: bool,
     /// Whether the batch committed (also true where there was nothing to commit).
     pub committed: bool,
+    /// Whether another partition has taken a key first, so that nothing was committed: processed
+    /// again, the batch will see who has it.
+    pub key_taken: bool,
+    /// Whether another process owns the partition by now.
+    pub not_owner: bool,
 }
 
 /// A committed gateway call, and in whose name its outcome will be written.
@@ -131,7 +138,7 @@ impl<S: Store> Partition<S> {
     /// keeps what it grants; the granted calls are [`Processed::calls`], in order.
     pub fn process(
         &mut self,
-        works: Vec<Work>,
+        works: &[Work],
         times: Times,
         permit: &mut dyn FnMut(&str) -> bool,
     ) -> Processed {
@@ -141,7 +148,10 @@ impl<S: Store> Partition<S> {
             Err(error) => {
                 self.in_doubt |= matches!(error, StoreError::OutcomeUnknown(_));
                 self.is_full |= matches!(error, StoreError::DiskFull);
-                tracing::error!(error = %error, works = count, "a batch was not committed");
+                let key_taken = matches!(error, StoreError::KeyTaken);
+                if !key_taken {
+                    tracing::error!(error = %error, works = count, "a batch was not committed");
+                }
                 Processed {
                     verdicts: vec![Verdict::Unavailable(Reason::from(&error)); count],
                     calls: vec![],
@@ -149,6 +159,8 @@ impl<S: Store> Partition<S> {
                     // A commit in doubt may have changed it.
                     access_changed: self.in_doubt,
                     committed: false,
+                    key_taken,
+                    not_owner: matches!(error, StoreError::NotOwner),
                 }
             }
         }
@@ -156,7 +168,7 @@ impl<S: Store> Partition<S> {
 
     fn try_process(
         &mut self,
-        works: Vec<Work>,
+        works: &[Work],
         times: Times,
         permit: &mut dyn FnMut(&str) -> bool,
     ) -> Result<Processed, StoreError> {
@@ -165,7 +177,7 @@ impl<S: Store> Partition<S> {
             (self.next_seq, self.sequences) = (opened.next_seq, opened.sequences);
             (self.in_doubt, self.is_full) = (false, false);
         }
-        let (loaded, unreadable) = self.load(&works)?;
+        let (loaded, unreadable) = self.load(works)?;
         let mut run = Run {
             loaded,
             batch: Batch::default(),
@@ -176,12 +188,16 @@ impl<S: Store> Partition<S> {
             permit,
         };
         let mut verdicts = Vec::with_capacity(works.len());
-        for (at, work) in works.into_iter().enumerate() {
+        for (at, work) in works.iter().enumerate() {
             verdicts.push(match work {
-                Work::Request(request) if unreadable.contains(&at) => self.park(&request),
-                Work::Request(request) => self.one(*request, &mut run),
+                Work::Request(request) if unreadable.contains(&at) => self.park(request),
+                Work::Request(request) => self.one(request, &mut run),
                 Work::Bookkeeping(rows) => {
-                    run.batch.bookkeeping.extend(rows);
+                    run.batch.bookkeeping.extend_from_slice(rows);
+                    Verdict::Answered(Answer::Replied(Reply::Done))
+                }
+                Work::ReadOn(offset) => {
+                    run.batch.queue_offset = run.batch.queue_offset.max(Some(*offset));
                     Verdict::Answered(Answer::Replied(Reply::Done))
                 }
             });
@@ -193,7 +209,9 @@ impl<S: Store> Partition<S> {
         let access_changed = run.batch.entries.iter().any(changes_access);
         (self.next_seq, self.sequences) = (run.next_seq, run.sequences);
         let head = self.head();
-        Ok(Processed { verdicts, calls: run.calls, head, access_changed, committed: true })
+        let calls = run.calls;
+        let (committed, key_taken, not_owner) = (true, false, false);
+        Ok(Processed { verdicts, calls, head, access_changed, committed, key_taken, not_owner })
     }
 
     /// Loads what the works may look at, and says which of them look at rows that cannot be read:
@@ -247,11 +265,11 @@ impl<S: Store> Partition<S> {
         Verdict::Unavailable(Reason::Quarantined)
     }
 
-    fn one(&mut self, request: Request, run: &mut Run) -> Verdict {
-        if let Some(known) = run.known_answer(&request) {
+    fn one(&mut self, request: &Request, run: &mut Run) -> Verdict {
+        if let Some(known) = run.known_answer(request) {
             return Verdict::Answered(known);
         }
-        let account = account_of(&request, run);
+        let account = account_of(request, run);
         if account.is_some_and(|account| self.quarantined.contains(&(request.tenant, account))) {
             return Verdict::Unavailable(Reason::Quarantined);
         }
@@ -263,10 +281,10 @@ impl<S: Store> Partition<S> {
             sequences: run.sequences,
         };
         let state = &run.loaded.state;
-        let executed = catch_unwind(AssertUnwindSafe(|| execute(state, &request, stamp)));
+        let executed = catch_unwind(AssertUnwindSafe(|| execute(state, request, stamp)));
         match executed {
             Ok(Ok(executed)) => run.accept(request, executed, self.settings.reply_keep_us),
-            Ok(Err(rejection)) => run.refuse(&request, rejection, self.settings.reply_keep_us),
+            Ok(Err(rejection)) => run.refuse(request, rejection, self.settings.reply_keep_us),
             Err(_) => {
                 self.quarantined.extend(account.map(|account| (request.tenant, account)));
                 tracing::error!(
@@ -378,7 +396,7 @@ impl Run<'_> {
         })
     }
 
-    fn accept(&mut self, request: Request, executed: Executed, reply_keep_us: i64) -> Verdict {
+    fn accept(&mut self, request: &Request, executed: Executed, reply_keep_us: i64) -> Verdict {
         let Executed { reply, done, sequences } = executed;
         let mut waits = None;
         for effect in done.effects {
@@ -390,9 +408,9 @@ impl Run<'_> {
             self.calls.push(Performing { call: *call, actor: request.actor.clone() });
         }
         let kept = reply.as_ref().filter(|reply| !reply.is_in_doubt()).cloned();
-        self.keep(&request, kept.map(Ok), reply_keep_us);
+        self.keep(request, kept.map(Ok), reply_keep_us);
         self.settle_replies(&done.changes);
-        done.events.iter().for_each(|event| alert_correction(&request, event));
+        done.events.iter().for_each(|event| alert_correction(request, event));
         self.loaded.state.apply(request.tenant, &done.changes);
         if !done.changes.is_empty() || !done.events.is_empty() {
             self.batch.entries.push(Entry {
@@ -401,7 +419,7 @@ impl Run<'_> {
                 tenant: request.tenant,
                 request: request.id,
                 command: request.command.name(),
-                actor: request.actor,
+                actor: request.actor.clone(),
                 changes: done.changes,
                 events: done.events,
             });

@@ -53,6 +53,8 @@ pub struct Opened {
     pub next_seq: Seq,
     /// The numbers to hand out next.
     pub sequences: Sequences,
+    /// Where to read on in a queue that keeps what was read; `None` where nothing of it was read.
+    pub queue_offset: Option<i64>,
 }
 
 /// What a batch may look at.
@@ -75,6 +77,8 @@ pub struct Batch {
     pub bookkeeping: Vec<Bookkeeping>,
     /// What to hand out next; `None` where the batch took no numbers.
     pub sequences: Option<Sequences>,
+    /// Where to read on in the queue, where the batch came from one that keeps what was read.
+    pub queue_offset: Option<i64>,
 }
 
 /// An accepted command: one journal row, and the rows it wrote.
@@ -155,7 +159,8 @@ pub struct Delivery {
 }
 
 /// Reads of committed rows, on connections of their own. Blocking; see `Engine::read`.
-/// Everything is scoped by tenant: what belongs to another one is not there. Whatever limit is
+/// Everything is scoped by tenant: what belongs to another one is not there. The journal, its
+/// followers, deliveries and outcomes due are those of one partition. Whatever limit is
 /// asked for, an answer has no more than [`ROWS_MAX`] rows.
 pub trait Queries: Send + Sync {
     /// The tenant with this API key.
@@ -230,6 +235,9 @@ pub trait Queries: Send + Sync {
 
     /// A payment.
     fn payment(&self, no: TenantNo, id: PaymentId) -> Result<Option<PaymentFile>, StoreError>;
+    /// Whose a payment is.
+    fn payment_account(&self, no: TenantNo, id: PaymentId)
+    -> Result<Option<AccountId>, StoreError>;
     /// A payment by external key, or by id where it has no other key.
     fn payment_by_key(&self, no: TenantNo, key: &str) -> Result<Option<PaymentFile>, StoreError>;
     /// The payment of a transaction.
@@ -502,6 +510,10 @@ pub enum StoreError {
     /// Another process took the partition over.
     #[error("this process no longer owns the partition")]
     NotOwner,
+    /// The writer of another partition took a key first, or got the same request: loaded anew, the
+    /// batch will see it.
+    #[error("another partition has taken a key")]
+    KeyTaken,
     /// The database refused or failed; nothing was written.
     #[error("database: {0}")]
     Database(String),

@@ -23,6 +23,12 @@ pub enum Reason {
     /// Too many calls of this gateway are in flight already.
     #[error("too many calls of the payment gateway are in flight")]
     GatewayFull,
+    /// The queue to the processors cannot be reached; nothing was sent.
+    #[error("the message queue is not available")]
+    QueueAway,
+    /// Whoever waited has stopped waiting before it was begun; nothing happened.
+    #[error("it was not begun in time")]
+    Expired,
     /// Too many reads wait already.
     #[error("too many reads are waiting")]
     ReadersFull,
@@ -38,6 +44,9 @@ pub enum Reason {
     /// The database failed.
     #[error("the database is not available")]
     Store,
+    /// Another process has taken the partition over; nothing was written.
+    #[error("another process has taken the partition over")]
+    NotOwner,
     /// It is not known whether it was written: sending it again without a key may do it twice.
     #[error("it is not known whether the request was carried out: look before sending it again")]
     CommitInDoubt,
@@ -54,10 +63,13 @@ impl From<Reason> for Unavailable {
         let retry_after = match reason {
             Reason::QueueFull
             | Reason::GatewayFull
+            | Reason::QueueAway
+            | Reason::Expired
             | Reason::ReadersFull
             | Reason::HashersFull
             | Reason::Stopping
-            | Reason::Store => Some(Duration::from_secs(1)),
+            | Reason::Store
+            | Reason::NotOwner => Some(Duration::from_secs(1)),
             Reason::DiskFull => Some(Duration::from_secs(10)),
             Reason::CommitInDoubt | Reason::Quarantined | Reason::Bug => None,
         };
@@ -70,7 +82,8 @@ impl From<&StoreError> for Reason {
         match error {
             StoreError::DiskFull => Self::DiskFull,
             StoreError::OutcomeUnknown(_) => Self::CommitInDoubt,
-            StoreError::NotOwner | StoreError::Database(_) | StoreError::Corrupt { .. } => {
+            StoreError::NotOwner => Self::NotOwner,
+            StoreError::KeyTaken | StoreError::Database(_) | StoreError::Corrupt { .. } => {
                 Self::Store
             }
         }
@@ -79,14 +92,17 @@ impl From<&StoreError> for Reason {
 
 impl Reason {
     /// Every reason, as metrics list them from the start.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::QueueFull,
         Self::GatewayFull,
+        Self::QueueAway,
+        Self::Expired,
         Self::ReadersFull,
         Self::HashersFull,
         Self::Stopping,
         Self::DiskFull,
         Self::Store,
+        Self::NotOwner,
         Self::CommitInDoubt,
         Self::Quarantined,
         Self::Bug,
@@ -96,11 +112,16 @@ impl Reason {
     #[must_use]
     pub const fn is_fault(self) -> bool {
         match self {
-            Self::DiskFull | Self::Store | Self::CommitInDoubt | Self::Quarantined | Self::Bug => {
-                true
-            }
+            Self::QueueAway
+            | Self::DiskFull
+            | Self::Store
+            | Self::CommitInDoubt
+            | Self::Quarantined
+            | Self::Bug => true,
             Self::QueueFull
             | Self::GatewayFull
+            | Self::Expired
+            | Self::NotOwner
             | Self::ReadersFull
             | Self::HashersFull
             | Self::Stopping => false,
@@ -114,11 +135,14 @@ impl Reason {
             Self::Quarantined | Self::Bug => true,
             Self::QueueFull
             | Self::GatewayFull
+            | Self::QueueAway
+            | Self::Expired
             | Self::ReadersFull
             | Self::HashersFull
             | Self::Stopping
             | Self::DiskFull
             | Self::Store
+            | Self::NotOwner
             | Self::CommitInDoubt => false,
         }
     }
@@ -129,11 +153,14 @@ impl Reason {
         match self {
             Self::QueueFull => "queue_full",
             Self::GatewayFull => "gateway_full",
+            Self::QueueAway => "queue_away",
+            Self::Expired => "expired",
             Self::ReadersFull => "readers_full",
             Self::HashersFull => "hashers_full",
             Self::Stopping => "stopping",
             Self::DiskFull => "disk_full",
             Self::Store => "store",
+            Self::NotOwner => "not_owner",
             Self::CommitInDoubt => "commit_in_doubt",
             Self::Quarantined => "quarantined",
             Self::Bug => "bug",

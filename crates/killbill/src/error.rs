@@ -446,12 +446,16 @@ fn unavailable_response(unavailable: &Unavailable) -> Response {
     let (status, class) = match unavailable.reason {
         Reason::QueueFull
         | Reason::GatewayFull
+        | Reason::QueueAway
+        | Reason::Expired
         | Reason::ReadersFull
         | Reason::HashersFull
         | Reason::Stopping => (StatusCode::SERVICE_UNAVAILABLE, class::REJECTED),
-        Reason::DiskFull | Reason::Store | Reason::CommitInDoubt | Reason::Quarantined => {
-            (StatusCode::SERVICE_UNAVAILABLE, class::ILLEGAL_STATE)
-        }
+        Reason::DiskFull
+        | Reason::Store
+        | Reason::NotOwner
+        | Reason::CommitInDoubt
+        | Reason::Quarantined => (StatusCode::SERVICE_UNAVAILABLE, class::ILLEGAL_STATE),
         Reason::Bug => (StatusCode::INTERNAL_SERVER_ERROR, class::ILLEGAL_STATE),
     };
     let problem = Problem::new(code::plain(status, class), unavailable.to_string());

@@ -95,16 +95,19 @@ async fn probe(engine: &Engine, data_dir: &PathBuf) -> Option<Trouble> {
     if disk.is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < DISK_FREE_BYTES_MIN) {
         return Some(Trouble::DiskFull);
     }
-    match engine.record(vec![]).await.map_err(|unavailable| unavailable.reason) {
+    match engine.check().await.map_err(|unavailable| unavailable.reason) {
         Ok(()) => None,
         Err(Reason::DiskFull) => Some(Trouble::DiskFull),
         Err(Reason::Stopping) => Some(Trouble::Stopping),
         Err(
             Reason::QueueFull
             | Reason::GatewayFull
+            | Reason::QueueAway
+            | Reason::Expired
             | Reason::ReadersFull
             | Reason::HashersFull
             | Reason::Store
+            | Reason::NotOwner
             | Reason::CommitInDoubt
             | Reason::Quarantined
             | Reason::Bug,

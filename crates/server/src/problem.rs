@@ -138,6 +138,9 @@ const fn wire_unavailable(reason: Reason) -> (StatusCode, &'static str) {
         }
         Reason::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         Reason::DiskFull => (StatusCode::SERVICE_UNAVAILABLE, "disk-full"),
+        Reason::QueueAway => (StatusCode::SERVICE_UNAVAILABLE, "queue-unavailable"),
+        Reason::Expired => (StatusCode::SERVICE_UNAVAILABLE, "expired"),
+        Reason::NotOwner => (StatusCode::SERVICE_UNAVAILABLE, "not-owner"),
         Reason::Store => (StatusCode::SERVICE_UNAVAILABLE, "store-unavailable"),
         Reason::CommitInDoubt => (StatusCode::SERVICE_UNAVAILABLE, "commit-in-doubt"),
         Reason::Quarantined => (StatusCode::SERVICE_UNAVAILABLE, "quarantined"),

@@ -33,6 +33,7 @@ pub struct MemoryStore {
 struct Tables {
     epoch: u64,
     sequences: Option<Sequences>,
+    queue_offset: Option<i64>,
     tenants: BTreeMap<TenantNo, Tenant>,
     tenant_values: BTreeMap<(TenantNo, String), TenantValue>,
     users: BTreeMap<String, User>,
@@ -65,6 +66,7 @@ impl Store for MemoryStore {
         Ok(Opened {
             next_seq: Seq(tables.head() + 1),
             sequences: tables.sequences.unwrap_or(first),
+            queue_offset: tables.queue_offset,
         })
     }
 
@@ -135,6 +137,7 @@ impl Tables {
             }
         }
         self.sequences = batch.sequences.or(self.sequences);
+        self.queue_offset = batch.queue_offset.or(self.queue_offset);
     }
 
     fn change(&mut self, entry: &Entry, change: &Change) {

@@ -146,6 +146,7 @@ impl Mutant {
             replies: batch.replies.clone(),
             bookkeeping: batch.bookkeeping.clone(),
             sequences: batch.sequences,
+            queue_offset: batch.queue_offset,
         };
         if self == Self::LiesAboutCommit && nth % 40 == 39 {
             return None;

@@ -148,9 +148,9 @@ impl Shop {
     /// Executes and commits; gateway calls are answered in the next commit. Every command must be
     /// accepted.
     fn batch(&mut self, requests: Vec<Request>) -> Vec<Reply> {
-        let works = requests.into_iter().map(|it| Work::Request(Box::new(it))).collect();
+        let works: Vec<Work> = requests.into_iter().map(|it| Work::Request(Box::new(it))).collect();
         let times = Times { now: self.now, real_now: self.now };
-        let processed = self.partition.process(works, times, &mut |_| true);
+        let processed = self.partition.process(&works, times, &mut |_| true);
         assert!(processed.committed, "{:?}", processed.verdicts);
         let mut replies = Vec::with_capacity(processed.verdicts.len());
         for verdict in processed.verdicts {

@@ -18,6 +18,7 @@ use crate::claims::{Claimed, Run};
 use crate::driver::{Database, Value};
 use crate::recent::Recent;
 use crate::rows;
+use crate::share::Share;
 use crate::tables::{self, Table};
 use crate::totals::{Counted, Deltas};
 
@@ -152,7 +153,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Writes the rows, table by table.
-    pub(crate) fn write(&self, db: &Database) -> Result<(), StoreError> {
+    pub(crate) fn write(&self, db: &Database, share: Share) -> Result<(), StoreError> {
         self.write_access(db)?;
         put_all(db, &tables::ACCOUNT, self.accounts.values(), |put, it| {
             put.row(&rows::account_row(it.image))
@@ -181,7 +182,7 @@ impl<'a> Rows<'a> {
                 put.row(&rows::posting_row(seq, ordinal, posting))?;
             }
         }
-        self.write_outstanding(db)
+        self.write_outstanding(db, share)
     }
 
     /// Makes what is durable now known to the batches to come.
@@ -232,12 +233,12 @@ impl<'a> Rows<'a> {
         })
     }
 
-    fn write_outstanding(&self, db: &Database) -> Result<(), StoreError> {
+    fn write_outstanding(&self, db: &Database, share: Share) -> Result<(), StoreError> {
         let open: Vec<&Outstanding> = self.outstanding.values().copied().flatten().collect();
         if !open.is_empty() {
             let mut put = db.upsert(&tables::OUTSTANDING)?;
             for it in open {
-                put.row(&rows::outstanding_row(it))?;
+                put.row(&rows::outstanding_row(it, share.partition))?;
             }
         }
         let closed: Vec<[Value<'_>; 2]> = self

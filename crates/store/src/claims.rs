@@ -15,12 +15,13 @@ use std::mem;
 use std::ops::Bound;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use domain::TenantNo;
 use domain::state::{Claim, ClaimKey, ClaimKind};
+use domain::{PartitionNo, TenantNo};
 use engine::ports::StoreError;
+use uuid::Uuid;
 
 use crate::driver::{Database, Reader, Value};
-use crate::rows::{self, ClaimHash, PARTITION};
+use crate::rows::{self, ClaimHash};
 use crate::tables::{self, CLAIM, CLAIM_RECENT};
 
 /// How many rows of a run a commit deletes for each claim that it adds: they are next to each
@@ -39,6 +40,9 @@ static SELECT_CLAIM: LazyLock<String> = LazyLock::new(|| CLAIM.select("WHERE key
 
 /// Claims by their hashes.
 pub(crate) type Run = BTreeMap<ClaimHash, Claimed>;
+
+/// Who had a key when a batch was loaded; `None` where nobody had.
+pub(crate) type Owners = BTreeMap<ClaimHash, Option<Uuid>>;
 
 /// A claim with what its hash was made of, but for the key itself.
 #[derive(Clone, Copy)]
@@ -197,6 +201,11 @@ impl Claims {
         Self { recent: Arc::new(RecentClaims { runs }), run_rows, stored: Stored::default() }
     }
 
+    /// Whether each claim is put into `claim` at once.
+    pub(crate) const fn are_put_at_once(&self) -> bool {
+        self.run_rows.is_none()
+    }
+
     /// What is shared with the readers.
     pub(crate) const fn recent(&self) -> &Arc<RecentClaims> {
         &self.recent
@@ -233,14 +242,23 @@ impl Claims {
         Ok(())
     }
 
-    /// Adds claims, and merges some where a run is merged. Part of what was begun.
-    pub(crate) fn write(&self, db: &Database, added: &Run) -> Result<Stored, StoreError> {
+    /// Adds claims, and merges some where a run is merged. Part of what was begun. Where they are
+    /// put into `claim` at once, `owners` are those that the batch found when it was loaded.
+    ///
+    /// # Errors
+    /// [`StoreError::KeyTaken`] where one of these has changed since.
+    pub(crate) fn write(
+        &self,
+        db: &Database,
+        added: &Run,
+        owners: &Owners,
+    ) -> Result<Stored, StoreError> {
         let mut stored = self.stored;
         if added.is_empty() {
             return Ok(stored);
         }
         if self.run_rows.is_none() {
-            put_all(db, added.iter().map(|(hash, claimed)| (*hash, *claimed)))?;
+            take_all(db, added, owners)?;
             return Ok(stored);
         }
         let mut put = db.insert(&CLAIM_RECENT)?;
@@ -294,6 +312,33 @@ impl Claims {
     }
 }
 
+/// Puts claims into `claim`, beside other writers: in the order of their hashes, so that no two wait
+/// for each other. Claims that the batch did not look for are what succeeded after all: they hold
+/// whoever has the key.
+fn take_all(db: &Database, added: &Run, owners: &Owners) -> Result<(), StoreError> {
+    let mut insert = db.insert(&CLAIM)?;
+    for (hash, claimed) in added.iter().filter(|(hash, _)| owners.get(*hash) == Some(&None)) {
+        insert.row(&rows::claim_row(*hash, claimed))?;
+    }
+    for (hash, claimed) in added {
+        match owners.get(hash) {
+            Some(None) => {}
+            Some(Some(owner)) => {
+                let sql = "UPDATE claim SET owner = ?3, account_id = ?4 \
+                           WHERE key_hash = ?1 AND owner = ?2";
+                let claim = claimed.claim;
+                let row =
+                    [Value::Id(*hash), (*owner).into(), claim.owner.into(), claim.account.into()];
+                if db.exec(sql, &row)? == 0 {
+                    return Err(StoreError::KeyTaken);
+                }
+            }
+            None => put_all(db, [(*hash, *claimed)].into_iter())?,
+        }
+    }
+    Ok(())
+}
+
 fn put_all(
     db: &Database,
     claims: impl Iterator<Item = (ClaimHash, Claimed)>,
@@ -333,7 +378,7 @@ fn each_recent(
 
 fn read_merge(reader: &Reader) -> Result<Option<Merge>, StoreError> {
     let sql = "SELECT claims_end, claims_after FROM partition WHERE id = ?1";
-    let merge = reader.query_one(sql, &[PARTITION.into()], |cells| {
+    let merge = reader.query_one(sql, &[PartitionNo::FIRST.number().into()], |cells| {
         cells.of(&tables::PARTITION);
         let (end, after) = (cells.opt_int()?, cells.opt_id()?);
         Ok(end.map(|end| Merge { end, after: after.map(|id| id.into_bytes()) }))

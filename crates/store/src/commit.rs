@@ -12,23 +12,25 @@ use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Store, StoreError, Store
 
 use crate::batch::{Gateways, Rows};
 use crate::cells::json;
-use crate::claims::{Claims, Stored};
+use crate::claims::{Claims, Owners, Stored};
 use crate::driver::Database;
 use crate::journal;
 use crate::load;
 use crate::pool::Source;
 use crate::recent::Recent;
-use crate::rows::{self, PARTITION};
+use crate::rows;
+use crate::share::Share;
 use crate::tables;
 use crate::totals::Totals;
-use crate::{Options, SqlQueries};
+use crate::{Options, SqlQueries, queries};
 
 /// How many expired replies a commit that adds some forgets at most, for each that it adds.
 const FORGOTTEN_PER_REPLY: i64 = 4;
 
-/// The partition of a database; a data directory stays locked until this is dropped.
+/// A partition of a database; a data directory stays locked until this is dropped.
 pub struct SqlStore {
     db: Database,
+    share: Share,
     owned: Option<Owned>,
     totals: Totals,
     recent: Recent,
@@ -44,6 +46,7 @@ struct Owned {
     epoch: i64,
     next_seq: Seq,
     sequences: Sequences,
+    queue_offset: Option<i64>,
 }
 
 /// What the load of a batch found that its commit needs.
@@ -52,14 +55,23 @@ struct Begun {
     gateways: Gateways,
     /// Replies that were running.
     running: BTreeSet<ReplyKey>,
+    /// Replies that were looked for and were not there.
+    unanswered: BTreeSet<ReplyKey>,
+    /// Who had the keys that were looked for, where claims are not held in memory.
+    owners: Owners,
 }
 
 impl SqlStore {
-    pub(crate) fn new(db: Database, source: Source, options: &Options, lock: Option<File>) -> Self {
-        let recent = Recent::new(options.entities_held);
+    pub(crate) fn new(
+        db: Database,
+        share: Share,
+        (source, options): (Source, &Options),
+        lock: Option<File>,
+    ) -> Self {
+        let recent = Recent::new(options.entities_held, share);
         let claims = Claims::new(db.writes_pages().then_some(options.claims_held));
         let (totals, batch) = (Totals::default(), Begun::default());
-        Self { db, owned: None, totals, recent, claims, batch, source, _lock: lock }
+        Self { db, share, owned: None, totals, recent, claims, batch, source, _lock: lock }
     }
 
     /// Reads of what this commits, over at most `readers_max` connections.
@@ -68,7 +80,8 @@ impl SqlStore {
     /// [`StoreError`] where the database cannot be opened once more.
     pub fn queries(&self, readers_max: usize) -> Result<SqlQueries, StoreError> {
         let recent = Arc::clone(self.claims.recent());
-        SqlQueries::beside(recent, self.source.clone(), readers_max)
+        let queries = SqlQueries::beside(recent, self.source.clone(), readers_max)?;
+        Ok(queries.of(self.share.partition))
     }
 
     /// The totals, as they are committed.
@@ -85,21 +98,23 @@ impl SqlStore {
 
     fn take_over(&self) -> Result<(Owned, Totals), StoreError> {
         let sql = "UPDATE partition SET epoch = epoch + 1 WHERE id = ?1 \
-                   RETURNING epoch, next_seq, payment_number, tenant_no";
-        let owned = self.db.reader().query_one(sql, &[PARTITION.into()], |cells| {
+                   RETURNING epoch, next_seq, payment_number, tenant_no, queue_offset";
+        let partition = self.share.partition;
+        let id = [partition.number().into()];
+        let owned = self.db.reader().query_one(sql, &id, |cells| {
             cells.of(&tables::PARTITION);
             let (epoch, next_seq) = (cells.int()?, cells.seq()?);
             let payment_number = cells.int()?;
             let tenant_no = cells.tenant()?.0;
-            Ok(Owned { epoch, next_seq, sequences: Sequences { payment_number, tenant_no } })
+            let sequences = Sequences { payment_number, tenant_no };
+            Ok(Owned { epoch, next_seq, sequences, queue_offset: cells.opt_int()? })
         })?;
         let owned = owned.ok_or_else(|| corrupt("there is no partition"))?;
-        let sql = "SELECT coalesce(max(seq), 0) FROM journal WHERE partition = ?1";
-        let head = self.db.reader().query_one(sql, &[PARTITION.into()], |cells| cells.int())?;
-        if head.unwrap_or_default() + 1 != owned.next_seq.0 {
+        let head = queries::journal_head(self.db.reader(), partition)?;
+        if head.0 + 1 != owned.next_seq.0 {
             return Err(corrupt("the next journal row does not follow on the last"));
         }
-        Ok((owned, Totals::read(self.db.reader())?))
+        Ok((owned, Totals::read(self.db.reader(), partition)?))
     }
 
     fn begin(
@@ -114,11 +129,11 @@ impl SqlStore {
     }
 
     fn write(&self, batch: &Batch, rows: &Rows<'_>, owned: Owned) -> Result<Stored, StoreError> {
-        let claims = self.claims.write(&self.db, &rows.claims)?;
+        let claims = self.claims.write(&self.db, &rows.claims, &self.batch.owners)?;
         self.write_partition(owned, &claims)?;
         self.write_journal(batch)?;
-        rows.write(&self.db)?;
-        rows.deltas.write(&self.totals, &self.db)?;
+        rows.write(&self.db, self.share)?;
+        rows.deltas.write(&self.totals, &self.db, self.share.partition)?;
         self.write_replies(batch, rows)?;
         for it in &batch.bookkeeping {
             self.write_bookkeeping(it)?;
@@ -129,20 +144,21 @@ impl SqlStore {
     /// Takes the numbers, if the partition is still ours.
     fn write_partition(&self, owned: Owned, claims: &Stored) -> Result<(), StoreError> {
         let sql = "UPDATE partition SET next_seq = ?3, payment_number = ?4, tenant_no = ?5, \
-                   claims_end = ?6, claims_after = ?7 WHERE id = ?1 AND epoch = ?2";
+                   claims_end = ?6, claims_after = ?7, queue_offset = ?8 WHERE id = ?1 AND epoch = ?2";
         let [claims_end, claims_after] = claims.columns();
         let Sequences { payment_number, tenant_no } = owned.sequences;
         let tenant_no = i64::from(tenant_no).into();
         let changed = self.db.exec(
             sql,
             &[
-                PARTITION.into(),
+                self.share.partition.number().into(),
                 owned.epoch.into(),
                 owned.next_seq.into(),
                 payment_number.into(),
                 tenant_no,
                 claims_end,
                 claims_after,
+                owned.queue_offset.into(),
             ],
         )?;
         if changed == 1 { Ok(()) } else { Err(StoreError::NotOwner) }
@@ -175,13 +191,20 @@ impl SqlStore {
         if batch.replies.is_empty() {
             return Ok(());
         }
-        let mut put = self.db.upsert(&tables::REPLY)?;
+        let mut change = self.db.upsert(&tables::REPLY)?;
+        // One that was not there may be by now, where there are other writers: that is an error.
+        let mut make = match self.claims.are_put_at_once() {
+            true => Some(self.db.insert(&tables::REPLY)?),
+            false => None,
+        };
         for reply in &batch.replies {
             let settled = rows.settled.get(&reply.key).filter(|_| !is_earlier(&reply.key));
             let answer = match (settled, &reply.answer) {
                 (Some((settled, _)), None) => Some(answer_text(&Ok((*settled).clone()))),
                 (_, answer) => answer.as_ref().map(answer_text),
             };
+            let is_new = self.batch.unanswered.contains(&reply.key);
+            let put = make.as_mut().filter(|_| is_new).unwrap_or(&mut change);
             put.row(&rows::reply_row(reply, answer.as_deref()))?;
         }
         self.forget_replies(batch)
@@ -201,7 +224,8 @@ impl SqlStore {
     fn write_bookkeeping(&self, it: &Bookkeeping) -> Result<(), StoreError> {
         match it {
             Bookkeeping::Followed { follower, upto } => {
-                let row = [(*follower).into(), (*upto).into()];
+                let partition = self.share.partition.number().into();
+                let row = [(*follower).into(), partition, (*upto).into()];
                 self.db.upsert(&tables::FOLLOWER)?.row(&row)
             }
             Bookkeeping::DeliveryPostponed(delivery) => {
@@ -231,18 +255,19 @@ impl Store for SqlStore {
         };
         self.db.commit()?;
         (self.owned, self.totals) = (Some(owned), totals);
-        Ok(Opened { next_seq: owned.next_seq, sequences: owned.sequences })
+        let Owned { next_seq, sequences, queue_offset, .. } = owned;
+        Ok(Opened { next_seq, sequences, queue_offset })
     }
 
     fn load(
         &mut self,
         reads: &BTreeSet<Read>,
-        replies: &BTreeSet<ReplyKey>,
+        keys: &BTreeSet<ReplyKey>,
     ) -> Result<Loaded, StoreError> {
         self.db.rollback()?;
-        match self.begin(reads, replies) {
+        match self.begin(reads, keys) {
             Ok((state, replies)) => {
-                self.batch = Begun::of(&state, &replies);
+                self.batch = Begun::of(&state, (keys, &replies), self.claims.are_put_at_once());
                 Ok(Loaded { state, replies })
             }
             Err(error) => {
@@ -276,7 +301,11 @@ impl Store for SqlStore {
 }
 
 impl Begun {
-    fn of(state: &State, replies: &BTreeMap<ReplyKey, StoredReply>) -> Self {
+    fn of(
+        state: &State,
+        (keys, replies): (&BTreeSet<ReplyKey>, &BTreeMap<ReplyKey, StoredReply>),
+        at_once: bool,
+    ) -> Self {
         let files = state.payments.values().flatten();
         Self {
             gateways: files
@@ -286,6 +315,13 @@ impl Begun {
                 .values()
                 .filter(|reply| reply.answer.is_none())
                 .map(|reply| reply.key)
+                .collect(),
+            unanswered: keys.iter().filter(|key| !replies.contains_key(key)).copied().collect(),
+            owners: state
+                .claims
+                .iter()
+                .filter(|_| at_once)
+                .map(|(key, claim)| (rows::claim_hash(key), claim.map(|claim| claim.owner)))
                 .collect(),
         }
     }
@@ -302,7 +338,9 @@ impl Owned {
             }
             next_seq.0 += 1;
         }
-        Ok(Self { next_seq, sequences: batch.sequences.unwrap_or(self.sequences), ..self })
+        let sequences = batch.sequences.unwrap_or(self.sequences);
+        let queue_offset = batch.queue_offset.or(self.queue_offset);
+        Ok(Self { next_seq, sequences, queue_offset, ..self })
     }
 }
 
@@ -311,6 +349,7 @@ fn is_empty(batch: &Batch) -> bool {
         && batch.replies.is_empty()
         && batch.bookkeeping.is_empty()
         && batch.sequences.is_none()
+        && batch.queue_offset.is_none()
 }
 
 fn answer_text(answer: &Result<Reply, Rejection>) -> String {

@@ -10,6 +10,7 @@ use crate::driver::{Database, Reader};
 use crate::pool::Source;
 use crate::postgres::Server;
 use crate::schema;
+use crate::share::Share;
 use crate::sqlite::{Options, could_be_database};
 use crate::tables::TABLES;
 
@@ -35,7 +36,8 @@ pub fn open_dir(dir: &Path, options: &Options) -> Result<SqlStore, Error> {
     refuse_other_files(&path)?;
     let db = Database::open(&path, options, TABLES).map_err(Error::database(&path))?;
     schema::migrate(&db, &path)?;
-    Ok(SqlStore::new(db, Source::File(path, *options), options, Some(lock)))
+    let source = Source::File(path, *options);
+    Ok(SqlStore::new(db, Share::WHOLE, (source, options), Some(lock)))
 }
 
 /// Opens the store of a server, whose tables are made where there are none. No other process can
@@ -48,7 +50,8 @@ pub fn open_server(server: &Server, options: &Options) -> Result<SqlStore, Error
     let name = Path::new(server.database());
     let db = Database::connect(server, TABLES).map_err(Error::database(name))?;
     schema::migrate(&db, name)?;
-    Ok(SqlStore::new(db, Source::Server(server.clone()), options, None))
+    let source = Source::Server(server.clone());
+    Ok(SqlStore::new(db, Share::WHOLE, (source, options), None))
 }
 
 /// Opens a connection to read the database of a data directory that may be in use.

@@ -7,7 +7,7 @@ use engine::ports::{Entry, StoreError};
 
 use crate::cells::json;
 use crate::driver::{Cells, Value};
-use crate::rows::{self, PARTITION};
+use crate::rows;
 use crate::tables;
 
 /// A journal row.
@@ -41,7 +41,6 @@ pub struct Record {
 /// [`StoreError::Corrupt`] where it is none.
 pub fn record(cells: &mut Cells<'_>) -> Result<Record, StoreError> {
     cells.of(&tables::JOURNAL);
-    cells.skip(1);
     Ok(Record {
         seq: cells.seq()?,
         at: cells.time()?,
@@ -76,9 +75,8 @@ pub(crate) fn row<'a>(
     entry: &'a Entry,
     texts: &'a Texts,
     committed_at: Timestamp,
-) -> [Value<'a>; 15] {
+) -> [Value<'a>; 14] {
     [
-        PARTITION.into(),
         entry.seq.into(),
         entry.at.into(),
         committed_at.into(),

@@ -167,7 +167,7 @@ fn load_payments(
 ) -> Result<(), StoreError> {
     let (mut found, unknown) = split(&wanted.payments, &mut recent.payments);
     for (key, entry) in read_payments(reader, &unknown)? {
-        recent.payments.insert(key, entry.clone());
+        recent.payment_read(key, &entry);
         found.insert(key, entry);
     }
     for &key in &wanted.payments {
@@ -229,7 +229,7 @@ fn load_methods(
     let (mut found, unknown) = split(keys, &mut recent.methods);
     reader.for_keys(&SELECT_METHOD, &values(&unknown), |at, cells| {
         let method = rows::payment_method(cells)?;
-        recent.methods.insert(unknown[at], method.clone());
+        recent.method_read(&method);
         found.insert(unknown[at], method);
         Ok(())
     })?;
@@ -245,7 +245,7 @@ fn load_accounts(
 ) -> Result<(), StoreError> {
     let (mut found, unknown) = split(keys, &mut recent.accounts);
     for (key, entry) in read_accounts(reader, &unknown)? {
-        recent.accounts.insert(key, entry.clone());
+        recent.account_read(key, &entry);
         found.insert(key, entry);
     }
     for &key in keys {

@@ -21,7 +21,7 @@ use tokio_postgres::{Client, Config, NoTls};
 use uuid::Uuid;
 
 use crate::driver::{self, Field, Value};
-use crate::tables::{Column, Dialect, Kind, Table};
+use crate::tables::{CLAIM, Column, Dialect, Kind, REPLY, Table};
 
 /// How PostgreSQL spells the catalogue. Texts are compared by their bytes, as SQLite does.
 pub(crate) const DIALECT: Dialect = Dialect {
@@ -30,7 +30,6 @@ pub(crate) const DIALECT: Dialect = Dialect {
     id: "UUID",
     clustered: "",
     appended: "",
-    appended_key_alone: false,
     parameter: '$',
 };
 
@@ -522,10 +521,17 @@ pub(crate) fn field(row: &Row, at: usize) -> Option<Field<'_>> {
     row.try_get(at).ok()
 }
 
+/// Whether a claim could not be made, or a reply stored, because another partition has by now.
+fn is_key_taken(error: &DbError) -> bool {
+    *error.code() == SqlState::UNIQUE_VIOLATION
+        && matches!(error.table(), Some(table) if table == CLAIM.name || table == REPLY.name)
+}
+
 /// What an error of PostgreSQL means for us.
 fn failed(error: tokio_postgres::Error) -> StoreError {
     match error.as_db_error() {
         Some(error) if *error.code() == SqlState::DISK_FULL => StoreError::DiskFull,
+        Some(error) if is_key_taken(error) => StoreError::KeyTaken,
         Some(error) => {
             StoreError::Database(format!("{} ({})", error.message(), error.code().code()))
         }

@@ -20,13 +20,15 @@ use domain::payment::{Outstanding, PaymentFile, PaymentState};
 use domain::state::ClaimKind;
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    AccountId, PaymentId, PaymentMethodId, Seq, TenantId, TenantNo, Timestamp, TransactionId,
+    AccountId, PartitionNo, PaymentId, PaymentMethodId, Seq, TenantId, TenantNo, Timestamp,
+    TransactionId,
 };
 use engine::ports::{
     AccountView, Delivery, HistoryOf, HistoryRow, JournalRow, LedgerEntry, LedgerFilter,
     LedgerTotal, MethodView, Page, Paged, Queries, StoreError, Unresolved, UnresolvedCount,
 };
 
+pub(crate) use self::followers::journal_head;
 use self::window::Key;
 use crate::claims::RecentClaims;
 use crate::pool::{ReaderPool, Source};
@@ -34,8 +36,9 @@ use crate::{Options, Reader};
 
 /// The port's implementation.
 pub struct SqlQueries {
-    pool: ReaderPool,
+    pool: Arc<ReaderPool>,
     claims: Arc<RecentClaims>,
+    partition: PartitionNo,
 }
 
 impl SqlQueries {
@@ -55,7 +58,15 @@ impl SqlQueries {
         source: Source,
         readers_max: usize,
     ) -> Result<Self, StoreError> {
-        Ok(Self { pool: ReaderPool::open(source, readers_max)?, claims })
+        let pool = Arc::new(ReaderPool::open(source, readers_max)?);
+        Ok(Self { pool, claims, partition: PartitionNo::FIRST })
+    }
+
+    /// The same, of another partition.
+    #[must_use]
+    pub fn of(&self, partition: PartitionNo) -> Self {
+        let (pool, claims) = (Arc::clone(&self.pool), Arc::clone(&self.claims));
+        Self { pool, claims, partition }
     }
 
     /// Begins to look for what has a key; before the snapshot begins.
@@ -185,6 +196,14 @@ impl Queries for SqlQueries {
         self.snapshot(|reader| payments::by_id(reader, no, id))
     }
 
+    fn payment_account(
+        &self,
+        no: TenantNo,
+        id: PaymentId,
+    ) -> Result<Option<AccountId>, StoreError> {
+        self.read(|reader| ledger::account_of(reader, no, id))
+    }
+
     fn payment_by_key(&self, no: TenantNo, key: &str) -> Result<Option<PaymentFile>, StoreError> {
         let key = self.seek(no, ClaimKind::Payment, key);
         self.snapshot(|reader| payments::by_key(reader, &key))
@@ -291,15 +310,15 @@ impl Queries for SqlQueries {
     }
 
     fn journal_head(&self) -> Result<Seq, StoreError> {
-        self.read(followers::journal_head)
+        self.read(|reader| followers::journal_head(reader, self.partition))
     }
 
     fn followed(&self, follower: &str) -> Result<Seq, StoreError> {
-        self.read(|reader| followers::followed(reader, follower))
+        self.read(|reader| followers::followed(reader, self.partition, follower))
     }
 
     fn deliveries_due(&self, now: Timestamp, limit: usize) -> Result<Vec<Delivery>, StoreError> {
-        self.read(|reader| followers::deliveries_due(reader, now, limit))
+        self.read(|reader| followers::deliveries_due(reader, self.partition, now, limit))
     }
 
     fn deliveries_waiting(&self) -> Result<i64, StoreError> {
@@ -311,7 +330,7 @@ impl Queries for SqlQueries {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<Outstanding>, StoreError> {
-        self.read(|reader| followers::outstanding_due(reader, now, limit))
+        self.read(|reader| followers::outstanding_due(reader, self.partition, now, limit))
     }
 
     fn outstanding_after(
@@ -319,11 +338,11 @@ impl Queries for SqlQueries {
         at: Timestamp,
         limit: usize,
     ) -> Result<Vec<Outstanding>, StoreError> {
-        self.read(|reader| followers::outstanding_after(reader, at, limit))
+        self.read(|reader| followers::outstanding_after(reader, self.partition, at, limit))
     }
 
     fn outstanding_orphans(&self) -> Result<Vec<Outstanding>, StoreError> {
-        self.read(followers::outstanding_orphans)
+        self.read(|reader| followers::outstanding_orphans(reader, self.partition))
     }
 
     fn outstanding_of(

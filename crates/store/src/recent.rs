@@ -2,7 +2,7 @@
 //!
 //! It holds committed rows only, as SQL would give them: a commit changes it once it is durable,
 //! and taking the partition over empties it. What is not here is in SQL; what is not there either
-//! is not remembered.
+//! is not remembered, and neither is what another partition's writer may change.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,6 +12,8 @@ use domain::{
     Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision, TenantNo,
     TransactionId,
 };
+
+use crate::share::Share;
 
 /// An account with what belongs to it.
 #[derive(Clone)]
@@ -28,6 +30,7 @@ pub(crate) struct PaymentEntry {
 }
 
 pub(crate) struct Recent {
+    share: Share,
     pub(crate) accounts: Held<(TenantNo, AccountId), AccountEntry>,
     pub(crate) methods: Held<(TenantNo, PaymentMethodId), PaymentMethod>,
     pub(crate) payments: Held<(TenantNo, PaymentId), PaymentEntry>,
@@ -69,14 +72,35 @@ impl<K: Copy + Eq + Hash, V> Held<K, V> {
 impl Recent {
     /// Nothing yet. Of each kind, `entities` are held once there were as many, and at most twice
     /// that.
-    pub(crate) fn new(entities: usize) -> Self {
+    pub(crate) fn new(entities: usize, share: Share) -> Self {
         let (accounts, methods) = (Held::new(entities), Held::new(entities));
-        Self { accounts, methods, payments: Held::new(entities) }
+        Self { share, accounts, methods, payments: Held::new(entities) }
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        *self = Self::new(self.accounts.young_max);
+        *self = Self::new(self.accounts.young_max, self.share);
+    }
+
+    /// An account as it was read.
+    pub(crate) fn account_read(&mut self, key: (TenantNo, AccountId), entry: &AccountEntry) {
+        if self.share.has(key.0, key.1) {
+            self.accounts.insert(key, entry.clone());
+        }
+    }
+
+    /// A payment method as it was read.
+    pub(crate) fn method_read(&mut self, it: &PaymentMethod) {
+        if self.share.has(it.tenant, it.account_id) {
+            self.methods.insert((it.tenant, it.id), it.clone());
+        }
+    }
+
+    /// A payment as it was read.
+    pub(crate) fn payment_read(&mut self, key: (TenantNo, PaymentId), entry: &PaymentEntry) {
+        if self.share.has(key.0, entry.file.payment.account_id) {
+            self.payments.insert(key, entry.clone());
+        }
     }
 
     /// An account's newest image. One that is not held is taken in only where it was made just

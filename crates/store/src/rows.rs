@@ -7,8 +7,8 @@ use domain::payment::{Actor, Amounts, Outstanding, Payment, PaymentState, ReplyK
 use domain::state::{Claim, ClaimKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountId, AmountMinor, Currency, PaymentMethod, Person, Properties, Seq, TenantNo,
-    Timestamp,
+    Account, AccountId, AmountMinor, Currency, PartitionNo, PaymentMethod, Person, Properties, Seq,
+    TenantNo, Timestamp,
 };
 use engine::ports::{Delivery, DeliveryId, StoreError, StoredReply};
 use ring::digest::{Context, SHA256};
@@ -21,9 +21,6 @@ use crate::codes::{
 };
 use crate::driver::{Cells, Value};
 use crate::tables;
-
-/// The one partition of an embedded database.
-pub const PARTITION: i64 = 1;
 
 /// A currency borrowed by a row.
 fn currency(currency: Option<&Currency>) -> Value<'_> {
@@ -420,9 +417,8 @@ pub fn opened_transaction(cells: &mut Cells<'_>) -> Result<(Seq, Transaction), S
     Ok((opened_seq, transaction))
 }
 
-pub(crate) fn posting_row(seq: Seq, ordinal: i64, it: &Posting) -> [Value<'_>; 13] {
+pub(crate) fn posting_row(seq: Seq, ordinal: i64, it: &Posting) -> [Value<'_>; 12] {
     [
-        PARTITION.into(),
         seq.into(),
         ordinal.into(),
         it.tenant.into(),
@@ -444,7 +440,6 @@ pub(crate) fn posting_row(seq: Seq, ordinal: i64, it: &Posting) -> [Value<'_>; 1
 /// See [`tenant`].
 pub fn posting(cells: &mut Cells<'_>) -> Result<(Seq, Posting), StoreError> {
     cells.of(&tables::POSTING);
-    cells.skip(1);
     let seq = cells.seq()?;
     cells.skip(1);
     let posting = Posting {
@@ -498,7 +493,7 @@ fn claim_columns(cells: &mut Cells<'_>) -> Result<(ClaimHash, Claimed), StoreErr
     Ok((hash, Claimed { tenant, kind, claim }))
 }
 
-pub(crate) fn outstanding_row(it: &Outstanding) -> [Value<'_>; 14] {
+pub(crate) fn outstanding_row(it: &Outstanding, partition: PartitionNo) -> [Value<'_>; 15] {
     [
         it.tenant.into(),
         it.transaction_id.into(),
@@ -514,6 +509,7 @@ pub(crate) fn outstanding_row(it: &Outstanding) -> [Value<'_>; 14] {
         it.actor.reason.as_ref().into(),
         it.actor.comments.as_ref().into(),
         it.actor.token.into(),
+        partition.number().into(),
     ]
 }
 

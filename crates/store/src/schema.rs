@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use domain::PartitionNo;
 use engine::ports::StoreError;
 use ring::digest::{SHA256, digest};
 
 use crate::Error;
 use crate::driver::{Database, Reader, Value};
-use crate::rows::PARTITION;
 use crate::tables::{self, Dialect, MIGRATION, TABLES};
 
 /// One step from a version to the next. Steps only add; what they did is never edited.
@@ -74,11 +74,18 @@ fn run_after(version: i64, db: &Database) -> Result<(), StoreError> {
         db.insert(&MIGRATION)?.row(&[migration.version.into(), (&checksum).into()])?;
     }
     if version == 0 {
-        let (first, no_run) = (1.into(), Value::Null);
-        let row = [PARTITION.into(), 0.into(), first, first, first, no_run, no_run];
-        db.insert(&tables::PARTITION)?.row(&row)?;
+        add_partition(db, PartitionNo::FIRST)?;
     }
     Ok(())
+}
+
+/// Makes a partition that nobody has owned yet.
+fn add_partition(db: &Database, partition: PartitionNo) -> Result<(), StoreError> {
+    let (first, null) = (partition.start().0 + 1, Value::Null);
+    let (epoch, tenant_no) = (0.into(), 1.into());
+    let id = partition.number().into();
+    let row = [id, epoch, first.into(), first.into(), tenant_no, null, null, null];
+    db.insert(&tables::PARTITION)?.row(&row)
 }
 
 fn checksum(sql: &str) -> String {

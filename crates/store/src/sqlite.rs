@@ -21,7 +21,6 @@ pub const DIALECT: Dialect = Dialect {
     id: "BLOB",
     clustered: " STRICT, WITHOUT ROWID",
     appended: " STRICT",
-    appended_key_alone: true,
     parameter: '?',
 };
 

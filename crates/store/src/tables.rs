@@ -36,12 +36,8 @@ pub struct Column {
 pub enum Layout {
     /// In the order of its key.
     Clustered,
-    /// By the one integer column that a partition counts up; for rows that are large. Its key
-    /// starts with the partition, of which an embedded database has exactly one.
-    Appended {
-        /// The column.
-        by: &'static str,
-    },
+    /// By its key, one integer that is counted up; for rows that are large.
+    Appended,
 }
 
 /// An index besides the key.
@@ -85,8 +81,6 @@ pub struct Dialect {
     pub clustered: &'static str,
     /// What follows a table definition of [`Layout::Appended`].
     pub appended: &'static str,
-    /// Whether the column of [`Layout::Appended`] alone is the primary key.
-    pub appended_key_alone: bool,
     /// What a parameter's number follows.
     pub parameter: char,
 }
@@ -117,8 +111,9 @@ const fn unique(name: &'static str, columns: &'static str) -> Index {
     Index { name, columns, unique: true, only: None }
 }
 
-/// Who owns a partition, and what it hands out next. `claims_end` and `claims_after` say how far a
-/// run of [`CLAIM_RECENT`] is merged.
+/// Who owns a partition, what it hands out next, and how far it has read its queue, where it has one
+/// that keeps what was read. `claims_end` and `claims_after` say how far a run of [`CLAIM_RECENT`] is
+/// merged.
 pub static PARTITION: Table = Table {
     name: "partition",
     columns: &[
@@ -127,6 +122,7 @@ pub static PARTITION: Table = Table {
         int("next_seq"),
         int("payment_number"),
         int("tenant_no"),
+        int("queue_offset").null(),
         int("claims_end").null(),
         id("claims_after").null(),
     ],
@@ -140,7 +136,6 @@ pub static PARTITION: Table = Table {
 pub static JOURNAL: Table = Table {
     name: "journal",
     columns: &[
-        int("partition"),
         int("seq"),
         int("at_us"),
         int("committed_at_us"),
@@ -156,8 +151,8 @@ pub static JOURNAL: Table = Table {
         text("changes").null(),
         text("events").null(),
     ],
-    key_columns: 2,
-    layout: Layout::Appended { by: "seq" },
+    key_columns: 1,
+    layout: Layout::Appended,
     indexes: &[],
 };
 
@@ -373,7 +368,6 @@ pub static PAYMENT_TRANSACTION: Table = Table {
 pub static POSTING: Table = Table {
     name: "posting",
     columns: &[
-        int("partition"),
         int("seq"),
         int("ordinal"),
         int("tenant"),
@@ -387,7 +381,7 @@ pub static POSTING: Table = Table {
         text("currency"),
         int("at_us"),
     ],
-    key_columns: 3,
+    key_columns: 2,
     layout: Layout::Clustered,
     indexes: &[
         index("posting_by_payment", "tenant, account_id, payment_id"),
@@ -417,11 +411,11 @@ pub static CLAIM_RECENT: Table = Table {
         id("account_id").null(),
     ],
     key_columns: 1,
-    layout: Layout::Appended { by: "n" },
+    layout: Layout::Appended,
     indexes: &[],
 };
 
-/// Outcomes that are waited for.
+/// Outcomes that are waited for; whoever owns the partition asks about them.
 pub static OUTSTANDING: Table = Table {
     name: "outstanding",
     columns: &[
@@ -439,6 +433,7 @@ pub static OUTSTANDING: Table = Table {
         text("reason").null(),
         text("comments").null(),
         id("token"),
+        int("partition").fixed(),
     ],
     key_columns: 2,
     layout: Layout::Clustered,
@@ -446,7 +441,7 @@ pub static OUTSTANDING: Table = Table {
         index("outstanding_by_payment", "tenant, payment_id"),
         Index {
             name: "outstanding_by_ask_at",
-            columns: "ask_at_us",
+            columns: "partition, ask_at_us",
             unique: false,
             only: Some("ask_at_us IS NOT NULL"),
         },
@@ -462,11 +457,11 @@ pub static REPLY: Table = Table {
     indexes: &[index("reply_by_expiry", "expires_at_us")],
 };
 
-/// How far each follower of the journal has come.
+/// How far each follower of a partition's journal has come.
 pub static FOLLOWER: Table = Table {
     name: "follower",
-    columns: &[text("name"), int("upto")],
-    key_columns: 1,
+    columns: &[text("name"), int("partition"), int("upto")],
+    key_columns: 2,
     layout: Layout::Clustered,
     indexes: &[],
 };
@@ -488,16 +483,17 @@ pub static DELIVERY: Table = Table {
 };
 
 /// Totals of lists, kept: see [`crate::totals::Counted`] for the names. `gateway` is empty where
-/// it does not matter.
+/// it does not matter. Each partition has rows of its own: a total is the sum of them.
 pub static COUNTER: Table = Table {
     name: "counter",
-    columns: &[int("tenant"), text("name"), text("gateway"), int("value")],
-    key_columns: 3,
+    columns: &[int("tenant"), text("name"), text("gateway"), int("partition"), int("value")],
+    key_columns: 4,
     layout: Layout::Clustered,
     indexes: &[],
 };
 
-/// What each account of the chart adds up to. Sums are decimal texts: they may leave 64 bits.
+/// What each account of the chart adds up to in a partition. Sums are decimal texts: they may leave
+/// 64 bits.
 pub static LEDGER_TOTAL: Table = Table {
     name: "ledger_total",
     columns: &[
@@ -505,10 +501,11 @@ pub static LEDGER_TOTAL: Table = Table {
         int("account"),
         text("gateway"),
         text("currency"),
+        int("partition"),
         text("debit_minor"),
         text("credit_minor"),
     ],
-    key_columns: 4,
+    key_columns: 5,
     layout: Layout::Clustered,
     indexes: &[],
 };
@@ -600,10 +597,6 @@ impl Table {
     }
 
     fn write_ddl(&self, dialect: &Dialect, sql: &mut String) -> std::fmt::Result {
-        let appended_by = match self.layout {
-            Layout::Appended { by } if dialect.appended_key_alone => Some(by),
-            Layout::Appended { .. } | Layout::Clustered => None,
-        };
         writeln!(sql, "CREATE TABLE {} (", self.name)?;
         for column in self.columns {
             let kind = match column.kind {
@@ -611,23 +604,15 @@ impl Table {
                 Kind::Text => dialect.text,
                 Kind::Id => dialect.id,
             };
-            let constraint = match (appended_by == Some(column.name), column.nullable) {
-                (true, _) => " PRIMARY KEY",
-                (false, true) => "",
-                (false, false) => " NOT NULL",
-            };
-            let comma =
-                if appended_by.is_some() && Some(column.name) == self.last() { "" } else { "," };
-            writeln!(sql, "    {} {kind}{constraint}{comma}", column.name)?;
+            let constraint = if column.nullable { "" } else { " NOT NULL" };
+            writeln!(sql, "    {} {kind}{constraint},", column.name)?;
         }
-        if appended_by.is_none() {
-            let key: Vec<&str> =
-                self.columns[..self.key_columns].iter().map(|column| column.name).collect();
-            writeln!(sql, "    PRIMARY KEY ({})", key.join(", "))?;
-        }
+        let key: Vec<&str> =
+            self.columns[..self.key_columns].iter().map(|column| column.name).collect();
+        writeln!(sql, "    PRIMARY KEY ({})", key.join(", "))?;
         let tail = match self.layout {
             Layout::Clustered => dialect.clustered,
-            Layout::Appended { .. } => dialect.appended,
+            Layout::Appended => dialect.appended,
         };
         writeln!(sql, "){tail};")?;
         for index in self.indexes {
@@ -637,10 +622,6 @@ impl Table {
             writeln!(sql, "CREATE {unique}INDEX {name} ON {table} ({columns}){only};")?;
         }
         writeln!(sql)
-    }
-
-    fn last(&self) -> Option<&'static str> {
-        self.columns.last().map(|column| column.name)
     }
 }
 
@@ -686,21 +667,11 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_is_part_of_an_appended_key_where_there_are_many() {
-        let dialect = Dialect {
-            int: "BIGINT",
-            text: "TEXT",
-            id: "UUID",
-            clustered: "",
-            appended: "",
-            appended_key_alone: false,
-            parameter: '$',
-        };
-        assert!(ddl(&[&JOURNAL], &dialect).contains("PRIMARY KEY (partition, seq)"));
+    fn an_upsert_changes_what_is_not_of_the_key() {
         assert_eq!(
-            FOLLOWER.upsert(&dialect),
-            "INSERT INTO follower (name, upto) VALUES ($1, $2) \
-             ON CONFLICT (name) DO UPDATE SET upto = excluded.upto"
+            FOLLOWER.upsert(&crate::postgres::DIALECT),
+            "INSERT INTO follower (name, partition, upto) VALUES ($1, $2, $3) \
+             ON CONFLICT (name, partition) DO UPDATE SET upto = excluded.upto"
         );
     }
 }

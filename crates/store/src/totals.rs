@@ -1,12 +1,12 @@
 //! Totals that are kept instead of counted: lengths of lists, and what ledger accounts add up to.
 //!
-//! The one writer has them in memory. A batch collects `Deltas`, writes each touched total as an
+//! A partition's writer has its own in memory; a total of all is the sum over the partitions. A batch collects `Deltas`, writes each touched total as an
 //! absolute value, and adds the deltas here only once it is durable.
 
 use std::collections::BTreeMap;
 
 use domain::ledger::{LedgerAccount, Posting};
-use domain::{Currency, TenantNo};
+use domain::{Currency, PartitionNo, TenantNo};
 use engine::ports::StoreError;
 
 use crate::codes::{ledger_account, ledger_account_code};
@@ -51,6 +51,14 @@ pub struct Sums {
     pub credit: i128,
 }
 
+impl Sums {
+    /// Adds others.
+    pub(crate) const fn add(&mut self, others: Self) {
+        self.debit += others.debit;
+        self.credit += others.credit;
+    }
+}
+
 type CounterKey<G> = (TenantNo, Counted, G);
 type LedgerKey<G> = (TenantNo, LedgerAccount, G, Currency);
 
@@ -71,23 +79,37 @@ pub(crate) struct Deltas<'a> {
 }
 
 impl Totals {
-    /// Reads them all.
+    /// Reads those of a partition.
     ///
     /// # Errors
     /// [`StoreError`] where they cannot be read.
-    pub fn read(reader: &Reader) -> Result<Self, StoreError> {
+    pub fn read(reader: &Reader, partition: PartitionNo) -> Result<Self, StoreError> {
+        Self::sum(reader, "WHERE partition = ?1", &[partition.number().into()])
+    }
+
+    /// Reads those of all partitions, added up.
+    ///
+    /// # Errors
+    /// See [`Totals::read`].
+    pub fn read_all(reader: &Reader) -> Result<Self, StoreError> {
+        Self::sum(reader, "", &[])
+    }
+
+    fn sum(reader: &Reader, which: &str, parameters: &[Value<'_>]) -> Result<Self, StoreError> {
         let mut totals = Self::default();
-        reader.for_each(&COUNTER.select(""), &[], |cells| {
+        reader.for_each(&COUNTER.select(which), parameters, |cells| {
             cells.of(&COUNTER);
             let tenant = cells.tenant()?;
             let counted = Counted::parse(cells.text()?);
             let counted = counted.ok_or_else(|| cells.corrupt("is an unknown name"))?;
-            totals.counters.insert((tenant, counted, cells.string()?), cells.int()?);
+            let gateway = cells.string()?;
+            cells.skip(1);
+            *totals.counters.entry((tenant, counted, gateway)).or_default() += cells.int()?;
             Ok(())
         })?;
-        reader.for_each(&LEDGER_TOTAL.select(""), &[], |cells| {
+        reader.for_each(&LEDGER_TOTAL.select(which), parameters, |cells| {
             let (key, sums) = ledger_total(cells)?;
-            totals.ledger.insert(key, sums);
+            totals.ledger.entry(key).or_default().add(sums);
             Ok(())
         })?;
         Ok(totals)
@@ -100,9 +122,7 @@ impl Totals {
         }
         for (&(tenant, account, gateway, currency), delta) in &deltas.ledger {
             let key = (tenant, account, gateway.to_owned(), currency);
-            let sums = self.ledger.entry(key).or_default();
-            sums.debit += delta.debit;
-            sums.credit += delta.credit;
+            self.ledger.entry(key).or_default().add(*delta);
         }
     }
 }
@@ -115,6 +135,7 @@ pub fn ledger_total(cells: &mut Cells<'_>) -> Result<(LedgerKey<String>, Sums), 
     cells.of(&LEDGER_TOTAL);
     let (tenant, account) = (cells.tenant()?, cells.code(ledger_account)?);
     let (gateway, currency) = (cells.string()?, cells.currency()?);
+    cells.skip(1);
     let sums = Sums { debit: decimal(cells)?, credit: decimal(cells)? };
     Ok(((tenant, account, gateway, currency), sums))
 }
@@ -152,14 +173,21 @@ impl<'a> Deltas<'a> {
         self.ledger.entry((posting.tenant, account, gateway, posting.currency)).or_default()
     }
 
-    /// Writes what these deltas make of the totals.
-    pub(crate) fn write(&self, totals: &Totals, db: &Database) -> Result<(), StoreError> {
+    /// Writes what these deltas make of a partition's totals.
+    pub(crate) fn write(
+        &self,
+        totals: &Totals,
+        db: &Database,
+        partition: PartitionNo,
+    ) -> Result<(), StoreError> {
+        let partition = Value::Int(partition.number());
         if !self.counters.is_empty() {
             let mut put = db.upsert(&COUNTER)?;
             for (&(tenant, counted, gateway), delta) in &self.counters {
                 let known = totals.counters.get(&(tenant, counted, gateway.to_owned()));
                 let value = known.copied().unwrap_or_default() + delta;
-                put.row(&[tenant.into(), counted.name().into(), gateway.into(), value.into()])?;
+                let name = counted.name().into();
+                put.row(&[tenant.into(), name, gateway.into(), partition, value.into()])?;
             }
         }
         if !self.ledger.is_empty() {
@@ -176,6 +204,7 @@ impl<'a> Deltas<'a> {
                     account,
                     gateway.into(),
                     (&currency).into(),
+                    partition,
                     debit,
                     credit,
                 ])?;

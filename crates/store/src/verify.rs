@@ -6,18 +6,19 @@ mod claims;
 mod payments;
 mod sums;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+use domain::{PartitionNo, Seq};
 use engine::ports::StoreError;
 use serde::de::IgnoredAny;
 
 use crate::Error;
 use crate::directory;
 use crate::driver::Reader;
-use crate::rows::PARTITION;
 use crate::sqlite::Options;
-use crate::tables::JOURNAL;
+use crate::tables::{JOURNAL, PARTITION};
 
 /// How many problems are listed; the rest is counted.
 pub const PROBLEMS_MAX: usize = 100;
@@ -120,38 +121,65 @@ pub fn verify(reader: &Reader) -> Result<Report, StoreError> {
 
 /// The journal has no gap, and ends where the partition says.
 fn journal(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
-    let mut expected = 1;
+    let mut next: BTreeMap<PartitionNo, i64> = BTreeMap::new();
     reader.for_each("SELECT seq, changes FROM journal ORDER BY seq", &[], |cells| {
         cells.of(&JOURNAL);
         let seq = cells.int()?;
         // Counted, not kept: an ignored value takes no room.
         let images: Vec<IgnoredAny> = cells.opt_json()?.unwrap_or_default();
         report.images_written += images.len() as u64;
+        let partition = Seq(seq).partition();
+        let expected = next.insert(partition, seq + 1).unwrap_or(partition.start().0 + 1);
         if seq != expected {
             report.problem("journal", seq, format!("follows on {}", expected - 1));
         }
-        expected = seq + 1;
         report.journal_rows += 1;
         Ok(())
     })?;
-    let sql = "SELECT next_seq, payment_number, tenant_no, \
-               (SELECT coalesce(max(number), 0) FROM payment), \
-               (SELECT coalesce(max(no), 0) FROM tenant) FROM partition WHERE id = ?1";
-    let found = reader.query_one(sql, &[PARTITION.into()], |cells| {
-        Ok([cells.int()?, cells.int()?, cells.int()?, cells.int()?, cells.int()?])
+    partitions(reader, &mut next, report)
+}
+
+/// Each partition hands out what was not handed out before. `next` are the journal rows to come, as
+/// the journal has them.
+fn partitions(
+    reader: &Reader,
+    next: &mut BTreeMap<PartitionNo, i64>,
+    report: &mut Report,
+) -> Result<(), StoreError> {
+    let mut is_first_there = false;
+    let sql = "SELECT p.id, p.next_seq, p.payment_number, p.tenant_no, \
+               (SELECT coalesce(max(no), 0) FROM tenant) FROM partition p ORDER BY p.id";
+    let mut highest =
+        reader.load("SELECT max(number) FROM payment WHERE number > ?1 AND number < ?2")?;
+    reader.for_each(sql, &[], |cells| {
+        cells.of(&PARTITION);
+        let partition = PartitionNo::new(cells.int()?);
+        let partition = partition.ok_or_else(|| cells.corrupt("is no partition"))?;
+        let (next_seq, payment_number) = (cells.int()?, cells.int()?);
+        let (tenant_no, tenants) = (cells.int()?, cells.int()?);
+        let (number, start) = (partition.number(), partition.start());
+        let expected = next.remove(&partition).unwrap_or(start.0 + 1);
+        if next_seq != expected {
+            report.problem("partition", number, format!("next_seq is {next_seq}, not {expected}"));
+        }
+        let bounds = [start.into(), partition.end().into()];
+        let payments = highest.first(&bounds, |cells| cells.opt_int())?.flatten();
+        if payment_number <= payments.unwrap_or(start.0) {
+            report.problem("partition", number, "hands out a payment number again");
+        }
+        if partition == PartitionNo::FIRST {
+            is_first_there = true;
+            if tenant_no <= tenants {
+                report.problem("partition", number, "hands out a tenant's number again");
+            }
+        }
+        Ok(())
     })?;
-    let Some([next_seq, payment_number, tenant_no, payments, tenants]) = found else {
-        report.problem("partition", PARTITION, "is not there");
-        return Ok(());
-    };
-    if next_seq != expected {
-        report.problem("partition", PARTITION, format!("next_seq is {next_seq}, not {expected}"));
+    if !is_first_there {
+        report.problem("partition", 0, "is not there");
     }
-    if payment_number <= payments {
-        report.problem("partition", PARTITION, "hands out a payment number again");
-    }
-    if tenant_no <= tenants {
-        report.problem("partition", PARTITION, "hands out a tenant's number again");
+    for partition in next.keys() {
+        report.problem("partition", partition.number(), "is not there, but has journal rows");
     }
     Ok(())
 }

@@ -382,9 +382,11 @@ async fn deliver(poster: Poster, destination: Destination, job: Job) -> Ended {
 async fn record(engine: Engine, rows: Vec<Bookkeeping>) -> Vec<Bookkeeping> {
     while let Err(error) = engine.record(rows.clone()).await {
         match error.reason {
-            Reason::Stopping => break,
+            Reason::Stopping | Reason::NotOwner => break,
             Reason::QueueFull
             | Reason::GatewayFull
+            | Reason::QueueAway
+            | Reason::Expired
             | Reason::ReadersFull
             | Reason::HashersFull
             | Reason::DiskFull

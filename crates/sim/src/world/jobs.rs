@@ -163,7 +163,7 @@ impl<D: Disk> World<D> {
         self.spy.arm(trouble);
         let when = self.when();
         let times = self.times();
-        let works = jobs.iter().map(work).collect();
+        let works: Vec<Work> = jobs.iter().map(work).collect();
         let scarce = !self.calm && trouble != Trouble::WrittenUnsaid && self.random.chance(20);
         let mut refused_permits = 0;
         let mut permit = |_: &str| {
@@ -171,7 +171,7 @@ impl<D: Disk> World<D> {
             !scarce
         };
         let partition = self.partition.as_mut().expect("a process lives");
-        let processed = partition.process(works, times, &mut permit);
+        let processed = partition.process(&works, times, &mut permit);
         let seen = self.spy.take();
         if trouble != Trouble::None {
             self.note(format!("trouble: {trouble:?}"));

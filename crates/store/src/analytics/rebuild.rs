@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::payment::TransactionStatus;
-use domain::{AccountId, AmountMinor, PaymentId, Seq, TenantNo, Timestamp};
+use domain::{AccountId, AmountMinor, PartitionNo, PaymentId, Seq, TenantNo, Timestamp};
 use engine::analytics::{AccountsKey, Activity, SuccessesKey, Tally, TransactionsKey};
 use engine::ports::StoreError;
 
@@ -13,7 +13,6 @@ use super::{
 };
 use crate::codes::{operation, status};
 use crate::driver::{Cells, Database, Put, Reader};
-use crate::rows::PARTITION;
 
 /// Replaces what is in the models by what `truth` says, as part of what was begun.
 pub(super) fn rebuild(truth: &Reader, db: &Database) -> Result<Seq, StoreError> {
@@ -23,8 +22,8 @@ pub(super) fn rebuild(truth: &Reader, db: &Database) -> Result<Seq, StoreError> 
     truth.snapshot(|truth| {
         accounts(truth, db)?;
         transactions(truth, db)?;
-        let sql = "SELECT coalesce(max(seq), 0) FROM journal WHERE partition = ?1";
-        let head = truth.query_one(sql, &[PARTITION.into()], |cells| cells.seq())?;
+        let sql = "SELECT coalesce(max(seq), 0) FROM journal WHERE seq < ?1";
+        let head = truth.query_one(sql, &[PartitionNo::FIRST.end().into()], |cells| cells.seq())?;
         let head = head.unwrap_or_default();
         set_cursor(db, head)?;
         Ok(head)

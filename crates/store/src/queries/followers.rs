@@ -4,12 +4,11 @@
 use std::sync::LazyLock;
 
 use domain::payment::Outstanding;
-use domain::{PaymentId, Seq, TenantNo, Timestamp};
+use domain::{PartitionNo, PaymentId, Seq, TenantNo, Timestamp};
 use engine::ports::{Delivery, JournalRow, StoreError};
 
 use super::window::{self, count};
 use crate::driver::{Cells, Reader, Value};
-use crate::rows::PARTITION;
 use crate::{rows, tables};
 
 fn limit(rows: usize) -> Value<'static> {
@@ -32,13 +31,14 @@ pub(super) fn journal_after(
     after: Seq,
     rows_max: usize,
 ) -> Result<(Vec<JournalRow>, Seq), StoreError> {
-    let head = journal_head(reader)?;
+    let partition = after.partition();
+    let head = journal_head(reader, partition)?;
     if head <= after {
         return Ok((vec![], after));
     }
     let sql = "SELECT seq, at_us, committed_at_us, tenant, events FROM journal \
-         WHERE partition = ?1 AND seq > ?2 AND events IS NOT NULL ORDER BY seq LIMIT ?3";
-    let parameters = [PARTITION.into(), after.into(), limit(rows_max)];
+         WHERE seq > ?1 AND seq < ?2 AND events IS NOT NULL ORDER BY seq LIMIT ?3";
+    let parameters = [after.into(), partition.end().into(), limit(rows_max)];
     let rows = reader.query(sql, &parameters, journal)?;
     let upto = match rows.last() {
         Some(last) if rows.len() == window::bounded(rows_max) => last.seq,
@@ -48,29 +48,42 @@ pub(super) fn journal_after(
 }
 
 pub(super) fn journal_row(reader: &Reader, seq: Seq) -> Result<Option<JournalRow>, StoreError> {
-    let sql = "SELECT seq, at_us, committed_at_us, tenant, events FROM journal \
-         WHERE partition = ?1 AND seq = ?2";
-    reader.query_one(sql, &[PARTITION.into(), seq.into()], journal)
+    let sql = "SELECT seq, at_us, committed_at_us, tenant, events FROM journal WHERE seq = ?1";
+    reader.query_one(sql, &[seq.into()], journal)
 }
 
-pub(super) fn journal_head(reader: &Reader) -> Result<Seq, StoreError> {
-    let sql = "SELECT seq FROM journal WHERE partition = ?1 ORDER BY seq DESC LIMIT 1";
-    count(reader, sql, &[PARTITION.into()]).map(Seq)
+pub(crate) fn journal_head(reader: &Reader, partition: PartitionNo) -> Result<Seq, StoreError> {
+    let sql = "SELECT seq FROM journal WHERE seq > ?1 AND seq < ?2 ORDER BY seq DESC LIMIT 1";
+    let parameters = [partition.start().into(), partition.end().into()];
+    let head = reader.query_one(sql, &parameters, |cells| cells.seq())?;
+    Ok(head.unwrap_or(partition.start()))
 }
 
-pub(super) fn followed(reader: &Reader, follower: &str) -> Result<Seq, StoreError> {
-    count(reader, "SELECT upto FROM follower WHERE name = ?1", &[follower.into()]).map(Seq)
+pub(super) fn followed(
+    reader: &Reader,
+    partition: PartitionNo,
+    follower: &str,
+) -> Result<Seq, StoreError> {
+    let sql = "SELECT upto FROM follower WHERE name = ?1 AND partition = ?2";
+    let parameters = [follower.into(), partition.number().into()];
+    let followed = reader.query_one(sql, &parameters, |cells| cells.seq())?;
+    Ok(followed.unwrap_or(partition.start()))
 }
 
 pub(super) fn deliveries_due(
     reader: &Reader,
+    partition: PartitionNo,
     now: Timestamp,
     rows_max: usize,
 ) -> Result<Vec<Delivery>, StoreError> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
-        tables::DELIVERY.select("WHERE due_at_us <= ?1 ORDER BY due_at_us, seq, ordinal LIMIT ?2")
+        tables::DELIVERY.select(
+            "WHERE due_at_us <= ?1 AND seq > ?3 AND seq < ?4 \
+             ORDER BY due_at_us, seq, ordinal LIMIT ?2",
+        )
     });
-    reader.query(&SQL, &[now.into(), limit(rows_max)], rows::delivery)
+    let (start, end) = (partition.start(), partition.end());
+    reader.query(&SQL, &[now.into(), limit(rows_max), start.into(), end.into()], rows::delivery)
 }
 
 pub(super) fn deliveries_waiting(reader: &Reader) -> Result<i64, StoreError> {
@@ -79,31 +92,41 @@ pub(super) fn deliveries_waiting(reader: &Reader) -> Result<i64, StoreError> {
 
 pub(super) fn outstanding_due(
     reader: &Reader,
+    partition: PartitionNo,
     now: Timestamp,
     rows_max: usize,
 ) -> Result<Vec<Outstanding>, StoreError> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
-        let rest = "WHERE ask_at_us IS NOT NULL AND ask_at_us <= ?1 ORDER BY ask_at_us LIMIT ?2";
+        let rest = "WHERE partition = ?1 AND ask_at_us IS NOT NULL AND ask_at_us <= ?2 \
+                    ORDER BY ask_at_us LIMIT ?3";
         tables::OUTSTANDING.select(rest)
     });
-    reader.query(&SQL, &[now.into(), limit(rows_max)], rows::outstanding)
+    let parameters = [partition.number().into(), now.into(), limit(rows_max)];
+    reader.query(&SQL, &parameters, rows::outstanding)
 }
 
 pub(super) fn outstanding_after(
     reader: &Reader,
+    partition: PartitionNo,
     at: Timestamp,
     rows_max: usize,
 ) -> Result<Vec<Outstanding>, StoreError> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
-        tables::OUTSTANDING.select("WHERE ask_at_us > ?1 ORDER BY ask_at_us DESC LIMIT ?2")
+        let rest = "WHERE partition = ?1 AND ask_at_us > ?2 ORDER BY ask_at_us DESC LIMIT ?3";
+        tables::OUTSTANDING.select(rest)
     });
-    reader.query(&SQL, &[at.into(), limit(rows_max)], rows::outstanding)
+    let parameters = [partition.number().into(), at.into(), limit(rows_max)];
+    reader.query(&SQL, &parameters, rows::outstanding)
 }
 
-pub(super) fn outstanding_orphans(reader: &Reader) -> Result<Vec<Outstanding>, StoreError> {
-    let sql = tables::OUTSTANDING
-        .select("WHERE ask_at_us IS NULL AND asked = 0 ORDER BY tenant, transaction_id");
-    reader.query(&sql, &[], rows::outstanding)
+pub(super) fn outstanding_orphans(
+    reader: &Reader,
+    partition: PartitionNo,
+) -> Result<Vec<Outstanding>, StoreError> {
+    let sql = tables::OUTSTANDING.select(
+        "WHERE partition = ?1 AND ask_at_us IS NULL AND asked = 0 ORDER BY tenant, transaction_id",
+    );
+    reader.query(&sql, &[partition.number().into()], rows::outstanding)
 }
 
 pub(super) fn outstanding_of(

@@ -11,7 +11,6 @@ use engine::ports::{HistoryOf, HistoryRow, StoreError};
 
 use super::{accounts, window};
 use crate::driver::{Load, Reader};
-use crate::rows::PARTITION;
 use crate::{journal, rows, tables};
 
 pub(super) fn of(
@@ -123,7 +122,7 @@ impl<'r> Walker<'r> {
     fn new(reader: &'r Reader, no: TenantNo) -> Result<Self, StoreError> {
         let load = reader.load(
             "SELECT at_us, user_name, created_by, reason, comments, token, changes \
-             FROM journal WHERE partition = ?1 AND seq = ?2",
+             FROM journal WHERE seq = ?1",
         )?;
         Ok(Self { reader, no, load, records: BTreeMap::new() })
     }
@@ -191,7 +190,7 @@ impl<'r> Walker<'r> {
         match self.records.entry(seq) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(slot) => {
-                let record = self.load.first(&[PARTITION.into(), seq.into()], |cells| {
+                let record = self.load.first(&[seq.into()], |cells| {
                     cells.of(&tables::JOURNAL);
                     Ok(Record {
                         at: cells.time()?,

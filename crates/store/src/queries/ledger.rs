@@ -24,15 +24,15 @@ pub(super) fn entries(
     page: Page,
 ) -> Result<Vec<LedgerEntry>, StoreError> {
     // One text for each index that can serve; where an entity is named, time only filters.
-    const ORDER: &str = "ORDER BY at_us, partition, seq, ordinal LIMIT ?4 OFFSET ?5";
+    const ORDER: &str = "ORDER BY at_us, seq, ordinal LIMIT ?4 OFFSET ?5";
     // The window is one on the index: entries that are skipped are not fetched.
     static BY_TIME: LazyLock<String> = LazyLock::new(|| {
         let columns = tables::POSTING.select_list("p.");
         format!(
-            "SELECT {columns} FROM (SELECT partition, seq, ordinal FROM posting \
+            "SELECT {columns} FROM (SELECT seq, ordinal FROM posting \
              WHERE tenant = ?1 AND at_us >= ?2 AND at_us < ?3 {ORDER}) w JOIN posting p \
-             ON p.partition = w.partition AND p.seq = w.seq AND p.ordinal = w.ordinal \
-             ORDER BY p.at_us, p.partition, p.seq, p.ordinal"
+             ON p.seq = w.seq AND p.ordinal = w.ordinal \
+             ORDER BY p.at_us, p.seq, p.ordinal"
         )
     });
     static OF_ACCOUNT: LazyLock<String> = LazyLock::new(|| {
@@ -66,7 +66,7 @@ pub(super) fn entries(
     reader.query(&OF_PAYMENT, &parameters, entry)
 }
 
-fn account_of(
+pub(super) fn account_of(
     reader: &Reader,
     no: TenantNo,
     payment: PaymentId,
@@ -78,10 +78,20 @@ fn account_of(
 pub(super) fn trial_balance(reader: &Reader, no: TenantNo) -> Result<Vec<LedgerTotal>, StoreError> {
     static SQL: LazyLock<String> =
         LazyLock::new(|| tables::LEDGER_TOTAL.select("WHERE tenant = ?1"));
-    reader.query(&SQL, &[no.into()], |cells| {
-        let ((_, account, gateway, currency), Sums { debit, credit }) = ledger_total(cells)?;
-        Ok(LedgerTotal { account, gateway, currency, debit, credit })
-    })
+    let mut totals: BTreeMap<(LedgerAccount, String, Currency), Sums> = BTreeMap::new();
+    reader.for_each(&SQL, &[no.into()], |cells| {
+        let ((_, account, gateway, currency), sums) = ledger_total(cells)?;
+        totals.entry((account, gateway, currency)).or_default().add(sums);
+        Ok(())
+    })?;
+    let total = |((account, gateway, currency), Sums { debit, credit })| LedgerTotal {
+        account,
+        gateway,
+        currency,
+        debit,
+        credit,
+    };
+    Ok(totals.into_iter().map(total).collect())
 }
 
 pub(super) fn customer_totals(

@@ -37,14 +37,15 @@ pub(super) fn count(
     Ok(reader.query_one(sql, parameters, |cells| cells.int())?.unwrap_or(0))
 }
 
-/// A total that is kept; of all gateways where none is named.
+/// A total that is kept, of all partitions; of all gateways where none is named.
 pub(super) fn total(
     reader: &Reader,
     no: TenantNo,
     counted: Counted,
     gateway: Option<&str>,
 ) -> Result<u64, StoreError> {
-    let sql = "SELECT value FROM counter WHERE tenant = ?1 AND name = ?2 AND gateway = ?3";
+    let sql = "SELECT CAST(coalesce(sum(value), 0) AS BIGINT) FROM counter \
+               WHERE tenant = ?1 AND name = ?2 AND gateway = ?3";
     let parameters = [no.into(), counted.name().into(), gateway.unwrap_or_default().into()];
     Ok(u64::try_from(count(reader, sql, &parameters)?).unwrap_or(0))
 }

@@ -161,7 +161,7 @@ fn verify_owners(reader: &Reader, report: &mut Report) -> Result<(), StoreError>
         report,
         (POSTING.name, "is of a journal row that is not there, or of another time"),
         "SELECT p.transaction_id FROM posting p WHERE NOT EXISTS (SELECT 1 FROM journal j \
-         WHERE j.partition = p.partition AND j.seq = p.seq AND j.at_us = p.at_us)",
+         WHERE j.seq = p.seq AND j.at_us = p.at_us)",
     )?;
     list(
         reader,

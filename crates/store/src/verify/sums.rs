@@ -11,7 +11,7 @@ use crate::tables::{COUNTER, LEDGER_TOTAL, POSTING};
 use crate::totals::{Counted, Sums, Totals, gateway_of};
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
-    let kept = Totals::read(reader)?;
+    let kept = Totals::read_all(reader)?;
     let mut counted = Totals::default();
     count(
         reader,
@@ -39,10 +39,8 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         let credit = Sums { debit: 0, credit: amount };
         for (account, sums) in [(it.debit, debit), (it.credit, credit)] {
             let gateway = gateway_of(account, &it.gateway).to_owned();
-            let total =
-                counted.ledger.entry((it.tenant, account, gateway, it.currency)).or_default();
-            total.debit += sums.debit;
-            total.credit += sums.credit;
+            let key = (it.tenant, account, gateway, it.currency);
+            counted.ledger.entry(key).or_default().add(sums);
         }
         Ok(())
     })?;

@@ -43,13 +43,17 @@ fn lists_of_an_account_and_of_a_gateway_are_ranges_of_their_index() {
         &["SEARCH outstanding USING INDEX outstanding_by_payment (tenant=? AND payment_id=?)"],
     );
     check(
-        "SELECT * FROM outstanding WHERE ask_at_us IS NOT NULL AND ask_at_us <= ?1 \
-         ORDER BY ask_at_us LIMIT ?2",
-        &["SEARCH outstanding USING INDEX outstanding_by_ask_at (ask_at_us>? AND ask_at_us<?)"],
+        "SELECT * FROM outstanding \
+         WHERE partition = ?1 AND ask_at_us IS NOT NULL AND ask_at_us <= ?2 \
+         ORDER BY ask_at_us LIMIT ?3",
+        &[
+            "SEARCH outstanding USING INDEX outstanding_by_ask_at (partition=? AND ask_at_us>? AND ask_at_us<?)",
+        ],
     );
     check(
-        "SELECT * FROM outstanding WHERE ask_at_us > ?1 ORDER BY ask_at_us DESC LIMIT ?2",
-        &["SEARCH outstanding USING INDEX outstanding_by_ask_at (ask_at_us>?)"],
+        "SELECT * FROM outstanding WHERE partition = ?1 AND ask_at_us > ?2 \
+         ORDER BY ask_at_us DESC LIMIT ?3",
+        &["SEARCH outstanding USING INDEX outstanding_by_ask_at (partition=? AND ask_at_us>?)"],
     );
     check(
         "SELECT tenant, payment_id, id FROM payment_transaction \
@@ -81,7 +85,7 @@ fn lists_of_an_account_and_of_a_gateway_are_ranges_of_their_index() {
         &["SEARCH account_person USING PRIMARY KEY (tenant=? AND account_id=?)"],
     );
     check(
-        "SELECT seq, events FROM journal WHERE partition = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
-        &["SEARCH journal USING INTEGER PRIMARY KEY (rowid>?)"],
+        "SELECT seq, events FROM journal WHERE seq > ?1 AND seq < ?2 ORDER BY seq LIMIT ?3",
+        &["SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
     );
 }

@@ -202,9 +202,9 @@ fn a_damaged_row_fails_only_what_needs_it() {
         let request = workload.request(tenant, rename(account, person("A")));
         Work::Request(Box::new(request))
     });
-    let works = works.collect();
+    let works: Vec<Work> = works.collect();
     let times = Times { now: workload.now, real_now: workload.now };
-    let processed = workload.partition.process(works, times, &mut |_| true);
+    let processed = workload.partition.process(&works, times, &mut |_| true);
     assert!(
         matches!(
             processed.verdicts[..],

@@ -204,9 +204,9 @@ impl<S: Store> Workload<S> {
         assert!(requests.len() <= BATCH_COMMANDS_MAX);
         let about: Vec<(TenantNo, Option<AccountId>)> =
             requests.iter().map(|it| (it.tenant, it.command.account())).collect();
-        let works = requests.into_iter().map(|it| Work::Request(Box::new(it))).collect();
+        let works: Vec<Work> = requests.into_iter().map(|it| Work::Request(Box::new(it))).collect();
         let times = Times { now: self.now, real_now: self.now };
-        let processed = self.partition.process(works, times, &mut |_| true);
+        let processed = self.partition.process(&works, times, &mut |_| true);
         assert!(processed.committed, "{:?}", processed.verdicts);
         for Performing { call, .. } in processed.calls {
             self.learn_transaction(call.tenant, call.payment, call.transaction);
