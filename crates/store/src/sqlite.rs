@@ -268,7 +268,7 @@ impl Connection {
                 Layout::Clustered => {
                     put.execute(&[name, name, (&statistics(&key, true)).into()])?;
                 }
-                Layout::Appended { .. } => {
+                Layout::Appended => {
                     put.execute(&[name, Value::Null, (&ROWS_ASSUMED.to_string()).into()])?;
                 }
             }
