@@ -41,7 +41,7 @@ impl PartitionNo {
     #[must_use]
     pub fn of(tenant: TenantNo, account: AccountId, count: u16) -> Self {
         assert!(count > 0, "there is at least one partition");
-        let hash = murmur2(&partition_key(tenant, account)) & 0x7fff_ffff;
+        let hash = murmur2(partition_key(tenant, account).as_bytes()) & 0x7fff_ffff;
         Self(u16::try_from(hash % u32::from(count)).expect("a remainder is less than the divisor"))
     }
 
@@ -66,14 +66,10 @@ impl Seq {
     }
 }
 
-/// What decides on the partition of an account: the tenant's number (4 bytes, big-endian), then the
-/// account's id (16 bytes).
+/// What decides on the partition of an account: the tenant's number, a slash, and the account's id.
 #[must_use]
-pub fn partition_key(tenant: TenantNo, account: AccountId) -> [u8; 20] {
-    let mut key = [0; 20];
-    key[..4].copy_from_slice(&tenant.0.to_be_bytes());
-    key[4..].copy_from_slice(account.uuid().as_bytes());
-    key
+pub fn partition_key(tenant: TenantNo, account: AccountId) -> String {
+    format!("{}/{account}", tenant.0)
 }
 
 /// `MurmurHash2` as Kafka's default partitioner uses it (`org.apache.kafka.common.utils.Utils`):

@@ -137,6 +137,7 @@ enum Message {
 pub struct Running {
     engine: Engine,
     thread: std::thread::JoinHandle<()>,
+    queue_offset: Option<i64>,
 }
 
 impl Engine {
@@ -151,6 +152,7 @@ impl Engine {
         let Parts { store, queries, gateways, clock, settings, options } = parts;
         let settings = Arc::new(settings);
         let partition = Partition::open(store, Arc::clone(&settings))?;
+        let queue_offset = partition.queue_offset();
         let orphans = queries.outstanding_orphans()?;
         let (queue, messages) = mpsc::unbounded_channel();
         let engine = Self::new(Shared {
@@ -167,6 +169,7 @@ impl Engine {
             engine: engine.clone(),
             waiters: HashMap::new(),
             runtime: tokio::runtime::Handle::current(),
+            lost_place: false,
         };
         let thread = std::thread::Builder::new()
             .name("partition".to_owned())
@@ -179,7 +182,7 @@ impl Engine {
             })
             .expect("the system gives one more thread");
         tokio::spawn(resolver::run(engine.clone(), orphans));
-        Ok((engine.clone(), Running { engine, thread }))
+        Ok((engine.clone(), Running { engine, thread, queue_offset }))
     }
 
     /// An engine that owns no partition: what it is asked goes through the queue.
@@ -302,7 +305,8 @@ impl Engine {
         &self,
         offset: i64,
     ) -> impl Future<Output = Result<Answer, Unavailable>> + use<> {
-        self.enqueue(Work::ReadOn(offset + 1), false, None)
+        let place = Place { offset, expires_at: None };
+        self.enqueue(Work::ReadOn(offset + 1), false, Some(place))
     }
 
     /// As [`Engine::submit`], for what the core itself has to say: never refused for lack of room.
@@ -502,6 +506,13 @@ impl Shared {
 }
 
 impl Running {
+    /// Where to read on in a queue that keeps what was read, as the partition was found; `None` where
+    /// nothing of it was read.
+    #[must_use]
+    pub const fn queue_offset(&self) -> Option<i64> {
+        self.queue_offset
+    }
+
     /// Refuses new requests, lets calls in flight end until `deadline` has passed, commits what
     /// has come in, and stops the partition.
     pub async fn stop(self, deadline: Duration) {
@@ -531,6 +542,39 @@ struct Worker<S> {
     /// Who waits for the outcome of which transaction.
     waiters: HashMap<TransactionId, (PaymentId, oneshot::Sender<Result<Answer, Unavailable>>)>,
     runtime: tokio::runtime::Handle,
+    /// Set once it is not known whether what a queue brought was committed: whoever takes the
+    /// partition over anew learns where to read on. Until then nothing that comes later is executed.
+    lost_place: bool,
+}
+
+/// A batch as it was offered.
+#[derive(Default)]
+struct Offered {
+    works: Vec<Work>,
+    /// One for each of the first works.
+    askers: Vec<Asker>,
+    /// Those who have stopped waiting before it was begun.
+    expired: Vec<oneshot::Sender<Result<Answer, Unavailable>>>,
+    /// Where to read on in the queue afterwards.
+    read_on: Option<i64>,
+}
+
+impl Offered {
+    fn add(
+        &mut self,
+        work: Work,
+        answer: oneshot::Sender<Result<Answer, Unavailable>>,
+        place: Option<Place>,
+        now: Instant,
+    ) {
+        self.read_on = self.read_on.max(place.map(|place| place.offset + 1));
+        if place.and_then(|place| place.expires_at).is_some_and(|at| at < now) {
+            self.expired.push(answer);
+        } else {
+            self.askers.push(Asker { answer, outcome_of: outcome_of(&work) });
+            self.works.push(work);
+        }
+    }
 }
 
 /// What a batch's answers go to: whoever asked, and for an outcome also whoever waits for it.
@@ -544,31 +588,22 @@ impl<S: Store> Worker<S> {
         let mut received = Vec::with_capacity(BATCH_COMMANDS_MAX);
         let mut go_on = true;
         while go_on && messages.blocking_recv_many(&mut received, BATCH_COMMANDS_MAX) > 0 {
-            let (mut works, mut askers, mut admitted) = (Vec::new(), Vec::new(), 0);
-            let (mut read_on, mut expired) = (None, Vec::new());
+            let (mut offered, mut admitted) = (Offered::default(), 0);
             let now = Instant::now();
             for message in received.drain(..) {
                 match message {
                     Message::Work { work, answer, admitted: is_admitted, place } => {
                         admitted += usize::from(is_admitted);
-                        read_on = read_on.max(place.map(|place| place.offset + 1));
-                        if place.and_then(|place| place.expires_at).is_some_and(|at| at < now) {
-                            expired.push(answer);
-                            continue;
+                        if place.is_some() && self.lost_place {
+                            drop(answer.send(Err(Reason::NotOwner.into())));
+                        } else {
+                            offered.add(work, answer, place, now);
                         }
-                        askers.push(Asker { answer, outcome_of: outcome_of(&work) });
-                        works.push(work);
                     }
                     Message::Stop => go_on = false,
                 }
             }
-            works.extend(read_on.map(Work::ReadOn));
-            if !works.is_empty() {
-                self.batch(&works, askers, read_on.is_some());
-            }
-            for answer in expired {
-                drop(answer.send(Err(Reason::Expired.into())));
-            }
+            self.batch(offered);
             // Only now: until its calls have begun, a request must keep the core from stopping.
             self.engine.shared.waiting.fetch_sub(admitted, Ordering::Relaxed);
         }
@@ -580,21 +615,31 @@ impl<S: Store> Worker<S> {
 
     /// Processes a batch. One that a queue brought is not passed over: what cannot be committed now
     /// is tried again, until another process owns the partition or this one stops.
-    fn batch(&mut self, works: &[Work], askers: Vec<Asker>, is_queued: bool) {
+    fn batch(&mut self, offered: Offered) {
+        let Offered { mut works, askers, expired, read_on } = offered;
+        works.extend(read_on.map(Work::ReadOn));
+        if works.is_empty() {
+            return;
+        }
         let (mut pause, mut keys_taken) = (RETRY_AFTER, 0);
         let (processed, granted) = loop {
-            let (processed, granted) = self.process(works);
+            let (processed, granted) = self.process(&works);
             if processed.key_taken && keys_taken < KEYS_TAKEN_MAX {
                 keys_taken += 1;
                 continue;
             }
-            let is_over = processed.committed || processed.not_owner || self.engine.is_stopping();
-            if is_over || !is_queued {
+            let may_go_on = read_on.is_some() && processed.nothing_written;
+            if processed.committed || !may_go_on || self.engine.is_stopping() {
                 break (processed, granted);
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(RETRY_AFTER_MAX);
         };
+        self.lost_place |= read_on.is_some() && !processed.committed;
+        for answer in expired {
+            let reason = if processed.committed { Reason::Expired } else { Reason::NotOwner };
+            drop(answer.send(Err(reason.into())));
+        }
         if processed.access_changed {
             self.engine.shared.access_generation.fetch_add(1, Ordering::AcqRel);
         }

@@ -54,8 +54,8 @@ pub struct Processed {
     /// Whether another partition has taken a key first, so that nothing was committed: processed
     /// again, the batch will see who has it.
     pub key_taken: bool,
-    /// Whether another process owns the partition by now.
-    pub not_owner: bool,
+    /// Whether nothing of it was written and the same may succeed later, in this process.
+    pub nothing_written: bool,
 }
 
 /// A committed gateway call, and in whose name its outcome will be written.
@@ -97,6 +97,7 @@ pub struct Partition<S> {
     settings: Arc<Settings>,
     next_seq: Seq,
     sequences: Sequences,
+    queue_offset: Option<i64>,
     quarantined: BTreeSet<(TenantNo, AccountId)>,
     /// Set while it is not known what the database holds: the next batch opens it again first.
     in_doubt: bool,
@@ -117,6 +118,7 @@ impl<S: Store> Partition<S> {
             settings,
             next_seq: opened.next_seq,
             sequences: opened.sequences,
+            queue_offset: opened.queue_offset,
             quarantined: BTreeSet::new(),
             in_doubt: false,
             is_full: false,
@@ -127,6 +129,12 @@ impl<S: Store> Partition<S> {
     #[must_use]
     pub const fn head(&self) -> Seq {
         Seq(self.next_seq.0 - 1)
+    }
+
+    /// Where to read on in a queue that keeps what was read, as the partition was found.
+    #[must_use]
+    pub const fn queue_offset(&self) -> Option<i64> {
+        self.queue_offset
     }
 
     /// The store, for tests that look at what was written.
@@ -160,7 +168,10 @@ impl<S: Store> Partition<S> {
                     access_changed: self.in_doubt,
                     committed: false,
                     key_taken,
-                    not_owner: matches!(error, StoreError::NotOwner),
+                    nothing_written: !matches!(
+                        error,
+                        StoreError::NotOwner | StoreError::OutcomeUnknown(_)
+                    ),
                 }
             }
         }
@@ -210,8 +221,15 @@ impl<S: Store> Partition<S> {
         (self.next_seq, self.sequences) = (run.next_seq, run.sequences);
         let head = self.head();
         let calls = run.calls;
-        let (committed, key_taken, not_owner) = (true, false, false);
-        Ok(Processed { verdicts, calls, head, access_changed, committed, key_taken, not_owner })
+        Ok(Processed {
+            verdicts,
+            calls,
+            head,
+            access_changed,
+            committed: true,
+            key_taken: false,
+            nothing_written: false,
+        })
     }
 
     /// Loads what the works may look at, and says which of them look at rows that cannot be read:

@@ -32,6 +32,9 @@ pub struct SqlStore {
     db: Database,
     share: Share,
     owned: Option<Owned>,
+    /// The epoch that this store minted last: it never takes a partition back that another one has
+    /// taken over since.
+    minted: Option<i64>,
     totals: Totals,
     recent: Recent,
     claims: Claims,
@@ -71,7 +74,18 @@ impl SqlStore {
         let recent = Recent::new(options.entities_held, share);
         let claims = Claims::new(db.writes_pages().then_some(options.claims_held));
         let (totals, batch) = (Totals::default(), Begun::default());
-        Self { db, share, owned: None, totals, recent, claims, batch, source, _lock: lock }
+        Self {
+            db,
+            share,
+            owned: None,
+            minted: None,
+            totals,
+            recent,
+            claims,
+            batch,
+            source,
+            _lock: lock,
+        }
     }
 
     /// Reads of what this commits, over at most `readers_max` connections.
@@ -97,11 +111,12 @@ impl SqlStore {
     }
 
     fn take_over(&self) -> Result<(Owned, Totals), StoreError> {
-        let sql = "UPDATE partition SET epoch = epoch + 1 WHERE id = ?1 \
+        let sql = "UPDATE partition SET epoch = epoch + 1 WHERE id = ?1 AND epoch = coalesce(?2, epoch) \
                    RETURNING epoch, next_seq, payment_number, tenant_no, queue_offset";
         let partition = self.share.partition;
-        let id = [partition.number().into()];
-        let owned = self.db.reader().query_one(sql, &id, |cells| {
+        let minted = self.minted.filter(|_| self.share != Share::WHOLE);
+        let parameters = [partition.number().into(), minted.into()];
+        let owned = self.db.reader().query_one(sql, &parameters, |cells| {
             cells.of(&tables::PARTITION);
             let (epoch, next_seq) = (cells.int()?, cells.seq()?);
             let payment_number = cells.int()?;
@@ -109,7 +124,11 @@ impl SqlStore {
             let sequences = Sequences { payment_number, tenant_no };
             Ok(Owned { epoch, next_seq, sequences, queue_offset: cells.opt_int()? })
         })?;
-        let owned = owned.ok_or_else(|| corrupt("there is no partition"))?;
+        let owned = match (owned, minted) {
+            (Some(owned), _) => owned,
+            (None, Some(_)) => return Err(StoreError::NotOwner),
+            (None, None) => return Err(corrupt("there is no partition")),
+        };
         let head = queries::journal_head(self.db.reader(), partition)?;
         if head.0 + 1 != owned.next_seq.0 {
             return Err(corrupt("the next journal row does not follow on the last"));
@@ -255,6 +274,7 @@ impl Store for SqlStore {
         };
         self.db.commit()?;
         (self.owned, self.totals) = (Some(owned), totals);
+        self.minted = Some(owned.epoch);
         let Owned { next_seq, sequences, queue_offset, .. } = owned;
         Ok(Opened { next_seq, sequences, queue_offset })
     }
