@@ -11,7 +11,7 @@ use toml::{Table, Value};
 
 pub use period::Period;
 pub use prefix::Prefix;
-pub use settings::{Config, LogFormat, Tls};
+pub use settings::{Config, LogFormat, QueueKind, Role, Tls};
 
 /// What the environment's names start with.
 const PREFIX: &str = "FAREGATE_";
@@ -99,6 +99,15 @@ pub struct Arguments {
     /// Let clients set domain time, and the simulated gateway answer
     #[arg(long)]
     pub test_clock: bool,
+    /// What this process does: all, front or processor
+    #[arg(long, value_name = "ROLE")]
+    pub role: Option<String>,
+    /// What stands between doors and partitions: memory or kafka
+    #[arg(long, value_name = "QUEUE")]
+    pub queue: Option<String>,
+    /// Kafka's brokers, HOST:PORT, several with commas
+    #[arg(long, value_name = "LIST")]
+    pub kafka_brokers: Option<String>,
 }
 
 impl Config {
@@ -153,9 +162,23 @@ impl Config {
             ("http.idle_timeout", self.http.idle_timeout),
             ("gateway.simulator.timeout", self.gateway.simulator.timeout),
             ("push.timeout", self.push.timeout),
+            ("queue.reply_timeout", self.queue.reply_timeout),
         ];
         if let Some((key, _)) = some_time.iter().find(|(_, period)| period.0.is_zero()) {
             return invalid(key, "must be more than nothing");
+        }
+        if self.role != Role::All && self.queue.kind == QueueKind::Memory {
+            return invalid(
+                "role",
+                "other than `all` needs a queue between the processes: `queue.kind`",
+            );
+        }
+        if self.queue.kind == QueueKind::Kafka && self.kafka.brokers.is_empty() {
+            return invalid("kafka.brokers", "is needed where `queue.kind` is `kafka`");
+        }
+        let is_class = |class: &String| ["payment", "balance"].contains(&class.as_str());
+        if self.kafka.classes.is_empty() || !self.kafka.classes.iter().all(is_class) {
+            return invalid("kafka.classes", "are `payment`, `balance` or both");
         }
         if self.tls.cert.is_empty() != self.tls.key.is_empty() {
             return invalid("tls.cert", "and `tls.key` are set together or not at all");
@@ -254,6 +277,17 @@ impl Draft {
         }
         if let Some(listen) = &arguments.listen {
             self.set(&origin, &["listen".to_owned()], Value::String(listen.clone()))?;
+        }
+        let texts = [
+            (&["role"][..], &arguments.role),
+            (&["queue", "kind"], &arguments.queue),
+            (&["kafka", "brokers"], &arguments.kafka_brokers),
+        ];
+        for (path, text) in texts {
+            if let Some(text) = text {
+                let path: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
+                self.set(&origin, &path, Value::String(text.clone()))?;
+            }
         }
         if arguments.test_clock {
             self.set(&origin, &["test_clock".to_owned()], Value::Boolean(true))?;

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,8 @@ const KIB: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
+    /// What this process does.
+    pub role: Role,
     /// Where to listen.
     pub listen: SocketAddr,
     /// Where everything durable is kept.
@@ -43,6 +46,10 @@ pub struct Config {
     pub idempotency: Idempotency,
     /// Credentials.
     pub access: Access,
+    /// What stands between doors and partitions.
+    pub queue: Queue,
+    /// Kafka, where it is the queue.
+    pub kafka: Kafka,
     /// Logs.
     pub log: Log,
 }
@@ -163,6 +170,76 @@ pub struct Access {
     pub trusted_proxies: Vec<Prefix>,
 }
 
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Everything.
+    All,
+    /// Has the doors, and owns no partition.
+    Front,
+    /// Owns partitions, and has no doors but health and metrics.
+    Processor,
+}
+
+/// What stands between doors and partitions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Queue {
+    /// Which.
+    pub kind: QueueKind,
+    /// How long a front waits for a reply; what was not begun by then is not executed.
+    pub reply_timeout: Period,
+}
+
+/// Which queue stands between doors and partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QueueKind {
+    /// None but the memory of the one process.
+    Memory,
+    /// Topics of Kafka.
+    Kafka,
+}
+
+/// Kafka: see [`kafka::Settings`] for what is not said here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kafka {
+    /// `HOST:PORT`, several with commas.
+    pub brokers: String,
+    /// What all topics and groups begin with.
+    pub topic_prefix: String,
+    /// The front's number: its partition of the topic of replies.
+    pub front_id: u16,
+    /// What a processor serves: `payment`, `balance`.
+    pub classes: Vec<String>,
+    /// `consumer` or `classic`.
+    pub group_protocol: String,
+    /// After how long without a sign of life a member of a classic group is given up.
+    pub session_timeout: Period,
+    /// How long a message may take to reach the brokers.
+    pub delivery_timeout: Period,
+    /// How long a message waits for neighbours to travel with.
+    pub linger: Period,
+    /// The largest message, in bytes.
+    pub message_bytes_max: usize,
+    /// `plaintext`, `ssl`, `sasl_plaintext` or `sasl_ssl`.
+    pub security_protocol: String,
+    /// `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`.
+    pub sasl_mechanism: String,
+    /// The name.
+    pub sasl_username: String,
+    /// Its password.
+    pub sasl_password: String,
+    /// PEM file with the authorities that vouch for brokers.
+    pub ssl_ca: String,
+    /// PEM file with this process's certificate.
+    pub ssl_cert: String,
+    /// PEM file with its key.
+    pub ssl_key: String,
+}
+
 /// Logs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -186,6 +263,7 @@ pub enum LogFormat {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            role: Role::All,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             data_dir: PathBuf::from("faregate-data"),
             test_clock: false,
@@ -200,6 +278,8 @@ impl Default for Config {
             push: Push { allow_loopback: false, lanes: 32, timeout: Period::seconds(15) },
             idempotency: Idempotency { keep: Period::seconds(24 * 3_600) },
             access: Access::default(),
+            queue: Queue { kind: QueueKind::Memory, reply_timeout: Period::seconds(40) },
+            kafka: Kafka::default(),
             log: Log { format: LogFormat::Human, level: "info".to_owned() },
         }
     }
@@ -208,6 +288,30 @@ impl Default for Config {
 impl Default for Access {
     fn default() -> Self {
         Self { cache_life: Period::seconds(60), hashing_threads: 2, trusted_proxies: vec![] }
+    }
+}
+
+impl Default for Kafka {
+    fn default() -> Self {
+        let classes = ["payment", "balance"];
+        Self {
+            brokers: String::new(),
+            topic_prefix: "faregate".to_owned(),
+            front_id: 0,
+            classes: classes.map(str::to_owned).to_vec(),
+            group_protocol: "consumer".to_owned(),
+            session_timeout: Period::seconds(6),
+            delivery_timeout: Period::seconds(5),
+            linger: Period(Duration::from_millis(1)),
+            message_bytes_max: KIB * KIB,
+            security_protocol: "plaintext".to_owned(),
+            sasl_mechanism: String::new(),
+            sasl_username: String::new(),
+            sasl_password: String::new(),
+            ssl_ca: String::new(),
+            ssl_cert: String::new(),
+            ssl_key: String::new(),
+        }
     }
 }
 

@@ -1,0 +1,157 @@
+//! What a processor does: it owns the partitions that the queue assigns to it, each with an engine
+//! of its own, and executes what the queue brings.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use domain::{AccountId, PartitionNo, Request, TenantNo};
+use engine::ports::{BoxFuture, LedgerTotal, Queries, StoreError};
+use engine::queue::{Place, Processor};
+use engine::{Answer, Engine, Parts, Reason, Running, Unavailable};
+use store::{Server, Share, SqlQueries};
+
+use crate::node::{Core, Followers};
+
+/// How long calls in flight get to end when a partition goes to another process: those that take
+/// longer are asked about by their new owner.
+const REVOKED_WITHIN: Duration = Duration::from_secs(2);
+
+/// The partitions of this process.
+pub struct Processing {
+    core: Core,
+    server: Server,
+    options: store::Options,
+    /// Of the first partition; those of others read over the same connections.
+    queries: Arc<SqlQueries>,
+    partitions: u16,
+    reads: Engine,
+    owned: Mutex<BTreeMap<i32, Owned>>,
+}
+
+/// A partition of this process.
+struct Owned {
+    engine: Engine,
+    running: Running,
+    followers: Followers,
+}
+
+impl Processing {
+    /// Owns nothing yet. `partitions` are as many as the queue has; `reads` is an engine to read
+    /// balances with.
+    pub fn new(
+        core: Core,
+        (server, options): (Server, store::Options),
+        queries: Arc<SqlQueries>,
+        partitions: u16,
+        reads: Engine,
+    ) -> Self {
+        Self { core, server, options, queries, partitions, reads, owned: Mutex::default() }
+    }
+
+    /// Ends what runs in all partitions.
+    pub async fn stop(&self, deadline: Duration) {
+        let owned = std::mem::take(&mut *self.owned());
+        futures_util::future::join_all(owned.into_values().map(|it| it.stop(deadline))).await;
+    }
+
+    fn owned(&self) -> std::sync::MutexGuard<'_, BTreeMap<i32, Owned>> {
+        self.owned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn engine(&self, partition: i32) -> Option<Engine> {
+        self.owned().get(&partition).map(|it| it.engine.clone())
+    }
+
+    async fn take_over(&self, partition: i32) -> Result<Option<i64>, StoreError> {
+        let no = PartitionNo::new(i64::from(partition));
+        let no = no.filter(|no| no.number() < i64::from(self.partitions));
+        let share = Share {
+            partition: no.ok_or_else(|| no_partition(partition))?,
+            partitions: self.partitions,
+        };
+        // What was left from an earlier turn goes first: there is one owner.
+        let earlier = self.owned().remove(&partition);
+        if let Some(earlier) = earlier {
+            earlier.stop(Duration::ZERO).await;
+        }
+        let queries: Arc<dyn Queries> = Arc::new(self.queries.of(share.partition));
+        let (server, options, core) = (self.server.clone(), self.options, self.core.clone());
+        let opening = tokio::task::spawn_blocking(move || {
+            let store = store::open_share(&server, share, &options)
+                .map_err(|error| StoreError::Database(error.to_string()))?;
+            Engine::start(Parts {
+                store,
+                queries,
+                settings: core.settings,
+                gateways: core.gateways,
+                clock: core.clock,
+                options: core.options,
+            })
+        });
+        let opened = opening.await.map_err(|error| StoreError::Database(error.to_string()))?;
+        let (engine, running) = opened?;
+        let offset = running.queue_offset();
+        let followers = self.core.follow(&engine, share.partition).await;
+        self.owned().insert(partition, Owned { engine, running, followers });
+        tracing::info!(partition, offset, "took a partition over");
+        Ok(offset)
+    }
+}
+
+impl Processor for Processing {
+    fn assigned(&self, partition: i32) -> BoxFuture<'_, Result<Option<i64>, StoreError>> {
+        Box::pin(self.take_over(partition))
+    }
+
+    fn revoked(&self, partition: i32) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let owned = self.owned().remove(&partition);
+            if let Some(owned) = owned {
+                owned.stop(REVOKED_WITHIN).await;
+                tracing::info!(partition, "gave a partition away");
+            }
+        })
+    }
+
+    fn execute(
+        &self,
+        partition: i32,
+        place: Place,
+        request: Request,
+    ) -> BoxFuture<'static, Result<Answer, Unavailable>> {
+        match self.engine(partition) {
+            Some(engine) => Box::pin(engine.submit_queued(place, request)),
+            None => Box::pin(std::future::ready(Err(Reason::NotOwner.into()))),
+        }
+    }
+
+    fn skip(&self, partition: i32, offset: i64) -> BoxFuture<'static, Result<(), Unavailable>> {
+        match self.engine(partition) {
+            Some(engine) => {
+                let skipped = engine.skip_queued(offset);
+                Box::pin(async move { skipped.await.map(drop) })
+            }
+            None => Box::pin(std::future::ready(Err(Reason::NotOwner.into()))),
+        }
+    }
+
+    fn balance(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> BoxFuture<'_, Result<Option<Vec<LedgerTotal>>, Unavailable>> {
+        Box::pin(self.reads.balance(tenant, account))
+    }
+}
+
+impl Owned {
+    async fn stop(self, deadline: Duration) {
+        self.followers.stop().await;
+        self.running.stop(deadline).await;
+    }
+}
+
+fn no_partition(partition: i32) -> StoreError {
+    StoreError::Database(format!("there is no partition {partition}"))
+}
