@@ -70,9 +70,10 @@ impl From<&StoreError> for Reason {
         match error {
             StoreError::DiskFull => Self::DiskFull,
             StoreError::OutcomeUnknown(_) => Self::CommitInDoubt,
-            StoreError::NotOwner | StoreError::Database(_) | StoreError::Corrupt { .. } => {
-                Self::Store
-            }
+            StoreError::NotOwner
+            | StoreError::Database(_)
+            | StoreError::ConnectionLost(_)
+            | StoreError::Corrupt { .. } => Self::Store,
         }
     }
 }

@@ -38,6 +38,16 @@ pub fn open_dir(dir: &Path, options: &Options) -> Result<SqlStore, Error> {
     Ok(SqlStore::new(db, Source::File(path, *options), options, Some(lock)))
 }
 
+/// Takes a data directory, which is made where it is not there, for a process whose database is
+/// elsewhere: what else lies there is for one process too. It stays locked until the file is dropped.
+///
+/// # Errors
+/// [`Error`] where the directory is in use or cannot be made.
+pub fn lock_dir(dir: &Path) -> Result<File, Error> {
+    make(dir)?;
+    lock(dir)
+}
+
 /// Opens the store of a server, whose tables are made where there are none. No other process can
 /// open it to write until the store is dropped.
 ///
@@ -66,11 +76,27 @@ pub fn read_dir(dir: &Path, options: &Options) -> Result<Reader, Error> {
 pub fn read_file(path: &Path, options: &Options) -> Result<Reader, Error> {
     refuse_other_files(path)?;
     let reader = Reader::open(path, options).map_err(Error::database(path))?;
-    if schema::check(&reader, path)? < schema::VERSION {
-        // An older one is brought up to date when it is opened to be written.
-        return Err(Error::SchemaDiffers { path: path.to_owned(), version: schema::VERSION });
-    }
+    refuse_older(&reader, path)?;
     Ok(reader)
+}
+
+/// Opens a connection to read the database of a server.
+///
+/// # Errors
+/// [`Error`] where it cannot be reached, or the database is older, newer or something else's.
+pub fn read_server(server: &Server) -> Result<Reader, Error> {
+    let name = Path::new(server.database());
+    let reader = Reader::connect(server).map_err(Error::database(name))?;
+    refuse_older(&reader, name)?;
+    Ok(reader)
+}
+
+fn refuse_older(reader: &Reader, path: &Path) -> Result<(), Error> {
+    match schema::check(reader, path)? {
+        schema::VERSION => Ok(()),
+        // An older one is brought up to date when it is opened to be written.
+        _ => Err(Error::SchemaDiffers { path: path.to_owned(), version: schema::VERSION }),
+    }
 }
 
 fn refuse_other_files(path: &Path) -> Result<(), Error> {
@@ -80,8 +106,11 @@ fn refuse_other_files(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Makes a directory that only its owner can look into.
-pub(crate) fn make(dir: &Path) -> Result<(), Error> {
+/// Makes a directory that only its owner can look into, where it is not there.
+///
+/// # Errors
+/// [`Error`] where it cannot be made.
+pub fn make(dir: &Path) -> Result<(), Error> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     made.map_err(Error::io("create", dir))
 }

@@ -47,6 +47,12 @@ pub enum Error {
         /// What.
         path: PathBuf,
     },
+    /// The address of a database cannot be one.
+    #[error("{reason}")]
+    Address {
+        /// What is wrong with it; never the password.
+        reason: String,
+    },
     /// The file system refused.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {

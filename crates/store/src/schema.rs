@@ -31,12 +31,21 @@ fn founding(dialect: &Dialect) -> String {
 /// [`Error`] where the database is newer, something else's, or not what it says it is.
 pub(crate) fn migrate(db: &Database, path: &Path) -> Result<(), Error> {
     let failed = Error::database(path);
-    let version = if db.is_empty().map_err(&failed)? { 0 } else { check(db.reader(), path)? };
-    if version < VERSION {
-        let run = db.begin().and_then(|()| run_after(version, db)).and_then(|()| db.commit());
-        run.map_err(&failed)?;
+    // Several may find the same: the first to begin makes it, the others wait.
+    db.begin().and_then(|()| db.lock_schema()).map_err(&failed)?;
+    let run = version(db, path).and_then(|version| match version {
+        VERSION => db.rollback().map_err(&failed),
+        _ => run_after(version, db).and_then(|()| db.commit()).map_err(&failed),
+    });
+    if run.is_err() {
+        // What went wrong first is worth more.
+        drop(db.rollback());
     }
-    Ok(())
+    run
+}
+
+fn version(db: &Database, path: &Path) -> Result<i64, Error> {
+    if db.is_empty().map_err(Error::database(path))? { Ok(0) } else { check(db.reader(), path) }
 }
 
 /// The version of a database's schema, where it is one that this code can read.
