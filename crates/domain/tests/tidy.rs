@@ -47,12 +47,9 @@ const DOMAIN_WORDS: &[&str] = &[
     "unsafe",
 ];
 
-/// Who may name a database driver.
-const DRIVERS: &[(&str, &str)] = &[
-    ("rusqlite", "crates/store/src/sqlite.rs"),
-    ("tokio_postgres", "crates/store/src/postgres.rs"),
-    ("tokio_postgres", "crates/store/src/postgres.rs"),
-];
+/// Who may name a database driver: a file, and what lies below it.
+const DRIVERS: &[(&str, &str)] =
+    &[("rusqlite", "crates/store/src/sqlite"), ("tokio_postgres", "crates/store/src/postgres")];
 
 const MODULE_NAMES: &[&str] =
     &["util", "utils", "common", "helper", "helpers", "misc", "types", "manager"];
@@ -122,7 +119,11 @@ fn the_domain_is_a_function() {
 fn only_the_drivers_know_which_database_runs() {
     let mut wrong = vec![];
     for file in sources() {
-        for (driver, home) in DRIVERS.iter().filter(|(_, home)| file.path != *home) {
+        let is_at = |home: &str| {
+            let rest = file.path.strip_prefix(home).unwrap_or_default();
+            rest == ".rs" || rest.starts_with('/')
+        };
+        for (driver, home) in DRIVERS.iter().filter(|(_, home)| !is_at(home)) {
             let lines = code_lines(&file.text);
             let naming = lines.filter(|(_, code)| has_word(code, driver));
             // This list names them too.
@@ -301,8 +302,9 @@ fn texts() -> Vec<SourceFile> {
 }
 
 fn collect(folder: &Path, prefix: &str, files: &mut Vec<SourceFile>) {
-    let left_out = ["target", "node_modules", "vectors", ".git", "data", "generated", "lib"];
-    for name in names_in(folder) {
+    let left_out = ["target", "node_modules", "vectors", "data", "generated", "lib"];
+    // In a worktree, `.git` is a file.
+    for name in names_in(folder).into_iter().filter(|name| name != ".git") {
         let path = folder.join(&name);
         let shown = format!("{prefix}{name}");
         if path.is_dir() && !left_out.contains(&name.as_str()) {

@@ -154,7 +154,8 @@ impl<S: Store> Partition<S> {
         match self.try_process(works, times, permit) {
             Ok(processed) => processed,
             Err(error) => {
-                self.in_doubt |= matches!(error, StoreError::OutcomeUnknown(_));
+                self.in_doubt |=
+                    matches!(error, StoreError::OutcomeUnknown(_) | StoreError::ConnectionLost(_));
                 self.is_full |= matches!(error, StoreError::DiskFull);
                 let key_taken = matches!(error, StoreError::KeyTaken);
                 if !key_taken {

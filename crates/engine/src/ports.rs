@@ -502,7 +502,7 @@ pub struct JournalRow {
 }
 
 /// Why the store did not do something.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// The disk is full; reads still work.
     #[error("the disk is full")]
@@ -517,6 +517,10 @@ pub enum StoreError {
     /// The database refused or failed; nothing was written.
     #[error("database: {0}")]
     Database(String),
+    /// The connection to the database was lost, or cannot be made. Nothing was written, and the
+    /// store must be opened again.
+    #[error("no connection to the database: {0}")]
+    ConnectionLost(String),
     /// The commit may or may not have happened.
     #[error("the outcome of a commit is not known: {0}")]
     OutcomeUnknown(String),

@@ -83,9 +83,10 @@ impl From<&StoreError> for Reason {
             StoreError::DiskFull => Self::DiskFull,
             StoreError::OutcomeUnknown(_) => Self::CommitInDoubt,
             StoreError::NotOwner => Self::NotOwner,
-            StoreError::KeyTaken | StoreError::Database(_) | StoreError::Corrupt { .. } => {
-                Self::Store
-            }
+            StoreError::KeyTaken
+            | StoreError::Database(_)
+            | StoreError::ConnectionLost(_)
+            | StoreError::Corrupt { .. } => Self::Store,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The configuration: built-in defaults, then the file, then the environment, then the command line.
 
+mod database;
 mod period;
 mod prefix;
 mod settings;
@@ -85,6 +86,10 @@ pub struct Place {
     /// Directory of everything durable
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// PostgreSQL to keep payments in, as postgres://user:password@host:port/database; better in
+    /// FAREGATE_DATABASE_URL, which `ps` does not show
+    #[arg(long, value_name = "URL")]
+    pub database: Option<String>,
 }
 
 /// What the command line says.
@@ -163,6 +168,8 @@ impl Config {
             ("gateway.simulator.timeout", self.gateway.simulator.timeout),
             ("push.timeout", self.push.timeout),
             ("queue.reply_timeout", self.queue.reply_timeout),
+            ("database.connect_timeout", self.database.connect_timeout),
+            ("database.statement_timeout", self.database.statement_timeout),
         ];
         if let Some((key, _)) = some_time.iter().find(|(_, period)| period.0.is_zero()) {
             return invalid(key, "must be more than nothing");
@@ -220,7 +227,7 @@ impl Draft {
             .map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
         let table: Table = text.parse().map_err(|error: toml::de::Error| Error::NotToml {
             path: path.to_owned(),
-            message: error.to_string(),
+            message: line_of(&text, &error) + error.message(),
         })?;
         let origin = Origin::File(path.to_owned());
         self.read_table(&origin, &mut Vec::new(), table)
@@ -275,6 +282,9 @@ impl Draft {
             let text = Value::String(data_dir.to_string_lossy().into_owned());
             self.table.insert("data_dir".to_owned(), text);
         }
+        if let Some(url) = &arguments.place.database {
+            self.set(&origin, &["database", "url"].map(str::to_owned), Value::String(url.clone()))?;
+        }
         if let Some(listen) = &arguments.listen {
             self.set(&origin, &["listen".to_owned()], Value::String(listen.clone()))?;
         }
@@ -321,6 +331,12 @@ impl Draft {
         self.last_origin = origin.clone();
         Ok(())
     }
+}
+
+/// Where a file is no TOML. The line itself may have a password: it is not shown.
+fn line_of(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    before.map_or_else(String::new, |before| format!("line {}: ", before.matches('\n').count() + 1))
 }
 
 /// The paths of all settings.

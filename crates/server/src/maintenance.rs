@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use store::analytics::{SqliteReadModels, analytics_path};
 
 use crate::config::{Config, Place};
-use crate::serve;
+use crate::{node, serve};
 
 mod reconcile;
 
@@ -36,6 +36,19 @@ pub enum Error {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// It is not ours to do.
+    #[error(
+        "the database is on a server ({server}): {command} is for SQLite in a data directory; use \
+         {instead}, see docs/how-to/run-on-postgresql.md"
+    )]
+    OnServer {
+        /// Where the database is.
+        server: String,
+        /// What was wanted.
+        command: &'static str,
+        /// Who does it.
+        instead: &'static str,
     },
     /// Threads cannot be started.
     #[error(transparent)]
@@ -74,6 +87,7 @@ impl Report {
 /// # Errors
 /// [`Error`].
 pub fn backup(config: &Config, file: &Path, is_quiet: bool) -> Result<Report, Error> {
+    refuse_on_server(config, "backup", "pg_dump or a base backup")?;
     let started = Instant::now();
     let mut shown_percent = 0;
     store::backup(&config.data_dir, file, |progress| {
@@ -97,6 +111,7 @@ pub fn backup(config: &Config, file: &Path, is_quiet: bool) -> Result<Report, Er
 /// # Errors
 /// [`Error`].
 pub fn restore(config: &Config, file: &Path) -> Result<Report, Error> {
+    refuse_on_server(config, "restore", "pg_restore")?;
     let started = Instant::now();
     store::restore(file, &config.data_dir)?;
     let (bytes, ms) = (size(file)?, millis(started));
@@ -113,9 +128,10 @@ pub fn restore(config: &Config, file: &Path) -> Result<Report, Error> {
 /// [`Error`].
 pub fn rebuild_analytics(config: &Config) -> Result<Report, Error> {
     let started = Instant::now();
-    let truth = store::database_path(&config.data_dir);
+    let truth = node::source(config)?;
     // Refused here where there is no data: opening would make an empty database.
-    size(&truth)?;
+    drop(truth.read()?);
+    store::make_dir(&config.data_dir)?;
     let path = analytics_path(&config.data_dir);
     let mut models = SqliteReadModels::open(&path, &truth, &store::Options::default())?;
     let upto = models.rebuild()?;
@@ -130,7 +146,7 @@ pub fn rebuild_analytics(config: &Config) -> Result<Report, Error> {
 /// [`Error`].
 pub fn verify(config: &Config) -> Result<Report, Error> {
     let started = Instant::now();
-    let found = store::verify::verify_dir(&config.data_dir)?;
+    let found = store::verify::verify_source(&node::source(config)?)?;
     let ms = millis(started);
     let mut text = format!(
         "{} journal rows, {} accounts, {} payments, {} transactions, {} postings, {} claims in {ms} ms",
@@ -161,6 +177,17 @@ pub fn verify(config: &Config) -> Result<Report, Error> {
         "ms": ms,
     });
     Ok(Report { text, json, problems: !found.is_sound() })
+}
+
+fn refuse_on_server(
+    config: &Config,
+    command: &'static str,
+    instead: &'static str,
+) -> Result<(), Error> {
+    match node::server(config)? {
+        Some(server) => Err(Error::OnServer { server: server.shown(), command, instead }),
+        None => Ok(()),
+    }
 }
 
 fn size(file: &Path) -> Result<u64, Error> {

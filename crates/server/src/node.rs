@@ -1,6 +1,7 @@
 //! The core with all that it needs from outside: store, gateways, followers of the journal.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use gateway::external::External;
 use gateway::push::{self, Reach};
 use gateway::simulator::{self, Notification, Remote, Simulator};
 use store::analytics::{AnalyticsQueries, SqliteReadModels, analytics_path};
+use store::{Server, Source, SqlStore};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -53,6 +55,8 @@ pub struct Node {
     pub analytics: Models,
     running: Running,
     followers: Followers,
+    /// Keeps the data directory ours.
+    _dir: Option<File>,
 }
 
 /// What follows the core: stopped before it, because they write through it.
@@ -69,9 +73,8 @@ impl Node {
     /// [`Error`].
     pub fn open(config: &Config) -> Result<Self, Error> {
         let clock = Clock::new(config.test_clock);
-        let database = store::database_path(&config.data_dir);
         let of_store = store::Options::default();
-        let store = store::open_dir(&config.data_dir, &of_store)?;
+        let (store, dir) = open_store(config, &of_store)?;
         let readers = config.engine.reader_threads;
         // A connection more than readers: the followers read on threads of their own.
         let queries = Arc::new(store.queries(readers + 1)?);
@@ -94,12 +97,12 @@ impl Node {
         }
         followers.push = Some(push::start(engine.clone(), push_options(config)));
         let path = analytics_path(&config.data_dir);
-        let models = SqliteReadModels::open(&path, &database, &of_store)?;
+        let models = SqliteReadModels::open(&path, &source(config)?, &of_store)?;
         let follower = Follower::open(queries, Box::new(models), clock)?;
         engine.waits_for(follower.applied());
         followers.follow(follower.run(engine.head(), until(followers.stopped())));
         let analytics = Models::new(AnalyticsQueries::open(&path, &of_store, readers)?, readers);
-        Ok(Self { engine, access, analytics, running, followers })
+        Ok(Self { engine, access, analytics, running, followers, _dir: dir })
     }
 
     /// Stops the followers, then the core; calls in flight get until the deadline.
@@ -107,6 +110,41 @@ impl Node {
         self.followers.stop().await;
         self.running.stop(deadline).await;
     }
+}
+
+/// The server of the database, where the configuration names one.
+///
+/// # Errors
+/// [`store::Error`] where a file that its URL names cannot be read.
+pub fn server(config: &Config) -> Result<Option<Server>, store::Error> {
+    let database = &config.database;
+    let (connect, statement) = (database.connect_timeout.0, database.statement_timeout.0);
+    let server = database.url.server()?;
+    Ok(server.map(|server| server.with_timeouts(connect, Some(statement))))
+}
+
+/// The database, for whoever reads all of it.
+///
+/// # Errors
+/// See [`server`].
+pub fn source(config: &Config) -> Result<Source, store::Error> {
+    let server = server(config)?;
+    Ok(match server {
+        Some(server) => Source::Server(server.patient()),
+        None => Source::in_dir(&config.data_dir),
+    })
+}
+
+/// The store, and the lock of the data directory where the store does not have it itself.
+fn open_store(
+    config: &Config,
+    options: &store::Options,
+) -> Result<(SqlStore, Option<File>), store::Error> {
+    let Some(server) = server(config)? else {
+        return Ok((store::open_dir(&config.data_dir, options)?, None));
+    };
+    let dir = store::lock_dir(&config.data_dir)?;
+    Ok((store::open_server(&server, options)?, Some(dir)))
 }
 
 impl Followers {

@@ -145,7 +145,7 @@ impl Server {
         let listener = listener::bind(config.listen)
             .map_err(|source| Error::Listen { address: config.listen, source })?;
         let address = listener.local_addr().map_err(Error::Runtime)?;
-        let node = Node::open(config)?;
+        let node = open_node(config).await?;
         metrics::gauge_start(open_files_max, node.engine.clock().real_now());
         first_start::prepare(&node.engine, &node.access, password, announce).await?;
         let (stopping, stopped) = watch::channel(false);
@@ -182,6 +182,14 @@ impl Server {
             tracing::warn!("connections are closed without an answer");
         }
     }
+}
+
+/// Opens the node where one may wait: a database server is waited for.
+async fn open_node(config: &Config) -> Result<Node, Error> {
+    let config = config.clone();
+    let opened = tokio::task::spawn_blocking(move || Node::open(&config)).await;
+    let opened = opened.map_err(|error| Error::Runtime(io::Error::other(error)))?;
+    Ok(opened?)
 }
 
 /// Shows what a first start made up; the only time anybody sees it.

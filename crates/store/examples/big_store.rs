@@ -512,7 +512,9 @@ fn cpu_seconds() -> f64 {
 fn measure_analytics(dir: &Path) -> Result<(), StoreError> {
     let (path, truth) = (analytics_path(dir), database_path(dir));
     let failed = |error: store::Error| StoreError::Database(error.to_string());
-    let mut models = SqliteReadModels::open(&path, &truth, &Options::default()).map_err(failed)?;
+    let mut models =
+        SqliteReadModels::open(&path, &store::Source::in_dir(dir), &Options::default())
+            .map_err(failed)?;
     let queries = SqlQueries::open(&truth, &Options::default(), 1)?;
     let (started, cpu) = (Instant::now(), cpu_seconds());
     let begin = models.cursor()?;

@@ -17,6 +17,7 @@ use crate::Error;
 use crate::codes::{operation_code, status_code};
 use crate::directory::make_private;
 use crate::driver::{Database, Put, Value};
+use crate::pool::Source;
 use crate::sqlite::{DIALECT, Options};
 use crate::tables::{self, Layout, Table, id, int, text};
 use crate::totals::decimal;
@@ -108,8 +109,7 @@ static TABLES: &[&Table] =
 /// The read models' tables. One that has nothing to count has no row.
 pub struct SqliteReadModels {
     db: Database,
-    truth: PathBuf,
-    options: Options,
+    truth: Source,
 }
 
 impl SqliteReadModels {
@@ -118,7 +118,7 @@ impl SqliteReadModels {
     ///
     /// # Errors
     /// [`Error`] where the file cannot be used.
-    pub fn open(path: &Path, truth: &Path, options: &Options) -> Result<Self, Error> {
+    pub fn open(path: &Path, truth: &Source, options: &Options) -> Result<Self, Error> {
         let options = Options { is_durable: false, ..*options };
         let ddl = tables::ddl(TABLES, &DIALECT);
         let layout = layout(&ddl);
@@ -127,7 +127,7 @@ impl SqliteReadModels {
                 .reader()
                 .query_one("SELECT layout FROM cursor", &[], |cells| Ok(cells.text()? == layout));
             if matches!(found, Ok(Some(true))) {
-                return Ok(Self { db, truth: truth.to_owned(), options });
+                return Ok(Self { db, truth: truth.clone() });
             }
             drop(db);
             tracing::warn!("the analytics tables are of another version and are made anew");
@@ -141,7 +141,7 @@ impl SqliteReadModels {
             db.commit()
         });
         made.map_err(&failed)?;
-        Ok(Self { db, truth: truth.to_owned(), options })
+        Ok(Self { db, truth: truth.clone() })
     }
 
     fn in_one_commit<T>(
@@ -183,7 +183,7 @@ impl ReadModels for SqliteReadModels {
     }
 
     fn rebuild(&mut self) -> Result<Seq, StoreError> {
-        let truth = crate::Reader::open(&self.truth, &self.options)?;
+        let truth = self.truth.reader()?;
         // Whoever reads the models meanwhile sees the old ones, to the end.
         self.in_one_commit(|db| rebuild::rebuild(&truth, db))
     }

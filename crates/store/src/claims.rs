@@ -329,9 +329,7 @@ fn take_all(db: &Database, added: &Run, owners: &Owners) -> Result<(), StoreErro
                 let claim = claimed.claim;
                 let row =
                     [Value::Id(*hash), (*owner).into(), claim.owner.into(), claim.account.into()];
-                if db.exec(sql, &row)? == 0 {
-                    return Err(StoreError::KeyTaken);
-                }
+                db.require(sql, &row, StoreError::KeyTaken)?;
             }
             None => put_all(db, [(*hash, *claimed)].into_iter())?,
         }

@@ -167,7 +167,7 @@ impl SqlStore {
         let [claims_end, claims_after] = claims.columns();
         let Sequences { payment_number, tenant_no } = owned.sequences;
         let tenant_no = i64::from(tenant_no).into();
-        let changed = self.db.exec(
+        self.db.require(
             sql,
             &[
                 self.share.partition.number().into(),
@@ -179,8 +179,8 @@ impl SqlStore {
                 claims_after,
                 owned.queue_offset.into(),
             ],
-        )?;
-        if changed == 1 { Ok(()) } else { Err(StoreError::NotOwner) }
+            StoreError::NotOwner,
+        )
     }
 
     fn write_journal(&self, batch: &Batch) -> Result<(), StoreError> {
@@ -237,7 +237,7 @@ impl SqlStore {
         let sql = "DELETE FROM reply WHERE key IN (SELECT key FROM reply \
                    WHERE expires_at_us < ?1 AND answer IS NOT NULL \
                    ORDER BY expires_at_us LIMIT ?2)";
-        self.db.exec(sql, &[entry.at.into(), most.into()]).map(drop)
+        self.db.prepare(sql)?.row(&[entry.at.into(), most.into()])
     }
 
     fn write_bookkeeping(&self, it: &Bookkeeping) -> Result<(), StoreError> {
@@ -252,7 +252,7 @@ impl SqlStore {
             }
             Bookkeeping::DeliveryClosed { id } => {
                 let sql = "DELETE FROM delivery WHERE seq = ?1 AND ordinal = ?2";
-                self.db.exec(sql, &[id.seq.into(), i64::from(id.ordinal).into()]).map(drop)
+                self.db.prepare(sql)?.row(&[id.seq.into(), i64::from(id.ordinal).into()])
             }
         }
     }
@@ -260,7 +260,7 @@ impl SqlStore {
 
 impl Store for SqlStore {
     fn open(&mut self) -> Result<Opened, StoreError> {
-        self.db.rollback()?;
+        self.db.renew()?;
         self.owned = None;
         self.recent.clear();
         self.claims.recall(self.db.reader())?;

@@ -40,6 +40,16 @@ pub fn open_dir(dir: &Path, options: &Options) -> Result<SqlStore, Error> {
     Ok(SqlStore::new(db, Share::WHOLE, (source, options), Some(lock)))
 }
 
+/// Takes a data directory, which is made where it is not there, for a process whose database is
+/// elsewhere: what else lies there is for one process too. It stays locked until the file is dropped.
+///
+/// # Errors
+/// [`Error`] where the directory is in use or cannot be made.
+pub fn lock_dir(dir: &Path) -> Result<File, Error> {
+    make(dir)?;
+    lock(dir)
+}
+
 /// Opens the store of a server, whose tables are made where there are none. No other process can
 /// open it to write until the store is dropped.
 ///
@@ -47,11 +57,29 @@ pub fn open_dir(dir: &Path, options: &Options) -> Result<SqlStore, Error> {
 /// [`Error`] where the server cannot be reached, another process writes, or the database is newer
 /// or something else's.
 pub fn open_server(server: &Server, options: &Options) -> Result<SqlStore, Error> {
+    open_share(server, Share::WHOLE, options)
+}
+
+/// Opens the store of one partition of a server, of several that other processes may have. Where the
+/// database has fewer, the rest is made, if nobody writes it.
+///
+/// # Errors
+/// See [`open_server`]; [`Error::Partitions`] where the database has another number of partitions.
+pub fn open_share(server: &Server, share: Share, options: &Options) -> Result<SqlStore, Error> {
     let name = Path::new(server.database());
-    let db = Database::connect(server, TABLES).map_err(Error::database(name))?;
+    let is_alone = share.partitions == 1;
+    let connect = || Database::connect(server, is_alone, TABLES).map_err(Error::database(name));
+    let mut db = connect()?;
     schema::migrate(&db, name)?;
+    if schema::partitions(db.reader()).map_err(Error::database(name))? != share.partitions {
+        drop(db);
+        let alone = Database::connect(server, true, TABLES).map_err(Error::database(name))?;
+        schema::grow(&alone, name, share.partitions)?;
+        drop(alone);
+        db = connect()?;
+    }
     let source = Source::Server(server.clone());
-    Ok(SqlStore::new(db, Share::WHOLE, (source, options), None))
+    Ok(SqlStore::new(db, share, (source, options), None))
 }
 
 /// Opens a connection to read the database of a data directory that may be in use.
@@ -69,11 +97,27 @@ pub fn read_dir(dir: &Path, options: &Options) -> Result<Reader, Error> {
 pub fn read_file(path: &Path, options: &Options) -> Result<Reader, Error> {
     refuse_other_files(path)?;
     let reader = Reader::open(path, options).map_err(Error::database(path))?;
-    if schema::check(&reader, path)? < schema::VERSION {
-        // An older one is brought up to date when it is opened to be written.
-        return Err(Error::SchemaDiffers { path: path.to_owned(), version: schema::VERSION });
-    }
+    refuse_older(&reader, path)?;
     Ok(reader)
+}
+
+/// Opens a connection to read the database of a server.
+///
+/// # Errors
+/// [`Error`] where it cannot be reached, or the database is older, newer or something else's.
+pub fn read_server(server: &Server) -> Result<Reader, Error> {
+    let name = Path::new(server.database());
+    let reader = Reader::connect(server).map_err(Error::database(name))?;
+    refuse_older(&reader, name)?;
+    Ok(reader)
+}
+
+fn refuse_older(reader: &Reader, path: &Path) -> Result<(), Error> {
+    match schema::check(reader, path)? {
+        schema::VERSION => Ok(()),
+        // An older one is brought up to date when it is opened to be written.
+        _ => Err(Error::SchemaDiffers { path: path.to_owned(), version: schema::VERSION }),
+    }
 }
 
 fn refuse_other_files(path: &Path) -> Result<(), Error> {
@@ -83,8 +127,11 @@ fn refuse_other_files(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Makes a directory that only its owner can look into.
-pub(crate) fn make(dir: &Path) -> Result<(), Error> {
+/// Makes a directory that only its owner can look into, where it is not there.
+///
+/// # Errors
+/// [`Error`] where it cannot be made.
+pub fn make(dir: &Path) -> Result<(), Error> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     made.map_err(Error::io("create", dir))
 }

@@ -303,6 +303,26 @@ impl Reader {
         }
     }
 
+    /// Gives each row of a result that may be large to `each`, which may ask something else
+    /// meanwhile: memory does not grow with the result.
+    ///
+    /// # Errors
+    /// See [`Reader::for_each`].
+    pub fn walk(
+        &self,
+        sql: &str,
+        parameters: &[Value<'_>],
+        mut each: impl FnMut(&mut Cells<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        match &self.connection {
+            Connection::Sqlite(_) => self.for_each(sql, parameters, each),
+            Connection::Postgres(it) if it.is_begun() => {
+                it.walk(sql, parameters, &mut |row| each(&mut Cells { row, table: "query", at: 0 }))
+            }
+            Connection::Postgres(_) => self.snapshot(|reader| reader.walk(sql, parameters, each)),
+        }
+    }
+
     /// Does several reads on one state of the database, whatever is committed meanwhile.
     ///
     /// # Errors
@@ -313,9 +333,7 @@ impl Reader {
     ) -> Result<T, StoreError> {
         match &self.connection {
             Connection::Sqlite(it) => it.run("BEGIN DEFERRED")?,
-            Connection::Postgres(it) => {
-                it.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
-            }
+            Connection::Postgres(it) => it.begin_to_read(),
         }
         let result = read(self);
         self.rollback()?;
@@ -327,6 +345,14 @@ impl Reader {
         match &self.connection {
             Connection::Sqlite(_) => &sqlite::DIALECT,
             Connection::Postgres(_) => &postgres::DIALECT,
+        }
+    }
+
+    /// Whether it can be used, as far as one can tell without asking the database.
+    pub(crate) fn is_usable(&self) -> bool {
+        match &self.connection {
+            Connection::Sqlite(_) => true,
+            Connection::Postgres(it) => it.is_usable(),
         }
     }
 
@@ -412,21 +438,24 @@ impl Load<'_> {
 pub enum Put<'c> {
     /// On a database file: at once.
     Sqlite(sqlite::Statement<'c>),
-    /// On a server, with a statement of one's own: at once.
-    Postgres(postgres::Statement<'c>),
-    /// On a server, into a table: before the next statement that is not of this kind.
+    /// On a server, with a statement of one's own: with the next that is waited for.
+    Later(postgres::Later<'c>),
+    /// On a server, into a table: with the next statement that is waited for.
     Gathered(postgres::Gathering<'c>),
 }
 
 impl Put<'_> {
-    /// Writes one row.
+    /// Writes one row. A server refuses it later: with the next statement or the commit.
     ///
     /// # Errors
     /// [`StoreError`] where it cannot be written.
     pub fn row(&mut self, row: &[Value<'_>]) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(it) => it.execute(row).map(drop),
-            Self::Postgres(it) => it.execute(row).map(drop),
+            Self::Later(it) => {
+                it.add(row);
+                Ok(())
+            }
             Self::Gathered(it) => {
                 it.add(row);
                 Ok(())
@@ -461,12 +490,17 @@ impl Database {
         Ok(Self::of(Connection::Sqlite(connection), tables))
     }
 
-    /// Opens the one connection that writes into `tables` of a server.
+    /// Opens a connection that writes into `tables` of a server: the only one, or one of those that
+    /// own a partition each.
     ///
     /// # Errors
     /// [`StoreError`] where it cannot be opened, or another process has it.
-    pub fn connect(server: &Server, tables: &[&'static Table]) -> Result<Self, StoreError> {
-        let connection = server.connect_to_write()?;
+    pub fn connect(
+        server: &Server,
+        is_alone: bool,
+        tables: &[&'static Table],
+    ) -> Result<Self, StoreError> {
+        let connection = server.connect_to_write(is_alone)?;
         Ok(Self::of(Connection::Postgres(Box::new(connection)), tables))
     }
 
@@ -500,7 +534,10 @@ impl Database {
     pub fn begin(&self) -> Result<(), StoreError> {
         match &self.reader.connection {
             Connection::Sqlite(it) => it.begin(),
-            Connection::Postgres(it) => it.begin(),
+            Connection::Postgres(it) => {
+                it.begin();
+                Ok(())
+            }
         }
     }
 
@@ -524,6 +561,41 @@ impl Database {
         self.reader.rollback()
     }
 
+    /// Gives up what was begun. Where the connection was lost, a new one is made: what was known
+    /// of the database must be read again.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the database cannot be reached.
+    pub fn renew(&self) -> Result<(), StoreError> {
+        match &self.reader.connection {
+            Connection::Sqlite(it) => it.rollback(),
+            Connection::Postgres(it) => it.renew(),
+        }
+    }
+
+    /// Runs a statement that must change a row: `otherwise` says what it means if it does not. A
+    /// server says so later: with the next statement or the commit.
+    ///
+    /// # Errors
+    /// `otherwise`, or [`StoreError`] where it failed.
+    pub fn require(
+        &self,
+        sql: &str,
+        parameters: &[Value<'_>],
+        otherwise: StoreError,
+    ) -> Result<(), StoreError> {
+        match &self.reader.connection {
+            Connection::Sqlite(it) => match it.prepare(sql)?.execute(parameters)? {
+                0 => Err(otherwise),
+                _ => Ok(()),
+            },
+            Connection::Postgres(it) => {
+                it.require(sql, parameters, otherwise);
+                Ok(())
+            }
+        }
+    }
+
     /// Runs a statement and tells how many rows it changed.
     ///
     /// # Errors
@@ -542,7 +614,7 @@ impl Database {
     pub fn prepare(&self, sql: &str) -> Result<Put<'_>, StoreError> {
         Ok(match &self.reader.connection {
             Connection::Sqlite(it) => Put::Sqlite(it.prepare(sql)?),
-            Connection::Postgres(it) => Put::Postgres(it.prepare(sql)?),
+            Connection::Postgres(it) => Put::Later(it.later(sql)),
         })
     }
 
@@ -564,10 +636,10 @@ impl Database {
         self.put(table, &texts.upsert)
     }
 
-    fn put(&self, table: &'static Table, sql: &str) -> Result<Put<'_>, StoreError> {
+    fn put<'c>(&'c self, table: &'static Table, sql: &'c str) -> Result<Put<'c>, StoreError> {
         Ok(match &self.reader.connection {
             Connection::Sqlite(it) => Put::Sqlite(it.prepare(sql)?),
-            Connection::Postgres(it) => Put::Gathered(it.gather(table, sql)?),
+            Connection::Postgres(it) => Put::Gathered(it.gather(table, sql)),
         })
     }
 
@@ -578,6 +650,15 @@ impl Database {
                 it.create(ddl, &mut self.texts.iter().map(|texts| texts.table))
             }
             Connection::Postgres(it) => it.run(ddl),
+        }
+    }
+
+    /// Keeps others from changing the schema. Part of what was begun.
+    pub(crate) fn lock_schema(&self) -> Result<(), StoreError> {
+        match &self.reader.connection {
+            // A commit that was begun is the only one.
+            Connection::Sqlite(_) => Ok(()),
+            Connection::Postgres(it) => it.lock_schema(),
         }
     }
 

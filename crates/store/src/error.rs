@@ -47,6 +47,22 @@ pub enum Error {
         /// What.
         path: PathBuf,
     },
+    /// It has another number of partitions. One that has one can be given more, once.
+    #[error("{} has {found} partitions, not {wanted}", path.display())]
+    Partitions {
+        /// Which database.
+        path: PathBuf,
+        /// How many it has.
+        found: u16,
+        /// How many it was to have.
+        wanted: u16,
+    },
+    /// The address of a database cannot be one.
+    #[error("{reason}")]
+    Address {
+        /// What is wrong with it; never the password.
+        reason: String,
+    },
     /// The file system refused.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {

@@ -27,9 +27,13 @@ mod walk;
 
 pub use backup::{Progress, backup, restore};
 pub use commit::SqlStore;
-pub use directory::{database_path, open_dir, open_server, read_dir, read_file};
+pub use directory::{
+    database_path, lock_dir, make as make_dir, open_dir, open_server, open_share, read_dir,
+    read_file, read_server,
+};
 pub use driver::Reader;
 pub use error::Error;
+pub use pool::Source;
 pub use postgres::Server;
 pub use queries::SqlQueries;
 pub use share::Share;

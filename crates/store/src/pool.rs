@@ -1,16 +1,16 @@
 //! A bounded pool of connections to read with: one for each thread that reads at the same time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use engine::ports::StoreError;
 
 use crate::postgres::Server;
-use crate::{Options, Reader};
+use crate::{Error, Options, Reader, directory};
 
 /// Where connections to read with lead.
-#[derive(Clone)]
-pub(crate) enum Source {
+#[derive(Clone, Debug)]
+pub enum Source {
     /// To a database file.
     File(PathBuf, Options),
     /// To a server.
@@ -18,7 +18,34 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    fn reader(&self) -> Result<Reader, StoreError> {
+    /// The database in a data directory.
+    #[must_use]
+    pub fn in_dir(dir: &Path) -> Self {
+        Self::File(directory::database_path(dir), Options::default())
+    }
+
+    /// Opens a connection to read a database that is there, and that this version knows. It may be
+    /// in use.
+    ///
+    /// # Errors
+    /// [`Error`] where there is none, or it is newer or something else's.
+    pub fn read(&self) -> Result<Reader, Error> {
+        match self {
+            Self::File(path, options) => directory::read_file(path, options),
+            Self::Server(server) => directory::read_server(server),
+        }
+    }
+
+    /// What a [`StoreError`] is of.
+    pub(crate) fn failed(&self) -> impl Fn(StoreError) -> Error {
+        let name = match self {
+            Self::File(path, _) => path.clone(),
+            Self::Server(server) => PathBuf::from(server.database()),
+        };
+        move |source| Error::Database { path: name.clone(), source }
+    }
+
+    pub(crate) fn reader(&self) -> Result<Reader, StoreError> {
         match self {
             Self::File(path, options) => Reader::open(path, options),
             Self::Server(server) => Reader::connect(server),
@@ -64,7 +91,9 @@ impl ReaderPool {
         let mut lent = self.lock();
         loop {
             if let Some(reader) = lent.idle.pop() {
-                return Ok(Loan { reader: Some(reader), pool: self });
+                drop(lent);
+                let mut loan = Loan { reader: Some(reader), pool: self };
+                return loan.renewed(&self.source).map(|()| loan);
             }
             if lent.open < self.readers_max {
                 lent.open += 1;
@@ -89,6 +118,17 @@ impl ReaderPool {
 struct Loan<'a> {
     reader: Option<Reader>,
     pool: &'a ReaderPool,
+}
+
+impl Loan<'_> {
+    /// Makes a connection anew that was lost while nobody used it.
+    fn renewed(&mut self, source: &Source) -> Result<(), StoreError> {
+        if !self.reader.as_ref().is_some_and(Reader::is_usable) {
+            self.reader = None;
+            self.reader = Some(source.reader()?);
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Loan<'_> {

@@ -4,24 +4,31 @@
 //! by a runtime of the connection's own. Rows for a table are gathered and sent as one array per
 //! column (`unnest`), one statement per table and commit.
 
-use std::cell::{RefCell, RefMut};
-use std::collections::HashMap;
-use std::fmt::Write as _;
+mod address;
+mod arrays;
+mod session;
+mod tls;
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::ports::StoreError;
-use futures_util::{TryStreamExt as _, future};
-use tokio::runtime::{Builder, Runtime};
-pub(crate) use tokio_postgres::Row;
-use tokio_postgres::error::{DbError, Severity, SqlState};
-use tokio_postgres::types::private::BytesMut;
-use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, Config, NoTls};
-use uuid::Uuid;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::AbortHandle;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config, NoTls, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::driver::{self, Field, Value};
-use crate::tables::{CLAIM, Column, Dialect, Kind, REPLY, Table};
+use self::address::{Address, TlsMode};
+use self::arrays::{Array, kind_of, of_keys};
+pub(crate) use self::arrays::{Row, field, insert_all, upsert_all};
+use self::session::{Session, Use, Waiting};
+use crate::Error;
+use crate::driver::{self, Value};
+use crate::tables::{Dialect, Table};
 
 /// How PostgreSQL spells the catalogue. Texts are compared by their bytes, as SQLite does.
 pub(crate) const DIALECT: Dialect = Dialect {
@@ -33,145 +40,209 @@ pub(crate) const DIALECT: Dialect = Dialect {
     parameter: '$',
 };
 
-/// How long the server may take to accept a connection.
+/// How long the server may take to accept a connection, unless somebody says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Who writes holds this lock of the database, for as long as its connection lives: `FRGT`.
-const WRITER_LOCK: i64 = 0x4652_4754;
+/// How long a statement may take, unless somebody says otherwise.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+/// A peer that is silent for this long is asked whether it is there.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
+/// How long until it is asked again.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+/// After how many questions it is gone.
+const KEEPALIVE_RETRIES: u32 = 3;
+/// How many rows of a large result are asked for at a time.
+const PORTION_ROWS: usize = 1_000;
+/// Who changes the schema holds this lock meanwhile: `FRGS`.
+const SCHEMA_LOCK: i64 = 0x4652_4753;
 
 /// Where a server is, and what a connection to it may do.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Server {
-    config: Arc<Config>,
+    address: Arc<Address>,
+    tls: Option<MakeRustlsConnect>,
+    connect_timeout: Duration,
+    statement_timeout: Option<Duration>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address.shown())
+    }
 }
 
 impl Server {
     /// The server that a URL (`postgres://user:password@host:port/database?options`) names.
     ///
     /// # Errors
-    /// [`StoreError::Database`] where it is none. It does not repeat the URL, which has a password.
-    pub fn parse(url: &str) -> Result<Self, StoreError> {
-        let mut config: Config = url
-            .parse()
-            .map_err(|_| StoreError::Database("is no URL of a PostgreSQL database".to_owned()))?;
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_TIMEOUT);
-        }
-        config.application_name("faregate");
-        Ok(Self { config: Arc::new(config) })
+    /// [`Error::Address`], which names what is wrong and never repeats the password.
+    pub fn parse(url: &str) -> Result<Self, Error> {
+        let address = Address::parse(url)?;
+        let tls = tls::client(&address)?.map(MakeRustlsConnect::new);
+        Ok(Self {
+            address: Arc::new(address),
+            tls,
+            connect_timeout: CONNECT_TIMEOUT,
+            statement_timeout: Some(STATEMENT_TIMEOUT),
+        })
+    }
+
+    /// The same, with other limits. A statement without a limit may take as long as it takes.
+    #[must_use]
+    pub fn with_timeouts(self, connect: Duration, statement: Option<Duration>) -> Self {
+        Self { connect_timeout: connect, statement_timeout: statement, ..self }
+    }
+
+    /// The same, for whoever looks at everything: its statements take as long as they take.
+    #[must_use]
+    pub fn patient(&self) -> Self {
+        Self { statement_timeout: None, ..self.clone() }
+    }
+
+    /// The URL without its password.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        self.address.shown()
     }
 
     /// The database's name, for messages.
     #[must_use]
     pub fn database(&self) -> &str {
-        self.config.get_dbname().or_else(|| self.config.get_user()).unwrap_or_default()
+        &self.address.database
     }
 
     /// Opens a connection to read with.
     pub(crate) fn connect(&self) -> Result<Connection, StoreError> {
-        Connection::open(self.clone(), false)
+        Connection::open(self.clone(), Use::Read)
     }
 
-    /// Opens the one connection to write with.
-    pub(crate) fn connect_to_write(&self) -> Result<Connection, StoreError> {
-        Connection::open(self.clone(), true)
+    /// Opens a connection to write with: the only one, or one of those that own a partition each.
+    pub(crate) fn connect_to_write(&self, is_alone: bool) -> Result<Connection, StoreError> {
+        let wanted = if is_alone { Use::WriteAlone } else { Use::WritePartition };
+        Connection::open(self.clone(), wanted)
     }
+
+    const fn connect_timeout(&self) -> Duration {
+        self.connect_timeout
+    }
+
+    const fn statement_timeout(&self) -> Option<Duration> {
+        self.statement_timeout
+    }
+
+    /// What a session is told first: how long a statement may take; to look whether we are there, so
+    /// that the locks of a process that vanished do not outlive it for hours; and that a commit is
+    /// durable when it returns.
+    fn manners(&self) -> String {
+        let statement_ms = self.statement_timeout.map_or(0, |it| it.as_millis());
+        let (idle, interval) = (KEEPALIVE_IDLE.as_secs(), KEEPALIVE_INTERVAL.as_secs());
+        format!(
+            "SET statement_timeout = {statement_ms}; SET tcp_keepalives_idle = {idle}; \
+             SET tcp_keepalives_interval = {interval}; \
+             SET tcp_keepalives_count = {KEEPALIVE_RETRIES}; SET client_min_messages = warning; \
+             SELECT set_config('synchronous_commit', 'on', false) \
+             WHERE current_setting('synchronous_commit') = 'off'"
+        )
+    }
+
+    async fn connect_now(&self) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
+        let address = &*self.address;
+        let mut config = Config::new();
+        config
+            .host(&address.host)
+            .port(address.port)
+            .user(&address.user)
+            .dbname(&address.database)
+            .application_name("faregate")
+            .connect_timeout(self.connect_timeout)
+            .keepalives_idle(KEEPALIVE_IDLE)
+            .keepalives_interval(KEEPALIVE_INTERVAL)
+            .keepalives_retries(KEEPALIVE_RETRIES)
+            .tcp_user_timeout(KEEPALIVE_IDLE + KEEPALIVE_INTERVAL * KEEPALIVE_RETRIES)
+            .ssl_mode(match address.tls {
+                TlsMode::Disable => SslMode::Disable,
+                TlsMode::Prefer => SslMode::Prefer,
+                TlsMode::Require | TlsMode::VerifyCa | TlsMode::VerifyFull => SslMode::Require,
+            });
+        if let Some(password) = &address.password {
+            config.password(password);
+        }
+        match &self.tls {
+            Some(tls) => connect(&config, tls.clone()).await,
+            None => connect(&config, NoTls).await,
+        }
+    }
+}
+
+/// Connects, and moves the connection's bytes until either side ends it.
+async fn connect<T>(config: &Config, tls: T) -> Result<(Client, AbortHandle), tokio_postgres::Error>
+where
+    T: MakeTlsConnect<Socket>,
+    T::Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (client, connection) = config.connect(tls).await?;
+    let moving = tokio::spawn(async move {
+        // Whoever uses the client is told.
+        drop(connection.await);
+    });
+    Ok((client, moving.abort_handle()))
 }
 
 /// A connection.
 pub(crate) struct Connection {
     server: Server,
-    is_writer: bool,
-    runtime: Waiting,
+    wanted: Use,
+    waiting: Waiting,
     session: RefCell<Session>,
-}
-
-/// Waits for what is asynchronous.
-struct Waiting(Option<Runtime>);
-
-impl Waiting {
-    fn new() -> Result<Self, StoreError> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        runtime.map(|it| Self(Some(it))).map_err(|error| StoreError::Database(error.to_string()))
-    }
-
-    fn runtime(&self) -> &Runtime {
-        self.0.as_ref().expect("it is there until it is dropped")
-    }
-
-    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        self.runtime().block_on(future)
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        // Waiting for it to end is forbidden where others' futures run.
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-/// What lasts as long as the connection to the server.
-struct Session {
-    client: Client,
-    /// By our text.
-    statements: HashMap<String, tokio_postgres::Statement>,
-    gathered: Vec<Gathered>,
-    /// Whether a transaction was begun.
-    is_begun: bool,
-}
-
-/// Rows that wait to be sent to a table, a column each.
-struct Gathered {
-    sql: String,
-    columns: Vec<Array>,
-}
-
-enum Array {
-    Int(Vec<Option<i64>>),
-    Text(Vec<Option<String>>),
-    Id(Vec<Option<Uuid>>),
+    cursors: Cell<u64>,
 }
 
 impl Connection {
-    fn open(server: Server, is_writer: bool) -> Result<Self, StoreError> {
-        let runtime = Waiting::new()?;
-        let session = RefCell::new(Session::open(&runtime, &server, is_writer)?);
-        Ok(Self { server, is_writer, runtime, session })
+    fn open(server: Server, wanted: Use) -> Result<Self, StoreError> {
+        let waiting = Waiting::new()?;
+        let session = RefCell::new(Session::open(&waiting, &server, wanted)?);
+        Ok(Self { server, wanted, waiting, session, cursors: Cell::new(0) })
     }
 
-    /// The session; a new one where the last one was lost.
-    fn session(&self) -> Result<RefMut<'_, Session>, StoreError> {
-        let mut session = self.session.borrow_mut();
-        if session.client.is_closed() && !session.is_begun {
-            *session = Session::open(&self.runtime, &self.server, self.is_writer)?;
+    fn session(&self) -> RefMut<'_, Session> {
+        self.session.borrow_mut()
+    }
+
+    /// Whether it can be used, as far as one can tell without asking the server.
+    pub(crate) fn is_usable(&self) -> bool {
+        !self.session().is_lost(&self.waiting)
+    }
+
+    /// Gives up what was begun; connects anew where the connection was lost. What a writer knew of
+    /// the database holds no more then: it must read it again.
+    pub(crate) fn renew(&self) -> Result<(), StoreError> {
+        let mut session = self.session();
+        session.rollback(&self.waiting)?;
+        if session.is_lost(&self.waiting) {
+            *session = Session::open(&self.waiting, &self.server, self.wanted)?;
         }
-        Ok(session)
+        Ok(())
     }
 
     pub(crate) fn prepare(&self, sql: &str) -> Result<Statement<'_>, StoreError> {
-        let mut session = self.session()?;
-        session.flush(&self.runtime)?;
-        let statement = session.statement(&self.runtime, sql)?;
+        let statement = self.session().statement(&self.waiting, sql, numbered)?;
         Ok(Statement { connection: self, statement })
     }
 
     /// Gathers rows for a statement of [`insert_all`] or [`upsert_all`].
-    pub(crate) fn gather(
-        &self,
-        table: &'static Table,
-        sql: &str,
-    ) -> Result<Gathering<'_>, StoreError> {
-        let mut session = self.session()?;
-        let known = session.gathered.iter().position(|it| it.sql == sql);
-        let at = known.unwrap_or_else(|| {
-            let columns = table.columns.iter().map(Array::of).collect();
-            session.gathered.push(Gathered { sql: sql.to_owned(), columns });
-            session.gathered.len() - 1
-        });
-        drop(session);
-        Ok(Gathering { connection: self, at })
+    pub(crate) const fn gather<'c>(&'c self, table: &'static Table, sql: &'c str) -> Gathering<'c> {
+        Gathering { connection: self, table, sql }
+    }
+
+    /// A statement that is run, once for each row of parameters, together with the next that is
+    /// waited for.
+    pub(crate) fn later(&self, sql: &str) -> Later<'_> {
+        Later { connection: self, sql: sql.to_owned() }
+    }
+
+    /// Runs a statement together with the next that is waited for. Where it changes nothing, that
+    /// fails with `otherwise`.
+    pub(crate) fn require(&self, sql: &str, parameters: &[Value<'_>], otherwise: StoreError) {
+        self.session().enqueue(sql, parameters, Some(otherwise));
     }
 
     /// Runs a query for all keys at once. `each` gets the place of a row's key, and the row.
@@ -189,12 +260,12 @@ impl Connection {
                 column.push(*value);
             }
         }
-        let statement = self.prepare(&of_keys(sql, &kinds))?.statement;
-        let rows = {
-            let session = self.session()?;
-            let arrays = columns.each_ref().map(Array::parameter);
-            self.runtime.block_on(session.client.query(&statement, &arrays)).map_err(failed)?
-        };
+        let name = format!("keys: {sql}");
+        let mut session = self.session();
+        let statement = session.statement(&self.waiting, &name, |_| of_keys(sql, &kinds))?;
+        let arrays = columns.each_ref().map(Array::parameter);
+        let rows = session.query_arrays(&self.waiting, &statement, &arrays)?;
+        drop(session);
         for row in &rows {
             // The number of the key is the last column, and counts from 1.
             let number: i64 = row.get(row.len() - 1);
@@ -204,113 +275,74 @@ impl Connection {
         Ok(())
     }
 
-    /// Runs statements without parameters.
-    pub(crate) fn run(&self, sql: &str) -> Result<(), StoreError> {
-        let mut session = self.session()?;
-        session.flush(&self.runtime)?;
-        self.runtime.block_on(session.client.batch_execute(sql)).map_err(failed)?;
-        session.is_begun |= sql.starts_with("BEGIN");
-        Ok(())
+    /// Gives each row to `each`, which may ask something else meanwhile: [`PORTION_ROWS`] of them
+    /// are in memory at a time. Part of what was begun.
+    pub(crate) fn walk(
+        &self,
+        sql: &str,
+        parameters: &[Value<'_>],
+        each: &mut dyn FnMut(driver::Row<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let cursor = self.cursors.get();
+        self.cursors.set(cursor + 1);
+        let waiting = &self.waiting;
+        let declare = format!("DECLARE c{cursor} NO SCROLL CURSOR FOR {}", numbered(sql));
+        let declare = self.session().prepare(waiting, &declare)?;
+        self.session().execute(waiting, &declare, parameters)?;
+        let fetch = format!("FETCH {PORTION_ROWS} FROM c{cursor}");
+        let fetch = self.session().prepare(waiting, &fetch)?;
+        loop {
+            let rows = self.session().query(waiting, &fetch, &[])?;
+            for row in &rows {
+                each(driver::Row::Postgres(row))?;
+            }
+            if rows.len() < PORTION_ROWS {
+                return self.run(&format!("CLOSE c{cursor}"));
+            }
+        }
     }
 
-    pub(crate) fn begin(&self) -> Result<(), StoreError> {
-        self.run("BEGIN")
+    /// Runs statements without parameters.
+    pub(crate) fn run(&self, sql: &str) -> Result<(), StoreError> {
+        self.session().run(&self.waiting, sql).map(drop)
+    }
+
+    pub(crate) fn begin(&self) {
+        self.session().begin("BEGIN");
+    }
+
+    pub(crate) fn begin_to_read(&self) {
+        self.session().begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+    }
+
+    /// Whether a transaction was begun.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.session().is_begun()
+    }
+
+    /// Keeps others from changing the schema until what was begun ends.
+    pub(crate) fn lock_schema(&self) -> Result<(), StoreError> {
+        self.run(&format!("SELECT pg_advisory_xact_lock({SCHEMA_LOCK})"))
     }
 
     pub(crate) fn commit(&self) -> Result<(), StoreError> {
-        let mut session = self.session.borrow_mut();
-        if let Err(error) = session.flush(&self.runtime) {
-            drop(session);
-            self.rollback()?;
-            return Err(error);
-        }
-        let committed = self.runtime.block_on(session.client.batch_execute("COMMIT"));
-        session.is_begun = false;
-        // An error of the statement's own undoes it. Whatever ends the connection, such as a server
-        // that is shut down, may come after the commit took place.
-        committed.map_err(|error| match error.as_db_error().and_then(DbError::parsed_severity) {
-            Some(Severity::Error) => failed(error),
-            _ => StoreError::OutcomeUnknown(error.to_string()),
-        })
+        self.session().commit(&self.waiting)
     }
 
     pub(crate) fn rollback(&self) -> Result<(), StoreError> {
-        let mut session = self.session.borrow_mut();
-        session.gathered.clear();
-        if !std::mem::take(&mut session.is_begun) || session.client.is_closed() {
-            return Ok(());
-        }
-        self.runtime.block_on(session.client.batch_execute("ROLLBACK")).map_err(failed)
+        self.session().rollback(&self.waiting)
     }
 
     /// Whether our tables are there.
     pub(crate) fn is_ours(&self) -> Result<bool, StoreError> {
-        self.has("SELECT to_regclass('migration') WHERE to_regclass('migration') IS NOT NULL")
+        let sql = "SELECT to_regclass('migration') WHERE to_regclass('migration') IS NOT NULL";
+        self.session().run(&self.waiting, sql)
     }
 
     /// Whether nothing is in it.
     pub(crate) fn is_empty(&self) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() LIMIT 1";
-        Ok(!self.has(sql)?)
-    }
-
-    fn has(&self, sql: &str) -> Result<bool, StoreError> {
-        let session = self.session()?;
-        let rows = self.runtime.block_on(session.client.simple_query(sql)).map_err(failed)?;
-        Ok(rows.iter().any(|it| matches!(it, tokio_postgres::SimpleQueryMessage::Row(_))))
-    }
-}
-
-impl Session {
-    fn open(runtime: &Waiting, server: &Server, is_writer: bool) -> Result<Self, StoreError> {
-        let connected = runtime.block_on(server.config.connect(NoTls));
-        let (client, connection) = connected.map_err(failed)?;
-        runtime.runtime().spawn(async move {
-            // Whoever uses the client is told.
-            drop(connection.await);
-        });
-        if is_writer {
-            let locks = client.query_one("SELECT pg_try_advisory_lock($1)", &[&WRITER_LOCK]);
-            let row = runtime.block_on(locks).map_err(failed)?;
-            if !row.get::<_, bool>(0) {
-                return Err(StoreError::Database("another process writes it".to_owned()));
-            }
-        }
-        Ok(Self { client, statements: HashMap::new(), gathered: Vec::new(), is_begun: false })
-    }
-
-    fn statement(
-        &mut self,
-        runtime: &Waiting,
-        sql: &str,
-    ) -> Result<tokio_postgres::Statement, StoreError> {
-        if let Some(known) = self.statements.get(sql) {
-            return Ok(known.clone());
-        }
-        let prepared = runtime.block_on(self.client.prepare(&numbered(sql))).map_err(failed)?;
-        self.statements.insert(sql.to_owned(), prepared.clone());
-        Ok(prepared)
-    }
-
-    /// Sends what was gathered: one statement after the other, without waiting in between.
-    fn flush(&mut self, runtime: &Waiting) -> Result<(), StoreError> {
-        if self.gathered.is_empty() {
-            return Ok(());
-        }
-        let mut gathered = std::mem::take(&mut self.gathered);
-        gathered.retain(|it| it.columns.first().is_some_and(|column| column.rows() > 0));
-        let mut statements = Vec::with_capacity(gathered.len());
-        for it in &gathered {
-            statements.push(self.statement(runtime, &it.sql)?);
-        }
-        let client = &self.client;
-        let sent = gathered.iter().zip(&statements).map(|(it, statement)| async move {
-            let arrays: Vec<&(dyn ToSql + Sync)> =
-                it.columns.iter().map(Array::parameter).collect();
-            client.execute(statement, &arrays).await
-        });
-        // The futures are polled in order, so that the statements are sent in order.
-        runtime.block_on(future::try_join_all(sent)).map(drop).map_err(failed)
+        Ok(!self.session().run(&self.waiting, sql)?)
     }
 }
 
@@ -327,15 +359,9 @@ impl Statement<'_> {
         parameters: &[Value<'_>],
         each: &mut dyn FnMut(driver::Row<'_>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        let runtime = &self.connection.runtime;
+        let waiting = &self.connection.waiting;
         // All of them before the first is shown: `each` may ask something else meanwhile.
-        let rows: Vec<Row> = {
-            let session = self.connection.session()?;
-            let read = async {
-                session.client.query_raw(&self.statement, parameters).await?.try_collect().await
-            };
-            runtime.block_on(read).map_err(failed)?
-        };
+        let rows = self.connection.session().query(waiting, &self.statement, parameters)?;
         for row in &rows {
             if !each(driver::Row::Postgres(row))? {
                 break;
@@ -346,195 +372,42 @@ impl Statement<'_> {
 
     /// Runs it, and tells how many rows it changed.
     pub(crate) fn execute(&self, parameters: &[Value<'_>]) -> Result<u64, StoreError> {
-        let mut session = self.connection.session()?;
-        session.flush(&self.connection.runtime)?;
-        let executed = session.client.execute_raw(&self.statement, parameters);
-        self.connection.runtime.block_on(executed).map_err(failed)
+        let waiting = &self.connection.waiting;
+        self.connection.session().execute(waiting, &self.statement, parameters)
     }
 }
 
-/// Takes rows for a table, until another statement is run.
+/// Takes rows for a table, which are sent together with the next statement that is waited for.
 pub struct Gathering<'c> {
     connection: &'c Connection,
-    at: usize,
+    table: &'static Table,
+    sql: &'c str,
 }
 
 impl Gathering<'_> {
     pub(crate) fn add(&self, row: &[Value<'_>]) {
-        let mut session = self.connection.session.borrow_mut();
-        let gathered = session.gathered.get_mut(self.at).expect("no other statement was run");
-        assert_eq!(row.len(), gathered.columns.len(), "a row has as many columns as its table");
-        for (column, value) in gathered.columns.iter_mut().zip(row) {
+        let mut session = self.connection.session();
+        let columns = session.gather(self.table, self.sql);
+        assert_eq!(row.len(), columns.len(), "a row has as many columns as its table");
+        for (column, value) in columns.iter_mut().zip(row) {
             column.push(*value);
         }
     }
 }
 
-impl Array {
-    const fn of(column: &Column) -> Self {
-        Self::of_kind(column.kind)
-    }
-
-    const fn of_kind(kind: Kind) -> Self {
-        match kind {
-            Kind::Int => Self::Int(Vec::new()),
-            Kind::Text => Self::Text(Vec::new()),
-            Kind::Id => Self::Id(Vec::new()),
-        }
-    }
-
-    fn rows(&self) -> usize {
-        match self {
-            Self::Int(all) => all.len(),
-            Self::Text(all) => all.len(),
-            Self::Id(all) => all.len(),
-        }
-    }
-
-    fn push(&mut self, value: Value<'_>) {
-        match (self, value) {
-            (Self::Int(all), Value::Int(value)) => all.push(Some(value)),
-            (Self::Text(all), Value::Text(value)) => all.push(Some(value.to_owned())),
-            (Self::Id(all), Value::Id(value)) => all.push(Some(Uuid::from_bytes(value))),
-            (Self::Int(all), Value::Null) => all.push(None),
-            (Self::Text(all), Value::Null) => all.push(None),
-            (Self::Id(all), Value::Null) => all.push(None),
-            (Self::Int(_) | Self::Text(_) | Self::Id(_), value) => {
-                panic!("a row has values of its table's kinds, not {value:?}")
-            }
-        }
-    }
-
-    fn parameter(&self) -> &(dyn ToSql + Sync) {
-        match self {
-            Self::Int(all) => all,
-            Self::Text(all) => all,
-            Self::Id(all) => all,
-        }
-    }
+/// A statement that is run together with the next that is waited for.
+pub struct Later<'c> {
+    connection: &'c Connection,
+    sql: String,
 }
 
-/// What a column with such a value holds.
-fn kind_of(value: Value<'_>) -> Kind {
-    match value {
-        Value::Int(_) => Kind::Int,
-        Value::Text(_) => Kind::Text,
-        Value::Id(_) => Kind::Id,
-        Value::Null => panic!("nothing has the key NULL"),
+impl Later<'_> {
+    pub(crate) fn add(&self, parameters: &[Value<'_>]) {
+        self.connection.session().enqueue(&self.sql, parameters, None);
     }
-}
-
-/// The parameters of an array of each kind: `$1::bigint[], $2::uuid[]`.
-fn arrays(kinds: impl Iterator<Item = Kind>) -> String {
-    let mut text = String::new();
-    for (at, kind) in kinds.enumerate() {
-        let kind = match kind {
-            Kind::Int => "bigint",
-            Kind::Text => "text",
-            Kind::Id => "uuid",
-        };
-        let comma = if at == 0 { "" } else { ", " };
-        write!(text, "{comma}${}::{kind}[]", at + 1).expect("a String takes everything");
-    }
-    text
-}
-
-/// A query for one key, as a query for all keys in arrays.
-fn of_keys(sql: &str, kinds: &[Kind]) -> String {
-    let mut of_one = sql.to_owned();
-    let mut names = String::new();
-    for at in 1..=kinds.len() {
-        of_one = of_one.replace(&format!("?{at}"), &format!("k.p{at}"));
-        write!(names, "p{at}, ").expect("a String takes everything");
-    }
-    let arrays = arrays(kinds.iter().copied());
-    format!(
-        "SELECT t.*, k.n FROM unnest({arrays}) WITH ORDINALITY AS k({names}n) \
-         CROSS JOIN LATERAL ({of_one}) t"
-    )
-}
-
-/// `INSERT` of many rows: one array per column.
-pub(crate) fn insert_all(table: &Table) -> String {
-    let arrays = arrays(table.columns.iter().map(|column| column.kind));
-    let (name, columns) = (table.name, table.select_list(""));
-    format!("INSERT INTO {name} ({columns}) SELECT * FROM unnest({arrays})")
-}
-
-/// [`insert_all`], or the change of what is not fixed where there is a row with the key.
-pub(crate) fn upsert_all(table: &Table) -> String {
-    format!("{} {}", insert_all(table), table.on_conflict())
 }
 
 /// Our text with PostgreSQL's parameters: `$1` for `?1`.
 fn numbered(sql: &str) -> String {
     sql.replace('?', "$")
-}
-
-impl ToSql for Value<'_> {
-    fn to_sql(
-        &self,
-        kind: &Type,
-        out: &mut BytesMut,
-    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        match *self {
-            Self::Null => Ok(IsNull::Yes),
-            Self::Int(value) if *kind == Type::INT4 => i32::try_from(value)?.to_sql(kind, out),
-            Self::Int(value) => value.to_sql(kind, out),
-            Self::Text(value) => value.to_sql(kind, out),
-            Self::Id(value) => Uuid::from_bytes(value).to_sql(kind, out),
-        }
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-
-    to_sql_checked!();
-}
-
-impl<'a> FromSql<'a> for Field<'a> {
-    fn from_sql(
-        kind: &Type,
-        raw: &'a [u8],
-    ) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
-        Ok(match *kind {
-            Type::INT8 => Self::Int(i64::from_sql(kind, raw)?),
-            Type::INT4 => Self::Int(i64::from(i32::from_sql(kind, raw)?)),
-            Type::TEXT => Self::Text(raw),
-            Type::UUID => Self::Id(raw),
-            _ => Self::Other,
-        })
-    }
-
-    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
-        Ok(Self::Null)
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-}
-
-/// A column of a row.
-pub(crate) fn field(row: &Row, at: usize) -> Option<Field<'_>> {
-    row.try_get(at).ok()
-}
-
-/// Whether a claim could not be made, or a reply stored, because another partition has by now.
-fn is_key_taken(error: &DbError) -> bool {
-    *error.code() == SqlState::UNIQUE_VIOLATION
-        && matches!(error.table(), Some(table) if table == CLAIM.name || table == REPLY.name)
-}
-
-/// What an error of PostgreSQL means for us.
-fn failed(error: tokio_postgres::Error) -> StoreError {
-    match error.as_db_error() {
-        Some(error) if *error.code() == SqlState::DISK_FULL => StoreError::DiskFull,
-        Some(error) if is_key_taken(error) => StoreError::KeyTaken,
-        Some(error) => {
-            StoreError::Database(format!("{} ({})", error.message(), error.code().code()))
-        }
-        None => StoreError::Database(error.to_string()),
-    }
 }

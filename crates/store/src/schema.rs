@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use domain::PartitionNo;
+use domain::{AccountId, PartitionNo, TenantNo, TransactionId};
 use engine::ports::StoreError;
 use ring::digest::{SHA256, digest};
 
@@ -31,12 +31,21 @@ fn founding(dialect: &Dialect) -> String {
 /// [`Error`] where the database is newer, something else's, or not what it says it is.
 pub(crate) fn migrate(db: &Database, path: &Path) -> Result<(), Error> {
     let failed = Error::database(path);
-    let version = if db.is_empty().map_err(&failed)? { 0 } else { check(db.reader(), path)? };
-    if version < VERSION {
-        let run = db.begin().and_then(|()| run_after(version, db)).and_then(|()| db.commit());
-        run.map_err(&failed)?;
+    // Several may find the same: the first to begin makes it, the others wait.
+    db.begin().and_then(|()| db.lock_schema()).map_err(&failed)?;
+    let run = version(db, path).and_then(|version| match version {
+        VERSION => db.rollback().map_err(&failed),
+        _ => run_after(version, db).and_then(|()| db.commit()).map_err(&failed),
+    });
+    if run.is_err() {
+        // What went wrong first is worth more.
+        drop(db.rollback());
     }
-    Ok(())
+    run
+}
+
+fn version(db: &Database, path: &Path) -> Result<i64, Error> {
+    if db.is_empty().map_err(Error::database(path))? { Ok(0) } else { check(db.reader(), path) }
 }
 
 /// The version of a database's schema, where it is one that this code can read.
@@ -75,6 +84,54 @@ fn run_after(version: i64, db: &Database) -> Result<(), StoreError> {
     }
     if version == 0 {
         add_partition(db, PartitionNo::FIRST)?;
+    }
+    Ok(())
+}
+
+/// How many partitions there are.
+pub(crate) fn partitions(reader: &Reader) -> Result<u16, StoreError> {
+    let count = reader.query_one("SELECT count(*) FROM partition", &[], |cells| cells.int())?;
+    Ok(count.and_then(|count| u16::try_from(count).ok()).unwrap_or_default())
+}
+
+/// Makes partitions until there are so many, and gives each what belongs to its accounts from now on.
+/// What has happened stays in the journals that have it.
+///
+/// # Errors
+/// [`Error::Partitions`] where there are more already: an account never changes to a partition whose
+/// journal rows come before its own.
+pub(crate) fn grow(db: &Database, path: &Path, wanted: u16) -> Result<(), Error> {
+    let failed = Error::database(path);
+    db.begin().and_then(|()| db.lock_schema()).map_err(&failed)?;
+    let found = partitions(db.reader()).map_err(&failed)?;
+    // One that was made in steps has accounts whose history is spread already.
+    if found != 1 && found != wanted {
+        db.rollback().map_err(&failed)?;
+        return Err(Error::Partitions { path: path.to_owned(), found, wanted });
+    }
+    let grown = (i64::from(found)..i64::from(wanted))
+        .filter_map(PartitionNo::new)
+        .try_for_each(|partition| add_partition(db, partition))
+        .and_then(|()| spread(db, wanted))
+        .and_then(|()| db.commit());
+    grown.map_err(|error| {
+        // What went wrong first is worth more.
+        drop(db.rollback());
+        failed(error)
+    })
+}
+
+/// Gives outcomes that are waited for to the partitions of their accounts.
+fn spread(db: &Database, partitions: u16) -> Result<(), StoreError> {
+    let sql = "SELECT tenant, transaction_id, account_id FROM outstanding";
+    let all: Vec<(TenantNo, TransactionId, AccountId)> = db
+        .reader()
+        .query(sql, &[], |cells| Ok((cells.tenant()?, cells.entity()?, cells.entity()?)))?;
+    let sql = "UPDATE outstanding SET partition = ?3 WHERE tenant = ?1 AND transaction_id = ?2";
+    let mut update = db.prepare(sql)?;
+    for (tenant, transaction, account) in all {
+        let partition = PartitionNo::of(tenant, account, partitions);
+        update.row(&[tenant.into(), transaction.into(), partition.number().into()])?;
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ use serde::de::IgnoredAny;
 use crate::Error;
 use crate::directory;
 use crate::driver::Reader;
+use crate::pool::Source;
 use crate::sqlite::Options;
 use crate::tables::{JOURNAL, PARTITION};
 
@@ -94,8 +95,15 @@ pub fn verify_dir(dir: &Path) -> Result<Report, Error> {
 /// [`Error`] where it cannot be opened or read.
 pub fn verify_file(path: &Path) -> Result<Report, Error> {
     let options = Options { reader_cache_kib: 64 * 1024, ..Options::default() };
-    let reader = directory::read_file(path, &options)?;
-    verify(&reader).map_err(Error::database(path))
+    verify_source(&Source::File(path.to_owned(), options))
+}
+
+/// Verifies a database, which may be in use.
+///
+/// # Errors
+/// [`Error`] where it cannot be opened or read.
+pub fn verify_source(source: &Source) -> Result<Report, Error> {
+    verify(&source.read()?).map_err(source.failed())
 }
 
 /// Verifies what a connection reads.
@@ -122,7 +130,7 @@ pub fn verify(reader: &Reader) -> Result<Report, StoreError> {
 /// The journal has no gap, and ends where the partition says.
 fn journal(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let mut next: BTreeMap<PartitionNo, i64> = BTreeMap::new();
-    reader.for_each("SELECT seq, changes FROM journal ORDER BY seq", &[], |cells| {
+    reader.walk("SELECT seq, changes FROM journal ORDER BY seq", &[], |cells| {
         cells.of(&JOURNAL);
         let seq = cells.int()?;
         // Counted, not kept: an ignored value takes no room.
@@ -192,7 +200,7 @@ fn list(
     (table, what): (&'static str, &str),
     sql: &str,
 ) -> Result<(), StoreError> {
-    reader.for_each(sql, &[], |cells| {
+    reader.walk(sql, &[], |cells| {
         report.problem(table, cells.id()?, what);
         Ok(())
     })

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::database::DatabaseUrl;
 use super::period::Period;
 use super::prefix::Prefix;
 
@@ -20,7 +21,7 @@ pub struct Config {
     pub role: Role,
     /// Where to listen.
     pub listen: SocketAddr,
-    /// Where everything durable is kept.
+    /// Where everything durable is kept that is not in [`Config::database`].
     pub data_dir: PathBuf,
     /// Whether domain time can be set over HTTP, and the simulator answers.
     pub test_clock: bool,
@@ -28,6 +29,8 @@ pub struct Config {
     pub worker_threads: usize,
     /// How long a shutdown waits for requests and gateway calls in progress.
     pub drain_deadline: Period,
+    /// A database server in place of the data directory's database.
+    pub database: Database,
     /// TLS.
     pub tls: Tls,
     /// Limits of HTTP.
@@ -52,6 +55,18 @@ pub struct Config {
     pub kafka: Kafka,
     /// Logs.
     pub log: Log,
+}
+
+/// A database server in place of the data directory's database.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Database {
+    /// PostgreSQL's URL; empty: SQLite in the data directory.
+    pub url: DatabaseUrl,
+    /// How long it may take to connect.
+    pub connect_timeout: Period,
+    /// How long a statement may take.
+    pub statement_timeout: Period,
 }
 
 /// TLS; both files or none.
@@ -269,6 +284,7 @@ impl Default for Config {
             test_clock: false,
             worker_threads: 0,
             drain_deadline: Period::seconds(40),
+            database: Database::default(),
             tls: Tls::default(),
             http: Http::default(),
             admission: Admission::default(),
@@ -281,6 +297,16 @@ impl Default for Config {
             queue: Queue { kind: QueueKind::Memory, reply_timeout: Period::seconds(40) },
             kafka: Kafka::default(),
             log: Log { format: LogFormat::Human, level: "info".to_owned() },
+        }
+    }
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Self {
+            url: DatabaseUrl::default(),
+            connect_timeout: Period::seconds(5),
+            statement_timeout: Period::seconds(30),
         }
     }
 }

@@ -48,7 +48,7 @@ fn check(file: &str, environment: &[(&str, &str)], arguments: Arguments, expecte
     std::fs::write(&path, file).unwrap();
     let pairs: Vec<(String, String)> =
         environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-    let place = Place { config: Some(path), data_dir: None };
+    let place = Place { config: Some(path), ..arguments.place.clone() };
     let arguments = Arguments { place, ..arguments };
     let shown = match Config::load_from(&arguments, &mut pairs.into_iter()) {
         Ok(config) => {
@@ -112,6 +112,46 @@ fn every_type_can_come_from_the_environment() {
             resolver.unknown_delays = ["1s", "2m"]
             test_clock = true
         "#]],
+    );
+}
+
+#[test]
+fn a_database_is_named_and_its_password_not_shown() {
+    let url = "postgres://me:secret@db.example.org/billing?sslmode=require";
+    let environment = [("FAREGATE_DATABASE_URL", url)];
+    check(
+        "",
+        &environment,
+        Arguments::default(),
+        expect![[r#"
+            database.url = "postgres://me:***@db.example.org:5432/billing?sslmode=require"
+        "#]],
+    );
+    let database = Some("postgres://me@[::1]/other".to_owned());
+    let place = Place { database, ..Place::default() };
+    check(
+        "",
+        &environment,
+        Arguments { place, ..Arguments::default() },
+        expect![[r#"
+            database.url = "postgres://me@[::1]:5432/other?sslmode=prefer"
+        "#]],
+    );
+    check(
+        "[database]\nurl = \"postgres://me:secret@here/x?sslmode=maybe\"",
+        &[],
+        Arguments::default(),
+        expect![
+            "DIR/faregate.toml: setting `database.url`: its option `sslmode` is one of disable, prefer, require, verify-ca, verify-full"
+        ],
+    );
+    check(
+        "[database]\nurl = postgres://me:secret@here/x",
+        &[],
+        Arguments::default(),
+        expect![
+            "the configuration file DIR/faregate.toml is not TOML: line 2: string values must be quoted, expected literal string"
+        ],
     );
 }
 

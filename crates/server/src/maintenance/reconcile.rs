@@ -69,9 +69,10 @@ fn compare(
     })?;
     let mut differences = Vec::new();
     let names = [simulator::NAME, simulator::KILL_BILL_NAME];
+    let source = node::source(config)?;
     let compared = charges.compare(
         |each| {
-            store::each_transaction(&config.data_dir, |transaction| {
+            store::each_transaction(&source, |transaction| {
                 if names.contains(&transaction.gateway.as_str()) && is_meant(transaction.id) {
                     each(transaction);
                 }

@@ -32,7 +32,7 @@ pub(super) fn rebuild(truth: &Reader, db: &Database) -> Result<Seq, StoreError> 
 
 fn accounts(truth: &Reader, db: &Database) -> Result<(), StoreError> {
     let mut days: BTreeMap<AccountsKey, i64> = BTreeMap::new();
-    truth.for_each("SELECT tenant, created_at_us FROM account", &[], |cells| {
+    truth.walk("SELECT tenant, created_at_us FROM account", &[], |cells| {
         let (tenant, day) = (cells.tenant()?, cells.time()?.day());
         *days.entry(AccountsKey { tenant, day }).or_default() += 1;
         Ok(())
@@ -55,7 +55,7 @@ fn transactions(truth: &Reader, db: &Database) -> Result<(), StoreError> {
     let (mut activities, mut successes) =
         (db.insert(&ACCOUNT_ACTIVITY)?, db.insert(&ACCOUNT_SUCCESSES)?);
     let mut current: Option<OneAccount> = None;
-    truth.for_each(sql, &[], |cells| {
+    truth.walk(sql, &[], |cells| {
         let row = Row::of(cells)?;
         if current.as_ref().is_none_or(|it| !it.is_of(&row))
             && let Some(done) = current.replace(OneAccount::new(&row))

@@ -53,12 +53,12 @@ const ENTITIES: &[(&Table, Journalled)] = &[
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let mut records = Records::prepare(reader)?;
     for &(table, journalled) in ENTITIES {
-        reader.for_each(&table.select(""), &[], |cells| {
+        reader.walk(&table.select(""), &[], |cells| {
             follow((table, journalled(cells)?), &mut records, report, &mut |_, _| Ok(()))
         })?;
     }
     let mut transactions = reader.load(&TRANSACTIONS)?;
-    reader.for_each(&PAYMENTS, &[], |cells| {
+    reader.walk(&PAYMENTS, &[], |cells| {
         let payment = rows::payment(cells)?;
         verify_payment(payment, &mut transactions, &mut records, report)
     })?;
@@ -197,7 +197,7 @@ fn find_strays(
     report: &mut Report,
 ) -> Result<(), StoreError> {
     let mut newest = NewestSeq::prepare(reader)?;
-    reader.for_each(&RECORDS, &[], |cells| {
+    reader.walk(&RECORDS, &[], |cells| {
         let record = journal::record(cells)?;
         for image in &record.changes {
             if !is_on_chain(image, record.seq, &mut newest, records)? {

@@ -35,7 +35,7 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         Ok(())
     };
     recent.iter().try_for_each(|(hash, claimed)| check(&CLAIM_RECENT, *hash, claimed))?;
-    reader.for_each(&CLAIMS, &[], |cells| {
+    reader.walk(&CLAIMS, &[], |cells| {
         let (hash, claimed) = rows::claim(cells)?;
         // One that is recent too was merged already, or is not what holds.
         if recent.contains_key(&hash) { Ok(()) } else { check(&CLAIM, hash, &claimed) }
@@ -95,7 +95,7 @@ fn verify_keys(
             "{sql} WHERE {} IS NOT NULL",
             if table == "tenant" { "api_key" } else { "external_key" }
         );
-        reader.for_each(&sql, &[], |cells| {
+        reader.walk(&sql, &[], |cells| {
             let (tenant, id, key) = (cells.tenant()?, cells.id()?, cells.string()?);
             // A transaction's key may have gone to a later payment.
             let owner = cells.opt_id()?;

@@ -23,7 +23,7 @@ static POSTINGS: LazyLock<String> = LazyLock::new(|| {
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let mut transactions = reader.load(&TRANSACTIONS)?;
     let mut postings = reader.load(&POSTINGS)?;
-    reader.for_each(&PAYMENTS, &[], |cells| {
+    reader.walk(&PAYMENTS, &[], |cells| {
         let payment = rows::payment(cells)?;
         let file = transactions_of(&payment, &mut transactions)?;
         let posted = postings_of(&payment, &mut postings)?;

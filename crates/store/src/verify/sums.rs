@@ -32,7 +32,7 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         Counted::Payments,
         "SELECT tenant, gateway, count(*) FROM payment GROUP BY tenant, gateway",
     )?;
-    reader.for_each(&POSTING.select(""), &[], |cells| {
+    reader.walk(&POSTING.select(""), &[], |cells| {
         let (_, it) = rows::posting(cells)?;
         let amount = i128::from(it.amount.0);
         let debit = Sums { debit: amount, credit: 0 };
@@ -55,7 +55,7 @@ fn count(
     what: Counted,
     sql: &str,
 ) -> Result<(), StoreError> {
-    reader.for_each(sql, &[], |cells| {
+    reader.walk(sql, &[], |cells| {
         let (tenant, gateway, count) = (cells.tenant()?, cells.string()?, cells.int()?);
         if !gateway.is_empty() {
             *counted.counters.entry((tenant, what, String::new())).or_default() += count;

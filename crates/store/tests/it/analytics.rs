@@ -13,7 +13,7 @@ use store::analytics::{
     AnalyticsQueries, Days, SqliteReadModels, TransactionsFilter, analytics_path,
 };
 use store::driver::Database;
-use store::{Options, Reader, database_path};
+use store::{Options, Reader, Source};
 use tokio::sync::watch;
 
 use crate::workload::{Random, World, currency};
@@ -25,7 +25,7 @@ fn models_path(world: &World) -> PathBuf {
 }
 
 fn open_models(world: &World) -> SqliteReadModels {
-    let truth = database_path(world.scratch.path());
+    let truth = Source::in_dir(world.scratch.path());
     SqliteReadModels::open(&models_path(world), &truth, &Options::default()).unwrap()
 }
 

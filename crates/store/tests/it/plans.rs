@@ -15,6 +15,31 @@ fn check(reader: &Reader, query: &str, expected: &[&str]) {
 }
 
 #[test]
+fn outcomes_due_are_ranges_of_their_index() {
+    let world = World::new(41);
+    let path = database_path(world.scratch.path());
+    let reader = Reader::open(&path, &Options::default()).unwrap();
+    let check = |query: &str, expected: &[&str]| check(&reader, query, expected);
+    check(
+        "SELECT * FROM outstanding WHERE tenant = ?1 AND payment_id = ?2",
+        &["SEARCH outstanding USING INDEX outstanding_by_payment (tenant=? AND payment_id=?)"],
+    );
+    check(
+        "SELECT * FROM outstanding \
+         WHERE partition = ?1 AND ask_at_us IS NOT NULL AND ask_at_us <= ?2 \
+         ORDER BY ask_at_us LIMIT ?3",
+        &[
+            "SEARCH outstanding USING INDEX outstanding_by_ask_at (partition=? AND ask_at_us>? AND ask_at_us<?)",
+        ],
+    );
+    check(
+        "SELECT * FROM outstanding WHERE partition = ?1 AND ask_at_us > ?2 \
+         ORDER BY ask_at_us DESC LIMIT ?3",
+        &["SEARCH outstanding USING INDEX outstanding_by_ask_at (partition=? AND ask_at_us>?)"],
+    );
+}
+
+#[test]
 fn lists_of_an_account_and_of_a_gateway_are_ranges_of_their_index() {
     let world = World::new(41);
     let path = database_path(world.scratch.path());
@@ -37,23 +62,6 @@ fn lists_of_an_account_and_of_a_gateway_are_ranges_of_their_index() {
         &[
             "SEARCH payment_method USING INDEX payment_method_by_account (tenant=? AND account_id=?)",
         ],
-    );
-    check(
-        "SELECT * FROM outstanding WHERE tenant = ?1 AND payment_id = ?2",
-        &["SEARCH outstanding USING INDEX outstanding_by_payment (tenant=? AND payment_id=?)"],
-    );
-    check(
-        "SELECT * FROM outstanding \
-         WHERE partition = ?1 AND ask_at_us IS NOT NULL AND ask_at_us <= ?2 \
-         ORDER BY ask_at_us LIMIT ?3",
-        &[
-            "SEARCH outstanding USING INDEX outstanding_by_ask_at (partition=? AND ask_at_us>? AND ask_at_us<?)",
-        ],
-    );
-    check(
-        "SELECT * FROM outstanding WHERE partition = ?1 AND ask_at_us > ?2 \
-         ORDER BY ask_at_us DESC LIMIT ?3",
-        &["SEARCH outstanding USING INDEX outstanding_by_ask_at (partition=? AND ask_at_us>?)"],
     );
     check(
         "SELECT tenant, payment_id, id FROM payment_transaction \

@@ -2,11 +2,13 @@
 //! `conformance/run` starts a server for them and names it in `FAREGATE_TEST_POSTGRES`
 //! (`host=... port=... user=...`, who may create databases).
 
-use std::collections::BTreeSet;
+mod faults;
+mod partitions;
+mod tls;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use domain::Seq;
-use engine::ports::Store as _;
 use store::postgres::Server;
 use store::verify::verify;
 use store::{Options, Reader, SqlStore, open_server, rows, tables};
@@ -123,27 +125,6 @@ fn a_random_history_is_sound() {
     workload.run(600);
     let report = verify(workload.partition.store().database().reader()).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);
-}
-
-/// A connection that ends loses what was not committed, and is made anew.
-#[test]
-fn a_lost_connection_is_made_anew() {
-    let scratch = Scratch::new();
-    let mut store = scratch.open();
-    let next = store.open().unwrap().next_seq;
-    store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
-    let name = &scratch.name;
-    scratch.run(&format!(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
-    ));
-    let made = commits::account_created(next, commits::account_id(1));
-    let refused = store.commit(&commits::batch(vec![made.clone()]));
-    assert!(refused.is_err(), "{refused:?}");
-    // The first attempt may be the one that learns of it.
-    let opened = store.open().or_else(|_| store.open()).unwrap();
-    assert_eq!(opened.next_seq, next, "nothing of it was written");
-    store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
-    store.commit(&commits::batch(vec![made])).unwrap();
 }
 
 #[test]

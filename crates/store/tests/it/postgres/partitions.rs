@@ -1,0 +1,178 @@
+//! Several writers, each with a partition of one database.
+
+use std::collections::BTreeSet;
+
+use domain::payment::ReplyKey;
+use domain::state::{ClaimKey, ClaimKind, Read};
+use domain::{PartitionNo, Reply, Seq, TenantNo};
+use engine::ports::{Batch, Queries, Store, StoreError, StoredReply};
+use store::verify::verify;
+use store::{Error, Options, Share, SqlStore, open_share};
+use uuid::Uuid;
+
+use super::Scratch;
+use crate::commits::{account_created, account_id, batch, two_tenants};
+use crate::workload::{BEGIN, Workload};
+
+const PARTITIONS: u16 = 3;
+
+fn share(number: i64) -> Share {
+    Share { partition: PartitionNo::new(number).unwrap(), partitions: PARTITIONS }
+}
+
+fn open(scratch: &Scratch, number: i64) -> SqlStore {
+    open_share(&scratch.server(), share(number), &Options::default()).unwrap()
+}
+
+fn begin(store: &mut SqlStore, reads: &[Read], replies: &[ReplyKey]) {
+    let reads: BTreeSet<Read> = reads.iter().cloned().collect();
+    store.load(&reads, &replies.iter().copied().collect()).unwrap();
+}
+
+#[test]
+fn each_partition_has_a_journal_numbers_totals_and_outcomes_of_its_own() {
+    let scratch = Scratch::new();
+    let first = open(&scratch, 0);
+    let queries = first.queries(2).unwrap();
+    let mut first = two_tenants(first, 5);
+    first.run(300);
+    let mut others: Vec<Workload<SqlStore>> = (1..i64::from(PARTITIONS))
+        .map(|number| {
+            let mut workload = Workload::new(open(&scratch, number), 5 + number.unsigned_abs());
+            workload.tenants.clone_from(&first.tenants);
+            workload
+        })
+        .collect();
+    // Side by side, so that claims and totals of one come between those of the other.
+    for _ in 0..10 {
+        first.run(30);
+        others.iter_mut().for_each(|it| it.run(30));
+    }
+    let heads: Vec<Seq> =
+        std::iter::once(first.head()).chain(others.iter().map(Workload::head)).collect();
+    for (number, head) in (0..).zip(&heads) {
+        let of = queries.of(share(number).partition);
+        assert_eq!(of.journal_head().unwrap(), *head);
+        assert_eq!(head.partition(), share(number).partition);
+        let (rows, upto) = of.journal_after(share(number).partition.start(), 10_000).unwrap();
+        assert_eq!(upto, *head);
+        assert!(rows.len() > 100, "the history is not of nothing");
+        assert!(rows.iter().all(|row| row.seq.partition() == share(number).partition));
+        let due = of.outstanding_due(domain::Timestamp(i64::MAX), 10_000).unwrap();
+        let orphans = of.outstanding_orphans().unwrap();
+        assert!(due.len() + orphans.len() > 0, "something is waited for");
+    }
+    let counted: u64 = first
+        .tenants
+        .iter()
+        .map(|no| queries.accounts(*no, engine::ports::Page { offset: 0, limit: 1 }).unwrap().all)
+        .sum();
+    let made: usize =
+        first.accounts.len() + others.iter().map(|it| it.accounts.len()).sum::<usize>();
+    assert_eq!(counted, made as u64, "a total is the sum over the partitions");
+    let report = verify(first.partition.store().database().reader()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.problems);
+    assert_eq!(report.accounts, counted);
+}
+
+#[test]
+fn a_key_that_two_want_goes_to_one_and_the_other_learns_of_it() {
+    let scratch = Scratch::new();
+    let (mut a, mut b) = (open(&scratch, 0), open(&scratch, 1));
+    let (at_a, at_b) = (a.open().unwrap().next_seq, b.open().unwrap().next_seq);
+    // An account has its id for a key: both want the key of account 7.
+    let key = ClaimKey::new(TenantNo(1), ClaimKind::Account, &account_id(7).to_string());
+    begin(&mut a, &[Read::Claim(key.clone())], &[]);
+    begin(&mut b, &[Read::Claim(key.clone())], &[]);
+    a.commit(&batch(vec![account_created(at_a, account_id(7))])).unwrap();
+    let late = batch(vec![account_created(at_b, account_id(7))]);
+    assert!(matches!(b.commit(&late), Err(StoreError::KeyTaken)));
+    let again = b.load(&[Read::Claim(key.clone())].into(), &BTreeSet::new()).unwrap();
+    assert_eq!(again.state.claims[&key].unwrap().owner, account_id(7).uuid());
+    // A key that changes hands does so once.
+    begin(&mut a, &[Read::Claim(key.clone())], &[]);
+    begin(&mut b, &[Read::Claim(key.clone())], &[]);
+    a.commit(&batch(vec![reclaimed(Seq(at_a.0 + 1), &key, 8)])).unwrap();
+    let late = batch(vec![reclaimed(at_b, &key, 9)]);
+    assert!(matches!(b.commit(&late), Err(StoreError::KeyTaken)));
+    let now = b.load(&[Read::Claim(key.clone())].into(), &BTreeSet::new()).unwrap();
+    assert_eq!(now.state.claims[&key].unwrap().owner, account_id(8).uuid());
+}
+
+fn reclaimed(seq: Seq, key: &ClaimKey, owner: u128) -> engine::ports::Entry {
+    let mut entry = account_created(seq, account_id(owner + 100));
+    let claim = domain::state::Claim { owner: account_id(owner).uuid(), account: None };
+    entry.changes.push(domain::state::Change::Claim { key: key.clone(), claim });
+    entry
+}
+
+#[test]
+fn a_request_that_two_get_is_answered_by_one() {
+    let scratch = Scratch::new();
+    let (mut a, mut b) = (open(&scratch, 0), open(&scratch, 1));
+    a.open().unwrap();
+    b.open().unwrap();
+    let key = ReplyKey(Uuid::from_u128(1));
+    let reply = StoredReply {
+        key,
+        fingerprint: Uuid::nil(),
+        answer: Some(Ok(Reply::Done)),
+        expires_at: BEGIN,
+    };
+    let replies = Batch { replies: vec![reply], ..Batch::default() };
+    begin(&mut a, &[], &[key]);
+    begin(&mut b, &[], &[key]);
+    a.commit(&replies).unwrap();
+    assert!(matches!(b.commit(&replies), Err(StoreError::KeyTaken)));
+    assert!(b.load(&BTreeSet::new(), &[key].into()).unwrap().replies.contains_key(&key));
+}
+
+#[test]
+fn who_has_lost_a_partition_neither_commits_nor_takes_it_back() {
+    let scratch = Scratch::new();
+    let (mut stale, mut owner) = (open(&scratch, 2), open(&scratch, 2));
+    let next = stale.open().unwrap().next_seq;
+    begin(&mut stale, &[], &[]);
+    assert_eq!(owner.open().unwrap().next_seq, next);
+    let one = batch(vec![account_created(next, account_id(1))]);
+    assert!(matches!(stale.commit(&one), Err(StoreError::NotOwner)));
+    assert!(matches!(stale.open(), Err(StoreError::NotOwner)));
+    begin(&mut owner, &[], &[]);
+    owner.commit(&Batch { queue_offset: Some(17), ..one }).unwrap();
+    assert_eq!(owner.open().unwrap().queue_offset, Some(17), "it may open what it still owns");
+    assert_eq!(open(&scratch, 2).open().unwrap().next_seq, Seq(next.0 + 1));
+}
+
+#[test]
+fn a_database_with_one_partition_gets_more_once() {
+    let scratch = Scratch::new();
+    let mut workload = two_tenants(scratch.open(), 3);
+    workload.run(300);
+    let queries = workload.partition.store().queries(1).unwrap();
+    let refused = open_share(&scratch.server(), share(1), &Options::default()).err().unwrap();
+    assert!(refused.to_string().contains("another process"), "{refused}");
+    let head = workload.head();
+    let waited_for = queries.outstanding_count().unwrap();
+    drop(workload);
+    let (mut first, mut second) = (open(&scratch, 0), open(&scratch, 1));
+    assert_eq!(first.open().unwrap().next_seq, Seq(head.0 + 1));
+    assert_eq!(second.open().unwrap().next_seq, Seq(share(1).partition.start().0 + 1));
+    let mut spread = 0;
+    for number in 0..i64::from(PARTITIONS) {
+        let of = queries.of(share(number).partition);
+        let mut own = of.outstanding_due(domain::Timestamp(i64::MAX), 10_000).unwrap();
+        own.extend(of.outstanding_orphans().unwrap());
+        assert!(own.iter().all(|it| share(number).has(it.tenant, it.account_id)));
+        spread += own.len();
+    }
+    assert!(spread > 3 && i64::try_from(spread).unwrap() <= waited_for, "{spread}, {waited_for}");
+    assert!(verify(first.database().reader()).unwrap().is_sound());
+    let other = Share { partitions: PARTITIONS + 1, ..share(1) };
+    let refused = open_share(&scratch.server(), other, &Options::default()).err().unwrap();
+    assert!(refused.to_string().contains("another process"), "{refused}");
+    drop((first, second));
+    for wrong in [other, Share::WHOLE] {
+        let refused = open_share(&scratch.server(), wrong, &Options::default()).err().unwrap();
+        assert!(matches!(refused, Error::Partitions { found: PARTITIONS, .. }), "{refused}");
+    }
+}
