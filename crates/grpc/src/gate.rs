@@ -108,6 +108,8 @@ impl Door {
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(api::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            // The details of errors, so that who knows us by reflection only can read them.
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
             .build_v1()
             .expect("the committed descriptors can be read, which a test shows");
         let reporter = HealthReporter::new();
