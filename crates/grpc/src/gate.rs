@@ -44,6 +44,9 @@ const API_SECRET: [&str; 2] = ["x-faregate-apisecret", "x-killbill-apisecret"];
 const HEALTH: &str = "grpc.health.v1.Health";
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 
+/// What the health service knows; the empty name is the server as a whole.
+const SERVICES: [&str; 4] = ["", PAYMENTS, BALANCES, ACCOUNTS];
+
 type Request = http::Request<Incoming>;
 type Response = http::Response<Body>;
 type Answer = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
@@ -135,8 +138,18 @@ impl Door {
     /// Says to whoever asks for the door's health whether it works.
     pub async fn report_health(&self, is_serving: bool) {
         let status = if is_serving { ServingStatus::Serving } else { ServingStatus::NotServing };
-        for service in ["", PAYMENTS, BALANCES, ACCOUNTS] {
+        for service in SERVICES {
             self.inner.reporter.set_service_status(service, status).await;
+        }
+    }
+
+    /// Says that the door is about to close, and ends the calls that watch its health: they would
+    /// keep their connections open.
+    pub(crate) async fn close_health(&self) {
+        self.report_health(false).await;
+        let mut reporter = self.inner.reporter.clone();
+        for service in SERVICES {
+            reporter.clear_service_status(service).await;
         }
     }
 

@@ -1,12 +1,16 @@
 //! The connections: accepted, TLS, HTTP/2, watched over, drained.
 
+use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_rustls::TlsAcceptor;
@@ -19,6 +23,10 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(50);
 
 /// How long a client may take for its TLS handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a client may take to begin with HTTP/2, whose preface has so many bytes (RFC 9113, 3.4).
+const PREFACE_WITHIN: Duration = Duration::from_secs(10);
+const PREFACE_BYTES: usize = 24;
 
 /// How long a connection may be silent before the client is asked whether it is still there, and how
 /// long it may take to say so.
@@ -82,7 +90,7 @@ pub async fn serve(
         tokio::spawn(connection.run(stream, tls.clone(), peer));
     }
     drop(listener);
-    door.report_health(false).await;
+    door.close_health().await;
     drop(alive);
     // Nobody sends: this ends when the last connection has dropped its end.
     all_closed.recv().await;
@@ -113,11 +121,24 @@ impl Connection {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let read_bytes = Arc::new(AtomicUsize::new(0));
+        let stream = Counted { stream, read_bytes: Arc::clone(&read_bytes) };
         let serving = self.http.serve_connection(TokioIo::new(stream), self.gate);
         let mut serving = std::pin::pin!(serving);
-        let ended = tokio::select! {
-            ended = serving.as_mut() => Some(ended),
-            _ = self.stopping.wait_for(|stopping| *stopping) => None,
+        let mut hurry = std::pin::pin!(tokio::time::sleep(PREFACE_WITHIN));
+        let mut has_begun = false;
+        let ended = loop {
+            tokio::select! {
+                ended = serving.as_mut() => break Some(ended),
+                _ = self.stopping.wait_for(|stopping| *stopping) => break None,
+                () = hurry.as_mut(), if !has_begun => {
+                    if read_bytes.load(Ordering::Relaxed) < PREFACE_BYTES {
+                        tracing::debug!("a gRPC connection was silent for too long");
+                        return;
+                    }
+                    has_begun = true;
+                }
+            }
         };
         let ended = match ended {
             Some(ended) => ended,
@@ -129,5 +150,54 @@ impl Connection {
         if let Err(error) = ended {
             tracing::debug!(error = %error, "a gRPC connection broke");
         }
+    }
+}
+
+/// A stream that counts what is read from it.
+struct Counted<S> {
+    stream: S,
+    read_bytes: Arc<AtomicUsize>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.read_bytes.fetch_add(buffer.filled().len() - before, Ordering::Relaxed);
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

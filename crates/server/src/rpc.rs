@@ -97,8 +97,7 @@ async fn tell_health(door: grpc::Door, health: Health, mut stopping: watch::Rece
         door.report_health(health.is_ready()).await;
         tokio::select! {
             () = tokio::time::sleep(HEALTH_EVERY) => {}
-            _ = stopping.wait_for(|stopping| *stopping) => break,
+            _ = stopping.wait_for(|stopping| *stopping) => return,
         }
     }
-    door.report_health(false).await;
 }

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use grpc::api::{PayRequest, PayResponse, Property};
+use http_body_util::Full;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message as _;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
 use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;
@@ -14,7 +18,7 @@ use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_types::StatusExt as _;
 
-use super::{Caller, EXTERNAL, SIMULATOR, refused, start, ten};
+use super::{Caller, EXTERNAL, SIMULATOR, start, ten};
 use crate::process::{Launch, Server, run};
 
 const CERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/tls/cert.pem");
@@ -31,10 +35,9 @@ async fn a_deadline_ends_the_call_and_not_the_payment() {
     let account = caller.account(SIMULATOR).await;
     let properties = vec![wish("delayMs", "500")];
     let slow = PayRequest { properties, payment_key: "slow".to_owned(), ..ten(&account) };
-    // Said in the metadata, so that the client itself does not give up before the server does.
-    let hurried = caller.clone().with("grpc-timeout", "100m");
-    let (code, reason, _) = refused(hurried.pay(slow).await);
-    assert_eq!((code, reason.as_str()), (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"));
+    let url = server.grpc_url.clone().unwrap();
+    let told = ask_by_hand(&url, caller.clone().with("grpc-timeout", "100m").request(slow)).await;
+    assert_eq!(told, Code::DeadlineExceeded);
     loop {
         let balance = caller.balance(&account).await.unwrap();
         if let [(_, debit, credit, _)] = balance.as_slice() {
@@ -42,8 +45,30 @@ async fn a_deadline_ends_the_call_and_not_the_payment() {
             break;
         }
     }
-    let nonsense = caller.with("grpc-timeout", "soon").pay(ten(&account)).await;
-    assert_eq!(refused(nonsense).0, Code::InvalidArgument);
+    let nonsense = caller.with("grpc-timeout", "soon").request(ten(&account));
+    assert_eq!(ask_by_hand(&url, nonsense).await, Code::InvalidArgument);
+}
+
+/// The code that a payment is answered with, asked for over a bare HTTP/2 connection: a client of
+/// tonic's would give up at the deadline itself, before the server says anything.
+async fn ask_by_hand(url: &str, request: Request<PayRequest>) -> Code {
+    let address = url.strip_prefix("http://").unwrap();
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let handshake =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+    let (mut sender, connection) = handshake.await.unwrap();
+    tokio::spawn(connection);
+    let (metadata, _, message) = request.into_parts();
+    let length = u32::try_from(message.encoded_len()).unwrap();
+    let mut body = [&[0], &length.to_be_bytes()[..]].concat();
+    body.extend(message.encode_to_vec());
+    let uri = format!("{url}/faregate.v1.PaymentService/Pay");
+    let mut request = http::Request::post(uri).body(Full::new(Bytes::from(body))).unwrap();
+    *request.headers_mut() = metadata.into_headers();
+    request.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
+    let answer = sender.send_request(request).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    Code::from_bytes(answer.headers()["grpc-status"].as_bytes())
 }
 
 #[tokio::test]
@@ -189,6 +214,11 @@ async fn a_stopping_server_answers_what_is_in_progress() {
         payment_key: "slow".to_owned(),
         ..ten(&account)
     };
+    // Whoever watches keeps nobody waiting.
+    let request = HealthCheckRequest::default();
+    let mut watched = HealthClient::new(caller.channel.clone()).watch(request).await.unwrap();
+    let told = watched.get_mut().message().await.unwrap().unwrap();
+    assert_eq!(told.status(), ServingStatus::Serving);
     let paying = {
         let caller = caller.clone();
         tokio::spawn(async move { caller.pay(slow).await })
@@ -201,6 +231,8 @@ async fn a_stopping_server_answers_what_is_in_progress() {
     let stopped = tokio::task::spawn_blocking(move || server.stop());
     let paid = paying.await.unwrap().unwrap();
     assert_eq!(paid.status(), grpc::api::TransactionStatus::Success);
+    let told = watched.get_mut().message().await.unwrap().unwrap();
+    assert_eq!(told.status(), ServingStatus::NotServing);
     let (status, said) = stopped.await.unwrap();
     assert!(status.success(), "{said}");
 }
