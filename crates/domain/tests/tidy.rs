@@ -16,7 +16,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &["domain", "engine"]),
     ("gateway", &["domain", "engine"]),
     ("killbill", &["domain", "engine"]),
-    ("server", &["domain", "engine", "store", "gateway", "killbill"]),
+    ("grpc", &["domain", "engine"]),
+    ("server", &["domain", "engine", "store", "gateway", "killbill", "grpc"]),
     ("sim", &["domain", "engine", "store", "gateway"]),
 ];
 
@@ -56,7 +57,7 @@ const MODULE_NAMES: &[&str] =
 
 /// Extensions of the text that people write here.
 const TEXT: &[&str] =
-    &["rs", "toml", "md", "py", "sh", "java", "js", "mjs", "json", "xml", "html", "sql"];
+    &["rs", "toml", "md", "py", "sh", "java", "js", "mjs", "json", "xml", "html", "sql", "proto"];
 
 struct SourceFile {
     path: String,

@@ -6,6 +6,7 @@ mod prefix;
 mod settings;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
@@ -101,6 +102,9 @@ pub struct Arguments {
     /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
+    /// Address to listen on for gRPC; without it there is no gRPC
+    #[arg(long, value_name = "HOST:PORT")]
+    pub grpc_listen: Option<String>,
     /// Let clients set domain time, and the simulated gateway answer
     #[arg(long)]
     pub test_clock: bool,
@@ -147,6 +151,7 @@ impl Config {
         let at_least_one = [
             ("admission.requests_max", self.admission.requests_max),
             ("admission.connections_max", self.admission.connections_max),
+            ("grpc.calls_max", self.grpc.calls_max),
             ("engine.queue_commands_max", self.engine.queue_commands_max),
             ("engine.reader_threads", self.engine.reader_threads),
             ("engine.reads_waiting_max", self.engine.reads_waiting_max),
@@ -189,6 +194,15 @@ impl Config {
         }
         if self.tls.cert.is_empty() != self.tls.key.is_empty() {
             return invalid("tls.cert", "and `tls.key` are set together or not at all");
+        }
+        if !self.grpc.listen.is_empty() && self.grpc.listen.parse::<SocketAddr>().is_err() {
+            return invalid("grpc.listen", "is no address such as 127.0.0.1:9090");
+        }
+        if self.grpc.connection_calls_max == 0 {
+            return invalid("grpc.connection_calls_max", "must be at least 1");
+        }
+        if !self.grpc.client_ca.is_empty() && self.tls.cert.is_empty() {
+            return invalid("grpc.client_ca", "needs `tls.cert` and `tls.key`");
         }
         if self.admission.bodies_bytes_max < self.http.body_bytes_max {
             return invalid("admission.bodies_bytes_max", "must be at least `http.body_bytes_max`");
@@ -292,6 +306,7 @@ impl Draft {
             (&["role"][..], &arguments.role),
             (&["queue", "kind"], &arguments.queue),
             (&["kafka", "brokers"], &arguments.kafka_brokers),
+            (&["grpc", "listen"], &arguments.grpc_listen),
         ];
         for (path, text) in texts {
             if let Some(text) = text {

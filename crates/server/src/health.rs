@@ -77,6 +77,12 @@ impl Health {
         health
     }
 
+    /// Whether the server can answer.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.trouble().is_none()
+    }
+
     fn trouble(&self) -> Option<Trouble> {
         let known = **self.state.load();
         if *self.stopping.borrow() {

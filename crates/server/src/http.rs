@@ -2,7 +2,7 @@
 
 mod admission;
 mod body;
-mod client;
+pub mod client;
 mod door;
 mod front;
 pub mod listener;

@@ -14,6 +14,7 @@ mod native;
 mod node;
 mod pages;
 mod problem;
+mod rpc;
 mod serve;
 mod simulator;
 mod tls;

@@ -61,7 +61,7 @@ fn describe() {
     }
     // Alarms compare with the value before: what is rare is shown before it happens.
     metrics::counter!("faregate_corrected_payments_total").increment(0);
-    for reason in Reason::ALL.map(Reason::label).into_iter().chain(["guessing"]) {
+    for reason in Reason::ALL.map(Reason::label).into_iter().chain(["guessing", "grpc_calls"]) {
         metrics::counter!("faregate_refused_total", "reason" => reason).increment(0);
     }
     let seconds = [

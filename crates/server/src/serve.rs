@@ -21,7 +21,7 @@ use crate::metrics::{self, Exporter, Requests};
 use crate::native::{self, Native};
 use crate::node::{self, Node};
 use crate::problem::Problem;
-use crate::{pages, tls};
+use crate::{pages, rpc, tls};
 
 /// File descriptors that are not for clients: the database, gateways, push notifications, logs.
 const OPEN_FILES_OWN: u64 = 2_048;
@@ -74,6 +74,9 @@ pub fn run(config: &Config) -> Result<(), Error> {
         let server = Server::start(config, password).await?;
         // Read by scripts and tests; the port may have been 0.
         println!("listening on {}", server.url());
+        if let Some(url) = &server.grpc_url {
+            println!("grpc listening on {url}");
+        }
         signals.wait().await;
         tracing::info!("stopping: no new requests; those in progress are finished");
         server.stop().await;
@@ -127,6 +130,7 @@ pub struct Server {
     drain_deadline: Duration,
     stopping: watch::Sender<bool>,
     accepting: JoinHandle<()>,
+    grpc_url: Option<String>,
     upkeep: JoinHandle<()>,
     node: Node,
 }
@@ -145,6 +149,7 @@ impl Server {
         let listener = listener::bind(config.listen)
             .map_err(|source| Error::Listen { address: config.listen, source })?;
         let address = listener.local_addr().map_err(Error::Runtime)?;
+        let grpc = rpc::bind(config)?;
         let node = open_node(config).await?;
         metrics::gauge_start(open_files_max, node.engine.clock().real_now());
         first_start::prepare(&node.engine, &node.access, password, announce).await?;
@@ -153,11 +158,13 @@ impl Server {
         let health = Health::watch(node.engine.clone(), data_dir, stopped.clone()).await;
         let upkeep = tokio::spawn(metrics::upkeep(recorder.clone()));
         let is_tls = acceptor.is_some();
+        let grpc = grpc.map(|it| it.serve(config, (&node, health.clone()), stopped.clone()));
         let web = Web { config, node: &node, health, recorder, is_tls };
         let accepting =
             web.accept(listener, acceptor, connections_max(config, open_files_max), stopped);
+        let (grpc_url, accepting) = rpc::beside(accepting, grpc);
         let drain_deadline = config.drain_deadline.0;
-        Ok(Self { address, is_tls, drain_deadline, stopping, accepting, upkeep, node })
+        Ok(Self { address, is_tls, drain_deadline, stopping, accepting, grpc_url, upkeep, node })
     }
 
     /// Where it listens.

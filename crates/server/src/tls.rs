@@ -1,11 +1,13 @@
-//! TLS for the listener, from two PEM files.
+//! TLS for the listeners, from PEM files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::Tls;
@@ -28,31 +30,67 @@ pub enum Error {
     Pair(#[from] rustls::Error),
 }
 
-/// What accepts TLS connections; `None` where there is no TLS.
+/// What accepts TLS connections for HTTP; `None` where there is no TLS.
 ///
 /// # Errors
 /// [`Error`], naming the setting.
 pub fn acceptor(tls: &Tls) -> Result<Option<TlsAcceptor>, Error> {
+    speaking(tls, b"http/1.1", None)
+}
+
+/// What accepts TLS connections for gRPC; `None` where there is no TLS. With `client_ca`, clients show a
+/// certificate that one of its authorities signed.
+///
+/// # Errors
+/// [`Error`], naming the setting.
+pub fn grpc_acceptor(tls: &Tls, client_ca: &str) -> Result<Option<TlsAcceptor>, Error> {
+    let clients = if client_ca.is_empty() { None } else { Some(verifier(Path::new(client_ca))?) };
+    speaking(tls, b"h2", clients)
+}
+
+fn speaking(
+    tls: &Tls,
+    protocol: &[u8],
+    clients: Option<Arc<dyn ClientCertVerifier>>,
+) -> Result<Option<TlsAcceptor>, Error> {
     if tls.cert.is_empty() {
         return Ok(None);
     }
-    let (cert, key) = (Path::new(&tls.cert), Path::new(&tls.key));
-    let refused = |key: &'static str, path: &Path| {
-        let path = path.to_owned();
-        move |error: rustls::pki_types::pem::Error| Error::File {
-            key,
-            path,
-            reason: error.to_string(),
-        }
-    };
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(cert).and_then(Iterator::collect);
-    let chain = chain.map_err(refused("tls.cert", cert))?;
+    let chain = certificates("tls.cert", Path::new(&tls.cert))?;
+    let key = Path::new(&tls.key);
     let key = PrivateKeyDer::from_pem_file(key).map_err(refused("tls.key", key))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut server = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)?;
-    server.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let builder =
+        ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let builder = match clients {
+        Some(clients) => builder.with_client_cert_verifier(clients),
+        None => builder.with_no_client_auth(),
+    };
+    let mut server = builder.with_single_cert(chain, key)?;
+    server.alpn_protocols = vec![protocol.to_vec()];
     Ok(Some(TlsAcceptor::from(Arc::new(server))))
+}
+
+fn verifier(path: &Path) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+    const KEY: &str = "grpc.client_ca";
+    let unfit = |reason: String| Error::File { key: KEY, path: path.to_owned(), reason };
+    let mut authorities = RootCertStore::empty();
+    for authority in certificates(KEY, path)? {
+        authorities.add(authority).map_err(|error| unfit(error.to_string()))?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider());
+    verifier.build().map_err(|error| unfit(error.to_string()))
+}
+
+fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    read.map_err(refused(key, path))
+}
+
+fn refused(key: &'static str, path: &Path) -> impl Fn(rustls::pki_types::pem::Error) -> Error {
+    let path = path.to_owned();
+    move |error| Error::File { key, path: path.clone(), reason: error.to_string() }
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
 }

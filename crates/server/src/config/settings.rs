@@ -35,6 +35,8 @@ pub struct Config {
     pub tls: Tls,
     /// Limits of HTTP.
     pub http: Http,
+    /// The gRPC door.
+    pub grpc: Grpc,
     /// How much is let in.
     pub admission: Admission,
     /// The core.
@@ -93,6 +95,20 @@ pub struct Http {
     pub body_timeout: Period,
     /// How long an idle connection is kept.
     pub idle_timeout: Period,
+}
+
+/// The gRPC door.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grpc {
+    /// Where to listen; empty: there is no such door.
+    pub listen: String,
+    /// PEM file with the authorities that clients' certificates are signed by; empty: clients need none.
+    pub client_ca: String,
+    /// Calls in progress; above it `RESOURCE_EXHAUSTED`.
+    pub calls_max: usize,
+    /// Calls in progress on one connection; a client keeps what is above it to itself.
+    pub connection_calls_max: u32,
 }
 
 /// How much is let in.
@@ -287,6 +303,7 @@ impl Default for Config {
             database: Database::default(),
             tls: Tls::default(),
             http: Http::default(),
+            grpc: Grpc::default(),
             admission: Admission::default(),
             engine: Engine::default(),
             gateway: Gateway::default(),
@@ -350,6 +367,29 @@ impl Default for Http {
             body_timeout: Period::seconds(10),
             idle_timeout: Period::seconds(90),
         }
+    }
+}
+
+impl Default for Grpc {
+    fn default() -> Self {
+        Self {
+            listen: String::new(),
+            client_ca: String::new(),
+            calls_max: 65_536,
+            connection_calls_max: 32_768,
+        }
+    }
+}
+
+impl Grpc {
+    /// Where to listen; `None` where there is no such door.
+    ///
+    /// # Panics
+    /// Where `listen` is neither empty nor an address: such a configuration is not loaded.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        let listen = Some(self.listen.as_str()).filter(|listen| !listen.is_empty())?;
+        Some(listen.parse().expect("the configuration was checked when it was loaded"))
     }
 }
 

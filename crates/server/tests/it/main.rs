@@ -6,6 +6,7 @@ mod bench;
 mod callbacks;
 mod client;
 mod faults;
+mod grpc;
 mod killbill_bad_input;
 mod killbill_requests;
 mod lifecycle;

@@ -69,6 +69,12 @@ impl Launch {
         Self { arguments: vec![], ..Self::usual() }
     }
 
+    /// With the gRPC door, on a free port.
+    pub fn grpc(mut self) -> Self {
+        self.arguments.extend(["--grpc-listen", "127.0.0.1:0"].map(str::to_owned));
+        self
+    }
+
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
@@ -79,6 +85,8 @@ impl Launch {
 pub struct Server {
     child: Child,
     pub url: String,
+    /// Where the gRPC door listens, if [`Launch::grpc`] asked for one.
+    pub grpc_url: Option<String>,
     pub data_dir: PathBuf,
     errors: Option<JoinHandle<String>>,
     _owned_dir: Option<TempDir>,
@@ -121,8 +129,13 @@ impl Server {
             drop(child.wait());
             panic!("the server did not start ({first:?}): {}", errors.join().unwrap());
         };
+        let has_grpc = launch.arguments.iter().any(|it| it == "--grpc-listen");
+        let grpc_url = has_grpc.then(|| {
+            let second = receiver.recv_timeout(PATIENCE).expect("a second line");
+            second.strip_prefix("grpc listening on ").expect("the gRPC door's").to_owned()
+        });
         let data_dir = data_dir.to_owned();
-        Self { child, url, data_dir, errors: Some(errors), _owned_dir: None }
+        Self { child, url, grpc_url, data_dir, errors: Some(errors), _owned_dir: None }
     }
 
     /// A client that is the administrator, of no tenant.
