@@ -39,6 +39,10 @@ def main(run):
     except Problem as problem:
         say(f"{name}: {problem}")
         sys.exit(2)
+    except BrokenPipeError:
+        # Whoever read what we print has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except KeyboardInterrupt:
         say(f"{name}: interrupted")
         sys.exit(130)
