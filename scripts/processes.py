@@ -34,6 +34,7 @@ def say(text):
 def main(run):
     """Runs a script's `run()`; a problem is one line and exit code 2."""
     name = os.path.basename(sys.argv[0])
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         sys.exit(run())
     except Problem as problem:
@@ -46,6 +47,11 @@ def main(run):
     except KeyboardInterrupt:
         say(f"{name}: interrupted")
         sys.exit(130)
+
+
+def interrupt(*_):
+    """A signal's handler: what was begun is undone on the way out, as after Ctrl-C."""
+    raise KeyboardInterrupt
 
 
 class Group:
