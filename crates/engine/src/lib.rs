@@ -11,6 +11,7 @@ mod handle;
 mod outbox;
 pub mod partition;
 pub mod ports;
+pub mod queue;
 mod readers;
 mod resolver;
 mod unavailable;

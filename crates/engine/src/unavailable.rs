@@ -20,6 +20,12 @@ pub enum Reason {
     /// Too many commands wait already.
     #[error("too many requests are waiting")]
     QueueFull,
+    /// The queue between the nodes cannot be reached.
+    #[error("the message queue is not available")]
+    QueueAway,
+    /// The queue between the nodes carries no message of this size.
+    #[error("the request is larger than a message of the queue may be")]
+    MessageTooLarge,
     /// Too many calls of this gateway are in flight already.
     #[error("too many calls of the payment gateway are in flight")]
     GatewayFull,
@@ -53,13 +59,16 @@ impl From<Reason> for Unavailable {
     fn from(reason: Reason) -> Self {
         let retry_after = match reason {
             Reason::QueueFull
+            | Reason::QueueAway
             | Reason::GatewayFull
             | Reason::ReadersFull
             | Reason::HashersFull
             | Reason::Stopping
             | Reason::Store => Some(Duration::from_secs(1)),
             Reason::DiskFull => Some(Duration::from_secs(10)),
-            Reason::CommitInDoubt | Reason::Quarantined | Reason::Bug => None,
+            Reason::CommitInDoubt | Reason::MessageTooLarge | Reason::Quarantined | Reason::Bug => {
+                None
+            }
         };
         Self { reason, retry_after }
     }
@@ -79,8 +88,10 @@ impl From<&StoreError> for Reason {
 
 impl Reason {
     /// Every reason, as metrics list them from the start.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::QueueFull,
+        Self::QueueAway,
+        Self::MessageTooLarge,
         Self::GatewayFull,
         Self::ReadersFull,
         Self::HashersFull,
@@ -96,10 +107,14 @@ impl Reason {
     #[must_use]
     pub const fn is_fault(self) -> bool {
         match self {
-            Self::DiskFull | Self::Store | Self::CommitInDoubt | Self::Quarantined | Self::Bug => {
-                true
-            }
+            Self::DiskFull
+            | Self::Store
+            | Self::CommitInDoubt
+            | Self::QueueAway
+            | Self::Quarantined
+            | Self::Bug => true,
             Self::QueueFull
+            | Self::MessageTooLarge
             | Self::GatewayFull
             | Self::ReadersFull
             | Self::HashersFull
@@ -111,8 +126,9 @@ impl Reason {
     #[must_use]
     pub const fn is_parked(self) -> bool {
         match self {
-            Self::Quarantined | Self::Bug => true,
+            Self::Quarantined | Self::Bug | Self::MessageTooLarge => true,
             Self::QueueFull
+            | Self::QueueAway
             | Self::GatewayFull
             | Self::ReadersFull
             | Self::HashersFull
@@ -128,6 +144,8 @@ impl Reason {
     pub const fn label(self) -> &'static str {
         match self {
             Self::QueueFull => "queue_full",
+            Self::QueueAway => "queue_away",
+            Self::MessageTooLarge => "message_too_large",
             Self::GatewayFull => "gateway_full",
             Self::ReadersFull => "readers_full",
             Self::HashersFull => "hashers_full",

@@ -136,6 +136,8 @@ const fn wire_unavailable(reason: Reason) -> (StatusCode, &'static str) {
         Reason::QueueFull | Reason::GatewayFull | Reason::ReadersFull | Reason::HashersFull => {
             (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
         }
+        Reason::QueueAway => (StatusCode::SERVICE_UNAVAILABLE, "queue-unavailable"),
+        Reason::MessageTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "message-too-large"),
         Reason::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         Reason::DiskFull => (StatusCode::SERVICE_UNAVAILABLE, "disk-full"),
         Reason::Store => (StatusCode::SERVICE_UNAVAILABLE, "store-unavailable"),
