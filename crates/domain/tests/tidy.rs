@@ -15,8 +15,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("engine", &["domain"]),
     ("store", &["domain", "engine"]),
     ("gateway", &["domain", "engine"]),
+    ("kafka", &["domain", "engine"]),
     ("killbill", &["domain", "engine"]),
-    ("server", &["domain", "engine", "store", "gateway", "killbill"]),
+    ("server", &["domain", "engine", "store", "gateway", "kafka", "killbill"]),
     ("sim", &["domain", "engine", "store", "gateway"]),
 ];
 
