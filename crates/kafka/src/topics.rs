@@ -303,9 +303,12 @@ async fn check_planned(
             });
         }
     }
+    if planned.is_empty() {
+        return Ok(());
+    }
     let resources = planned.iter().map(|it| ResourceSpecifier::Topic(&it.topic));
     let resources: Vec<_> = resources.collect();
-    let described = admin.describe_configs(&resources, &options()).await?;
+    let described = admin.describe_configs(&resources, &question()).await?;
     for (topic, described) in planned.iter().zip(described) {
         let refused = |code| TopicError::Refused { topic: topic.topic.clone(), code };
         check_settings(topic, &described.map_err(refused)?)?;
@@ -347,8 +350,13 @@ fn admin(settings: &Settings) -> Result<AdminClient<Logged>, TopicError> {
     Ok(settings.client().create_with_context(Logged)?)
 }
 
+/// For what changes something: it is waited for until all brokers know.
 fn options() -> AdminOptions {
-    AdminOptions::new().request_timeout(Some(TIMEOUT)).operation_timeout(Some(TIMEOUT))
+    question().operation_timeout(Some(TIMEOUT))
+}
+
+fn question() -> AdminOptions {
+    AdminOptions::new().request_timeout(Some(TIMEOUT))
 }
 
 #[cfg(test)]
