@@ -40,8 +40,17 @@ impl PartitionNo {
     /// Where there are none.
     #[must_use]
     pub fn of(tenant: TenantNo, account: AccountId, count: u16) -> Self {
+        Self::of_key(partition_key(tenant, account).as_bytes(), count)
+    }
+
+    /// What Kafka's own partitioner makes of a key.
+    ///
+    /// # Panics
+    /// Where there are no partitions.
+    #[must_use]
+    pub fn of_key(key: &[u8], count: u16) -> Self {
         assert!(count > 0, "there is at least one partition");
-        let hash = murmur2(partition_key(tenant, account).as_bytes()) & 0x7fff_ffff;
+        let hash = murmur2(key) & 0x7fff_ffff;
         Self(u16::try_from(hash % u32::from(count)).expect("a remainder is less than the divisor"))
     }
 

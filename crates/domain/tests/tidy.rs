@@ -15,9 +15,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("engine", &["domain"]),
     ("store", &["domain", "engine"]),
     ("gateway", &["domain", "engine"]),
+    ("kafka", &["domain", "engine"]),
     ("killbill", &["domain", "engine"]),
     ("grpc", &["domain", "engine"]),
-    ("server", &["domain", "engine", "store", "gateway", "killbill", "grpc"]),
+    ("server", &["domain", "engine", "store", "gateway", "kafka", "killbill", "grpc"]),
     ("sim", &["domain", "engine", "store", "gateway"]),
 ];
 

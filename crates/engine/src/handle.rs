@@ -20,7 +20,7 @@ use crate::partition::{
     Answer, BATCH_COMMANDS_MAX, Partition, Performing, Processed, Times, Verdict, Work,
 };
 use crate::ports::{Bookkeeping, Gateway, LedgerTotal, Queries, Store, StoreError};
-use crate::queue::{self, Place, Queue, Route};
+use crate::queue::{self, Place, Queue, Route, SimulatedWork};
 use crate::readers::Readers;
 use crate::{Clock, Reason, Unavailable, resolver};
 
@@ -272,13 +272,30 @@ impl Engine {
         &self,
         tenant: TenantNo,
         account: AccountId,
+        work: Option<SimulatedWork>,
     ) -> Result<Option<Vec<LedgerTotal>>, Unavailable> {
         if let Way::Queue(queue) = &self.shared.way {
-            let message = queue::Message::Balance { tenant, account };
+            let message = queue::Message::Balance { tenant, account, work };
             return match queue.ask(Route::Account(tenant, account), message).await? {
                 queue::Reply::Balance(balance) => Ok(balance),
                 queue::Reply::Answer(_) => Err(Reason::Bug.into()),
             };
+        }
+        self.read_balance(tenant, account, work).await
+    }
+
+    /// As [`Engine::balance`], answered here: for whoever owns no partition but may read.
+    ///
+    /// # Errors
+    /// [`Unavailable`].
+    pub async fn read_balance(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+        work: Option<SimulatedWork>,
+    ) -> Result<Option<Vec<LedgerTotal>>, Unavailable> {
+        if let Some(work) = work {
+            tokio::time::sleep(work.duration()).await;
         }
         let balance = self.read(move |queries| {
             let totals = queries.customer_totals(tenant, account)?;

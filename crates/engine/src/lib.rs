@@ -7,7 +7,6 @@
 
 pub mod access;
 pub mod analytics;
-mod balance;
 mod clock;
 mod handle;
 mod outbox;

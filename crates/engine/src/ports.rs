@@ -539,20 +539,6 @@ pub enum StoreError {
 /// A boxed future, so that gateways can be kept in one map.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Who knows what accounts add up to: the store, or whoever answers such questions for it.
-pub trait BalanceSource: Send + Sync {
-    /// What an account's customer ledger account adds up to, per currency; `None` where the tenant
-    /// has no such account.
-    ///
-    /// # Errors
-    /// [`Unavailable`].
-    fn balance(
-        &self,
-        tenant: TenantNo,
-        account: AccountId,
-    ) -> BoxFuture<'_, Result<Option<Vec<LedgerTotal>>, Unavailable>>;
-}
-
 /// A payment gateway. Its answers are untrusted: the domain compares amounts and cuts texts.
 pub trait Gateway: Send + Sync {
     /// What the domain needs to know of it.

@@ -1,55 +1,73 @@
-//! The queue between fronts and processors: what a front sends to whoever owns a partition, and what
-//! a processor does with it. Within one process there is none of it: see [`crate::Engine::start`].
+//! The queue between fronts, which have doors, and processors, which own partitions: what is sent,
+//! where it goes, and what whoever owns a partition does with it. `crates/kafka` carries it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use domain::{AccountId, Request, TenantNo};
+use domain::partition::partition_key;
+use domain::{AccountId, PartitionNo, Request, TenantNo};
 
-use crate::Unavailable;
+use uuid::Uuid;
+
 use crate::partition::Answer;
 use crate::ports::{BoxFuture, LedgerTotal, StoreError};
+use crate::{Reason, Unavailable};
 
-/// What a front asks.
+/// What is sent to whoever owns a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// To execute a request.
+    /// Execute a command.
     Request(Box<Request>),
-    /// What an account's ledger account adds up to.
+    /// What the ledger says about an account.
     Balance {
         /// Whose account.
         tenant: TenantNo,
-        /// The account.
+        /// Which.
         account: AccountId,
+        /// What else is to be done before the answer.
+        work: Option<SimulatedWork>,
     },
 }
 
+/// Work that is only simulated: it takes some time between the two, and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SimulatedWork {
+    /// At least so long.
+    pub from: Duration,
+    /// At most so long.
+    pub to: Duration,
+}
+
+impl SimulatedWork {
+    /// How long it takes this time: anything between the two is as likely.
+    #[must_use]
+    pub fn duration(self) -> Duration {
+        let between = self.to.saturating_sub(self.from).as_secs_f64();
+        // 62 of its 128 bits are random.
+        let random = Uuid::now_v7().as_u64_pair().1 << 2;
+        let share = f64::from(u32::try_from(random >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX);
+        self.from + Duration::from_secs_f64(between * share)
+    }
+}
+
 /// What comes back.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// To [`Message::Request`].
+    /// To a request.
     Answer(Answer),
-    /// To [`Message::Balance`]: per currency; `None` where there is no such account.
+    /// To a question for a balance; `None` where there is no such account.
     Balance(Option<Vec<LedgerTotal>>),
 }
 
-/// Which partition a message goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
-    /// That of an account: see [`domain::PartitionNo::of`].
-    Account(TenantNo, AccountId),
-    /// The first: tenants, users, roles.
-    System,
-}
-
-/// Carries messages to whoever owns their partition, and the answers back. Used by fronts.
+/// Carries messages to whoever owns their partition and brings the replies back.
 pub trait Queue: Send + Sync {
-    /// Sends a message and waits for the answer.
+    /// Sends a message and waits for its reply.
     ///
     /// # Errors
-    /// [`Unavailable`]: nothing happened, or a retry will tell.
+    /// [`Unavailable`]: nothing happened. Only [`Reason::CommitInDoubt`] says that this is not
+    /// known: the message may have been taken, or may be taken yet.
     fn ask(&self, route: Route, message: Message) -> BoxFuture<'_, Result<Reply, Unavailable>>;
 
-    /// Whether it can be reached: where not, whoever asks is refused at once.
+    /// Whether a message would find its way now.
     fn is_available(&self) -> bool;
 }
 
@@ -62,20 +80,28 @@ pub struct Place {
     pub expires_at: Option<Instant>,
 }
 
-/// What a processor does with what the queue brings.
+/// What a processor does with what the queue brings. The futures of what is called per message own
+/// what they need, so that the calls can be made in order and waited for in any order.
 pub trait Processor: Send + Sync + 'static {
-    /// A partition is this process's from now on: takes it over. Answers with the offset to read
-    /// from; `None` where nothing of it was read yet.
+    /// A partition of commands is ours from now on. Answers with the offset to read from; `None`
+    /// for the first there is. Called again for a partition that is ours already after an unsettled
+    /// failure ([`is_settled`]): what was given to `execute` and `skip` before and is not durable
+    /// has failed by the time this answers.
     ///
     /// # Errors
-    /// [`StoreError`] where it cannot be taken over now.
+    /// [`StoreError`]: it is tried again until it succeeds or the partition is revoked.
     fn assigned(&self, partition: i32) -> BoxFuture<'_, Result<Option<i64>, StoreError>>;
 
-    /// A partition is another's from now on: ends what runs. Returns within seconds.
+    /// A partition is no longer ours: ends what runs for it. Returns within seconds.
     fn revoked(&self, partition: i32) -> BoxFuture<'_, ()>;
 
-    /// Executes a request. Called in the order of offsets, without waiting for the one before; the
-    /// future resolves once its effects are durable and its offset with them.
+    /// Executes a command. Called in the order of the offsets, without waiting for the earlier
+    /// ones, and only for a partition that is ours. The answer comes once it is durable; the offset
+    /// is part of the same commit, also where the answer is a refusal. What has expired by the time
+    /// its turn comes is refused with [`Reason::Expired`].
+    ///
+    /// After a failure that is not settled, all later calls for the partition fail until `assigned`
+    /// has been called again: so no offset is passed over.
     fn execute(
         &self,
         partition: i32,
@@ -83,14 +109,67 @@ pub trait Processor: Send + Sync + 'static {
         request: Request,
     ) -> BoxFuture<'static, Result<Answer, Unavailable>>;
 
-    /// Nothing is to be executed for this offset: remembers that it is dealt with. In the order of
-    /// offsets, as [`Processor::execute`].
+    /// There is nothing to execute at this offset: remembers that it is done. Called in order with
+    /// `execute`.
     fn skip(&self, partition: i32, offset: i64) -> BoxFuture<'static, Result<(), Unavailable>>;
 
-    /// What an account's ledger account adds up to; `None` where there is no such account.
+    /// What the ledger says about an account; `None` where there is no such account. Also for
+    /// accounts of partitions that are not ours.
     fn balance(
         &self,
         tenant: TenantNo,
         account: AccountId,
-    ) -> BoxFuture<'_, Result<Option<Vec<LedgerTotal>>, Unavailable>>;
+        work: Option<SimulatedWork>,
+    ) -> BoxFuture<'static, Result<Option<Vec<LedgerTotal>>, Unavailable>>;
+}
+
+/// Whether a refusal by [`Processor::execute`] is the last word on its command: the offset has been
+/// passed, and the command is not executed later. Otherwise it is read again from the queue.
+#[must_use]
+pub const fn is_settled(reason: Reason) -> bool {
+    match reason {
+        Reason::GatewayFull | Reason::Expired | Reason::Quarantined | Reason::Bug => true,
+        Reason::QueueFull
+        | Reason::QueueAway
+        | Reason::MessageTooLarge
+        | Reason::ReadersFull
+        | Reason::HashersFull
+        | Reason::Stopping
+        | Reason::DiskFull
+        | Reason::Store
+        | Reason::NotOwner
+        | Reason::CommitInDoubt => false,
+    }
+}
+
+/// Where a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// To the owner of an account's partition.
+    Account(TenantNo, AccountId),
+    /// To the owner of [`PartitionNo::FIRST`]: tenants, users and roles.
+    System,
+}
+
+impl Route {
+    /// The key of messages on this route: what has the same key keeps its order.
+    #[must_use]
+    pub fn key(self) -> String {
+        match self {
+            Self::Account(tenant, account) => partition_key(tenant, account),
+            Self::System => "system".to_owned(),
+        }
+    }
+
+    /// The partition, of so many: Kafka's own choice for the key, so that any client makes the same.
+    ///
+    /// # Panics
+    /// Where there are no partitions.
+    #[must_use]
+    pub fn partition(self, partitions: u16) -> PartitionNo {
+        match self {
+            Self::Account(tenant, account) => PartitionNo::of(tenant, account, partitions),
+            Self::System => PartitionNo::FIRST,
+        }
+    }
 }

@@ -20,6 +20,9 @@ pub enum Reason {
     /// Too many commands wait already.
     #[error("too many requests are waiting")]
     QueueFull,
+    /// The queue between the nodes carries no message of this size.
+    #[error("the request is larger than a message of the queue may be")]
+    MessageTooLarge,
     /// Too many calls of this gateway are in flight already.
     #[error("too many calls of the payment gateway are in flight")]
     GatewayFull,
@@ -71,7 +74,9 @@ impl From<Reason> for Unavailable {
             | Reason::Store
             | Reason::NotOwner => Some(Duration::from_secs(1)),
             Reason::DiskFull => Some(Duration::from_secs(10)),
-            Reason::CommitInDoubt | Reason::Quarantined | Reason::Bug => None,
+            Reason::CommitInDoubt | Reason::MessageTooLarge | Reason::Quarantined | Reason::Bug => {
+                None
+            }
         };
         Self { reason, retry_after }
     }
@@ -93,8 +98,9 @@ impl From<&StoreError> for Reason {
 
 impl Reason {
     /// Every reason, as metrics list them from the start.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::QueueFull,
+        Self::MessageTooLarge,
         Self::GatewayFull,
         Self::QueueAway,
         Self::Expired,
@@ -120,6 +126,7 @@ impl Reason {
             | Self::Quarantined
             | Self::Bug => true,
             Self::QueueFull
+            | Self::MessageTooLarge
             | Self::GatewayFull
             | Self::Expired
             | Self::NotOwner
@@ -133,7 +140,7 @@ impl Reason {
     #[must_use]
     pub const fn is_parked(self) -> bool {
         match self {
-            Self::Quarantined | Self::Bug => true,
+            Self::Quarantined | Self::Bug | Self::MessageTooLarge => true,
             Self::QueueFull
             | Self::GatewayFull
             | Self::QueueAway
@@ -153,6 +160,7 @@ impl Reason {
     pub const fn label(self) -> &'static str {
         match self {
             Self::QueueFull => "queue_full",
+            Self::MessageTooLarge => "message_too_large",
             Self::GatewayFull => "gateway_full",
             Self::QueueAway => "queue_away",
             Self::Expired => "expired",

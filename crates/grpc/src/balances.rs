@@ -32,7 +32,8 @@ impl BalanceService for Balances {
     ) -> Result<Response<GetBalanceResponse>, Status> {
         let (call, it) = Call::of(&self.core, request)?;
         let account: AccountId = fields::id("account_id", &it.account_id)?;
-        let found = self.core.balances.balance(call.tenant(), account).await;
+        let work = call.simulated_work()?;
+        let found = self.core.engine.balance(call.tenant(), account, work).await;
         let found = found.map_err(Refusal::from)?;
         let name = it.account_id;
         let totals = found.ok_or(Refusal::NotFound { what: Thing::Account, name })?;

@@ -1,12 +1,14 @@
 //! One call past the gate: who asks, what they may, and what makes a call the same when it comes again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::payment::{Actor, ReplyKey};
 use domain::{Command, Idempotency, Reply, Request, RequestId, TenantNo};
 use engine::Answer;
 use engine::access::{Caller, TenantRef};
 use engine::ports::{Queries, StoreError};
+use engine::queue::SimulatedWork;
 use http::HeaderMap;
 use prost::Message;
 use ring::digest;
@@ -15,6 +17,10 @@ use uuid::Uuid;
 use crate::gate::Core;
 use crate::refusal::Refusal;
 
+/// How long the answer is to be kept back, as if a provider had to be asked: for benchmarks.
+const SIMULATED_WORK: &str = "faregate-balance-delay-ms";
+/// The longest work that is simulated.
+const SIMULATED_WORK_MAX: Duration = Duration::from_secs(60);
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const REQUEST_ID: &str = "x-request-id";
 
@@ -58,6 +64,27 @@ impl<'a> Call<'a> {
     /// The tenant's number.
     pub(crate) fn tenant(&self) -> TenantNo {
         self.entered.tenant.no
+    }
+
+    /// The work that a client wants simulated, where that is allowed: `MIN-MAX`, in milliseconds.
+    ///
+    /// # Errors
+    /// Where it is none.
+    pub(crate) fn simulated_work(&self) -> Result<Option<SimulatedWork>, Refusal> {
+        let Some(text) = self.metadata.get(SIMULATED_WORK).filter(|_| self.core.simulates_work)
+        else {
+            return Ok(None);
+        };
+        let ends = text.to_str().ok().and_then(|text| text.split_once('-'));
+        let ms = |text: &str| text.trim().parse().ok().map(Duration::from_millis);
+        let work = ends.and_then(|(from, to)| Some(SimulatedWork { from: ms(from)?, to: ms(to)? }));
+        match work {
+            Some(work) if work.from <= work.to && work.to <= SIMULATED_WORK_MAX => Ok(Some(work)),
+            Some(_) | None => Err(Refusal::Metadata {
+                key: SIMULATED_WORK,
+                reason: "is not MIN-MAX milliseconds, at most a minute",
+            }),
+        }
     }
 
     /// Refuses a caller who may not do something.

@@ -12,7 +12,6 @@ use std::time::Instant;
 
 use engine::Engine;
 use engine::access::Access;
-use engine::ports::BalanceSource;
 use futures_util::FutureExt;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
@@ -54,7 +53,7 @@ type Answer = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>
 /// What the services work with.
 pub(crate) struct Core {
     pub(crate) engine: Engine,
-    pub(crate) balances: Arc<dyn BalanceSource>,
+    pub(crate) simulates_work: bool,
 }
 
 /// The door. Cheap to clone; clones share everything.
@@ -105,8 +104,8 @@ impl Door {
     /// A door that works with these parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { engine, access, balances, client_of, limits } = parts;
-        let core = Arc::new(Core { engine, balances });
+        let Parts { engine, access, simulates_work, client_of, limits } = parts;
+        let core = Arc::new(Core { engine, simulates_work });
         let bytes = limits.message_bytes_max;
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(api::DESCRIPTORS)

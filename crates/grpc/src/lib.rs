@@ -22,7 +22,6 @@ use std::sync::Arc;
 
 use engine::Engine;
 use engine::access::{Access, ClientAddress};
-use engine::ports::BalanceSource;
 use http::HeaderMap;
 
 pub use gate::Door;
@@ -39,8 +38,8 @@ pub struct Parts {
     pub engine: Engine,
     /// Who may call.
     pub access: Access,
-    /// Who knows what accounts add up to.
-    pub balances: Arc<dyn BalanceSource>,
+    /// Whether clients may ask for work that is only simulated; not for production.
+    pub simulates_work: bool,
     /// Where calls come from.
     pub client_of: ClientOf,
     /// The door's limits.

@@ -444,7 +444,9 @@ fn body_response(error: BodyError) -> Response {
 
 fn unavailable_response(unavailable: &Unavailable) -> Response {
     let (status, class) = match unavailable.reason {
+        Reason::MessageTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, class::REJECTED),
         Reason::QueueFull
+        | Reason::QueueAway
         | Reason::GatewayFull
         | Reason::QueueAway
         | Reason::Expired

@@ -3,6 +3,7 @@
 mod database;
 mod period;
 mod prefix;
+mod secret;
 mod settings;
 
 use std::fmt;

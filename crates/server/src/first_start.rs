@@ -46,6 +46,11 @@ pub struct Made {
     pub tenant: Option<(String, String)>,
 }
 
+/// The administrator's password, where the environment has one: `FAREGATE_ADMIN_PASSWORD`.
+pub fn password() -> Option<String> {
+    std::env::var("FAREGATE_ADMIN_PASSWORD").ok().filter(|it| !it.is_empty())
+}
+
 /// Makes the administrator and the first tenant, where there are none yet; `password` is the
 /// administrator's, else one is made up. What is made up is announced before it exists, so that no
 /// crash leaves an administrator whose password nobody has seen; what is missing is made by the

@@ -107,6 +107,8 @@ async fn probe(engine: &Engine, data_dir: &PathBuf) -> Option<Trouble> {
         Err(Reason::Stopping) => Some(Trouble::Stopping),
         Err(
             Reason::QueueFull
+            | Reason::QueueAway
+            | Reason::MessageTooLarge
             | Reason::GatewayFull
             | Reason::QueueAway
             | Reason::Expired

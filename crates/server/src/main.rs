@@ -14,6 +14,8 @@ mod native;
 mod node;
 mod pages;
 mod problem;
+mod processing;
+mod queue;
 mod rpc;
 mod serve;
 mod simulator;
@@ -67,6 +69,16 @@ enum Command {
     },
     /// Run the simulated gateway as a process of its own
     Simulator(simulator::Args),
+    /// The topics of the queue between fronts and processors
+    Topics {
+        #[command(subcommand)]
+        command: queue::commands::Topics,
+    },
+    /// Commands that could not be executed
+    Dlq {
+        #[command(subcommand)]
+        command: queue::commands::Letters,
+    },
     /// Print the effective configuration
     Config(Arguments),
 }
@@ -109,6 +121,14 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             let config = Config::load(&arguments)?;
             logging::start(&config)?;
             serve::run(&config)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Topics { command } => {
+            queue::commands::on_topics(command)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Dlq { command } => {
+            queue::commands::on_letters(command)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Demo(args) => demo::run(&args),

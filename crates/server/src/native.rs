@@ -25,7 +25,7 @@ pub struct Native {
     /// Who may call.
     pub access: Access,
     /// The read models.
-    pub analytics: analytics::Models,
+    pub analytics: Option<analytics::Models>,
 }
 
 #[derive(OpenApi)]

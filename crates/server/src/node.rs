@@ -10,17 +10,19 @@ use domain::Settings;
 use engine::access::Access;
 use engine::analytics::Follower;
 use engine::ports::{Gateway, StoreError};
-use engine::{Clock, Engine, Options, Parts, Running};
+use engine::queue::Queue;
+use engine::{Clock, Engine, FrontParts, Options, Parts, Running};
 use gateway::external::External;
 use gateway::push::{self, Reach};
 use gateway::simulator::{self, Notification, Remote, Simulator};
 use store::analytics::{AnalyticsQueries, SqliteReadModels, analytics_path};
-use store::{Server, Source, SqlStore};
+use store::{Server, Source, SqlQueries, SqlStore};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::config::{Config, Period};
+use crate::config::{Config, Period, QueueKind, Role};
 use crate::native::analytics::Models;
+use crate::queue::{self, Member};
 
 /// Transactions that a payment may have.
 const TRANSACTIONS_PER_PAYMENT_MAX: usize = 1_000;
@@ -43,6 +45,12 @@ pub enum Error {
     /// A gateway cannot be used.
     #[error("gateway: {0}")]
     Gateway(#[from] gateway::Error),
+    /// The queue cannot be used.
+    #[error(transparent)]
+    Queue(#[from] queue::Error),
+    /// Several processes share a database on a server, or none.
+    #[error("`queue.kind = \"kafka\"` needs a database on a server: set `database.url`")]
+    NoServer,
 }
 
 /// A running core.
@@ -51,16 +59,52 @@ pub struct Node {
     pub engine: Engine,
     /// Who may call.
     pub access: Access,
-    /// The read models.
-    pub analytics: Models,
-    running: Running,
+    /// The read models; a front has none.
+    pub analytics: Option<Models>,
+    part: Part,
     followers: Followers,
     /// Keeps the data directory ours.
     _dir: Option<File>,
 }
 
+/// What of the core runs in this process.
+enum Part {
+    /// The one partition.
+    Partition(Running),
+    /// What the queue assigns to this process; nothing, on a front.
+    Queue(Option<Box<Member>>),
+}
+
+/// What every engine of a process is made of.
+#[derive(Clone)]
+pub struct Core {
+    /// The domain's settings.
+    pub settings: Settings,
+    /// Payment gateways by name.
+    pub gateways: Gateways,
+    /// The time.
+    pub clock: Clock,
+    /// The engine's own settings.
+    pub options: Options,
+    push: push::Options,
+}
+
+impl Core {
+    fn new(config: &Config, gateways: Gateways, clock: Clock) -> Self {
+        let (options, push) = (options(config), push_options(config));
+        Self { settings: settings(config, &gateways), gateways, clock, options, push }
+    }
+
+    /// What follows the journal of a partition wherever it is owned.
+    pub fn follow(&self, engine: &Engine) -> Followers {
+        let mut followers = Followers::none();
+        followers.push = Some(push::start(engine.clone(), self.push.clone()));
+        followers
+    }
+}
+
 /// What follows the core: stopped before it, because they write through it.
-struct Followers {
+pub struct Followers {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
     push: Option<JoinHandle<()>>,
@@ -72,6 +116,14 @@ impl Node {
     /// # Errors
     /// [`Error`].
     pub fn open(config: &Config) -> Result<Self, Error> {
+        match config.queue.kind {
+            QueueKind::Memory => Self::alone(config),
+            QueueKind::Kafka => Self::among_others(config),
+        }
+    }
+
+    /// One process, one partition.
+    fn alone(config: &Config) -> Result<Self, Error> {
         let clock = Clock::new(config.test_clock);
         let of_store = store::Options::default();
         let (store, dir) = open_store(config, &of_store)?;
@@ -79,37 +131,95 @@ impl Node {
         // A connection more than readers: the followers read on threads of their own.
         let queries = Arc::new(store.queries(readers + 1)?);
         let (gateways, notifications) = gateways(config, &clock)?;
+        let core = Core::new(config, gateways, clock.clone());
         let parts = Parts {
             store,
             queries: queries.clone(),
-            settings: settings(config, &gateways),
-            gateways,
+            settings: core.settings.clone(),
+            gateways: core.gateways.clone(),
             clock: clock.clone(),
-            options: options(config),
+            options: core.options.clone(),
         };
         let (engine, running) = Engine::start(parts)?;
-        let access =
-            Access::new(engine.clone(), config.access.cache_life.0, config.access.hashing_threads);
-        let mut followers = Followers::none();
+        let mut followers = core.follow(&engine);
         if let Some(notifications) = notifications {
             let stopped = followers.stopped();
             followers.follow(take_notifications(engine.clone(), notifications, stopped));
         }
-        followers.push = Some(push::start(engine.clone(), push_options(config)));
         let path = analytics_path(&config.data_dir);
         let models = SqliteReadModels::open(&path, &source(config)?, &of_store)?;
         let follower = Follower::open(queries, Box::new(models), clock)?;
         engine.waits_for(follower.applied());
         followers.follow(follower.run(engine.head(), until(followers.stopped())));
         let analytics = Models::new(AnalyticsQueries::open(&path, &of_store, readers)?, readers);
-        Ok(Self { engine, access, analytics, running, followers, _dir: dir })
+        Ok(Self {
+            access: access(config, &engine),
+            engine,
+            analytics: Some(analytics),
+            part: Part::Partition(running),
+            followers,
+            _dir: dir,
+        })
+    }
+
+    /// One of several processes with a queue between them.
+    fn among_others(config: &Config) -> Result<Self, Error> {
+        let server = server(config)?.ok_or(Error::NoServer)?;
+        let dir = store::lock_dir(&config.data_dir)?;
+        let clock = Clock::new(config.test_clock);
+        let (gateways, _) = gateways(config, &clock)?;
+        let core = Core::new(config, gateways, clock);
+        let options = store::Options::default();
+        let queries = Arc::new(SqlQueries::of_server(&server, config.engine.reader_threads + 1)?);
+        let has_doors = config.role != Role::Processor;
+        let queue: Arc<dyn Queue> = match has_doors {
+            true => Arc::new(queue::front(config)?),
+            false => Arc::new(queue::Nobody),
+        };
+        let engine = Engine::front(FrontParts {
+            queue,
+            queries: queries.clone(),
+            clock: core.clock.clone(),
+            settings: core.settings.clone(),
+            options: core.options.clone(),
+        });
+        let member = match config.role {
+            Role::Front => None,
+            Role::All | Role::Processor => {
+                let place = (server, options);
+                Some(Box::new(Member::join(config, core, place, queries, engine.clone())?))
+            }
+        };
+        Ok(Self {
+            access: access(config, &engine),
+            engine,
+            analytics: None,
+            part: Part::Queue(member),
+            followers: Followers::none(),
+            _dir: Some(dir),
+        })
+    }
+
+    /// Whether somebody else makes the administrator and the first tenant: whoever gets the first
+    /// partition does.
+    #[must_use]
+    pub const fn is_among_others(&self) -> bool {
+        matches!(self.part, Part::Queue(_))
     }
 
     /// Stops the followers, then the core; calls in flight get until the deadline.
     pub async fn stop(self, deadline: Duration) {
         self.followers.stop().await;
-        self.running.stop(deadline).await;
+        match self.part {
+            Part::Partition(running) => running.stop(deadline).await,
+            Part::Queue(Some(member)) => member.leave(deadline).await,
+            Part::Queue(None) => {}
+        }
     }
+}
+
+fn access(config: &Config, engine: &Engine) -> Access {
+    Access::new(engine.clone(), config.access.cache_life.0, config.access.hashing_threads)
 }
 
 /// The server of the database, where the configuration names one.
@@ -148,19 +258,23 @@ fn open_store(
 }
 
 impl Followers {
-    fn none() -> Self {
+    /// Nobody.
+    pub fn none() -> Self {
         Self { stop: watch::Sender::new(false), tasks: Vec::new(), push: None }
     }
 
-    fn stopped(&self) -> watch::Receiver<bool> {
+    /// Turns true when they are to stop.
+    pub fn stopped(&self) -> watch::Receiver<bool> {
         self.stop.subscribe()
     }
 
-    fn follow(&mut self, follower: impl Future<Output = ()> + Send + 'static) {
+    /// One more.
+    pub fn follow(&mut self, follower: impl Future<Output = ()> + Send + 'static) {
         self.tasks.push(tokio::spawn(follower));
     }
 
-    async fn stop(self) {
+    /// Ends them all.
+    pub async fn stop(self) {
         self.stop.send_replace(true);
         if let Some(push) = self.push {
             // Loses nothing: what was not recorded is delivered again after the next start.
@@ -175,12 +289,13 @@ impl Followers {
 }
 
 /// Ready once the followers are to stop.
-async fn until(mut stopped: watch::Receiver<bool>) {
+pub async fn until(mut stopped: watch::Receiver<bool>) {
     // An error means that nobody can say it any more, which says it too.
     drop(stopped.wait_for(|stopped| *stopped).await);
 }
 
-type Gateways = BTreeMap<String, Arc<dyn Gateway>>;
+/// Payment gateways by name.
+pub type Gateways = BTreeMap<String, Arc<dyn Gateway>>;
 
 /// The gateways there are, and what they tell unasked. The simulator only where somebody wants it:
 /// a production tenant must not be able to fake a payment.

@@ -37,6 +37,12 @@ pub enum Problem {
         /// Which.
         name: String,
     },
+    /// Another kind of node answers it.
+    #[error("{what} are kept by a node with the role `all` and the queue `memory`")]
+    NotHere {
+        /// What.
+        what: &'static str,
+    },
     /// There is no such route.
     #[error("there is no such resource")]
     NoRoute,
@@ -94,6 +100,7 @@ impl Problem {
         match self {
             Self::InvalidParameter { .. } => (StatusCode::BAD_REQUEST, "invalid-parameter"),
             Self::NotFound { .. } | Self::NoRoute => (StatusCode::NOT_FOUND, "not-found"),
+            Self::NotHere { .. } => (StatusCode::NOT_IMPLEMENTED, "not-here"),
             Self::NoMethod => (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed"),
             Self::TenantMissing => (StatusCode::UNAUTHORIZED, "tenant-missing"),
             Self::Access(error) => match error {
@@ -136,6 +143,8 @@ const fn wire_unavailable(reason: Reason) -> (StatusCode, &'static str) {
         Reason::QueueFull | Reason::GatewayFull | Reason::ReadersFull | Reason::HashersFull => {
             (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
         }
+        Reason::QueueAway => (StatusCode::SERVICE_UNAVAILABLE, "queue-unavailable"),
+        Reason::MessageTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "message-too-large"),
         Reason::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         Reason::DiskFull => (StatusCode::SERVICE_UNAVAILABLE, "disk-full"),
         Reason::QueueAway => (StatusCode::SERVICE_UNAVAILABLE, "queue-unavailable"),

@@ -6,12 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::{AccountId, PartitionNo, Request, TenantNo};
+use engine::access::Access;
 use engine::ports::{BoxFuture, LedgerTotal, Queries, StoreError};
-use engine::queue::{Place, Processor};
+use engine::queue::{Place, Processor, SimulatedWork};
 use engine::{Answer, Engine, Parts, Reason, Running, Unavailable};
 use store::{Server, Share, SqlQueries};
 
 use crate::node::{Core, Followers};
+use crate::queue::publish_events;
+use crate::{first_start, serve};
 
 /// How long calls in flight get to end when a partition goes to another process: those that take
 /// longer are asked about by their new owner.
@@ -25,6 +28,7 @@ pub struct Processing {
     /// Of the first partition; those of others read over the same connections.
     queries: Arc<SqlQueries>,
     partitions: u16,
+    kafka: kafka::Settings,
     reads: Engine,
     owned: Mutex<BTreeMap<i32, Owned>>,
 }
@@ -37,16 +41,16 @@ struct Owned {
 }
 
 impl Processing {
-    /// Owns nothing yet. `partitions` are as many as the queue has; `reads` is an engine to read
-    /// balances with.
+    /// Owns nothing yet. The queue is so many partitions, reached with these settings; `reads` is an
+    /// engine to read balances with.
     pub fn new(
         core: Core,
         (server, options): (Server, store::Options),
         queries: Arc<SqlQueries>,
-        partitions: u16,
+        (partitions, kafka): (u16, kafka::Settings),
         reads: Engine,
     ) -> Self {
-        Self { core, server, options, queries, partitions, reads, owned: Mutex::default() }
+        Self { core, server, options, queries, partitions, kafka, reads, owned: Mutex::default() }
     }
 
     /// Ends what runs in all partitions.
@@ -92,7 +96,13 @@ impl Processing {
         let opened = opening.await.map_err(|error| StoreError::Database(error.to_string()))?;
         let (engine, running) = opened?;
         let offset = running.queue_offset();
-        let followers = self.core.follow(&engine, share.partition).await;
+        let mut followers = self.core.follow(&engine);
+        let stopped = followers.stopped();
+        let publishing = publish_events(engine.clone(), self.kafka.clone(), stopped);
+        followers.follow(publishing);
+        if share.partition == PartitionNo::FIRST {
+            tokio::spawn(prepare(engine.clone()));
+        }
         self.owned().insert(partition, Owned { engine, running, followers });
         tracing::info!(partition, offset, "took a partition over");
         Ok(offset)
@@ -140,8 +150,21 @@ impl Processor for Processing {
         &self,
         tenant: TenantNo,
         account: AccountId,
-    ) -> BoxFuture<'_, Result<Option<Vec<LedgerTotal>>, Unavailable>> {
-        Box::pin(self.reads.balance(tenant, account))
+        work: Option<SimulatedWork>,
+    ) -> BoxFuture<'static, Result<Option<Vec<LedgerTotal>>, Unavailable>> {
+        let reads = self.reads.clone();
+        Box::pin(async move { reads.read_balance(tenant, account, work).await })
+    }
+}
+
+/// Makes the administrator and the first tenant: whoever has the first partition does, before
+/// anybody can log in.
+async fn prepare(engine: Engine) {
+    let access = Access::new(engine.clone(), Duration::ZERO, 1);
+    let password = first_start::password();
+    let prepared = first_start::prepare(&engine, &access, password, serve::announce);
+    if let Err(error) = prepared.await {
+        tracing::error!(error = %error, "the first start is tried again with the next owner");
     }
 }
 

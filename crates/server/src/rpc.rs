@@ -73,7 +73,7 @@ impl Bound {
         let door = grpc::Door::new(grpc::Parts {
             engine: node.engine.clone(),
             access: node.access.clone(),
-            balances: Arc::new(node.engine.clone()),
+            simulates_work: config.test_clock || config.gateway.simulator.enabled,
             client_of: Arc::new(move |peer, headers| client::address(peer, headers, &trusted)),
             limits: grpc::Limits {
                 calls_max: config.grpc.calls_max,

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::Config;
+use crate::config::{Config, Role};
 use crate::first_start::{self, Made};
 use crate::health::{self, Health};
 use crate::http::{Admission, Bodies, Front, Patience, listener};
@@ -70,7 +70,7 @@ pub enum Error {
 pub fn run(config: &Config) -> Result<(), Error> {
     runtime(config)?.block_on(async {
         let mut signals = Signals::new().map_err(Error::Signals)?;
-        let password = std::env::var("FAREGATE_ADMIN_PASSWORD").ok().filter(|it| !it.is_empty());
+        let password = first_start::password();
         let server = Server::start(config, password).await?;
         // Read by scripts and tests; the port may have been 0.
         println!("listening on {}", server.url());
@@ -152,7 +152,9 @@ impl Server {
         let grpc = rpc::bind(config)?;
         let node = open_node(config).await?;
         metrics::gauge_start(open_files_max, node.engine.clock().real_now());
-        first_start::prepare(&node.engine, &node.access, password, announce).await?;
+        if !node.is_among_others() {
+            first_start::prepare(&node.engine, &node.access, password, announce).await?;
+        }
         let (stopping, stopped) = watch::channel(false);
         let data_dir = config.data_dir.clone();
         let health = Health::watch(node.engine.clone(), data_dir, stopped.clone()).await;
@@ -200,7 +202,7 @@ async fn open_node(config: &Config) -> Result<Node, Error> {
 }
 
 /// Shows what a first start made up; the only time anybody sees it.
-fn announce(made: &Made) {
+pub fn announce(made: &Made) {
     if let Some(password) = &made.password {
         eprintln!("first start: user {}, password {password}", first_start::ADMIN);
     }
@@ -289,6 +291,13 @@ impl Web<'_> {
         let (engine, access) = (self.node.engine.clone(), self.node.access.clone());
         let handle = self.recorder.clone();
         let exporter = Exporter { handle, engine: engine.clone(), admission, bodies };
+        let operations = Router::new()
+            .route("/metrics", get(metrics::scrape).with_state(Arc::new(exporter)))
+            .route("/health/live", get(health::live))
+            .route("/health/ready", get(health::ready).with_state(self.health.clone()));
+        if self.config.role == Role::Processor {
+            return operations.fallback(async || Problem::NoRoute);
+        }
         let reach = node::push_reach(self.config);
         let settings = killbill::DoorSettings {
             tls: self.is_tls,
@@ -299,10 +308,6 @@ impl Web<'_> {
         };
         let kill_bill = killbill::Door::new(engine.clone(), access.clone(), settings);
         let native = Native { engine, access, analytics: self.node.analytics.clone() };
-        let operations = Router::new()
-            .route("/metrics", get(metrics::scrape).with_state(Arc::new(exporter)))
-            .route("/health/live", get(health::live))
-            .route("/health/ready", get(health::ready).with_state(self.health.clone()));
         Router::new()
             .merge(operations)
             .merge(pages::router())

@@ -30,9 +30,9 @@ use engine::ports::{
 
 pub(crate) use self::followers::journal_head;
 use self::window::Key;
-use crate::claims::RecentClaims;
+use crate::claims::{Claims, RecentClaims};
 use crate::pool::{ReaderPool, Source};
-use crate::{Options, Reader};
+use crate::{Options, Reader, Server};
 
 /// The port's implementation.
 pub struct SqlQueries {
@@ -50,6 +50,19 @@ impl SqlQueries {
     pub fn open(path: &Path, options: &Options, readers_max: usize) -> Result<Self, StoreError> {
         let source = Source::File(path.to_owned(), *options);
         Self::beside(Arc::default(), source, readers_max)
+    }
+
+    /// Reads the database of a server with at most `readers_max` connections.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it cannot be reached.
+    pub fn of_server(
+        server: &Server,
+        readers_max: usize,
+    ) -> Result<Self, StoreError> {
+        // Claims are put into their table at once there.
+        let claims = Claims::new(None);
+        Self::beside(Arc::clone(claims.recent()), Source::Server(server.clone()), readers_max)
     }
 
     /// Reads beside the writer, whose recent claims are `claims`.

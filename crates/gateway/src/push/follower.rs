@@ -384,6 +384,8 @@ async fn record(engine: Engine, rows: Vec<Bookkeeping>) -> Vec<Bookkeeping> {
         match error.reason {
             Reason::Stopping | Reason::NotOwner => break,
             Reason::QueueFull
+            | Reason::QueueAway
+            | Reason::MessageTooLarge
             | Reason::GatewayFull
             | Reason::QueueAway
             | Reason::Expired

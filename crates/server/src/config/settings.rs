@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::database::DatabaseUrl;
 use super::period::Period;
 use super::prefix::Prefix;
+use super::secret::Secret;
 
 /// Kibibyte.
 const KIB: usize = 1024;
@@ -262,7 +263,7 @@ pub struct Kafka {
     /// The name.
     pub sasl_username: String,
     /// Its password.
-    pub sasl_password: String,
+    pub sasl_password: Secret,
     /// PEM file with the authorities that vouch for brokers.
     pub ssl_ca: String,
     /// PEM file with this process's certificate.
@@ -350,7 +351,7 @@ impl Default for Kafka {
             security_protocol: "plaintext".to_owned(),
             sasl_mechanism: String::new(),
             sasl_username: String::new(),
-            sasl_password: String::new(),
+            sasl_password: Secret::default(),
             ssl_ca: String::new(),
             ssl_cert: String::new(),
             ssl_key: String::new(),

@@ -215,9 +215,7 @@ pub async fn payments(
     let page = parameters.page()?;
     parameters.end()?;
     let no = tenant.no;
-    let read = native
-        .analytics
-        .read(move |queries| Ok((queries.cursor()?, queries.transactions(no, &filter, page)?)));
+    let read = models(&native)?.read(move |queries| Ok((queries.cursor()?, queries.transactions(no, &filter, page)?)));
     let (as_of, lines) = read.await?;
     let is_full = u64::try_from(lines.len()).is_ok_and(|lines| lines == page.limit && lines > 0);
     Ok(Json(Transactions {
@@ -225,6 +223,11 @@ pub async fn payments(
         payments: lines.into_iter().map(transactions_line).collect(),
         next_offset: is_full.then(|| page.offset + page.limit),
     }))
+}
+
+/// The read models, where this process keeps them.
+fn models(native: &Native) -> Result<&Models, Problem> {
+    native.analytics.as_ref().ok_or(Problem::NotHere { what: "analytics" })
 }
 
 /// New accounts by day.
@@ -254,7 +257,7 @@ pub async fn accounts(
     parameters.end()?;
     let no = tenant.no;
     let read =
-        native.analytics.read(move |queries| Ok((queries.cursor()?, queries.accounts(no, days)?)));
+        models(&native)?.read(move |queries| Ok((queries.cursor()?, queries.accounts(no, days)?)));
     let (as_of, lines) = read.await?;
     let line = |it: AccountsOfDay| AccountsLine { day: date(it.day), accounts: it.accounts };
     Ok(Json(Accounts { as_of_seq: as_of.0, accounts: lines.into_iter().map(line).collect() }))
@@ -286,7 +289,7 @@ pub async fn account(
         return Err(not_found);
     }
     let read =
-        native.analytics.read(move |queries| Ok((queries.cursor()?, queries.account(no, id)?)));
+        models(&native)?.read(move |queries| Ok((queries.cursor()?, queries.account(no, id)?)));
     let (as_of, summary) = read.await?;
     Ok(Json(Account {
         as_of_seq: as_of.0,

@@ -1,0 +1,288 @@
+//! Records that could not be dealt with: kept until somebody has decided about each.
+//!
+//! The topic is compacted and has one partition. A letter's key names the record that it was, so
+//! that one buried twice is one; retrying or dropping it leaves a record without a value under the
+//! key, which is how the topic itself remembers what was decided.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{BorrowedMessage, Header, Headers as _, Message as _, OwnedHeaders};
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::{Offset, TopicPartitionList};
+
+use crate::client::Logged;
+use crate::settings::Settings;
+
+/// Letters listed at once, at most.
+pub const LETTERS_MAX: usize = 10_000;
+
+/// The header that counts how often a record was tried.
+pub(crate) const ATTEMPTS: &str = "faregate-attempts";
+
+const TOPIC: &str = "faregate-topic";
+const PARTITION: &str = "faregate-partition";
+const OFFSET: &str = "faregate-offset";
+const REASON: &str = "faregate-reason";
+
+/// How long the brokers may take for one step.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The topic has one partition.
+const ONLY: i32 = 0;
+
+/// A record that could not be dealt with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letter {
+    /// The topic in which it lay.
+    pub topic: String,
+    /// Its partition there.
+    pub partition: i32,
+    /// Its offset there.
+    pub offset: i64,
+    /// Why it is here: `garbage`, `unknown_version`, `bug`, `quarantined`.
+    pub reason: String,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// Its key, where it had one.
+    pub key: Option<Vec<u8>>,
+    /// Its value.
+    pub value: Vec<u8>,
+}
+
+/// Names a letter: where it lies in the dead-letter topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LetterId {
+    /// The partition.
+    pub partition: i32,
+    /// The offset.
+    pub offset: i64,
+}
+
+impl std::fmt::Display for LetterId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}@{}", self.partition, self.offset)
+    }
+}
+
+impl std::str::FromStr for LetterId {
+    type Err = DeadLetterError;
+    fn from_str(text: &str) -> Result<Self, DeadLetterError> {
+        let parsed = text.split_once('@').and_then(|(partition, offset)| {
+            Some(Self { partition: partition.parse().ok()?, offset: offset.parse().ok()? })
+        });
+        parsed.ok_or_else(|| DeadLetterError::NoId(text.to_owned()))
+    }
+}
+
+/// A letter in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub id: LetterId,
+    /// When it was buried, in milliseconds since 1970 by the broker's clock; 0 where that is unknown.
+    pub at_ms: i64,
+    /// The letter.
+    pub letter: Letter,
+}
+
+/// Why a letter was not dealt with.
+#[derive(Debug, thiserror::Error)]
+pub enum DeadLetterError {
+    /// That is not how letters are named.
+    #[error("{0} is not PARTITION@OFFSET")]
+    NoId(String),
+    /// It is not there, or was dealt with.
+    #[error("there is no letter {0}, or it was retried or dropped")]
+    NoLetter(LetterId),
+    /// More wait than are looked at.
+    #[error("more than {LETTERS_MAX} letters wait: retry or drop some of them first")]
+    TooMany,
+    /// The brokers failed.
+    #[error("kafka: {0}")]
+    Kafka(#[from] KafkaError),
+}
+
+impl Letter {
+    /// A record as it was found.
+    pub(crate) fn of(record: &BorrowedMessage<'_>, reason: &str) -> Self {
+        Self {
+            topic: record.topic().to_owned(),
+            partition: record.partition(),
+            offset: record.offset(),
+            reason: reason.to_owned(),
+            attempts: attempts_before(record).saturating_add(1),
+            key: record.key().map(<[u8]>::to_vec),
+            value: record.payload().unwrap_or_default().to_vec(),
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("{}-{}-{}", self.topic, self.partition, self.offset)
+    }
+
+    /// Puts it into the dead-letter topic; returns once it is there for good.
+    pub(crate) async fn bury(
+        &self,
+        producer: &FutureProducer<Logged>,
+        dead_letters: &str,
+    ) -> Result<(), KafkaError> {
+        let numbers =
+            [self.partition.to_string(), self.offset.to_string(), self.attempts.to_string()];
+        let key = self.key.as_deref();
+        let headers = OwnedHeaders::new()
+            .insert(Header { key: TOPIC, value: Some(&self.topic) })
+            .insert(Header { key: PARTITION, value: Some(&numbers[0]) })
+            .insert(Header { key: OFFSET, value: Some(&numbers[1]) })
+            .insert(Header { key: REASON, value: Some(&self.reason) })
+            .insert(Header { key: ATTEMPTS, value: Some(&numbers[2]) })
+            .insert(Header { key: "faregate-key", value: key });
+        let name = self.name();
+        let record = FutureRecord::to(dead_letters)
+            .partition(ONLY)
+            .key(&name)
+            .payload(&self.value)
+            .headers(headers);
+        producer.send(record, TIMEOUT).await.map(|_| ()).map_err(|(error, _)| error)
+    }
+
+    /// A record of the dead-letter topic; `None` where it is not one of ours.
+    fn found(record: &BorrowedMessage<'_>) -> Option<Self> {
+        let text = |name| header(record, name).and_then(|it| std::str::from_utf8(it).ok());
+        Some(Self {
+            topic: text(TOPIC)?.to_owned(),
+            partition: text(PARTITION)?.parse().ok()?,
+            offset: text(OFFSET)?.parse().ok()?,
+            reason: text(REASON)?.to_owned(),
+            attempts: text(ATTEMPTS)?.parse().ok()?,
+            key: header(record, "faregate-key").map(<[u8]>::to_vec),
+            value: record.payload()?.to_vec(),
+        })
+    }
+}
+
+/// How often a record was tried before it came here.
+fn attempts_before(record: &BorrowedMessage<'_>) -> u32 {
+    let text = header(record, ATTEMPTS).and_then(|it| std::str::from_utf8(it).ok());
+    text.and_then(|it| it.parse().ok()).unwrap_or(0)
+}
+
+fn header<'a>(record: &'a BorrowedMessage<'_>, name: &str) -> Option<&'a [u8]> {
+    record.headers()?.iter().find(|it| it.key == name)?.value
+}
+
+/// The letters that nobody has decided about, oldest first.
+///
+/// # Errors
+/// [`DeadLetterError`].
+pub async fn list(settings: &Settings) -> Result<Vec<Listed>, DeadLetterError> {
+    let settings = settings.clone();
+    let reading = tokio::task::spawn_blocking(move || read(&settings));
+    let mut letters: Vec<_> = reading.await.expect("reading does not panic")?;
+    letters.sort_by_key(|it| it.id);
+    Ok(letters)
+}
+
+/// Puts a letter back into the partition that it came from, at its end, and forgets it here. It is
+/// tried as a new command: its time to live begins again.
+///
+/// # Errors
+/// [`DeadLetterError`]; where the brokers failed, it may be there and here.
+pub async fn retry(settings: &Settings, id: LetterId) -> Result<Letter, DeadLetterError> {
+    let letter = find(settings, id).await?;
+    let producer: FutureProducer<Logged> = settings.sure_producer().create_with_context(Logged)?;
+    let attempts = letter.attempts.to_string();
+    let headers = OwnedHeaders::new().insert(Header { key: ATTEMPTS, value: Some(&attempts) });
+    let mut record = FutureRecord::to(&letter.topic)
+        .partition(letter.partition)
+        .payload(&letter.value)
+        .headers(headers);
+    if let Some(key) = &letter.key {
+        record = record.key(key);
+    }
+    producer.send(record, TIMEOUT).await.map_err(|(error, _)| error)?;
+    forget(settings, &producer, &letter).await?;
+    Ok(letter)
+}
+
+/// Forgets a letter.
+///
+/// # Errors
+/// [`DeadLetterError`].
+pub async fn drop_letter(settings: &Settings, id: LetterId) -> Result<Letter, DeadLetterError> {
+    let letter = find(settings, id).await?;
+    let producer = settings.sure_producer().create_with_context(Logged)?;
+    forget(settings, &producer, &letter).await?;
+    Ok(letter)
+}
+
+async fn find(settings: &Settings, id: LetterId) -> Result<Letter, DeadLetterError> {
+    let found = list(settings).await?.into_iter().find(|it| it.id == id);
+    Ok(found.ok_or(DeadLetterError::NoLetter(id))?.letter)
+}
+
+async fn forget(
+    settings: &Settings,
+    producer: &FutureProducer<Logged>,
+    letter: &Letter,
+) -> Result<(), DeadLetterError> {
+    let (topic, name) = (settings.topics().dead_letter(), letter.name());
+    let record = FutureRecord::<str, [u8]>::to(&topic).partition(ONLY).key(&name);
+    producer.send(record, TIMEOUT).await.map_err(|(error, _)| error)?;
+    Ok(())
+}
+
+/// Reads the topic from its beginning to where it ends now.
+fn read(settings: &Settings) -> Result<Vec<Listed>, DeadLetterError> {
+    let topics = settings.topics();
+    let topic = topics.dead_letter();
+    let mut config = settings.consumer(&topics.name("dlq"));
+    config.set("enable.partition.eof", "true");
+    let consumer: BaseConsumer<Logged> = config.create_with_context(Logged)?;
+    let mut assignment = TopicPartitionList::new();
+    assignment.add_partition_offset(&topic, ONLY, Offset::Beginning)?;
+    consumer.assign(&assignment)?;
+    let mut letters = BTreeMap::new();
+    loop {
+        let record = match consumer.poll(TIMEOUT) {
+            Some(Ok(record)) => record,
+            Some(Err(KafkaError::PartitionEOF(_))) => return Ok(letters.into_values().collect()),
+            Some(Err(error)) => return Err(error.into()),
+            None => {
+                let code = rdkafka::error::RDKafkaErrorCode::OperationTimedOut;
+                return Err(KafkaError::MessageConsumption(code).into());
+            }
+        };
+        let Some(key) = record.key().map(<[u8]>::to_vec) else { continue };
+        match Letter::found(&record) {
+            Some(letter) => {
+                let id = LetterId { partition: record.partition(), offset: record.offset() };
+                let at_ms = record.timestamp().to_millis().unwrap_or(0);
+                letters.insert(key, Listed { id, at_ms, letter });
+            }
+            None if record.payload().is_none() => drop(letters.remove(&key)),
+            None => {}
+        }
+        if letters.len() > LETTERS_MAX {
+            return Err(DeadLetterError::TooMany);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_are_named_by_their_place() {
+        let id: LetterId = "0@42".parse().unwrap();
+        assert_eq!(id, LetterId { partition: 0, offset: 42 });
+        assert_eq!(id.to_string(), "0@42");
+        for text in ["", "42", "@", "a@1", "1@b"] {
+            let error = text.parse::<LetterId>().unwrap_err();
+            assert_eq!(error.to_string(), format!("{text} is not PARTITION@OFFSET"));
+        }
+    }
+}

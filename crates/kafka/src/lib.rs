@@ -1,0 +1,21 @@
+//! The queue between nodes, over Kafka: fronts send commands to whoever owns their partition
+//! ([`Front`]), processors execute them and reply ([`processor`]), and what happened is published
+//! ([`events`]). What cannot be dealt with is kept ([`dead_letter`]).
+
+mod client;
+pub mod dead_letter;
+mod envelope;
+pub mod events;
+pub mod floor;
+mod front;
+mod outlet;
+mod pending;
+pub mod processor;
+mod settings;
+pub mod topics;
+
+pub use envelope::{Answered, Command, CommandBody, EnvelopeError, Outcome, ReplyTo, VERSION};
+pub use front::{Front, FrontOptions};
+pub use settings::{
+    GroupProtocol, MESSAGE_BYTES_MAX, Secret, Security, SecurityProtocol, Settings, SettingsError,
+};

@@ -1,0 +1,192 @@
+//! What a processor writes: replies, letters for the dead, and records that ask for the broker's
+//! time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::BaseConsumer;
+use rdkafka::error::KafkaError;
+use rdkafka::message::{DeliveryResult, Timestamp};
+use rdkafka::producer::{
+    BaseRecord, FutureProducer, FutureRecord, Producer, ProducerContext, ThreadedProducer,
+};
+
+use crate::client::{Logged, log};
+use crate::dead_letter::Letter;
+use crate::envelope::{Answered, Command, CommandBody, Outcome, ReplyTo};
+use crate::front::partition_count;
+use crate::settings::Settings;
+use crate::topics::{TopicError, Topics};
+
+/// How long a topic that was not there is not asked about again.
+const MISSING_FOR: Duration = Duration::from_secs(10);
+
+/// Reply topics remembered; with more, all are forgotten and asked about again.
+const TOPICS_MAX: usize = 256;
+
+/// Replies waiting to be sent, at most.
+const REPLIES_MAX: &str = "500000";
+
+/// Between two attempts to bury a letter.
+const BURY_AGAIN: Duration = Duration::from_millis(500);
+
+/// What a processor writes.
+pub(crate) struct Outlet {
+    topics: Topics,
+    replies: ThreadedProducer<Replies>,
+    sure: FutureProducer<Logged>,
+    /// Asks which topics there are, without making any: a producer might.
+    asker: BaseConsumer<Logged>,
+    known: Mutex<HashMap<String, Known>>,
+}
+
+/// A reply topic: its partitions, none where it is missing, and when that was found out.
+#[derive(Clone, Copy)]
+struct Known {
+    partitions: i32,
+    at: Instant,
+}
+
+impl Outlet {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, KafkaError> {
+        let mut replies = settings.reply_producer();
+        replies.set("queue.buffering.max.messages", REPLIES_MAX);
+        let mut sure = settings.sure_producer();
+        sure.set("linger.ms", "0");
+        Ok(Self {
+            topics: settings.topics(),
+            replies: replies.create_with_context(Replies)?,
+            sure: sure.create_with_context(Logged)?,
+            asker: settings.client().create_with_context(Logged)?,
+            known: Mutex::default(),
+        })
+    }
+
+    /// Sends a reply. One that cannot be sent is counted and forgotten: its front will find that it
+    /// got none.
+    pub(crate) fn reply(self: &Arc<Self>, to: &ReplyTo, outcome: Outcome) {
+        if !self.topics.is_reply(&to.topic) {
+            return lost("not_a_reply_topic", to);
+        }
+        let answered = Answered { front: to.front, correlation: to.correlation, outcome };
+        let known = self.known().get(&to.topic).copied();
+        match known {
+            Some(known) if known.partitions > 0 || known.at.elapsed() < MISSING_FOR => {
+                self.send(to, &answered, known.partitions);
+            }
+            Some(_) | None => {
+                let (outlet, to) = (Arc::clone(self), to.clone());
+                tokio::task::spawn_blocking(move || {
+                    let partitions = outlet.ask(&to.topic);
+                    outlet.send(&to, &answered, partitions);
+                });
+            }
+        }
+    }
+
+    /// Puts a letter into the dead-letter topic, however long that takes.
+    pub(crate) async fn bury(&self, letter: &Letter) {
+        let reason = letter.reason.clone();
+        while let Err(error) = letter.bury(&self.sure, &self.topics.dead_letter()).await {
+            tracing::error!(error = %error, "a dead letter cannot be written: tried again");
+            tokio::time::sleep(BURY_AGAIN).await;
+        }
+        metrics::counter!("faregate_queue_dead_letters_total", "reason" => reason).increment(1);
+        tracing::error!(
+            topic = letter.topic,
+            partition = letter.partition,
+            offset = letter.offset,
+            reason = letter.reason,
+            "a record was put into the dead-letter topic"
+        );
+    }
+
+    /// The time of the broker that leads a partition, in milliseconds; `None` where it does not say.
+    pub(crate) async fn time(&self, topic: &str, partition: i32) -> Option<i64> {
+        let reply_to = ReplyTo { front: 0, correlation: 0, topic: String::new(), partition: 0 };
+        let time_to_live = Duration::ZERO;
+        let message = Command { reply_to, time_to_live, body: CommandBody::Clock }.encode();
+        let record: FutureRecord<'_, str, _> =
+            FutureRecord::to(topic).partition(partition).payload(&message);
+        match self.sure.send(record, Duration::ZERO).await.ok()?.timestamp {
+            Timestamp::LogAppendTime(at) => Some(at),
+            Timestamp::CreateTime(_) | Timestamp::NotAvailable => None,
+        }
+    }
+
+    /// Waits until what was written is delivered, for so long.
+    pub(crate) fn flush(&self, timeout: Duration) {
+        if let Err(error) = self.replies.flush(timeout) {
+            tracing::warn!(error = %error, "not all replies were sent before the end");
+        }
+    }
+
+    /// How many partitions a reply topic has; none where it is missing.
+    fn ask(&self, topic: &str) -> i32 {
+        let partitions = match partition_count(&self.asker, topic) {
+            Ok(partitions) => partitions,
+            Err(TopicError::Missing(_)) => 0,
+            // Not known now: sent as to the others, and delivered or not.
+            Err(_) => return i32::MAX,
+        };
+        let mut known = self.known();
+        if known.len() >= TOPICS_MAX {
+            known.clear();
+        }
+        known.insert(topic.to_owned(), Known { partitions, at: Instant::now() });
+        partitions
+    }
+
+    fn send(&self, to: &ReplyTo, answered: &Answered, partitions: i32) {
+        if !(0..partitions).contains(&to.partition) {
+            return lost("no_such_partition", to);
+        }
+        let message = answered.encode();
+        let record: BaseRecord<'_, (), _> =
+            BaseRecord::to(&to.topic).partition(to.partition).payload(message.as_slice());
+        if let Err((error, _)) = self.replies.send(record) {
+            tracing::warn!(error = %error, topic = to.topic, "a reply was not sent");
+            count_lost("not_sent");
+        }
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn lost(reason: &'static str, to: &ReplyTo) {
+    tracing::warn!(topic = to.topic, partition = to.partition, reason, "a reply leads nowhere");
+    count_lost(reason);
+}
+
+fn count_lost(reason: &'static str) {
+    metrics::counter!("faregate_queue_replies_lost_total", "reason" => reason).increment(1);
+}
+
+/// Hears of replies that could not be delivered.
+struct Replies;
+
+impl ClientContext for Replies {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::debug!(error = %error, reason, "a Kafka client has trouble");
+    }
+}
+
+impl ProducerContext for Replies {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        if let Err((error, _)) = result {
+            tracing::warn!(error = %error, "a reply was not delivered");
+            count_lost("not_delivered");
+        }
+    }
+}

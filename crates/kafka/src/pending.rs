@@ -1,0 +1,108 @@
+//! Who waits for which reply: a bounded table of slots, whose numbers name the requests.
+
+use std::sync::{Mutex, PoisonError};
+
+use engine::Reason;
+use tokio::sync::oneshot;
+
+use crate::envelope::Outcome;
+
+/// What a waiter is told: what came back, or why nothing will.
+pub(crate) type Told = Result<Outcome, Reason>;
+
+/// The table.
+pub(crate) struct Pending {
+    table: Mutex<Table>,
+    waiting_max: usize,
+}
+
+#[derive(Default)]
+struct Table {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+struct Slot {
+    /// How often it was used: a late reply to an earlier request of the slot finds nobody.
+    generation: u32,
+    waiter: Option<oneshot::Sender<Told>>,
+}
+
+impl Pending {
+    pub(crate) fn new(waiting_max: usize) -> Self {
+        let waiting_max = waiting_max.min(usize::try_from(u32::MAX).unwrap_or(usize::MAX));
+        Self { table: Mutex::default(), waiting_max }
+    }
+
+    /// A number for a request, and where its reply comes; `None` where too many wait.
+    pub(crate) fn begin(&self) -> Option<(u64, oneshot::Receiver<Told>)> {
+        let (sender, receiver) = oneshot::channel();
+        let mut table = self.table();
+        let at = match table.free.pop() {
+            Some(at) => at,
+            None if table.slots.len() < self.waiting_max => {
+                table.slots.push(Slot { generation: 0, waiter: None });
+                u32::try_from(table.slots.len() - 1).expect("waiting_max is a u32")
+            }
+            None => return None,
+        };
+        let slot = &mut table.slots[usize::try_from(at).expect("usize has 32 bits or more")];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.waiter = Some(sender);
+        Some(((u64::from(slot.generation) << 32) | u64::from(at), receiver))
+    }
+
+    /// Tells the waiter; false where nobody waits under this number.
+    pub(crate) fn tell(&self, number: u64, told: Told) -> bool {
+        // One who has gone away in this moment is no error.
+        self.end(number).map(|waiter| drop(waiter.send(told))).is_some()
+    }
+
+    /// Forgets a request that nobody waits for any more.
+    pub(crate) fn forget(&self, number: u64) {
+        drop(self.end(number));
+    }
+
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> usize {
+        let table = self.table();
+        table.slots.len() - table.free.len()
+    }
+
+    fn end(&self, number: u64) -> Option<oneshot::Sender<Told>> {
+        let at = u32::try_from(number & u64::from(u32::MAX)).ok()?;
+        let mut table = self.table();
+        let slot = table.slots.get_mut(usize::try_from(at).ok()?)?;
+        let waiter = slot.waiter.take_if(|_| u64::from(slot.generation) == number >> 32)?;
+        table.free.push(at);
+        Some(waiter)
+    }
+
+    fn table(&self) -> std::sync::MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_find_their_waiters_once() {
+        let pending = Pending::new(2);
+        let (first, mut told) = pending.begin().unwrap();
+        let (second, _) = pending.begin().unwrap();
+        assert!(pending.begin().is_none(), "two may wait");
+        assert!(pending.tell(first, Ok(Outcome::Expired)));
+        assert_eq!(told.try_recv().unwrap(), Ok(Outcome::Expired));
+        assert!(!pending.tell(first, Ok(Outcome::Expired)), "it has its reply");
+        let (third, mut told) = pending.begin().unwrap();
+        assert_eq!(third & 0xffff_ffff, first & 0xffff_ffff, "the slot is used again");
+        assert!(!pending.tell(first, Ok(Outcome::Expired)), "a late reply finds nobody");
+        assert!(told.try_recv().is_err());
+        pending.forget(third);
+        pending.forget(second);
+        assert_eq!(pending.waiting(), 0);
+        assert!(!pending.tell(u64::MAX, Ok(Outcome::Expired)), "no such slot");
+    }
+}

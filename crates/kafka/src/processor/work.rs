@@ -1,0 +1,141 @@
+//! What was begun: waits for the results, and sends the replies.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Thread;
+
+use engine::ports::{BoxFuture, LedgerTotal};
+use engine::queue::{Reply, is_settled};
+use engine::{Answer, Reason, Unavailable};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::mpsc;
+
+use super::lane::Lane;
+use crate::dead_letter::Letter;
+use crate::envelope::{Outcome, ReplyTo};
+use crate::outlet::Outlet;
+
+/// Something that was begun.
+pub(super) struct Item {
+    pub(super) lane: Arc<Lane>,
+    pub(super) offset: i64,
+    /// `None` where nobody is told.
+    pub(super) reply_to: Option<ReplyTo>,
+    pub(super) task: Task,
+}
+
+/// What was begun.
+pub(super) enum Task {
+    /// A command. The letter is what lay in the topic, without its reason.
+    Execute(BoxFuture<'static, Result<Answer, Unavailable>>, Letter),
+    /// An offset at which there is nothing to do, and what whoever waits is told.
+    Skip(BoxFuture<'static, Result<(), Unavailable>>, Outcome),
+    /// A question.
+    Balance(BoxFuture<'static, Result<Option<Vec<LedgerTotal>>, Unavailable>>),
+}
+
+/// How much was begun, and who waits for there to be less.
+pub(super) struct InFlight {
+    count: AtomicUsize,
+    max: usize,
+    gauge: metrics::Gauge,
+    polling: Thread,
+}
+
+impl InFlight {
+    /// `polling` is woken when something ends while it is full.
+    pub(super) const fn new(max: usize, gauge: metrics::Gauge, polling: Thread) -> Self {
+        Self { count: AtomicUsize::new(0), max, gauge, polling }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.count() >= self.max
+    }
+
+    pub(super) fn begin(&self) {
+        self.count.fetch_add(1, Ordering::AcqRel);
+        self.gauge.increment(1.0);
+    }
+
+    fn end(&self) {
+        self.gauge.decrement(1.0);
+        if self.count.fetch_sub(1, Ordering::AcqRel) >= self.max {
+            self.polling.unpark();
+        }
+    }
+}
+
+/// Waits for everything that was begun; ends when nothing more comes and all has ended.
+pub(super) async fn drive(
+    mut items: mpsc::UnboundedReceiver<Item>,
+    outlet: Arc<Outlet>,
+    in_flight: Arc<InFlight>,
+) {
+    let mut running = FuturesUnordered::new();
+    let mut more = true;
+    while more || !running.is_empty() {
+        tokio::select! {
+            biased;
+            item = items.recv(), if more => match item {
+                Some(item) => running.push(finish(item, &outlet)),
+                None => more = false,
+            },
+            Some(()) = running.next(), if !running.is_empty() => in_flight.end(),
+        }
+    }
+}
+
+async fn finish(item: Item, outlet: &Arc<Outlet>) {
+    let Item { lane, offset, reply_to, task } = item;
+    let ended = match task {
+        Task::Execute(executing, mut letter) => match executing.await {
+            Ok(answer) => Ok(Outcome::Reply(Reply::Answer(answer))),
+            Err(unavailable) if is_settled(unavailable.reason) => {
+                if unavailable.reason.is_parked() {
+                    unavailable.reason.label().clone_into(&mut letter.reason);
+                    outlet.bury(&letter).await;
+                }
+                Ok(unavailable.into())
+            }
+            Err(unavailable) => Err(unavailable),
+        },
+        Task::Skip(skipping, outcome) => skipping.await.map(|()| outcome),
+        Task::Balance(asking) => Ok(match asking.await {
+            Ok(totals) => Outcome::Reply(Reply::Balance(totals)),
+            Err(unavailable) => unavailable.into(),
+        }),
+    };
+    match ended {
+        Ok(outcome) => {
+            lane.dealt_with(offset);
+            if let Some(to) = reply_to {
+                outlet.reply(&to, outcome);
+            }
+        }
+        Err(unavailable) => {
+            tracing::warn!(
+                partition = lane.partition,
+                offset,
+                reason = unavailable.reason.label(),
+                "a command was not carried out: its partition is read again"
+            );
+            match reply_to {
+                Some(to) => {
+                    let known = lane.failed(offset, to);
+                    known.into_iter().for_each(|to| tell_doubt(outlet, &to));
+                }
+                None => lane.set_broken(),
+            }
+        }
+    }
+}
+
+/// Tells who waits for a command that was carried out, and whose answer was lost.
+pub(super) fn tell_doubt(outlet: &Arc<Outlet>, to: &ReplyTo) {
+    outlet.reply(to, Outcome::from(Unavailable::from(Reason::CommitInDoubt)));
+}

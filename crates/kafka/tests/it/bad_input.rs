@@ -1,0 +1,93 @@
+//! Records that no front of ours wrote, or that come too late.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kafka::dead_letter;
+use kafka::topics::Class;
+use kafka::{Answered, Outcome};
+use rdkafka::message::Message as _;
+
+use crate::scene::{self, Counting, DONE, Database, PATIENCE};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_past_its_time_is_dropped_and_its_front_told() {
+    let settings = scene::scene().await;
+    let topics = settings.topics();
+    let database = Arc::new(Database::default());
+    let late = scene::command(scene::request("k"), &topics.reply(), 1, Duration::from_millis(1));
+    scene::write(&settings, &topics.commands(Class::Payment), 0, &late);
+    let fresh = scene::request("k");
+    let id = fresh.id;
+    let fresh = scene::command(fresh, &topics.reply(), 1, PATIENCE);
+    scene::write(&settings, &topics.commands(Class::Payment), 0, &fresh);
+    let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
+    let replies = scene::read(&settings, &topics.reply(), 1, 2);
+    let outcomes: Vec<_> =
+        replies.iter().map(|it| Answered::decode(it.payload().unwrap()).unwrap().outcome).collect();
+    assert_eq!(outcomes[0], Outcome::Expired);
+    assert!(matches!(outcomes[1], Outcome::Reply(_)), "{:?}", outcomes[1]);
+    assert_eq!(database.executed(), [id]);
+    assert_eq!(database.skipped(), [(0, 0)]);
+    processor.stop(PATIENCE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_is_kept_and_passed() {
+    let settings = scene::scene().await;
+    let topics = settings.topics();
+    let commands = topics.commands(Class::Payment);
+    let good = scene::command(scene::request("k"), &topics.reply(), 1, PATIENCE);
+    let later_version = [&[8, 2], &good[2..]].concat();
+    scene::write(&settings, &commands, 0, b"\xff\xff garbage");
+    scene::write(&settings, &commands, 0, &good[..good.len() - 3]);
+    scene::write(&settings, &commands, 0, &later_version);
+    scene::write(&settings, &commands, 0, b"");
+    scene::write(&settings, &commands, 0, &good);
+    let database = Arc::new(Database::default());
+    let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
+    scene::until("the good one", || database.executed().len() == 1).await;
+    let letters = dead_letter::list(&settings).await.unwrap();
+    let found: Vec<_> = letters
+        .iter()
+        .map(|it| (it.letter.reason.as_str(), it.letter.offset, it.letter.attempts))
+        .collect();
+    assert_eq!(
+        found,
+        [("garbage", 0, 1), ("garbage", 1, 1), ("unknown_version", 2, 1), ("garbage", 3, 1)]
+    );
+    assert_eq!(letters[2].letter.value, later_version);
+    assert_eq!(letters[2].letter.key.as_deref(), Some(b"k".as_slice()));
+    assert_eq!(letters[2].letter.topic, commands);
+    assert_eq!(database.skipped(), [(0, 0), (0, 1), (0, 2), (0, 3)]);
+    processor.stop(PATIENCE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replies_that_lead_nowhere_disturb_nobody() {
+    let settings = scene::scene().await;
+    let topics = settings.topics();
+    let database = Arc::new(Database::default());
+    let missing = format!("{}.missing", topics.reply());
+    let events = topics.events();
+    let places = [(missing.as_str(), 0), (events.as_str(), 0), (&topics.reply(), 99), ("", -1)];
+    for (topic, partition) in places {
+        let command = scene::command(scene::request("k"), topic, partition, PATIENCE);
+        scene::write(&settings, &topics.commands(Class::Payment), 0, &command);
+    }
+    let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
+    let front = scene::front(&settings, PATIENCE).await;
+    for account in 0..10 {
+        assert_eq!(scene::ask(&front, scene::route(account), scene::request("k")).await, DONE);
+    }
+    scene::until("all are executed", || database.executed().len() == 14).await;
+    processor.stop(PATIENCE).await;
+    let config = rdkafka::ClientConfig::new().set("bootstrap.servers", scene::brokers()).clone();
+    let asker: rdkafka::consumer::BaseConsumer = config.create().unwrap();
+    let metadata = rdkafka::consumer::Consumer::fetch_metadata(&asker, None, PATIENCE).unwrap();
+    assert!(metadata.topics().iter().all(|it| it.name() != missing), "none is made by accident");
+    let front = scene::front(&settings, PATIENCE).await;
+    drop(front);
+    let event = rdkafka::consumer::Consumer::fetch_watermarks(&asker, &events, 0, PATIENCE);
+    assert_eq!(event.unwrap(), (0, 0), "replies go to reply topics only");
+}

@@ -1,0 +1,110 @@
+//! Requests, questions and echoes find their way and come back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{AccountId, TenantNo};
+use engine::Reason;
+use engine::queue::{Message, Queue, Reply};
+use kafka::Front;
+use kafka::FrontOptions;
+use kafka::topics::Class;
+use tokio::task::JoinSet;
+
+use crate::scene::{self, Counting, DONE, Database, PATIENCE};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_executed_once_each_and_answered() {
+    let settings = scene::scene().await;
+    let database = Arc::new(Database::default());
+    let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
+    let front = scene::front(&settings, PATIENCE).await;
+    let mut asking = JoinSet::new();
+    let mut sent = vec![];
+    for account in 0..500 {
+        let request = scene::request("k");
+        sent.push(request.id);
+        let front = Arc::clone(&front);
+        asking.spawn(async move { scene::ask(&front, scene::route(account), request).await });
+    }
+    for answer in asking.join_all().await {
+        assert_eq!(answer, DONE);
+    }
+    let mut executed = database.executed();
+    executed.sort();
+    sent.sort();
+    assert_eq!(executed, sent);
+    let refused = scene::ask(&front, scene::route(1), scene::request("full")).await;
+    assert_eq!(refused, Err(Reason::GatewayFull), "a settled refusal is an answer");
+    assert_eq!(scene::ask(&front, scene::route(1), scene::request("k")).await, DONE);
+    assert_eq!(database.opened(), 3, "each partition once");
+    processor.stop(PATIENCE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_and_echoes_are_answered() {
+    let settings = scene::scene().await;
+    let database = Arc::new(Database::default());
+    let processor = scene::process(&settings, Class::Balance, Counting::new(1, &database));
+    let front = scene::front(&settings, PATIENCE).await;
+    let account = AccountId::new(uuid::Uuid::from_u128(7));
+    for (tenant, expected) in [(1, None), (2, Some(vec![]))] {
+        let tenant = TenantNo(tenant);
+        let reply = front.ask(scene::route(7), Message::Balance { tenant, account }).await;
+        assert_eq!(reply.map_err(|it| it.reason), Ok(Reply::Balance(expected)));
+    }
+    let echo = front.echo(Class::Balance, 2, b"echo".to_vec()).await;
+    assert_eq!(echo.map_err(|it| it.reason), Ok(b"echo".to_vec()));
+    let floors = kafka::floor::measure(&settings, Class::Balance, &[1, 200]).await.unwrap();
+    assert_eq!(floors.iter().map(|it| it.answered).collect::<Vec<_>>(), [1, 200]);
+    processor.stop(PATIENCE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fronts_with_the_same_number_do_not_steal_replies() {
+    let settings = scene::scene().await;
+    let database = Arc::new(Database::default());
+    let processor = scene::process(&settings, Class::Balance, Counting::new(1, &database));
+    let (one, other) =
+        (scene::front(&settings, PATIENCE).await, scene::front(&settings, PATIENCE).await);
+    for turn in 0..50 {
+        // Their requests have the same numbers.
+        let (from_one, from_other) = tokio::join!(
+            one.echo(Class::Balance, turn % 3, b"one".to_vec()),
+            other.echo(Class::Balance, turn % 3, b"other".to_vec()),
+        );
+        assert_eq!(from_one.map_err(|it| it.reason), Ok(b"one".to_vec()));
+        assert_eq!(from_other.map_err(|it| it.reason), Ok(b"other".to_vec()));
+    }
+    processor.stop(PATIENCE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_much_is_refused_at_once() {
+    let settings = scene::scene().await;
+    let options = FrontOptions {
+        waiting_max: 1,
+        time_to_live: Duration::from_millis(100),
+        ..FrontOptions::new(&settings.topics(), 1)
+    };
+    let front = Front::start(&settings, options).unwrap();
+    let mut available = front.availability();
+    tokio::time::timeout(PATIENCE, available.wait_for(|it| *it)).await.unwrap().unwrap();
+    let mut large = scene::request("k");
+    large.actor.comments = Some("x".repeat(2_000_000));
+    assert_eq!(
+        scene::ask(&front, scene::route(1), large).await,
+        Err(Reason::MessageTooLarge),
+        "2 MB"
+    );
+    // Nobody processes: the first lies in Kafka, and there is no room for the second.
+    let (first, second) = tokio::join!(
+        scene::ask(&front, scene::route(1), scene::request("k")),
+        scene::ask(&front, scene::route(1), scene::request("k")),
+    );
+    assert_eq!((first, second), (Err(Reason::CommitInDoubt), Err(Reason::QueueFull)));
+    let tenant = TenantNo(2);
+    let account = AccountId::new(uuid::Uuid::nil());
+    let asked = front.ask(scene::route(1), Message::Balance { tenant, account }).await;
+    assert_eq!(asked.unwrap_err().reason, Reason::QueueAway, "a question has no outcome");
+}

@@ -1,0 +1,302 @@
+//! What the cases need: topics of their own, processors that keep what they executed in memory, and
+//! records made by hand.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use domain::payment::Actor;
+use domain::tenant::SetTenantValue;
+use domain::{AccountId, Command as DomainCommand, Request, RequestId, TenantNo};
+use engine::ports::{BoxFuture, LedgerTotal, StoreError};
+use engine::queue::{Message, Place, Processor, Queue, Reply, Route, SimulatedWork};
+use engine::{Answer, Reason, Unavailable};
+use kafka::processor::{ProcessorOptions, RunningProcessor};
+use kafka::topics::{self, Class, Layout};
+use kafka::{Command, CommandBody, Front, FrontOptions, GroupProtocol, ReplyTo, Settings};
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::{Message as _, OwnedMessage};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use uuid::Uuid;
+
+/// Longer than anything here takes.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The broker.
+pub fn brokers() -> String {
+    std::env::var("FAREGATE_TEST_KAFKA").expect("FAREGATE_TEST_KAFKA is HOST:PORT of a broker")
+}
+
+/// Settings with a prefix of their own.
+pub fn settings() -> Settings {
+    let topic_prefix = format!("test-{}", Uuid::now_v7().simple());
+    Settings { topic_prefix, ..Settings::new(brokers()) }
+}
+
+/// As [`settings`], with topics.
+pub async fn scene() -> Settings {
+    let settings = settings();
+    let layout = Layout { partitions: 3, fronts: 2, replication: 1, in_sync_min: 1 };
+    topics::create(&settings, layout).await.unwrap();
+    settings
+}
+
+/// Owns what was given up.
+pub const NOBODY: u64 = 0;
+
+/// What several processors share, as they share a database: what was executed, and how far each
+/// partition is.
+#[derive(Default)]
+pub struct Database {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    partitions: BTreeMap<i32, Stored>,
+    executed: Vec<RequestId>,
+    skipped: Vec<(i32, i64)>,
+    /// Commits fail; what is not durable is lost, as with a database that is away.
+    is_away: bool,
+    opened: usize,
+}
+
+#[derive(Default)]
+struct Stored {
+    next: Option<i64>,
+    owner: u64,
+    epoch: u64,
+    /// A commit of the owner failed.
+    failed: bool,
+}
+
+impl Database {
+    /// The requests that were executed, in order.
+    pub fn executed(&self) -> Vec<RequestId> {
+        self.state.lock().unwrap().executed.clone()
+    }
+
+    /// The offsets at which there was nothing to do.
+    pub fn skipped(&self) -> Vec<(i32, i64)> {
+        self.state.lock().unwrap().skipped.clone()
+    }
+
+    /// How often a partition was opened.
+    pub fn opened(&self) -> usize {
+        self.state.lock().unwrap().opened
+    }
+
+    pub fn set_away(&self, is_away: bool) {
+        self.state.lock().unwrap().is_away = is_away;
+    }
+
+    /// Who owns how many partitions; [`NOBODY`] what was given up.
+    pub fn owners(&self) -> BTreeMap<u64, usize> {
+        let mut owners = BTreeMap::new();
+        for stored in self.state.lock().unwrap().partitions.values() {
+            *owners.entry(stored.owner).or_default() += 1;
+        }
+        owners
+    }
+}
+
+/// A processor on a [`Database`]: each command is a commit of its own, fenced by owner and epoch.
+pub struct Counting {
+    id: u64,
+    database: Arc<Database>,
+    epochs: Mutex<BTreeMap<i32, u64>>,
+}
+
+impl Counting {
+    pub fn new(id: u64, database: &Arc<Database>) -> Arc<Self> {
+        Arc::new(Self { id, database: Arc::clone(database), epochs: Mutex::default() })
+    }
+
+    fn commit(
+        &self,
+        partition: i32,
+        offset: i64,
+        write: impl FnOnce(&mut State),
+    ) -> Result<(), Reason> {
+        let epoch = self.epochs.lock().unwrap().get(&partition).copied();
+        let mut state = self.database.state.lock().unwrap();
+        let is_away = state.is_away;
+        let stored = state.partitions.entry(partition).or_default();
+        stored.failed |= is_away;
+        if stored.failed || stored.owner != self.id || Some(stored.epoch) != epoch {
+            return Err(Reason::Store);
+        }
+        let next = stored.next.unwrap_or(0);
+        assert!(offset >= next, "offset {offset} of partition {partition} comes after {next}");
+        stored.next = Some(offset + 1);
+        write(&mut state);
+        Ok(())
+    }
+}
+
+impl Processor for Counting {
+    fn assigned(&self, partition: i32) -> BoxFuture<'_, Result<Option<i64>, StoreError>> {
+        Box::pin(async move {
+            let mut state = self.database.state.lock().unwrap();
+            if state.is_away {
+                return Err(StoreError::Database("away".to_owned()));
+            }
+            state.opened += 1;
+            let stored = state.partitions.entry(partition).or_default();
+            stored.owner = self.id;
+            stored.epoch += 1;
+            stored.failed = false;
+            self.epochs.lock().unwrap().insert(partition, stored.epoch);
+            Ok(stored.next)
+        })
+    }
+
+    fn revoked(&self, partition: i32) -> BoxFuture<'_, ()> {
+        self.epochs.lock().unwrap().remove(&partition);
+        let mut state = self.database.state.lock().unwrap();
+        if let Some(stored) = state.partitions.get_mut(&partition).filter(|it| it.owner == self.id)
+        {
+            stored.owner = NOBODY;
+        }
+        Box::pin(async {})
+    }
+
+    /// Tells of its key: `park` is parked, `full` is refused for now, anything else is done.
+    fn execute(
+        &self,
+        partition: i32,
+        place: Place,
+        request: Request,
+    ) -> BoxFuture<'static, Result<Answer, Unavailable>> {
+        let DomainCommand::SetTenantValue(it) = &request.command else {
+            panic!("the cases send nothing else")
+        };
+        let refusal = match it.key.as_str() {
+            "park" => Some(Reason::Bug),
+            "full" => Some(Reason::GatewayFull),
+            _ => None,
+        };
+        let done = self.commit(partition, place.offset, |state| {
+            if refusal.is_none() {
+                state.executed.push(request.id);
+            }
+        });
+        Box::pin(async move {
+            done?;
+            match refusal {
+                Some(reason) => Err(reason.into()),
+                None => Ok(Answer::Replied(domain::Reply::Done)),
+            }
+        })
+    }
+
+    fn skip(&self, partition: i32, offset: i64) -> BoxFuture<'static, Result<(), Unavailable>> {
+        let done = self.commit(partition, offset, |state| state.skipped.push((partition, offset)));
+        Box::pin(async move { Ok(done?) })
+    }
+
+    fn balance(
+        &self,
+        tenant: TenantNo,
+        _: AccountId,
+        _: Option<SimulatedWork>,
+    ) -> BoxFuture<'static, Result<Option<Vec<LedgerTotal>>, Unavailable>> {
+        Box::pin(async move { Ok((tenant.0 > 1).then(Vec::new)) })
+    }
+}
+
+pub fn process(settings: &Settings, class: Class, processor: Arc<Counting>) -> RunningProcessor {
+    let options = ProcessorOptions { class, in_flight_max: 1_000 };
+    kafka::processor::start(settings, options, processor).unwrap()
+}
+
+/// A front that is available.
+pub async fn front(settings: &Settings, time_to_live: Duration) -> Arc<Front> {
+    let options = FrontOptions { time_to_live, ..FrontOptions::new(&settings.topics(), 0) };
+    let front = Front::start(settings, options).unwrap();
+    let mut available = front.availability();
+    tokio::time::timeout(PATIENCE, available.wait_for(|it| *it)).await.unwrap().unwrap();
+    Arc::new(front)
+}
+
+/// A command that can be told by its id, for an account that its number names.
+pub fn request(key: &str) -> Request {
+    let actor = Actor {
+        user: "u".to_owned(),
+        created_by: "t".to_owned(),
+        reason: None,
+        comments: None,
+        token: Uuid::nil(),
+    };
+    let value = Some("v".to_owned());
+    Request {
+        id: RequestId(Uuid::now_v7()),
+        tenant: TenantNo(2),
+        actor,
+        idempotency: None,
+        command: DomainCommand::SetTenantValue(SetTenantValue { key: key.to_owned(), value }),
+    }
+}
+
+/// A route to some account.
+pub fn route(account: u128) -> Route {
+    Route::Account(TenantNo(2), AccountId::new(Uuid::from_u128(account)))
+}
+
+pub const DONE: Result<Reply, Reason> = Ok(Reply::Answer(Answer::Replied(domain::Reply::Done)));
+
+/// What becomes of a request.
+pub async fn ask(front: &Front, route: Route, request: Request) -> Result<Reply, Reason> {
+    front.ask(route, Message::Request(Box::new(request))).await.map_err(|it| it.reason)
+}
+
+/// A command as a front would write it.
+pub fn command(request: Request, topic: &str, partition: i32, time_to_live: Duration) -> Vec<u8> {
+    let reply_to = ReplyTo { front: 1, correlation: 2, topic: topic.to_owned(), partition };
+    Command { reply_to, time_to_live, body: CommandBody::Ask(Message::Request(Box::new(request))) }
+        .encode()
+}
+
+/// Writes a record, and waits until it is there.
+pub fn write(settings: &Settings, topic: &str, partition: i32, value: &[u8]) {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", &settings.brokers).set("message.max.bytes", "9000000");
+    let producer: BaseProducer = config.create().unwrap();
+    let record = BaseRecord::to(topic).partition(partition).key("k").payload(value);
+    producer.send(record).map_err(|(error, _)| error).unwrap();
+    producer.flush(PATIENCE).unwrap();
+}
+
+/// The records of a partition, until there are so many.
+pub fn read(settings: &Settings, topic: &str, partition: i32, count: usize) -> Vec<OwnedMessage> {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", &settings.brokers).set("group.id", "reader");
+    let consumer: BaseConsumer = config.create().unwrap();
+    let mut assignment = TopicPartitionList::new();
+    assignment.add_partition_offset(topic, partition, Offset::Beginning).unwrap();
+    consumer.assign(&assignment).unwrap();
+    let until = Instant::now() + PATIENCE;
+    let mut records = vec![];
+    while records.len() < count && Instant::now() < until {
+        if let Some(record) = consumer.poll(Duration::from_millis(100)) {
+            let record = record.unwrap();
+            records.push(record.detach());
+            assert!(record.payload().is_some());
+        }
+    }
+    records
+}
+
+/// Waits until something is so, looking every few milliseconds.
+pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let mut look = tokio::time::interval(Duration::from_millis(10));
+    let looking = async {
+        while !is_so() {
+            look.tick().await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, looking).await.is_ok(), "{what}: not in time");
+}
+
+pub const PROTOCOLS: [GroupProtocol; 2] = [GroupProtocol::Consumer, GroupProtocol::Classic];

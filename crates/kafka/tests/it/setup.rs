@@ -1,0 +1,54 @@
+//! Topics are made once, and those that exist are checked.
+
+use kafka::Settings;
+use kafka::topics::{self, Layout, TopicError};
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+
+use crate::scene;
+
+const LAYOUT: Layout = Layout { partitions: 3, fronts: 2, replication: 1, in_sync_min: 1 };
+
+#[tokio::test]
+async fn topics_are_made_once_and_checked() {
+    let settings = scene::settings();
+    let missing = topics::check(&settings).await.unwrap_err();
+    assert!(
+        matches!(&missing, TopicError::Missing(topic) if topic.ends_with(".payment")),
+        "{missing}"
+    );
+    let made = topics::create(&settings, LAYOUT).await.unwrap();
+    assert_eq!(made.iter().map(|it| it.partitions).collect::<Vec<_>>(), [3, 3, 2, 3, 1]);
+    assert!(made.iter().all(|it| !it.existed));
+    let again = topics::create(&settings, LAYOUT).await.unwrap();
+    assert!(again.iter().all(|it| it.existed));
+    assert_eq!(topics::check(&settings).await.unwrap(), (3, 2));
+    let wrong = topics::create(&settings, Layout { partitions: 5, ..LAYOUT }).await.unwrap_err();
+    let payment = settings.topics().commands(topics::Class::Payment);
+    assert_eq!(
+        wrong.to_string(),
+        format!(
+            "topic {payment} has 3 partitions, not 5: the number cannot be changed, because an \
+             account's partition depends on it"
+        )
+    );
+    let larger = Settings { message_bytes_max: 2 * 1024 * 1024, ..settings.clone() };
+    let small = topics::check(&larger).await.unwrap_err().to_string();
+    assert!(small.contains("has max.message.bytes=1052672, but needs 2101248"), "{small}");
+}
+
+#[tokio::test]
+async fn a_topic_whose_records_the_broker_does_not_stamp_will_not_do() {
+    let settings = scene::settings();
+    let admin: AdminClient<DefaultClientContext> =
+        ClientConfig::new().set("bootstrap.servers", scene::brokers()).create().unwrap();
+    let payment = settings.topics().commands(topics::Class::Payment);
+    let topic = NewTopic::new(&payment, 3, TopicReplication::Fixed(1));
+    admin.create_topics([&topic], &AdminOptions::new()).await.unwrap();
+    let error = topics::create(&settings, LAYOUT).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("topic {payment} has message.timestamp.type=CreateTime, but needs LogAppendTime")
+    );
+}
