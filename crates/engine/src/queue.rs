@@ -14,7 +14,7 @@ pub const SYSTEM_PARTITION: i32 = 0;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// Execute a command.
-    Request(Request),
+    Request(Box<Request>),
     /// What the ledger says about an account.
     Balance {
         /// Whose account.

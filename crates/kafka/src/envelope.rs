@@ -131,7 +131,7 @@ impl Command {
         let wire = wire::Command::decode(bytes).map_err(garbage)?;
         let body = match wire.body.ok_or_else(|| lacks("body"))? {
             wire::CommandBody::Request(json) => {
-                CommandBody::Ask(Message::Request(parse("request", &json)?))
+                CommandBody::Ask(Message::Request(Box::new(parse("request", &json)?)))
             }
             wire::CommandBody::Balance(question) => {
                 let account = Uuid::from_slice(&question.account).map_err(garbage)?;
@@ -437,7 +437,7 @@ mod tests {
     fn commands_come_back_as_they_were() {
         let account = AccountId::new(id(4));
         for body in [
-            CommandBody::Ask(Message::Request(request())),
+            CommandBody::Ask(Message::Request(Box::new(request()))),
             CommandBody::Ask(Message::Balance { tenant: TenantNo(3), account }),
             CommandBody::Echo(vec![0, 255, 10]),
             CommandBody::Clock,
@@ -494,7 +494,7 @@ mod tests {
     #[test]
     fn what_is_not_a_command_is_told_apart() {
         check(b"", "garbage", "it has no version");
-        let good = command(CommandBody::Ask(Message::Request(request()))).encode();
+        let good = command(CommandBody::Ask(Message::Request(Box::new(request())))).encode();
         assert!(good.starts_with(&[8, 1]), "version 1 in field 1");
         check(&[&[8, 2], &good[2..]].concat(), "unknown_version", "version 2 is not known here");
         // A later version may give the other numbers to other types.

@@ -39,8 +39,9 @@ const POLL: Duration = Duration::from_millis(50);
 /// on, so that the group can change; what was fetched ahead is fetched again afterwards.
 const FULL_WITHOUT_POLLING: Duration = Duration::from_millis(200);
 
-/// How long the broker may take to tell its time.
-const TIME_WITHIN: Duration = Duration::from_secs(2);
+/// How long the broker may take to tell its time, at first and later. Without its word nothing is
+/// known to be too old.
+const TIME_WITHIN: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(2));
 
 /// How long a partition may take to be read from elsewhere.
 const SEEK_WITHIN: Duration = Duration::from_secs(5);
@@ -358,7 +359,7 @@ impl Polling {
             }
             Message::Request(request) => {
                 let letter = Letter::of(record, "");
-                Task::Execute(self.processor.execute(partition, offset, request), letter)
+                Task::Execute(self.processor.execute(partition, offset, *request), letter)
             }
             Message::Balance { tenant, account } => {
                 Task::Balance(self.processor.balance(tenant, account))
@@ -404,7 +405,8 @@ impl Polling {
         let now = Instant::now();
         if clock.wants_measuring(now, clock.is_too_old(now, stamped, limit)) {
             let asking = self.outlet.time(record.topic(), record.partition());
-            let told = async { tokio::time::timeout(TIME_WITHIN, asking).await.ok().flatten() };
+            let patience = if clock.is_known() { TIME_WITHIN.1 } else { TIME_WITHIN.0 };
+            let told = async { tokio::time::timeout(patience, asking).await.ok().flatten() };
             let theirs = self.runtime.block_on(told);
             if theirs.is_none() {
                 tracing::warn!(partition = lane.partition, "the broker does not tell its time");

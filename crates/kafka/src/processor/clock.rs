@@ -28,6 +28,11 @@ impl BrokerClock {
         !is_fresh && (is_too_old || self.tried.is_none())
     }
 
+    /// Whether anything is known of it.
+    pub(super) const fn is_known(&self) -> bool {
+        self.known.is_some()
+    }
+
     /// Takes a measurement; `None` for one that failed.
     pub(super) fn measured(&mut self, now: Instant, theirs_ms: Option<i64>) {
         self.tried = Some(now);

@@ -1,11 +1,19 @@
 //! The queue on a real broker, whose address is in `FAREGATE_TEST_KAFKA`.
 #![cfg(feature = "kafka_broker")]
 
+#[cfg(test)]
 mod bad_input;
+#[cfg(test)]
 mod letters;
+#[cfg(test)]
 mod outages;
+#[cfg(test)]
 mod published;
+#[cfg(test)]
 mod requests;
+#[cfg(test)]
 mod scene;
+#[cfg(test)]
 mod setup;
+#[cfg(test)]
 mod takeovers;

@@ -64,14 +64,18 @@ async fn questions_and_echoes_are_answered() {
 async fn fronts_with_the_same_number_do_not_steal_replies() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
-    let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
-    let fronts = [scene::front(&settings, PATIENCE).await, scene::front(&settings, PATIENCE).await];
-    for turn in 0..20 {
-        for front in &fronts {
-            assert_eq!(scene::ask(front, scene::route(turn), scene::request("k")).await, DONE);
-        }
+    let processor = scene::process(&settings, Class::Balance, Counting::new(1, &database));
+    let (one, other) =
+        (scene::front(&settings, PATIENCE).await, scene::front(&settings, PATIENCE).await);
+    for turn in 0..50 {
+        // Their requests have the same numbers.
+        let (from_one, from_other) = tokio::join!(
+            one.echo(Class::Balance, turn % 3, b"one".to_vec()),
+            other.echo(Class::Balance, turn % 3, b"other".to_vec()),
+        );
+        assert_eq!(from_one.map_err(|it| it.reason), Ok(b"one".to_vec()));
+        assert_eq!(from_other.map_err(|it| it.reason), Ok(b"other".to_vec()));
     }
-    assert_eq!(database.executed().len(), 40);
     processor.stop(PATIENCE).await;
 }
 

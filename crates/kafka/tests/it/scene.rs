@@ -42,6 +42,9 @@ pub async fn scene() -> Settings {
     settings
 }
 
+/// Owns what was given up.
+pub const NOBODY: u64 = 0;
+
 /// What several processors share, as they share a database: what was executed, and how far each
 /// partition is.
 #[derive(Default)]
@@ -88,7 +91,7 @@ impl Database {
         self.state.lock().unwrap().is_away = is_away;
     }
 
-    /// Who owns how many partitions.
+    /// Who owns how many partitions; [`NOBODY`] what was given up.
     pub fn owners(&self) -> BTreeMap<u64, usize> {
         let mut owners = BTreeMap::new();
         for stored in self.state.lock().unwrap().partitions.values() {
@@ -151,6 +154,11 @@ impl Processor for Counting {
 
     fn revoked(&self, partition: i32) -> BoxFuture<'_, ()> {
         self.epochs.lock().unwrap().remove(&partition);
+        let mut state = self.database.state.lock().unwrap();
+        if let Some(stored) = state.partitions.get_mut(&partition).filter(|it| it.owner == self.id)
+        {
+            stored.owner = NOBODY;
+        }
         Box::pin(async {})
     }
 
@@ -239,13 +247,14 @@ pub const DONE: Result<Reply, Reason> = Ok(Reply::Answer(Answer::Replied(domain:
 
 /// What becomes of a request.
 pub async fn ask(front: &Front, route: Route, request: Request) -> Result<Reply, Reason> {
-    front.ask(route, Message::Request(request)).await.map_err(|it| it.reason)
+    front.ask(route, Message::Request(Box::new(request))).await.map_err(|it| it.reason)
 }
 
 /// A command as a front would write it.
 pub fn command(request: Request, topic: &str, partition: i32, time_to_live: Duration) -> Vec<u8> {
     let reply_to = ReplyTo { front: 1, correlation: 2, topic: topic.to_owned(), partition };
-    Command { reply_to, time_to_live, body: CommandBody::Ask(Message::Request(request)) }.encode()
+    Command { reply_to, time_to_live, body: CommandBody::Ask(Message::Request(Box::new(request))) }
+        .encode()
 }
 
 /// Writes a record, and waits until it is there.

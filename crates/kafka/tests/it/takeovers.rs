@@ -9,7 +9,7 @@ use kafka::topics::Class;
 use kafka::{Front, Settings};
 use tokio::task::JoinSet;
 
-use crate::scene::{self, Counting, DONE, Database, PATIENCE};
+use crate::scene::{self, Counting, DONE, Database, NOBODY, PATIENCE};
 
 /// Sends so many requests and expects each to be done.
 async fn send(front: &Arc<Front>, count: u128) -> BTreeSet<RequestId> {
@@ -45,6 +45,7 @@ async fn partitions_move_without_loss_or_repetition() {
         assert_eq!(executed.len(), sent.len(), "{group_protocol:?}: none twice");
         assert_eq!(executed.into_iter().collect::<BTreeSet<_>>(), sent, "{group_protocol:?}");
         second.stop(PATIENCE).await;
+        assert_eq!(database.owners().into_keys().collect::<Vec<_>>(), [NOBODY]);
     }
 }
 
