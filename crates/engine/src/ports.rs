@@ -18,8 +18,6 @@ use domain::{
     Timestamp, TransactionId,
 };
 
-use crate::Unavailable;
-
 /// The commits of one partition. Called from the partition's own thread, one call at a time.
 pub trait Store: Send {
     /// Takes ownership of the partition: from now on a commit under an older epoch fails.

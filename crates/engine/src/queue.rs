@@ -44,7 +44,8 @@ impl SimulatedWork {
         let between = self.to.saturating_sub(self.from).as_secs_f64();
         // 62 of its 128 bits are random.
         let random = Uuid::now_v7().as_u64_pair().1 << 2;
-        let share = f64::from(u32::try_from(random >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX);
+        let share =
+            f64::from(u32::try_from(random >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX);
         self.from + Duration::from_secs_f64(between * share)
     }
 }

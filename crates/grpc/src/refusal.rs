@@ -274,6 +274,7 @@ const fn wire_unavailable(reason: Reason) -> (Code, &'static str) {
             (Code::ResourceExhausted, "OVERLOADED")
         }
         Reason::Stopping => (Code::Unavailable, "STOPPING"),
+        Reason::MessageTooLarge => (Code::InvalidArgument, "MESSAGE_TOO_LARGE"),
         Reason::QueueAway => (Code::Unavailable, "QUEUE_UNAVAILABLE"),
         Reason::Expired => (Code::Unavailable, "EXPIRED"),
         Reason::NotOwner => (Code::Unavailable, "NOT_OWNER"),

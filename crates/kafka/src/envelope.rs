@@ -141,10 +141,8 @@ impl Command {
             wire::CommandBody::Balance(question) => {
                 let account = Uuid::from_slice(&question.account).map_err(garbage)?;
                 let ms = |it: u32| Duration::from_millis(u64::from(it));
-                let work = SimulatedWork {
-                    from: ms(question.work_from_ms),
-                    to: ms(question.work_to_ms),
-                };
+                let work =
+                    SimulatedWork { from: ms(question.work_from_ms), to: ms(question.work_to_ms) };
                 CommandBody::Ask(Message::Balance {
                     tenant: TenantNo(question.tenant),
                     account: AccountId::new(account),
@@ -531,13 +529,12 @@ mod tests {
         let body = wire::CommandBody::Request(b"{\"secret\": 1}".to_vec());
         let wire = wire::Command { version: 1, body: Some(body), ..wire::Command::default() };
         check(&wire.encode_to_vec(), "garbage", "request: Data error at byte 13 of the JSON");
-        let body =
-            wire::CommandBody::Balance(wire::BalanceQuestion {
-                tenant: 1,
-                account: vec![1, 2, 3],
-                work_from_ms: 0,
-                work_to_ms: 0,
-            });
+        let body = wire::CommandBody::Balance(wire::BalanceQuestion {
+            tenant: 1,
+            account: vec![1, 2, 3],
+            work_from_ms: 0,
+            work_to_ms: 0,
+        });
         let wire = wire::Command { version: 1, body: Some(body), ..wire::Command::default() };
         assert_eq!(Command::decode(&wire.encode_to_vec()).unwrap_err().label(), "garbage");
     }

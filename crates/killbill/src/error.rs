@@ -448,7 +448,6 @@ fn unavailable_response(unavailable: &Unavailable) -> Response {
         Reason::QueueFull
         | Reason::QueueAway
         | Reason::GatewayFull
-        | Reason::QueueAway
         | Reason::Expired
         | Reason::ReadersFull
         | Reason::HashersFull

@@ -110,7 +110,6 @@ async fn probe(engine: &Engine, data_dir: &PathBuf) -> Option<Trouble> {
             | Reason::QueueAway
             | Reason::MessageTooLarge
             | Reason::GatewayFull
-            | Reason::QueueAway
             | Reason::Expired
             | Reason::ReadersFull
             | Reason::HashersFull

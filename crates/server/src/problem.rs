@@ -131,6 +131,7 @@ impl Problem {
             )
             | Self::InvalidParameter { .. }
             | Self::NotFound { .. }
+            | Self::NotHere { .. }
             | Self::NoRoute
             | Self::NoMethod
             | Self::TenantMissing => None,
@@ -147,7 +148,6 @@ const fn wire_unavailable(reason: Reason) -> (StatusCode, &'static str) {
         Reason::MessageTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "message-too-large"),
         Reason::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         Reason::DiskFull => (StatusCode::SERVICE_UNAVAILABLE, "disk-full"),
-        Reason::QueueAway => (StatusCode::SERVICE_UNAVAILABLE, "queue-unavailable"),
         Reason::Expired => (StatusCode::SERVICE_UNAVAILABLE, "expired"),
         Reason::NotOwner => (StatusCode::SERVICE_UNAVAILABLE, "not-owner"),
         Reason::Store => (StatusCode::SERVICE_UNAVAILABLE, "store-unavailable"),
@@ -163,6 +163,7 @@ impl IntoResponse for Problem {
         let field = match &self {
             Self::InvalidParameter { field, .. } => Some(field.as_ref()),
             Self::NotFound { .. }
+            | Self::NotHere { .. }
             | Self::NoRoute
             | Self::NoMethod
             | Self::TenantMissing

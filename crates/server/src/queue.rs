@@ -125,12 +125,14 @@ impl Member {
     ) -> Result<Self, Error> {
         let settings = settings(config)?;
         let partitions = partitions(&settings)?;
-        let processing = Processing::new(core, place, queries, (partitions, settings.clone()), reads);
+        let processing =
+            Processing::new(core, place, queries, (partitions, settings.clone()), reads);
         let processing = Arc::new(processing);
         let classes = [Class::Payment, Class::Balance];
         let served = |class: &Class| config.kafka.classes.iter().any(|it| it == class.name());
         let running = classes.into_iter().filter(served).map(|class| {
-            let options = ProcessorOptions { class, in_flight_max: config.engine.queue_commands_max };
+            let options =
+                ProcessorOptions { class, in_flight_max: config.engine.queue_commands_max };
             kafka::processor::start(&settings, options, processing.clone()).map_err(client)
         });
         let running = running.collect::<Result<_, Error>>()?;

@@ -56,10 +56,7 @@ impl SqlQueries {
     ///
     /// # Errors
     /// [`StoreError`] where it cannot be reached.
-    pub fn of_server(
-        server: &Server,
-        readers_max: usize,
-    ) -> Result<Self, StoreError> {
+    pub fn of_server(server: &Server, readers_max: usize) -> Result<Self, StoreError> {
         // Claims are put into their table at once there.
         let claims = Claims::new(None);
         Self::beside(Arc::clone(claims.recent()), Source::Server(server.clone()), readers_max)

@@ -387,7 +387,6 @@ async fn record(engine: Engine, rows: Vec<Bookkeeping>) -> Vec<Bookkeeping> {
             | Reason::QueueAway
             | Reason::MessageTooLarge
             | Reason::GatewayFull
-            | Reason::QueueAway
             | Reason::Expired
             | Reason::ReadersFull
             | Reason::HashersFull

@@ -1,6 +1,6 @@
 //! Events come in the order of their accounts.
 
-use domain::{AccountId, PartitionNo, Event, Seq, TenantNo, Timestamp};
+use domain::{AccountId, Event, PartitionNo, Seq, TenantNo, Timestamp};
 use engine::ports::JournalRow;
 use kafka::events::{EVENT_ID, EventPublisher};
 use kafka::topics::TopicError;

@@ -215,7 +215,8 @@ pub async fn payments(
     let page = parameters.page()?;
     parameters.end()?;
     let no = tenant.no;
-    let read = models(&native)?.read(move |queries| Ok((queries.cursor()?, queries.transactions(no, &filter, page)?)));
+    let read = models(&native)?
+        .read(move |queries| Ok((queries.cursor()?, queries.transactions(no, &filter, page)?)));
     let (as_of, lines) = read.await?;
     let is_full = u64::try_from(lines.len()).is_ok_and(|lines| lines == page.limit && lines > 0);
     Ok(Json(Transactions {
