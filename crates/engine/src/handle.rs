@@ -15,6 +15,7 @@ use domain::{
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use uuid::Uuid;
 
+use crate::balances::{self, Balances};
 use crate::outbox::{self, Calls, RETRY_AFTER, RETRY_AFTER_MAX};
 use crate::partition::{
     Answer, BATCH_COMMANDS_MAX, Partition, Performing, Processed, Times, Verdict, Work,
@@ -111,6 +112,7 @@ pub(crate) struct Shared {
     head: watch::Sender<Seq>,
     access_generation: AtomicI64,
     followers: Mutex<Vec<watch::Receiver<Seq>>>,
+    pub(crate) balances: Balances,
     pub(crate) attention: Notify,
 }
 
@@ -297,13 +299,7 @@ impl Engine {
         if let Some(work) = work {
             tokio::time::sleep(work.duration()).await;
         }
-        let balance = self.read(move |queries| {
-            let totals = queries.customer_totals(tenant, account)?;
-            // An account without postings may be none.
-            let is_there = !totals.is_empty() || queries.account(tenant, account)?.is_some();
-            Ok(is_there.then_some(totals))
-        });
-        balance.await
+        balances::ask(self, (tenant, account), self.shared.options.reads_waiting_max).await
     }
 
     /// Executes what a queue brought that keeps what was read: in the order of the calls, and again
@@ -517,6 +513,7 @@ impl Shared {
             head: watch::Sender::new(Seq(0)),
             access_generation: AtomicI64::new(0),
             followers: Mutex::default(),
+            balances: Balances::default(),
             attention: Notify::new(),
         }
     }

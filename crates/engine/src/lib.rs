@@ -7,6 +7,7 @@
 
 pub mod access;
 pub mod analytics;
+mod balances;
 mod clock;
 mod handle;
 mod outbox;

@@ -304,6 +304,12 @@ pub trait Queries: Send + Sync {
     ) -> Result<Vec<LedgerEntry>, StoreError>;
     /// What each account of the chart adds up to, per currency; `Customer` as one sum.
     fn trial_balance(&self, no: TenantNo) -> Result<Vec<LedgerTotal>, StoreError>;
+    /// What customer ledger accounts add up to, per currency; `None` for each account that is not
+    /// there. In the order asked for.
+    fn balances(
+        &self,
+        accounts: &[(TenantNo, AccountId)],
+    ) -> Result<Vec<Option<Vec<LedgerTotal>>>, StoreError>;
     /// What one billing account's customer ledger account adds up to, per currency.
     fn customer_totals(
         &self,

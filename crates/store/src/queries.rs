@@ -299,6 +299,13 @@ impl Queries for SqlQueries {
         self.read(|reader| ledger::trial_balance(reader, no))
     }
 
+    fn balances(
+        &self,
+        accounts: &[(TenantNo, AccountId)],
+    ) -> Result<Vec<Option<Vec<LedgerTotal>>>, StoreError> {
+        self.read(|reader| ledger::balances(reader, accounts))
+    }
+
     fn customer_totals(
         &self,
         no: TenantNo,

@@ -8,7 +8,8 @@ use domain::{AccountId, Currency, PaymentId, TenantNo};
 use engine::ports::{LedgerEntry, LedgerFilter, LedgerTotal, Page, StoreError};
 
 use super::window;
-use crate::driver::{Cells, Reader};
+use crate::codes::ledger_account_code;
+use crate::driver::{Cells, Reader, Value};
 use crate::totals::{Sums, ledger_total};
 use crate::{rows, tables};
 
@@ -121,4 +122,46 @@ pub(super) fn customer_totals(
         credit,
     };
     Ok(sums.into_iter().map(total).collect())
+}
+
+/// Sums of amounts in two halves, so that none leaves 64 bits.
+static SUMS: LazyLock<String> = LazyLock::new(|| {
+    let customer = ledger_account_code(LedgerAccount::Customer);
+    let sums = ["debit", "credit"].map(|side| {
+        let amount = format!("CASE WHEN {side} = {customer} THEN amount_minor ELSE 0 END");
+        format!(
+            "CAST(sum(({amount}) >> 32) AS BIGINT), CAST(sum(({amount}) & 4294967295) AS BIGINT)"
+        )
+    });
+    format!(
+        "SELECT currency, {} FROM posting WHERE tenant = ?1 AND account_id = ?2 GROUP BY currency",
+        sums.join(", ")
+    )
+});
+
+pub(super) fn balances(
+    reader: &Reader,
+    accounts: &[(TenantNo, AccountId)],
+) -> Result<Vec<Option<Vec<LedgerTotal>>>, StoreError> {
+    let keys: Vec<[Value<'_>; 2]> =
+        accounts.iter().map(|(tenant, account)| [(*tenant).into(), (*account).into()]).collect();
+    let mut found: Vec<Option<Vec<LedgerTotal>>> = vec![None; accounts.len()];
+    reader.for_keys("SELECT seq FROM account WHERE tenant = ?1 AND id = ?2", &keys, |at, _| {
+        found[at] = Some(vec![]);
+        Ok(())
+    })?;
+    reader.for_keys(&SUMS, &keys, |at, cells| {
+        cells.of(&tables::POSTING);
+        let currency = cells.currency()?;
+        let mut sum = || Ok((i128::from(cells.int()?) << 32) + i128::from(cells.int()?));
+        let (debit, credit) = (sum()?, sum()?);
+        let (account, gateway) = (LedgerAccount::Customer, String::new());
+        let total = LedgerTotal { account, gateway, currency, debit, credit };
+        found[at].get_or_insert_default().push(total);
+        Ok(())
+    })?;
+    for totals in found.iter_mut().flatten() {
+        totals.sort_by_key(|total| total.currency);
+    }
+    Ok(found)
 }

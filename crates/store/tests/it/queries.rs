@@ -514,6 +514,8 @@ fn the_trial_balance_and_customers_add_up_the_postings() {
             let mut expected = add_up(own().filter(|it| it.account_id == *account));
             expected.retain(|total| total.account == LedgerAccount::Customer);
             assert_eq!(world.queries.customer_totals(*no, *account).unwrap(), expected);
+            let asked = [(*no, *account), (STRANGER, *account)];
+            assert_eq!(world.queries.balances(&asked).unwrap(), [Some(expected), None]);
         }
     }
     assert_eq!(world.queries.trial_balance(STRANGER).unwrap(), []);
