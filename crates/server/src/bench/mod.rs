@@ -8,9 +8,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 mod callbacks;
 mod connection;
 mod flow;
+mod grpc;
 mod monitor;
 mod payments;
 mod process;
+mod random;
 mod reads;
 mod report;
 mod request;
@@ -40,6 +42,8 @@ enum Bench {
     Payments(payments::Args),
     /// Lookups and lists of what `payments --sample` made.
     Reads(reads::Args),
+    /// Simultaneous gRPC requests, as "Billing Service with Kafka Middleware" measured them.
+    Grpc(grpc::Args),
     /// A receiver of push notifications that measures how late they come.
     CallbackReceiver(callbacks::Args),
 }
@@ -52,16 +56,24 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.bench {
         Bench::Payments(args) => payments::run(&args),
         Bench::Reads(args) => reads::run(&args),
+        Bench::Grpc(args) => grpc::run(&args),
         Bench::CallbackReceiver(args) => callbacks::run(&args),
     }
 }
 
-/// Options that all benchmarks have: where, and as whom.
+/// Options that all benchmarks over HTTP have: where, and as whom.
 #[derive(Debug, clap::Args)]
 struct Common {
     /// The server: http://HOST:PORT.
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     url: String,
+    #[command(flatten)]
+    credentials: Credentials,
+}
+
+/// As whom.
+#[derive(Debug, clap::Args)]
+struct Credentials {
     /// The user.
     #[arg(long, default_value = "admin")]
     user: String,
@@ -76,11 +88,7 @@ struct Common {
     api_secret: String,
 }
 
-impl Common {
-    fn target(&self) -> Result<Target, target::TargetError> {
-        Target::parse(&self.url)
-    }
-
+impl Credentials {
     fn identity(&self) -> Identity {
         Identity {
             user: self.user.clone(),
@@ -89,11 +97,22 @@ impl Common {
             api_secret: self.api_secret.clone(),
         }
     }
+}
+
+impl Common {
+    fn target(&self) -> Result<Target, target::TargetError> {
+        Target::parse("--url", &self.url)
+    }
+
+    fn identity(&self) -> Identity {
+        self.credentials.identity()
+    }
 
     /// Makes the tenant, unless its API key is taken.
     async fn create_tenant(&self, target: &Target, timeout: Duration) -> anyhow::Result<()> {
+        let Credentials { api_key, api_secret, .. } = &self.credentials;
         let body = serde_json::json!({
-            "externalKey": self.api_key, "apiKey": self.api_key, "apiSecret": self.api_secret,
+            "externalKey": api_key, "apiKey": api_key, "apiSecret": api_secret,
         });
         let body = body.to_string();
         let head = self.identity().head(target, "POST", "/1.0/kb/tenants")?;

@@ -15,6 +15,8 @@ pub struct Usage {
     pub cpu: Duration,
     /// Memory resident now.
     pub rss_mib: f64,
+    /// Memory resident at most, since the process began.
+    pub rss_peak_mib: f64,
 }
 
 /// Reads a process's usage.
@@ -24,7 +26,8 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
     let unexpected = || io::Error::new(io::ErrorKind::InvalidData, "unexpected text in /proc");
     Ok(Usage {
         cpu: cpu(&stat).ok_or_else(unexpected)?,
-        rss_mib: rss_mib(&status).ok_or_else(unexpected)?,
+        rss_mib: mib(&status, "VmRSS:").ok_or_else(unexpected)?,
+        rss_peak_mib: mib(&status, "VmHWM:").ok_or_else(unexpected)?,
     })
 }
 
@@ -38,8 +41,8 @@ fn cpu(stat: &str) -> Option<Duration> {
     Some(Duration::from_millis((user + system) * 1000 / TICKS_PER_SECOND))
 }
 
-fn rss_mib(status: &str) -> Option<f64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+fn mib(status: &str, name: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u32 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(f64::from(kib) / 1024.0)
 }
@@ -53,8 +56,8 @@ mod tests {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 1 0 9 9 9";
         assert_eq!(cpu(stat), Some(Duration::from_secs(2)));
         assert_eq!(cpu("7 (a) S 1"), None);
-        assert_eq!(rss_mib("VmPeak:\t 9 kB\nVmRSS:\t    2048 kB\n"), Some(2.0));
-        assert_eq!(rss_mib("VmPeak:\t 9 kB\n"), None);
+        assert_eq!(mib("VmPeak:\t 9 kB\nVmRSS:\t    2048 kB\n", "VmRSS:"), Some(2.0));
+        assert_eq!(mib("VmPeak:\t 9 kB\n", "VmRSS:"), None);
     }
 
     /// Time goes up while this thread works, and memory while it is held.
@@ -70,6 +73,7 @@ mod tests {
         }
         assert_ne!(sum, 0);
         assert!(after.rss_mib > 31.0, "{after:?} before: {before:?}");
+        assert!(after.rss_peak_mib >= after.rss_mib, "{after:?}");
     }
 
     #[test]

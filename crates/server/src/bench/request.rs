@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderValue, header};
 
 use super::target::Target;
 
@@ -51,16 +52,35 @@ impl Identity {
         if !visible(&self.api_secret) {
             return Err(Unsendable("--api-secret"));
         }
-        if self.user.contains(':') {
-            return Err(Unsendable("--user"));
-        }
-        let basic = STANDARD.encode(format!("{}:{}", self.user, self.password));
+        let authorization = self.authorization()?;
         Ok(format!(
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Basic {basic}\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: {authorization}\r\n\
              X-Killbill-ApiKey: {}\r\nX-Killbill-ApiSecret: {}\r\nX-Killbill-CreatedBy: bench\r\n\
              Accept: application/json\r\nContent-Type: application/json\r\n",
             target.authority, self.api_key, self.api_secret
         ))
+    }
+
+    /// The metadata of a gRPC call.
+    pub fn metadata(&self) -> Result<HeaderMap, Unsendable> {
+        let value =
+            |option, text: &str| HeaderValue::from_str(text).map_err(|_| Unsendable(option));
+        let authorization = value("--user", &self.authorization()?)?;
+        let mut metadata = HeaderMap::new();
+        metadata.insert(header::TE, HeaderValue::from_static("trailers"));
+        metadata.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        metadata.insert(header::AUTHORIZATION, authorization);
+        metadata.insert("x-faregate-apikey", value("--api-key", &self.api_key)?);
+        metadata.insert("x-faregate-apisecret", value("--api-secret", &self.api_secret)?);
+        Ok(metadata)
+    }
+
+    fn authorization(&self) -> Result<String, Unsendable> {
+        if self.user.contains(':') {
+            return Err(Unsendable("--user"));
+        }
+        let credentials = format!("{}:{}", self.user, self.password);
+        Ok(format!("Basic {}", STANDARD.encode(credentials)))
     }
 }
 
@@ -170,7 +190,7 @@ mod tests {
     }
 
     fn target() -> Target {
-        Target::parse("127.0.0.1:8080").unwrap()
+        Target::parse("--url", "127.0.0.1:8080").unwrap()
     }
 
     #[test]

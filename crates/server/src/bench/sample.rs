@@ -1,18 +1,20 @@
 //! A fair sample of a stream whose length nobody knows beforehand.
 
+use super::random::Random;
+
 /// Keeps at most so many items, each of those seen with the same chance.
 #[derive(Clone, Debug)]
 pub struct Sample<T> {
     kept: Vec<T>,
     limit: usize,
     seen: u64,
-    state: u64,
+    random: Random,
 }
 
 impl<T> Sample<T> {
     /// An empty sample that keeps `limit` items.
     pub fn new(limit: usize) -> Self {
-        Self { kept: Vec::new(), limit, seen: 0, state: 0 }
+        Self { kept: Vec::new(), limit, seen: 0, random: Random::new(0) }
     }
 
     /// Shows it an item.
@@ -23,7 +25,7 @@ impl<T> Sample<T> {
             return;
         }
         // The n-th item is kept with a chance of limit / n, in the place of any other.
-        let place = usize::try_from(self.random() % self.seen).unwrap_or(usize::MAX);
+        let place = usize::try_from(self.random.next() % self.seen).unwrap_or(usize::MAX);
         if let Some(kept) = self.kept.get_mut(place) {
             *kept = item;
         }
@@ -32,15 +34,6 @@ impl<T> Sample<T> {
     /// What was kept, in no order.
     pub fn into_kept(self) -> Vec<T> {
         self.kept
-    }
-
-    /// The generator splitmix64: fair enough to choose by, and the same in each run.
-    fn random(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
     }
 }
 

@@ -215,10 +215,15 @@ impl Tally {
 
     /// Counts failures of a kind.
     pub fn count_kind(&mut self, kind: &str, count: u64) {
-        let known = self.kinds.contains_key(kind) || self.kinds.len() < KINDS_MAX;
-        let kind = if known { kind } else { "other" };
-        *self.kinds.entry(kind.to_owned()).or_default() += count;
+        count_kind(&mut self.kinds, kind, count);
     }
+}
+
+/// Counts failures of a kind; kinds beyond [`KINDS_MAX`] as one.
+pub fn count_kind(kinds: &mut BTreeMap<String, u64>, kind: &str, count: u64) {
+    let known = kinds.contains_key(kind) || kinds.len() < KINDS_MAX;
+    let kind = if known { kind } else { "other" };
+    *kinds.entry(kind.to_owned()).or_default() += count;
 }
 
 #[cfg(test)]

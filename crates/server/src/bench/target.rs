@@ -1,4 +1,4 @@
-//! The server under load, as named by `--url`.
+//! The server under load, as named by `--url` or `--targets`.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -15,14 +15,26 @@ pub struct Target {
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// TLS would measure the client.
-    #[error("--url {0}: only http is spoken here; measure the plain listener")]
-    Https(String),
+    #[error("{option} {url}: only http is spoken here; measure the plain listener")]
+    Https {
+        /// Where it was given.
+        option: &'static str,
+        /// As given.
+        url: String,
+    },
     /// Not `http://host:port`.
-    #[error("--url {0}: expected http://HOST:PORT, without a path")]
-    Shape(String),
+    #[error("{option} {url}: expected http://HOST:PORT, without a path")]
+    Shape {
+        /// Where it was given.
+        option: &'static str,
+        /// As given.
+        url: String,
+    },
     /// The name does not resolve.
-    #[error("--url {url}: {source}")]
+    #[error("{option} {url}: {source}")]
     Resolve {
+        /// Where it was given.
+        option: &'static str,
         /// As given.
         url: String,
         /// What the resolver said.
@@ -31,10 +43,11 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// Reads `http://HOST:PORT` (IPv4, `[IPv6]` or a name; port 80 by default).
-    pub fn parse(url: &str) -> Result<Self, TargetError> {
-        let authority = authority(url)?;
-        let resolve = |source| TargetError::Resolve { url: url.to_owned(), source };
+    /// Reads `http://HOST:PORT` (IPv4, `[IPv6]` or a name; port 80 by default) as given to an
+    /// option.
+    pub fn parse(option: &'static str, url: &str) -> Result<Self, TargetError> {
+        let authority = authority(option, url)?;
+        let resolve = |source| TargetError::Resolve { option, url: url.to_owned(), source };
         let missing = || std::io::Error::new(std::io::ErrorKind::NotFound, "no address");
         let address = authority
             .to_socket_addrs()
@@ -44,13 +57,13 @@ impl Target {
     }
 }
 
-fn authority(url: &str) -> Result<String, TargetError> {
-    let shape = || TargetError::Shape(url.to_owned());
+fn authority(option: &'static str, url: &str) -> Result<String, TargetError> {
+    let shape = || TargetError::Shape { option, url: url.to_owned() };
     let rest = match url.split_once("://") {
         None => url,
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
         Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-            return Err(TargetError::Https(url.to_owned()));
+            return Err(TargetError::Https { option, url: url.to_owned() });
         }
         Some(_) => return Err(shape()),
     };
@@ -79,11 +92,15 @@ mod tests {
     use super::*;
 
     fn check(url: &str, expected: Expect) {
-        let rendered = match Target::parse(url) {
+        let rendered = match Target::parse("--url", url) {
             Ok(target) => format!("{} at {}", target.authority, target.address),
             Err(error) => error.to_string(),
         };
         expected.assert_eq(&rendered);
+    }
+
+    fn is_shape(url: &str) -> bool {
+        matches!(authority("--url", url), Err(TargetError::Shape { .. }))
     }
 
     #[test]
@@ -106,9 +123,8 @@ mod tests {
         for url in
             ["", "http://", "ftp://h:1", "http://h:1/kb", "http://u:p@h:1", "h:0", "h:65536", "h:x"]
         {
-            assert!(matches!(authority(url), Err(TargetError::Shape(_))), "{url}");
+            assert!(is_shape(url), "{url}");
         }
-        assert!(matches!(authority("http://[::1"), Err(TargetError::Shape(_))));
-        assert!(matches!(authority("http://[::1]8080"), Err(TargetError::Shape(_))));
+        assert!(is_shape("http://[::1") && is_shape("http://[::1]8080"));
     }
 }

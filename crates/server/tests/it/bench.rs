@@ -96,6 +96,130 @@ fn what_was_made_can_be_read_back() {
     }
 }
 
+/// A server with the gRPC door and the tenant.
+fn grpc_server() -> Server {
+    let server = Server::start_with(Launch::usual().grpc());
+    server.tenant();
+    server
+}
+
+/// Runs `faregate bench grpc` on a server, named twice: two doors.
+fn grpc(server: &Server, more: &[&str]) -> Output {
+    let door = server.grpc_url.as_deref().unwrap();
+    let targets = format!("{door},{door}");
+    run(&[&["bench", "grpc", "--targets", &targets, "--json"], more].concat())
+}
+
+/// Payments of the tenant.
+fn stored(server: &Server) -> u64 {
+    let page = server.client().tenant("bob", "lazar").get("/1.0/kb/payments/pagination?limit=1");
+    page.header("x-killbill-pagination-maxnbrecords").unwrap().parse().unwrap()
+}
+
+/// Each request is answered and counted, and each payment is there.
+#[test]
+fn simultaneous_requests_are_measured() {
+    let server = grpc_server();
+    let report = json(&grpc(&server, &["--accounts", "20", "--requests", "50,101", "--strict"]));
+    assert_eq!(stored(&server), 3 * (50 + 101));
+    let rounds = report["rounds"].as_array().unwrap();
+    assert_eq!(rounds.len(), 2);
+    for (round, requests) in rounds.iter().zip([50, 101]) {
+        assert_eq!(round["requests_per_client"], requests);
+        assert_eq!((&round["clients"], &round["ok"]), (&3.into(), &(3 * requests).into()));
+        assert_eq!((&round["errors"], &round["error_kinds"]), (&0.into(), &serde_json::json!({})));
+        let seconds = |key: &str| round[key].as_f64().filter(|it| *it > 0.0).expect(key);
+        let [min, avg, max] = ["min_s", "avg_s", "max_s"].map(seconds);
+        assert!(min <= avg && avg <= max, "{round}");
+        assert!(seconds("p50_s") <= seconds("p99_s"), "{round}");
+        let rate = f64::from(3 * requests) / max;
+        assert!((seconds("throughput") / rate - 1.0).abs() < 0.01, "{round}");
+    }
+    assert!(report["floor"].is_null() && report["steady"].is_null(), "{report}");
+    assert!(above_zero(&report["client_rss_mib"]), "{report}");
+    assert!(report["client_cpu_us_per_request"].is_number(), "{report}");
+}
+
+/// Payments take their time at the gateway. Half of an odd number is the larger half.
+#[test]
+fn half_of_the_requests_are_payments() {
+    let server = grpc_server();
+    let arguments = ["--mix", "half", "--clients", "2", "--requests", "11", "--accounts", "20"];
+    let delays = ["--payment-delay", "200-300", "--balance-delay", "0-1", "--strict"];
+    let report = json(&grpc(&server, &[&arguments[..], &delays].concat()));
+    // Two connections of each client: one with 6 requests, one with 5.
+    assert_eq!(stored(&server), 2 * (3 + 3));
+    let round = &report["rounds"][0];
+    assert!(round["max_s"].as_f64().is_some_and(|longest| longest >= 0.2), "{report}");
+    assert_eq!((&round["ok"], &report["payment_delay_ms"]), (&22.into(), &"200-300".into()));
+}
+
+#[test]
+fn balances_change_nothing() {
+    let server = grpc_server();
+    let report = json(&grpc(
+        &server,
+        &["--mix", "balance", "--requests", "20", "--accounts", "20", "--strict"],
+    ));
+    assert_eq!((&report["rounds"][0]["ok"], stored(&server)), (&60.into(), 0));
+}
+
+/// Every scheduled request is accounted for.
+#[test]
+fn single_requests_at_a_fixed_rate_are_measured() {
+    let server = grpc_server();
+    let report =
+        json(&grpc(&server, &["--rate", "40", "--seconds", "1", "--accounts", "1", "--strict"]));
+    let steady = &report["steady"];
+    assert_eq!((&steady["ok"], &steady["errors"], stored(&server)), (&40.into(), &0.into(), 40));
+    assert!(above_zero(&steady["p50_ms"]) && above_zero(&steady["p99_ms"]), "{report}");
+    assert_eq!(report["rounds"], serde_json::json!([]));
+}
+
+/// A failure is counted as what it is, and as no response time.
+#[test]
+fn refused_requests_are_errors() {
+    let launch = Launch::usual().grpc().env("FAREGATE_GRPC_CALLS_MAX", "5");
+    let server = Server::start_with(launch);
+    server.tenant();
+    let arguments = ["--accounts", "2", "--clients", "2", "--requests", "40"];
+    let delay = ["--payment-delay", "1500-1600", "--strict"];
+    let output = grpc(&server, &[&arguments[..], &delay].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let round = &report["rounds"][0];
+    assert_eq!((&round["ok"], &round["errors"]), (&5.into(), &75.into()), "{report}");
+    assert_eq!(round["error_kinds"]["payment RESOURCE_EXHAUSTED"], 75, "{report}");
+    assert!(round["min_s"].as_f64().is_some_and(|shortest| shortest >= 1.5), "{report}");
+}
+
+#[test]
+fn what_is_wrong_with_grpc_is_said_before_the_load() {
+    let server = grpc_server();
+    let check = |arguments: &[&str], code: i32, part: &str| {
+        let output = grpc(&server, arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stdout));
+        let said = text(&output.stderr);
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    };
+    check(&["--api-key", "nobody"], 2, "making accounts: UNAUTHENTICATED");
+    check(&["--targets", "127.0.0.1:1"], 2, "--targets 127.0.0.1:1: connect: connection refused");
+    check(&["--targets", "https://127.0.0.1:1"], 2, "--targets https://127.0.0.1:1: only http");
+    for wrong in ["0", "x", "5,", "500001"] {
+        check(&["--requests", wrong], 2, "'--requests <N>'");
+    }
+    check(&["--requests", "500000"], 2, "--requests 500000: with 3 clients above");
+    check(&["--clients", "0"], 2, "'--clients <CLIENTS>'");
+    check(&["--accounts", "0"], 2, "'--accounts <N>'");
+    check(&["--mix", "third"], 2, "'--mix <MIX>'");
+    check(&["--payment-delay", "9-1"], 2, "'--payment-delay <MS-MS>'");
+    check(&["--balance-delay", "1-2"], 2, "--balance-delay: no balances in --mix");
+    check(&["--mix", "balance", "--payment-delay", "1-2"], 2, "--payment-delay: no payments");
+    check(&["--rate", "0"], 2, "--rate: not a rate");
+    check(&["--rate", "9", "--requests", "9"], 2, "'--rate <PER_S>' cannot be used");
+    check(&["--user", "a:b"], 2, "--user: only visible");
+}
+
 #[test]
 fn the_demonstration_plays_once() {
     let output = run(&["demo", "--once", "--listen", "127.0.0.1:0"]);
