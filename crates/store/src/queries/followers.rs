@@ -83,7 +83,8 @@ pub(super) fn outstanding_due(
     rows_max: usize,
 ) -> Result<Vec<Outstanding>, StoreError> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
-        let rest = "WHERE ask_at_us IS NOT NULL AND ask_at_us <= ?1 ORDER BY ask_at_us LIMIT ?2";
+        let rest = "WHERE ask_at_us IS NOT NULL AND ask_at_us <= ?1 \
+                    ORDER BY ask_at_us, tenant, transaction_id LIMIT ?2";
         tables::OUTSTANDING.select(rest)
     });
     reader.query(&SQL, &[now.into(), limit(rows_max)], rows::outstanding)
@@ -95,7 +96,9 @@ pub(super) fn outstanding_after(
     rows_max: usize,
 ) -> Result<Vec<Outstanding>, StoreError> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
-        tables::OUTSTANDING.select("WHERE ask_at_us > ?1 ORDER BY ask_at_us DESC LIMIT ?2")
+        let rest = "WHERE ask_at_us > ?1 \
+                    ORDER BY ask_at_us DESC, tenant DESC, transaction_id DESC LIMIT ?2";
+        tables::OUTSTANDING.select(rest)
     });
     reader.query(&SQL, &[at.into(), limit(rows_max)], rows::outstanding)
 }

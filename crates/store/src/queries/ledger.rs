@@ -76,8 +76,9 @@ fn account_of(
 }
 
 pub(super) fn trial_balance(reader: &Reader, no: TenantNo) -> Result<Vec<LedgerTotal>, StoreError> {
-    static SQL: LazyLock<String> =
-        LazyLock::new(|| tables::LEDGER_TOTAL.select("WHERE tenant = ?1"));
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        tables::LEDGER_TOTAL.select("WHERE tenant = ?1 ORDER BY account, gateway, currency")
+    });
     reader.query(&SQL, &[no.into()], |cells| {
         let ((_, account, gateway, currency), Sums { debit, credit }) = ledger_total(cells)?;
         Ok(LedgerTotal { account, gateway, currency, debit, credit })
