@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::commit::SqlStore;
 use crate::driver::{Database, Reader};
+use crate::migrate;
 use crate::pool::Source;
 use crate::postgres::Server;
 use crate::schema;
@@ -57,6 +58,7 @@ pub fn lock_dir(dir: &Path) -> Result<File, Error> {
 pub fn open_server(server: &Server, options: &Options) -> Result<SqlStore, Error> {
     let name = Path::new(server.database());
     let db = Database::connect(server, TABLES).map_err(Error::database(name))?;
+    refuse_unfinished(db.reader(), name)?;
     schema::migrate(&db, name)?;
     Ok(SqlStore::new(db, Source::Server(server.clone()), options, None))
 }
@@ -87,8 +89,16 @@ pub fn read_file(path: &Path, options: &Options) -> Result<Reader, Error> {
 pub fn read_server(server: &Server) -> Result<Reader, Error> {
     let name = Path::new(server.database());
     let reader = Reader::connect(server).map_err(Error::database(name))?;
+    refuse_unfinished(&reader, name)?;
     refuse_older(&reader, name)?;
     Ok(reader)
+}
+
+fn refuse_unfinished(reader: &Reader, path: &Path) -> Result<(), Error> {
+    match migrate::is_unfinished(reader).map_err(Error::database(path))? {
+        true => Err(Error::Unfinished { path: path.to_owned() }),
+        false => Ok(()),
+    }
 }
 
 fn refuse_older(reader: &Reader, path: &Path) -> Result<(), Error> {

@@ -3,6 +3,7 @@
 //! (`host=... port=... user=...`, who may create databases).
 
 mod faults;
+mod migrate;
 mod tls;
 
 use std::sync::atomic::{AtomicU32, Ordering};
