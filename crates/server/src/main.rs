@@ -67,6 +67,11 @@ enum Command {
         #[command(subcommand)]
         command: Analytics,
     },
+    /// Move to another database
+    Migrate {
+        #[command(subcommand)]
+        command: Migrate,
+    },
     /// Run the simulated gateway as a process of its own
     Simulator(simulator::Args),
     /// The topics of the queue between fronts and processors
@@ -87,6 +92,19 @@ enum Command {
 enum Analytics {
     /// Build them anew from the committed payments
     Rebuild(maintenance::Args),
+}
+
+#[derive(Subcommand)]
+enum Migrate {
+    /// Copy a data directory's SQLite to an empty PostgreSQL database, and compare. A server may run
+    /// on the data directory meanwhile, but not at the end; what was begun is gone on with
+    SqliteToPostgres {
+        /// Only compare
+        #[arg(long)]
+        check: bool,
+        #[command(flatten)]
+        args: maintenance::Args,
+    },
 }
 
 /// Ran, and found that something is wrong with the data.
@@ -143,6 +161,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Reconcile(args) => maintain(&args, maintenance::reconcile),
         Command::Analytics { command: Analytics::Rebuild(args) } => {
             maintain(&args, maintenance::rebuild_analytics)
+        }
+        Command::Migrate { command: Migrate::SqliteToPostgres { check, args } } => {
+            maintain(&args, |config| maintenance::sqlite_to_postgres(config, check, args.json))
         }
         Command::Simulator(args) => {
             logging::start(&Config::default())?;

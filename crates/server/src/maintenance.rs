@@ -1,4 +1,4 @@
-//! Commands on a data directory: backup, restore, verify, reconcile, analytics rebuild. Each
+//! Commands on a data directory: backup, restore, verify, reconcile, analytics rebuild, migrate. Each
 //! reports to a person, or with `--json` to a script.
 
 use std::io;
@@ -13,8 +13,10 @@ use store::analytics::{SqliteReadModels, analytics_path};
 use crate::config::{Config, Place};
 use crate::{node, serve};
 
+mod migrate;
 mod reconcile;
 
+pub use migrate::sqlite_to_postgres;
 pub use reconcile::reconcile;
 
 /// Why a command could not run.
@@ -49,6 +51,20 @@ pub enum Error {
         command: &'static str,
         /// Who does it.
         instead: &'static str,
+    },
+    /// Nobody said where to.
+    #[error("--database or FAREGATE_DATABASE_URL names the PostgreSQL database to copy to")]
+    NoServer,
+    /// What was copied can be changed any moment.
+    #[error(
+        "{written} rows were copied while a server runs on {}; stop it, and run this again to \
+         copy the rest and compare", dir.display()
+    )]
+    SourceServed {
+        /// What is served.
+        dir: PathBuf,
+        /// Rows written so far by this command.
+        written: u64,
     },
     /// Threads cannot be started.
     #[error(transparent)]

@@ -5,6 +5,8 @@ use domain::state::Change;
 use domain::{Account, PaymentId, PaymentMethod, Person, Revision, TenantNo, Timestamp};
 use engine::ports::{HistoryOf, LedgerEntry, Store};
 
+use crate::faulty::Cut;
+
 /// How many rows one reading takes at most: far above what a simulation writes.
 pub const ROWS_MAX: usize = 1_000_000;
 
@@ -15,6 +17,11 @@ pub trait Disk {
 
     /// Opens the data as a process that starts does.
     fn connect(&self) -> Self::Store;
+
+    /// What ends the store's connection to its data, where it has one.
+    fn cut(&self) -> Option<Cut> {
+        None
+    }
 
     /// The outcomes due to be asked about.
     fn due(&self, now: Timestamp) -> Vec<Outstanding>;

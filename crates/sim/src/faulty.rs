@@ -80,17 +80,20 @@ impl Spy {
     }
 }
 
+/// Ends a store's connection to its data.
+pub type Cut = Arc<dyn Fn() + Send + Sync>;
+
 /// A store that troubles befall.
-#[derive(Debug)]
 pub struct Faulty<S> {
     store: S,
     spy: Spy,
+    cut: Option<Cut>,
 }
 
 impl<S: Store> Faulty<S> {
-    /// A store under a spy.
-    pub const fn new(store: S, spy: Spy) -> Self {
-        Self { store, spy }
+    /// A store under a spy; with `cut`, what nobody can say is so because the connection is gone.
+    pub const fn new(store: S, spy: Spy, cut: Option<Cut>) -> Self {
+        Self { store, spy, cut }
     }
 
     fn fail(&mut self, error: StoreError) -> Result<(), StoreError> {
@@ -143,7 +146,12 @@ impl<S: Store> Store for Faulty<S> {
             }
             Trouble::DiskFull => return self.fail(StoreError::DiskFull),
             Trouble::LostUnsaid => {
-                return self.fail(StoreError::OutcomeUnknown("planned: not written".to_owned()));
+                let planned = StoreError::OutcomeUnknown("planned: not written".to_owned());
+                let Some(cut) = &self.cut else { return self.fail(planned) };
+                cut();
+                let cut_off = self.store.commit(batch);
+                assert!(cut_off.is_err() || is_empty(batch), "a commit without a connection");
+                return Err(planned);
             }
             Trouble::None | Trouble::LoadFails | Trouble::WrittenUnsaid => {}
         }
@@ -155,10 +163,17 @@ impl<S: Store> Store for Faulty<S> {
         }
         self.spy.lock().seen.durable = true;
         if trouble == Trouble::WrittenUnsaid {
+            if let Some(cut) = &self.cut {
+                cut();
+            }
             return Err(StoreError::OutcomeUnknown("planned: written".to_owned()));
         }
         Ok(())
     }
+}
+
+fn is_empty(batch: &Batch) -> bool {
+    batch.entries.is_empty() && batch.replies.is_empty() && batch.bookkeeping.is_empty()
 }
 
 fn followed(row: &Bookkeeping) -> Option<i64> {

@@ -66,6 +66,8 @@ enum Store {
     Memory,
     /// The real store, in a temporary directory.
     Sqlite,
+    /// The real store, on the server that FAREGATE_TEST_POSTGRES names: see conformance/postgres.
+    Postgres,
 }
 
 fn mutant(name: &str) -> Result<Mutant, String> {
@@ -79,6 +81,7 @@ fn main() -> anyhow::Result<ExitCode> {
             let store = match it.store {
                 Store::Memory => Kind::Memory,
                 Store::Sqlite => Kind::Sqlite,
+                Store::Postgres => Kind::Postgres,
             };
             let plan =
                 Plan { mutant: it.mutant, trace_max: it.trace, ..Plan::new(it.from, it.steps) };

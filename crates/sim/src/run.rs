@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::memory::MemoryDisk;
-use crate::sqlite::SqliteDisk;
+use crate::real::RealDisk;
 use crate::world::{Failure, Plan, Summary, World};
 
 /// How often `run` says how far it is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+
+/// The environment variable that names a PostgreSQL server, as `conformance/postgres` does.
+pub const SERVER: &str = "FAREGATE_TEST_POSTGRES";
 
 /// Every so many seeds are run twice, to see that a seed repeats.
 const REPEAT_EVERY: u64 = 16;
@@ -21,6 +24,8 @@ pub enum Kind {
     Memory,
     /// The real store, in a temporary directory.
     Sqlite,
+    /// The real store, on the server that [`SERVER`] names.
+    Postgres,
 }
 
 impl Kind {
@@ -30,6 +35,7 @@ impl Kind {
         match self {
             Self::Memory => "memory",
             Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
         }
     }
 }
@@ -59,7 +65,13 @@ pub fn seed(store: Kind, plan: Plan) -> Result<Summary, Failure> {
     match store {
         Kind::Memory => World::new(plan, MemoryDisk::default()).expect(OPENS).run(),
         Kind::Sqlite => {
-            let disk = SqliteDisk::new(&scratch(plan.seed)).expect(OPENS);
+            let disk = RealDisk::in_dir(&scratch(plan.seed)).expect(OPENS);
+            World::new(plan, disk).expect(OPENS).run()
+        }
+        Kind::Postgres => {
+            let server = std::env::var(SERVER).expect("conformance/postgres names a server");
+            let name = format!("faregate_sim_{}_{}", std::process::id(), plan.seed);
+            let disk = RealDisk::on_server(&server, &name).expect(OPENS);
             World::new(plan, disk).expect(OPENS).run()
         }
     }

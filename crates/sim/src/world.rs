@@ -309,7 +309,7 @@ impl<D: Disk> World<D> {
     }
 
     fn start_process(&mut self) -> Result<(), StoreError> {
-        let store = Faulty::new(self.disk.connect(), self.spy.clone());
+        let store = Faulty::new(self.disk.connect(), self.spy.clone(), self.disk.cut());
         self.partition = Some(Partition::open(store, Arc::clone(&self.settings))?);
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::commit::SqlStore;
 use crate::driver::{Database, Reader};
+use crate::migrate;
 use crate::pool::Source;
 use crate::postgres::Server;
 use crate::schema;
@@ -70,6 +71,7 @@ pub fn open_share(server: &Server, share: Share, options: &Options) -> Result<Sq
     let is_alone = share.partitions == 1;
     let connect = || Database::connect(server, is_alone, TABLES).map_err(Error::database(name));
     let mut db = connect()?;
+    refuse_unfinished(db.reader(), name)?;
     schema::migrate(&db, name)?;
     if schema::partitions(db.reader()).map_err(Error::database(name))? != share.partitions {
         drop(db);
@@ -108,8 +110,16 @@ pub fn read_file(path: &Path, options: &Options) -> Result<Reader, Error> {
 pub fn read_server(server: &Server) -> Result<Reader, Error> {
     let name = Path::new(server.database());
     let reader = Reader::connect(server).map_err(Error::database(name))?;
+    refuse_unfinished(&reader, name)?;
     refuse_older(&reader, name)?;
     Ok(reader)
+}
+
+fn refuse_unfinished(reader: &Reader, path: &Path) -> Result<(), Error> {
+    match migrate::is_unfinished(reader).map_err(Error::database(path))? {
+        true => Err(Error::Unfinished { path: path.to_owned() }),
+        false => Ok(()),
+    }
 }
 
 fn refuse_older(reader: &Reader, path: &Path) -> Result<(), Error> {

@@ -57,6 +57,23 @@ pub enum Error {
         /// How many it was to have.
         wanted: u16,
     },
+    /// A copy would mix with what is there.
+    #[error("{} has {what}: a copy goes into an empty database", path.display())]
+    OtherData {
+        /// Which database.
+        path: PathBuf,
+        /// What it has.
+        what: String,
+    },
+    /// A copy that is not finished is not to be served.
+    #[error(
+        "a copy from SQLite into {} is not finished: `faregate migrate sqlite-to-postgres` goes on with it",
+        path.display()
+    )]
+    Unfinished {
+        /// Which database.
+        path: PathBuf,
+    },
     /// The address of a database cannot be one.
     #[error("{reason}")]
     Address {

@@ -12,6 +12,7 @@ pub mod driver;
 mod error;
 pub mod journal;
 mod load;
+pub mod migrate;
 mod pool;
 pub mod postgres;
 mod queries;

@@ -52,6 +52,12 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
 /// How many rows of a large result are asked for at a time.
 const PORTION_ROWS: usize = 1_000;
+/// How whoever asks for few rows has them found: by an index, with a plan that is made once. A plan
+/// made while a table was nearly empty would read all of it, and go on doing so as it grows. (With
+/// the costs that this leads to, the server would compile each statement.) Whoever looks at
+/// everything is planned for by what the tables hold.
+const FOR_FEW_ROWS: &str = "; SET enable_seqscan = off; SET enable_hashjoin = off; \
+     SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 /// Who changes the schema holds this lock meanwhile: `FRGS`.
 const SCHEMA_LOCK: i64 = 0x4652_4753;
 
@@ -140,7 +146,8 @@ impl Server {
              SET tcp_keepalives_interval = {interval}; \
              SET tcp_keepalives_count = {KEEPALIVE_RETRIES}; SET client_min_messages = warning; \
              SELECT set_config('synchronous_commit', 'on', false) \
-             WHERE current_setting('synchronous_commit') = 'off'"
+             WHERE current_setting('synchronous_commit') = 'off'{}",
+            if self.statement_timeout.is_some() { FOR_FEW_ROWS } else { "" }
         )
     }
 

@@ -48,7 +48,14 @@ impl SqlQueries {
     /// # Errors
     /// [`StoreError`] where it cannot be opened.
     pub fn open(path: &Path, options: &Options, readers_max: usize) -> Result<Self, StoreError> {
-        let source = Source::File(path.to_owned(), *options);
+        Self::open_source(Source::File(path.to_owned(), *options), readers_max)
+    }
+
+    /// [`SqlQueries::open`] of a database in a file or on a server, where a key is found at once.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it cannot be opened.
+    pub fn open_source(source: Source, readers_max: usize) -> Result<Self, StoreError> {
         Self::beside(Arc::default(), source, readers_max)
     }
 

@@ -50,7 +50,8 @@ async fn questions_and_echoes_are_answered() {
     let account = AccountId::new(uuid::Uuid::from_u128(7));
     for (tenant, expected) in [(1, None), (2, Some(vec![]))] {
         let tenant = TenantNo(tenant);
-        let reply = front.ask(scene::route(7), Message::Balance { tenant, account }).await;
+        let reply =
+            front.ask(scene::route(7), Message::Balance { tenant, account, work: None }).await;
         assert_eq!(reply.map_err(|it| it.reason), Ok(Reply::Balance(expected)));
     }
     let echo = front.echo(Class::Balance, 2, b"echo".to_vec()).await;
@@ -105,6 +106,6 @@ async fn what_is_too_much_is_refused_at_once() {
     assert_eq!((first, second), (Err(Reason::CommitInDoubt), Err(Reason::QueueFull)));
     let tenant = TenantNo(2);
     let account = AccountId::new(uuid::Uuid::nil());
-    let asked = front.ask(scene::route(1), Message::Balance { tenant, account }).await;
+    let asked = front.ask(scene::route(1), Message::Balance { tenant, account, work: None }).await;
     assert_eq!(asked.unwrap_err().reason, Reason::QueueAway, "a question has no outcome");
 }

@@ -15,5 +15,7 @@ mod logs;
 mod maintenance;
 mod native;
 mod operations;
+#[cfg(feature = "postgres_server")]
+mod postgres;
 mod process;
 mod tls;

@@ -98,7 +98,7 @@ pub(super) fn outstanding_due(
 ) -> Result<Vec<Outstanding>, StoreError> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         let rest = "WHERE partition = ?1 AND ask_at_us IS NOT NULL AND ask_at_us <= ?2 \
-                    ORDER BY ask_at_us LIMIT ?3";
+                    ORDER BY ask_at_us, tenant, transaction_id LIMIT ?3";
         tables::OUTSTANDING.select(rest)
     });
     let parameters = [partition.number().into(), now.into(), limit(rows_max)];
@@ -112,7 +112,8 @@ pub(super) fn outstanding_after(
     rows_max: usize,
 ) -> Result<Vec<Outstanding>, StoreError> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
-        let rest = "WHERE partition = ?1 AND ask_at_us > ?2 ORDER BY ask_at_us DESC LIMIT ?3";
+        let rest = "WHERE partition = ?1 AND ask_at_us > ?2 \
+                    ORDER BY ask_at_us DESC, tenant DESC, transaction_id DESC LIMIT ?3";
         tables::OUTSTANDING.select(rest)
     });
     let parameters = [partition.number().into(), at.into(), limit(rows_max)];

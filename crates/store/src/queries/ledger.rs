@@ -153,7 +153,10 @@ pub(super) fn balances(
     reader.for_keys(&SUMS, &keys, |at, cells| {
         cells.of(&tables::POSTING);
         let currency = cells.currency()?;
-        let mut sum = || Ok((i128::from(cells.int()?) << 32) + i128::from(cells.int()?));
+        let mut sum = || {
+            let (high, low) = (cells.int()?, cells.int()?);
+            Ok::<i128, StoreError>((i128::from(high) << 32) + i128::from(low))
+        };
         let (debit, credit) = (sum()?, sum()?);
         let (account, gateway) = (LedgerAccount::Customer, String::new());
         let total = LedgerTotal { account, gateway, currency, debit, credit };

@@ -13,7 +13,7 @@ use store::analytics::{
     AnalyticsQueries, Days, SqliteReadModels, TransactionsFilter, analytics_path,
 };
 use store::driver::Database;
-use store::{Options, Reader, Source};
+use store::{Options, Reader};
 use tokio::sync::watch;
 
 use crate::workload::{Random, World, currency};
@@ -21,11 +21,11 @@ use crate::workload::{Random, World, currency};
 const ALL: Page = Page { offset: 0, limit: u64::MAX };
 
 fn models_path(world: &World) -> PathBuf {
-    analytics_path(world.scratch.path())
+    analytics_path(world.home.path())
 }
 
 fn open_models(world: &World) -> SqliteReadModels {
-    let truth = Source::in_dir(world.scratch.path());
+    let truth = world.home.source();
     SqliteReadModels::open(&models_path(world), &truth, &Options::default()).unwrap()
 }
 
@@ -167,8 +167,10 @@ fn tables_of_another_layout_are_made_anew() {
     assert_eq!(dump(&world), whole);
 }
 
-#[tokio::test]
-async fn a_follower_catches_up_follows_and_stops() {
+#[test]
+fn a_follower_catches_up_follows_and_stops() {
+    // Whoever writes waits, which is not allowed where others' futures run.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
     let mut world = World::after(14, 300);
     let queries: Arc<dyn Queries> = Arc::clone(&world.queries) as Arc<dyn Queries>;
     let models = Box::new(open_models(&world));
@@ -176,17 +178,19 @@ async fn a_follower_catches_up_follows_and_stops() {
     let mut applied = follower.applied();
     let (head, heads) = watch::channel(world.workload.head());
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let task = tokio::spawn(follower.run(heads, async move {
+    let task = runtime.spawn(follower.run(heads, async move {
         let _ = stopped.await;
     }));
-    applied.wait_for(|seq| *seq == world.workload.head()).await.unwrap();
+    let first = world.workload.head();
+    runtime.block_on(applied.wait_for(|seq| *seq == first)).unwrap();
     for _ in 0..3 {
         world.workload.run(60);
         head.send_replace(world.workload.head());
     }
-    applied.wait_for(|seq| *seq == world.workload.head()).await.unwrap();
+    let last = world.workload.head();
+    runtime.block_on(applied.wait_for(|seq| *seq == last)).unwrap();
     stop.send(()).unwrap();
-    task.await.unwrap();
+    runtime.block_on(task).unwrap();
     let followed = dump(&world);
     open_models(&world).rebuild().unwrap();
     assert_eq!(dump(&world), followed);

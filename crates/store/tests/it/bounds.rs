@@ -7,6 +7,7 @@ use store::driver::Database;
 use store::tables::{self, TABLES, Table};
 use store::{Options, codes, database_path};
 
+use crate::home::Home;
 use crate::workload::World;
 
 const ALL: Page = Page { offset: 0, limit: u64::MAX };
@@ -34,8 +35,8 @@ fn multiply(db: &Database, table: &Table, rows: &str, changed: &[(&str, &str)]) 
 #[test]
 fn no_answer_has_more_rows_than_its_bound() {
     const ID: &str = "randomblob(16)";
-    let world = World::after(51, 600);
-    let path = database_path(world.scratch.path());
+    let world = World::at(Home::embedded(), 51).run(600);
+    let path = database_path(world.home.path());
     let db = Database::open(&path, &Options::default(), TABLES).unwrap();
     let tenant = "tenant = 1";
     multiply(&db, &tables::ACCOUNT, tenant, &[("id", ID), ("external_key", "'many ' || n")]);

@@ -13,6 +13,8 @@ mod commits;
 #[cfg(test)]
 mod history;
 #[cfg(test)]
+mod home;
+#[cfg(test)]
 mod plans;
 #[cfg(test)]
 #[cfg(feature = "postgres_server")]

@@ -2,6 +2,7 @@
 
 use store::{Options, Reader, database_path};
 
+use crate::home::Home;
 use crate::workload::World;
 
 fn check(reader: &Reader, query: &str, expected: &[&str]) {
@@ -41,8 +42,8 @@ fn outcomes_due_are_ranges_of_their_index() {
 
 #[test]
 fn lists_of_an_account_and_of_a_gateway_are_ranges_of_their_index() {
-    let world = World::new(41);
-    let path = database_path(world.scratch.path());
+    let world = World::at(Home::embedded(), 41);
+    let path = database_path(world.home.path());
     let reader = Reader::open(&path, &Options::default()).unwrap();
     let check = |query: &str, expected: &[&str]| check(&reader, query, expected);
     check(

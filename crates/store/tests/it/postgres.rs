@@ -3,6 +3,7 @@
 //! (`host=... port=... user=...`, who may create databases).
 
 mod faults;
+mod migrate;
 mod partitions;
 mod tls;
 
@@ -17,13 +18,13 @@ use crate::commits::{self, two_tenants};
 use crate::sqlite::number;
 
 /// A database of one test, removed when the test is over.
-struct Scratch {
+pub struct Scratch {
     server: String,
     name: String,
 }
 
 impl Scratch {
-    fn new() -> Self {
+    pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let server =
             std::env::var("FAREGATE_TEST_POSTGRES").expect("conformance/run names a server");
@@ -40,7 +41,7 @@ impl Scratch {
         Reader::connect(&server).unwrap().for_each(sql, &[], |_| Ok(())).unwrap();
     }
 
-    fn server(&self) -> Server {
+    pub fn server(&self) -> Server {
         Server::parse(&format!("{} dbname={}", self.server, self.name)).unwrap()
     }
 
@@ -48,7 +49,7 @@ impl Scratch {
         self.open_with(&Options::default())
     }
 
-    fn open_with(&self, options: &Options) -> SqlStore {
+    pub fn open_with(&self, options: &Options) -> SqlStore {
         open_server(&self.server(), options).unwrap()
     }
 }

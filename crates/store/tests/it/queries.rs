@@ -15,9 +15,6 @@ use engine::ports::{
     AccountView, JournalRow, LedgerFilter, LedgerTotal, MethodView, Page, Paged, Queries,
     Unresolved, UnresolvedCount,
 };
-use store::Options;
-use store::driver::Database;
-use store::tables::TABLES;
 use uuid::Uuid;
 
 use crate::workload::{GATEWAYS, World, create_account, person, rename};
@@ -593,9 +590,7 @@ fn unresolved_transactions_are_each_tenants_own_and_the_oldest_comes_first() {
     };
     assert_eq!(queries.unresolved_counts().unwrap(), statuses.map(counted));
     // Nobody asks about these any more: all the more reason to show them.
-    let path = store::database_path(world.scratch.path());
-    let db = Database::open(&path, &Options::default(), TABLES).unwrap();
-    db.exec("DELETE FROM outstanding", &[]).unwrap();
+    world.home.damage("DELETE FROM outstanding");
     let left: usize =
         world.workload.tenants.iter().map(|no| queries.unresolved(*no, ALL).unwrap().len()).sum();
     assert_eq!(left, open.len());

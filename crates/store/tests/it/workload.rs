@@ -22,7 +22,7 @@ use engine::ports::{Batch, Entry, Loaded, Opened, Store, StoreError};
 use store::{SqlQueries, SqlStore};
 use uuid::Uuid;
 
-use crate::scratch::Scratch;
+use crate::home::Home;
 
 /// 2024-03-01T10:00:00Z, where histories begin.
 pub const BEGIN: Timestamp = Timestamp(1_709_287_200 * Timestamp::SECOND_US);
@@ -81,19 +81,23 @@ impl Store for Recorder {
     }
 }
 
-/// A data directory with a history in it, and connections to read it with.
+/// A store with a history in it, and connections to read it with.
 pub struct World {
     pub workload: Workload<Recorder>,
     pub queries: Arc<SqlQueries>,
-    pub scratch: Scratch,
+    pub home: Home,
     entries: Arc<Mutex<Vec<Entry>>>,
 }
 
 impl World {
     /// An empty one, but for two tenants.
     pub fn new(seed: u64) -> Self {
-        let scratch = Scratch::new();
-        let store = crate::sqlite::open(scratch.path());
+        Self::at(Home::new(), seed)
+    }
+
+    /// An empty one in a place of the caller's choice.
+    pub fn at(home: Home, seed: u64) -> Self {
+        let store = home.open(&crate::sqlite::OPTIONS);
         let queries = Arc::new(store.queries(3).unwrap());
         let entries = Arc::new(Mutex::new(vec![]));
         let recorder = Recorder { store, entries: Arc::clone(&entries) };
@@ -101,14 +105,18 @@ impl World {
         for key in ["key-1", "key-2"] {
             workload.accepted(TenantNo::SYSTEM, create_tenant(key));
         }
-        Self { workload, queries, scratch, entries }
+        Self { workload, queries, home, entries }
     }
 
     /// One after this many random commands.
     pub fn after(seed: u64, commands: usize) -> Self {
-        let mut world = Self::new(seed);
-        world.workload.run(commands);
-        world
+        Self::new(seed).run(commands)
+    }
+
+    /// With this many random commands more.
+    pub fn run(mut self, commands: usize) -> Self {
+        self.workload.run(commands);
+        self
     }
 
     /// What was committed so far.

@@ -88,7 +88,7 @@ fn epoch(store: &SqlStore) -> i64 {
 }
 
 /// Ends all connections to the test's database, and waits until they have ended.
-fn end_connections(scratch: &Scratch) {
+pub fn end_connections(scratch: &Scratch) {
     scratch.run(&format!(
         "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{}'",
         scratch.name

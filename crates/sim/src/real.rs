@@ -1,0 +1,215 @@
+//! The real store as the simulation's disk: a directory or a server's database of its own, which is
+//! removed at the end.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use domain::payment::{Outstanding, PaymentFile};
+use domain::{PaymentId, Seq, TenantNo, Timestamp};
+use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, StoreError};
+use store::{Options, Reader, Server, Source, SqlQueries, SqlStore};
+
+use crate::disk::{Books, Disk, Image, ROWS_MAX};
+use crate::faulty::Cut;
+
+/// Whatever is read from a page of this size fits on it.
+const ALL: Page = Page { offset: 0, limit: ROWS_MAX as u64 };
+
+/// The simulation's reads have no faults.
+const READS: &str = "a committed database can be read";
+
+/// The real store.
+pub struct RealDisk {
+    place: Place,
+    options: Options,
+    queries: OnceLock<SqlQueries>,
+}
+
+enum Place {
+    /// A data directory.
+    Dir(PathBuf),
+    /// A database that is ours alone, and the one from which it is made and removed.
+    Server { own: Server, beside: Server, name: String },
+}
+
+impl RealDisk {
+    /// An empty data directory. A simulation checks what is written, not whether the hardware
+    /// keeps it: it does not wait for the disk. Runs of claims are so short that each simulation
+    /// merges many.
+    ///
+    /// # Errors
+    /// Where a directory of that name cannot be emptied.
+    pub fn in_dir(dir: &Path) -> std::io::Result<Self> {
+        if dir.exists() {
+            std::fs::remove_dir_all(dir)?;
+        }
+        Ok(Self::at(Place::Dir(dir.to_owned())))
+    }
+
+    /// An empty database of this name on a server (`host=... port=... user=...`), whose user may
+    /// make and remove databases.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn on_server(server: &str, name: &str) -> Result<Self, store::Error> {
+        let database = |name: &str| Server::parse(&format!("{server} dbname={name}"));
+        let (own, beside) = (database(name)?, database("postgres")?);
+        let name = name.to_owned();
+        let place = Place::Server { own, beside, name };
+        place
+            .remove()
+            .and_then(|()| place.make())
+            .map_err(|source| store::Error::Database { path: PathBuf::from(server), source })?;
+        Ok(Self::at(place))
+    }
+
+    fn at(place: Place) -> Self {
+        let options = Options { is_durable: false, claims_held: 16, ..Options::DEFAULT };
+        Self { place, options, queries: OnceLock::new() }
+    }
+
+    fn source(&self) -> Source {
+        match &self.place {
+            Place::Dir(dir) => Source::File(store::database_path(dir), self.options),
+            Place::Server { own, .. } => Source::Server(own.clone()),
+        }
+    }
+
+    fn queries(&self) -> &SqlQueries {
+        self.queries.get_or_init(|| {
+            SqlQueries::open_source(self.source(), 2).expect("the database was opened before")
+        })
+    }
+
+    fn tenants(&self) -> Vec<TenantNo> {
+        let count = self.queries().tenant_count().expect(READS);
+        (1..=u32::try_from(count).expect("tenants are few")).map(TenantNo).collect()
+    }
+}
+
+impl Place {
+    fn make(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Dir(_) => Ok(()),
+            Self::Server { beside, name, .. } => run(beside, &format!("CREATE DATABASE {name}")),
+        }
+    }
+
+    fn remove(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Dir(dir) => {
+                // What cannot be removed is left to whoever cleans the temporary directory.
+                drop(std::fs::remove_dir_all(dir));
+                Ok(())
+            }
+            Self::Server { beside, name, .. } => {
+                run(beside, &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+            }
+        }
+    }
+}
+
+fn run(server: &Server, sql: &str) -> Result<(), StoreError> {
+    Reader::connect(server)?.for_each(sql, &[], |_| Ok(()))
+}
+
+/// Ends all connections to a database, and waits until the server is done with them.
+fn end_connections(beside: &Server, name: &str) {
+    let sql = format!(
+        "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE datname = '{name}'"
+    );
+    run(beside, &sql).expect("the server itself stays");
+}
+
+impl Drop for RealDisk {
+    fn drop(&mut self) {
+        // Readers are closed before what they read goes.
+        self.queries.take();
+        drop(self.place.remove());
+    }
+}
+
+impl Disk for RealDisk {
+    type Store = SqlStore;
+
+    fn connect(&self) -> SqlStore {
+        match &self.place {
+            Place::Dir(dir) => {
+                store::open_dir(dir, &self.options).expect("nobody else has the directory open")
+            }
+            Place::Server { own, beside, name } => {
+                // A process that died left connections that the server has not missed yet.
+                end_connections(beside, name);
+                store::open_server(own, &self.options).expect("nobody else writes the database")
+            }
+        }
+    }
+
+    fn cut(&self) -> Option<Cut> {
+        match &self.place {
+            Place::Dir(_) => None,
+            Place::Server { beside, name, .. } => {
+                let (beside, name) = (beside.clone(), name.clone());
+                Some(Arc::new(move || end_connections(&beside, &name)))
+            }
+        }
+    }
+
+    fn due(&self, now: Timestamp) -> Vec<Outstanding> {
+        self.queries().outstanding_due(now, ROWS_MAX).expect(READS)
+    }
+
+    fn orphans(&self) -> Vec<Outstanding> {
+        self.queries().outstanding_orphans().expect(READS)
+    }
+
+    fn outstanding_of(&self, tenant: TenantNo, payment: PaymentId) -> Vec<Outstanding> {
+        self.queries().outstanding_of(tenant, payment).expect(READS)
+    }
+
+    fn payment(&self, tenant: TenantNo, payment: PaymentId) -> Option<PaymentFile> {
+        self.queries().payment(tenant, payment).expect(READS)
+    }
+
+    fn history(&self, tenant: TenantNo, of: HistoryOf) -> Vec<Image> {
+        let rows = self.queries().history(tenant, of).expect(READS);
+        rows.into_iter().map(|row| Image { seq: row.seq.0, image: row.image }).collect()
+    }
+
+    fn books(&self) -> Books {
+        self.read().expect(READS)
+    }
+
+    fn problems(&self) -> Vec<String> {
+        match store::verify::verify_source(&self.source()) {
+            Ok(report) => report.problems.iter().map(ToString::to_string).collect(),
+            Err(error) => vec![error.to_string()],
+        }
+    }
+}
+
+impl RealDisk {
+    fn read(&self) -> Result<Books, StoreError> {
+        let queries = self.queries();
+        let mut books = Books {
+            head: queries.journal_head()?.0,
+            outstanding: queries.outstanding(ROWS_MAX)?,
+            followed: queries.followed(crate::world::FOLLOWER)?.0,
+            ..Books::default()
+        };
+        for row in 1..=books.head {
+            books.journal.extend(queries.journal_row(Seq(row))?.map(|row| row.seq.0));
+        }
+        for no in self.tenants() {
+            for view in queries.accounts(no, ALL)?.items {
+                let methods = queries.payment_methods_of(no, view.account.id)?;
+                books.methods.extend(methods.into_iter().map(|view| view.method));
+                books.accounts.push((view.account, view.person));
+            }
+            books.payments.extend(queries.payments(no, None, ALL)?.items);
+            let entries = queries.ledger_entries(no, &LedgerFilter::default(), ALL)?;
+            books.entries.extend(entries.into_iter().map(|entry| (no, entry)));
+        }
+        Ok(books)
+    }
+}
