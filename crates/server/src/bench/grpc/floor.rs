@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use kafka::Settings;
+use kafka::topics::Class;
 use serde::Serialize;
 
 /// Response times of `requests` simultaneous echoes through topics as the cluster has them.
@@ -21,10 +23,31 @@ impl Display for Floor {
     }
 }
 
-/// Measures the floor with so many requests at once.
+/// Measures the floor with so many requests at once, echoed by the cluster's own processors.
 ///
 /// # Errors
 /// Where it was not measured: why.
-pub fn floor(_brokers: &str, _topic_prefix: &str, _requests: u32) -> Result<Floor, String> {
-    Err("not measured: this build has no Kafka".to_owned())
+pub fn floor(brokers: &str, topic_prefix: &str, requests: u32) -> Result<Floor, String> {
+    let settings =
+        Settings { topic_prefix: topic_prefix.to_owned(), ..Settings::new(brokers.to_owned()) };
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let at_once = usize::try_from(requests).map_err(|error| error.to_string())?;
+    // Once before it counts: connections are made.
+    let rounds = [at_once.min(1_000), at_once];
+    let measured = runtime.block_on(kafka::floor::measure(&settings, Class::Payment, &rounds));
+    let floors = measured.map_err(|error| error.to_string())?;
+    let it = floors.last().ok_or("nothing was measured")?;
+    if it.errors > 0 {
+        return Err(format!("{} of {requests} echoes did not come back", it.errors));
+    }
+    let took_s = it.took.as_secs_f64();
+    Ok(Floor {
+        requests,
+        min_s: it.shortest.as_secs_f64(),
+        avg_s: it.average.as_secs_f64(),
+        max_s: it.longest.as_secs_f64(),
+        throughput: f64::from(requests) / took_s,
+    })
 }
