@@ -205,11 +205,12 @@ impl Copy<'_> {
             Ok(())
         })?;
         for table in copied_tables() {
-            match places.remove(table.name) {
-                Some((_, true)) => {}
-                Some((after, false)) => drop(self.pass(table, key_of(table, &after)?)?),
-                None => drop(self.pass(table, None)?),
-            }
+            let after = match places.remove(table.name) {
+                Some((_, true)) => continue,
+                Some((after, false)) => key_of(table, &after)?,
+                None => None,
+            };
+            self.pass(table, after)?;
         }
         Ok(())
     }

@@ -299,6 +299,10 @@ mod tests {
         );
         names_it(
             "postgres://me:a?Secret-secret@here/x",
+            expect!["its port is no number from 1 to 65535"],
+        );
+        names_it(
+            "postgres://me@here/x?Of-a-secret-password=1",
             expect![
                 "has an option that is not known; special characters in a password are percent-encoded"
             ],

@@ -1,6 +1,7 @@
 //! Values on their way to a server and back: rows as one array per column (`unnest`), and the
 //! statements that take such arrays.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 pub(crate) use tokio_postgres::Row;
@@ -42,7 +43,7 @@ impl Array {
     pub(super) fn push(&mut self, value: Value<'_>) {
         match (self, value) {
             (Self::Int(all), Value::Int(value)) => all.push(Some(value)),
-            (Self::Text(all), Value::Text(value)) => all.push(Some(value.to_owned())),
+            (Self::Text(all), Value::Text(value)) => all.push(Some(held(value).into_owned())),
             (Self::Id(all), Value::Id(value)) => all.push(Some(Uuid::from_bytes(value))),
             (Self::Int(all), Value::Null) => all.push(None),
             (Self::Text(all), Value::Null) => all.push(None),
@@ -60,6 +61,12 @@ impl Array {
             Self::Id(all) => all,
         }
     }
+}
+
+/// A text as the server holds it: without NUL. None is written, the doors refuse it; but somebody may
+/// look for one, and must find nothing rather than fail with all who ask together with him.
+fn held(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { text.into() }
 }
 
 /// What a column with such a value holds.
@@ -124,7 +131,7 @@ impl ToSql for Value<'_> {
             Self::Null => Ok(IsNull::Yes),
             Self::Int(value) if *kind == Type::INT4 => i32::try_from(value)?.to_sql(kind, out),
             Self::Int(value) => value.to_sql(kind, out),
-            Self::Text(value) => value.to_sql(kind, out),
+            Self::Text(value) => held(value).to_sql(kind, out),
             Self::Id(value) => Uuid::from_bytes(value).to_sql(kind, out),
         }
     }

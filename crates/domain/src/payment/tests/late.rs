@@ -512,6 +512,11 @@ fn a_gateways_texts_are_bounded_and_hold_no_card_number() {
 }
 
 #[test]
+fn a_gateways_text_holds_no_nul() {
+    assert_eq!(outcome::gateway_text("a\0b\n"), "a\u{fffd}b\n");
+}
+
+#[test]
 fn a_gateways_text_is_looked_at_only_as_far_as_it_is_kept() {
     // A number across the cut is masked, whatever comes behind it.
     for before in [GATEWAY_TEXT_MAX - 37, GATEWAY_TEXT_MAX - 1] {

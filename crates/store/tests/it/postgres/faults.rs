@@ -262,6 +262,22 @@ fn what_fails_together_with_a_commit_is_told() {
     assert_eq!(number(&store, "SELECT count(*) FROM account"), 1);
 }
 
+/// Whoever looks for what no text can be finds nothing, and his neighbours what they look for.
+#[test]
+fn a_nul_is_in_no_text() {
+    let scratch = Scratch::new();
+    let mut store = scratch.open();
+    store.open().unwrap();
+    let wanted = ["a\0b", "\0", "ab"].map(|name| domain::state::Read::User(name.to_owned()));
+    let loaded = store.load(&BTreeSet::from(wanted), &BTreeSet::new()).unwrap();
+    assert!(loaded.state.users.values().all(Option::is_none));
+    let queries = store.queries(1).unwrap();
+    assert_eq!(queries.role("a\0b").unwrap(), None);
+    let page = engine::ports::Page { offset: 0, limit: 10 };
+    assert_eq!(queries.search_accounts(TenantNo(1), "a\0b", page).unwrap().matching, 0);
+    assert!(queries.account_by_key(TenantNo(1), "\0").unwrap().is_none());
+}
+
 /// More rows than a portion, with another question asked on the same connection for each.
 #[test]
 fn a_large_result_is_walked_over() {
