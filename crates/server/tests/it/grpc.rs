@@ -19,7 +19,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 use tonic_types::StatusExt as _;
 
-use crate::process::{Launch, Server};
+use crate::process::{Launch, PATIENCE, Server};
 
 const EXTERNAL: &str = "__EXTERNAL_PAYMENT__";
 const SIMULATOR: &str = "faregate-simulator";
@@ -127,6 +127,11 @@ pub fn refused<T: std::fmt::Debug>(answer: Result<T, Status>) -> (Code, String, 
     let violations = details.bad_request().map(|it| it.field_violations.clone());
     let fields = violations.unwrap_or_default().into_iter().map(|it| it.field).collect();
     (status.code(), info.reason.clone(), fields)
+}
+
+/// What comes of waiting, within a test's patience.
+pub async fn soon<T>(waiting: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, waiting).await.expect("it happens")
 }
 
 fn start() -> Server {
@@ -275,14 +280,17 @@ async fn a_call_whose_twin_runs_is_told_so() {
         tokio::spawn(async move { keyed.pay(slow).await })
     };
     // Until the first has arrived, the second one would be the first: it gives up and asks again.
-    let told = loop {
-        let mut request = keyed.request(slow.clone());
-        request.set_timeout(Duration::from_millis(200));
-        let status = keyed.payments().pay(request).await.unwrap_err();
-        if !matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled) {
-            break status;
+    let told = soon(async {
+        loop {
+            let mut request = keyed.request(slow.clone());
+            request.set_timeout(Duration::from_millis(200));
+            let status = keyed.payments().pay(request).await.unwrap_err();
+            if !matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled) {
+                break status;
+            }
         }
-    };
+    })
+    .await;
     assert_eq!(told.code(), Code::Aborted);
     assert!(told.get_error_details().retry_info().is_some());
     twin.abort();

@@ -18,7 +18,7 @@ use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_types::StatusExt as _;
 
-use super::{Caller, EXTERNAL, SIMULATOR, start, ten};
+use super::{Caller, EXTERNAL, SIMULATOR, soon, start, ten};
 use crate::process::{Launch, Server, run};
 
 const CERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/tls/cert.pem");
@@ -38,13 +38,15 @@ async fn a_deadline_ends_the_call_and_not_the_payment() {
     let url = server.grpc_url.clone().unwrap();
     let told = ask_by_hand(&url, caller.clone().with("grpc-timeout", "100m").request(slow)).await;
     assert_eq!(told, Code::DeadlineExceeded);
-    loop {
-        let balance = caller.balance(&account).await.unwrap();
-        if let [(_, debit, credit, _)] = balance.as_slice() {
-            assert_eq!((*debit, *credit), (0, 1000));
-            break;
+    let (_, debit, credit, _) = soon(async {
+        loop {
+            if let Some(line) = caller.balance(&account).await.unwrap().pop() {
+                break line;
+            }
         }
-    }
+    })
+    .await;
+    assert_eq!((debit, credit), (0, 1000));
     let nonsense = caller.with("grpc-timeout", "soon").request(ten(&account));
     assert_eq!(ask_by_hand(&url, nonsense).await, Code::InvalidArgument);
 }
@@ -83,18 +85,20 @@ async fn above_the_limit_a_call_is_refused_at_once() {
         let caller = caller.clone();
         tokio::spawn(async move { caller.pay(slow).await })
     };
-    let told = loop {
-        match caller.balance(&account).await {
-            Ok(_) => {}
-            Err(status) => break status,
+    let told = soon(async {
+        loop {
+            if let Err(status) = caller.balance(&account).await {
+                break status;
+            }
         }
-    };
+    })
+    .await;
     assert_eq!(told.code(), Code::ResourceExhausted);
     let details = told.get_error_details();
     assert!(details.retry_info().and_then(|it| it.retry_delay) > Some(Duration::ZERO));
     // Giving up makes room: cancellation is honoured.
     busy.abort();
-    while caller.balance(&account).await.is_err() {}
+    soon(async { while caller.balance(&account).await.is_err() {} }).await;
 }
 
 #[tokio::test]
@@ -227,7 +231,7 @@ async fn a_stopping_server_answers_what_is_in_progress() {
         let payment_key = "slow".to_owned();
         caller.request(grpc::api::PaymentServiceGetByKeyRequest { payment_key })
     };
-    while caller.payments().get_by_key(by_key()).await.is_err() {}
+    soon(async { while caller.payments().get_by_key(by_key()).await.is_err() {} }).await;
     let stopped = tokio::task::spawn_blocking(move || server.stop());
     let paid = paying.await.unwrap().unwrap();
     assert_eq!(paid.status(), grpc::api::TransactionStatus::Success);
