@@ -193,6 +193,28 @@ fn refused_requests_are_errors() {
     assert!(round["min_s"].as_f64().is_some_and(|shortest| shortest >= 1.5), "{report}");
 }
 
+/// What the server does not take yet waits in the client, and is not refused. What waits there or at
+/// the gateway when time is up is an error.
+#[test]
+fn requests_wait_for_room_on_their_connection() {
+    let launch = Launch::usual().grpc().env("FAREGATE_GRPC_CONNECTION_CALLS_MAX", "2");
+    let server = Server::start_with(launch);
+    server.tenant();
+    let arguments = ["--accounts", "1", "--clients", "1", "--requests", "40", "--strict"];
+    assert_eq!(json(&grpc(&server, &arguments))["rounds"][0]["ok"], 40);
+    let arguments = ["--accounts", "1", "--clients", "1", "--requests", "11", "--timeout", "2s"];
+    let late = ["--payment-delay", "60000-60000"];
+    let output = grpc(&server, &[&arguments[..], &late].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let round = &report["rounds"][0];
+    let kinds = serde_json::json!({
+        "timeout": 4, "not sent in time: the server takes no more at once": 7,
+    });
+    assert_eq!((&round["ok"], &round["error_kinds"]), (&0.into(), &kinds));
+    assert!(round["avg_s"].is_null(), "{report}");
+}
+
 #[test]
 fn what_is_wrong_with_grpc_is_said_before_the_load() {
     let server = grpc_server();

@@ -105,8 +105,12 @@ impl Sender {
                     break;
                 }
             }
+            let before = calls.len();
             while let Poll::Ready(Some((ask, answer))) = calls.poll_next_unpin(context) {
                 answers.ended(start.elapsed(), ask.check(answer));
+            }
+            if calls.len() < before && self.left > 0 {
+                context.waker().wake_by_ref();
             }
             if self.left == 0 && calls.is_empty() { Poll::Ready(()) } else { Poll::Pending }
         });
