@@ -261,12 +261,12 @@ impl Settings {
         config
     }
 
-    /// A producer of replies. They wait for the leader only: a reader sees a record no sooner than it
-    /// is on all in-sync replicas, whatever its producer waits for, and a reply that dies with a
-    /// leader is asked for again with the same idempotency key, as after any crash.
+    /// A producer of replies. They too wait for all in-sync replicas: with the leader alone, the first
+    /// replies after the brokers had started were lost, and each of them was a command in doubt.
     pub(crate) fn reply_producer(&self) -> ClientConfig {
         let mut config = self.producer();
-        config.set("acks", "1").set("delivery.report.only.error", "true");
+        config.set("enable.idempotence", "true").set("acks", "all");
+        config.set("delivery.report.only.error", "true");
         config
     }
 
@@ -276,9 +276,6 @@ impl Settings {
             .set("linger.ms", milliseconds(self.linger))
             .set("message.timeout.ms", milliseconds(self.delivery_timeout))
             .set("message.max.bytes", self.record_bytes_max())
-            // What comes while a broker deals with one request travels in the next: batches grow with
-            // the load by themselves, and a single record waits for nobody.
-            .set("max.in.flight.requests.per.connection", "1")
             .set("partitioner", "murmur2_random");
         config
     }
