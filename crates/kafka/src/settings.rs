@@ -276,6 +276,9 @@ impl Settings {
             .set("linger.ms", milliseconds(self.linger))
             .set("message.timeout.ms", milliseconds(self.delivery_timeout))
             .set("message.max.bytes", self.record_bytes_max())
+            // What comes while a broker deals with one request travels in the next: batches grow with
+            // the load by themselves, and a single record waits for nobody.
+            .set("max.in.flight.requests.per.connection", "1")
             .set("partitioner", "murmur2_random");
         config
     }

@@ -156,6 +156,38 @@ fn a_database_is_named_and_its_password_not_shown() {
 }
 
 #[test]
+fn a_queue_between_processes_is_named_whole() {
+    let role = Some("front".to_owned());
+    check(
+        "",
+        &[],
+        Arguments { role: role.clone(), ..Arguments::default() },
+        expect![
+            "command line: setting `role`: other than `all` needs a queue between the processes: `queue.kind`"
+        ],
+    );
+    let queue = Some("kafka".to_owned());
+    check(
+        "",
+        &[],
+        Arguments { role: role.clone(), queue: queue.clone(), ..Arguments::default() },
+        expect!["command line: setting `kafka.brokers`: is needed where `queue.kind` is `kafka`"],
+    );
+    let kafka_brokers = Some("a:9092,b:9092".to_owned());
+    check(
+        "[kafka]\nsasl_password = \"secret\"",
+        &[],
+        Arguments { role, queue, kafka_brokers, ..Arguments::default() },
+        expect![[r#"
+            kafka.brokers = "a:9092,b:9092"
+            kafka.sasl_password = "***"
+            queue.kind = "kafka"
+            role = "front"
+        "#]],
+    );
+}
+
+#[test]
 fn a_bad_setting_is_named_with_where_it_came_from() {
     let none = || Arguments::default();
     check("listn = 1", &[], none(), expect!["DIR/faregate.toml: there is no setting `listn`"]);

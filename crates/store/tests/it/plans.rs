@@ -17,8 +17,8 @@ fn check(reader: &Reader, query: &str, expected: &[&str]) {
 
 #[test]
 fn outcomes_due_are_ranges_of_their_index() {
-    let world = World::new(41);
-    let path = database_path(world.scratch.path());
+    let world = World::at(Home::embedded(), 41);
+    let path = database_path(world.home.path());
     let reader = Reader::open(&path, &Options::default()).unwrap();
     let check = |query: &str, expected: &[&str]| check(&reader, query, expected);
     check(
