@@ -362,13 +362,9 @@ fn read_row(table: &'static Table, cells: &mut Cells<'_>) -> Result<Row, StoreEr
     Ok(row)
 }
 
-/// The columns that order a table: its key. An embedded database has one partition, and does not
-/// order by it what it appends.
-fn ordering(table: &Table) -> std::ops::Range<usize> {
-    match table.layout {
-        Layout::Appended { .. } => table.key_columns.min(2) - 1..table.key_columns,
-        Layout::Clustered => 0..table.key_columns,
-    }
+/// The columns that order a table: its key.
+const fn ordering(table: &Table) -> std::ops::Range<usize> {
+    0..table.key_columns
 }
 
 /// `(a, b) > (?1, ?2)`, with the parameters' first number.
