@@ -636,7 +636,9 @@ impl<S: Store> Worker<S> {
             return;
         }
         let (mut pause, mut keys_taken) = (RETRY_AFTER, 0);
-        let (processed, granted) = loop {
+        let (processed, granted, began) = loop {
+            // Before the commit: who takes the partition over counts from there too.
+            let began = Instant::now();
             let (processed, granted) = self.process(&works);
             if processed.key_taken && keys_taken < KEYS_TAKEN_MAX {
                 keys_taken += 1;
@@ -644,7 +646,7 @@ impl<S: Store> Worker<S> {
             }
             let may_go_on = read_on.is_some() && processed.nothing_written;
             if processed.committed || !may_go_on || self.engine.is_stopping() {
-                break (processed, granted);
+                break (processed, granted, began);
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(RETRY_AFTER_MAX);
@@ -664,7 +666,7 @@ impl<S: Store> Worker<S> {
         let payments: HashMap<TransactionId, PaymentId> =
             processed.calls.iter().map(|it| (it.call.transaction, it.call.payment)).collect();
         for (performing, permit) in processed.calls.into_iter().zip(granted) {
-            self.perform(performing, permit);
+            self.perform(performing, permit, began);
         }
         for (asker, verdict) in askers.into_iter().zip(processed.verdicts) {
             self.tell(asker, verdict, &payments);
@@ -686,9 +688,9 @@ impl<S: Store> Worker<S> {
         (processed, granted)
     }
 
-    fn perform(&self, performing: Performing, permit: OwnedSemaphorePermit) {
+    fn perform(&self, performing: Performing, permit: OwnedSemaphorePermit, began: Instant) {
         self.engine.shared.calls.begin(performing.call.transaction);
-        self.runtime.spawn(outbox::perform(self.engine.clone(), performing, permit));
+        self.runtime.spawn(outbox::perform(self.engine.clone(), performing, permit, began));
     }
 
     /// Gives an answer to whoever asked; one who has gone away is no error.

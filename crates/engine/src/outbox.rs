@@ -6,11 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::payment::{GatewayAnswer, GatewayReplied};
-use domain::{Command, Request, TransactionId};
+use domain::{Command, GatewayCall, Request, TransactionId};
 use futures_util::FutureExt;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::partition::Performing;
+use crate::ports::Gateway;
 use crate::{Engine, Reason};
 
 /// How long to wait before the store is offered again what it could not take.
@@ -53,24 +54,19 @@ impl Calls {
 
 /// Calls a gateway within the call's deadline and commits the outcome. The permit is held until
 /// then: it bounds what is in flight and what waits to be committed alike.
-pub(crate) async fn perform(engine: Engine, performing: Performing, permit: OwnedSemaphorePermit) {
+pub(crate) async fn perform(
+    engine: Engine,
+    performing: Performing,
+    permit: OwnedSemaphorePermit,
+    began: Instant,
+) {
     let Performing { call, actor } = performing;
     let (tenant, payment, transaction) = (call.tenant, call.payment, call.transaction);
     let gateway = engine.shared().gateways.get(&call.gateway).cloned();
     let name = call.gateway.clone();
-    let timeout = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
     let started = Instant::now();
     let answer = match gateway {
-        Some(gateway) => {
-            let guarded = AssertUnwindSafe(async move { gateway.call(call).await }).catch_unwind();
-            match tokio::time::timeout(timeout, guarded).await {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(_)) => {
-                    GatewayAnswer::Failed { message: "the gateway's code failed".to_owned() }
-                }
-                Err(_) => GatewayAnswer::TimedOut,
-            }
-        }
+        Some(gateway) => call_within(&*gateway, call, began).await,
         None => GatewayAnswer::NotSent { message: "there is no such gateway".to_owned() },
     };
     metrics::histogram!("faregate_gateway_seconds", "gateway" => name.clone())
@@ -87,6 +83,25 @@ pub(crate) async fn perform(engine: Engine, performing: Performing, permit: Owne
     commit_outcome(&engine, request).await;
     engine.shared().calls.end(transaction);
     drop(permit);
+}
+
+/// Calls a gateway, within the time that the call had when its commit began. A process that stood
+/// still meanwhile does not send what another owner of its partition may have given up by now.
+async fn call_within(gateway: &dyn Gateway, call: GatewayCall, began: Instant) -> GatewayAnswer {
+    let timeout = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
+    if began.elapsed() >= timeout {
+        let message = "its time was over before it was sent".to_owned();
+        return GatewayAnswer::NotSent { message };
+    }
+    let guarded = AssertUnwindSafe(async move { gateway.call(call).await }).catch_unwind();
+    tokio::select! {
+        // First, so that nothing more is sent once the time is over.
+        biased;
+        () = tokio::time::sleep_until((began + timeout).into()) => GatewayAnswer::TimedOut,
+        answered = guarded => answered.unwrap_or_else(|_| GatewayAnswer::Failed {
+            message: "the gateway's code failed".to_owned(),
+        }),
+    }
 }
 
 /// Offers an outcome to the partition until it is written: money may have moved. What is lost with
@@ -116,5 +131,66 @@ const fn label(answer: &GatewayAnswer) -> &'static str {
         GatewayAnswer::Nothing => "nothing",
         GatewayAnswer::TimedOut => "timed_out",
         GatewayAnswer::NotSent { .. } => "not_sent",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use domain::payment::{GatewayKnowledge, TransactionType};
+    use domain::{
+        AccountId, Currency, GatewaySettings, PaymentId, Properties, TenantNo, TransactionId,
+    };
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::ports::{BoxFuture, Inquiry};
+
+    /// Counts what reaches it, and never answers.
+    #[derive(Default)]
+    struct Silent(AtomicUsize);
+
+    impl Gateway for Silent {
+        fn settings(&self) -> GatewaySettings {
+            GatewaySettings { settles_at_once: false, timeout_us: 1, settle_after_us: 0 }
+        }
+        fn call(&self, _: GatewayCall) -> BoxFuture<'_, GatewayAnswer> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Box::pin(std::future::pending())
+        }
+        fn inquire(&self, _: Inquiry) -> BoxFuture<'_, GatewayKnowledge> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn call(timeout_us: i64) -> GatewayCall {
+        GatewayCall {
+            tenant: TenantNo(1),
+            account: AccountId::new(Uuid::nil()),
+            payment: PaymentId::new(Uuid::nil()),
+            transaction: TransactionId::new(Uuid::nil()),
+            gateway: "silent".to_owned(),
+            operation: TransactionType::Purchase,
+            amount: None,
+            currency: Currency::parse("USD").unwrap(),
+            external_payment_method_id: None,
+            payment_method_properties: Properties::default(),
+            properties: Properties::default(),
+            timeout_us,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_whose_time_is_over_is_not_sent() {
+        let gateway = Silent::default();
+        let began = Instant::now().checked_sub(Duration::from_secs(31)).unwrap();
+        let answer = call_within(&gateway, call(30_000_000), began).await;
+        assert!(matches!(answer, GatewayAnswer::NotSent { .. }), "{answer:?}");
+        assert_eq!(gateway.0.load(Ordering::Relaxed), 0, "nothing reached the gateway");
+        // What has some time left is sent, and waited for until that is over.
+        let answer = call_within(&gateway, call(31_010_000), began).await;
+        assert!(matches!(answer, GatewayAnswer::TimedOut), "{answer:?}");
+        assert_eq!(gateway.0.load(Ordering::Relaxed), 1);
     }
 }
