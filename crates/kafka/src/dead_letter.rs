@@ -10,10 +10,11 @@ use std::time::Duration;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Header, Headers as _, Message as _, OwnedHeaders};
-use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::producer::FutureRecord;
 use rdkafka::{Offset, TopicPartitionList};
 
 use crate::client::Logged;
+use crate::confirmed::Confirmed;
 use crate::settings::Settings;
 
 /// Letters listed at once, at most.
@@ -126,7 +127,7 @@ impl Letter {
     /// Puts it into the dead-letter topic; returns once it is there for good.
     pub(crate) async fn bury(
         &self,
-        producer: &FutureProducer<Logged>,
+        producer: &Confirmed,
         dead_letters: &str,
     ) -> Result<(), KafkaError> {
         let numbers =
@@ -145,7 +146,7 @@ impl Letter {
             .key(&name)
             .payload(&self.value)
             .headers(headers);
-        producer.send(record, TIMEOUT).await.map(|_| ()).map_err(|(error, _)| error)
+        producer.send(record).await.map(drop)
     }
 
     /// A record of the dead-letter topic; `None` where it is not one of ours.
@@ -192,7 +193,7 @@ pub async fn list(settings: &Settings) -> Result<Vec<Listed>, DeadLetterError> {
 /// [`DeadLetterError`]; where the brokers failed, it may be there and here.
 pub async fn retry(settings: &Settings, id: LetterId) -> Result<Letter, DeadLetterError> {
     let letter = find(settings, id).await?;
-    let producer: FutureProducer<Logged> = settings.sure_producer().create_with_context(Logged)?;
+    let producer = Confirmed::new(&settings.sure_producer())?;
     let attempts = letter.attempts.to_string();
     let headers = OwnedHeaders::new().insert(Header { key: ATTEMPTS, value: Some(&attempts) });
     let mut record = FutureRecord::to(&letter.topic)
@@ -202,7 +203,7 @@ pub async fn retry(settings: &Settings, id: LetterId) -> Result<Letter, DeadLett
     if let Some(key) = &letter.key {
         record = record.key(key);
     }
-    producer.send(record, TIMEOUT).await.map_err(|(error, _)| error)?;
+    producer.send(record).await?;
     forget(settings, &producer, &letter).await?;
     Ok(letter)
 }
@@ -213,7 +214,7 @@ pub async fn retry(settings: &Settings, id: LetterId) -> Result<Letter, DeadLett
 /// [`DeadLetterError`].
 pub async fn drop_letter(settings: &Settings, id: LetterId) -> Result<Letter, DeadLetterError> {
     let letter = find(settings, id).await?;
-    let producer = settings.sure_producer().create_with_context(Logged)?;
+    let producer = Confirmed::new(&settings.sure_producer())?;
     forget(settings, &producer, &letter).await?;
     Ok(letter)
 }
@@ -225,12 +226,12 @@ async fn find(settings: &Settings, id: LetterId) -> Result<Letter, DeadLetterErr
 
 async fn forget(
     settings: &Settings,
-    producer: &FutureProducer<Logged>,
+    producer: &Confirmed,
     letter: &Letter,
 ) -> Result<(), DeadLetterError> {
     let (topic, name) = (settings.topics().dead_letter(), letter.name());
     let record = FutureRecord::<str, [u8]>::to(&topic).partition(ONLY).key(&name);
-    producer.send(record, TIMEOUT).await.map_err(|(error, _)| error)?;
+    producer.send(record).await?;
     Ok(())
 }
 

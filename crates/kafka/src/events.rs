@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use domain::Event;
 use engine::ports::JournalRow;
-use futures_util::future::join_all;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::future_producer::DeliveryFuture;
-use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
+use rdkafka::producer::FutureRecord;
 
 use crate::client::Logged;
+use crate::confirmed::{Confirmed, Sent};
 use crate::front::partition_count;
 use crate::settings::Settings;
 use crate::topics::TopicError;
@@ -25,7 +24,7 @@ pub const EVENT_ID: &str = "faregate-event-id";
 
 /// Publishes events.
 pub struct EventPublisher {
-    producer: FutureProducer<Logged>,
+    producer: Confirmed,
     topic: String,
     published: metrics::Counter,
 }
@@ -44,7 +43,9 @@ impl EventPublisher {
         let mut config = settings.sure_producer();
         // Never given up: an event that was would be overtaken by those after it.
         config.set("message.timeout.ms", "0");
-        let producer = config.create_with_context(Logged)?;
+        // There is always a batch of them.
+        config.set("linger.ms", "50");
+        let producer = Confirmed::new(&config)?;
         let published = metrics::counter!("faregate_queue_events_published_total");
         Ok(Self { producer, topic, published })
     }
@@ -63,7 +64,7 @@ impl EventPublisher {
                 self.send(row, ordinal, event, &mut waiting).await?;
             }
         }
-        settle(&mut waiting).await?;
+        self.settle(&mut waiting).await?;
         let events: usize = rows.iter().map(|row| row.events.len()).sum();
         self.published.increment(u64::try_from(events).unwrap_or(u64::MAX));
         Ok(())
@@ -81,36 +82,36 @@ impl EventPublisher {
         row: &JournalRow,
         ordinal: usize,
         event: &Event,
-        waiting: &mut Vec<DeliveryFuture>,
+        waiting: &mut Vec<Sent>,
     ) -> Result<(), KafkaError> {
         let id = id(row, ordinal);
         let (key, body) = (key(row, event), body(row, ordinal, event));
         loop {
             let headers = OwnedHeaders::new().insert(Header { key: EVENT_ID, value: Some(&id) });
             let record = FutureRecord::to(&self.topic).key(&key).payload(&body).headers(headers);
-            match self.producer.send_result(record) {
-                Ok(delivery) => {
-                    waiting.push(delivery);
+            match self.producer.begin(record) {
+                Ok(sent) => {
+                    waiting.push(sent);
                     return Ok(());
                 }
-                Err((error, _)) => {
+                Err(error) => {
                     let is_full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
                     if !is_full || waiting.is_empty() {
                         return Err(error);
                     }
-                    settle(waiting).await?;
+                    self.settle(waiting).await?;
                 }
             }
         }
     }
-}
 
-/// Waits for what was sent.
-async fn settle(waiting: &mut Vec<DeliveryFuture>) -> Result<(), KafkaError> {
-    for delivered in join_all(waiting.drain(..)).await {
-        delivered.map_err(|_| KafkaError::Canceled)?.map_err(|(error, _)| error)?;
+    /// Waits for what was sent.
+    async fn settle(&self, waiting: &mut Vec<Sent>) -> Result<(), KafkaError> {
+        for sent in waiting.drain(..) {
+            self.producer.receipt(sent).await?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Names an event, for consumers that get it twice.
@@ -128,22 +129,16 @@ fn key(row: &JournalRow, event: &Event) -> String {
 
 /// The record's value.
 fn body(row: &JournalRow, ordinal: usize, event: &Event) -> Vec<u8> {
-    let event = serde_json::to_value(event).expect("events lie in the journal as JSON");
-    let serde_json::Value::Object(variants) = event else {
-        unreachable!("each event has fields");
-    };
-    let (kind, data) = variants.into_iter().next().expect("an event is of one kind");
-    let published = serde_json::json!({
-        "version": 1,
-        "id": id(row, ordinal),
-        "seq": row.seq.0,
-        "ordinal": ordinal,
-        "at_us": row.at.0,
-        "tenant": row.tenant.0,
-        "type": kind,
-        "data": data,
-    });
-    serde_json::to_vec(&published).expect("JSON values are JSON")
+    // An event is `{"KIND":{...}}` in the journal; here its kind and its data are apart.
+    let event = serde_json::to_string(event).expect("events lie in the journal as JSON");
+    let parts = event.strip_prefix("{\"").and_then(|it| it.strip_suffix('}'));
+    let (kind, data) = parts.and_then(|it| it.split_once("\":")).expect("an event has a kind");
+    let (seq, at, tenant) = (row.seq.0, row.at.0, row.tenant.0);
+    let body = format!(
+        "{{\"version\":1,\"id\":\"{seq}-{ordinal}\",\"seq\":{seq},\"ordinal\":{ordinal},\
+         \"at_us\":{at},\"tenant\":{tenant},\"type\":\"{kind}\",\"data\":{data}}}"
+    );
+    body.into_bytes()
 }
 
 #[cfg(test)]
@@ -166,6 +161,8 @@ mod tests {
             events: vec![],
         };
         let body = String::from_utf8(body(&row, 1, event)).unwrap();
+        let parsed: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(parsed["id"], id(&row, 1));
         expected.assert_eq(&format!("{} {body}", key(&row, event)));
     }
 
@@ -173,17 +170,18 @@ mod tests {
     fn records() {
         let id = |last: u128| Uuid::from_u128(0x0192_aabb_ccdd_7000_8000_0000_0000_0000 + last);
         let account = AccountId::new(id(1));
+        let value = TenantValueId::new(id(9));
+        let key = "\":{} \\".to_owned();
+        check(
+            &Event::TenantConfigChanged { value, key },
+            expect![[
+                r#"tenant-2 {"version":1,"id":"1234-1","seq":1234,"ordinal":1,"at_us":1795174252987654,"tenant":2,"type":"TenantConfigChanged","data":{"value":"0192aabb-ccdd-7000-8000-000000000009","key":"\":{} \\"}}"#
+            ]],
+        );
         check(
             &Event::AccountCreated { account },
             expect![[
-                r#"0192aabb-ccdd-7000-8000-000000000001 {"at_us":1795174252987654,"data":{"account":"0192aabb-ccdd-7000-8000-000000000001"},"id":"1234-1","ordinal":1,"seq":1234,"tenant":2,"type":"AccountCreated","version":1}"#
-            ]],
-        );
-        let value = TenantValueId::new(id(9));
-        check(
-            &Event::TenantConfigChanged { value, key: "K".to_owned() },
-            expect![[
-                r#"tenant-2 {"at_us":1795174252987654,"data":{"key":"K","value":"0192aabb-ccdd-7000-8000-000000000009"},"id":"1234-1","ordinal":1,"seq":1234,"tenant":2,"type":"TenantConfigChanged","version":1}"#
+                r#"0192aabb-ccdd-7000-8000-000000000001 {"version":1,"id":"1234-1","seq":1234,"ordinal":1,"at_us":1795174252987654,"tenant":2,"type":"AccountCreated","data":{"account":"0192aabb-ccdd-7000-8000-000000000001"}}"#
             ]],
         );
         let transaction = Event::TransactionChanged {
@@ -204,7 +202,7 @@ mod tests {
         check(
             &transaction,
             expect![[
-                r#"0192aabb-ccdd-7000-8000-000000000001 {"at_us":1795174252987654,"data":{"account":"0192aabb-ccdd-7000-8000-000000000001","amount":1050,"before":null,"currency":"USD","effective_at":1795174252000000,"gateway":"faregate-simulator","kind":"Purchase","opens_payment":true,"payment":"0192aabb-ccdd-7000-8000-000000000002","payment_currency":"USD","status":"Success","transaction":"0192aabb-ccdd-7000-8000-000000000003"},"id":"1234-1","ordinal":1,"seq":1234,"tenant":2,"type":"TransactionChanged","version":1}"#
+                r#"0192aabb-ccdd-7000-8000-000000000001 {"version":1,"id":"1234-1","seq":1234,"ordinal":1,"at_us":1795174252987654,"tenant":2,"type":"TransactionChanged","data":{"account":"0192aabb-ccdd-7000-8000-000000000001","payment":"0192aabb-ccdd-7000-8000-000000000002","transaction":"0192aabb-ccdd-7000-8000-000000000003","kind":"Purchase","before":null,"opens_payment":true,"status":"Success","gateway":"faregate-simulator","amount":1050,"currency":"USD","payment_currency":"USD","effective_at":1795174252000000}}"#
             ]],
         );
     }

@@ -2,25 +2,23 @@
 //! replies, which come in on a partition of its own, to whoever waits for them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use engine::ports::BoxFuture;
 use engine::queue::{Message, Queue, Reply, Route};
 use engine::{Reason, Unavailable};
-use rdkafka::client::ClientContext;
-use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message as _;
-use rdkafka::producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer};
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::watch;
 
-use crate::client::{STATISTICS_MS, Watched, log};
+use crate::client::{STATISTICS_MS, Watched};
 use crate::envelope::{Answered, Command, CommandBody, Outcome, ReplyTo};
-use crate::pending::{Pending, Told};
+use crate::pending::Pending;
+use crate::sender::{Record, Sender, Undelivered};
 use crate::settings::Settings;
 use crate::topics::{Class, TopicError, Topics};
 
@@ -77,7 +75,7 @@ struct Shared {
     /// Drawn at random: replies to an earlier process with the same partition are told apart.
     instance: u64,
     pending: Arc<Pending>,
-    producer: RwLock<ThreadedProducer<Deliveries>>,
+    sender: Sender<Deliveries>,
     /// Partitions of the command topics, once the replies can be heard.
     prepared: OnceLock<[i32; 2]>,
     connected: watch::Receiver<bool>,
@@ -114,7 +112,7 @@ impl Front {
     /// Where no thread can be started.
     pub fn start(settings: &Settings, options: FrontOptions) -> Result<Self, KafkaError> {
         let pending = Arc::new(Pending::new(options.waiting_max));
-        let producer = producer(settings, &options, &pending)?;
+        let sender = sender(settings, &options, &pending)?;
         let topics = settings.topics();
         let group = topics.name(&format!("front.{}", options.reply_partition));
         let mut config = settings.consumer(&group);
@@ -126,7 +124,7 @@ impl Front {
                 KafkaError::ClientCreation(format!("the system gives no randomness: {error}"))
             })?,
             pending,
-            producer: RwLock::new(producer),
+            sender,
             prepared: OnceLock::new(),
             connected: consumer.context().connected(),
             available: watch::Sender::new(false),
@@ -280,17 +278,8 @@ impl Shared {
             return Err(Reason::MessageTooLarge);
         }
         let topic = &self.topics[index(place.class)];
-        let opaque = usize::try_from(number).map_err(|_| Reason::QueueFull)?;
-        let record = BaseRecord::with_opaque_to(topic, opaque)
-            .partition(place.partition)
-            .key(place.key)
-            .payload(message.as_slice());
-        let producer = self.producer.read().unwrap_or_else(PoisonError::into_inner);
-        producer.send(record).map_err(|(error, _)| match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::QueueFull) => Reason::QueueFull,
-            Some(RDKafkaErrorCode::MessageSizeTooLarge) => Reason::MessageTooLarge,
-            _ => Reason::QueueAway,
-        })
+        let record = Record { key: Some(place.key.to_owned()), payload: message, number };
+        self.sender.send(topic, place.partition, record).map_err(|error| not_sent(&error))
     }
 
     /// The thread that receives.
@@ -370,20 +359,9 @@ impl Shared {
         }
     }
 
-    /// A producer that lost count of what it sent never sends again: it is replaced.
     fn look_around(&self) {
         #[expect(clippy::cast_precision_loss, reason = "a metric")]
         self.metrics.waiting.set(self.pending.waiting() as f64);
-        let fatal = {
-            let producer = self.producer.read().unwrap_or_else(PoisonError::into_inner);
-            producer.client().fatal_error()
-        };
-        let Some((code, reason)) = fatal else { return };
-        tracing::error!(error = %code, reason, "the producer of commands is replaced");
-        match producer(&self.settings, &self.options, &self.pending) {
-            Ok(new) => *self.producer.write().unwrap_or_else(PoisonError::into_inner) = new,
-            Err(error) => tracing::error!(error = %error, "no producer can be made"),
-        }
     }
 }
 
@@ -400,17 +378,16 @@ pub(crate) fn partition_count<C: rdkafka::consumer::ConsumerContext>(
     Ok(i32::try_from(partitions).unwrap_or(i32::MAX))
 }
 
-fn producer(
+fn sender(
     settings: &Settings,
     options: &FrontOptions,
     pending: &Arc<Pending>,
-) -> Result<ThreadedProducer<Deliveries>, KafkaError> {
+) -> Result<Sender<Deliveries>, KafkaError> {
     let mut config = settings.sure_producer();
-    config
-        .set("delivery.report.only.error", "true")
-        .set("queue.buffering.max.messages", (options.waiting_max * 2).max(1000).to_string());
+    config.set("queue.buffering.max.messages", (options.waiting_max * 2).max(1000).to_string());
     let undelivered = metrics::counter!("faregate_queue_undelivered_total");
-    config.create_with_context(Deliveries { pending: Arc::clone(pending), undelivered })
+    let deliveries = Deliveries { pending: Arc::clone(pending), undelivered };
+    Sender::start(config, settings.linger, Arc::new(deliveries))
 }
 
 /// Tells who waits for the reply to a command that could not be delivered.
@@ -419,24 +396,19 @@ struct Deliveries {
     undelivered: metrics::Counter,
 }
 
-impl ClientContext for Deliveries {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        log(level, facility, message);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(error = %error, reason, "a Kafka client has trouble");
+impl Undelivered for Deliveries {
+    fn tell(&self, number: u64, error: &KafkaError) {
+        self.undelivered.increment(1);
+        self.pending.tell(number, Err(undelivered(error)));
     }
 }
 
-impl ProducerContext for Deliveries {
-    type DeliveryOpaque = usize;
-
-    fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
-        let Err((error, _)) = result else { return };
-        self.undelivered.increment(1);
-        let told: Told = Err(undelivered(error));
-        self.pending.tell(u64::try_from(number).expect("usize has 64 bits or fewer"), told);
+/// What it means that a record was not even taken for sending.
+fn not_sent(error: &KafkaError) -> Reason {
+    match error.rdkafka_error_code() {
+        Some(RDKafkaErrorCode::QueueFull) => Reason::QueueFull,
+        Some(RDKafkaErrorCode::MessageSizeTooLarge) => Reason::MessageTooLarge,
+        _ => Reason::QueueAway,
     }
 }
 
@@ -444,6 +416,7 @@ impl ProducerContext for Deliveries {
 fn undelivered(error: &KafkaError) -> Reason {
     match error.rdkafka_error_code() {
         Some(RDKafkaErrorCode::MessageSizeTooLarge) => Reason::MessageTooLarge,
+        Some(RDKafkaErrorCode::QueueFull) => Reason::QueueFull,
         Some(
             RDKafkaErrorCode::UnknownTopic
             | RDKafkaErrorCode::UnknownPartition

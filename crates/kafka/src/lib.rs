@@ -3,6 +3,7 @@
 //! ([`events`]). What cannot be dealt with is kept ([`dead_letter`]).
 
 mod client;
+mod confirmed;
 pub mod dead_letter;
 mod envelope;
 pub mod events;
@@ -11,6 +12,7 @@ mod front;
 mod outlet;
 mod pending;
 pub mod processor;
+mod sender;
 mod settings;
 pub mod topics;
 

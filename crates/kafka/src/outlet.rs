@@ -5,19 +5,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rdkafka::client::ClientContext;
-use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::KafkaError;
-use rdkafka::message::{DeliveryResult, Timestamp};
-use rdkafka::producer::{
-    BaseRecord, FutureProducer, FutureRecord, Producer, ProducerContext, ThreadedProducer,
-};
+use rdkafka::message::Timestamp;
+use rdkafka::producer::FutureRecord;
 
-use crate::client::{Logged, log};
+use crate::client::Logged;
+use crate::confirmed::Confirmed;
 use crate::dead_letter::Letter;
 use crate::envelope::{Answered, Command, CommandBody, Outcome, ReplyTo};
 use crate::front::partition_count;
+use crate::sender::{Record, Sender, Undelivered};
 use crate::settings::Settings;
 use crate::topics::{TopicError, Topics};
 
@@ -36,8 +34,8 @@ const BURY_AGAIN: Duration = Duration::from_millis(500);
 /// What a processor writes.
 pub(crate) struct Outlet {
     topics: Topics,
-    replies: ThreadedProducer<Replies>,
-    sure: FutureProducer<Logged>,
+    replies: Sender<Replies>,
+    sure: Confirmed,
     /// Asks which topics there are, without making any: a producer might.
     asker: BaseConsumer<Logged>,
     known: Mutex<HashMap<String, Known>>,
@@ -58,8 +56,8 @@ impl Outlet {
         sure.set("linger.ms", "0");
         Ok(Self {
             topics: settings.topics(),
-            replies: replies.create_with_context(Replies)?,
-            sure: sure.create_with_context(Logged)?,
+            replies: Sender::start(replies, settings.linger, Arc::new(Replies))?,
+            sure: Confirmed::new(&sure)?,
             asker: settings.client().create_with_context(Logged)?,
             known: Mutex::default(),
         })
@@ -111,7 +109,7 @@ impl Outlet {
         let message = Command { reply_to, time_to_live, body: CommandBody::Clock }.encode();
         let record: FutureRecord<'_, str, _> =
             FutureRecord::to(topic).partition(partition).payload(&message);
-        match self.sure.send(record, Duration::ZERO).await.ok()?.timestamp {
+        match self.sure.send(record).await.ok()? {
             Timestamp::LogAppendTime(at) => Some(at),
             Timestamp::CreateTime(_) | Timestamp::NotAvailable => None,
         }
@@ -144,10 +142,8 @@ impl Outlet {
         if !(0..partitions).contains(&to.partition) {
             return lost("no_such_partition", to);
         }
-        let message = answered.encode();
-        let record: BaseRecord<'_, (), _> =
-            BaseRecord::to(&to.topic).partition(to.partition).payload(message.as_slice());
-        if let Err((error, _)) = self.replies.send(record) {
+        let record = Record { key: None, payload: answered.encode(), number: 0 };
+        if let Err(error) = self.replies.send(&to.topic, to.partition, record) {
             tracing::warn!(error = %error, topic = to.topic, "a reply was not sent");
             count_lost("not_sent");
         }
@@ -170,23 +166,9 @@ fn count_lost(reason: &'static str) {
 /// Hears of replies that could not be delivered.
 struct Replies;
 
-impl ClientContext for Replies {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        log(level, facility, message);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(error = %error, reason, "a Kafka client has trouble");
-    }
-}
-
-impl ProducerContext for Replies {
-    type DeliveryOpaque = ();
-
-    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
-        if let Err((error, _)) = result {
-            tracing::warn!(error = %error, "a reply was not delivered");
-            count_lost("not_delivered");
-        }
+impl Undelivered for Replies {
+    fn tell(&self, _: u64, error: &KafkaError) {
+        tracing::warn!(error = %error, "a reply was not delivered");
+        count_lost("not_delivered");
     }
 }

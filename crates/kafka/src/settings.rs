@@ -30,7 +30,8 @@ pub struct Settings {
     pub session_timeout: Duration,
     /// How long a message may take to reach the brokers; then it is given up.
     pub delivery_timeout: Duration,
-    /// How long a message is waited for, so that it travels with its neighbours.
+    /// After a message, those that follow it to the same partition gather for so long, and travel
+    /// together.
     pub linger: Duration,
     /// The largest message, in bytes; larger ones are refused where they are sent.
     pub message_bytes_max: usize,
@@ -179,7 +180,7 @@ impl Settings {
             group_protocol: GroupProtocol::default(),
             session_timeout: Duration::from_secs(6),
             delivery_timeout: Duration::from_secs(5),
-            linger: Duration::from_millis(1),
+            linger: Duration::from_millis(20),
             message_bytes_max: MESSAGE_BYTES_MAX,
         }
     }
@@ -266,19 +267,14 @@ impl Settings {
     pub(crate) fn reply_producer(&self) -> ClientConfig {
         let mut config = self.producer();
         config.set("enable.idempotence", "true").set("acks", "all");
-        config.set("delivery.report.only.error", "true");
         config
     }
 
     fn producer(&self) -> ClientConfig {
         let mut config = self.client();
         config
-            .set("linger.ms", milliseconds(self.linger))
             .set("message.timeout.ms", milliseconds(self.delivery_timeout))
             .set("message.max.bytes", self.record_bytes_max())
-            // What comes while a broker deals with one request travels in the next: batches grow with
-            // the load by themselves, and a single record waits for nobody.
-            .set("max.in.flight.requests.per.connection", "1")
             .set("partitioner", "murmur2_random");
         config
     }

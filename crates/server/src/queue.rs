@@ -27,10 +27,15 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 const ASKED_MAX: u32 = 30;
 
 /// How many journal rows are published before it is recorded that they were.
-const ROWS_MAX: usize = 1_000;
+const ROWS_MAX: usize = 4_000;
 
-/// How long events gather before they are published: a few large batches cost the brokers far less.
-const GATHERED: Duration = Duration::from_millis(50);
+/// How long events gather before they are published, and how long where more than [`BUSY_ROWS`] came
+/// in that time: a few large batches cost the brokers and the database far less.
+const GATHERED: Duration = Duration::from_millis(200);
+/// See [`GATHERED`].
+const GATHERED_WHILE_BUSY: Duration = Duration::from_secs(2);
+/// See [`GATHERED`].
+const BUSY_ROWS: i64 = 100;
 
 /// How long to wait before events are published again after a failure.
 const PUBLISH_AGAIN: Duration = Duration::from_secs(1);
@@ -203,8 +208,25 @@ async fn publish_on(engine: &Engine, settings: &Settings) -> Result<(), Error> {
         let followed = Bookkeeping::Followed { follower: FOLLOWER, upto };
         engine.record(vec![followed]).await.map_err(client)?;
         position = upto;
-        tokio::time::sleep(GATHERED).await;
+        gather(position, &mut head).await.map_err(client)?;
     }
+}
+
+/// Waits before the next batch.
+async fn gather(
+    position: Seq,
+    head: &mut watch::Receiver<Seq>,
+) -> Result<(), watch::error::RecvError> {
+    tokio::time::sleep(GATHERED).await;
+    if head.borrow().0 - position.0 > BUSY_ROWS {
+        let enough = i64::try_from(ROWS_MAX).unwrap_or(i64::MAX);
+        let filled = head.wait_for(|head| head.0 - position.0 >= enough);
+        // What there is by then is published.
+        if let Ok(ended) = tokio::time::timeout(GATHERED_WHILE_BUSY - GATHERED, filled).await {
+            ended?;
+        }
+    }
+    Ok(())
 }
 
 async fn rows_after(engine: &Engine, position: Seq) -> Result<(Vec<JournalRow>, Seq), Error> {

@@ -252,7 +252,7 @@ pub struct Kafka {
     pub session_timeout: Period,
     /// How long a message may take to reach the brokers.
     pub delivery_timeout: Period,
-    /// How long a message waits for neighbours to travel with.
+    /// After a message, those that follow it to the same partition gather for so long.
     pub linger: Period,
     /// The largest message, in bytes.
     pub message_bytes_max: usize,
@@ -346,7 +346,7 @@ impl Default for Kafka {
             group_protocol: "consumer".to_owned(),
             session_timeout: Period::seconds(6),
             delivery_timeout: Period::seconds(5),
-            linger: Period(Duration::from_millis(1)),
+            linger: Period(Duration::from_millis(20)),
             message_bytes_max: KIB * KIB,
             security_protocol: "plaintext".to_owned(),
             sasl_mechanism: String::new(),

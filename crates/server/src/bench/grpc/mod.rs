@@ -72,6 +72,11 @@ pub struct Args {
     accounts: u32,
     #[command(flatten)]
     credentials: Credentials,
+    /// Requests of each client before the first round, without delays and not counted: brokers that
+    /// have just started run their code slowly at first. 0 for none.
+    #[arg(long, value_name = "N", default_value_t = 5_000,
+          value_parser = clap::value_parser!(u32).range(0..=i64::from(IN_PROGRESS_MAX)))]
+    warm_up: u32,
     /// Instead of rounds: single requests at so many per second.
     #[arg(long, value_name = "PER_S", conflicts_with = "requests")]
     rate: Option<f64>,
@@ -105,6 +110,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     raise_open_files(u64::from(args.clients) * u64::from(targets))?;
     eprintln!("making {} accounts", args.accounts);
     let accounts = Arc::new(make_accounts(args, &plan)?);
+    if args.warm_up > 0 {
+        warm_up(args, &plan, &accounts)?;
+    }
     let mut report = Report::new(args, &plan);
     match schedule {
         None => {
@@ -157,12 +165,14 @@ fn schedule(rate: f64) -> anyhow::Result<Schedule> {
 
 fn check_in_progress(args: &Args) -> anyhow::Result<()> {
     let most = args.requests.iter().max().copied().unwrap_or_default();
-    let fits = most.checked_mul(args.clients).is_some_and(|all| all <= IN_PROGRESS_MAX);
-    anyhow::ensure!(
-        fits,
-        "--requests {most}: with {} clients above {IN_PROGRESS_MAX} at once",
-        args.clients
-    );
+    for (name, requests) in [("--requests", most), ("--warm-up", args.warm_up)] {
+        let fits = requests.checked_mul(args.clients).is_some_and(|all| all <= IN_PROGRESS_MAX);
+        let clients = args.clients;
+        anyhow::ensure!(
+            fits,
+            "{name} {requests}: with {clients} clients above {IN_PROGRESS_MAX} at once"
+        );
+    }
     Ok(())
 }
 
@@ -175,6 +185,16 @@ fn make_accounts(args: &Args, plan: &Plan) -> anyhow::Result<Accounts> {
         };
         anyhow::anyhow!("making accounts: {failure} {}{hint}", failure.details())
     })
+}
+
+/// Sends requests that are not counted.
+fn warm_up(args: &Args, plan: &Plan, accounts: &Arc<Accounts>) -> anyhow::Result<()> {
+    eprintln!("{} x {} requests to warm up", args.clients, args.warm_up);
+    let plan = Arc::new(Plan { payment_delay: None, balance_delay: None, ..plan.clone() });
+    let clients = (0..args.clients).map(|_| connected(&plan, accounts));
+    let clients = clients.collect::<anyhow::Result<Vec<_>>>()?;
+    show_failure(&simultaneous::run(&plan, accounts, clients, args.warm_up));
+    Ok(())
 }
 
 /// One round: its clients connect, then all send at once.

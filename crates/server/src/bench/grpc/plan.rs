@@ -106,6 +106,7 @@ pub struct Problem {
 }
 
 /// What all clients share.
+#[derive(Clone)]
 pub struct Plan {
     /// The doors.
     pub targets: Vec<Target>,
