@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use domain::command::Subject;
 use domain::{
-    AccountId, Command, PaymentId, PaymentReply, PaymentResult, Reply, Request, RequestId, Seq,
-    Settings, TenantNo, TransactionId,
+    AccountId, PaymentId, PaymentReply, PaymentResult, Reply, Request, RequestId, Seq, Settings,
+    TenantNo, TransactionId,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use crate::balances::{self, Balances};
+use crate::offered::{Asker, Offered};
 use crate::outbox::{self, Calls, RETRY_AFTER, RETRY_AFTER_MAX};
 use crate::partition::{
     Answer, BATCH_COMMANDS_MAX, Partition, Performing, Processed, Times, Verdict, Work,
@@ -561,42 +562,6 @@ struct Worker<S> {
     lost_place: bool,
 }
 
-/// A batch as it was offered.
-#[derive(Default)]
-struct Offered {
-    works: Vec<Work>,
-    /// One for each of the first works.
-    askers: Vec<Asker>,
-    /// Those who have stopped waiting before it was begun.
-    expired: Vec<oneshot::Sender<Result<Answer, Unavailable>>>,
-    /// Where to read on in the queue afterwards.
-    read_on: Option<i64>,
-}
-
-impl Offered {
-    fn add(
-        &mut self,
-        work: Work,
-        answer: oneshot::Sender<Result<Answer, Unavailable>>,
-        place: Option<Place>,
-        now: Instant,
-    ) {
-        self.read_on = self.read_on.max(place.map(|place| place.offset + 1));
-        if place.and_then(|place| place.expires_at).is_some_and(|at| at < now) {
-            self.expired.push(answer);
-        } else {
-            self.askers.push(Asker { answer, outcome_of: outcome_of(&work) });
-            self.works.push(work);
-        }
-    }
-}
-
-/// What a batch's answers go to: whoever asked, and for an outcome also whoever waits for it.
-struct Asker {
-    answer: oneshot::Sender<Result<Answer, Unavailable>>,
-    outcome_of: Option<TransactionId>,
-}
-
 impl<S: Store> Worker<S> {
     fn run(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
         let mut received = Vec::with_capacity(BATCH_COMMANDS_MAX);
@@ -608,11 +573,7 @@ impl<S: Store> Worker<S> {
                 match message {
                     Message::Work { work, answer, admitted: is_admitted, place } => {
                         admitted += usize::from(is_admitted);
-                        if place.is_some() && self.lost_place {
-                            drop(answer.send(Err(Reason::NotOwner.into())));
-                        } else {
-                            offered.add(work, answer, place, now);
-                        }
+                        offered.add(work, answer, place, now);
                     }
                     Message::Stop => go_on = false,
                 }
@@ -628,18 +589,30 @@ impl<S: Store> Worker<S> {
     }
 
     /// Processes a batch. One that a queue brought is not passed over: what cannot be committed now
-    /// is tried again, until another process owns the partition or this one stops.
-    fn batch(&mut self, offered: Offered) {
-        let Offered { mut works, askers, expired, read_on } = offered;
-        works.extend(read_on.map(Work::ReadOn));
-        if works.is_empty() {
+    /// is tried again, until another process owns the partition or this one stops. One that the
+    /// database refuses is processed by halves, in order and each with its own place in the queue,
+    /// until the command that is to blame is alone.
+    fn batch(&mut self, mut offered: Offered) {
+        if self.lost_place {
+            offered = offered.turn_away_queued();
+        }
+        if offered.works.is_empty() {
             return;
         }
+        let read_on = offered.read_on();
+        offered.works.extend(read_on.map(Work::ReadOn));
         let (mut pause, mut keys_taken) = (RETRY_AFTER, 0);
         let (processed, granted, began) = loop {
             // Before the commit: who takes the partition over counts from there too.
             let began = Instant::now();
-            let (processed, granted) = self.process(&works);
+            let (processed, granted) = self.process(&offered.works);
+            if processed.row_refused {
+                // The halves need them.
+                drop(granted);
+                let later = offered.split_off();
+                self.batch(offered);
+                return self.batch(later);
+            }
             if processed.key_taken && keys_taken < KEYS_TAKEN_MAX {
                 keys_taken += 1;
                 continue;
@@ -652,10 +625,6 @@ impl<S: Store> Worker<S> {
             pause = (pause * 2).min(RETRY_AFTER_MAX);
         };
         self.lost_place |= read_on.is_some() && !processed.committed;
-        for answer in expired {
-            let reason = if processed.committed { Reason::Expired } else { Reason::NotOwner };
-            drop(answer.send(Err(reason.into())));
-        }
         if processed.access_changed {
             self.engine.shared.access_generation.fetch_add(1, Ordering::AcqRel);
         }
@@ -668,7 +637,7 @@ impl<S: Store> Worker<S> {
         for (performing, permit) in processed.calls.into_iter().zip(granted) {
             self.perform(performing, permit, began);
         }
-        for (asker, verdict) in askers.into_iter().zip(processed.verdicts) {
+        for (asker, verdict) in offered.askers.into_iter().zip(processed.verdicts) {
             self.tell(asker, verdict, &payments);
         }
     }
@@ -701,6 +670,9 @@ impl<S: Store> Worker<S> {
         payments: &HashMap<TransactionId, PaymentId>,
     ) {
         match verdict {
+            Verdict::Answered(_) if asker.expired => {
+                drop(asker.answer.send(Err(Reason::Expired.into())));
+            }
             Verdict::Answered(answer) => {
                 if let Answer::Replied(reply) = &answer {
                     count_payment(reply);
@@ -745,37 +717,6 @@ fn outcome_unknown(payment: PaymentId, transaction: TransactionId) -> Answer {
     let status = domain::payment::TransactionStatus::Unknown;
     let result = PaymentResult::Status { status, message: None };
     Answer::Replied(Reply::Payment(PaymentReply { payment, transaction, result }))
-}
-
-/// The transaction whose outcome a work brings. An inquiry's answer goes to whoever inquired: who
-/// waits for a call is answered by the call.
-fn outcome_of(work: &Work) -> Option<TransactionId> {
-    let Work::Request(request) = work else { return None };
-    match &request.command {
-        Command::GatewayReplied(it) => Some(it.transaction),
-        Command::CreateTenant(_)
-        | Command::SetTenantValue(_)
-        | Command::CreateUser(_)
-        | Command::UpdateUser(_)
-        | Command::PutRole(_)
-        | Command::CreateAccount(_)
-        | Command::UpdateAccount(_)
-        | Command::CreatePaymentMethod(_)
-        | Command::SetDefaultPaymentMethod(_)
-        | Command::DeletePaymentMethod(_)
-        | Command::Authorize(_)
-        | Command::Purchase(_)
-        | Command::Credit(_)
-        | Command::Capture(_)
-        | Command::Refund(_)
-        | Command::Void(_)
-        | Command::Chargeback(_)
-        | Command::ReverseChargeback(_)
-        | Command::Complete(_)
-        | Command::ResolvePending(_)
-        | Command::FixTransaction(_)
-        | Command::GatewayInquired(_) => None,
-    }
 }
 
 fn count_payment(reply: &Reply) {

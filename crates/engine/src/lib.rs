@@ -10,6 +10,7 @@ pub mod analytics;
 mod balances;
 mod clock;
 mod handle;
+mod offered;
 mod outbox;
 pub mod partition;
 pub mod ports;

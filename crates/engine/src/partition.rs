@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use domain::payment::{Actor, TransactionStatus};
-use domain::state::{Change, Read};
+use domain::state::{Change, Read, State};
 use domain::{
     AccountId, Command, Effect, Event, Executed, GatewayCall, PaymentId, Rejection, Reply, Request,
     Seq, Sequences, Settings, Stamp, TenantNo, Timestamp, TransactionId, execute,
@@ -56,6 +56,9 @@ pub struct Processed {
     pub key_taken: bool,
     /// Whether nothing of it was written and the same may succeed later, in this process.
     pub nothing_written: bool,
+    /// Whether nothing of it was written because the database refuses a row of one of the works:
+    /// each of them is to be processed again, as part of a smaller batch.
+    pub row_refused: bool,
 }
 
 /// A committed gateway call, and in whose name its outcome will be written.
@@ -144,6 +147,9 @@ impl<S: Store> Partition<S> {
 
     /// Executes and commits one batch. `permit` is asked before a gateway call is committed and
     /// keeps what it grants; the granted calls are [`Processed::calls`], in order.
+    ///
+    /// Where the database refuses what the only command of a batch writes, the command is parked and
+    /// the rest is committed.
     pub fn process(
         &mut self,
         works: &[Work],
@@ -151,14 +157,25 @@ impl<S: Store> Partition<S> {
         permit: &mut dyn FnMut(&str) -> bool,
     ) -> Processed {
         let count = works.len();
-        match self.try_process(works, times, permit) {
+        let tried = self.reopen().and_then(|()| {
+            let tried = self.try_process(works, None, times, permit);
+            match (tried, only_command(works)) {
+                (Err(StoreError::Refused(reason)), Some((at, request))) => {
+                    self.park_refused(request, &reason)?;
+                    self.try_process(works, Some(at), times, permit)
+                }
+                (tried, _) => tried,
+            }
+        });
+        match tried {
             Ok(processed) => processed,
             Err(error) => {
                 self.in_doubt |=
                     matches!(error, StoreError::OutcomeUnknown(_) | StoreError::ConnectionLost(_));
                 self.is_full |= matches!(error, StoreError::DiskFull);
                 let key_taken = matches!(error, StoreError::KeyTaken);
-                if !key_taken {
+                let row_refused = matches!(error, StoreError::Refused(_)) && is_divisible(works);
+                if !key_taken && !row_refused {
                     tracing::error!(error = %error, works = count, "a batch was not committed");
                 }
                 Processed {
@@ -173,23 +190,36 @@ impl<S: Store> Partition<S> {
                         error,
                         StoreError::NotOwner | StoreError::OutcomeUnknown(_)
                     ),
+                    row_refused,
                 }
             }
         }
     }
 
+    /// Opens the store again where it is not known what the database holds.
+    fn reopen(&mut self) -> Result<(), StoreError> {
+        if !self.in_doubt && !self.is_full {
+            return Ok(());
+        }
+        let opened = match self.store.open() {
+            // It is no row of a command.
+            Err(StoreError::Refused(reason)) => return Err(StoreError::Database(reason)),
+            opened => opened?,
+        };
+        (self.next_seq, self.sequences) = (opened.next_seq, opened.sequences);
+        (self.in_doubt, self.is_full) = (false, false);
+        Ok(())
+    }
+
+    /// Processes a batch, but for the command at `refused`, which was parked.
     fn try_process(
         &mut self,
         works: &[Work],
+        refused: Option<usize>,
         times: Times,
         permit: &mut dyn FnMut(&str) -> bool,
     ) -> Result<Processed, StoreError> {
-        if self.in_doubt || self.is_full {
-            let opened = self.store.open()?;
-            (self.next_seq, self.sequences) = (opened.next_seq, opened.sequences);
-            (self.in_doubt, self.is_full) = (false, false);
-        }
-        let (loaded, unreadable) = self.load(works)?;
+        let (loaded, unreadable) = self.load(works, refused)?;
         let mut run = Run {
             loaded,
             batch: Batch::default(),
@@ -202,6 +232,7 @@ impl<S: Store> Partition<S> {
         let mut verdicts = Vec::with_capacity(works.len());
         for (at, work) in works.iter().enumerate() {
             verdicts.push(match work {
+                Work::Request(_) if refused == Some(at) => Verdict::Unavailable(Reason::Bug),
                 Work::Request(request) if unreadable.contains(&at) => self.park(request),
                 Work::Request(request) => self.one(request, &mut run),
                 Work::Bookkeeping(rows) => {
@@ -230,18 +261,24 @@ impl<S: Store> Partition<S> {
             committed: true,
             key_taken: false,
             nothing_written: false,
+            row_refused: false,
         })
     }
 
-    /// Loads what the works may look at, and says which of them look at rows that cannot be read:
-    /// the others are not to fail with them.
-    fn load(&mut self, works: &[Work]) -> Result<(Loaded, BTreeSet<usize>), StoreError> {
+    /// Loads what the works may look at, but for the one at `refused`, and says which of them look
+    /// at rows that cannot be read: the others are not to fail with them.
+    fn load(
+        &mut self,
+        works: &[Work],
+        refused: Option<usize>,
+    ) -> Result<(Loaded, BTreeSet<usize>), StoreError> {
+        let wanted = || works.iter().enumerate().filter(|(at, _)| refused != Some(*at));
         let mut unreadable = BTreeSet::new();
-        let loaded = self.load_for(works.iter());
+        let loaded = self.load_for(wanted().map(|(_, work)| work));
         if !matches!(loaded, Err(StoreError::Corrupt { .. })) {
             return Ok((loaded?, unreadable));
         }
-        for (at, work) in works.iter().enumerate() {
+        for (at, work) in wanted() {
             match self.load_for([work].into_iter()) {
                 Ok(_) => {}
                 Err(error @ StoreError::Corrupt { .. }) => {
@@ -258,7 +295,7 @@ impl<S: Store> Partition<S> {
                 Err(error) => return Err(error),
             }
         }
-        let rest = works.iter().enumerate().filter(|(at, _)| !unreadable.contains(at));
+        let rest = wanted().filter(|(at, _)| !unreadable.contains(at));
         Ok((self.load_for(rest.map(|(_, work)| work))?, unreadable))
     }
 
@@ -277,6 +314,29 @@ impl<S: Store> Partition<S> {
         self.store.load(&reads, &replies)
     }
 
+    /// Takes the account of a command out of service that writes what the database refuses.
+    fn park_refused(&mut self, request: &Request, reason: &str) -> Result<(), StoreError> {
+        let mut reads = BTreeSet::new();
+        request.command.reads(request.tenant, &mut |read| {
+            reads.insert(read);
+        });
+        let account = match self.store.load(&reads, &BTreeSet::new()) {
+            Ok(loaded) => account_of(request, &loaded.state),
+            Err(StoreError::Refused(_)) => request.command.account(),
+            Err(error) => return Err(error),
+        };
+        self.quarantined.extend(account.map(|account| (request.tenant, account)));
+        tracing::error!(
+            request.id = %request.id.0,
+            tenant = request.tenant.0,
+            account = ?account,
+            command = request.command.name(),
+            error = reason,
+            "the database refuses what a command writes: it is parked and its account quarantined"
+        );
+        Ok(())
+    }
+
     /// Refuses a command that cannot be judged, and all that comes for its account.
     fn park(&mut self, request: &Request) -> Verdict {
         let account = request.command.account();
@@ -288,7 +348,7 @@ impl<S: Store> Partition<S> {
         if let Some(known) = run.known_answer(request) {
             return Verdict::Answered(known);
         }
-        let account = account_of(request, run);
+        let account = account_of(request, &run.loaded.state);
         if account.is_some_and(|account| self.quarantined.contains(&(request.tenant, account))) {
             return Verdict::Unavailable(Reason::Quarantined);
         }
@@ -319,6 +379,20 @@ impl<S: Store> Partition<S> {
     }
 }
 
+/// The only thing that a batch has to do, where that is a command. Where to read on comes with it.
+fn only_command(works: &[Work]) -> Option<(usize, &Request)> {
+    let mut rest = works.iter().enumerate().filter(|(_, work)| !matches!(work, Work::ReadOn(_)));
+    match (rest.next(), rest.next()) {
+        (Some((at, Work::Request(request))), None) => Some((at, request)),
+        (_, _) => None,
+    }
+}
+
+/// Whether a batch has several things to do.
+fn is_divisible(works: &[Work]) -> bool {
+    works.iter().filter(|work| !matches!(work, Work::ReadOn(_))).count() > 1
+}
+
 fn changes_access(entry: &Entry) -> bool {
     entry.changes.iter().any(|change| {
         matches!(
@@ -329,7 +403,7 @@ fn changes_access(entry: &Entry) -> bool {
 }
 
 /// The account that a request is about, as far as the loaded rows tell.
-fn account_of(request: &Request, run: &Run) -> Option<AccountId> {
+fn account_of(request: &Request, state: &State) -> Option<AccountId> {
     let payment = match &request.command {
         Command::Capture(it)
         | Command::Refund(it)
@@ -355,7 +429,7 @@ fn account_of(request: &Request, run: &Run) -> Option<AccountId> {
         | Command::Purchase(_)
         | Command::Credit(_) => return request.command.account(),
     };
-    let file = run.loaded.state.payments.get(&(request.tenant, payment))?.as_ref()?;
+    let file = state.payments.get(&(request.tenant, payment))?.as_ref()?;
     Some(file.payment.account_id)
 }
 

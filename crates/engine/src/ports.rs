@@ -523,6 +523,10 @@ pub enum StoreError {
     /// The database refused or failed; nothing was written.
     #[error("database: {0}")]
     Database(String),
+    /// The database refuses what is in a row, such as a value out of range or against a constraint.
+    /// Nothing was written, and the same batch will be refused whenever it comes again.
+    #[error("the database refuses a row: {0}")]
+    Refused(String),
     /// The connection to the database was lost, or cannot be made. Nothing was written, and the
     /// store must be opened again.
     #[error("no connection to the database: {0}")]

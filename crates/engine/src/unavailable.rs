@@ -53,10 +53,11 @@ pub enum Reason {
     /// It is not known whether it was written: sending it again without a key may do it twice.
     #[error("it is not known whether the request was carried out: look before sending it again")]
     CommitInDoubt,
-    /// The account was taken out of service because a command broke an invariant.
+    /// The account was taken out of service because a command broke an invariant, or wrote what the
+    /// database refuses.
     #[error("the account is out of service until an operator has looked at it")]
     Quarantined,
-    /// A command broke an invariant; nothing of it was written.
+    /// A command broke an invariant, or wrote what the database refuses; nothing of it was written.
     #[error("internal error: nothing of the request was written")]
     Bug,
 }
@@ -90,6 +91,7 @@ impl From<&StoreError> for Reason {
             StoreError::NotOwner => Self::NotOwner,
             StoreError::KeyTaken
             | StoreError::Database(_)
+            | StoreError::Refused(_)
             | StoreError::ConnectionLost(_)
             | StoreError::Corrupt { .. } => Self::Store,
         }

@@ -2,7 +2,8 @@
 //! partitions bring to [`engine::queue::Processor`] and sends the replies.
 //!
 //! One thread polls and hands over, in the order of the offsets; one task waits for the results.
-//! Where a partition is read from is SQL's word alone; what Kafka is told is a hint for tools.
+//! Where commands are read from is SQL's word alone, and what Kafka is told of them a hint for tools.
+//! Questions are read on from what Kafka was told.
 
 mod clock;
 mod lane;
@@ -46,7 +47,7 @@ const TIME_WITHIN: (Duration, Duration) = (Duration::from_secs(10), Duration::fr
 /// How long a partition may take to be read from elsewhere.
 const SEEK_WITHIN: Duration = Duration::from_secs(5);
 
-/// How often Kafka is given the hint, and broken partitions are looked for.
+/// How often Kafka is told how far we are, and broken partitions are looked for.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// Between two attempts to open a broken partition, at first and at most.
@@ -373,13 +374,14 @@ impl Polling {
     fn skip(&self, lane: &Arc<Lane>, offset: i64, reply_to: Option<ReplyTo>, outcome: Outcome) {
         let task = match self.class {
             Class::Payment => Task::Skip(self.processor.skip(lane.partition, offset), outcome),
-            // Where questions stand is not kept.
+            // Where questions stand is not in SQL.
             Class::Balance => Task::Skip(Box::pin(async { Ok(()) }), outcome),
         };
         self.hand_over(Item { lane: Arc::clone(lane), offset, reply_to, task });
     }
 
     fn hand_over(&self, item: Item) {
+        item.lane.begin(item.offset);
         self.in_flight.begin();
         // The task that receives ends after this thread, unless the runtime does.
         drop(self.items.send(item));
@@ -429,10 +431,14 @@ impl Polling {
         for lane in consumer.context().lanes() {
             if lane.is_broken() {
                 self.open_again(consumer, &lane);
-            } else if let Some(hint) = lane.hint()
-                && let Err(error) = consumer.store_offset(topic, lane.partition, hint)
-            {
-                tracing::debug!(error = %error, "the hint was not taken");
+            } else if let Some(next) = lane.read_on() {
+                let mut told = TopicPartitionList::new();
+                let taken = told
+                    .add_partition_offset(topic, lane.partition, Offset::Offset(next))
+                    .and_then(|()| consumer.store_offsets(&told));
+                if let Err(error) = taken {
+                    tracing::debug!(error = %error, "Kafka was not told how far we are");
+                }
             }
         }
     }

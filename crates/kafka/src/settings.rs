@@ -301,7 +301,8 @@ impl Settings {
     pub(crate) fn member(&self, group: &str) -> ClientConfig {
         const HEARTBEATS_PER_SESSION: u32 = 6;
         let mut config = self.consumer(group);
-        // What is committed is a hint for tools that show how far a group is behind.
+        // Questions are read on from what is committed; of commands it is a hint for tools that show
+        // how far a group is behind.
         config.set("enable.auto.commit", "true").set("auto.commit.interval.ms", "1000");
         config.set("group.protocol", self.group_protocol.name());
         match self.group_protocol {

@@ -366,6 +366,12 @@ fn failed(error: rusqlite::Error) -> StoreError {
         if full {
             return StoreError::DiskFull;
         }
+        if matches!(
+            cause.code,
+            ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch
+        ) {
+            return StoreError::Refused(error.to_string());
+        }
     }
     StoreError::Database(error.to_string())
 }

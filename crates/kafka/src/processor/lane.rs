@@ -1,6 +1,7 @@
 //! A partition that is ours, from one assignment (or reopening) to the next.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::clock::BrokerClock;
@@ -13,8 +14,15 @@ pub(super) struct Lane {
     pub(super) clock: Mutex<BrokerClock>,
     broken: AtomicBool,
     failures: Mutex<Failures>,
-    /// The highest offset that was dealt with, for the hint; -1 for none.
-    done: AtomicI64,
+    progress: Mutex<Progress>,
+}
+
+/// How far a partition is, for the group.
+#[derive(Default)]
+struct Progress {
+    begun: BTreeSet<i64>,
+    /// After the last that was dealt with.
+    next: Option<i64>,
 }
 
 /// What failed without being settled.
@@ -32,7 +40,7 @@ impl Lane {
             clock: Mutex::default(),
             broken: AtomicBool::new(false),
             failures: Mutex::default(),
-            done: AtomicI64::new(-1),
+            progress: Mutex::default(),
         }
     }
 
@@ -69,14 +77,26 @@ impl Lane {
         waiting.into_iter().filter(|(offset, _)| *offset < from).map(|(_, waits)| waits).collect()
     }
 
-    pub(super) fn dealt_with(&self, offset: i64) {
-        self.done.fetch_max(offset, Ordering::Relaxed);
+    pub(super) fn begin(&self, offset: i64) {
+        self.progress().begun.insert(offset);
     }
 
-    /// Where to read on, as far as that is known.
-    pub(super) fn hint(&self) -> Option<i64> {
-        let done = self.done.load(Ordering::Relaxed);
-        (done >= 0).then_some(done + 1)
+    pub(super) fn dealt_with(&self, offset: i64) {
+        let mut progress = self.progress();
+        progress.begun.remove(&offset);
+        progress.next = progress.next.max(Some(offset + 1));
+    }
+
+    /// The offset to read on from, once something was dealt with: what was begun and has not ended
+    /// is not passed over.
+    pub(super) fn read_on(&self) -> Option<i64> {
+        let progress = self.progress();
+        let next = progress.next?;
+        Some(progress.begun.first().map_or(next, |begun| next.min(*begun)))
+    }
+
+    fn progress(&self) -> std::sync::MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn failures(&self) -> std::sync::MutexGuard<'_, Failures> {
@@ -90,6 +110,21 @@ mod tests {
 
     fn waits(correlation: u64) -> ReplyTo {
         ReplyTo { front: 1, correlation, topic: String::new(), partition: 0 }
+    }
+
+    #[test]
+    fn what_has_not_ended_is_not_passed_over() {
+        let lane = Lane::new(0);
+        (5..8).for_each(|offset| lane.begin(offset));
+        assert_eq!(lane.read_on(), None, "as far as the group knows");
+        lane.dealt_with(6);
+        assert_eq!(lane.read_on(), Some(5));
+        lane.dealt_with(5);
+        assert_eq!(lane.read_on(), Some(7));
+        lane.dealt_with(9);
+        assert_eq!(lane.read_on(), Some(7));
+        lane.dealt_with(7);
+        assert_eq!(lane.read_on(), Some(10));
     }
 
     #[test]

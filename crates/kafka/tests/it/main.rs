@@ -10,6 +10,8 @@ mod outages;
 #[cfg(test)]
 mod published;
 #[cfg(test)]
+mod questions;
+#[cfg(test)]
 mod requests;
 #[cfg(test)]
 mod scene;

@@ -238,6 +238,7 @@ impl From<Failure> for StoreError {
             Failure::Meant(error) => error,
             Failure::Server(error) if error.code() == Some(&SqlState::DISK_FULL) => Self::DiskFull,
             Failure::Server(error) if is_key_taken(&error) => Self::KeyTaken,
+            Failure::Server(error) if is_row_refused(&error) => Self::Refused(said(&error)),
             failure @ (Failure::Server(_) | Failure::Silent) => Self::Database(failure.said()),
         }
     }
@@ -252,6 +253,16 @@ fn is_key_taken(error: &tokio_postgres::Error) -> bool {
         &SqlState::UNIQUE_VIOLATION => error.table().is_some_and(is_key),
         code => *code == SqlState::T_R_DEADLOCK_DETECTED,
     }
+}
+
+/// Whether the server refuses what a statement says or writes, and would whenever it came again: a
+/// row twice in one statement, data that cannot be, a constraint, a value too long for an index. What
+/// else fails is the server's own trouble, or the schema's.
+fn is_row_refused(error: &tokio_postgres::Error) -> bool {
+    const CLASSES: [&str; 3] = ["21", "22", "23"];
+    let Some(code) = error.code() else { return false };
+    *code == SqlState::PROGRAM_LIMIT_EXCEEDED
+        || CLASSES.iter().any(|class| code.code().starts_with(class))
 }
 
 /// What an error says, with its code where it has one.

@@ -174,7 +174,7 @@ fn a_commit_that_fails_merges_nothing() {
     let store = workload.partition.store();
     store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
     let refused = store.commit(&failing);
-    assert!(matches!(refused, Err(StoreError::Database(_))), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
     assert_eq!(rows(store), (recent, merged));
     let reads = BTreeSet::from([Read::Claim(claim_key("another"))]);
     let state = store.load(&reads, &BTreeSet::new()).unwrap().state;

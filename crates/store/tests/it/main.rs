@@ -22,6 +22,8 @@ mod postgres;
 #[cfg(test)]
 mod queries;
 #[cfg(test)]
+mod refused;
+#[cfg(test)]
 mod scratch;
 #[cfg(test)]
 mod sqlite;

@@ -8,6 +8,7 @@ mod partitions;
 mod tls;
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use domain::Seq;
 use store::postgres::Server;
@@ -49,8 +50,15 @@ impl Scratch {
         self.open_with(&Options::default())
     }
 
+    /// Patiently: the server notices a moment later that whoever wrote before has gone.
     pub fn open_with(&self, options: &Options) -> SqlStore {
-        open_server(&self.server(), options).unwrap()
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            match open_server(&self.server(), options) {
+                Ok(store) => return store,
+                Err(error) => assert!(Instant::now() < until, "{error}"),
+            }
+        }
     }
 }
 

@@ -262,6 +262,31 @@ fn what_fails_together_with_a_commit_is_told() {
     assert_eq!(number(&store, "SELECT count(*) FROM account"), 1);
 }
 
+/// What a command is to blame for is told from what the server or the schema is.
+#[test]
+fn a_refused_row_is_told_from_a_server_in_trouble() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    let check = |sql: &str, is_refused: bool| {
+        let error = store.database().reader().for_each(sql, &[], |_| Ok(())).unwrap_err();
+        let found = matches!(error, StoreError::Refused(_));
+        assert!(found || matches!(error, StoreError::Database(_)), "{sql}: {error:?}");
+        assert_eq!(found, is_refused, "{sql}: {error:?}");
+    };
+    let raise =
+        |code: &str| format!("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{code}'; END $$");
+    check("SELECT 9223372036854775807 + 1", true);
+    check("SELECT chr(0)", true);
+    check("INSERT INTO account (tenant) VALUES (1)", true);
+    for code in ["21000", "22003", "22021", "23502", "23505", "23514", "54000"] {
+        check(&raise(code), true);
+    }
+    check("SELECT nothing", false);
+    for code in ["25006", "40001", "42501", "53200", "53400", "54001", "55P03", "57014", "58030"] {
+        check(&raise(code), false);
+    }
+}
+
 /// Whoever looks for what no text can be finds nothing, and his neighbours what they look for.
 #[test]
 fn a_nul_is_in_no_text() {

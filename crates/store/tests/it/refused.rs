@@ -1,0 +1,354 @@
+//! A command that writes what the database refuses is parked alone: its neighbours are committed, and
+//! of a queue nothing is passed over and nothing is executed twice. A constraint that only the test
+//! has provokes it, the same on either database.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use domain::payment::{FollowUp, Initiate, ReplyKey};
+use domain::payment_method::CreatePaymentMethod;
+use domain::state::Read;
+use domain::{AccountId, Command, EXTERNAL_PAYMENT, Reply, Request, RequestId, Settings, TenantNo};
+use engine::partition::{Answer, Times, Verdict, Work};
+use engine::ports::{Batch, Loaded, Opened, Store, StoreError};
+use engine::queue::{Place, is_settled};
+use engine::{Clock, Engine, Parts, Reason, Running, Unavailable};
+use futures_util::future::join_all;
+use store::verify::verify;
+use store::{Options, SqlStore};
+use tokio::runtime::Runtime;
+
+use crate::commits::two_tenants;
+use crate::home::Home;
+use crate::workload::{Workload, create_account, currency, person, rename};
+
+const TENANT: TenantNo = TenantNo(1);
+/// How many commands are offered, each for an account of its own but for [`LATER`].
+const COUNT: usize = 64;
+/// The one whose row is refused.
+const POISONED: usize = 20;
+/// One whose time is over.
+const EXPIRED: usize = 30;
+/// Another for the account of [`POISONED`].
+const LATER: usize = 40;
+/// Where the queue begins.
+const FIRST_OFFSET: i64 = 100;
+
+const NAMES_ARE_UNIQUE: &str = "CREATE UNIQUE INDEX only_here ON account_person (name)";
+
+type Answered = Result<Answer, Unavailable>;
+
+/// What became of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Became {
+    Committed,
+    Refused,
+    Failed,
+}
+
+/// A commit: what became of it, how far the queue was read, and what was executed.
+struct Commit {
+    became: Became,
+    read_on: Option<i64>,
+    executed: Vec<RequestId>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// Nothing is loaded while somebody holds it.
+    gate: Mutex<()>,
+    commits: Mutex<Vec<Commit>>,
+    /// What befalls the first commit after one that was refused.
+    trouble: Mutex<Option<StoreError>>,
+}
+
+impl Seen {
+    fn count(&self, became: Became) -> usize {
+        self.commits.lock().unwrap().iter().filter(|it| it.became == became).count()
+    }
+}
+
+/// A store that others look at.
+struct Watched {
+    store: SqlStore,
+    seen: Arc<Seen>,
+}
+
+impl Watched {
+    fn try_commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        if self.seen.count(Became::Refused) > 0
+            && let Some(trouble) = self.seen.trouble.lock().unwrap().take()
+        {
+            return Err(trouble);
+        }
+        self.store.commit(batch)
+    }
+}
+
+impl Store for Watched {
+    fn open(&mut self) -> Result<Opened, StoreError> {
+        self.store.open()
+    }
+
+    fn load(
+        &mut self,
+        reads: &BTreeSet<Read>,
+        replies: &BTreeSet<ReplyKey>,
+    ) -> Result<Loaded, StoreError> {
+        drop(self.seen.gate.lock().unwrap_or_else(PoisonError::into_inner));
+        self.store.load(reads, replies)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let committed = self.try_commit(batch);
+        let became = match &committed {
+            Ok(()) => Became::Committed,
+            Err(StoreError::Refused(_)) => Became::Refused,
+            Err(_) => Became::Failed,
+        };
+        let executed = batch.entries.iter().map(|entry| entry.request).collect();
+        let read_on = batch.queue_offset;
+        self.seen.commits.lock().unwrap().push(Commit { became, read_on, executed });
+        committed
+    }
+}
+
+/// An engine on a store that refuses one of the commands.
+struct Scene {
+    home: Home,
+    runtime: Runtime,
+    engine: Engine,
+    running: Running,
+    seen: Arc<Seen>,
+    requests: Vec<Request>,
+}
+
+impl Scene {
+    fn new(trouble: Option<StoreError>) -> Self {
+        let home = Home::new();
+        let mut workload = two_tenants(home.open(&Options::DEFAULT), 7);
+        let accounts: Vec<AccountId> = (0..COUNT)
+            .map(|n| {
+                let made = create_account(None, person(&format!("Account {n}")));
+                let Reply::AccountCreated(id) = workload.accepted(TENANT, made) else {
+                    panic!("it is made")
+                };
+                id
+            })
+            .collect();
+        let requests = (0..COUNT).map(|n| {
+            let account = accounts[if n == LATER { POISONED } else { n }];
+            let name = if n == POISONED { "Account 1".to_owned() } else { format!("Renamed {n}") };
+            workload.request(TENANT, rename(account, person(&name)))
+        });
+        let requests = requests.collect();
+        drop(workload);
+        home.damage(NAMES_ARE_UNIQUE);
+
+        let store = home.open(&Options::DEFAULT);
+        let queries = Arc::new(store.queries(2).unwrap());
+        let seen = Arc::new(Seen { trouble: Mutex::new(trouble), ..Seen::default() });
+        let settings = Settings {
+            gateways: BTreeMap::new(),
+            unknown_delays_us: vec![],
+            pending_delays_us: vec![],
+            reply_keep_us: 1,
+            transactions_per_payment_max: 1,
+        };
+        let parts = Parts {
+            store: Watched { store, seen: Arc::clone(&seen) },
+            queries,
+            gateways: BTreeMap::new(),
+            clock: Clock::new(false),
+            settings,
+            options: engine::Options::default(),
+        };
+        let runtime = Runtime::new().unwrap();
+        let inside = runtime.enter();
+        let (engine, running) = Engine::start(parts).unwrap();
+        drop(inside);
+        Self { home, runtime, engine, running, seen, requests }
+    }
+
+    /// Offers all of them before the first is begun: they come to lie in two batches at most.
+    fn offer<F: Future<Output = Answered>>(
+        &self,
+        offer: impl Fn(Engine, usize, Request) -> F,
+    ) -> Vec<Answered> {
+        let gate = self.seen.gate.lock().unwrap();
+        let offered = self.requests.iter().enumerate().map(|(n, request)| {
+            let mut offered = Box::pin(offer(self.engine.clone(), n, request.clone()));
+            let polled = offered.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+            offered
+        });
+        let offered: Vec<_> = offered.collect();
+        drop(gate);
+        self.runtime.block_on(join_all(offered))
+    }
+
+    fn offer_queued(&self) -> Vec<Answered> {
+        let began = Instant::now();
+        self.offer(|engine, n, request| {
+            let offset = FIRST_OFFSET + i64::try_from(n).unwrap();
+            let expires_at = (n == EXPIRED).then_some(began);
+            engine.submit_queued(Place { offset, expires_at }, request)
+        })
+    }
+
+    /// What was committed, in order, and how far the queue was read then. Nothing was passed over,
+    /// nothing was executed twice.
+    fn assert_in_order(&self) -> (Vec<RequestId>, Option<i64>) {
+        let left_out = [POISONED, EXPIRED, LATER].map(|n| self.requests[n].id);
+        let (mut executed, mut read_on) = (vec![], None);
+        let commits = self.seen.commits.lock().unwrap();
+        for commit in commits.iter().filter(|it| it.became == Became::Committed) {
+            executed.extend(&commit.executed);
+            read_on = read_on.max(commit.read_on);
+            let next = commit.read_on.expect("it has a place");
+            let passed = usize::try_from(next - FIRST_OFFSET).unwrap();
+            let passed = self.requests[..passed].iter().map(|it| it.id);
+            let passed: Vec<_> = passed.filter(|id| !left_out.contains(id)).collect();
+            assert_eq!(executed, passed);
+        }
+        (executed, read_on)
+    }
+
+    /// Stops it, and looks at what was written.
+    fn stop(self) -> Option<i64> {
+        let Self { home, runtime, engine, running, .. } = self;
+        runtime.block_on(running.stop(Duration::ZERO));
+        drop(engine);
+        let mut store = home.open(&Options::DEFAULT);
+        let opened = store.open().unwrap();
+        let report = verify(store.database().reader()).unwrap();
+        assert!(report.is_sound(), "{:?}", report.problems);
+        opened.queue_offset
+    }
+}
+
+fn reason(answered: &Answered) -> Option<Reason> {
+    answered.as_ref().err().map(|it| it.reason)
+}
+
+fn expected(n: usize, is_queued: bool) -> Option<Reason> {
+    match n {
+        POISONED => Some(Reason::Bug),
+        EXPIRED if is_queued => Some(Reason::Expired),
+        LATER => Some(Reason::Quarantined),
+        _ => None,
+    }
+}
+
+#[test]
+fn of_a_queue_one_command_is_parked_and_all_others_are_committed() {
+    // A connection that is lost meanwhile changes nothing.
+    for trouble in [None, Some(StoreError::ConnectionLost("planned".to_owned()))] {
+        let scene = Scene::new(trouble);
+        for (n, answered) in scene.offer_queued().iter().enumerate() {
+            assert_eq!(reason(answered), expected(n, true), "{n}: {answered:?}");
+        }
+        let (executed, read_on) = scene.assert_in_order();
+        assert_eq!(executed.len(), COUNT - 3);
+        let refused = scene.seen.count(Became::Refused);
+        assert!((2..10).contains(&refused), "by halves: {refused}");
+        let end = Some(FIRST_OFFSET + i64::try_from(COUNT).unwrap());
+        assert_eq!(read_on, end);
+        assert_eq!(scene.stop(), end);
+    }
+}
+
+/// Another process takes the partition over in the middle of the search.
+#[test]
+fn who_loses_the_partition_meanwhile_executes_nothing_more() {
+    let scene = Scene::new(Some(StoreError::NotOwner));
+    let answered = scene.offer_queued();
+    let (executed, read_on) = scene.assert_in_order();
+    assert!(executed.len() < POISONED, "{executed:?}");
+    let done = answered.iter().take_while(|it| it.is_ok()).count();
+    assert_eq!(done, executed.len());
+    let rest = answered[done..].iter().map(|it| reason(it).expect("it is not done"));
+    assert!(rest.clone().all(|reason| !is_settled(reason)), "{:?}", rest.collect::<Vec<_>>());
+    assert_eq!(scene.stop(), read_on);
+}
+
+#[test]
+fn in_memory_a_refused_command_fails_alone() {
+    let scene = Scene::new(None);
+    let answered = scene.offer(|engine, _, request| async move { engine.submit(request).await });
+    for (n, answered) in answered.iter().enumerate() {
+        assert_eq!(reason(answered), expected(n, false), "{n}: {answered:?}");
+    }
+    assert_eq!(scene.stop(), None);
+}
+
+/// Also where the command names a payment only.
+#[test]
+fn the_account_of_a_refused_command_is_out_of_service() {
+    let home = Home::new();
+    let mut workload = two_tenants(home.open(&Options::DEFAULT), 7);
+    let [account, other] = ["A", "B"].map(|name| {
+        let made = workload.accepted(TENANT, create_account(None, person(name)));
+        let Reply::AccountCreated(id) = made else { panic!("it is made") };
+        id
+    });
+    let method = Command::CreatePaymentMethod(CreatePaymentMethod {
+        account,
+        external_key: None,
+        gateway: EXTERNAL_PAYMENT.to_owned(),
+        external_payment_method_id: None,
+        properties: vec![],
+        is_default: true,
+    });
+    workload.accepted(TENANT, method);
+    let purchase = Command::Purchase(Initiate {
+        account,
+        payment: None,
+        payment_method: None,
+        payment_key: None,
+        transaction_key: None,
+        amount: Some("10".to_owned()),
+        currency: None,
+        properties: vec![],
+    });
+    let Reply::Payment(paid) = workload.accepted(TENANT, purchase) else { panic!("it is paid") };
+    home.damage("CREATE UNIQUE INDEX only_here ON payment_transaction (amount_minor)");
+    let refund = Command::Refund(FollowUp {
+        payment: paid.payment,
+        transaction_key: None,
+        amount: Some("10".to_owned()),
+        currency: Some(currency("USD")),
+        properties: vec![],
+    });
+    let works = |workload: &mut Workload<SqlStore>, commands: Vec<Command>| {
+        let works = commands.into_iter().map(|command| {
+            let request = workload.request(TENANT, command);
+            Work::Request(Box::new(request))
+        });
+        works.collect::<Vec<_>>()
+    };
+    let times = Times { now: workload.now, real_now: workload.now };
+    let mut refunding = works(&mut workload, vec![refund]);
+    refunding.push(Work::ReadOn(7));
+    let processed = workload.partition.process(&refunding, times, &mut |_| true);
+    assert!(processed.committed && !processed.row_refused);
+    assert!(matches!(processed.verdicts[0], Verdict::Unavailable(Reason::Bug)), "{processed:?}");
+    assert_eq!(processed.head, workload.head(), "nothing of it was written");
+    let later = vec![rename(account, person("C")), rename(other, person("D"))];
+    let later = works(&mut workload, later);
+    let processed = workload.partition.process(&later, times, &mut |_| true);
+    assert!(
+        matches!(
+            processed.verdicts[..],
+            [
+                Verdict::Unavailable(Reason::Quarantined),
+                Verdict::Answered(Answer::Replied(Reply::Done))
+            ]
+        ),
+        "{processed:?}"
+    );
+    assert_eq!(workload.partition.store().open().unwrap().queue_offset, Some(7));
+}
