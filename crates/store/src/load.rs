@@ -29,7 +29,8 @@ static SELECT_PAYMENT: LazyLock<String> = LazyLock::new(|| PAYMENT.select(BY_ID)
 static SELECT_TRANSACTIONS: LazyLock<String> =
     LazyLock::new(|| PAYMENT_TRANSACTION.select("WHERE tenant = ?1 AND payment_id = ?2"));
 static SELECT_OUTSTANDING: LazyLock<String> =
-    LazyLock::new(|| OUTSTANDING.select("WHERE tenant = ?1 AND payment_id = ?2"));
+    // By the payment's index alone: a tenant has too many.
+    LazyLock::new(|| OUTSTANDING.select("WHERE payment_id = ?2 AND tenant + 0 = ?1"));
 static SELECT_TRANSACTION: LazyLock<String> = LazyLock::new(|| PAYMENT_TRANSACTION.select(BY_ID));
 static SELECT_VALUE: LazyLock<String> =
     LazyLock::new(|| TENANT_VALUE.select("WHERE tenant = ?1 AND name = ?2"));
