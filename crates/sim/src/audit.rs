@@ -4,6 +4,7 @@ mod closing;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::PartitionNo;
 use domain::payment::{Outstanding, PaymentFile, Transaction, TransactionStatus, TransactionType};
 use engine::ports::HistoryOf;
 
@@ -43,10 +44,10 @@ pub struct Ledgers {
     pub astray: BTreeSet<Uid>,
     /// The journal rows of each entity, as they were handed to the store.
     pub written: BTreeMap<(u32, u8, Uid), Vec<i64>>,
-    /// The last journal row handed to the store.
-    pub head: i64,
-    /// Where the follower of the journal is.
-    pub followed: i64,
+    /// The last journal row of each partition handed to the store.
+    pub heads: BTreeMap<PartitionNo, i64>,
+    /// Where the follower of each partition's journal is.
+    pub followed: BTreeMap<PartitionNo, i64>,
 }
 
 /// Checks a batch that is durable, and lists what is wrong with it.
@@ -54,11 +55,13 @@ pub fn batch(seen: &Seen, when: When, ledgers: &mut Ledgers) -> Vec<Wrong> {
     let mut found = vec![];
     for entry in &seen.entries {
         let row = entry.seq.0;
-        if row != ledgers.head + 1 {
-            let context = format!("row {row} after row {}", ledgers.head);
+        let partition = entry.seq.partition();
+        let head = ledgers.heads.entry(partition).or_insert(partition.start().0);
+        if row != *head + 1 {
+            let context = format!("row {row} after row {head}");
             found.push(Wrong::new("the journal has no gaps", &context));
         }
-        ledgers.head = row;
+        *head = row;
         if entry.at.0 != when.domain {
             let context = format!("row {row} at {}, the clock says {}", entry.at.0, when.domain);
             found.push(Wrong::new("rows carry the time of their batch", &context));

@@ -1,9 +1,14 @@
 //! What outlives a crash: a store's data, and what the simulation reads of it.
 
+use std::collections::BTreeMap;
+
 use domain::payment::{Outstanding, PaymentFile};
 use domain::state::Change;
-use domain::{Account, PaymentId, PaymentMethod, Person, Revision, TenantNo, Timestamp};
+use domain::{
+    Account, PartitionNo, PaymentId, PaymentMethod, Person, Revision, TenantNo, Timestamp,
+};
 use engine::ports::{HistoryOf, LedgerEntry, Store};
+use store::Share;
 
 use crate::faulty::Cut;
 
@@ -13,10 +18,10 @@ pub const ROWS_MAX: usize = 1_000_000;
 /// A store's data.
 pub trait Disk {
     /// The store's writer.
-    type Store: Store;
+    type Store: Store + 'static;
 
-    /// Opens the data as a process that starts does.
-    fn connect(&self) -> Self::Store;
+    /// Opens the data, or a share of it, as a process that starts does. Whoever had it is not ended.
+    fn connect(&self, share: Share) -> Self::Store;
 
     /// What ends the store's connection to its data, where it has one.
     fn cut(&self) -> Option<Cut> {
@@ -48,9 +53,9 @@ pub trait Disk {
 /// Everything that the final checks look at.
 #[derive(Debug, Default)]
 pub struct Books {
-    /// The last journal row.
-    pub head: i64,
-    /// The journal's rows that are there.
+    /// The last journal row of each partition.
+    pub heads: BTreeMap<PartitionNo, i64>,
+    /// The journal's rows that are there, in order.
     pub journal: Vec<i64>,
     /// Accounts with what is known of the person.
     pub accounts: Vec<(Account, Person)>,
@@ -62,8 +67,8 @@ pub struct Books {
     pub entries: Vec<(TenantNo, LedgerEntry)>,
     /// Outcomes that are waited for.
     pub outstanding: Vec<Outstanding>,
-    /// The follower's place.
-    pub followed: i64,
+    /// The follower's place in each partition.
+    pub followed: BTreeMap<PartitionNo, i64>,
 }
 
 /// One state that an entity had.

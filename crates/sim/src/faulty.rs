@@ -1,7 +1,8 @@
 //! A store with faults: it fails to load, to commit, or to say whether it committed; and it lets
-//! the simulation see what was handed to it.
+//! the simulation see what was handed to it. Between load and commit, somebody else may write.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::Seq;
@@ -38,20 +39,43 @@ pub struct Seen {
     pub replies: Vec<StoredReply>,
     /// The follower's place, where it was handed over.
     pub followed: Option<i64>,
+    /// Where the queue is to be read on, where that was handed over.
+    pub read_on: Option<i64>,
     /// Whether they are durable.
     pub durable: bool,
 }
+
+impl Seen {
+    /// Whether nothing was handed over: then nobody asks whose the partition is.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+            && self.replies.is_empty()
+            && self.followed.is_none()
+            && self.read_on.is_none()
+    }
+}
+
+/// What somebody else does while a batch is executed.
+pub type Meanwhile = Box<dyn FnOnce() + Send>;
 
 /// Both ends of what goes wrong and what is seen.
 #[derive(Clone, Debug, Default)]
 pub struct Spy(Arc<Mutex<Shared>>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Shared {
     trouble: Trouble,
     seen: Seen,
+    meanwhile: Option<Meanwhile>,
     mutant: Option<Mutant>,
     batches: u64,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("trouble", &self.trouble).finish_non_exhaustive()
+    }
 }
 
 impl Spy {
@@ -67,6 +91,17 @@ impl Spy {
         let mut shared = self.lock();
         shared.trouble = trouble;
         shared.seen = Seen::default();
+    }
+
+    /// Says what happens between the load and the commit of the next batch.
+    pub fn interpose(&self, meanwhile: Meanwhile) {
+        self.lock().meanwhile = Some(meanwhile);
+    }
+
+    /// What was to happen during the last batch, and did not.
+    #[must_use]
+    pub fn left_over(&self) -> Option<Meanwhile> {
+        self.lock().meanwhile.take()
     }
 
     /// What was seen of the last batch.
@@ -132,11 +167,15 @@ impl<S: Store> Store for Faulty<S> {
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        if let Some(meanwhile) = self.spy.left_over() {
+            meanwhile();
+        }
         let (trouble, mutant, nth) = {
             let mut shared = self.spy.lock();
             shared.seen.entries.clone_from(&batch.entries);
             shared.seen.replies.clone_from(&batch.replies);
             shared.seen.followed = batch.bookkeeping.iter().rev().find_map(followed);
+            shared.seen.read_on = batch.queue_offset;
             shared.batches += u64::from(!batch.entries.is_empty());
             (shared.trouble, shared.mutant, shared.batches)
         };
@@ -173,7 +212,10 @@ impl<S: Store> Store for Faulty<S> {
 }
 
 fn is_empty(batch: &Batch) -> bool {
-    batch.entries.is_empty() && batch.replies.is_empty() && batch.bookkeeping.is_empty()
+    batch.entries.is_empty()
+        && batch.replies.is_empty()
+        && batch.bookkeeping.is_empty()
+        && batch.queue_offset.is_none()
 }
 
 fn followed(row: &Bookkeeping) -> Option<i64> {

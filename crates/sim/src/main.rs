@@ -36,6 +36,10 @@ struct Run {
     /// How many steps each world lives.
     #[arg(long, default_value_t = 300)]
     steps: u32,
+    /// Into how many partitions the data is split. With more than one, requests come from a queue,
+    /// and partitions go from one owner to another; a database file has only one.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    partitions: u16,
     /// On what the worlds store their data.
     #[arg(long, value_enum, default_value_t = Store::Memory)]
     store: Store,
@@ -83,8 +87,15 @@ fn main() -> anyhow::Result<ExitCode> {
                 Store::Sqlite => Kind::Sqlite,
                 Store::Postgres => Kind::Postgres,
             };
-            let plan =
-                Plan { mutant: it.mutant, trace_max: it.trace, ..Plan::new(it.from, it.steps) };
+            if it.partitions > 1 && store == Kind::Sqlite {
+                anyhow::bail!("a database file has one partition");
+            }
+            let plan = Plan {
+                partitions: it.partitions,
+                mutant: it.mutant,
+                trace_max: it.trace,
+                ..Plan::new(it.from, it.steps)
+            };
             let seeds = Seeds { from: it.from, count: it.seeds, store, plan };
             let sound = run::seeds(seeds, &mut std::io::stdout())?;
             Ok(exit(sound))

@@ -8,32 +8,52 @@ use domain::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
 use domain::state::{Change, Claim, ClaimKey, ClaimKind, Read, State};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision, Seq,
-    Sequences, TenantNo, Timestamp, TransactionId,
+    Account, AccountId, PartitionNo, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision,
+    Seq, Sequences, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{
     Batch, Bookkeeping, Entry, HistoryOf, LedgerEntry, Loaded, Opened, Store, StoreError,
     StoredReply,
 };
+use store::Share;
+use uuid::Uuid;
 
 use crate::disk::{Books, Disk, Image, entity};
+use crate::mutant::Mutant;
 
 /// The data, shared by whoever has it open.
 #[derive(Clone, Debug, Default)]
-pub struct MemoryDisk(Arc<Mutex<Tables>>);
+pub struct MemoryDisk {
+    tables: Arc<Mutex<Tables>>,
+    /// A planted bug: owners that lost their partition go on writing.
+    forgets_epochs: bool,
+}
 
-/// The writer of one process.
+/// The writer of one partition.
 #[derive(Debug)]
 pub struct MemoryStore {
     disk: MemoryDisk,
+    share: Share,
+    /// The epoch that this writer minted last.
+    epoch: Option<u64>,
+    /// Who had the keys that the batch looked at.
+    owners: BTreeMap<ClaimKey, Option<Uuid>>,
+    /// Replies that the batch looked for and that were not there.
+    unanswered: BTreeSet<ReplyKey>,
+}
+
+/// What there is of a partition once.
+#[derive(Clone, Copy, Debug)]
+struct Part {
     epoch: u64,
+    head: Seq,
+    sequences: Sequences,
+    queue_offset: Option<i64>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Tables {
-    epoch: u64,
-    sequences: Option<Sequences>,
-    queue_offset: Option<i64>,
+    parts: BTreeMap<PartitionNo, Part>,
     tenants: BTreeMap<TenantNo, Tenant>,
     tenant_values: BTreeMap<(TenantNo, String), TenantValue>,
     users: BTreeMap<String, User>,
@@ -48,26 +68,43 @@ struct Tables {
     replies: BTreeMap<ReplyKey, StoredReply>,
     entries: Vec<(TenantNo, LedgerEntry)>,
     journal: Vec<Entry>,
-    followed: BTreeMap<&'static str, Seq>,
+    followed: BTreeMap<(PartitionNo, &'static str), Seq>,
+}
+
+impl Part {
+    fn new(no: PartitionNo) -> Self {
+        let head = no.start();
+        let sequences = Sequences { payment_number: head.0 + 1, tenant_no: 1 };
+        Self { epoch: 0, head, sequences, queue_offset: None }
+    }
 }
 
 impl MemoryDisk {
+    /// No data; with a planted bug, where it is one of what outlives a process.
+    #[must_use]
+    pub fn new(mutant: Option<Mutant>) -> Self {
+        let forgets_epochs = mutant == Some(Mutant::ForgetsEpochs);
+        Self { forgets_epochs, ..Self::default() }
+    }
+
     fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Store for MemoryStore {
     fn open(&mut self) -> Result<Opened, StoreError> {
         let mut tables = self.disk.tables();
-        tables.epoch += 1;
-        self.epoch = tables.epoch;
-        let first = Sequences { payment_number: 1, tenant_no: 1 };
-        Ok(Opened {
-            next_seq: Seq(tables.head() + 1),
-            sequences: tables.sequences.unwrap_or(first),
-            queue_offset: tables.queue_offset,
-        })
+        let part = tables.part(self.share.partition);
+        // Whoever shares the data never takes back what another one has taken over since.
+        let is_lost = self.epoch.is_some_and(|minted| minted != part.epoch);
+        if self.share != Share::WHOLE && is_lost && !self.disk.forgets_epochs {
+            return Err(StoreError::NotOwner);
+        }
+        part.epoch += 1;
+        self.epoch = Some(part.epoch);
+        let Part { head, sequences, queue_offset, .. } = *part;
+        Ok(Opened { next_seq: Seq(head.0 + 1), sequences, queue_offset })
     }
 
     fn load(
@@ -81,28 +118,63 @@ impl Store for MemoryStore {
             tables.read(read, &mut state);
         }
         let found = replies.iter().filter_map(|key| tables.replies.get(key));
-        Ok(Loaded { state, replies: found.map(|reply| (reply.key, reply.clone())).collect() })
+        let found: BTreeMap<_, _> = found.map(|reply| (reply.key, reply.clone())).collect();
+        let owner = |claim: &Option<Claim>| claim.map(|claim| claim.owner);
+        self.owners = state.claims.iter().map(|(key, it)| (key.clone(), owner(it))).collect();
+        self.unanswered = replies.iter().filter(|key| !found.contains_key(key)).copied().collect();
+        Ok(Loaded { state, replies: found })
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let mut tables = self.disk.tables();
-        if tables.epoch != self.epoch {
+        if is_empty(batch) {
+            return Ok(());
+        }
+        let part = *tables.part(self.share.partition);
+        if self.epoch != Some(part.epoch) && !self.disk.forgets_epochs {
             return Err(StoreError::NotOwner);
         }
-        tables.check(batch)?;
-        tables.write(batch);
+        if self.is_late(&tables, batch) {
+            return Err(StoreError::KeyTaken);
+        }
+        tables.check(batch, part.head)?;
+        tables.write(batch, self.share.partition);
         Ok(())
     }
 }
 
+impl MemoryStore {
+    /// Whether somebody else took a key, or got the same request, since the batch was loaded.
+    fn is_late(&self, tables: &Tables, batch: &Batch) -> bool {
+        let mut changes = batch.entries.iter().flat_map(|entry| &entry.changes);
+        let is_taken = changes.any(|change| {
+            let Change::Claim { key, .. } = change else { return false };
+            let now = tables.claims.get(key).map(|claim| claim.owner);
+            self.owners.get(key).is_some_and(|then| *then != now)
+        });
+        let mut replies = batch.replies.iter().map(|reply| &reply.key);
+        is_taken
+            || replies.any(|key| self.unanswered.contains(key) && tables.replies.contains_key(key))
+    }
+}
+
+fn is_empty(batch: &Batch) -> bool {
+    let Batch { entries, replies, bookkeeping, sequences, queue_offset } = batch;
+    entries.is_empty()
+        && replies.is_empty()
+        && bookkeeping.is_empty()
+        && sequences.is_none()
+        && queue_offset.is_none()
+}
+
 impl Tables {
-    fn head(&self) -> i64 {
-        self.journal.last().map_or(0, |entry| entry.seq.0)
+    fn part(&mut self, no: PartitionNo) -> &mut Part {
+        self.parts.entry(no).or_insert_with(|| Part::new(no))
     }
 
     /// Refuses what cannot be written before anything is: all or nothing.
-    fn check(&self, batch: &Batch) -> Result<(), StoreError> {
-        let mut seq = self.head();
+    fn check(&self, batch: &Batch, head: Seq) -> Result<(), StoreError> {
+        let mut seq = head.0;
         for entry in &batch.entries {
             if entry.seq.0 <= seq {
                 return Err(StoreError::Database(format!("row {} is there", entry.seq.0)));
@@ -118,7 +190,7 @@ impl Tables {
         Ok(())
     }
 
-    fn write(&mut self, batch: &Batch) {
+    fn write(&mut self, batch: &Batch, no: PartitionNo) {
         for entry in &batch.entries {
             for change in &entry.changes {
                 self.change(entry, change);
@@ -131,13 +203,15 @@ impl Tables {
         for row in &batch.bookkeeping {
             match row {
                 Bookkeeping::Followed { follower, upto } => {
-                    self.followed.insert(follower, *upto);
+                    self.followed.insert((no, follower), *upto);
                 }
                 Bookkeeping::DeliveryPostponed(_) | Bookkeeping::DeliveryClosed { .. } => {}
             }
         }
-        self.sequences = batch.sequences.or(self.sequences);
-        self.queue_offset = batch.queue_offset.or(self.queue_offset);
+        let part = self.part(no);
+        part.head = batch.entries.last().map_or(part.head, |entry| entry.seq);
+        part.sequences = batch.sequences.unwrap_or(part.sequences);
+        part.queue_offset = batch.queue_offset.or(part.queue_offset);
     }
 
     fn change(&mut self, entry: &Entry, change: &Change) {
@@ -289,8 +363,9 @@ const fn tabled(revision: &mut Revision) {
 impl Disk for MemoryDisk {
     type Store = MemoryStore;
 
-    fn connect(&self) -> MemoryStore {
-        MemoryStore { disk: self.clone(), epoch: 0 }
+    fn connect(&self, share: Share) -> MemoryStore {
+        let (owners, unanswered) = (BTreeMap::new(), BTreeSet::new());
+        MemoryStore { disk: self.clone(), share, epoch: None, owners, unanswered }
     }
 
     fn due(&self, now: Timestamp) -> Vec<Outstanding> {
@@ -337,15 +412,18 @@ impl Disk for MemoryDisk {
         let person = |key| tables.people.get(key).cloned().unwrap_or_default();
         let accounts = tables.accounts.iter();
         let files = tables.payments.keys().filter_map(|(tenant, id)| tables.file(*tenant, *id));
+        let mut journal: Vec<i64> = tables.journal.iter().map(|entry| entry.seq.0).collect();
+        journal.sort_unstable();
+        let followed = tables.followed.iter().filter(|(_, seq)| seq.0 > 0);
         Books {
-            head: tables.head(),
-            journal: tables.journal.iter().map(|entry| entry.seq.0).collect(),
+            heads: tables.parts.iter().map(|(no, part)| (*no, part.head.0)).collect(),
+            journal,
             accounts: accounts.map(|(key, account)| (account.clone(), person(key))).collect(),
             methods: tables.methods.values().cloned().collect(),
             payments: files.collect(),
             entries: tables.entries.clone(),
             outstanding: tables.outstanding.values().cloned().collect(),
-            followed: tables.followed.values().next().map_or(0, |seq| seq.0),
+            followed: followed.map(|((no, _), seq)| (*no, seq.0)).collect(),
         }
     }
 }

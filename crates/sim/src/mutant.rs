@@ -52,6 +52,12 @@ pub enum Mutant {
     MiscountsSums,
     /// The store forgets the places of the journal's followers.
     ForgetsFollower,
+    /// The store lets owners write that have lost their partition.
+    ForgetsEpochs,
+    /// The store forgets now and then how far a queue was read.
+    ForgetsOffset,
+    /// The store remembers now and then that a queue was read one record further than it was.
+    SkipsRecord,
     /// The store writes postings that credit what they debit.
     PostsOneSided,
     /// The store writes postings for transactions that do not exist.
@@ -111,6 +117,9 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("doubles-payment", Mutant::DoublesPayment),
     ("miscounts-sums", Mutant::MiscountsSums),
     ("forgets-follower", Mutant::ForgetsFollower),
+    ("forgets-epochs", Mutant::ForgetsEpochs),
+    ("forgets-offset", Mutant::ForgetsOffset),
+    ("skips-record", Mutant::SkipsRecord),
     ("posts-one-sided", Mutant::PostsOneSided),
     ("posts-elsewhere", Mutant::PostsElsewhere),
     ("mixes-up-methods", Mutant::MixesUpMethods),
@@ -153,6 +162,12 @@ impl Mutant {
         }
         if self == Self::TearsBatch && nth % 10 == 9 {
             spoilt.entries.truncate(1);
+        }
+        if self == Self::ForgetsOffset && nth % 4 == 3 {
+            spoilt.queue_offset = None;
+        }
+        if self == Self::SkipsRecord && nth % 4 == 3 {
+            spoilt.queue_offset = spoilt.queue_offset.map(|offset| offset + 1);
         }
         if self == Self::LosesReply {
             spoilt.replies.clear();

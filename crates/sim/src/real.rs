@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use domain::payment::{Outstanding, PaymentFile};
-use domain::{PaymentId, Seq, TenantNo, Timestamp};
+use domain::{PartitionNo, PaymentId, Seq, TenantNo, Timestamp};
 use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, StoreError};
-use store::{Options, Reader, Server, Source, SqlQueries, SqlStore};
+use store::{Options, Reader, Server, Share, Source, SqlQueries, SqlStore};
 
 use crate::disk::{Books, Disk, Image, ROWS_MAX};
 use crate::faulty::Cut;
@@ -22,6 +22,7 @@ const READS: &str = "a committed database can be read";
 pub struct RealDisk {
     place: Place,
     options: Options,
+    partitions: u16,
     queries: OnceLock<SqlQueries>,
 }
 
@@ -43,15 +44,15 @@ impl RealDisk {
         if dir.exists() {
             std::fs::remove_dir_all(dir)?;
         }
-        Ok(Self::at(Place::Dir(dir.to_owned())))
+        Ok(Self::at(Place::Dir(dir.to_owned()), 1))
     }
 
     /// An empty database of this name on a server (`host=... port=... user=...`), whose user may
-    /// make and remove databases.
+    /// make and remove databases; it will have so many partitions.
     ///
     /// # Errors
     /// Where it cannot be made.
-    pub fn on_server(server: &str, name: &str) -> Result<Self, store::Error> {
+    pub fn on_server(server: &str, name: &str, partitions: u16) -> Result<Self, store::Error> {
         let database = |name: &str| Server::parse(&format!("{server} dbname={name}"));
         let (own, beside) = (database(name)?, database("postgres")?);
         let name = name.to_owned();
@@ -60,12 +61,12 @@ impl RealDisk {
             .remove()
             .and_then(|()| place.make())
             .map_err(|source| store::Error::Database { path: PathBuf::from(server), source })?;
-        Ok(Self::at(place))
+        Ok(Self::at(place, partitions))
     }
 
-    fn at(place: Place) -> Self {
+    fn at(place: Place, partitions: u16) -> Self {
         let options = Options { is_durable: false, claims_held: 16, ..Options::DEFAULT };
-        Self { place, options, queries: OnceLock::new() }
+        Self { place, options, partitions, queries: OnceLock::new() }
     }
 
     fn source(&self) -> Source {
@@ -79,6 +80,11 @@ impl RealDisk {
         self.queries.get_or_init(|| {
             SqlQueries::open_source(self.source(), 2).expect("the database was opened before")
         })
+    }
+
+    fn partitions(&self) -> impl Iterator<Item = (PartitionNo, SqlQueries)> {
+        let numbers = (0..self.partitions).filter_map(|no| PartitionNo::new(no.into()));
+        numbers.map(|no| (no, self.queries().of(no)))
     }
 
     fn tenants(&self) -> Vec<TenantNo> {
@@ -132,15 +138,19 @@ impl Drop for RealDisk {
 impl Disk for RealDisk {
     type Store = SqlStore;
 
-    fn connect(&self) -> SqlStore {
+    fn connect(&self, share: Share) -> SqlStore {
         match &self.place {
             Place::Dir(dir) => {
+                assert_eq!(share, Share::WHOLE, "a directory has one partition");
                 store::open_dir(dir, &self.options).expect("nobody else has the directory open")
             }
             Place::Server { own, beside, name } => {
-                // A process that died left connections that the server has not missed yet.
-                end_connections(beside, name);
-                store::open_server(own, &self.options).expect("nobody else writes the database")
+                if share == Share::WHOLE {
+                    // A process that died left connections that the server has not missed yet.
+                    end_connections(beside, name);
+                }
+                let opened = store::open_share(own, share, &self.options);
+                opened.expect("the database has so many partitions, and nobody has all of it")
             }
         }
     }
@@ -148,6 +158,8 @@ impl Disk for RealDisk {
     fn cut(&self) -> Option<Cut> {
         match &self.place {
             Place::Dir(_) => None,
+            // Who shares a database would lose the connection with whoever is meant.
+            Place::Server { .. } if self.partitions > 1 => None,
             Place::Server { beside, name, .. } => {
                 let (beside, name) = (beside.clone(), name.clone());
                 Some(Arc::new(move || end_connections(&beside, &name)))
@@ -156,11 +168,14 @@ impl Disk for RealDisk {
     }
 
     fn due(&self, now: Timestamp) -> Vec<Outstanding> {
-        self.queries().outstanding_due(now, ROWS_MAX).expect(READS)
+        let due = |(_, it): (_, SqlQueries)| it.outstanding_due(now, ROWS_MAX).expect(READS);
+        let mut due: Vec<Outstanding> = self.partitions().flat_map(due).collect();
+        due.sort_by_key(|it| it.ask_at);
+        due
     }
 
     fn orphans(&self) -> Vec<Outstanding> {
-        self.queries().outstanding_orphans().expect(READS)
+        self.partitions().flat_map(|(_, it)| it.outstanding_orphans().expect(READS)).collect()
     }
 
     fn outstanding_of(&self, tenant: TenantNo, payment: PaymentId) -> Vec<Outstanding> {
@@ -191,14 +206,15 @@ impl Disk for RealDisk {
 impl RealDisk {
     fn read(&self) -> Result<Books, StoreError> {
         let queries = self.queries();
-        let mut books = Books {
-            head: queries.journal_head()?.0,
-            outstanding: queries.outstanding(ROWS_MAX)?,
-            followed: queries.followed(crate::world::FOLLOWER)?.0,
-            ..Books::default()
-        };
-        for row in 1..=books.head {
-            books.journal.extend(queries.journal_row(Seq(row))?.map(|row| row.seq.0));
+        let mut books = Books { outstanding: queries.outstanding(ROWS_MAX)?, ..Books::default() };
+        for (no, queries) in self.partitions() {
+            let head = queries.journal_head()?;
+            books.heads.insert(no, head.0);
+            for row in no.start().0 + 1..=head.0 {
+                books.journal.extend(queries.journal_row(Seq(row))?.map(|row| row.seq.0));
+            }
+            let followed = queries.followed(crate::world::FOLLOWER)?.0;
+            books.followed.extend((followed > 0).then_some((no, followed)));
         }
         for no in self.tenants() {
             for view in queries.accounts(no, ALL)?.items {

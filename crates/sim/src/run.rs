@@ -63,7 +63,7 @@ pub struct Seeds {
 pub fn seed(store: Kind, plan: Plan) -> Result<Summary, Failure> {
     const OPENS: &str = "an empty store can be opened";
     match store {
-        Kind::Memory => World::new(plan, MemoryDisk::default()).expect(OPENS).run(),
+        Kind::Memory => World::new(plan, MemoryDisk::new(plan.mutant)).expect(OPENS).run(),
         Kind::Sqlite => {
             let disk = RealDisk::in_dir(&scratch(plan.seed)).expect(OPENS);
             World::new(plan, disk).expect(OPENS).run()
@@ -71,7 +71,7 @@ pub fn seed(store: Kind, plan: Plan) -> Result<Summary, Failure> {
         Kind::Postgres => {
             let server = std::env::var(SERVER).expect("conformance/postgres names a server");
             let name = format!("faregate_sim_{}_{}", std::process::id(), plan.seed);
-            let disk = RealDisk::on_server(&server, &name).expect(OPENS);
+            let disk = RealDisk::on_server(&server, &name, plan.partitions).expect(OPENS);
             World::new(plan, disk).expect(OPENS).run()
         }
     }
@@ -97,16 +97,14 @@ pub fn seed_twice(store: Kind, plan: Plan) -> Result<Summary, Failure> {
 /// Where `out` cannot be written.
 pub fn seeds(seeds: Seeds, out: &mut impl Write) -> std::io::Result<bool> {
     let (started, mut said) = (Instant::now(), Instant::now());
-    let (mut transactions, mut crashes, mut digest) = (0, 0, 0_u64);
+    let mut total = Total::default();
     for at in seeds.from..seeds.from.saturating_add(seeds.count) {
         let plan = Plan { seed: at, ..seeds.plan };
         let twice = (at - seeds.from).is_multiple_of(REPEAT_EVERY);
         let ran = if twice { seed_twice(seeds.store, plan) } else { seed(seeds.store, plan) };
         match ran {
             Ok(summary) => {
-                transactions += summary.transactions;
-                crashes += summary.crashes;
-                digest = digest.rotate_left(1) ^ summary.digest;
+                total.add(&summary);
             }
             Err(failure) => {
                 report(&failure, seeds, out)?;
@@ -118,16 +116,45 @@ pub fn seeds(seeds: Seeds, out: &mut impl Write) -> std::io::Result<bool> {
             writeln!(out, "{} of {} seeds", at - seeds.from + 1, seeds.count)?;
         }
     }
+    let Total { transactions, crashes, moves, fenced, keys_taken, digest } = total;
+    let moved = match seeds.plan.partitions {
+        1 => String::new(),
+        many => format!(
+            " {many} partitions, {moves} moves, {fenced} owners fenced, {keys_taken} keys taken,"
+        ),
+    };
     writeln!(
         out,
-        "{} seeds from {} on {}: {transactions} transactions, {crashes} crashes, nothing wrong, \
-         digest {digest:016x}, {:.1} s",
+        "{} seeds from {} on {}:{moved} {transactions} transactions, {crashes} crashes, nothing \
+         wrong, digest {digest:016x}, {:.1} s",
         seeds.count,
         seeds.from,
         seeds.store.name(),
         started.elapsed().as_secs_f64(),
     )?;
     Ok(true)
+}
+
+/// What all seeds came to.
+#[derive(Default)]
+struct Total {
+    transactions: u64,
+    crashes: u64,
+    moves: u64,
+    fenced: u64,
+    keys_taken: u64,
+    digest: u64,
+}
+
+impl Total {
+    const fn add(&mut self, summary: &Summary) {
+        self.transactions += summary.transactions;
+        self.crashes += summary.crashes;
+        self.moves += summary.moves;
+        self.fenced += summary.fenced;
+        self.keys_taken += summary.keys_taken;
+        self.digest = self.digest.rotate_left(1) ^ summary.digest;
+    }
 }
 
 fn report(failure: &Failure, seeds: Seeds, out: &mut impl Write) -> std::io::Result<()> {
@@ -139,9 +166,10 @@ fn report(failure: &Failure, seeds: Seeds, out: &mut impl Write) -> std::io::Res
     writeln!(
         out,
         "\nto see all of it: cargo run --release -p sim -- run --seeds 1 --from {} --steps {} \
-         --store {} --trace 1000000",
+         --partitions {} --store {} --trace 1000000",
         failure.seed,
         seeds.plan.steps,
+        seeds.plan.partitions,
         seeds.store.name(),
     )
 }

@@ -1,28 +1,31 @@
-//! The simulated world: one process that lives and dies, its clients, its gateways, its disk and
-//! its clocks, on one thread and from one seed.
+//! The simulated world: a process that lives and dies, or several that share partitions, with
+//! clients, gateways, a disk and clocks, on one thread and from one seed.
 
 mod finish;
 mod jobs;
+mod owners;
 mod timeline;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use domain::{Settings, Timestamp};
-use engine::partition::{Partition, Times};
+use domain::{PartitionNo, Settings, Timestamp};
+use engine::partition::Times;
 use engine::ports::StoreError;
 
 use crate::ask::{Ask, Said, Uid, When};
 use crate::audit::{Ledgers, Wrong};
 use crate::disk::Disk;
-use crate::faulty::{Faulty, Spy};
+use crate::faulty::Spy;
 use crate::gateway::{Call, Fate, Gateway, Later};
 use crate::model::{EXTERNAL, Model, Rules, Terms};
 use crate::mutant::Mutant;
 use crate::random::{Digest, Random};
 use crate::translate;
 use crate::workload::{CARD, WALLET, Workload};
+
+use self::owners::{Owner, OwnerId, Queue, Record};
 
 const SECOND_US: i64 = 1_000_000;
 const HOUR_US: i64 = 3_600 * SECOND_US;
@@ -43,6 +46,8 @@ pub struct Plan {
     pub seed: u64,
     /// How many steps.
     pub steps: u32,
+    /// How many partitions; with more than one, requests come from a queue.
+    pub partitions: u16,
     /// A planted bug.
     pub mutant: Option<Mutant>,
     /// Only this check counts; whatever else is wrong is passed over.
@@ -55,7 +60,7 @@ impl Plan {
     /// A plan without a planted bug.
     #[must_use]
     pub const fn new(seed: u64, steps: u32) -> Self {
-        Self { seed, steps, mutant: None, only: None, trace_max: 60 }
+        Self { seed, steps, partitions: 1, mutant: None, only: None, trace_max: 60 }
     }
 }
 
@@ -72,6 +77,12 @@ pub struct Summary {
     pub troubles: u64,
     /// Times that the process died.
     pub crashes: u64,
+    /// Times that a partition went from a living owner to another.
+    pub moves: u64,
+    /// Owners that heard from the store that they are none.
+    pub fenced: u64,
+    /// Batches that came too late for a key.
+    pub keys_taken: u64,
     /// Transactions in the end.
     pub transactions: u64,
     /// Of these, successes.
@@ -102,13 +113,26 @@ enum Event {
     Gateway(Later),
     /// A client tries again.
     Again(u64),
+    /// A request comes to the queue.
+    Append(PartitionNo, Box<Record>),
+    /// A client has waited long enough for the answer to one of its tries.
+    Patience(u64, u32),
 }
 
-/// Work that waits for the partition.
+/// Work that waits for a partition.
 #[derive(Clone, Debug)]
 struct Job {
     ask: Ask,
     from: From,
+}
+
+impl Job {
+    const fn client(&self) -> Option<u64> {
+        match self.from {
+            From::Client(no) => Some(no),
+            From::Call | From::Resolver | From::Notification | From::Follower(_) => None,
+        }
+    }
 }
 
 /// Who wants it.
@@ -139,9 +163,15 @@ struct Caller {
 pub struct World<D: Disk> {
     plan: Plan,
     disk: D,
+    /// Of the process, where there is one.
     spy: Spy,
     settings: Arc<Settings>,
-    partition: Option<Partition<Faulty<D::Store>>>,
+    owners: BTreeMap<OwnerId, Owner<D::Store>>,
+    /// Who owns which partition.
+    current: BTreeMap<PartitionNo, OwnerId>,
+    /// How many owners there ever were.
+    seats: u64,
+    queues: BTreeMap<PartitionNo, Queue>,
     model: Model,
     gateway: Gateway,
     workload: Workload,
@@ -153,11 +183,6 @@ pub struct World<D: Disk> {
     latest: i64,
     events: BTreeMap<(i64, u64), Event>,
     counter: u64,
-    inbox: VecDeque<Job>,
-    /// Calls that this process runs.
-    running: BTreeMap<Uid, Call>,
-    /// Who waits for the outcome of which transaction.
-    waiters: BTreeMap<Uid, u64>,
     callers: BTreeMap<u64, Caller>,
     ledgers: Ledgers,
     /// What was said to requests that can come again, word by word.
@@ -207,7 +232,10 @@ impl<D: Disk> World<D> {
             disk,
             spy,
             settings,
-            partition: None,
+            owners: BTreeMap::new(),
+            current: BTreeMap::new(),
+            seats: 0,
+            queues: BTreeMap::new(),
             model: Model::new(rules),
             gateway: Gateway::new(seed),
             workload: Workload::new(plan.seed),
@@ -218,9 +246,6 @@ impl<D: Disk> World<D> {
             latest: BEGINNING_US,
             events: BTreeMap::new(),
             counter: 0,
-            inbox: VecDeque::new(),
-            running: BTreeMap::new(),
-            waiters: BTreeMap::new(),
             callers: BTreeMap::new(),
             ledgers: Ledgers::default(),
             words: BTreeMap::new(),
@@ -232,12 +257,17 @@ impl<D: Disk> World<D> {
                 commits: 0,
                 troubles: 0,
                 crashes: 0,
+                moves: 0,
+                fenced: 0,
+                keys_taken: 0,
                 transactions: 0,
                 successes: 0,
             },
         };
         world.gateway.forgets_ids = world.is(Mutant::GatewayForgetsIds);
-        world.start_process()?;
+        for no in world.partitions() {
+            world.open(no)?;
+        }
         Ok(world)
     }
 
@@ -270,13 +300,14 @@ impl<D: Disk> World<D> {
             self.client_asks();
         }
         match kind {
-            0..=14 => self.crash()?,
+            0..=14 => self.crash_somebody()?,
             15..=29 => self.jump(),
             30..=129 => self.resolve(),
             130..=199 => self.refresh(),
             200..=229 => self.operator(),
             230..=259 => self.hearsay(),
             260..=299 => self.repeat_answered(),
+            300..=379 if self.is_shared() => self.move_partition()?,
             _ => {}
         }
         if self.random.chance(800) {
@@ -308,31 +339,25 @@ impl<D: Disk> World<D> {
         Times { now: Timestamp(domain), real_now: Timestamp(real) }
     }
 
-    fn start_process(&mut self) -> Result<(), StoreError> {
-        let store = Faulty::new(self.disk.connect(), self.spy.clone(), self.disk.cut());
-        self.partition = Some(Partition::open(store, Arc::clone(&self.settings))?);
-        Ok(())
+    fn crash_somebody(&mut self) -> Result<(), Wrong> {
+        let ids: Vec<OwnerId> = self.owners.keys().copied().collect();
+        let id = if let [one] = ids.as_slice() { *one } else { *self.random.pick(&ids) };
+        self.crash(id)
     }
 
-    /// The process dies: what it knew is gone, what it had sent is on its way.
-    fn crash(&mut self) -> Result<(), Wrong> {
+    /// A process dies: what it knew is gone, what it had sent is on its way.
+    fn crash(&mut self, id: OwnerId) -> Result<(), Wrong> {
         self.note("the process dies".to_owned());
         self.summary.crashes += 1;
-        self.partition = None;
-        self.running.clear();
-        self.waiters.clear();
-        self.inbox.clear();
-        let lost: Vec<u64> = self.callers.keys().copied().collect();
-        for no in lost {
-            self.lost(no);
+        let (no, was_stale) = (self.owners[&id].no, self.is_stale(id));
+        if !self.is_shared() {
+            let lost: Vec<u64> = self.callers.keys().copied().collect();
+            for no in lost {
+                self.lost(no);
+            }
         }
-        let unheard: Vec<Uid> = self.gateway.unheard.iter().copied().collect();
-        for transaction in unheard {
-            self.later(5 * SECOND_US, Event::Gateway(Later::Notify(transaction)));
-        }
-        self.start_process().map_err(|error| Wrong::new("the store opens", &error))?;
-        self.resolve();
-        Ok(())
+        self.end(id);
+        if was_stale { Ok(()) } else { self.take_over(no) }
     }
 
     /// The test clock jumps.

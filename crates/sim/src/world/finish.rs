@@ -18,6 +18,7 @@ impl<D: Disk> World<D> {
         self.look_at_what_is_left()?;
         self.quieten()?;
         self.operators_clear_up()?;
+        self.hold(self.all_are_dealt_with())?;
         self.hold(self.nothing_is_stuck())?;
         self.hold(self.nobody_waits())?;
         let books = self.disk.books();
@@ -107,7 +108,8 @@ impl<D: Disk> World<D> {
             let context = format!("client {no} was not answered: {:x?}", caller.ask);
             return Err(Wrong::new("who asks is answered", &context));
         }
-        if let Some((transaction, no)) = self.waiters.iter().next() {
+        let mut waiters = self.owners.values().flat_map(|owner| &owner.waiters);
+        if let Some((transaction, no)) = waiters.next() {
             let context = format!("client {no} waits for {transaction:x}");
             return Err(Wrong::new("who asks is answered", &context));
         }

@@ -1,13 +1,14 @@
-//! Work on its way to the partition and the answers on their way back.
+//! Work on its way to its partition and the answers on their way back.
 
 use std::collections::BTreeMap;
 
 use domain::RequestId;
-use engine::partition::{Performing, Verdict, Work};
-use engine::ports::Bookkeeping;
+use engine::partition::{Performing, Processed, Times, Verdict, Work};
+use engine::ports::{Bookkeeping, Store};
 
+use super::owners::{LIVES, Owner, OwnerId, Reading};
 use super::{Caller, Event, FOLLOWER, From, Job, SECOND_US, World};
-use crate::ask::{Ask, Created, How, Known, Reason, Said, Status, Uid, What, When};
+use crate::ask::{Ask, Created, How, Known, Reason, Said, Start, Status, Uid, What, When};
 use crate::audit::{self, Wrong};
 use crate::disk::Disk;
 use crate::faulty::{Seen, Trouble};
@@ -18,11 +19,28 @@ use crate::translate;
 /// How often a client tries before it gives up.
 const TRIES_MAX: u32 = 5;
 
-/// A batch that the partition was given.
-struct Given {
-    jobs: Vec<Job>,
-    when: When,
+/// How many batches may be processed until nothing is left to do.
+const BATCHES_MAX: u32 = 10_000;
+
+const NOT_OWNER: Said = Said::Unavailable("not_owner");
+
+/// A batch that a partition is given.
+pub(super) struct Offer {
+    pub(super) jobs: Vec<Job>,
+    reading: Option<Reading>,
+    pub(super) when: When,
+    times: Times,
+    pub(super) trouble: Trouble,
+    /// Whether no gateway has room for a call.
+    is_scarce: bool,
     refused_permits: u32,
+}
+
+/// A batch that was processed.
+pub(super) struct Batch {
+    pub(super) offer: Offer,
+    pub(super) processed: Processed,
+    pub(super) seen: Seen,
 }
 
 /// What the partition said to it.
@@ -67,7 +85,24 @@ impl<D: Disk> World<D> {
     /// A client thinks of something and sends it.
     pub(super) fn client_asks(&mut self) {
         let (tenant, what) = self.workload.next(&self.model);
+        let twin = if self.is_shared() { self.twin(tenant, &what) } else { None };
         self.client_wants(tenant, what, true);
+        if let Some(twin) = twin {
+            self.client_wants(tenant, twin, true);
+        }
+    }
+
+    /// Somebody wants the same key at the same time, for another account.
+    fn twin(&mut self, tenant: u32, what: &What) -> Option<What> {
+        let What::Start(it) = what else { return None };
+        let accounts: Vec<Uid> = self.model.tenants[&tenant].accounts.keys().copied().collect();
+        if it.key.is_none() || accounts.is_empty() || !self.random.chance(300) {
+            return None;
+        }
+        let account = *self.random.pick(&accounts);
+        let others =
+            Start { account, payment: None, method: None, payment_key: None, ..it.clone() };
+        Some(What::Start(others))
     }
 
     /// A client sends a request; `again` says whether it insists where there is no answer.
@@ -98,9 +133,14 @@ impl<D: Disk> World<D> {
     fn deliver(&mut self, no: u64) {
         let Some(caller) = self.callers.get_mut(&no) else { return };
         caller.open += 1;
-        let ask = caller.ask.clone();
+        let (ask, tries) = (caller.ask.clone(), caller.tries);
         self.note(format!("asks {no}: {ask:x?}"));
-        self.inbox.push_back(Job { ask, from: From::Client(no) });
+        let job = Job { ask, from: From::Client(no) };
+        if self.is_shared() {
+            self.append(no, tries, job);
+        } else {
+            self.owners.values_mut().for_each(|owner| owner.inbox.push_back(job.clone()));
+        }
     }
 
     /// A client whose answer got lost with the process tries again, or gives up.
@@ -134,71 +174,120 @@ impl<D: Disk> World<D> {
         self.deliver(no);
     }
 
-    /// Processes what has come in, until there is nothing left.
+    /// Processes what has come in, until there is nothing left; whoever has lost a partition may take
+    /// its time.
     pub(super) fn drain_all(&mut self) -> Result<(), Wrong> {
-        while !self.inbox.is_empty() {
-            self.drain()?;
+        for _ in 0..BATCHES_MAX {
+            let Some(id) = self.next_up(self.calm) else { return Ok(()) };
+            self.batch(id)?;
         }
-        Ok(())
+        let context = format!("{} pieces of work are left", self.pending());
+        self.hold(Err(Wrong::new("the world comes to rest", &context)))
     }
 
     /// Processes what has come in, batch by batch; what fails comes in again.
     pub(super) fn drain(&mut self) -> Result<(), Wrong> {
-        let mut rounds = self.inbox.len() + 2;
-        while !self.inbox.is_empty() && rounds > 0 {
-            rounds -= 1;
-            self.batch()?;
+        let stale_too = self.is_shared() && self.random.chance(300);
+        for _ in 0..self.pending() + 2 {
+            let Some(id) = self.next_up(stale_too) else { break };
+            self.batch(id)?;
         }
         Ok(())
     }
 
-    fn batch(&mut self) -> Result<(), Wrong> {
+    fn batch(&mut self, id: OwnerId) -> Result<(), Wrong> {
+        let owner = &self.owners[&id];
+        if owner.lost_place && owner.inbox.is_empty() {
+            return self.open_again(id);
+        }
+        if let Some(other) = self.rival(id) {
+            return self.race(id, other);
+        }
         let most = self.random.index(6) + 1;
-        let count = most.min(self.inbox.len());
-        let mut jobs: Vec<Job> = self.inbox.drain(..count).collect();
+        let mut offer = self.offer(id, most);
+        if self.is_to_be_robbed(&offer) {
+            return self.rob(id, offer);
+        }
+        let processed = process(self.owners.get_mut(&id).expect(LIVES), &mut offer);
+        let seen = self.owners[&id].spy.take();
+        self.conclude(id, Batch { offer, processed, seen })
+    }
+
+    /// The next batch of an owner, and what will go wrong with it.
+    pub(super) fn offer(&mut self, id: OwnerId, most: usize) -> Offer {
+        let (mut jobs, reading) = self.take(id, most);
         if self.random.chance(50) {
-            jobs.push(self.follow());
+            jobs.push(self.follow(id));
         }
         let trouble = self.trouble();
-        self.spy.arm(trouble);
-        let when = self.when();
-        let times = self.times();
-        let works: Vec<Work> = jobs.iter().map(work).collect();
-        let scarce = !self.calm && trouble != Trouble::WrittenUnsaid && self.random.chance(20);
-        let mut refused_permits = 0;
-        let mut permit = |_: &str| {
-            refused_permits += u32::from(scarce);
-            !scarce
-        };
-        let partition = self.partition.as_mut().expect("a process lives");
-        let processed = partition.process(&works, times, &mut permit);
-        let seen = self.spy.take();
-        if trouble != Trouble::None {
-            self.note(format!("trouble: {trouble:?}"));
+        let (when, times) = (self.when(), self.times());
+        let is_scarce = !self.calm && trouble != Trouble::WrittenUnsaid && self.random.chance(20);
+        Offer { jobs, reading, when, times, trouble, is_scarce, refused_permits: 0 }
+    }
+
+    /// What follows from a batch.
+    pub(super) fn conclude(&mut self, id: OwnerId, batch: Batch) -> Result<(), Wrong> {
+        let Batch { offer, processed, seen } = batch;
+        if offer.trouble != Trouble::None {
+            self.note(format!("trouble: {:?}", offer.trouble));
         }
-        let mut verdicts = processed.verdicts;
-        self.spoil_verdicts(&mut verdicts, trouble);
-        let given = Given { jobs, when, refused_permits };
-        if !seen.durable {
+        let Processed { mut verdicts, calls, committed, nothing_written, key_taken, .. } =
+            processed;
+        self.spoil_verdicts(&mut verdicts, offer.trouble);
+        // Who writes nothing need not know whether it was written.
+        let is_nothing = self.is_stale(id) && seen.is_empty() && !committed;
+        if !seen.durable || is_nothing {
             self.summary.troubles += 1;
-            return self.nothing_happened(given, &verdicts);
+            self.summary.keys_taken += u64::from(key_taken);
+            return self.nothing_happened(id, offer, (&verdicts, nothing_written));
+        }
+        if self.is_stale(id) {
+            if seen.is_empty() {
+                return self.only_read(id, &offer, &verdicts);
+            }
+            let check = "who has lost a partition writes nothing";
+            self.hold(Err(Wrong::new(check, &format!("{id} wrote {seen:x?}"))))?;
         }
         self.summary.commits += 1;
-        let found = audit::batch(&seen, when, &mut self.ledgers);
+        let found = audit::batch(&seen, offer.when, &mut self.ledgers);
         self.hold_all(found)?;
+        if let Some(reading) = &offer.reading {
+            self.dealt_with(self.owners[&id].no, reading)?;
+        }
         // The process may die between its commit and its answers.
         let dies = !self.calm && self.random.chance(10);
-        let committed = processed.committed;
         let told = Told { verdicts: &verdicts, committed, is_heard: committed && !dies };
-        self.happened(&given, &seen, &told)?;
-        self.perform(processed.calls, dies)?;
+        self.happened(id, &offer, (&seen, &told))?;
+        self.perform(id, calls, dies)?;
         self.audit_touched(&seen)?;
-        if !processed.committed {
+        if committed {
+            self.read_on(id, &offer);
+        } else {
             // It happened, but this process cannot know: clients will try again.
             self.summary.troubles += 1;
-            self.give_back(given);
+            self.give_back(id, offer);
         }
-        if dies { self.crash() } else { Ok(()) }
+        if dies { self.crash(id) } else { Ok(()) }
+    }
+
+    /// What has read it knows that it is dealt with.
+    fn read_on(&mut self, id: OwnerId, offer: &Offer) {
+        let Some(reading) = &offer.reading else { return };
+        self.owners.get_mut(&id).expect(LIVES).read_on = reading.upto;
+        for no in &reading.expired {
+            self.note(format!("passed over: {no}"));
+            self.unavailable(*no);
+        }
+    }
+
+    /// Whoever has lost its partition may still read what others committed, and say it: what it says is
+    /// true, and changes nothing.
+    fn only_read(&mut self, id: OwnerId, offer: &Offer, verdicts: &[Verdict]) -> Result<(), Wrong> {
+        let model = self.model.clone();
+        let told = Told { verdicts, committed: true, is_heard: true };
+        self.happened(id, offer, (&Seen::default(), &told))?;
+        self.model = model;
+        Ok(())
     }
 
     fn trouble(&mut self) -> Trouble {
@@ -216,37 +305,61 @@ impl<D: Disk> World<D> {
     }
 
     /// A follower of the journal remembers how far it is.
-    fn follow(&mut self) -> Job {
-        let head = self.partition.as_ref().expect("a process lives").head().0;
+    fn follow(&self, id: OwnerId) -> Job {
+        let head = self.owners[&id].partition.head().0;
         let what = What::SetValue { key: String::new(), value: None };
         let ask = Ask { id: 0, tenant: 0, repeat: None, what };
         Job { ask, from: From::Follower(head) }
     }
 
     /// The batch did not commit: then nobody may be told anything else.
-    fn nothing_happened(&mut self, given: Given, verdicts: &[Verdict]) -> Result<(), Wrong> {
-        for (job, verdict) in given.jobs.iter().zip(verdicts) {
+    fn nothing_happened(
+        &mut self,
+        id: OwnerId,
+        offer: Offer,
+        (verdicts, nothing_written): (&[Verdict], bool),
+    ) -> Result<(), Wrong> {
+        let (mut is_fenced, mut troubles) = (false, vec!["store", "disk_full", "commit_in_doubt"]);
+        if self.is_shared() {
+            is_fenced = verdicts.iter().any(|it| translate::said(it) == NOT_OWNER);
+            troubles.push("not_owner");
+        }
+        for (job, verdict) in offer.jobs.iter().zip(verdicts) {
             let said = translate::said(verdict);
-            if !matches!(said, Said::Unavailable("store" | "disk_full" | "commit_in_doubt")) {
+            if !matches!(said, Said::Unavailable(trouble) if troubles.contains(&trouble)) {
                 let context = format!("{:x?}: {said:x?}", job.ask);
                 let check = "nothing is answered before it is durable";
                 self.hold(Err(Wrong::new(check, &context)))?;
             }
         }
-        self.give_back(given);
+        if is_fenced {
+            self.summary.fenced += 1;
+            self.give_back(id, offer);
+            return self.open_again(id);
+        }
+        if nothing_written {
+            // What was read is read again by the same owner.
+            self.give_back(id, Offer { reading: None, ..offer });
+        } else {
+            self.give_back(id, offer);
+        }
         Ok(())
     }
 
-    /// Whoever wanted something is told that it is not available, and tries again.
-    fn give_back(&mut self, given: Given) {
-        for job in given.jobs.into_iter().rev() {
+    /// Whoever wanted something is told that it is not available, and tries again. What came from a
+    /// queue stays there: whoever reads it next will answer.
+    fn give_back(&mut self, id: OwnerId, offer: Offer) {
+        let is_shared = self.is_shared();
+        self.owners.get_mut(&id).expect(LIVES).lost_place |= offer.reading.is_some();
+        for job in offer.jobs.into_iter().rev() {
             match job.from {
                 From::Call => {
                     if let What::Replied { payment, transaction, .. } = job.ask.what {
-                        self.not_kept_waiting(payment, transaction);
+                        self.not_kept_waiting(id, payment, transaction);
                     }
-                    self.inbox.push_front(job);
+                    self.owners.get_mut(&id).expect(LIVES).inbox.push_front(job);
                 }
+                From::Client(_) if is_shared => {}
                 From::Client(no) => self.unavailable(no),
                 From::Notification => {
                     if let What::Inquired { transaction, .. } = job.ask.what {
@@ -260,8 +373,9 @@ impl<D: Disk> World<D> {
     }
 
     /// Whoever waits for an outcome that cannot be written now is told that nobody knows it.
-    fn not_kept_waiting(&mut self, payment: Uid, transaction: Uid) {
-        if let Some(no) = self.waiters.remove(&transaction)
+    fn not_kept_waiting(&mut self, id: OwnerId, payment: Uid, transaction: Uid) {
+        let waiters = &mut self.owners.get_mut(&id).expect(LIVES).waiters;
+        if let Some(no) = waiters.remove(&transaction)
             && !self.is(Mutant::LosesWaiter)
         {
             let how = How::Is(Status::Unknown);
@@ -284,20 +398,23 @@ impl<D: Disk> World<D> {
     }
 
     /// The batch is durable: the model does the same, and what was said is compared.
-    fn happened(&mut self, given: &Given, seen: &Seen, told: &Told<'_>) -> Result<(), Wrong> {
-        let mut created: BTreeMap<RequestId, Created> = BTreeMap::new();
-        for entry in &seen.entries {
-            created.entry(entry.request).or_insert_with(|| translate::created(entry));
-        }
-        for (at, job) in given.jobs.iter().enumerate() {
+    fn happened(
+        &mut self,
+        id: OwnerId,
+        offer: &Offer,
+        (seen, told): (&Seen, &Told<'_>),
+    ) -> Result<(), Wrong> {
+        let created = created_by(seen);
+        for (at, job) in offer.jobs.iter().enumerate() {
             let verdict = &told.verdicts[at];
             let said = told.committed.then(|| translate::said(verdict));
             if let From::Follower(upto) = job.from {
-                self.ledgers.followed = upto;
+                let place = (upto > 0).then_some((self.owners[&id].no, upto));
+                self.ledgers.followed.extend(place);
                 continue;
             }
             if let Some(Said::Unavailable(reason)) = said {
-                if reason != "gateway_full" || given.refused_permits == 0 {
+                if reason != "gateway_full" || offer.refused_permits == 0 {
                     let context = format!("{:x?}: {reason}", job.ask);
                     let check = "no command breaks an invariant";
                     self.hold(Err(Wrong::new(check, &context)))?;
@@ -307,13 +424,13 @@ impl<D: Disk> World<D> {
                 }
                 continue;
             }
-            let id = RequestId(uuid::Uuid::from_u128(job.ask.id));
-            let created = created.get(&id).copied().unwrap_or_default();
-            let expected = self.model.judge(&job.ask, given.when, created);
+            let request = RequestId(uuid::Uuid::from_u128(job.ask.id));
+            let created = created.get(&request).copied().unwrap_or_default();
+            let expected = self.model.judge(&job.ask, offer.when, created);
             let said = said.unwrap_or_else(|| unsaid(&expected, &job.ask, seen));
-            self.model.keep(&job.ask, &said, given.when);
+            self.model.keep(&job.ask, &said, offer.when);
             if told.is_heard {
-                self.heard(job, &expected, &said, verdict)?;
+                self.heard((id, job), &expected, &said, verdict)?;
             }
         }
         Ok(())
@@ -322,7 +439,7 @@ impl<D: Disk> World<D> {
     /// An answer arrives where it is waited for.
     fn heard(
         &mut self,
-        job: &Job,
+        (id, job): (OwnerId, &Job),
         expected: &Expected,
         said: &Said,
         verdict: &Verdict,
@@ -339,14 +456,15 @@ impl<D: Disk> World<D> {
                 self.hold(right)?;
                 self.same_words(&job.ask, said, verdict)?;
                 if let Said::Waits(transaction) = said {
-                    self.waiters.insert(*transaction, no);
+                    self.owners.get_mut(&id).expect(LIVES).waiters.insert(*transaction, no);
                 } else {
                     self.answered(no, said);
                 }
             }
             From::Call => {
                 let What::Replied { transaction, .. } = job.ask.what else { return Ok(()) };
-                if let Some(no) = self.waiters.remove(&transaction)
+                let waiters = &mut self.owners.get_mut(&id).expect(LIVES).waiters;
+                if let Some(no) = waiters.remove(&transaction)
                     && !self.is(Mutant::LosesWaiter)
                 {
                     self.hold(right)?;
@@ -427,7 +545,7 @@ impl<D: Disk> World<D> {
     }
 
     /// The calls that were committed leave; those of a process that dies leave or do not.
-    fn perform(&mut self, calls: Vec<Performing>, dies: bool) -> Result<(), Wrong> {
+    fn perform(&mut self, id: OwnerId, calls: Vec<Performing>, dies: bool) -> Result<(), Wrong> {
         for mut performing in calls {
             if self.is(Mutant::SendsElsewhere) {
                 performing.call.gateway = crate::workload::WALLET.to_owned();
@@ -467,7 +585,8 @@ impl<D: Disk> World<D> {
             if !self.is(Mutant::WaitsForEver) {
                 self.at(call.deadline, Event::Deadline(call.clone()));
             }
-            self.running.insert(call.transaction, call);
+            let owner = self.owners.get_mut(&id).expect(LIVES);
+            owner.running.insert(call.transaction, call);
         }
         Ok(())
     }
@@ -503,6 +622,29 @@ impl<D: Disk> World<D> {
 
 fn not_sent(fate: &crate::gateway::Fate, now: i64) -> Option<i64> {
     (fate.form == crate::gateway::Form::NotSent).then_some(now + 1)
+}
+
+/// Processes a batch, with what is to go wrong.
+pub(super) fn process<S: Store>(owner: &mut Owner<S>, offer: &mut Offer) -> Processed {
+    owner.spy.arm(offer.trouble);
+    let mut works: Vec<Work> = offer.jobs.iter().map(work).collect();
+    let upto = offer.reading.as_ref().map(|it| i64::try_from(it.upto).expect("records are few"));
+    works.extend(upto.map(Work::ReadOn));
+    let (is_scarce, refused) = (offer.is_scarce, &mut offer.refused_permits);
+    let mut permit = |_: &str| {
+        *refused += u32::from(is_scarce);
+        !is_scarce
+    };
+    owner.partition.process(&works, offer.times, &mut permit)
+}
+
+/// The ids that the journal names for each request.
+pub(super) fn created_by(seen: &Seen) -> BTreeMap<RequestId, Created> {
+    let mut created = BTreeMap::new();
+    for entry in &seen.entries {
+        created.entry(entry.request).or_insert_with(|| translate::created(entry));
+    }
+    created
 }
 
 fn work(job: &Job) -> Work {

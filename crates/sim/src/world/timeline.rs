@@ -4,6 +4,7 @@
 use domain::Timestamp;
 use domain::payment::Outstanding;
 
+use super::owners::{LIVES, Owner, OwnerId};
 use super::{Event, From, Job, SECOND_US, World};
 use crate::ask::{Known, Status, Uid, What};
 use crate::audit::Wrong;
@@ -41,17 +42,15 @@ impl<D: Disk> World<D> {
             }
             Event::Answer(call, fate) => {
                 let heard = self.gateway.answer(&call, fate.form);
-                let running = self.running.get(&call.transaction);
-                if running.is_some_and(|running| running.no == call.no) {
+                if let Some(id) = self.runner(&call) {
                     self.note(format!("answers: {:x} {heard:?}", call.transaction));
-                    self.call_ended(&call, heard);
+                    self.call_ended(id, &call, heard);
                 }
             }
             Event::Deadline(call) => {
-                let running = self.running.get(&call.transaction);
-                if running.is_some_and(|running| running.no == call.no) {
+                if let Some(id) = self.runner(&call) {
                     self.note(format!("times out: {:x}", call.transaction));
-                    self.call_ended(&call, crate::ask::Heard::TooLate);
+                    self.call_ended(id, &call, crate::ask::Heard::TooLate);
                 }
             }
             Event::Gateway(Later::Turn(transaction, from, to)) => {
@@ -62,17 +61,35 @@ impl<D: Disk> World<D> {
             }
             Event::Gateway(Later::Notify(transaction)) => self.notify(transaction),
             Event::Again(no) => self.send(no),
+            Event::Append(no, record) => self.appended(no, *record),
+            Event::Patience(no, tries) => {
+                if self.callers.get(&no).is_some_and(|caller| caller.tries == tries) {
+                    self.lost(no);
+                }
+            }
         }
         Ok(())
     }
 
+    /// Who runs a call.
+    fn runner(&self, call: &Call) -> Option<OwnerId> {
+        let runs = |owner: &Owner<D::Store>| {
+            owner.running.get(&call.transaction).is_some_and(|it| it.no == call.no)
+        };
+        self.owners.iter().find(|(_, owner)| runs(owner)).map(|(id, _)| *id)
+    }
+
+    fn is_running(&self, transaction: Uid) -> bool {
+        self.owners.values().any(|owner| owner.running.contains_key(&transaction))
+    }
+
     /// A call ended: its outcome is offered to the partition until it is written.
-    fn call_ended(&mut self, call: &Call, heard: crate::ask::Heard) {
+    fn call_ended(&mut self, id: OwnerId, call: &Call, heard: crate::ask::Heard) {
         let what = What::Replied { payment: call.payment, transaction: call.transaction, heard };
         let times = if self.random.chance(30) { 2 } else { 1 };
-        self.running.remove(&call.transaction);
+        self.owners.get_mut(&id).expect(LIVES).running.remove(&call.transaction);
         for _ in 0..times {
-            self.tell(call.tenant, what.clone(), From::Call);
+            self.tell(id, call.tenant, what.clone(), From::Call);
         }
     }
 
@@ -87,24 +104,26 @@ impl<D: Disk> World<D> {
         self.gateway.unheard.insert(transaction);
         self.note(format!("notifies: {transaction:x} {known:?}"));
         let what = What::Inquired { payment, transaction, known, asked_at: self.real };
-        self.tell(tenant, what, From::Notification);
+        let owner = self.owner_of(tenant, payment);
+        self.tell(owner, tenant, what, From::Notification);
     }
 
     /// What the last call for a transaction asked for, where both sides mean the same: only then may a
     /// gateway leave the amount out. Not where a client may be about to ask for another one.
     fn called(&self, transaction: Uid) -> Option<i64> {
         let is_clients = |job: &Job| matches!(job.from, From::Client(_));
-        if self.inbox.iter().any(is_clients) {
+        let mut inboxes = self.owners.values().flat_map(|owner| &owner.inbox);
+        if inboxes.any(is_clients) || self.has_undealt() {
             return None;
         }
         self.find_move(transaction)?.called
     }
 
-    /// What the process itself hands to the partition.
-    pub(super) fn tell(&mut self, tenant: u32, what: What, from: From) {
-        let id = self.workload.mint(self.real);
-        let ask = crate::ask::Ask { id, tenant, repeat: None, what };
-        self.inbox.push_back(Job { ask, from });
+    /// What a process itself hands to its partition.
+    pub(super) fn tell(&mut self, id: OwnerId, tenant: u32, what: What, from: From) {
+        let request = self.workload.mint(self.real);
+        let ask = crate::ask::Ask { id: request, tenant, repeat: None, what };
+        self.owners.get_mut(&id).expect(LIVES).inbox.push_back(Job { ask, from });
     }
 
     /// The resolver looks for outcomes to ask about: those that are due, and those whose call
@@ -142,8 +161,22 @@ impl<D: Disk> World<D> {
         }
     }
 
-    /// Asks the gateway, unless the call itself still runs or the question is under way.
+    /// The owner of its partition asks the gateway, and now and then so does one that was it.
     fn inquire(&mut self, outstanding: &Outstanding) {
+        let payment = outstanding.payment_id.uuid().as_u128();
+        let owner = self.owner_of(outstanding.tenant.0, payment);
+        self.inquire_as(owner, outstanding);
+        if self.is_shared() && self.random.chance(200) {
+            let no = self.owners[&owner].no;
+            let mut others = self.owners.iter().filter(|(id, it)| **id != owner && it.no == no);
+            if let Some((id, _)) = others.next() {
+                self.inquire_as(*id, outstanding);
+            }
+        }
+    }
+
+    /// Asks, unless the call itself still runs there or the question is under way.
+    fn inquire_as(&mut self, id: OwnerId, outstanding: &Outstanding) {
         let transaction = outstanding.transaction_id.uuid().as_u128();
         let payment = outstanding.payment_id.uuid().as_u128();
         let is_about = |what: &What| {
@@ -153,15 +186,16 @@ impl<D: Disk> World<D> {
                     if *it == transaction
             )
         };
-        let under_way = self.inbox.iter().any(|job| is_about(&job.ask.what));
-        if self.running.contains_key(&transaction) || under_way {
+        let owner = &self.owners[&id];
+        let under_way = owner.inbox.iter().any(|job| is_about(&job.ask.what));
+        if owner.running.contains_key(&transaction) || under_way {
             return;
         }
         let called = self.called(transaction);
         let known = self.gateway.inquire(transaction, called, self.real);
         self.note(format!("inquires: {transaction:x} {known:?}"));
         let what = What::Inquired { payment, transaction, known, asked_at: self.real };
-        self.tell(outstanding.tenant.0, what, From::Resolver);
+        self.tell(id, outstanding.tenant.0, what, From::Resolver);
     }
 
     /// Somebody heard elsewhere how a pending transaction ended; the gateway holds the same.
@@ -214,7 +248,7 @@ impl<D: Disk> World<D> {
         }
         let settle_after_us = self.model.rules.gateways[it.gateway].settle_after_us;
         let over = it.open.is_none_or(|open| self.real > open.deadline + settle_after_us);
-        if self.running.contains_key(&transaction) || !over {
+        if self.is_running(transaction) || !over {
             return None;
         }
         self.gateway.decide(transaction, true);
@@ -256,7 +290,7 @@ impl<D: Disk> World<D> {
     pub(super) fn next_due(&self) -> Option<i64> {
         let event = self.events.first_key_value().map(|((at, _), _)| *at);
         let far = Timestamp(i64::MAX);
-        let runs = |id: domain::TransactionId| self.running.contains_key(&id.uuid().as_u128());
+        let runs = |id: domain::TransactionId| self.is_running(id.uuid().as_u128());
         let due = self.disk.due(far);
         let question = due.iter().find(|it| !runs(it.transaction_id)).and_then(|it| it.ask_at);
         let question = question.map(|at| (at.0 - self.offset).max(self.real));

@@ -1,12 +1,17 @@
-//! 200 seeds on the store in memory, and a few on the real one.
+//! 200 seeds on the store in memory, some with partitions that move, and a few on the real one.
 
 use sim::run::{Kind, Seeds, seed_twice, seeds};
 use sim::world::Plan;
 
 #[track_caller]
 fn check(store: Kind, from: u64, count: u64) {
+    check_partitions(1, store, from, count);
+}
+
+#[track_caller]
+fn check_partitions(partitions: u16, store: Kind, from: u64, count: u64) {
     let mut out = Vec::new();
-    let plan = Plan::new(from, 220);
+    let plan = Plan { partitions, ..Plan::new(from, 220) };
     let sound = seeds(Seeds { from, count, store, plan }, &mut out).expect("a list can be written");
     assert!(sound, "{}", String::from_utf8_lossy(&out));
 }
@@ -30,6 +35,11 @@ fn seeds_100_to_149() {
 #[test]
 fn seeds_150_to_199() {
     check(Kind::Memory, 150, 50);
+}
+
+#[test]
+fn seeds_with_partitions_that_move() {
+    check_partitions(3, Kind::Memory, 200, 40);
 }
 
 #[test]
