@@ -136,7 +136,8 @@ pub(super) fn outstanding_of(
     payment: PaymentId,
 ) -> Result<Vec<Outstanding>, StoreError> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
-        tables::OUTSTANDING.select("WHERE payment_id = ?2 AND tenant + 0 = ?1 ORDER BY transaction_id")
+        tables::OUTSTANDING
+            .select("WHERE payment_id = ?2 AND tenant + 0 = ?1 ORDER BY transaction_id")
     });
     reader.query(&SQL, &[no.into(), payment.into()], rows::outstanding)
 }
