@@ -3,6 +3,7 @@
 
 mod error;
 pub mod external;
+mod multiplexed;
 mod outbound;
 pub mod push;
 pub mod reconcile;

@@ -35,6 +35,7 @@ pub fn run(args: Args) -> Result<(), Error> {
         let bound = bound.map_err(node::Error::from)?;
         println!("listening on http://{}", bound.address());
         let stop = async move { signals.wait().await };
-        Ok(bound.run(stop).await.map_err(node::Error::from)?)
+        bound.run(stop).await;
+        Ok(())
     })
 }

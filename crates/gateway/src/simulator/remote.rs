@@ -1,7 +1,6 @@
 //! The client of a simulator that runs as a process of its own. What it answers is not believed:
 //! it is bounded, parsed, and anything that does not fit leaves the outcome unknown.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use domain::payment::{GatewayAnswer, GatewayKnowledge};
 use domain::{GatewayCall, GatewaySettings};
 use engine::ports::{BoxFuture, Gateway, Inquiry};
 use http::{Method, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, Limited};
 use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -19,16 +18,14 @@ use super::record::{LINE_BYTES_MAX, Record};
 use super::server::{POLL, Told};
 use super::{Notification, Options};
 use crate::Error;
-use crate::outbound::{self, Connection, Idle, SendError};
+use crate::multiplexed::Multiplexed;
+use crate::outbound::{Body, SendError};
 
 /// How large an answer may be.
 pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// How many connections are open at the same time; more calls wait within their deadline.
-pub const CONNECTIONS_MAX: usize = 4_096;
-
-/// How long connecting may take.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// How many calls are in flight at the same time; more wait within their deadline.
+pub(super) const CALLS_MAX: u32 = 65_536;
 
 /// How long a question may take.
 const INQUIRE_MAX: Duration = Duration::from_secs(10);
@@ -44,9 +41,7 @@ pub struct Remote {
 }
 
 struct Place {
-    /// Host and port, as they are connected to and sent in the `Host` header.
-    authority: String,
-    idle: Idle,
+    connection: Multiplexed,
     free: Semaphore,
 }
 
@@ -62,9 +57,7 @@ impl Remote {
     /// # Errors
     /// Where the URL is not `http://HOST:PORT`.
     pub fn new(url: &str, options: Options) -> Result<Self, Error> {
-        let authority = authority(url)?;
-        let free = Semaphore::new(CONNECTIONS_MAX);
-        Ok(Self { place: Arc::new(Place { authority, idle: Idle::default(), free }), options })
+        Ok(Self { place: Arc::new(Place::new(url)?), options })
     }
 
     /// What the simulator tells unasked, asked for as long as somebody listens.
@@ -86,7 +79,7 @@ impl Gateway for Remote {
             let within = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
             let deadline = Instant::now() + within;
             let Ok(Ok(_free)) = timeout_at(deadline, self.place.free.acquire()).await else {
-                let message = "no free connection to the simulator".to_owned();
+                let message = "too many calls to the simulator".to_owned();
                 return GatewayAnswer::NotSent { message };
             };
             let body = serde_json::to_vec(&call).expect("a call has no map keys but strings");
@@ -116,35 +109,26 @@ impl Gateway for Remote {
 }
 
 impl Place {
-    fn request(&self, method: Method, path: &str, body: Bytes) -> Request<outbound::Body> {
+    fn new(url: &str) -> Result<Self, Error> {
+        let connection = Multiplexed::new(authority(url)?);
+        Ok(Self { connection, free: Semaphore::new(CALLS_MAX as usize) })
+    }
+
+    fn request(&self, method: Method, path: &str, body: Bytes) -> Request<Body> {
         Request::builder()
             .method(method)
-            .uri(path)
-            .header(http::header::HOST, &self.authority)
+            .uri(format!("http://{}{path}", self.connection.authority()))
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(Full::new(body))
             .expect("paths are made of ids and numbers, and the authority was parsed")
     }
 
-    async fn exchange(&self, request: Request<outbound::Body>) -> Result<Exchanged, SendError> {
-        let (response, connection) = outbound::send(&self.idle, request, || self.connect()).await?;
-        let (head, body) = response.into_parts();
-        let body = outbound::finish(&self.idle, connection, body, ANSWER_BYTES_MAX).await;
-        Ok(Exchanged { status: head.status, body: body.map_err(SendError::Unknown)? })
-    }
-
-    async fn connect(&self) -> Result<Connection, String> {
-        let connecting = async {
-            let mut addresses = tokio::net::lookup_host(&self.authority)
-                .await
-                .map_err(|error| format!("{}: {error}", self.authority))?;
-            let address: Option<SocketAddr> = addresses.next();
-            Connection::open(address.ok_or("the name has no address")?, None).await
-        };
-        match timeout(CONNECT_MAX, connecting).await {
-            Ok(connected) => connected,
-            Err(_) => Err("connecting took too long".to_owned()),
-        }
+    async fn exchange(&self, request: Request<Body>) -> Result<Exchanged, SendError> {
+        let (head, body) = self.connection.send(request).await?.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let body =
+            body.map_err(|error| SendError::Unknown(format!("the answer's body: {error}")))?;
+        Ok(Exchanged { status: head.status, body: body.to_bytes() })
     }
 }
 
@@ -153,17 +137,14 @@ impl Place {
 /// # Errors
 /// Where it cannot be had completely.
 pub async fn charges(url: &str, mut each: impl FnMut(Record)) -> Result<(), Error> {
-    let authority = authority(url)?;
-    let place = Place { authority, idle: Idle::default(), free: Semaphore::new(1) };
+    let place = Place::new(url)?;
     let request = place.request(Method::GET, "/journal", Bytes::new());
-    // The connection carries the body as long as it lives.
-    let (response, _connection) =
-        match outbound::send(&place.idle, request, || place.connect()).await {
-            Ok(sent) => sent,
-            Err(SendError::NotSent(error) | SendError::Unknown(error)) => {
-                return Err(Error::Remote(error));
-            }
-        };
+    let response = match place.connection.send(request).await {
+        Ok(response) => response,
+        Err(SendError::NotSent(error) | SendError::Unknown(error)) => {
+            return Err(Error::Remote(error));
+        }
+    };
     if response.status() != StatusCode::OK {
         return Err(Error::Remote(format!("its journal: HTTP {}", response.status().as_u16())));
     }

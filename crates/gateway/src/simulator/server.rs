@@ -2,11 +2,13 @@
 //!
 //! `POST /charges` takes a call and answers how it ended; `GET /charges/{transaction}` says what
 //! is known of one; `GET /notifications?after=N` waits for what is told unasked; `GET /journal`
-//! is the whole journal, one JSON record per line; `GET /health`.
+//! is the whole journal, one JSON record per line; `GET /health`. All of it by HTTP/1.1, or by
+//! HTTP/2 without an upgrade, where one connection takes as many calls as there are.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -18,12 +20,18 @@ use bytes::Bytes;
 use domain::payment::{GatewayAnswer, GatewayKnowledge};
 use domain::{GatewayCall, PaymentId, TenantNo, TransactionId};
 use engine::ports::{Gateway, Inquiry};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
 use serde::{Deserialize, Serialize};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 use super::core::NOTIFICATIONS_AGAIN;
+use super::remote::CALLS_MAX;
 use super::{Notification, Options, Simulator, journal};
 use crate::Error;
 
@@ -41,6 +49,16 @@ const CALL_BYTES_MAX: usize = 2 * 1024 * 1024;
 const DRAIN: Duration = Duration::from_secs(2);
 
 const BACKLOG: u32 = 4_096;
+
+/// How many requests may be in progress on one connection: a client's calls, and its questions
+/// beside them.
+const STREAMS_MAX: u32 = 2 * CALLS_MAX;
+
+/// How much of all requests of a connection together may be under way.
+const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
+
+/// How long to wait before connections are taken again where there is no room for one.
+const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
 
 /// A simulator that listens, and answers once it runs.
 pub struct Bound {
@@ -64,14 +82,15 @@ pub fn bind(listen: SocketAddr, dir: &Path, options: Options) -> Result<Bound, E
 /// [`bind`] and [`Bound::run`].
 ///
 /// # Errors
-/// As there.
+/// Where [`bind`] fails.
 pub async fn serve(
     listen: SocketAddr,
     dir: &Path,
     options: Options,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Error> {
-    bind(listen, dir, options)?.run(stop).await
+    bind(listen, dir, options)?.run(stop).await;
+    Ok(())
 }
 
 impl Bound {
@@ -82,29 +101,59 @@ impl Bound {
     }
 
     /// Answers until `stop` says so; then what is under way has a short while left.
-    ///
-    /// # Errors
-    /// Where the listener fails.
-    pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
-        let (stopping, mut stopped) = watch::channel(false);
-        let served = Served { simulator: self.simulator, stopped: stopped.clone() };
-        let graceful = async move {
-            stop.await;
-            stopping.send_replace(true);
-        };
-        let serving = axum::serve(self.listener, routes(served)).with_graceful_shutdown(graceful);
-        let drained = async move {
-            if stopped.wait_for(|stopped| *stopped).await.is_ok() {
-                tokio::time::sleep(DRAIN).await;
+    pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) {
+        let (stopping, stopped) = watch::channel(false);
+        let service = routes(Served { simulator: self.simulator, stopped });
+        let service = TowerToHyperService::new(service);
+        let mut http = auto::Builder::new(TokioExecutor::new());
+        http.http2()
+            .max_concurrent_streams(STREAMS_MAX)
+            // Calls whose time ran out while this process could not run come with their end.
+            .max_pending_accept_reset_streams(STREAMS_MAX as usize)
+            .initial_connection_window_size(WINDOW_BYTES);
+        let connections = GracefulShutdown::new();
+        let mut stop = pin!(stop);
+        loop {
+            let stream = tokio::select! {
+                () = stop.as_mut() => break,
+                stream = accept(&self.listener) => stream,
+            };
+            let serving = http.serve_connection(TokioIo::new(stream), service.clone());
+            let serving = connections.watch(serving.into_owned());
+            tokio::spawn(async move {
+                if let Err(error) = serving.await {
+                    tracing::debug!(error = %error, "a connection to the simulator broke");
+                }
+            });
+        }
+        drop(self.listener);
+        stopping.send_replace(true);
+        // What takes longer is cut off with the process.
+        drop(timeout(DRAIN, connections.shutdown()).await);
+    }
+}
+
+/// The next connection, whatever happens to others.
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // Without it small answers wait for acknowledgements.
+                drop(stream.set_nodelay(true));
+                return stream;
             }
-        };
-        tokio::select! {
-            ended = serving => {
-                ended.map_err(|source| Error::Listen { address: self.address, source })
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) => {
+                tracing::error!(error = %error, "the simulator cannot take connections");
+                sleep(ACCEPT_AGAIN).await;
             }
-            () = drained => Ok(()),
         }
     }
+}
+
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error.kind())
 }
 
 fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
@@ -218,7 +267,7 @@ async fn notifications(
     tokio::select! {
         _ = number.wait_for(|number| *number > after) => {}
         _ = stopped.wait_for(|stopped| *stopped) => {}
-        () = tokio::time::sleep(POLL) => {}
+        () = sleep(POLL) => {}
     }
     match journal.notices_after(after, NOTIFICATIONS_PER_ANSWER_MAX) {
         Ok(records) => {
