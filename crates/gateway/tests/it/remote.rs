@@ -251,6 +251,34 @@ async fn a_connection_that_ended_meanwhile_is_replaced() {
     assert_eq!(served.load(Ordering::Relaxed), 20);
 }
 
+#[tokio::test]
+async fn a_call_that_was_not_on_the_connection_when_it_broke_is_sent_on_another() {
+    let url = misbehaving(|stream, number| async move {
+        let mut one_at_a_time = h2::server::Builder::new();
+        one_at_a_time.max_concurrent_streams(1);
+        let mut connection: Http2 = one_at_a_time.handshake(stream).await.unwrap();
+        let asked = connection.accept().await.unwrap().unwrap();
+        respond(asked, 200, "\"Nothing\"");
+        // The first connection breaks with its second call.
+        if number == 0 {
+            drop(connection.accept().await);
+        } else {
+            end(connection).await;
+        }
+    })
+    .await;
+    let remote = remote(&url);
+    assert_eq!(call(&remote, purchase(1, "")).await, "nothing");
+    let (sent, next, waiting) = tokio::join!(
+        call(&remote, purchase(2, "")),
+        call(&remote, purchase(3, "")),
+        call(&remote, purchase(4, "")),
+    );
+    // Whether the one that was next in line had left cannot be told.
+    assert!(sent.starts_with("failed: ") && next.starts_with("failed: "), "{sent}, {next}");
+    assert_eq!(waiting, "nothing");
+}
+
 /// A way to `server` that counts the connections over it.
 async fn counting(server: SocketAddr) -> (String, Arc<AtomicUsize>) {
     let connections = Arc::new(AtomicUsize::new(0));
