@@ -149,7 +149,7 @@ impl<S: Store> Partition<S> {
     /// keeps what it grants; the granted calls are [`Processed::calls`], in order.
     ///
     /// Where the database refuses what the only command of a batch writes, the command is parked and
-    /// the rest is committed.
+    /// the rest is committed. The same for one that came twice, which is not parked.
     pub fn process(
         &mut self,
         works: &[Work],
@@ -162,7 +162,11 @@ impl<S: Store> Partition<S> {
             match (tried, only_command(works)) {
                 (Err(StoreError::Refused(reason)), Some((at, request))) => {
                     self.park_refused(request, &reason)?;
-                    self.try_process(works, Some(at), times, permit)
+                    self.try_process(works, Some((at, Reason::Bug)), times, permit)
+                }
+                (Err(StoreError::Repeated(said)), Some((at, request))) => {
+                    tracing::warn!(request.id = %request.id.0, said, "a command came twice");
+                    self.try_process(works, Some((at, Reason::Repeated)), times, permit)
                 }
                 (tried, _) => tried,
             }
@@ -174,7 +178,9 @@ impl<S: Store> Partition<S> {
                     matches!(error, StoreError::OutcomeUnknown(_) | StoreError::ConnectionLost(_));
                 self.is_full |= matches!(error, StoreError::DiskFull);
                 let key_taken = matches!(error, StoreError::KeyTaken);
-                let row_refused = matches!(error, StoreError::Refused(_)) && is_divisible(works);
+                let of_one_command =
+                    matches!(error, StoreError::Refused(_) | StoreError::Repeated(_));
+                let row_refused = of_one_command && is_divisible(works);
                 if !key_taken && !row_refused {
                     tracing::error!(error = %error, works = count, "a batch was not committed");
                 }
@@ -211,15 +217,15 @@ impl<S: Store> Partition<S> {
         Ok(())
     }
 
-    /// Processes a batch, but for the command at `refused`, which was parked.
+    /// Processes a batch, but for the command at `refused`, which is not carried out for a reason.
     fn try_process(
         &mut self,
         works: &[Work],
-        refused: Option<usize>,
+        refused: Option<(usize, Reason)>,
         times: Times,
         permit: &mut dyn FnMut(&str) -> bool,
     ) -> Result<Processed, StoreError> {
-        let (loaded, unreadable) = self.load(works, refused)?;
+        let (loaded, unreadable) = self.load(works, refused.map(|(at, _)| at))?;
         let mut run = Run {
             loaded,
             batch: Batch::default(),
@@ -231,15 +237,17 @@ impl<S: Store> Partition<S> {
         };
         let mut verdicts = Vec::with_capacity(works.len());
         for (at, work) in works.iter().enumerate() {
-            verdicts.push(match work {
-                Work::Request(_) if refused == Some(at) => Verdict::Unavailable(Reason::Bug),
-                Work::Request(request) if unreadable.contains(&at) => self.park(request),
-                Work::Request(request) => self.one(request, &mut run),
-                Work::Bookkeeping(rows) => {
+            verdicts.push(match (work, refused) {
+                (Work::Request(_), Some((refused, reason))) if refused == at => {
+                    Verdict::Unavailable(reason)
+                }
+                (Work::Request(request), _) if unreadable.contains(&at) => self.park(request),
+                (Work::Request(request), _) => self.one(request, &mut run),
+                (Work::Bookkeeping(rows), _) => {
                     run.batch.bookkeeping.extend_from_slice(rows);
                     Verdict::Answered(Answer::Replied(Reply::Done))
                 }
-                Work::ReadOn(offset) => {
+                (Work::ReadOn(offset), _) => {
                     run.batch.queue_offset = run.batch.queue_offset.max(Some(*offset));
                     Verdict::Answered(Answer::Replied(Reply::Done))
                 }

@@ -527,6 +527,10 @@ pub enum StoreError {
     /// Nothing was written, and the same batch will be refused whenever it comes again.
     #[error("the database refuses a row: {0}")]
     Refused(String),
+    /// What a command makes is there already: its id is the request's, so that the same request was
+    /// carried out before. Nothing was written.
+    #[error("the request was carried out before: {0}")]
+    Repeated(String),
     /// The connection to the database was lost, or cannot be made. Nothing was written, and the
     /// store must be opened again.
     #[error("no connection to the database: {0}")]

@@ -129,7 +129,11 @@ pub trait Processor: Send + Sync + 'static {
 #[must_use]
 pub const fn is_settled(reason: Reason) -> bool {
     match reason {
-        Reason::GatewayFull | Reason::Expired | Reason::Quarantined | Reason::Bug => true,
+        Reason::GatewayFull
+        | Reason::Expired
+        | Reason::Repeated
+        | Reason::Quarantined
+        | Reason::Bug => true,
         Reason::QueueFull
         | Reason::QueueAway
         | Reason::MessageTooLarge

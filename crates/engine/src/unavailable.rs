@@ -53,6 +53,9 @@ pub enum Reason {
     /// It is not known whether it was written: sending it again without a key may do it twice.
     #[error("it is not known whether the request was carried out: look before sending it again")]
     CommitInDoubt,
+    /// It came a second time, and had been carried out the first time.
+    #[error("the request was carried out before: look what came of it")]
+    Repeated,
     /// The account was taken out of service because a command broke an invariant, or wrote what the
     /// database refuses.
     #[error("the account is out of service until an operator has looked at it")]
@@ -75,9 +78,11 @@ impl From<Reason> for Unavailable {
             | Reason::Store
             | Reason::NotOwner => Some(Duration::from_secs(1)),
             Reason::DiskFull => Some(Duration::from_secs(10)),
-            Reason::CommitInDoubt | Reason::MessageTooLarge | Reason::Quarantined | Reason::Bug => {
-                None
-            }
+            Reason::CommitInDoubt
+            | Reason::Repeated
+            | Reason::MessageTooLarge
+            | Reason::Quarantined
+            | Reason::Bug => None,
         };
         Self { reason, retry_after }
     }
@@ -89,6 +94,7 @@ impl From<&StoreError> for Reason {
             StoreError::DiskFull => Self::DiskFull,
             StoreError::OutcomeUnknown(_) => Self::CommitInDoubt,
             StoreError::NotOwner => Self::NotOwner,
+            StoreError::Repeated(_) => Self::Repeated,
             StoreError::KeyTaken
             | StoreError::Database(_)
             | StoreError::Refused(_)
@@ -100,7 +106,7 @@ impl From<&StoreError> for Reason {
 
 impl Reason {
     /// Every reason, as metrics list them from the start.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::QueueFull,
         Self::MessageTooLarge,
         Self::GatewayFull,
@@ -113,6 +119,7 @@ impl Reason {
         Self::Store,
         Self::NotOwner,
         Self::CommitInDoubt,
+        Self::Repeated,
         Self::Quarantined,
         Self::Bug,
     ];
@@ -132,6 +139,7 @@ impl Reason {
             | Self::GatewayFull
             | Self::Expired
             | Self::NotOwner
+            | Self::Repeated
             | Self::ReadersFull
             | Self::HashersFull
             | Self::Stopping => false,
@@ -153,6 +161,7 @@ impl Reason {
             | Self::DiskFull
             | Self::Store
             | Self::NotOwner
+            | Self::Repeated
             | Self::CommitInDoubt => false,
         }
     }
@@ -173,6 +182,7 @@ impl Reason {
             Self::Store => "store",
             Self::NotOwner => "not_owner",
             Self::CommitInDoubt => "commit_in_doubt",
+            Self::Repeated => "repeated",
             Self::Quarantined => "quarantined",
             Self::Bug => "bug",
         }

@@ -281,6 +281,7 @@ const fn wire_unavailable(reason: Reason) -> (Code, &'static str) {
         Reason::DiskFull => (Code::Unavailable, "DISK_FULL"),
         Reason::Store => (Code::Unavailable, "STORE_UNAVAILABLE"),
         Reason::CommitInDoubt => (Code::Unknown, "COMMIT_IN_DOUBT"),
+        Reason::Repeated => (Code::Unknown, "REPEATED"),
         Reason::Quarantined => (Code::FailedPrecondition, "QUARANTINED"),
         Reason::Bug => (Code::Internal, "INTERNAL_ERROR"),
     }

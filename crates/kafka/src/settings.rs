@@ -179,7 +179,7 @@ impl Settings {
             security: Security::default(),
             group_protocol: GroupProtocol::default(),
             session_timeout: Duration::from_secs(6),
-            delivery_timeout: Duration::from_secs(5),
+            delivery_timeout: Duration::from_secs(20),
             linger: Duration::from_millis(20),
             message_bytes_max: MESSAGE_BYTES_MAX,
         }

@@ -456,6 +456,7 @@ fn unavailable_response(unavailable: &Unavailable) -> Response {
         | Reason::Store
         | Reason::NotOwner
         | Reason::CommitInDoubt
+        | Reason::Repeated
         | Reason::Quarantined => (StatusCode::SERVICE_UNAVAILABLE, class::ILLEGAL_STATE),
         Reason::Bug => (StatusCode::INTERNAL_SERVER_ERROR, class::ILLEGAL_STATE),
     };

@@ -116,6 +116,7 @@ async fn probe(engine: &Engine, data_dir: &PathBuf) -> Option<Trouble> {
             | Reason::Store
             | Reason::NotOwner
             | Reason::CommitInDoubt
+            | Reason::Repeated
             | Reason::Quarantined
             | Reason::Bug,
         ) => Some(Trouble::Store),

@@ -152,6 +152,7 @@ const fn wire_unavailable(reason: Reason) -> (StatusCode, &'static str) {
         Reason::NotOwner => (StatusCode::SERVICE_UNAVAILABLE, "not-owner"),
         Reason::Store => (StatusCode::SERVICE_UNAVAILABLE, "store-unavailable"),
         Reason::CommitInDoubt => (StatusCode::SERVICE_UNAVAILABLE, "commit-in-doubt"),
+        Reason::Repeated => (StatusCode::SERVICE_UNAVAILABLE, "repeated"),
         Reason::Quarantined => (StatusCode::SERVICE_UNAVAILABLE, "quarantined"),
         Reason::Bug => (StatusCode::INTERNAL_SERVER_ERROR, "internal-error"),
     }

@@ -12,7 +12,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, ErrorCode, OpenFlags, OptionalExtension as _, ToSql, ffi};
 
 use crate::driver::{self, Field, Value};
-use crate::tables::{Dialect, Layout, Table};
+use crate::tables::{Dialect, Layout, MADE_BY_REQUESTS, Table};
 
 /// How SQLite spells the catalogue. `STRICT`, so that a column holds what it says it holds.
 pub const DIALECT: Dialect = Dialect {
@@ -365,6 +365,11 @@ fn failed(error: rusqlite::Error) -> StoreError {
             || cause.extended_code == ffi::SQLITE_IOERR_SHMSIZE;
         if full {
             return StoreError::DiskFull;
+        }
+        let is_there = cause.extended_code == ffi::SQLITE_CONSTRAINT_PRIMARYKEY;
+        let said = error.to_string();
+        if is_there && MADE_BY_REQUESTS.iter().any(|it| said.contains(&format!(": {it}."))) {
+            return StoreError::Repeated(said);
         }
         if matches!(
             cause.code,

@@ -415,6 +415,10 @@ pub static CLAIM_RECENT: Table = Table {
     indexes: &[],
 };
 
+/// Tables whose rows have their id from the request that makes them.
+pub(crate) static MADE_BY_REQUESTS: [&str; 4] =
+    [ACCOUNT.name, PAYMENT_METHOD.name, PAYMENT.name, PAYMENT_TRANSACTION.name];
+
 /// Outcomes that are waited for; whoever owns the partition asks about them.
 pub static OUTSTANDING: Table = Table {
     name: "outstanding",

@@ -393,6 +393,7 @@ async fn record(engine: Engine, rows: Vec<Bookkeeping>) -> Vec<Bookkeeping> {
             | Reason::DiskFull
             | Reason::Store
             | Reason::CommitInDoubt
+            | Reason::Repeated
             | Reason::Quarantined
             | Reason::Bug => sleep(AFTER_FAILURE).await,
         }

@@ -345,7 +345,7 @@ impl Default for Kafka {
             classes: classes.map(str::to_owned).to_vec(),
             group_protocol: "consumer".to_owned(),
             session_timeout: Period::seconds(6),
-            delivery_timeout: Period::seconds(5),
+            delivery_timeout: Period::seconds(20),
             linger: Period(Duration::from_millis(20)),
             message_bytes_max: KIB * KIB,
             security_protocol: "plaintext".to_owned(),

@@ -18,7 +18,7 @@ use tokio_postgres::{Client, SimpleQueryMessage, Statement};
 use super::Server;
 use super::arrays::{Array, Row};
 use crate::driver::Value;
-use crate::tables::{CLAIM, REPLY, Table};
+use crate::tables::{CLAIM, MADE_BY_REQUESTS, REPLY, Table};
 
 /// Whoever writes holds this lock of the database, for as long as its session lives, alone or with
 /// the owners of other partitions: `FRGT`.
@@ -238,6 +238,7 @@ impl From<Failure> for StoreError {
             Failure::Meant(error) => error,
             Failure::Server(error) if error.code() == Some(&SqlState::DISK_FULL) => Self::DiskFull,
             Failure::Server(error) if is_key_taken(&error) => Self::KeyTaken,
+            Failure::Server(error) if is_repeated(&error) => Self::Repeated(said(&error)),
             Failure::Server(error) if is_row_refused(&error) => Self::Refused(said(&error)),
             failure @ (Failure::Server(_) | Failure::Silent) => Self::Database(failure.said()),
         }
@@ -253,6 +254,14 @@ fn is_key_taken(error: &tokio_postgres::Error) -> bool {
         &SqlState::UNIQUE_VIOLATION => error.table().is_some_and(is_key),
         code => *code == SqlState::T_R_DEADLOCK_DETECTED,
     }
+}
+
+/// Whether something is there already that has its id from the request that makes it.
+fn is_repeated(error: &tokio_postgres::Error) -> bool {
+    let Some(error) = error.as_db_error() else { return false };
+    *error.code() == SqlState::UNIQUE_VIOLATION
+        && error.table().is_some_and(|table| MADE_BY_REQUESTS.contains(&table))
+        && error.constraint().is_some_and(|name| name.ends_with("_pkey"))
 }
 
 /// Whether the server refuses what a statement says or writes, and would whenever it came again: a

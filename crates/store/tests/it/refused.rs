@@ -352,3 +352,53 @@ fn the_account_of_a_refused_command_is_out_of_service() {
     );
     assert_eq!(workload.partition.store().open().unwrap().queue_offset, Some(7));
 }
+
+/// A delivery that comes again after the first was committed does nothing, and nobody suffers from it.
+#[test]
+fn a_command_that_comes_twice_is_carried_out_once() {
+    let home = Home::new();
+    let mut workload = two_tenants(home.open(&Options::DEFAULT), 7);
+    let made = workload.accepted(TENANT, create_account(None, person("A")));
+    let Reply::AccountCreated(account) = made else { panic!("it is made") };
+    let method = || {
+        Command::CreatePaymentMethod(CreatePaymentMethod {
+            account,
+            external_key: None,
+            gateway: EXTERNAL_PAYMENT.to_owned(),
+            external_payment_method_id: None,
+            properties: vec![],
+            is_default: true,
+        })
+    };
+    workload.accepted(TENANT, method());
+    let pay = || {
+        Command::Purchase(Initiate {
+            account,
+            payment: None,
+            payment_method: None,
+            payment_key: None,
+            transaction_key: None,
+            amount: Some("10".to_owned()),
+            currency: None,
+            properties: vec![],
+        })
+    };
+    let times = Times { now: workload.now, real_now: workload.now };
+    let twice = workload.request(TENANT, pay());
+    let once = workload.request(TENANT, pay());
+    let work = |request: &Request| Work::Request(Box::new(request.clone()));
+    let first = workload.partition.process(&[work(&twice), Work::ReadOn(5)], times, &mut |_| true);
+    assert!(matches!(first.verdicts[0], Verdict::Answered(Answer::Replied(_))), "{first:?}");
+    let both = [work(&twice), work(&once), Work::ReadOn(7)];
+    let both = workload.partition.process(&both, times, &mut |_| true);
+    assert!(both.row_refused && !both.committed, "{both:?}");
+    let again = workload.partition.process(&[work(&twice), Work::ReadOn(6)], times, &mut |_| true);
+    assert!(matches!(again.verdicts[0], Verdict::Unavailable(Reason::Repeated)), "{again:?}");
+    assert!(again.committed && is_settled(Reason::Repeated) && !Reason::Repeated.is_parked());
+    assert_eq!(again.head, first.head, "nothing of it was written");
+    let other = workload.partition.process(&[work(&once), Work::ReadOn(7)], times, &mut |_| true);
+    assert!(matches!(other.verdicts[0], Verdict::Answered(Answer::Replied(_))), "{other:?}");
+    assert_eq!(workload.partition.store().open().unwrap().queue_offset, Some(7));
+    let report = verify(workload.partition.store().database().reader()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.problems);
+}
