@@ -397,6 +397,11 @@ struct Deliveries {
 }
 
 impl Undelivered for Deliveries {
+    /// Whoever gave up before it was sent need not wonder what comes of it.
+    fn is_wanted(&self, number: u64) -> bool {
+        self.pending.is_waiting(number)
+    }
+
     fn tell(&self, number: u64, error: &KafkaError) {
         self.undelivered.increment(1);
         self.pending.tell(number, Err(undelivered(error)));

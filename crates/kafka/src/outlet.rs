@@ -167,6 +167,10 @@ fn count_lost(reason: &'static str) {
 struct Replies;
 
 impl Undelivered for Replies {
+    fn is_wanted(&self, _: u64) -> bool {
+        true
+    }
+
     fn tell(&self, _: u64, error: &KafkaError) {
         tracing::warn!(error = %error, "a reply was not delivered");
         count_lost("not_delivered");

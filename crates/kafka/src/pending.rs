@@ -63,6 +63,16 @@ impl Pending {
         drop(self.end(number));
     }
 
+    /// Whether somebody waits under this number.
+    pub(crate) fn is_waiting(&self, number: u64) -> bool {
+        let Ok(at) = usize::try_from(number & u64::from(u32::MAX)) else { return false };
+        let table = self.table();
+        table
+            .slots
+            .get(at)
+            .is_some_and(|slot| slot.waiter.is_some() && u64::from(slot.generation) == number >> 32)
+    }
+
     /// How many wait.
     pub(crate) fn waiting(&self) -> usize {
         let table = self.table();
@@ -93,10 +103,12 @@ mod tests {
         let (first, mut told) = pending.begin().unwrap();
         let (second, _) = pending.begin().unwrap();
         assert!(pending.begin().is_none(), "two may wait");
+        assert!(pending.is_waiting(first) && !pending.is_waiting(u64::MAX));
         assert!(pending.tell(first, Ok(Outcome::Expired)));
         assert_eq!(told.try_recv().unwrap(), Ok(Outcome::Expired));
         assert!(!pending.tell(first, Ok(Outcome::Expired)), "it has its reply");
         let (third, mut told) = pending.begin().unwrap();
+        assert!(pending.is_waiting(third) && !pending.is_waiting(first));
         assert_eq!(third & 0xffff_ffff, first & 0xffff_ffff, "the slot is used again");
         assert!(!pending.tell(first, Ok(Outcome::Expired)), "a late reply finds nobody");
         assert!(told.try_recv().is_err());

@@ -42,6 +42,9 @@ pub(crate) struct Record {
 
 /// Hears of records that were not delivered.
 pub(crate) trait Undelivered: Send + Sync + 'static {
+    /// Whether anybody still wants this record, which has waited, to be sent.
+    fn is_wanted(&self, number: u64) -> bool;
+
     /// The record with this number was given up. It may lie in Kafka all the same, where the error
     /// does not say otherwise.
     fn tell(&self, number: u64, error: &KafkaError);
@@ -238,7 +241,12 @@ impl<U: Undelivered> Shared<U> {
         for (topic, partition, records) in batches {
             let producer = self.producer();
             for record in records {
-                if let Err(error) = produce(&producer, &topic, partition, &record) {
+                let sent = if self.undelivered.is_wanted(record.number) {
+                    produce(&producer, &topic, partition, &record)
+                } else {
+                    Err(KafkaError::Canceled)
+                };
+                if let Err(error) = sent {
                     self.lanes().arrived(&topic, partition);
                     self.undelivered.tell(record.number, &error);
                 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use domain::{AccountId, TenantNo};
 use engine::Reason;
 use engine::queue::{Message, Queue, Reply};
-use kafka::Front;
-use kafka::FrontOptions;
+use futures_util::future::join_all;
 use kafka::topics::Class;
+use kafka::{Front, FrontOptions, Settings};
 use tokio::task::JoinSet;
 
 use crate::scene::{self, Counting, DONE, Database, PATIENCE};
@@ -38,6 +38,40 @@ async fn requests_are_executed_once_each_and_answered() {
     assert_eq!(refused, Err(Reason::GatewayFull), "a settled refusal is an answer");
     assert_eq!(scene::ask(&front, scene::route(1), scene::request("k")).await, DONE);
     assert_eq!(database.opened(), 3, "each partition once");
+    processor.stop(PATIENCE).await;
+}
+
+/// Those that gather too.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_at_once_is_executed_in_the_order_in_which_it_came() {
+    let settings = scene::scene().await;
+    let database = Arc::new(Database::default());
+    let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
+    let front = scene::front(&settings, PATIENCE).await;
+    let requests: Vec<_> = (0..2_000).map(|_| scene::request("k")).collect();
+    let sent: Vec<_> = requests.iter().map(|it| it.id).collect();
+    let asking = requests.into_iter().map(|it| scene::ask(&front, scene::route(1), it));
+    for answer in join_all(asking).await {
+        assert_eq!(answer, DONE);
+    }
+    assert!(database.executed() == sent, "in order");
+    processor.stop(PATIENCE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_waits_for_any_more_is_not_sent() {
+    let settings = scene::scene().await;
+    let database = Arc::new(Database::default());
+    let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
+    let gathering = Settings { linger: Duration::from_millis(500), ..settings.clone() };
+    let front = scene::front(&gathering, PATIENCE).await;
+    let [first, given_up, last] = [(); 3].map(|()| scene::request("k"));
+    let sent = [first.id, last.id];
+    assert_eq!(scene::ask(&front, scene::route(1), first).await, DONE);
+    let giving_up = scene::ask(&front, scene::route(1), given_up);
+    assert!(tokio::time::timeout(Duration::from_millis(50), giving_up).await.is_err());
+    assert_eq!(scene::ask(&front, scene::route(1), last).await, DONE);
+    assert_eq!(database.executed(), sent);
     processor.stop(PATIENCE).await;
 }
 
