@@ -242,7 +242,7 @@ CREATE TABLE outstanding (
     partition INTEGER NOT NULL,
     PRIMARY KEY (tenant, transaction_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX outstanding_by_payment ON outstanding (tenant, payment_id);
+CREATE INDEX outstanding_by_payment ON outstanding (payment_id);
 CREATE INDEX outstanding_by_ask_at ON outstanding (partition, ask_at_us) WHERE ask_at_us IS NOT NULL;
 
 CREATE TABLE reply (

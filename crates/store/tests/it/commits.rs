@@ -213,7 +213,7 @@ pub fn a_failed_commit_leaves_nothing<S: Store>(open: impl Fn() -> S) {
     let known = account_created(Seq(next.0 + 1), account_id(1));
     begin(&mut store);
     let failed = store.commit(&batch(vec![new, known]));
-    assert!(matches!(failed, Err(StoreError::Refused(_))), "{failed:?}");
+    assert!(matches!(failed, Err(StoreError::Repeated(_))), "{failed:?}");
     // A journal row that is not the next one.
     begin(&mut store);
     let gap = batch(vec![account_created(Seq(next.0 + 1), account_id(3))]);

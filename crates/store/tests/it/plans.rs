@@ -22,8 +22,8 @@ fn outcomes_due_are_ranges_of_their_index() {
     let reader = Reader::open(&path, &Options::default()).unwrap();
     let check = |query: &str, expected: &[&str]| check(&reader, query, expected);
     check(
-        "SELECT * FROM outstanding WHERE tenant = ?1 AND payment_id = ?2",
-        &["SEARCH outstanding USING INDEX outstanding_by_payment (tenant=? AND payment_id=?)"],
+        "SELECT * FROM outstanding WHERE payment_id = ?2 AND tenant + 0 = ?1",
+        &["SEARCH outstanding USING INDEX outstanding_by_payment (payment_id=?)"],
     );
     check(
         "SELECT * FROM outstanding \
