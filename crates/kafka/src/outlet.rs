@@ -50,7 +50,9 @@ struct Known {
 
 impl Outlet {
     pub(crate) fn new(settings: &Settings) -> Result<Self, KafkaError> {
-        let mut replies = settings.reply_producer();
+        // Replies too wait for all in-sync replicas: with the leader alone, the first ones after the
+        // brokers had started were lost, and each of them was a command in doubt.
+        let mut replies = settings.sure_producer();
         replies.set("queue.buffering.max.messages", REPLIES_MAX);
         let mut sure = settings.sure_producer();
         sure.set("linger.ms", "0");

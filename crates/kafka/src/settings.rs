@@ -262,14 +262,6 @@ impl Settings {
         config
     }
 
-    /// A producer of replies. They too wait for all in-sync replicas: with the leader alone, the first
-    /// replies after the brokers had started were lost, and each of them was a command in doubt.
-    pub(crate) fn reply_producer(&self) -> ClientConfig {
-        let mut config = self.producer();
-        config.set("enable.idempotence", "true").set("acks", "all");
-        config
-    }
-
     fn producer(&self) -> ClientConfig {
         let mut config = self.client();
         config
@@ -437,8 +429,7 @@ mod tests {
             settings.security.sasl_username = "u".to_owned();
             settings.security.sasl_password = Secret::new("p".to_owned());
             assert_eq!(settings.validate(), Ok(()));
-            let clients =
-                [settings.sure_producer(), settings.reply_producer(), settings.member("g")];
+            let clients = [settings.sure_producer(), settings.member("g")];
             for config in clients {
                 config.create_native_config().unwrap();
             }

@@ -113,7 +113,9 @@ async fn finish(item: Item, outlet: &Arc<Outlet>) {
     match ended {
         Ok(outcome) => {
             lane.dealt_with(offset);
-            if let Some(to) = reply_to {
+            // The first of two deliveries has the answer.
+            let is_told = !matches!(outcome, Outcome::Unavailable(Reason::Repeated, _));
+            if let Some(to) = reply_to.filter(|_| is_told) {
                 outlet.reply(&to, outcome);
             }
         }

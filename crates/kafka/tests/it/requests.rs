@@ -75,6 +75,22 @@ async fn what_nobody_waits_for_any_more_is_not_sent() {
     processor.stop(PATIENCE).await;
 }
 
+/// Whoever waits is told by the first.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_of_two_deliveries_is_passed_without_a_word() {
+    let settings = scene::scene().await;
+    let database = Arc::new(Database::default());
+    let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
+    let patient = scene::front(&settings, PATIENCE).await;
+    assert_eq!(scene::ask(&patient, scene::route(1), scene::request("k")).await, DONE);
+    let front = scene::front(&settings, Duration::from_secs(5)).await;
+    let again = scene::ask(&front, scene::route(1), scene::request("again")).await;
+    assert_eq!(again, Err(Reason::CommitInDoubt), "nobody said anything");
+    assert_eq!(scene::ask(&patient, scene::route(1), scene::request("k")).await, DONE);
+    assert_eq!(database.opened(), 3, "no partition was read again");
+    processor.stop(PATIENCE).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_and_echoes_are_answered() {
     let settings = scene::scene().await;

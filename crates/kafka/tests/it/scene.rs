@@ -175,6 +175,7 @@ impl Processor for Counting {
         let refusal = match it.key.as_str() {
             "park" => Some(Reason::Bug),
             "full" => Some(Reason::GatewayFull),
+            "again" => Some(Reason::Repeated),
             _ => None,
         };
         let done = self.commit(partition, place.offset, |state| {

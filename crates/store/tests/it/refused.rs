@@ -285,6 +285,31 @@ fn in_memory_a_refused_command_fails_alone() {
     assert_eq!(scene.stop(), None);
 }
 
+/// A way of paying that settles at once.
+fn method(account: AccountId) -> Command {
+    Command::CreatePaymentMethod(CreatePaymentMethod {
+        account,
+        external_key: None,
+        gateway: EXTERNAL_PAYMENT.to_owned(),
+        external_payment_method_id: None,
+        properties: vec![],
+        is_default: true,
+    })
+}
+
+fn purchase(account: AccountId) -> Command {
+    Command::Purchase(Initiate {
+        account,
+        payment: None,
+        payment_method: None,
+        payment_key: None,
+        transaction_key: None,
+        amount: Some("10".to_owned()),
+        currency: None,
+        properties: vec![],
+    })
+}
+
 /// Also where the command names a payment only.
 #[test]
 fn the_account_of_a_refused_command_is_out_of_service() {
@@ -295,26 +320,10 @@ fn the_account_of_a_refused_command_is_out_of_service() {
         let Reply::AccountCreated(id) = made else { panic!("it is made") };
         id
     });
-    let method = Command::CreatePaymentMethod(CreatePaymentMethod {
-        account,
-        external_key: None,
-        gateway: EXTERNAL_PAYMENT.to_owned(),
-        external_payment_method_id: None,
-        properties: vec![],
-        is_default: true,
-    });
-    workload.accepted(TENANT, method);
-    let purchase = Command::Purchase(Initiate {
-        account,
-        payment: None,
-        payment_method: None,
-        payment_key: None,
-        transaction_key: None,
-        amount: Some("10".to_owned()),
-        currency: None,
-        properties: vec![],
-    });
-    let Reply::Payment(paid) = workload.accepted(TENANT, purchase) else { panic!("it is paid") };
+    workload.accepted(TENANT, method(account));
+    let Reply::Payment(paid) = workload.accepted(TENANT, purchase(account)) else {
+        panic!("it is paid")
+    };
     home.damage("CREATE UNIQUE INDEX only_here ON payment_transaction (amount_minor)");
     let refund = Command::Refund(FollowUp {
         payment: paid.payment,
@@ -360,32 +369,10 @@ fn a_command_that_comes_twice_is_carried_out_once() {
     let mut workload = two_tenants(home.open(&Options::DEFAULT), 7);
     let made = workload.accepted(TENANT, create_account(None, person("A")));
     let Reply::AccountCreated(account) = made else { panic!("it is made") };
-    let method = || {
-        Command::CreatePaymentMethod(CreatePaymentMethod {
-            account,
-            external_key: None,
-            gateway: EXTERNAL_PAYMENT.to_owned(),
-            external_payment_method_id: None,
-            properties: vec![],
-            is_default: true,
-        })
-    };
-    workload.accepted(TENANT, method());
-    let pay = || {
-        Command::Purchase(Initiate {
-            account,
-            payment: None,
-            payment_method: None,
-            payment_key: None,
-            transaction_key: None,
-            amount: Some("10".to_owned()),
-            currency: None,
-            properties: vec![],
-        })
-    };
+    workload.accepted(TENANT, method(account));
     let times = Times { now: workload.now, real_now: workload.now };
-    let twice = workload.request(TENANT, pay());
-    let once = workload.request(TENANT, pay());
+    let twice = workload.request(TENANT, purchase(account));
+    let once = workload.request(TENANT, purchase(account));
     let work = |request: &Request| Work::Request(Box::new(request.clone()));
     let first = workload.partition.process(&[work(&twice), Work::ReadOn(5)], times, &mut |_| true);
     assert!(matches!(first.verdicts[0], Verdict::Answered(Answer::Replied(_))), "{first:?}");
