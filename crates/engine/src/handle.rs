@@ -1,7 +1,7 @@
 //! [`Engine`]: what doors submit requests to and read with; and behind it the partition's thread, or
 //! the queue that leads to it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -126,14 +126,24 @@ enum Way {
 }
 
 enum Message {
-    Work {
-        work: Work,
-        answer: oneshot::Sender<Result<Answer, Unavailable>>,
-        admitted: bool,
-        /// Set where a queue brought it that keeps what was read.
-        place: Option<Place>,
-    },
+    Work(Waiting),
     Stop,
+}
+
+/// A work on its way to a batch.
+struct Waiting {
+    work: Work,
+    answer: oneshot::Sender<Result<Answer, Unavailable>>,
+    admitted: bool,
+    /// Set where a queue brought it that keeps what was read.
+    place: Option<Place>,
+}
+
+impl Waiting {
+    /// Whether the core itself has to say it: an outcome, say.
+    const fn is_own(&self) -> bool {
+        !self.admitted && self.place.is_none()
+    }
 }
 
 /// The core's thread; dropped handles do not stop it, [`Running::stop`] does.
@@ -347,7 +357,7 @@ impl Engine {
         let (answer, answered) = oneshot::channel();
         let refused = match &self.shared.way {
             Way::Partition(thread) => {
-                let message = Message::Work { work, answer, admitted, place };
+                let message = Message::Work(Waiting { work, answer, admitted, place });
                 thread.send(message).err().map(|_| Reason::Stopping)
             }
             Way::Queue(queue) if queue.is_available() => Some(Reason::NotOwner),
@@ -563,20 +573,37 @@ struct Worker<S> {
 }
 
 impl<S: Store> Worker<S> {
+    /// What the core itself has to say goes first: an outcome ends what was begun, and behind
+    /// thousands of commands that came at once each of them would end last.
     fn run(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
         let mut received = Vec::with_capacity(BATCH_COMMANDS_MAX);
+        let (mut own, mut commands) = (VecDeque::new(), VecDeque::new());
         let mut go_on = true;
-        while go_on && messages.blocking_recv_many(&mut received, BATCH_COMMANDS_MAX) > 0 {
-            let (mut offered, mut admitted) = (Offered::default(), 0);
-            let now = Instant::now();
+        loop {
+            let is_idle = own.is_empty() && commands.is_empty();
+            if is_idle
+                && (!go_on || messages.blocking_recv_many(&mut received, BATCH_COMMANDS_MAX) == 0)
+            {
+                break;
+            }
+            while let Ok(message) = messages.try_recv() {
+                received.push(message);
+            }
             for message in received.drain(..) {
                 match message {
-                    Message::Work { work, answer, admitted: is_admitted, place } => {
-                        admitted += usize::from(is_admitted);
-                        offered.add(work, answer, place, now);
-                    }
+                    Message::Work(waiting) if waiting.is_own() => own.push_back(waiting),
+                    Message::Work(waiting) => commands.push_back(waiting),
                     Message::Stop => go_on = false,
                 }
+            }
+            let (mut offered, mut admitted) = (Offered::default(), 0);
+            let now = Instant::now();
+            let next = std::iter::from_fn(|| own.pop_front().or_else(|| commands.pop_front()));
+            for Waiting { work, answer, admitted: is_admitted, place } in
+                next.take(BATCH_COMMANDS_MAX)
+            {
+                admitted += usize::from(is_admitted);
+                offered.add(work, answer, place, now);
             }
             self.batch(offered);
             // Only now: until its calls have begun, a request must keep the core from stopping.
