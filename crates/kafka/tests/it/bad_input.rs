@@ -84,8 +84,7 @@ async fn replies_that_lead_nowhere_disturb_nobody() {
     }
     scene::until("all are executed", || database.executed().len() == 14).await;
     processor.stop(PATIENCE).await;
-    let config = rdkafka::ClientConfig::new().set("bootstrap.servers", scene::brokers()).clone();
-    let asker: rdkafka::consumer::BaseConsumer = config.create().unwrap();
+    let asker: rdkafka::consumer::BaseConsumer = scene::client(&settings).create().unwrap();
     let metadata = rdkafka::consumer::Consumer::fetch_metadata(&asker, None, PATIENCE).unwrap();
     assert!(metadata.topics().iter().all(|it| it.name() != missing), "none is made by accident");
     let front = scene::front(&settings, PATIENCE).await;

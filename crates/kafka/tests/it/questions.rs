@@ -6,7 +6,6 @@ use domain::{AccountId, TenantNo};
 use engine::queue::{Message, Queue as _};
 use kafka::topics::Class;
 use kafka::{Command, CommandBody, ReplyTo, Settings};
-use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use uuid::Uuid;
 
@@ -14,8 +13,7 @@ use crate::scene::{self, Counting, Database, PATIENCE};
 
 /// How many replies there were for the first front.
 fn replies(settings: &Settings) -> i64 {
-    let mut config = ClientConfig::new();
-    let looker: BaseConsumer = config.set("bootstrap.servers", &settings.brokers).create().unwrap();
+    let looker: BaseConsumer = scene::client(settings).create().unwrap();
     looker.fetch_watermarks(&settings.topics().reply(), 0, PATIENCE).unwrap().1
 }
 

@@ -63,10 +63,13 @@ async fn what_nobody_waits_for_any_more_is_not_sent() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
     let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
-    let gathering = Settings { linger: Duration::from_millis(500), ..settings.clone() };
+    let [early, first, given_up, last] = [(); 4].map(|()| scene::request("k"));
+    let sent = [early.id, first.id, last.id];
+    let front = scene::front(&settings, PATIENCE).await;
+    // Until the group has formed, an answer takes as long as that.
+    assert_eq!(scene::ask(&front, scene::route(1), early).await, DONE);
+    let gathering = Settings { linger: Duration::from_secs(3), ..settings.clone() };
     let front = scene::front(&gathering, PATIENCE).await;
-    let [first, given_up, last] = [(); 3].map(|()| scene::request("k"));
-    let sent = [first.id, last.id];
     assert_eq!(scene::ask(&front, scene::route(1), first).await, DONE);
     let giving_up = scene::ask(&front, scene::route(1), given_up);
     assert!(tokio::time::timeout(Duration::from_millis(50), giving_up).await.is_err());

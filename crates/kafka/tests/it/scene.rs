@@ -13,7 +13,9 @@ use engine::queue::{Message, Place, Processor, Queue, Reply, Route, SimulatedWor
 use engine::{Answer, Reason, Unavailable};
 use kafka::processor::{ProcessorOptions, RunningProcessor};
 use kafka::topics::{self, Class, Layout};
-use kafka::{Command, CommandBody, Front, FrontOptions, GroupProtocol, ReplyTo, Settings};
+use kafka::{
+    Command, CommandBody, Front, FrontOptions, GroupProtocol, ReplyTo, Secret, Security, Settings,
+};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Message as _, OwnedMessage};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
@@ -23,15 +25,43 @@ use uuid::Uuid;
 /// Longer than anything here takes.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The broker.
-pub fn brokers() -> String {
-    std::env::var("FAREGATE_TEST_KAFKA").expect("FAREGATE_TEST_KAFKA is HOST:PORT of a broker")
-}
-
 /// Settings with a prefix of their own.
 pub fn settings() -> Settings {
     let topic_prefix = format!("test-{}", Uuid::now_v7().simple());
-    Settings { topic_prefix, ..Settings::new(brokers()) }
+    let brokers =
+        std::env::var("FAREGATE_TEST_KAFKA").expect("FAREGATE_TEST_KAFKA is HOST:PORT of a broker");
+    Settings { topic_prefix, security: security(), ..Settings::new(brokers) }
+}
+
+/// What the broker wants of its clients, as `scripts/kafka run --security` tells it.
+fn security() -> Security {
+    let told = |name: &str| std::env::var(format!("FAREGATE_TEST_KAFKA_{name}")).ok();
+    let user = told("USER");
+    Security {
+        protocol: told("SECURITY").map_or_else(Default::default, |it| it.parse().unwrap()),
+        sasl_mechanism: user.as_ref().map_or("", |_| "PLAIN").to_owned(),
+        sasl_username: user.unwrap_or_default(),
+        sasl_password: Secret::new(told("PASSWORD").unwrap_or_default()),
+        ssl_ca_location: told("CA").unwrap_or_default(),
+        ..Security::default()
+    }
+}
+
+/// A client of the tests' own.
+pub fn client(settings: &Settings) -> ClientConfig {
+    let Security { protocol, sasl_mechanism, sasl_username, ssl_ca_location, .. } =
+        &settings.security;
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", &settings.brokers).set("security.protocol", protocol.name());
+    if !sasl_mechanism.is_empty() {
+        let password = std::env::var("FAREGATE_TEST_KAFKA_PASSWORD").unwrap();
+        config.set("sasl.mechanism", sasl_mechanism).set("sasl.username", sasl_username);
+        config.set("sasl.password", password);
+    }
+    if !ssl_ca_location.is_empty() {
+        config.set("ssl.ca.location", ssl_ca_location);
+    }
+    config
 }
 
 /// As [`settings`], with topics.
@@ -261,9 +291,8 @@ pub fn command(request: Request, topic: &str, partition: i32, time_to_live: Dura
 
 /// Writes a record, and waits until it is there.
 pub fn write(settings: &Settings, topic: &str, partition: i32, value: &[u8]) {
-    let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", &settings.brokers).set("message.max.bytes", "9000000");
-    let producer: BaseProducer = config.create().unwrap();
+    let producer: BaseProducer =
+        client(settings).set("message.max.bytes", "9000000").create().unwrap();
     let record = BaseRecord::to(topic).partition(partition).key("k").payload(value);
     producer.send(record).map_err(|(error, _)| error).unwrap();
     producer.flush(PATIENCE).unwrap();
@@ -271,9 +300,7 @@ pub fn write(settings: &Settings, topic: &str, partition: i32, value: &[u8]) {
 
 /// The records of a partition, until there are so many.
 pub fn read(settings: &Settings, topic: &str, partition: i32, count: usize) -> Vec<OwnedMessage> {
-    let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", &settings.brokers).set("group.id", "reader");
-    let consumer: BaseConsumer = config.create().unwrap();
+    let consumer: BaseConsumer = client(settings).set("group.id", "reader").create().unwrap();
     let mut assignment = TopicPartitionList::new();
     assignment.add_partition_offset(topic, partition, Offset::Beginning).unwrap();
     consumer.assign(&assignment).unwrap();

@@ -2,7 +2,6 @@
 
 use kafka::Settings;
 use kafka::topics::{self, Layout, TopicError};
-use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 
@@ -41,8 +40,7 @@ async fn topics_are_made_once_and_checked() {
 #[tokio::test]
 async fn a_topic_whose_records_the_broker_does_not_stamp_will_not_do() {
     let settings = scene::settings();
-    let admin: AdminClient<DefaultClientContext> =
-        ClientConfig::new().set("bootstrap.servers", scene::brokers()).create().unwrap();
+    let admin: AdminClient<DefaultClientContext> = scene::client(&settings).create().unwrap();
     let payment = settings.topics().commands(topics::Class::Payment);
     let topic = NewTopic::new(&payment, 3, TopicReplication::Fixed(1));
     admin.create_topics([&topic], &AdminOptions::new()).await.unwrap();

@@ -15,6 +15,8 @@ mod history;
 #[cfg(test)]
 mod home;
 #[cfg(test)]
+mod order;
+#[cfg(test)]
 mod plans;
 #[cfg(test)]
 #[cfg(feature = "postgres_server")]

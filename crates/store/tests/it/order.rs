@@ -1,0 +1,110 @@
+//! What the core itself has to say comes before commands that wait.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Waker};
+
+use domain::payment::ReplyKey;
+use domain::state::Read;
+use domain::{Seq, Settings, TenantNo};
+use engine::partition::BATCH_COMMANDS_MAX;
+use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Store, StoreError};
+use engine::{Clock, Engine, Parts};
+use futures_util::future::join_all;
+use store::{Options, SqlStore};
+use tokio::runtime::Runtime;
+
+use crate::commits::two_tenants;
+use crate::home::Home;
+use crate::workload::{create_account, person};
+
+const BATCHES: usize = 3;
+
+#[derive(Default)]
+struct Seen {
+    /// Nothing is loaded while somebody holds it.
+    gate: Mutex<()>,
+    /// For each commit, whether it has bookkeeping.
+    commits: Mutex<Vec<bool>>,
+}
+
+struct Watched {
+    store: SqlStore,
+    seen: Arc<Seen>,
+}
+
+impl Store for Watched {
+    fn open(&mut self) -> Result<Opened, StoreError> {
+        self.store.open()
+    }
+
+    fn load(
+        &mut self,
+        reads: &BTreeSet<Read>,
+        replies: &BTreeSet<ReplyKey>,
+    ) -> Result<Loaded, StoreError> {
+        drop(self.seen.gate.lock().unwrap_or_else(PoisonError::into_inner));
+        self.store.load(reads, replies)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        self.seen.commits.lock().unwrap().push(!batch.bookkeeping.is_empty());
+        self.store.commit(batch)
+    }
+}
+
+#[test]
+fn it_is_written_with_the_next_batch() {
+    let home = Home::new();
+    let mut workload = two_tenants(home.open(&Options::DEFAULT), 7);
+    let count = BATCHES * BATCH_COMMANDS_MAX;
+    let requests: Vec<_> = (0..count)
+        .map(|n| {
+            workload.request(TenantNo(1), create_account(None, person(&format!("Account {n}"))))
+        })
+        .collect();
+    drop(workload);
+    let store = home.open(&Options::DEFAULT);
+    let queries = Arc::new(store.queries(1).unwrap());
+    let seen = Arc::new(Seen::default());
+    let settings = Settings {
+        gateways: BTreeMap::new(),
+        unknown_delays_us: vec![],
+        pending_delays_us: vec![],
+        reply_keep_us: 1,
+        transactions_per_payment_max: 1,
+    };
+    let parts = Parts {
+        store: Watched { store, seen: Arc::clone(&seen) },
+        queries,
+        gateways: BTreeMap::new(),
+        clock: Clock::new(false),
+        settings,
+        options: engine::Options::default(),
+    };
+    let runtime = Runtime::new().unwrap();
+    let inside = runtime.enter();
+    let (engine, running) = Engine::start(parts).unwrap();
+    drop(inside);
+
+    let gate = seen.gate.lock().unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut waiting: Vec<_> = requests.into_iter().map(|it| Box::pin(engine.submit(it))).collect();
+    assert!(waiting.iter_mut().all(|it| it.as_mut().poll(&mut context).is_pending()));
+    let followed = Bookkeeping::Followed { follower: "anybody", upto: Seq(1) };
+    let mut recording = Box::pin(engine.record(vec![followed]));
+    assert!(recording.as_mut().poll(&mut context).is_pending());
+    drop(gate);
+    runtime.block_on(recording).unwrap();
+    assert!(runtime.block_on(join_all(waiting)).into_iter().all(|it| it.is_ok()));
+    let commits = seen.commits.lock().unwrap().clone();
+    assert!(commits.len() >= BATCHES, "{commits:?}");
+    let at = commits.iter().position(|has_bookkeeping| *has_bookkeeping);
+    assert!(
+        at.is_some_and(|at| at < 2),
+        "with the batch after the one that had begun: {commits:?}"
+    );
+    drop(engine);
+    runtime.block_on(running.stop(std::time::Duration::from_secs(5)));
+}
