@@ -1,11 +1,11 @@
 //! A single-writer partition: one batch at a time, loaded, executed, committed. Synchronous and
 //! without a clock of its own, so that `sim` runs the very same code.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use domain::payment::{Actor, TransactionStatus};
+use domain::payment::{Actor, PaymentFile, TransactionStatus};
 use domain::state::{Change, Read, State};
 use domain::{
     AccountId, Command, Effect, Event, Executed, GatewayCall, PaymentId, Rejection, Reply, Request,
@@ -149,7 +149,8 @@ impl<S: Store> Partition<S> {
     /// keeps what it grants; the granted calls are [`Processed::calls`], in order.
     ///
     /// Where the database refuses what the only command of a batch writes, the command is parked and
-    /// the rest is committed. The same for one that came twice, which is not parked.
+    /// the rest is committed. The same for one that came twice, which is not parked; where the rows of
+    /// its batch tell that, it need not be alone.
     pub fn process(
         &mut self,
         works: &[Work],
@@ -356,6 +357,10 @@ impl<S: Store> Partition<S> {
         if let Some(known) = run.known_answer(request) {
             return Verdict::Answered(known);
         }
+        if run.has_made(request) {
+            tracing::warn!(request.id = %request.id.0, "a command came twice");
+            return Verdict::Unavailable(Reason::Repeated);
+        }
         let account = account_of(request, &run.loaded.state);
         if account.is_some_and(|account| self.quarantined.contains(&(request.tenant, account))) {
             return Verdict::Unavailable(Reason::Quarantined);
@@ -399,6 +404,10 @@ fn only_command(works: &[Work]) -> Option<(usize, &Request)> {
 /// Whether a batch has several things to do.
 fn is_divisible(works: &[Work]) -> bool {
     works.iter().filter(|work| !matches!(work, Work::ReadOn(_))).count() > 1
+}
+
+fn is_some<K: Ord, T>(rows: &BTreeMap<K, Option<T>>, key: K) -> bool {
+    rows.get(&key).is_some_and(Option::is_some)
 }
 
 fn changes_access(entry: &Entry) -> bool {
@@ -546,8 +555,29 @@ impl Run<'_> {
 
     /// Whether a payment that the request looks at has a transaction whose outcome is to come.
     fn has_open_outcome(&self, request: &Request) -> bool {
-        let state = &self.loaded.state;
         let mut open = false;
+        self.look_at_payments(request, |file| {
+            open |= file.transactions.iter().any(|transaction| transaction.status.is_open());
+        });
+        open
+    }
+
+    /// Whether what the request makes is there already: in this batch, or among the rows that it
+    /// loaded. What is there and was not loaded, the store tells ([`StoreError::Repeated`]).
+    fn has_made(&self, request: &Request) -> bool {
+        let (state, tenant) = (&self.loaded.state, request.tenant);
+        let mut is_there = is_some(&state.accounts, (tenant, request.id.entity(0)))
+            || is_some(&state.payment_methods, (tenant, request.id.entity(0)))
+            || is_some(&state.payments, (tenant, request.id.entity(0)));
+        self.look_at_payments(request, |file| {
+            is_there |= file.transaction(request.id.entity(0)).is_some();
+        });
+        is_there
+    }
+
+    /// The payments that a request names, as they are now.
+    fn look_at_payments(&self, request: &Request, mut look: impl FnMut(&PaymentFile)) {
+        let state = &self.loaded.state;
         request.command.reads(request.tenant, &mut |read| {
             let payment = match read {
                 Read::Payment(_, id) => Some(id),
@@ -565,11 +595,8 @@ impl Run<'_> {
                 | Read::Role(_) => None,
             };
             let file = payment.and_then(|id| state.payments.get(&(request.tenant, id)));
-            open |= file.and_then(Option::as_ref).is_some_and(|file| {
-                file.transactions.iter().any(|transaction| transaction.status.is_open())
-            });
+            file.and_then(Option::as_ref).into_iter().for_each(&mut look);
         });
-        open
     }
 
     /// Stores the reply to a request that can come twice; `None` while its outcome is open.

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use domain::payment::{FollowUp, Initiate, ReplyKey};
 use domain::payment_method::CreatePaymentMethod;
 use domain::state::Read;
-use domain::{AccountId, Command, EXTERNAL_PAYMENT, Reply, Request, RequestId, Settings, TenantNo};
+use domain::{
+    AccountId, Command, EXTERNAL_PAYMENT, PaymentId, Reply, Request, RequestId, Settings, TenantNo,
+};
 use engine::partition::{Answer, Times, Verdict, Work};
 use engine::ports::{Batch, Loaded, Opened, Store, StoreError};
 use engine::queue::{Place, is_settled};
@@ -310,6 +312,16 @@ fn purchase(account: AccountId) -> Command {
     })
 }
 
+fn refund(payment: PaymentId) -> Command {
+    Command::Refund(FollowUp {
+        payment,
+        transaction_key: None,
+        amount: Some("10".to_owned()),
+        currency: Some(currency("USD")),
+        properties: vec![],
+    })
+}
+
 /// Also where the command names a payment only.
 #[test]
 fn the_account_of_a_refused_command_is_out_of_service() {
@@ -325,13 +337,7 @@ fn the_account_of_a_refused_command_is_out_of_service() {
         panic!("it is paid")
     };
     home.damage("CREATE UNIQUE INDEX only_here ON payment_transaction (amount_minor)");
-    let refund = Command::Refund(FollowUp {
-        payment: paid.payment,
-        transaction_key: None,
-        amount: Some("10".to_owned()),
-        currency: Some(currency("USD")),
-        properties: vec![],
-    });
+    let refund = refund(paid.payment);
     let works = |workload: &mut Workload<SqlStore>, commands: Vec<Command>| {
         let works = commands.into_iter().map(|command| {
             let request = workload.request(TENANT, command);
@@ -386,6 +392,52 @@ fn a_command_that_comes_twice_is_carried_out_once() {
     let other = workload.partition.process(&[work(&once), Work::ReadOn(7)], times, &mut |_| true);
     assert!(matches!(other.verdicts[0], Verdict::Answered(Answer::Replied(_))), "{other:?}");
     assert_eq!(workload.partition.store().open().unwrap().queue_offset, Some(7));
+    let report = verify(workload.partition.store().database().reader()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.problems);
+}
+
+/// Also where the database does not tell, because the batch changes the row that it would make anyway,
+/// or makes it: then its neighbours are committed with it.
+#[test]
+fn a_command_that_comes_twice_does_nothing_beside_what_it_made() {
+    let home = Home::new();
+    let mut workload = two_tenants(home.open(&Options::DEFAULT), 7);
+    let times = Times { now: workload.now, real_now: workload.now };
+    let check = |workload: &mut Workload<SqlStore>, requests: &[&Request], made: &[bool]| {
+        let head = workload.head();
+        let works = requests.iter().map(|it| Work::Request(Box::new((*it).clone())));
+        let works: Vec<Work> = works.collect();
+        let processed = workload.partition.process(&works, times, &mut |_| true);
+        let is_made = |verdict: &Verdict| {
+            let is_repeated = matches!(verdict, Verdict::Unavailable(Reason::Repeated));
+            let is_made = matches!(verdict, Verdict::Answered(Answer::Replied(_)));
+            assert!(is_made != is_repeated, "{verdict:?}");
+            is_made
+        };
+        let verdicts: Vec<bool> = processed.verdicts.iter().map(is_made).collect();
+        assert!(processed.committed && verdicts == made, "{verdicts:?}, not {made:?}");
+        let rows = i64::try_from(made.iter().filter(|made| **made).count()).unwrap();
+        assert_eq!(workload.head().0, head.0 + rows, "a journal row for each that was carried out");
+        let Verdict::Answered(Answer::Replied(reply)) = processed.verdicts[0].clone() else {
+            return Reply::Done;
+        };
+        reply
+    };
+    let made = workload.request(TENANT, create_account(None, person("A")));
+    let Reply::AccountCreated(account) = check(&mut workload, &[&made, &made], &[true, false])
+    else {
+        panic!("it is made")
+    };
+    let renamed = workload.request(TENANT, rename(account, person("B")));
+    check(&mut workload, &[&renamed, &made], &[true, false]);
+    let method = workload.request(TENANT, method(account));
+    check(&mut workload, &[&method, &method], &[true, false]);
+    let bought = workload.request(TENANT, purchase(account));
+    let reply = check(&mut workload, &[&bought, &bought], &[true, false]);
+    let Reply::Payment(paid) = reply else { panic!("it is paid") };
+    let refunded = workload.request(TENANT, refund(paid.payment));
+    check(&mut workload, &[&refunded, &refunded, &bought], &[true, false, false]);
+    check(&mut workload, &[&refunded], &[false]);
     let report = verify(workload.partition.store().database().reader()).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);
 }
