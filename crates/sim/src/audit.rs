@@ -9,7 +9,7 @@ use domain::payment::{Outstanding, PaymentFile, Transaction, TransactionStatus, 
 use engine::ports::HistoryOf;
 
 use crate::ask::{Ask, Said, Uid, When};
-use crate::disk::{Disk, entity};
+use crate::disk::{Disk, entity, is_made};
 use crate::faulty::Seen;
 use crate::model::{Model, Move, Payment};
 use crate::translate;
@@ -40,6 +40,8 @@ pub struct Ledgers {
     pub acknowledged: Vec<(u32, Said)>,
     /// The request behind each idempotency key that was answered.
     pub asked: BTreeMap<Uid, Ask>,
+    /// The requests that made an account, a method, a payment or a transaction.
+    pub made: BTreeSet<Uid>,
     /// Transactions that an operator decided without the gateway.
     pub astray: BTreeSet<Uid>,
     /// The journal rows of each entity, as they were handed to the store.
@@ -69,6 +71,13 @@ pub fn batch(seen: &Seen, when: When, ledgers: &mut Ledgers) -> Vec<Wrong> {
         for change in &entry.changes {
             if let Some(name) = entity(change).map(|of| name(entry.tenant.0, of)) {
                 let rows = ledgers.written.entry(name).or_default();
+                if is_made(entry, change) {
+                    ledgers.made.insert(entry.request.0.as_u128());
+                    if rows.iter().any(|earlier| *earlier != row) {
+                        let context = format!("row {row} makes what is there: {change:x?}");
+                        found.push(Wrong::new("what a request makes is made once", &context));
+                    }
+                }
                 if rows.last() != Some(&row) {
                     rows.push(row);
                 }

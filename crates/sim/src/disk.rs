@@ -7,7 +7,7 @@ use domain::state::Change;
 use domain::{
     Account, PartitionNo, PaymentId, PaymentMethod, Person, Revision, TenantNo, Timestamp,
 };
-use engine::ports::{HistoryOf, LedgerEntry, Store};
+use engine::ports::{Entry, HistoryOf, LedgerEntry, Store};
 use store::Share;
 
 use crate::faulty::Cut;
@@ -99,6 +99,12 @@ pub fn revision(image: &Change) -> Option<Revision> {
         | Change::OutstandingClosed { .. }
         | Change::ReplySettled { .. } => None,
     }
+}
+
+/// Whether an entry makes what an image of it shows.
+#[must_use]
+pub fn is_made(entry: &Entry, image: &Change) -> bool {
+    revision(image).is_some_and(|it| it.seq == entry.seq && it.previous.is_none())
 }
 
 /// What has a history in an entry.

@@ -18,7 +18,7 @@ use engine::ports::{
 use store::Share;
 use uuid::Uuid;
 
-use crate::disk::{Books, Disk, Image, entity};
+use crate::disk::{Books, Disk, Image, entity, is_made};
 use crate::mutant::Mutant;
 
 /// The data, shared by whoever has it open.
@@ -27,6 +27,8 @@ pub struct MemoryDisk {
     tables: Arc<Mutex<Tables>>,
     /// A planted bug: owners that lost their partition go on writing.
     forgets_epochs: bool,
+    /// A planted bug: what is there already is made once more.
+    forgets_keys: bool,
 }
 
 /// The writer of one partition.
@@ -84,7 +86,8 @@ impl MemoryDisk {
     #[must_use]
     pub fn new(mutant: Option<Mutant>) -> Self {
         let forgets_epochs = mutant == Some(Mutant::ForgetsEpochs);
-        Self { forgets_epochs, ..Self::default() }
+        let forgets_keys = mutant == Some(Mutant::ForgetsKeys);
+        Self { forgets_epochs, forgets_keys, ..Self::default() }
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -134,27 +137,36 @@ impl Store for MemoryStore {
         if self.epoch != Some(part.epoch) && !self.disk.forgets_epochs {
             return Err(StoreError::NotOwner);
         }
-        if self.is_late(&tables, batch) {
+        if self.is_taken(&tables, batch) {
             return Err(StoreError::KeyTaken);
         }
         tables.check(batch, part.head)?;
+        if !self.disk.forgets_keys {
+            tables.refuse_repeated(batch)?;
+        }
+        if self.is_answered(&tables, batch) {
+            return Err(StoreError::KeyTaken);
+        }
         tables.write(batch, self.share.partition);
         Ok(())
     }
 }
 
 impl MemoryStore {
-    /// Whether somebody else took a key, or got the same request, since the batch was loaded.
-    fn is_late(&self, tables: &Tables, batch: &Batch) -> bool {
+    /// Whether somebody else took a key since the batch was loaded.
+    fn is_taken(&self, tables: &Tables, batch: &Batch) -> bool {
         let mut changes = batch.entries.iter().flat_map(|entry| &entry.changes);
-        let is_taken = changes.any(|change| {
+        changes.any(|change| {
             let Change::Claim { key, .. } = change else { return false };
             let now = tables.claims.get(key).map(|claim| claim.owner);
             self.owners.get(key).is_some_and(|then| *then != now)
-        });
+        })
+    }
+
+    /// Whether somebody else got the same request since the batch was loaded.
+    fn is_answered(&self, tables: &Tables, batch: &Batch) -> bool {
         let mut replies = batch.replies.iter().map(|reply| &reply.key);
-        is_taken
-            || replies.any(|key| self.unanswered.contains(key) && tables.replies.contains_key(key))
+        replies.any(|key| self.unanswered.contains(key) && tables.replies.contains_key(key))
     }
 }
 
@@ -188,6 +200,52 @@ impl Tables {
             }
         }
         Ok(())
+    }
+
+    /// Refuses to make what is there, as the real store does by its primary keys where a row has its id
+    /// from a request. A batch writes a row once: its first change says whether it makes it.
+    fn refuse_repeated(&self, batch: &Batch) -> Result<(), StoreError> {
+        let mut written = BTreeSet::new();
+        for entry in &batch.entries {
+            for change in &entry.changes {
+                let Some((table, id, is_there)) = self.made_by_request(change) else { continue };
+                if written.insert(id) && is_there && is_made(entry, change) {
+                    return Err(StoreError::Repeated(format!("{table}: {id} is there")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Of a row that has its id from the request that makes it: its table, that id, and whether it is
+    /// there.
+    fn made_by_request(&self, change: &Change) -> Option<(&'static str, Uuid, bool)> {
+        Some(match change {
+            Change::Account(it) => {
+                ("account", it.id.uuid(), self.accounts.contains_key(&(it.tenant, it.id)))
+            }
+            Change::PaymentMethod(it) => {
+                ("payment_method", it.id.uuid(), self.methods.contains_key(&(it.tenant, it.id)))
+            }
+            Change::Payment(it) => {
+                ("payment", it.id.uuid(), self.payments.contains_key(&(it.tenant, it.id)))
+            }
+            Change::Transaction(it) => {
+                let of_payment = self.transactions.get(&(it.tenant, it.payment_id));
+                let is_there = of_payment.is_some_and(|all| all.iter().any(|own| own.id == it.id));
+                ("payment_transaction", it.id.uuid(), is_there)
+            }
+            Change::Tenant(_)
+            | Change::TenantValue(_)
+            | Change::User(_)
+            | Change::Role(_)
+            | Change::Person { .. }
+            | Change::Posting(_)
+            | Change::Claim { .. }
+            | Change::Outstanding(_)
+            | Change::OutstandingClosed { .. }
+            | Change::ReplySettled { .. } => return None,
+        })
     }
 
     fn write(&mut self, batch: &Batch, no: PartitionNo) {

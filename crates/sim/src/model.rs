@@ -321,7 +321,9 @@ impl Model {
         found.flat_map(|payment| &payment.moves).any(|it| it.status.is_open())
     }
 
-    fn repeated(&self, repeat: Repeat, when: When) -> Option<Said> {
+    /// The stored answer to a request that came before.
+    #[must_use]
+    pub fn repeated(&self, repeat: Repeat, when: When) -> Option<Said> {
         let kept = self.replies.get(&repeat.key)?;
         if kept.said.is_some() && kept.until <= when.domain {
             return None;

@@ -34,7 +34,7 @@ pub enum Mutant {
     ForgetsOrder,
     /// The store skips a journal row when it is opened.
     SkipsJournalRow,
-    /// The store does not keep the revision before.
+    /// The store keeps another row as the revision before.
     BreaksHistory,
     /// The store writes more than was processed.
     InflatesAmount,
@@ -54,6 +54,8 @@ pub enum Mutant {
     ForgetsFollower,
     /// The store lets owners write that have lost their partition.
     ForgetsEpochs,
+    /// The store makes what is there already once more.
+    ForgetsKeys,
     /// The store forgets now and then how far a queue was read.
     ForgetsOffset,
     /// The store remembers now and then that a queue was read one record further than it was.
@@ -118,6 +120,7 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("miscounts-sums", Mutant::MiscountsSums),
     ("forgets-follower", Mutant::ForgetsFollower),
     ("forgets-epochs", Mutant::ForgetsEpochs),
+    ("forgets-keys", Mutant::ForgetsKeys),
     ("forgets-offset", Mutant::ForgetsOffset),
     ("skips-record", Mutant::SkipsRecord),
     ("posts-one-sided", Mutant::PostsOneSided),
@@ -209,7 +212,9 @@ impl Mutant {
             }
             (Self::MiscountsSums, Change::Payment(it)) => it.amounts.captured.0 += 1,
             (Self::RewordsReply, Change::ReplySettled { reply, .. }) => reword(reply),
-            (Self::BreaksHistory, Change::Payment(it)) => it.revision.previous = None,
+            (Self::BreaksHistory, Change::Payment(it)) => {
+                it.revision.previous = it.revision.previous.map(|seq| domain::Seq(seq.0 - 1));
+            }
             (Self::MixesUpMethods, Change::Transaction(it)) => {
                 it.payment_method_id = domain::Id::new(it.payment_id.uuid());
             }

@@ -116,11 +116,12 @@ pub fn seeds(seeds: Seeds, out: &mut impl Write) -> std::io::Result<bool> {
             writeln!(out, "{} of {} seeds", at - seeds.from + 1, seeds.count)?;
         }
     }
-    let Total { transactions, crashes, moves, fenced, keys_taken, digest } = total;
+    let Total { transactions, crashes, moves, fenced, keys_taken, repeated, digest } = total;
     let moved = match seeds.plan.partitions {
         1 => String::new(),
         many => format!(
-            " {many} partitions, {moves} moves, {fenced} owners fenced, {keys_taken} keys taken,"
+            " {many} partitions, {moves} moves, {fenced} owners fenced, {keys_taken} keys taken, \
+             {repeated} commands passed that came twice,"
         ),
     };
     writeln!(
@@ -143,6 +144,7 @@ struct Total {
     moves: u64,
     fenced: u64,
     keys_taken: u64,
+    repeated: u64,
     digest: u64,
 }
 
@@ -153,6 +155,7 @@ impl Total {
         self.moves += summary.moves;
         self.fenced += summary.fenced;
         self.keys_taken += summary.keys_taken;
+        self.repeated += summary.repeated;
         self.digest = self.digest.rotate_left(1) ^ summary.digest;
     }
 }

@@ -83,6 +83,8 @@ pub struct Summary {
     pub fenced: u64,
     /// Batches that came too late for a key.
     pub keys_taken: u64,
+    /// Deliveries of what had been made before.
+    pub repeated: u64,
     /// Transactions in the end.
     pub transactions: u64,
     /// Of these, successes.
@@ -260,6 +262,7 @@ impl<D: Disk> World<D> {
                 moves: 0,
                 fenced: 0,
                 keys_taken: 0,
+                repeated: 0,
                 transactions: 0,
                 successes: 0,
             },

@@ -23,6 +23,7 @@ const TRIES_MAX: u32 = 5;
 const BATCHES_MAX: u32 = 10_000;
 
 const NOT_OWNER: Said = Said::Unavailable("not_owner");
+const REPEATED: Said = Said::Unavailable("repeated");
 
 /// A batch that a partition is given.
 pub(super) struct Offer {
@@ -115,8 +116,9 @@ impl<D: Disk> World<D> {
         self.callers.insert(no, Caller { ask, tries, open: 0 });
         self.summary.asked += 1;
         self.send(no);
-        // A queue that delivers at least once may deliver twice.
-        if again && self.random.chance(60) && self.callers[&no].ask.repeat.is_some() {
+        // A queue that delivers at least once may deliver twice; without one, a client may send twice.
+        let may_come_twice = self.is_shared() || self.callers[&no].ask.repeat.is_some();
+        if again && self.random.chance(60) && may_come_twice {
             self.deliver(no);
         }
     }
@@ -231,6 +233,10 @@ impl<D: Disk> World<D> {
         if offer.trouble != Trouble::None {
             self.note(format!("trouble: {:?}", offer.trouble));
         }
+        if processed.row_refused {
+            self.halve(id, offer.jobs);
+            return Ok(());
+        }
         let Processed { mut verdicts, calls, committed, nothing_written, key_taken, .. } =
             processed;
         self.spoil_verdicts(&mut verdicts, offer.trouble);
@@ -249,6 +255,7 @@ impl<D: Disk> World<D> {
             self.hold(Err(Wrong::new(check, &format!("{id} wrote {seen:x?}"))))?;
         }
         self.summary.commits += 1;
+        self.owners.get_mut(&id).expect(LIVES).at_most = None;
         let found = audit::batch(&seen, offer.when, &mut self.ledgers);
         self.hold_all(found)?;
         if let Some(reading) = &offer.reading {
@@ -404,13 +411,21 @@ impl<D: Disk> World<D> {
         offer: &Offer,
         (seen, told): (&Seen, &Told<'_>),
     ) -> Result<(), Wrong> {
-        let created = created_by(seen);
+        let mut created = created_by(seen);
         for (at, job) in offer.jobs.iter().enumerate() {
             let verdict = &told.verdicts[at];
             let said = told.committed.then(|| translate::said(verdict));
             if let From::Follower(upto) = job.from {
                 let place = (upto > 0).then_some((self.owners[&id].no, upto));
                 self.ledgers.followed.extend(place);
+                continue;
+            }
+            let request = RequestId(uuid::Uuid::from_u128(job.ask.id));
+            let is_passed = said.as_ref().is_none_or(|said| *said == REPEATED)
+                && !created.contains_key(&request)
+                && self.is_repeated(&job.ask, offer.when, seen);
+            if is_passed {
+                self.passed(job);
                 continue;
             }
             if let Some(Said::Unavailable(reason)) = said {
@@ -424,9 +439,18 @@ impl<D: Disk> World<D> {
                 }
                 continue;
             }
-            let request = RequestId(uuid::Uuid::from_u128(job.ask.id));
-            let created = created.get(&request).copied().unwrap_or_default();
-            let expected = self.model.judge(&job.ask, offer.when, created);
+            let new = created.get(&request).copied().unwrap_or_default();
+            let expected = self.model.judge(&job.ask, offer.when, new);
+            if matches!(expected, Expected::Said(_)) {
+                // The journal names it once; where it comes again in this batch, that makes nothing.
+                created.remove(&request);
+            }
+            if let What::Fix { transaction, .. } | What::Hearsay { transaction, .. } = job.ask.what
+            {
+                // Another call may have left since whoever says so looked.
+                let called = self.find_move(transaction).and_then(|it| it.called);
+                self.mark_amount(transaction, called);
+            }
             let said = said.unwrap_or_else(|| unsaid(&expected, &job.ask, seen));
             self.model.keep(&job.ask, &said, offer.when);
             if told.is_heard {
@@ -434,6 +458,29 @@ impl<D: Disk> World<D> {
             }
         }
         Ok(())
+    }
+
+    /// Whether what is asked for was made before, and no stored answer says so: then it is passed.
+    fn is_repeated(&self, ask: &Ask, when: When, seen: &Seen) -> bool {
+        let has_answer = ask.repeat.is_some_and(|repeat| {
+            seen.replies.iter().any(|it| it.key.0.as_u128() == repeat.key)
+                || self.model.repeated(repeat, when).is_some()
+        });
+        self.ledgers.made.contains(&ask.id) && !has_answer
+    }
+
+    /// A delivery is passed, and nobody is told: another one of the same request has the answer.
+    fn passed(&mut self, job: &Job) {
+        let Some(no) = job.client() else { return };
+        self.note(format!("passed: {no} came twice"));
+        self.summary.repeated += 1;
+        let Some(caller) = self.callers.get_mut(&no).filter(|caller| caller.open > 0) else {
+            return;
+        };
+        caller.open -= 1;
+        if caller.open == 0 {
+            self.callers.remove(&no);
+        }
     }
 
     /// An answer arrives where it is waited for.

@@ -63,6 +63,8 @@ pub(super) struct Owner<S: Store> {
     pub(super) read_on: usize,
     /// Set once it is not known whether what was read was committed.
     pub(super) lost_place: bool,
+    /// How many jobs its next batch has at most, where the store refused a row of the last one.
+    pub(super) at_most: Option<usize>,
 }
 
 /// What came for a partition, ever.
@@ -213,6 +215,7 @@ impl<D: Disk> World<D> {
     /// So much of what an owner finds to do: its own work, and records.
     pub(super) fn take(&mut self, id: OwnerId, most: usize) -> (Vec<Job>, Option<Reading>) {
         let owner = self.owners.get_mut(&id).expect(LIVES);
+        let most = owner.at_most.map_or(most, |at_most| at_most.min(most));
         let count = most.min(owner.inbox.len());
         let mut jobs: Vec<Job> = owner.inbox.drain(..count).collect();
         let queue = self.queues.get(&owner.no).filter(|_| !owner.lost_place);
@@ -220,6 +223,18 @@ impl<D: Disk> World<D> {
         let (reading, read) = read.unzip();
         jobs.extend(read.into_iter().flatten());
         (jobs, reading)
+    }
+
+    /// The store refused a row of one of the jobs: all of them are tried again in their order, half as
+    /// many at a time, until the one that is to blame is alone.
+    pub(super) fn halve(&mut self, id: OwnerId, jobs: Vec<Job>) {
+        self.note(format!("{} jobs are refused", jobs.len()));
+        let is_shared = self.is_shared();
+        let owner = self.owners.get_mut(&id).expect(LIVES);
+        owner.at_most = Some((jobs.len() / 2).max(1));
+        // What came from a queue is still there.
+        let own = jobs.into_iter().filter(|job| !is_shared || job.client().is_none());
+        own.rev().for_each(|job| owner.inbox.push_front(job));
     }
 
     /// What was read is committed: each record once, and none passed over.
@@ -281,6 +296,7 @@ impl<D: Disk> World<D> {
             waiters: BTreeMap::new(),
             read_on: usize::try_from(offset).expect("offsets are not negative"),
             lost_place: false,
+            at_most: None,
         };
         self.owners.insert(id, owner);
         self.current.insert(no, id);

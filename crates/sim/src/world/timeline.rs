@@ -263,7 +263,7 @@ impl<D: Disk> World<D> {
 
     /// Who says that a transaction worked says no amount: where the gateway processed less, the
     /// books go astray.
-    fn mark_amount(&mut self, transaction: Uid, called: Option<i64>) {
+    pub(super) fn mark_amount(&mut self, transaction: Uid, called: Option<i64>) {
         if self.gateway.book.get(&transaction).is_some_and(|line| line.amount != called) {
             self.ledgers.astray.insert(transaction);
         }

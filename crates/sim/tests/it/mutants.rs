@@ -69,6 +69,7 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
 /// The same for what only matters where partitions go from one owner to another.
 const FOUND_IN_PARTITIONS_BY: &[(&str, &[Mutant])] = &[
     ("who has lost a partition writes nothing", &[Mutant::ForgetsEpochs]),
+    ("what a request makes is made once", &[Mutant::ForgetsKeys]),
     ("a record is dealt with once", &[Mutant::ForgetsOffset]),
     ("no record is passed over", &[Mutant::SkipsRecord]),
     ("every answer is what the model expects", &[Mutant::LosesReply]),
