@@ -40,8 +40,8 @@ pub struct MemoryStore {
     epoch: Option<u64>,
     /// Who had the keys that the batch looked at.
     owners: BTreeMap<ClaimKey, Option<Uuid>>,
-    /// Replies that the batch looked for and that were not there.
-    unanswered: BTreeSet<ReplyKey>,
+    /// Until when the replies hold that the batch looked for; `None` for those that were not there.
+    answered: BTreeMap<ReplyKey, Option<Timestamp>>,
 }
 
 /// What there is of a partition once.
@@ -124,7 +124,8 @@ impl Store for MemoryStore {
         let found: BTreeMap<_, _> = found.map(|reply| (reply.key, reply.clone())).collect();
         let owner = |claim: &Option<Claim>| claim.map(|claim| claim.owner);
         self.owners = state.claims.iter().map(|(key, it)| (key.clone(), owner(it))).collect();
-        self.unanswered = replies.iter().filter(|key| !found.contains_key(key)).copied().collect();
+        let expires_at = |key| found.get(key).map(|reply: &StoredReply| reply.expires_at);
+        self.answered = replies.iter().map(|key| (*key, expires_at(key))).collect();
         Ok(Loaded { state, replies: found })
     }
 
@@ -163,10 +164,12 @@ impl MemoryStore {
         })
     }
 
-    /// Whether somebody else got the same request since the batch was loaded.
+    /// Whether somebody else got the same request since the batch was loaded. What was running then
+    /// is the batch's own.
     fn is_answered(&self, tables: &Tables, batch: &Batch) -> bool {
+        let now = |key| tables.replies.get(key).map(|reply| reply.expires_at);
         let mut replies = batch.replies.iter().map(|reply| &reply.key);
-        replies.any(|key| self.unanswered.contains(key) && tables.replies.contains_key(key))
+        replies.any(|key| self.answered.get(key).is_some_and(|then| *then != now(key)))
     }
 }
 
@@ -422,8 +425,8 @@ impl Disk for MemoryDisk {
     type Store = MemoryStore;
 
     fn connect(&self, share: Share) -> MemoryStore {
-        let (owners, unanswered) = (BTreeMap::new(), BTreeSet::new());
-        MemoryStore { disk: self.clone(), share, epoch: None, owners, unanswered }
+        let (owners, answered) = (BTreeMap::new(), BTreeMap::new());
+        MemoryStore { disk: self.clone(), share, epoch: None, owners, answered }
     }
 
     fn due(&self, now: Timestamp) -> Vec<Outstanding> {

@@ -60,6 +60,8 @@ struct Begun {
     running: BTreeSet<ReplyKey>,
     /// Replies that were looked for and were not there.
     unanswered: BTreeSet<ReplyKey>,
+    /// Replies that were there, and when their time is over. A batch that has another one found it over.
+    answered: BTreeMap<ReplyKey, Timestamp>,
     /// Who had the keys that were looked for, where claims are not held in memory.
     owners: Owners,
 }
@@ -210,20 +212,29 @@ impl SqlStore {
         if batch.replies.is_empty() {
             return Ok(());
         }
+        // Where there are other writers, one that was not there may be by now, and one whose time was
+        // over may have been replaced: neither is written over.
+        let mut made: BTreeSet<ReplyKey> = BTreeSet::new();
+        if self.claims.are_put_at_once() {
+            made.clone_from(&self.batch.unanswered);
+            for (key, expires_at) in &self.batch.answered {
+                if batch.replies.iter().any(|reply| reply.key == *key) {
+                    let sql = "DELETE FROM reply WHERE key = ?1 AND expires_at_us = ?2";
+                    let row = [(*key).into(), (*expires_at).into()];
+                    self.db.require(sql, &row, StoreError::KeyTaken)?;
+                    made.insert(*key);
+                }
+            }
+        }
         let mut change = self.db.upsert(&tables::REPLY)?;
-        // One that was not there may be by now, where there are other writers: that is an error.
-        let mut make = match self.claims.are_put_at_once() {
-            true => Some(self.db.insert(&tables::REPLY)?),
-            false => None,
-        };
+        let mut make = self.db.insert(&tables::REPLY)?;
         for reply in &batch.replies {
             let settled = rows.settled.get(&reply.key).filter(|_| !is_earlier(&reply.key));
             let answer = match (settled, &reply.answer) {
                 (Some((settled, _)), None) => Some(answer_text(&Ok((*settled).clone()))),
                 (_, answer) => answer.as_ref().map(answer_text),
             };
-            let is_new = self.batch.unanswered.contains(&reply.key);
-            let put = make.as_mut().filter(|_| is_new).unwrap_or(&mut change);
+            let put = if made.contains(&reply.key) { &mut make } else { &mut change };
             put.row(&rows::reply_row(reply, answer.as_deref()))?;
         }
         self.forget_replies(batch)
@@ -335,6 +346,11 @@ impl Begun {
                 .values()
                 .filter(|reply| reply.answer.is_none())
                 .map(|reply| reply.key)
+                .collect(),
+            answered: replies
+                .values()
+                .filter(|reply| reply.answer.is_some())
+                .map(|reply| (reply.key, reply.expires_at))
                 .collect(),
             unanswered: keys.iter().filter(|key| !replies.contains_key(key)).copied().collect(),
             owners: state

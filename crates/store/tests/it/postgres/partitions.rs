@@ -125,6 +125,12 @@ fn a_request_that_two_get_is_answered_by_one() {
     a.commit(&replies).unwrap();
     assert!(matches!(b.commit(&replies), Err(StoreError::KeyTaken)));
     assert!(b.load(&BTreeSet::new(), &[key].into()).unwrap().replies.contains_key(&key));
+    // The time of that answer is over, and both get the request again.
+    let reply = StoredReply { expires_at: BEGIN.plus_us(1), ..replies.replies[0].clone() };
+    let replies = Batch { replies: vec![reply], ..Batch::default() };
+    begin(&mut a, &[], &[key]);
+    a.commit(&replies).unwrap();
+    assert!(matches!(b.commit(&replies), Err(StoreError::KeyTaken)));
 }
 
 #[test]
