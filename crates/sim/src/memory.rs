@@ -475,7 +475,7 @@ impl Disk for MemoryDisk {
         let files = tables.payments.keys().filter_map(|(tenant, id)| tables.file(*tenant, *id));
         let mut journal: Vec<i64> = tables.journal.iter().map(|entry| entry.seq.0).collect();
         journal.sort_unstable();
-        let followed = tables.followed.iter().filter(|(_, seq)| seq.0 > 0);
+        let followed = tables.followed.iter().filter(|((no, _), seq)| **seq > no.start());
         Books {
             heads: tables.parts.iter().map(|(no, part)| (*no, part.head.0)).collect(),
             journal,

@@ -158,8 +158,7 @@ impl Disk for RealDisk {
     fn cut(&self) -> Option<Cut> {
         match &self.place {
             Place::Dir(_) => None,
-            // Who shares a database would lose the connection with whoever is meant.
-            Place::Server { .. } if self.partitions > 1 => None,
+            // Whoever shares the database loses the connection too, as when the server restarts.
             Place::Server { beside, name, .. } => {
                 let (beside, name) = (beside.clone(), name.clone());
                 Some(Arc::new(move || end_connections(&beside, &name)))
@@ -214,7 +213,7 @@ impl RealDisk {
                 books.journal.extend(queries.journal_row(Seq(row))?.map(|row| row.seq.0));
             }
             let followed = queries.followed(crate::world::FOLLOWER)?.0;
-            books.followed.extend((followed > 0).then_some((no, followed)));
+            books.followed.extend((followed > no.start().0).then_some((no, followed)));
         }
         for no in self.tenants() {
             for view in queries.accounts(no, ALL)?.items {

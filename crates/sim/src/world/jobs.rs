@@ -416,7 +416,8 @@ impl<D: Disk> World<D> {
             let verdict = &told.verdicts[at];
             let said = told.committed.then(|| translate::said(verdict));
             if let From::Follower(upto) = job.from {
-                let place = (upto > 0).then_some((self.owners[&id].no, upto));
+                let no = self.owners[&id].no;
+                let place = (upto > no.start().0).then_some((no, upto));
                 self.ledgers.followed.extend(place);
                 continue;
             }
