@@ -1,0 +1,1 @@
+//! Where a message begins and ends in a stream of bytes.

@@ -1,0 +1,1 @@
+//! BER-TLV, as field 55 carries it.
