@@ -2,5 +2,20 @@
 
 #![forbid(unsafe_code)]
 
+pub mod class;
+pub mod coding;
+mod error;
 pub mod framing;
+mod index;
+mod message;
+mod pack;
+pub mod packager;
 pub mod tlv;
+mod unpack;
+mod view;
+
+pub use error::{Error, FieldPath, Problem};
+pub use index::Index;
+pub use message::Message;
+pub use packager::{Packager, Validation};
+pub use view::{Field, MessageView};

@@ -1,0 +1,475 @@
+//! What a field's class means: jPOS's class names, read as the product that they are.
+
+use crate::error::Problem;
+
+/// How one field stands on the wire. Small and `Copy`: a packager is a table of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldFormat {
+    pub(crate) content: Content,
+    pub(crate) coding: Coding,
+    pub(crate) prefix: Prefix,
+    pub(crate) tag: Tag,
+    pub(crate) odd: Odd,
+    pub(crate) charset: Charset,
+    /// The value's largest length, in characters or, where the value is bytes, in bytes.
+    pub(crate) length_max: u32,
+    /// A value of variable length that always takes the room of the longest.
+    pub(crate) is_filled: bool,
+    /// Trailing blanks are taken off when the field is read.
+    pub(crate) trims: bool,
+    /// Contents of this field are shown nowhere.
+    pub(crate) is_sensitive: bool,
+    /// The packager of what is inside, as a place in the outer packager's list, and one.
+    pub(crate) composite: u16,
+    /// How bytes are checked that arrive, precomputed.
+    pub(crate) check: Check,
+    /// Bytes of a field that has no prefix, precomputed.
+    pub(crate) fixed_bytes: u32,
+}
+
+/// What the value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Characters; blanks fill up on the right.
+    Text,
+    /// Digits; zeros fill up on the left.
+    Digits,
+    /// Digits in EBCDIC whose last byte carries the sign.
+    SignedDigits,
+    /// One character for the direction, then digits.
+    Amount,
+    /// Hexadecimal digits as text, two to a byte on the wire.
+    HexText,
+    /// Bytes.
+    Bytes,
+    /// A bitmap of this many bytes.
+    Bitmap,
+    /// Takes no room.
+    Nothing,
+    /// May not be present.
+    Unused,
+}
+
+/// How the content is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coding {
+    Latin1,
+    Ebcdic,
+    /// Two digits to a byte.
+    Bcd,
+    /// Bytes as they are.
+    Raw,
+    /// Bytes as hexadecimal digits in ASCII.
+    HexAscii,
+    /// Bytes as hexadecimal digits in EBCDIC.
+    HexEbcdic,
+}
+
+/// The length in front of a variable field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Prefix {
+    pub(crate) coding: PrefixCoding,
+    /// Bytes on the wire; 0 for a field of fixed length.
+    pub(crate) bytes: u8,
+    pub(crate) counts: Counts,
+    /// The largest length that it can say.
+    pub(crate) count_max: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PrefixCoding {
+    Ascii,
+    Ebcdic,
+    Bcd,
+    Binary,
+}
+
+/// What the prefix counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counts {
+    /// Characters, or bytes, of the value.
+    Value,
+    /// Bytes on the wire.
+    Wire,
+    /// Halves of bytes on the wire.
+    Halves,
+}
+
+/// A number before the content that says which field this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag {
+    pub(crate) coding: PrefixCoding,
+    /// 0 where there is none.
+    pub(crate) digits: u8,
+    /// Stands behind the prefix and is counted by it.
+    pub(crate) is_counted: bool,
+    /// Repeats the number by which the field is known anyway; other tags are how it is known.
+    pub(crate) is_own: bool,
+}
+
+/// Where an odd number of BCD digits leaves half a byte free, and what fills it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Odd {
+    ZeroLeft,
+    ZeroRight,
+    FRight,
+}
+
+/// Which characters `Strict` lets pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Charset {
+    Any,
+    Digits,
+    /// Digits and the separator, as track 2 has them.
+    Track,
+    /// Neither accents nor symbols: what is beyond ASCII is refused in `Lenient` as well.
+    Ascii,
+}
+
+impl Charset {
+    #[inline]
+    pub(crate) const fn has(self, character: u8) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Digits => character.is_ascii_digit(),
+            Self::Track => matches!(character, b'0'..=b'9' | b'=' | b'D'),
+            Self::Ascii => character.is_ascii(),
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Any => "a character",
+            Self::Digits => "a digit",
+            Self::Track => "a digit or a separator",
+            Self::Ascii => "a character of ASCII",
+        }
+    }
+}
+
+/// How a field's bytes are checked when they arrive: neighbours with the same check go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    Nothing,
+    AsciiDigits,
+    EbcdicDigits,
+    BcdDigits,
+    /// By itself, with all that the format says.
+    Single,
+}
+
+const NO_PREFIX: Prefix =
+    Prefix { coding: PrefixCoding::Ascii, bytes: 0, counts: Counts::Value, count_max: 0 };
+const NO_TAG: Tag =
+    Tag { coding: PrefixCoding::Ascii, digits: 0, is_counted: false, is_own: false };
+
+impl FieldFormat {
+    /// Reads a class name, with or without its Java package.
+    ///
+    /// # Errors
+    /// If there is no such class, or it cannot have this length.
+    pub fn from_class(name: &str, length: usize, pad: bool) -> Result<Self, Problem> {
+        let name = name.rsplit('.').next().unwrap_or(name);
+        let (family, rest) = name.split_once('_').ok_or(Problem::UnknownClass)?;
+        let mut parts = Parts::read(rest)?;
+        let mut format = Self::empty(length)?;
+        parts.tag_of_family(family);
+        format.content = parts.content;
+        format.coding = coding(family, &parts);
+        format.prefix = prefix(family, &parts);
+        format.tag = tag(family, &parts);
+        format.odd = match parts {
+            _ if family == "IFEB" => Odd::FRight,
+            Parts { rounds_up: true, .. } => Odd::ZeroLeft,
+            _ if pad => Odd::ZeroLeft,
+            Parts { is_filled: true, .. } => Odd::FRight,
+            _ => Odd::ZeroRight,
+        };
+        // IFA_FLL and IFB_LLHF take the room of the longest; the F of IFB_FLLNUM fills half a byte.
+        format.is_filled = parts.is_filled && format.prefix.bytes > 0 && family == "IFA"
+            || parts.content == Content::Bytes && parts.is_filled;
+        format.charset = match parts.content {
+            Content::Digits => Charset::Digits,
+            // jPOS counts characters there and writes UTF-8: what is not ASCII cannot be read back.
+            _ if matches!(family, "IFEP" | "IFIPM") => Charset::Ascii,
+            Content::Text
+            | Content::SignedDigits
+            | Content::Amount
+            | Content::HexText
+            | Content::Bytes
+            | Content::Bitmap
+            | Content::Nothing
+            | Content::Unused => Charset::Any,
+        };
+        format.compiled()
+    }
+
+    fn empty(length: usize) -> Result<Self, Problem> {
+        Ok(Self {
+            content: Content::Text,
+            coding: Coding::Latin1,
+            prefix: NO_PREFIX,
+            tag: NO_TAG,
+            odd: Odd::ZeroRight,
+            charset: Charset::Any,
+            length_max: u32::try_from(length)
+                .ok()
+                .filter(|length| *length <= LENGTH_MAX)
+                .ok_or(Problem::TooLong { length, max: LENGTH_MAX as usize })?,
+            is_filled: false,
+            trims: false,
+            is_sensitive: false,
+            composite: 0,
+            check: Check::Nothing,
+            fixed_bytes: 0,
+        })
+    }
+
+    /// With what the hot paths want to know worked out.
+    pub(crate) fn compiled(mut self) -> Result<Self, Problem> {
+        if self.prefix.bytes > 0 {
+            // A prefix cannot say more than its digits: longer values are refused.
+            let room = self.prefix.count_max - u32::from(self.counted_tag_bytes());
+            let values = match self.prefix.counts {
+                Counts::Value => room,
+                Counts::Wire | Counts::Halves => u32::MAX,
+            };
+            self.length_max = self.length_max.min(values);
+        } else {
+            self.fixed_bytes = u32::try_from(self.content_bytes(self.length_max as usize))
+                .map_err(|_| Problem::UnknownClass)?;
+        }
+        self.check = match (self.content, self.coding, self.charset) {
+            (Content::Text, Coding::Latin1 | Coding::Ebcdic, Charset::Any) => Check::Nothing,
+            (Content::Bytes, Coding::Raw | Coding::Ebcdic, _) if !self.is_filled => Check::Nothing,
+            _ if self.is_filled || self.tag.digits > 0 => Check::Single,
+            (Content::Digits, Coding::Latin1, Charset::Digits) if self.reads_as_one() => {
+                Check::AsciiDigits
+            }
+            (Content::Digits, Coding::Ebcdic, Charset::Digits) if self.reads_as_one() => {
+                Check::EbcdicDigits
+            }
+            (Content::Digits, Coding::Bcd, Charset::Digits)
+                if self.prefix.bytes == 0 && self.length_max.is_multiple_of(2) =>
+            {
+                Check::BcdDigits
+            }
+            _ => Check::Single,
+        };
+        Ok(self)
+    }
+
+    /// The frame of fields inside: they say themselves what they are made of.
+    pub(crate) fn as_composite(mut self) -> Result<Self, Problem> {
+        let carries_bytes = matches!(
+            (self.content, self.coding),
+            (Content::Text | Content::Digits, Coding::Latin1) | (Content::Bytes, Coding::Raw)
+        );
+        if !carries_bytes {
+            return Err(Problem::UnknownClass);
+        }
+        self.charset = Charset::Any;
+        self.compiled().map(|format| Self { check: Check::Single, ..format })
+    }
+
+    /// Are the length's digits written as the content's?
+    const fn reads_as_one(&self) -> bool {
+        self.is_fixed()
+            || matches!(
+                (self.coding, self.prefix.coding),
+                (Coding::Latin1, PrefixCoding::Ascii)
+                    | (Coding::Ebcdic, PrefixCoding::Ebcdic)
+                    | (Coding::Bcd, PrefixCoding::Bcd)
+            )
+    }
+
+    /// With what a description says beside the class.
+    pub(crate) fn with_charset(mut self, charset: Charset) -> Result<Self, Problem> {
+        self.charset = charset;
+        self.compiled()
+    }
+
+    /// Bytes of the content of a value of so many characters or bytes.
+    #[inline]
+    pub(crate) const fn content_bytes(&self, length: usize) -> usize {
+        match (self.content, self.coding) {
+            (Content::Nothing | Content::Unused, _) => 0,
+            (Content::HexText, _) | (Content::Digits | Content::Text, Coding::Bcd) => {
+                length.div_ceil(2)
+            }
+            (Content::Amount, Coding::Bcd) => 1 + length.saturating_sub(1).div_ceil(2),
+            (_, Coding::HexAscii | Coding::HexEbcdic) => length * 2,
+            _ => length,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn is_fixed(&self) -> bool {
+        self.prefix.bytes == 0
+    }
+
+    /// Must its content be checked even where little is demanded, because it could not be read?
+    pub(crate) const fn is_always_checked(&self) -> bool {
+        matches!(self.coding, Coding::HexAscii | Coding::HexEbcdic)
+            || matches!(self.charset, Charset::Ascii)
+    }
+
+    /// Bytes of the tag that the prefix counts.
+    #[inline]
+    pub(crate) const fn counted_tag_bytes(&self) -> u8 {
+        if self.tag.is_counted { self.tag.digits } else { 0 }
+    }
+
+    /// Is its value bytes, not characters?
+    #[must_use]
+    pub const fn is_binary(&self) -> bool {
+        matches!(self.content, Content::Bytes | Content::Bitmap)
+    }
+
+    /// The longest value, in characters or bytes.
+    #[must_use]
+    pub const fn length_max(&self) -> usize {
+        self.length_max as usize
+    }
+}
+
+/// No field is longer: six digits of length.
+const LENGTH_MAX: u32 = 999_999;
+
+/// The part of a class's name behind the family, taken apart.
+struct Parts {
+    tag_digits: u8,
+    is_filled: bool,
+    length_digits: u8,
+    is_hex_length: bool,
+    /// `E`, `A` before the content.
+    override_coding: Option<char>,
+    /// An odd number of digits gets one more (`IFA_LLBNUM`).
+    rounds_up: bool,
+    /// The length counts hexadecimal digits.
+    is_hex: bool,
+    content: Content,
+}
+
+impl Parts {
+    fn read(text: &str) -> Result<Self, Problem> {
+        let rest = text.trim_start_matches('T');
+        let tag_digits = text.len() - rest.len();
+        let is_filled = rest.starts_with("FL") || rest.starts_with("FN") || rest.starts_with("FC");
+        let rest = if is_filled { &rest[1..] } else { rest };
+        let unprefixed = rest.trim_start_matches('L');
+        let length_digits = rest.len() - unprefixed.len();
+        let is_hex_length =
+            length_digits > 0 && unprefixed.starts_with('H') && !unprefixed.starts_with("HEX");
+        let rest = if is_hex_length { &unprefixed[1..] } else { unprefixed };
+        let fills_bytes = rest == "FBINARY";
+        let rest = if fills_bytes { &rest[1..] } else { rest };
+        let override_coding = match rest {
+            "ECHAR" | "ENUM" | "ENUMERIC" | "EBINARY" => Some('E'),
+            "ABINARY" => Some('A'),
+            _ => None,
+        };
+        let rounds_up = rest == "BNUM";
+        let rest = if override_coding.is_some() || rounds_up { &rest[1..] } else { rest };
+        let content = match rest {
+            "CHAR" => Content::Text,
+            "NUM" | "NUMERIC" => Content::Digits,
+            "SIGNED_NUMERIC" => Content::SignedDigits,
+            "AMOUNT" => Content::Amount,
+            "BINARY" => Content::Bytes,
+            "HEX" if length_digits > 0 => Content::Bytes,
+            "HEX" => Content::HexText,
+            "BITMAP" => Content::Bitmap,
+            "NOP" => Content::Nothing,
+            "UNUSED" => Content::Unused,
+            _ => return Err(Problem::UnknownClass),
+        };
+        let digits = |count: usize| u8::try_from(count).ok().filter(|count| *count <= 6);
+        Ok(Self {
+            tag_digits: digits(tag_digits).ok_or(Problem::UnknownClass)?,
+            is_filled: is_filled || fills_bytes,
+            length_digits: digits(length_digits).ok_or(Problem::UnknownClass)?,
+            is_hex_length,
+            override_coding,
+            rounds_up,
+            is_hex: rest == "HEX",
+            content,
+        })
+    }
+
+    /// Card schemes' families put the field's number before or behind the length.
+    fn tag_of_family(&mut self, family: &str) {
+        let digits = match (family, self.length_digits) {
+            ("IFEPE", 3) => 3,
+            ("IFEMC", 3) | ("IFIPM", _) => 4,
+            ("IFMC" | "IFEMC" | "IFEPE" | "IFEP" | "IFELPE", _) => 2,
+            _ => return,
+        };
+        self.tag_digits = digits;
+    }
+}
+
+fn coding(family: &str, parts: &Parts) -> Coding {
+    match parts.content {
+        Content::Bytes | Content::Bitmap => match (family, parts.override_coding) {
+            (_, Some('E')) => Coding::Ebcdic,
+            (_, Some(_)) => Coding::HexAscii,
+            ("IFA", _) if parts.length_digits == 0 => Coding::HexAscii,
+            ("IFE", _) if parts.length_digits == 0 => Coding::HexEbcdic,
+            _ => Coding::Raw,
+        },
+        Content::Digits if parts.rounds_up || matches!(family, "IFB" | "IFEB") => Coding::Bcd,
+        Content::Amount if family == "IFB" => Coding::Bcd,
+        Content::HexText | Content::Nothing | Content::Unused => Coding::Raw,
+        Content::Text | Content::Digits | Content::Amount | Content::SignedDigits => {
+            let is_ebcdic = parts.override_coding == Some('E')
+                || matches!(family, "IFE" | "IFAE" | "IFEPE" | "IFELPE" | "IFEMC");
+            if is_ebcdic { Coding::Ebcdic } else { Coding::Latin1 }
+        }
+    }
+}
+
+fn prefix(family: &str, parts: &Parts) -> Prefix {
+    let digits = parts.length_digits;
+    if digits == 0 {
+        return NO_PREFIX;
+    }
+    let coding = match family {
+        "IFB" if parts.is_hex_length => PrefixCoding::Binary,
+        "IFB" => PrefixCoding::Bcd,
+        "IFEP" if digits < 3 => PrefixCoding::Ascii,
+        "IFE" | "IFEA" | "IFEB" | "IFEP" | "IFEPE" | "IFELPE" | "IFEMC" => PrefixCoding::Ebcdic,
+        _ => PrefixCoding::Ascii,
+    };
+    let bytes = match coding {
+        PrefixCoding::Ascii | PrefixCoding::Ebcdic => digits,
+        PrefixCoding::Bcd => digits.div_ceil(2),
+        PrefixCoding::Binary => digits - 1,
+    };
+    let count_max = match coding {
+        PrefixCoding::Ascii | PrefixCoding::Ebcdic | PrefixCoding::Bcd => {
+            10_u32.pow(u32::from(digits)) - 1
+        }
+        PrefixCoding::Binary => (1 << (8 * u32::from(bytes.min(3)))) - 1,
+    };
+    let counts = match (family, parts) {
+        (_, Parts { rounds_up: true, .. } | Parts { is_hex: true, .. }) => Counts::Halves,
+        ("IFEB", _) => Counts::Wire,
+        _ => Counts::Value,
+    };
+    Prefix { coding, bytes, counts, count_max }
+}
+
+fn tag(family: &str, parts: &Parts) -> Tag {
+    if parts.tag_digits == 0 {
+        return NO_TAG;
+    }
+    let coding = match (family, parts.length_digits) {
+        ("IFEP", ..3) | ("IFEMC", ..3) => PrefixCoding::Ascii,
+        ("IFE" | "IFEP" | "IFEPE" | "IFELPE" | "IFEMC", _) => PrefixCoding::Ebcdic,
+        _ => PrefixCoding::Ascii,
+    };
+    let is_counted = matches!(family, "IFEP" | "IFELPE");
+    let is_own = !matches!(family, "IFA" | "IFB" | "IFE");
+    Tag { coding, digits: parts.tag_digits, is_counted, is_own }
+}

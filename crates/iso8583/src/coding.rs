@@ -1,0 +1,195 @@
+//! How characters, digits and bytes stand on the wire: ISO-8859-1, EBCDIC, BCD, hex.
+
+/// The character that an EBCDIC byte (IBM-1047) stands for, in ISO-8859-1.
+#[rustfmt::skip]
+pub const FROM_EBCDIC: [u8; 256] = [
+    0x00, 0x01, 0x02, 0x03, 0x9C, 0x09, 0x86, 0x7F, 0x97, 0x8D, 0x8E, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F,
+    0x10, 0x11, 0x12, 0x13, 0x9D, 0x0A, 0x08, 0x87, 0x18, 0x19, 0x92, 0x8F, 0x1C, 0x1D, 0x1E, 0x1F,
+    0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x17, 0x1B, 0x88, 0x89, 0x8A, 0x8B, 0x8C, 0x05, 0x06, 0x07,
+    0x90, 0x91, 0x16, 0x93, 0x94, 0x95, 0x96, 0x04, 0x98, 0x99, 0x9A, 0x9B, 0x14, 0x15, 0x9E, 0x1A,
+    0x20, 0xA0, 0xE2, 0xE4, 0xE0, 0xE1, 0xE3, 0xE5, 0xE7, 0xF1, 0xA2, 0x2E, 0x3C, 0x28, 0x2B, 0x7C,
+    0x26, 0xE9, 0xEA, 0xEB, 0xE8, 0xED, 0xEE, 0xEF, 0xEC, 0xDF, 0x21, 0x24, 0x2A, 0x29, 0x3B, 0x5E,
+    0x2D, 0x2F, 0xC2, 0xC4, 0xC0, 0xC1, 0xC3, 0xC5, 0xC7, 0xD1, 0xA6, 0x2C, 0x25, 0x5F, 0x3E, 0x3F,
+    0xF8, 0xC9, 0xCA, 0xCB, 0xC8, 0xCD, 0xCE, 0xCF, 0xCC, 0x60, 0x3A, 0x23, 0x40, 0x27, 0x3D, 0x22,
+    0xD8, 0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x67, 0x68, 0x69, 0xAB, 0xBB, 0xF0, 0xFD, 0xFE, 0xB1,
+    0xB0, 0x6A, 0x6B, 0x6C, 0x6D, 0x6E, 0x6F, 0x70, 0x71, 0x72, 0xAA, 0xBA, 0xE6, 0xB8, 0xC6, 0xA4,
+    0xB5, 0x7E, 0x73, 0x74, 0x75, 0x76, 0x77, 0x78, 0x79, 0x7A, 0xA1, 0xBF, 0xD0, 0x5B, 0xDE, 0xAE,
+    0xAC, 0xA3, 0xA5, 0xB7, 0xA9, 0xA7, 0xB6, 0xBC, 0xBD, 0xBE, 0xDD, 0xA8, 0xAF, 0x5D, 0xB4, 0xD7,
+    0x7B, 0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0x47, 0x48, 0x49, 0xAD, 0xF4, 0xF6, 0xF2, 0xF3, 0xF5,
+    0x7D, 0x4A, 0x4B, 0x4C, 0x4D, 0x4E, 0x4F, 0x50, 0x51, 0x52, 0xB9, 0xFB, 0xFC, 0xF9, 0xFA, 0xFF,
+    0x5C, 0xF7, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58, 0x59, 0x5A, 0xB2, 0xD4, 0xD6, 0xD2, 0xD3, 0xD5,
+    0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0xB3, 0xDB, 0xDC, 0xD9, 0xDA, 0x9F,
+];
+
+/// The EBCDIC byte (IBM-1047) of a character of ISO-8859-1.
+pub const TO_EBCDIC: [u8; 256] = inverse(&FROM_EBCDIC);
+
+const fn inverse(table: &[u8; 256]) -> [u8; 256] {
+    let mut inverse = [0; 256];
+    let mut byte: u8 = 0;
+    loop {
+        inverse[table[byte as usize] as usize] = byte;
+        if byte == u8::MAX {
+            return inverse;
+        }
+        byte += 1;
+    }
+}
+
+/// Upper-case hexadecimal digits.
+pub const HEX: [u8; 16] = *b"0123456789ABCDEF";
+
+/// The value of a hexadecimal digit in ASCII, in either case.
+#[must_use]
+pub const fn hex_value(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    }
+}
+
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+/// Are these all digits in ASCII? Eight at a time.
+#[must_use]
+#[inline]
+pub fn are_ascii_digits(bytes: &[u8]) -> bool {
+    all_in_decade(bytes, 0x3030_3030_3030_3030, b'0')
+}
+
+/// Are these all digits in EBCDIC? Eight at a time.
+#[must_use]
+#[inline]
+pub fn are_ebcdic_digits(bytes: &[u8]) -> bool {
+    all_in_decade(bytes, 0xF0F0_F0F0_F0F0_F0F0, 0xF0)
+}
+
+#[inline]
+fn all_in_decade(bytes: &[u8], zeros: u64, zero: u8) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut wrong = 0;
+    for word in words {
+        // A digit leaves 0 to 9, which stays below 0x80 with 0x76 added; nothing else does.
+        let digits = u64::from_le_bytes(*word) ^ zeros;
+        wrong |= ((digits & !HIGHS) + 0x7676_7676_7676_7676) | digits;
+    }
+    let rest_is_wrong = rest.iter().fold(false, |wrong, byte| wrong | ((byte ^ zero) > 9));
+    wrong & HIGHS == 0 && !rest_is_wrong
+}
+
+/// Are both halves of each byte decimal digits? Eight bytes at a time.
+#[must_use]
+#[inline]
+pub fn are_bcd_digits(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut wrong = 0;
+    for word in words {
+        wrong |= above_nine(u64::from_le_bytes(*word));
+    }
+    let mut last = 0;
+    for byte in rest {
+        last = last << 8 | u64::from(*byte);
+    }
+    wrong | above_nine(last) == 0
+}
+
+/// Which halves of bytes are above nine: those with the 8 and with the 4 or the 2.
+#[inline]
+const fn above_nine(word: u64) -> u64 {
+    word & (word << 1 | word << 2) & HIGHS | (word << 4) & (word << 5 | word << 6) & HIGHS
+}
+
+/// Are these all ASCII? Eight at a time.
+#[must_use]
+#[inline]
+pub fn are_ascii(bytes: &[u8]) -> bool {
+    bytes.is_ascii()
+}
+
+/// Writes digits in ASCII as BCD, two to a byte; an odd number of them is preceded by `0`.
+///
+/// `out` takes `digits.len().div_ceil(2)` bytes. The low half of each byte of `digits` is taken.
+#[inline]
+pub fn write_bcd(digits: &[u8], out: &mut [u8]) {
+    let odd = digits.len() % 2;
+    if odd == 1 {
+        out[0] = digits[0] & 0x0F;
+    }
+    let out = &mut out[odd..];
+    let (words, rest) = digits[odd..].as_chunks::<8>();
+    let (wide, narrow) = out.split_at_mut(words.len() * 4);
+    for (word, out) in words.iter().zip(wide.as_chunks_mut::<4>().0) {
+        *out = packed(u64::from_be_bytes(*word)).to_be_bytes();
+    }
+    for (pair, out) in rest.as_chunks::<2>().0.iter().zip(narrow) {
+        *out = pair[0] << 4 | pair[1] & 0x0F;
+    }
+}
+
+/// Eight digits, one to a byte, as four bytes.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the upper half was folded into the lower")]
+const fn packed(digits: u64) -> u32 {
+    let word = digits & 0x0F0F_0F0F_0F0F_0F0F;
+    let word = (word >> 4 | word) & 0x00FF_00FF_00FF_00FF;
+    let word = (word >> 8 | word) & 0x0000_FFFF_0000_FFFF;
+    (word >> 16 | word) as u32
+}
+
+/// The character of half a byte: digits, and `=` for D, as tracks have it.
+#[must_use]
+pub const fn bcd_character(half: u8) -> u8 {
+    match half & 0x0F {
+        0x0D => b'=',
+        half => HEX[half as usize],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_told_from_everything_else() {
+        for length in [1, 3, 7, 8, 9, 16, 21] {
+            for at in 0..length {
+                for byte in 0..=u8::MAX {
+                    let mut ascii = vec![b'7'; length];
+                    ascii[at] = byte;
+                    assert_eq!(are_ascii_digits(&ascii), byte.is_ascii_digit(), "{byte:02X}");
+                    let mut ebcdic = vec![0xF9; length];
+                    ebcdic[at] = byte;
+                    assert_eq!(are_ebcdic_digits(&ebcdic), (0xF0..=0xF9).contains(&byte));
+                    let mut bcd = vec![0x98; length];
+                    bcd[at] = byte;
+                    let decimal = byte >> 4 < 10 && byte & 0x0F < 10;
+                    assert_eq!(are_bcd_digits(&bcd), decimal, "{byte:02X} at {at} of {length}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bcd() {
+        let check = |digits: &str, expected: &[u8]| {
+            let mut out = vec![0xEE; digits.len().div_ceil(2)];
+            write_bcd(digits.as_bytes(), &mut out);
+            assert_eq!(out, expected, "{digits}");
+        };
+        check("", &[]);
+        check("7", &[0x07]);
+        check("123", &[0x01, 0x23]);
+        check("12345678", &[0x12, 0x34, 0x56, 0x78]);
+        check("1234567890123", &[0x01, 0x23, 0x45, 0x67, 0x89, 0x01, 0x23]);
+    }
+
+    #[test]
+    fn ebcdic_has_a_byte_for_each_character() {
+        for byte in 0..=u8::MAX {
+            assert_eq!(TO_EBCDIC[FROM_EBCDIC[byte as usize] as usize], byte);
+        }
+        assert_eq!(TO_EBCDIC[b'^' as usize], 0x5F);
+    }
+}

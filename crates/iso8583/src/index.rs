@@ -1,0 +1,136 @@
+//! Where the fields of a message lie: offsets only, used again for the next message.
+
+/// Where the fields of a message lie. Keep one and use it again: it then allocates nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Index {
+    pub(crate) spans: Vec<Span>,
+    /// Field 1 is the first bit of the first word.
+    pub(crate) present: [u64; WORDS],
+    pub(crate) has_message_type: bool,
+    pub(crate) bitmap_start: usize,
+    /// Words of bitmap that were received.
+    pub(crate) bitmap_words: u8,
+    /// For what is inside a field.
+    inner: Option<Box<Index>>,
+}
+
+pub(crate) const WORDS: usize = 16;
+
+/// Where one field lies.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl Span {
+    /// Messages are shorter than 4 GiB: `walk` refuses longer ones.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "longer messages were refused")]
+    pub(crate) const fn new(start: usize, end: usize) -> Self {
+        Self { start: start as u32, end: end as u32 }
+    }
+
+    #[inline]
+    pub(crate) const fn range(self) -> std::ops::Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+impl Index {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets the message before, for a packager with so many fields.
+    #[inline]
+    pub(crate) fn reset(&mut self, fields: usize) {
+        if self.spans.len() < fields {
+            self.spans.resize(fields, Span::default());
+        }
+        self.present = [0; WORDS];
+        self.has_message_type = false;
+        self.bitmap_words = 0;
+        self.bitmap_start = 0;
+    }
+
+    #[inline]
+    pub(crate) fn is_present(&self, number: u16) -> bool {
+        if number == 0 { self.has_message_type } else { present_in(&self.present, number) }
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, number: usize) {
+        let Some(bit) = number.checked_sub(1) else {
+            self.has_message_type = true;
+            return;
+        };
+        self.present[bit / 64 % WORDS] |= 1 << (63 - bit % 64);
+    }
+
+    pub(crate) fn remove(&mut self, number: usize) {
+        let Some(bit) = number.checked_sub(1) else {
+            self.has_message_type = false;
+            return;
+        };
+        self.present[bit / 64 % WORDS] &= !(1 << (63 - bit % 64));
+    }
+
+    /// The highest number that is present; 0 if there is none.
+    pub(crate) fn highest(&self) -> usize {
+        let word = self.present.iter().rposition(|word| *word != 0);
+        word.map_or(0, |word| word * 64 + 64 - self.present[word].trailing_zeros() as usize)
+    }
+
+    /// The numbers that are present, without the message type.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u16> + use<> {
+        let mut words = self.present;
+        let mut word = 0;
+        std::iter::from_fn(move || {
+            while word < WORDS && words[word] == 0 {
+                word += 1;
+            }
+            let left = words.get_mut(word)?;
+            let bit = left.leading_zeros();
+            *left &= !(1 << (63 - bit));
+            u16::try_from(word * 64 + bit as usize + 1).ok()
+        })
+    }
+
+    /// The lowest number above this one that is present.
+    #[inline]
+    pub(crate) fn next_after(&self, number: usize) -> Option<usize> {
+        // Field n is bit n - 1: those above it begin at bit n.
+        let mut word = number / 64;
+        let mut left = self.present.get(word)? & (u64::MAX >> (number % 64));
+        while left == 0 {
+            word += 1;
+            left = *self.present.get(word)?;
+        }
+        Some(word * 64 + left.leading_zeros() as usize + 1)
+    }
+
+    /// What begins at `start` or behind has moved, from `from` to `to`.
+    pub(crate) fn shift(&mut self, start: usize, from: usize, to: usize) {
+        let start = Span::new(start, 0).start;
+        let by = Span::new(to, 0).start.wrapping_sub(Span::new(from, 0).start);
+        for span in &mut self.spans {
+            let by = if span.start >= start { by } else { 0 };
+            span.start = span.start.wrapping_add(by);
+            span.end = span.end.wrapping_add(by);
+        }
+    }
+
+    /// The one for what is inside a field.
+    pub(crate) fn inner(&mut self) -> &mut Self {
+        self.inner.get_or_insert_default()
+    }
+}
+
+#[inline]
+pub(crate) fn present_in(present: &[u64; WORDS], number: u16) -> bool {
+    let Some(bit) = usize::from(number).checked_sub(1) else { return false };
+    bit / 64 < WORDS && present[bit / 64] & (1 << (63 - bit % 64)) != 0
+}

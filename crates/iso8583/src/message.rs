@@ -1,0 +1,422 @@
+//! A message that is built or changed: it keeps what every field looks like on the wire.
+
+use crate::class::{Coding, Content, FieldFormat};
+use crate::coding::TO_EBCDIC;
+use crate::error::{Error, FieldPath, Problem};
+use crate::index::{Index, Span};
+use crate::pack;
+use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
+use crate::unpack::{FIRST, walk};
+use crate::view::{Field, MessageView};
+
+/// A message that can be changed.
+///
+/// It holds the packed bytes of each field, so that a field that is set is the only one that is
+/// encoded. Keep a message and [`clear`](Self::clear) or [`load`](Self::load) it for the next one:
+/// it then allocates nothing.
+#[derive(Clone)]
+pub struct Message {
+    packager: Packager,
+    body: Body,
+    /// Bodies of fields inside others, and texts that are not ASCII, while they are set.
+    spare: Vec<Body>,
+    latin1: Vec<u8>,
+}
+
+/// The packed fields one behind the other, in order, without a bitmap.
+#[derive(Clone, Debug, Default)]
+struct Body {
+    /// The first `used` bytes count; the rest is room.
+    bytes: Vec<u8>,
+    used: usize,
+    index: Index,
+}
+
+impl Message {
+    /// An empty message.
+    #[must_use]
+    pub fn new(packager: &Packager) -> Self {
+        let mut body = Body::default();
+        body.clear(packager.compiled());
+        Self { packager: packager.clone(), body, spare: vec![], latin1: vec![] }
+    }
+
+    /// Takes all fields out.
+    pub fn clear(&mut self) {
+        self.body.clear(self.packager.compiled());
+    }
+
+    /// Becomes the message that was received.
+    ///
+    /// # Errors
+    /// As [`Packager::unpack`]; the message is then empty.
+    pub fn load(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.body.load(self.packager.compiled(), bytes)
+    }
+
+    /// Sets a field, or one inside another, to a text. The message type is field 0.
+    ///
+    /// # Errors
+    /// If the packager lacks the field or the value is not what the field may hold. The message is
+    /// then as it was.
+    #[inline]
+    pub fn set(&mut self, path: impl Into<FieldPath>, value: &str) -> Result<(), Error> {
+        if value.is_ascii() {
+            return self.set_bytes(path, value.as_bytes());
+        }
+        self.set_latin1(path.into(), value)
+    }
+
+    #[cold]
+    fn set_latin1(&mut self, path: FieldPath, value: &str) -> Result<(), Error> {
+        let mut latin1 = std::mem::take(&mut self.latin1);
+        latin1.clear();
+        let mut is_latin1 = true;
+        for character in value.chars() {
+            latin1.push(u8::try_from(character).unwrap_or_else(|_| {
+                is_latin1 = false;
+                b'?'
+            }));
+        }
+        let result = if is_latin1 {
+            self.set_bytes(path, &latin1)
+        } else {
+            Err(Error { path: Some(path), offset: None, problem: Problem::NotLatin1 })
+        };
+        self.latin1 = latin1;
+        result
+    }
+
+    /// Sets a field to bytes, or to characters in ISO-8859-1.
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    #[inline]
+    pub fn set_bytes(&mut self, path: impl Into<FieldPath>, value: &[u8]) -> Result<(), Error> {
+        let path = path.into();
+        match path.numbers() {
+            [number] => self.body.set(self.packager.compiled(), *number, value),
+            numbers => {
+                set_inside(&self.packager, &mut self.body, &mut self.spare, numbers, Some(value))
+            }
+        }
+    }
+
+    /// Takes a field out; says whether it was there.
+    ///
+    /// # Errors
+    /// If fields inside a field cannot be read.
+    pub fn remove(&mut self, path: impl Into<FieldPath>) -> Result<bool, Error> {
+        let path = path.into();
+        match path.numbers() {
+            [number] => Ok(self.body.remove(self.packager.compiled(), *number)),
+            numbers => {
+                set_inside(&self.packager, &mut self.body, &mut self.spare, numbers, None)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// The fields, as in a received message.
+    #[must_use]
+    pub fn view(&self) -> MessageView<'_> {
+        MessageView::new(&self.packager, &self.body.bytes[..self.body.used], &self.body.index)
+    }
+
+    /// A field, if it is there.
+    #[must_use]
+    pub fn field(&self, number: u16) -> Option<Field<'_>> {
+        self.view().field(number)
+    }
+
+    /// A field's value as text, if the field is there.
+    #[must_use]
+    pub fn text(&self, number: u16) -> Option<String> {
+        self.view().text(number)
+    }
+
+    /// Appends the packed message.
+    ///
+    /// # Errors
+    /// If there is no message type where one belongs, or nothing beside it.
+    #[inline]
+    pub fn pack_into(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        self.body.emit(self.packager.compiled(), out)
+    }
+
+    /// The packed message.
+    ///
+    /// # Errors
+    /// As [`Self::pack_into`].
+    pub fn pack(&self) -> Result<Vec<u8>, Error> {
+        let mut out = vec![];
+        self.pack_into(&mut out)?;
+        Ok(out)
+    }
+}
+
+/// Sets or removes a field inside others: what is around it is encoded again, its neighbours not.
+fn set_inside(
+    packager: &Packager,
+    body: &mut Body,
+    spare: &mut Vec<Body>,
+    numbers: &[u16],
+    value: Option<&[u8]>,
+) -> Result<(), Error> {
+    let compiled = packager.compiled();
+    let Some((number, inside)) = numbers.split_first() else {
+        return Err(Problem::BadPath.into());
+    };
+    if inside.is_empty() {
+        return match value {
+            Some(value) => body.set(compiled, *number, value),
+            None => {
+                body.remove(compiled, *number);
+                Ok(())
+            }
+        };
+    }
+    let format = compiled.settable(*number).map_err(|problem| problem.in_field(*number))?;
+    let inner = compiled.inner(format).ok_or_else(|| Problem::NotComposite.in_field(*number))?;
+    let mut inner_body = spare.pop().unwrap_or_default();
+    inner_body.clear(inner.compiled());
+    let mut result = Ok(());
+    if let Some(field) = body.field(packager, *number) {
+        result = inner_body.load(inner.compiled(), field.content());
+    }
+    if result.is_ok() {
+        result = set_inside(inner, &mut inner_body, spare, inside, value);
+    }
+    let mut packed = spare.pop().unwrap_or_default();
+    packed.bytes.clear();
+    if result.is_ok() {
+        result = inner_body.emit(inner.compiled(), &mut packed.bytes);
+    }
+    let result = match result {
+        Ok(()) if inner_body.is_empty() => {
+            body.remove(compiled, *number);
+            Ok(())
+        }
+        Ok(()) => body.set(compiled, *number, &packed.bytes),
+        Err(error) => Err(error.inside(*number, None)),
+    };
+    packed.bytes.clear();
+    packed.used = 0;
+    spare.push(packed);
+    spare.push(inner_body);
+    result
+}
+
+impl Body {
+    fn clear(&mut self, packager: &Compiled) {
+        self.used = 0;
+        self.index.reset(packager.fields.len());
+    }
+
+    fn is_empty(&self) -> bool {
+        self.index.highest() == 0 && !self.index.has_message_type
+    }
+
+    fn field<'a>(&'a self, packager: &'a Packager, number: u16) -> Option<Field<'a>> {
+        MessageView::new(packager, &self.bytes[..self.used], &self.index).field(number)
+    }
+
+    fn load(&mut self, packager: &Compiled, bytes: &[u8]) -> Result<(), Error> {
+        let end = match walk(packager, bytes, &mut self.index) {
+            Ok(end) => end,
+            Err(error) => {
+                self.clear(packager);
+                return Err(error);
+            }
+        };
+        let bitmap = match packager.layout {
+            Layout::Bitmap(bitmap) => bitmap.bytes_of(self.index.bitmap_words),
+            Layout::Positional | Layout::Tagged => 0,
+        };
+        let start = self.index.bitmap_start;
+        self.used = 0;
+        self.make_room(0, end - bitmap);
+        self.used = end - bitmap;
+        self.bytes[..start].copy_from_slice(&bytes[..start]);
+        self.bytes[start..self.used].copy_from_slice(&bytes[start + bitmap..end]);
+        if bitmap > 0 {
+            self.index.shift(start + bitmap, bitmap, 0);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn set(&mut self, packager: &Compiled, number: u16, value: &[u8]) -> Result<(), Error> {
+        let format = match packager.settable(number) {
+            Ok(format) => format,
+            Err(problem) => return Err(problem.in_field(number)),
+        };
+        let plan = match pack::plan(format, packager.is_strict(), value) {
+            Ok(plan) => plan,
+            Err(problem) => return Err(problem.in_field(number)),
+        };
+        let at = usize::from(number);
+        let start = if self.index.is_present(number) {
+            let span = self.index.spans[at].range();
+            if span.len() != plan.total {
+                self.resize(at, plan.total);
+            }
+            span.start
+        } else {
+            self.open(at, plan.total)
+        };
+        let end = start + plan.total;
+        self.index.spans[at] = Span::new(start, end);
+        pack::write(format, number, value, plan, &mut self.bytes[start..end]);
+        Ok(())
+    }
+
+    /// Makes room for a field that was not there; says where.
+    #[inline]
+    fn open(&mut self, number: usize, total: usize) -> usize {
+        let next = self.index.next_after(number);
+        self.index.insert(number);
+        let Some(next) = next else {
+            let start = self.used;
+            self.make_room(start, total);
+            self.used += total;
+            return start;
+        };
+        let start = self.index.spans[next].range().start;
+        self.move_tail(start, start, start + total);
+        start
+    }
+
+    /// Gives a field another size; what lies behind moves.
+    #[cold]
+    fn resize(&mut self, number: usize, total: usize) {
+        let span = self.index.spans[number].range();
+        self.move_tail(span.end, span.end, span.start + total);
+    }
+
+    fn remove(&mut self, packager: &Compiled, number: u16) -> bool {
+        if packager.settable(number).is_err() || !self.index.is_present(number) {
+            return false;
+        }
+        let span = self.index.spans[usize::from(number)].range();
+        self.index.remove(usize::from(number));
+        self.move_tail(span.end, span.end, span.start);
+        true
+    }
+
+    /// Moves what begins at `start`, from `from` to `to`.
+    fn move_tail(&mut self, start: usize, from: usize, to: usize) {
+        let used = self.used - from + to;
+        if to > from {
+            self.make_room(self.used, to - from);
+        }
+        self.bytes.copy_within(from..self.used, to);
+        self.used = used;
+        self.index.shift(start, from, to);
+    }
+
+    #[inline]
+    fn make_room(&mut self, start: usize, bytes: usize) {
+        if self.bytes.len() < start + bytes {
+            self.bytes.resize((start + bytes).next_power_of_two().max(256), 0);
+        }
+    }
+
+    fn emit(&self, packager: &Compiled, out: &mut Vec<u8>) -> Result<(), Error> {
+        match packager.layout {
+            Layout::Bitmap(bitmap) => self.emit_with_bitmap(packager, bitmap, out),
+            Layout::Positional => self.emit_positions(packager, out),
+            Layout::Tagged => {
+                out.extend_from_slice(&self.bytes[..self.used]);
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
+    fn emit_with_bitmap(
+        &self,
+        packager: &Compiled,
+        bitmap: BitmapFormat,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let index = &self.index;
+        let mut start = 0;
+        if packager.has_message_type() {
+            if !index.has_message_type {
+                return Err(Problem::NoMessageType.in_field(0));
+            }
+            start = index.spans[0].range().end;
+        }
+        let needed = match index.present {
+            [_, _, third, ..] if third != 0 => 3,
+            [_, second, ..] if second != 0 => 2,
+            [first, ..] if first != 0 => 1,
+            _ => 0,
+        };
+        let words = index.bitmap_words.max(needed);
+        if words == 0 {
+            return Err(Problem::NoFields.into());
+        }
+        let words =
+            if bitmap.coding == Coding::HexEbcdic { longer(packager, index, words) } else { words };
+        out.extend_from_slice(&self.bytes[..start]);
+        for word in 0..usize::from(words.min(3)) {
+            let continues = bitmap.continues && word + 1 < usize::from(words);
+            let bits = index.present[word] | if continues { FIRST } else { 0 };
+            emit_word(bitmap, bits, out);
+        }
+        out.extend_from_slice(&self.bytes[start..self.used]);
+        Ok(())
+    }
+
+    fn emit_positions(&self, packager: &Compiled, out: &mut Vec<u8>) -> Result<(), Error> {
+        for number in 1..=self.index.highest() {
+            let format = &packager.fields[number];
+            let position = u16::try_from(number).unwrap_or(u16::MAX);
+            if self.index.is_present(position) {
+                out.extend_from_slice(&self.bytes[self.index.spans[number].range()]);
+            } else if format.content != Content::Nothing {
+                fill_gap(format, position, out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes a position that has no value but stands below one that has.
+fn fill_gap(format: &FieldFormat, position: u16, out: &mut Vec<u8>) -> Result<(), Error> {
+    let zeros = [0; 64];
+    let is_bytes = format.content == Content::Bytes && format.is_fixed();
+    let empty = if is_bytes { zeros.get(..format.length_max()).unwrap_or(&[]) } else { &[] };
+    let plan = pack::plan(format, false, empty)
+        .map_err(|_| Problem::Gap { position }.in_field(position))?;
+    let start = out.len();
+    out.resize(start + plan.total, 0);
+    pack::write(format, position, empty, plan, &mut out[start..]);
+    Ok(())
+}
+
+/// jPOS writes a second bitmap in EBCDIC where all fields are among the first 32, as seen from
+/// outside; `Lenient` does as well.
+fn longer(packager: &Compiled, index: &Index, words: u8) -> u8 {
+    let is_low = index.present[0].trailing_zeros() >= 32 && words == 1;
+    if is_low && !packager.is_strict() && packager.continues() { 2 } else { words }
+}
+
+#[inline]
+fn emit_word(bitmap: BitmapFormat, bits: u64, out: &mut Vec<u8>) {
+    let bytes = bits.to_be_bytes();
+    if bitmap.coding == Coding::Raw {
+        out.extend_from_slice(&bytes);
+        return;
+    }
+    let mut digits = [0; 16];
+    for (byte, pair) in bytes.iter().zip(digits.as_chunks_mut::<2>().0) {
+        *pair = [byte >> 4, byte & 0x0F].map(|half| {
+            let digit = crate::coding::HEX[usize::from(half)];
+            if bitmap.coding == Coding::HexEbcdic { TO_EBCDIC[digit as usize] } else { digit }
+        });
+    }
+    out.extend_from_slice(&digits);
+}

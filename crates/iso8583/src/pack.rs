@@ -1,0 +1,290 @@
+//! Writes one field: what its value takes on the wire, whether it may be so, and its bytes.
+
+use crate::class::{Charset, Coding, Content, Counts, FieldFormat, Odd, PrefixCoding};
+use crate::coding::{self, TO_EBCDIC};
+use crate::error::Problem;
+use crate::unpack::is_direction;
+
+/// What one value takes on the wire.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    /// What the prefix says.
+    count: usize,
+    /// Bytes of the content, without what fills it up.
+    content: usize,
+    /// Bytes of tag, prefix, content and filling.
+    pub(crate) total: usize,
+}
+
+/// Checks a value, of characters in ISO-8859-1 or of bytes, and measures it.
+#[inline]
+pub(crate) fn plan(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<Plan, Problem> {
+    let max = format.length_max as usize;
+    let length = value.len();
+    if length > max {
+        return Err(Problem::TooLong { length, max });
+    }
+    check_value(format, is_strict, value)?;
+    if format.is_fixed() && format.tag.digits == 0 {
+        let content = format.fixed_bytes as usize;
+        return Ok(Plan { count: 0, content, total: content });
+    }
+    plan_variable(format, length)
+}
+
+#[inline]
+fn plan_variable(format: &FieldFormat, length: usize) -> Result<Plan, Problem> {
+    let max = format.length_max as usize;
+    let content = format.content_bytes(if format.is_fixed() { max } else { length });
+    let count = match format.prefix.counts {
+        Counts::Value => length + usize::from(format.counted_tag_bytes()),
+        Counts::Wire => content,
+        Counts::Halves => content * 2,
+    };
+    let count_max = format.prefix.count_max as usize;
+    if count > count_max && !format.is_fixed() {
+        return Err(Problem::TooLong { length: count, max: count_max });
+    }
+    let room = if format.is_filled { format.content_bytes(max) } else { content };
+    let total = usize::from(format.tag.digits) + usize::from(format.prefix.bytes) + room;
+    Ok(Plan { count, content, total })
+}
+
+const DIGIT: Problem = Problem::BadCharacter { expected: "a digit" };
+
+#[inline]
+fn check_value(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<(), Problem> {
+    let is_plain = match format.content {
+        Content::Digits => coding::are_ascii_digits(value),
+        Content::Text => format.charset == Charset::Any,
+        Content::Bytes => !format.is_fixed() || value.len() == format.length_max as usize,
+        Content::SignedDigits
+        | Content::Amount
+        | Content::HexText
+        | Content::Bitmap
+        | Content::Nothing
+        | Content::Unused => false,
+    };
+    if is_plain { Ok(()) } else { check_closely(format, is_strict, value) }
+}
+
+#[cold]
+#[inline(never)]
+fn check_closely(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<(), Problem> {
+    let is_bcd = format.coding == Coding::Bcd;
+    match format.content {
+        Content::Digits if is_bcd => {
+            let separates = format.charset == Charset::Track || !is_strict;
+            let is_right = |byte: &u8| byte.is_ascii_digit() || separates && *byte == b'=';
+            let expected = if separates { "a digit or =" } else { "a digit" };
+            let all_are = value.iter().all(is_right);
+            if all_are { Ok(()) } else { Err(Problem::BadCharacter { expected }) }
+        }
+        Content::Amount => {
+            let Some((direction, digits)) = value.split_first() else {
+                return Err(Problem::WrongLength { expected: format.length_max(), found: 0 });
+            };
+            if is_strict && !is_direction(*direction) {
+                return Err(Problem::BadCharacter { expected: "C, D or a digit" });
+            }
+            if (is_strict || is_bcd) && !coding::are_ascii_digits(digits) {
+                return Err(DIGIT);
+            }
+            Ok(())
+        }
+        Content::SignedDigits => {
+            let digits = value.strip_prefix(b"-").unwrap_or(value);
+            if coding::are_ascii_digits(digits) { Ok(()) } else { Err(DIGIT) }
+        }
+        Content::HexText => {
+            let all_are = value.iter().all(|digit| coding::hex_value(*digit).is_some());
+            let expected = "a hexadecimal digit";
+            if all_are { Ok(()) } else { Err(Problem::BadCharacter { expected }) }
+        }
+        Content::Bytes => {
+            Err(Problem::WrongLength { expected: format.length_max(), found: value.len() })
+        }
+        Content::Text | Content::Digits => {
+            let charset = format.charset;
+            let is_demanded = is_strict || charset == Charset::Ascii;
+            if !is_demanded || value.iter().all(|character| charset.has(*character)) {
+                return Ok(());
+            }
+            Err(Problem::BadCharacter { expected: charset.name() })
+        }
+        Content::Bitmap | Content::Nothing | Content::Unused => Err(Problem::UnknownField),
+    }
+}
+
+/// Writes a value that was planned; `out` has exactly the planned bytes.
+#[inline]
+pub(crate) fn write(format: &FieldFormat, number: u16, value: &[u8], plan: Plan, out: &mut [u8]) {
+    let mut at = 0;
+    if format.tag.digits > 0 && !format.tag.is_counted {
+        at = usize::from(format.tag.digits);
+        write_number(format.tag.coding, usize::from(number), &mut out[..at]);
+    }
+    if !format.is_fixed() {
+        let end = at + usize::from(format.prefix.bytes);
+        write_number(format.prefix.coding, plan.count, &mut out[at..end]);
+        at = end;
+    }
+    if format.counted_tag_bytes() > 0 {
+        let end = at + usize::from(format.tag.digits);
+        write_number(format.tag.coding, usize::from(number), &mut out[at..end]);
+        at = end;
+    }
+    let (content, filling) = out[at..].split_at_mut(plan.content);
+    write_content(format, value, content);
+    if !filling.is_empty() {
+        filling.fill(match (format.content, format.coding) {
+            (Content::Bytes, _) => 0,
+            (_, Coding::Ebcdic) => TO_EBCDIC[b' ' as usize],
+            _ => b' ',
+        });
+    }
+}
+
+#[inline]
+fn write_number(coding: PrefixCoding, mut number: usize, out: &mut [u8]) {
+    let low = |number: usize| u8::try_from(number).unwrap_or(u8::MAX);
+    for byte in out.iter_mut().rev() {
+        match coding {
+            PrefixCoding::Ascii => (*byte, number) = (b'0' + low(number % 10), number / 10),
+            PrefixCoding::Ebcdic => (*byte, number) = (0xF0 + low(number % 10), number / 10),
+            PrefixCoding::Bcd => {
+                *byte = low(number / 10 % 10) << 4 | low(number % 10);
+                number /= 100;
+            }
+            PrefixCoding::Binary => (*byte, number) = (low(number & 0xFF), number >> 8),
+        }
+    }
+}
+
+#[inline]
+fn write_content(format: &FieldFormat, value: &[u8], out: &mut [u8]) {
+    match (format.content, format.coding) {
+        (Content::Digits, Coding::Bcd) => {
+            let nibbles = if format.is_fixed() { format.length_max as usize } else { value.len() };
+            write_bcd(format.odd, nibbles, value, out);
+        }
+        (Content::Amount, coding) => write_amount(format, coding, value, out),
+        (Content::SignedDigits, _) => write_signed(value, out),
+        (Content::HexText, _) => write_hex_text(value, out),
+        (_, Coding::HexAscii) => write_hex(value, out, |digit| digit),
+        (_, Coding::HexEbcdic) => write_hex(value, out, |digit| TO_EBCDIC[digit as usize]),
+        (Content::Digits, Coding::Latin1) => write_right(value, out),
+        (Content::Digits, Coding::Ebcdic) => {
+            let (zeros, digits) = out.split_at_mut(out.len() - value.len());
+            zeros.fill(0xF0);
+            write_ebcdic(value, digits);
+        }
+        (_, Coding::Ebcdic) => {
+            let (characters, blanks) = out.split_at_mut(value.len());
+            write_ebcdic(value, characters);
+            blanks.fill(TO_EBCDIC[b' ' as usize]);
+        }
+        (_, Coding::Latin1 | Coding::Raw | Coding::Bcd) => {
+            let (characters, blanks) = out.split_at_mut(value.len());
+            characters.copy_from_slice(value);
+            blanks.fill(b' ');
+        }
+    }
+}
+
+/// Right-justified, zeros in front.
+#[inline]
+fn write_right(value: &[u8], out: &mut [u8]) {
+    let (zeros, digits) = out.split_at_mut(out.len() - value.len());
+    zeros.fill(b'0');
+    digits.copy_from_slice(value);
+}
+
+#[inline]
+fn write_ebcdic(value: &[u8], out: &mut [u8]) {
+    for (character, byte) in value.iter().zip(out) {
+        *byte = TO_EBCDIC[*character as usize];
+    }
+}
+
+/// Writes so many digits, zeros in front of the value's, two to a byte.
+#[inline]
+fn write_bcd(odd: Odd, nibbles: usize, value: &[u8], out: &mut [u8]) {
+    if nibbles % 2 == 1 && odd != Odd::ZeroLeft {
+        let filling = if odd == Odd::FRight { 0x0F } else { 0 };
+        return write_bcd_filled(value, filling, out);
+    }
+    let (zeros, digits) = out.split_at_mut(out.len() - value.len().div_ceil(2));
+    zeros.fill(0);
+    coding::write_bcd(value, digits);
+}
+
+/// Writes digits behind which half a byte is filled.
+fn write_bcd_filled(value: &[u8], filling: u8, out: &mut [u8]) {
+    out.fill(0);
+    let Some((last, digits)) = value.split_last() else {
+        if let Some(byte) = out.last_mut() {
+            *byte = filling;
+        }
+        return;
+    };
+    let Some((byte, rest)) = out.split_last_mut() else { return };
+    *byte = last << 4 | filling;
+    let start = rest.len() - digits.len().div_ceil(2);
+    coding::write_bcd(digits, &mut rest[start..]);
+}
+
+fn write_amount(format: &FieldFormat, coding: Coding, value: &[u8], out: &mut [u8]) {
+    let (Some((direction, digits)), Some((first, rest))) =
+        (value.split_first(), out.split_first_mut())
+    else {
+        return;
+    };
+    *first = *direction;
+    match coding {
+        Coding::Bcd => {
+            write_bcd(format.odd, (format.length_max as usize).saturating_sub(1), digits, rest);
+        }
+        Coding::Ebcdic => {
+            *first = TO_EBCDIC[*direction as usize];
+            write_right(digits, rest);
+            for byte in rest {
+                *byte = TO_EBCDIC[*byte as usize];
+            }
+        }
+        Coding::Latin1 | Coding::Raw | Coding::HexAscii | Coding::HexEbcdic => {
+            write_right(digits, rest);
+        }
+    }
+}
+
+fn write_signed(value: &[u8], out: &mut [u8]) {
+    let (digits, zone) = match value.strip_prefix(b"-") {
+        Some(digits) => (digits, 0xD0),
+        None => (value, 0xF0),
+    };
+    write_right(digits, out);
+    for byte in out.iter_mut() {
+        *byte |= 0xF0;
+    }
+    if let Some(last) = out.last_mut() {
+        *last = zone | *last & 0x0F;
+    }
+}
+
+fn write_hex_text(value: &[u8], out: &mut [u8]) {
+    out.fill(0);
+    for (digit, at) in value.iter().rev().zip(0..) {
+        let half = coding::hex_value(*digit).unwrap_or(0);
+        let place: usize = at / 2;
+        let byte = out.len() - 1 - place;
+        out[byte] |= if at % 2 == 0 { half } else { half << 4 };
+    }
+}
+
+fn write_hex(value: &[u8], out: &mut [u8], write: impl Fn(u8) -> u8) {
+    for (byte, pair) in value.iter().zip(out.as_chunks_mut::<2>().0) {
+        pair[0] = write(coding::HEX[usize::from(byte >> 4)]);
+        pair[1] = write(coding::HEX[usize::from(byte & 0x0F)]);
+    }
+}

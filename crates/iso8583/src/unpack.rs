@@ -1,0 +1,559 @@
+//! Finds the fields in received bytes and checks them; nothing is copied.
+
+use crate::class::{
+    Charset, Check, Coding, Content, Counts, FieldFormat, Odd, Prefix, PrefixCoding,
+};
+use crate::coding::{self, FROM_EBCDIC};
+use crate::error::{Error, Problem};
+use crate::index::{Index, Span, present_in};
+use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
+
+/// What is wrong, and at which byte.
+type Wrong = (Problem, usize);
+
+/// Where the parts of one field lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Measured {
+    /// Where the content begins.
+    pub(crate) content: usize,
+    /// Bytes of the content, without what fills it up.
+    pub(crate) content_bytes: usize,
+    /// Characters or bytes of the value.
+    pub(crate) length: usize,
+    /// Where the next field begins.
+    pub(crate) end: usize,
+}
+
+impl Packager {
+    /// Finds the fields of a message and, if this packager is strict, checks them.
+    ///
+    /// Nothing is copied: the view borrows the bytes and an index, which is used again for the
+    /// next message.
+    ///
+    /// # Errors
+    /// With the field and the byte where the message is not what this packager packs.
+    pub fn unpack<'a>(
+        &'a self,
+        bytes: &'a [u8],
+        index: &'a mut Index,
+    ) -> Result<crate::MessageView<'a>, Error> {
+        let end = walk(self.compiled(), bytes, index)?;
+        Ok(crate::MessageView::new(self, &bytes[..end], index))
+    }
+}
+
+/// Fills the index; says where the message ends.
+pub(crate) fn walk(packager: &Compiled, bytes: &[u8], index: &mut Index) -> Result<usize, Error> {
+    if u32::try_from(bytes.len()).is_err() {
+        return Err(Problem::TooLong { length: bytes.len(), max: u32::MAX as usize }.into());
+    }
+    index.reset(packager.fields.len());
+    let is_strict = packager.is_strict();
+    let mut walk = Walk {
+        packager,
+        bytes,
+        index,
+        is_strict,
+        position: 0,
+        pending: Check::Nothing,
+        pending_from: 0,
+    };
+    match packager.layout {
+        Layout::Bitmap(bitmap) => walk.by_bitmap(bitmap)?,
+        Layout::Positional => walk.by_position()?,
+        Layout::Tagged => walk.by_tag()?,
+    }
+    let position = walk.position;
+    if is_strict {
+        walk.settle()?;
+        if position < bytes.len() {
+            let problem = Problem::Trailing { found: bytes.len() - position };
+            return Err(Error { path: None, offset: Some(position), problem });
+        }
+    }
+    Ok(position)
+}
+
+struct Walk<'a> {
+    packager: &'a Compiled,
+    bytes: &'a [u8],
+    index: &'a mut Index,
+    is_strict: bool,
+    position: usize,
+    /// Fields with the same check lie one behind the other since `pending_from`: checked together.
+    pending: Check,
+    pending_from: usize,
+}
+
+impl Walk<'_> {
+    fn by_bitmap(&mut self, bitmap: BitmapFormat) -> Result<(), Error> {
+        if self.packager.has_message_type() {
+            self.step(0)?;
+            self.index.has_message_type = true;
+        }
+        self.settle()?;
+        self.pending = Check::Nothing;
+        let mut words = 1;
+        self.index.bitmap_start = self.position;
+        let first = self.word(bitmap)?;
+        self.index.present[0] = first;
+        if bitmap.continues && first & FIRST != 0 {
+            words = 2;
+            self.index.present[0] = first & !FIRST;
+            let second = self.word(bitmap)?;
+            self.index.present[1] = second;
+            if bitmap.words_max == 3 && second & FIRST != 0 {
+                words = 3;
+                self.index.present[1] = second & !FIRST;
+                self.index.present[2] = self.word(bitmap)?;
+            }
+        }
+        self.index.bitmap_words = words;
+        for word in 0..usize::from(words) {
+            let mut left = self.index.present[word];
+            while left != 0 {
+                let bit = left.leading_zeros();
+                left &= !(FIRST >> bit);
+                self.step(word * 64 + bit as usize + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads 64 bits of the bitmap.
+    fn word(&mut self, bitmap: BitmapFormat) -> Result<u64, Error> {
+        let number = if bitmap.continues { 1 } else { 0 };
+        let rest = &self.bytes[self.position..];
+        let size = if bitmap.coding == Coding::Raw { 8 } else { 16 };
+        let Some(digits) = rest.get(..size) else {
+            let problem = Problem::Truncated { needed: size, found: rest.len() };
+            return Err(problem.at(number, self.position));
+        };
+        let mut word = 0;
+        if let (Coding::Raw, Some(bytes)) = (bitmap.coding, digits.first_chunk()) {
+            word = u64::from_be_bytes(*bytes);
+        } else {
+            for (at, digit) in digits.iter().enumerate() {
+                let is_ebcdic = bitmap.coding == Coding::HexEbcdic;
+                let character = if is_ebcdic { FROM_EBCDIC[*digit as usize] } else { *digit };
+                let half = coding::hex_value(character)
+                    .filter(|_| !self.is_strict || !character.is_ascii_lowercase())
+                    .ok_or(Problem::BadBitmap { found: *digit })
+                    .map_err(|problem| problem.at(number, self.position + at))?;
+                word = word << 4 | u64::from(half);
+            }
+        }
+        self.position += size;
+        Ok(word)
+    }
+
+    fn by_position(&mut self) -> Result<(), Error> {
+        let mut number = 1;
+        while self.position < self.bytes.len() && number < self.packager.fields.len() {
+            let content = self.packager.fields[number].content;
+            if content != Content::Nothing {
+                self.step(number)?;
+                self.index.insert(number);
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+
+    fn by_tag(&mut self) -> Result<(), Error> {
+        let tagged = self.packager.fields.iter().find(|field| field.tag.digits > 0);
+        let Some(tag) = tagged.map(|field| field.tag) else { return Ok(()) };
+        while self.position < self.bytes.len() {
+            let prefix = digits_of(tag.coding, tag.digits);
+            let number = read_number(prefix, self.bytes, self.position)
+                .map_err(|(problem, at)| Error { path: None, offset: Some(at), problem })?;
+            let named = u16::try_from(number).map_err(|_| Problem::UnknownField)?;
+            if number < self.packager.fields.len() && present_in(&self.index.present, named) {
+                return Err(Problem::Repeated.at(named, self.position));
+            }
+            self.step(number)?;
+            self.index.insert(number);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn step(&mut self, number: usize) -> Result<(), Error> {
+        let start = self.position;
+        let Some(format) = self.packager.fields.get(number) else {
+            return Err(Problem::UnknownField.at(short(number), start));
+        };
+        let measured = match measure(format, number, self.bytes, start) {
+            Ok(measured) => measured,
+            Err((problem, at)) => return Err(problem.at(short(number), at)),
+        };
+        self.index.spans[number] = Span::new(start, measured.end);
+        self.position = measured.end;
+        if format.check != self.pending || format.check == Check::Single {
+            self.turn(number, start, measured)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a run of fields with the same check and begins another.
+    #[inline]
+    fn turn(&mut self, number: usize, start: usize, measured: Measured) -> Result<(), Error> {
+        let format = &self.packager.fields[number];
+        if self.is_strict {
+            self.settle_until(start)?;
+            self.pending = format.check;
+            self.pending_from = start;
+        }
+        if format.check != Check::Single {
+            return Ok(());
+        }
+        self.pending = Check::Nothing;
+        let content = &self.bytes[measured.content..measured.end];
+        if self.is_strict || format.is_always_checked() {
+            check_content(format, content, measured, self.is_strict)
+                .map_err(|(problem, at)| problem.at(short(number), measured.content + at))?;
+        }
+        if let Some(inner) = self.packager.inner(format) {
+            let content = &content[..measured.content_bytes];
+            walk(inner.compiled(), content, self.index.inner())
+                .map_err(|error| error.inside(short(number), Some(measured.content)))?;
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), Error> {
+        self.settle_until(self.position)
+    }
+
+    #[inline]
+    fn settle_until(&mut self, end: usize) -> Result<(), Error> {
+        let run = &self.bytes[self.pending_from..end];
+        let is_right = match self.pending {
+            Check::Nothing | Check::Single => true,
+            Check::AsciiDigits => coding::are_ascii_digits(run),
+            Check::EbcdicDigits => coding::are_ebcdic_digits(run),
+            Check::BcdDigits => coding::are_bcd_digits(run),
+        };
+        if is_right { Ok(()) } else { Err(self.blame(end)) }
+    }
+
+    /// Finds the field in a run that failed, and the byte.
+    #[cold]
+    fn blame(&self, end: usize) -> Error {
+        for (number, format) in self.packager.fields.iter().enumerate() {
+            let span = self.index.spans[number];
+            let is_here = number == 0 || present_in(&self.index.present, short(number));
+            let range = span.range();
+            if !is_here || range.start < self.pending_from || range.end > end {
+                continue;
+            }
+            let Ok(measured) = measure(format, number, self.bytes, range.start) else { continue };
+            let content = &self.bytes[measured.content..measured.end];
+            if let Err((problem, at)) = check_content(format, content, measured, true) {
+                return problem.at(short(number), measured.content + at);
+            }
+        }
+        Problem::BadCharacter { expected: "a digit" }.into()
+    }
+}
+
+/// The first bit of 64.
+pub(crate) const FIRST: u64 = 1 << 63;
+
+fn short(number: usize) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
+}
+
+/// Finds the parts of one field.
+#[inline]
+pub(crate) fn measure(
+    format: &FieldFormat,
+    number: usize,
+    bytes: &[u8],
+    start: usize,
+) -> Result<Measured, Wrong> {
+    if format.is_fixed() && format.tag.digits == 0 {
+        let content_bytes = format.fixed_bytes as usize;
+        let end = start + content_bytes;
+        if end > bytes.len() || format.content == Content::Unused {
+            return Err(refused(format, content_bytes, bytes, start));
+        }
+        let length = format.length_max as usize;
+        return Ok(Measured { content: start, content_bytes, length, end });
+    }
+    if format.tag.digits > 0 {
+        return measure_tagged(format, number, bytes, start);
+    }
+    let count = read_number(format.prefix, bytes, start)?;
+    variable(format, count, bytes, (start, start + usize::from(format.prefix.bytes)))
+}
+
+#[cold]
+fn refused(format: &FieldFormat, needed: usize, bytes: &[u8], start: usize) -> Wrong {
+    if format.content == Content::Unused {
+        return (Problem::UnknownField, start);
+    }
+    (Problem::Truncated { needed, found: bytes.len() - start }, start)
+}
+
+/// What lies behind the prefix, which stands at the first place of two and ends at the second.
+#[inline]
+fn variable(
+    format: &FieldFormat,
+    count: usize,
+    bytes: &[u8],
+    (prefix, content): (usize, usize),
+) -> Result<Measured, Wrong> {
+    let (length, content_bytes) = match format.prefix.counts {
+        Counts::Value => (count, format.content_bytes(count)),
+        Counts::Wire => value_of_wire(format, count, bytes, content)?,
+        Counts::Halves if count % 2 == 1 => {
+            return Err((Problem::OddLength { found: count }, prefix));
+        }
+        Counts::Halves => value_of_wire(format, count / 2, bytes, content)?,
+    };
+    let length_max = format.length_max as usize;
+    // Rounded up, a value of an odd length may be one longer.
+    let rounded =
+        usize::from(format.prefix.counts != Counts::Value && format.coding == Coding::Bcd);
+    if length > length_max + (length_max & rounded) {
+        return Err((Problem::TooLong { length, max: length_max }, prefix));
+    }
+    let room = if format.is_filled { format.content_bytes(length_max) } else { content_bytes };
+    if room > bytes.len() - content {
+        let found = bytes.len() - content;
+        return Err((Problem::Truncated { needed: room, found }, content));
+    }
+    Ok(Measured { content, content_bytes, length, end: content + room })
+}
+
+/// Length of the value and bytes of the content, where the prefix counts bytes on the wire.
+fn value_of_wire(
+    format: &FieldFormat,
+    wire: usize,
+    bytes: &[u8],
+    content: usize,
+) -> Result<(usize, usize), Wrong> {
+    let length = match format.coding {
+        Coding::HexAscii | Coding::HexEbcdic if wire % 2 == 1 => {
+            return Err((Problem::OddLength { found: wire }, content));
+        }
+        Coding::HexAscii | Coding::HexEbcdic => wire / 2,
+        Coding::Bcd => {
+            let last = bytes.get(content..content + wire).and_then(<[u8]>::last);
+            let has_filling = format.odd == Odd::FRight && last.is_some_and(|it| it & 0x0F == 0x0F);
+            wire * 2 - usize::from(has_filling)
+        }
+        Coding::Latin1 | Coding::Ebcdic | Coding::Raw => wire,
+    };
+    Ok((length, wire))
+}
+
+/// A field with its number in front of the content.
+#[cold]
+fn measure_tagged(
+    format: &FieldFormat,
+    number: usize,
+    bytes: &[u8],
+    start: usize,
+) -> Result<Measured, Wrong> {
+    let tag = digits_of(format.tag.coding, format.tag.digits);
+    let digits = usize::from(format.tag.digits);
+    let check = |at: usize| match read_number(tag, bytes, at)? {
+        found if found == number => Ok(()),
+        _ => Err((Problem::BadTag, at)),
+    };
+    let prefix_bytes = usize::from(format.prefix.bytes);
+    if !format.tag.is_counted {
+        check(start)?;
+        let prefix = start + digits;
+        if format.is_fixed() {
+            let content_bytes = format.fixed_bytes as usize;
+            let end = prefix + content_bytes;
+            if end > bytes.len() {
+                return Err(refused(format, content_bytes, bytes, prefix));
+            }
+            let length = format.length_max as usize;
+            return Ok(Measured { content: prefix, content_bytes, length, end });
+        }
+        let count = read_number(format.prefix, bytes, prefix)?;
+        return variable(format, count, bytes, (prefix, prefix + prefix_bytes));
+    }
+    let count = read_number(format.prefix, bytes, start)?;
+    let Some(count) = count.checked_sub(digits) else {
+        return Err((Problem::Truncated { needed: digits, found: count }, start));
+    };
+    check(start + prefix_bytes)?;
+    variable(format, count, bytes, (start, start + prefix_bytes + digits))
+}
+
+fn digits_of(coding: PrefixCoding, digits: u8) -> Prefix {
+    Prefix { coding, bytes: digits, counts: Counts::Value, count_max: u32::MAX }
+}
+
+/// Reads a length or a tag.
+#[inline]
+fn read_number(prefix: Prefix, bytes: &[u8], start: usize) -> Result<usize, Wrong> {
+    let size = usize::from(prefix.bytes);
+    let Some(digits) = bytes.get(start..start + size) else {
+        return Err((Problem::Truncated { needed: size, found: bytes.len() - start }, start));
+    };
+    let mut number = 0;
+    let mut wrong = 0;
+    match prefix.coding {
+        PrefixCoding::Ascii | PrefixCoding::Ebcdic => {
+            let zero = if prefix.coding == PrefixCoding::Ascii { b'0' } else { 0xF0 };
+            for digit in digits {
+                let value = digit ^ zero;
+                wrong |= u8::from(value > 9);
+                number = number * 10 + usize::from(value);
+            }
+        }
+        PrefixCoding::Bcd => {
+            for pair in digits {
+                wrong |= u8::from(pair >> 4 > 9 || pair & 0x0F > 9);
+                number = number * 100 + usize::from(pair >> 4) * 10 + usize::from(pair & 0x0F);
+            }
+        }
+        PrefixCoding::Binary => {
+            for byte in digits {
+                number = number << 8 | usize::from(*byte);
+            }
+        }
+    }
+    if wrong == 0 { Ok(number) } else { Err(bad_prefix(prefix.coding, digits, start)) }
+}
+
+#[cold]
+fn bad_prefix(coding: PrefixCoding, digits: &[u8], start: usize) -> Wrong {
+    let is_wrong = |digit: &u8| match coding {
+        PrefixCoding::Ascii => !digit.is_ascii_digit(),
+        PrefixCoding::Ebcdic => *digit ^ 0xF0 > 9,
+        PrefixCoding::Bcd => !coding::are_bcd_digits(&[*digit]),
+        PrefixCoding::Binary => false,
+    };
+    let expected = match coding {
+        PrefixCoding::Ascii => "ASCII digits",
+        PrefixCoding::Ebcdic => "EBCDIC digits",
+        PrefixCoding::Bcd => "BCD digits",
+        PrefixCoding::Binary => "binary",
+    };
+    let at = digits.iter().position(is_wrong).unwrap_or(0);
+    (Problem::BadPrefix { expected, found: digits[at] }, start + at)
+}
+
+const DIGIT: Problem = Problem::BadCharacter { expected: "a digit" };
+
+/// Checks one field's content; the place of what is wrong counts from the content's start.
+#[inline]
+fn check_content(
+    format: &FieldFormat,
+    content: &[u8],
+    measured: Measured,
+    is_strict: bool,
+) -> Result<(), Wrong> {
+    let (content, filling) = content.split_at(measured.content_bytes);
+    if !filling.is_empty() && is_strict {
+        let (fill, expected) = match (format.content, format.coding) {
+            (Content::Bytes, _) => (0, "zeros"),
+            (_, Coding::Ebcdic) => (0x40, "blanks"),
+            _ => (b' ', "blanks"),
+        };
+        if let Some(at) = filling.iter().position(|byte| *byte != fill) {
+            return Err((Problem::BadFilling { expected }, content.len() + at));
+        }
+    }
+    match (format.content, format.coding) {
+        (Content::Digits, Coding::Bcd) => check_bcd(format, content, measured.length),
+        (Content::Amount, coding) => check_amount(format, coding, content),
+        (Content::HexText, _) if measured.length % 2 == 1 && content[0] > 0x0F => {
+            Err((Problem::BadFilling { expected: "a zero" }, 0))
+        }
+        (Content::SignedDigits, _) => check_signed(content),
+        (_, Coding::HexAscii) => check_hex(content, is_strict, |byte| byte),
+        (_, Coding::HexEbcdic) => check_hex(content, is_strict, |byte| FROM_EBCDIC[byte as usize]),
+        (_, Coding::Ebcdic) => {
+            check_characters(format.charset, content, |byte| FROM_EBCDIC[byte as usize])
+        }
+        (_, Coding::Latin1) => check_characters(format.charset, content, |byte| byte),
+        (_, Coding::Raw | Coding::Bcd) => Ok(()),
+    }
+}
+
+fn check_characters(
+    charset: Charset,
+    content: &[u8],
+    read: impl Fn(u8) -> u8,
+) -> Result<(), Wrong> {
+    let wrong = content.iter().position(|byte| !charset.has(read(*byte)));
+    wrong.map_or(Ok(()), |at| Err((Problem::BadCharacter { expected: charset.name() }, at)))
+}
+
+fn check_hex(content: &[u8], is_strict: bool, read: impl Fn(u8) -> u8) -> Result<(), Wrong> {
+    let is_wrong = |byte: &u8| {
+        let digit = read(*byte);
+        coding::hex_value(digit).is_none() || is_strict && digit.is_ascii_lowercase()
+    };
+    let expected = "a hexadecimal digit";
+    let wrong = content.iter().position(is_wrong);
+    wrong.map_or(Ok(()), |at| Err((Problem::BadCharacter { expected }, at)))
+}
+
+fn check_bcd(format: &FieldFormat, content: &[u8], length: usize) -> Result<(), Wrong> {
+    let is_odd = length % 2 == 1;
+    if let (true, [first, ..], [.., last]) = (is_odd, content, content) {
+        let (filling, expected, at) = match format.odd {
+            Odd::ZeroLeft => (first >> 4, 0x0, 0),
+            Odd::ZeroRight => (last & 0x0F, 0x0, content.len() - 1),
+            Odd::FRight => (last & 0x0F, 0xF, content.len() - 1),
+        };
+        if filling != expected {
+            let expected = if expected == 0 { "a zero" } else { "an F" };
+            return Err((Problem::BadFilling { expected }, at));
+        }
+    }
+    let ends_with_f = is_odd && format.odd == Odd::FRight;
+    let digits = if ends_with_f { &content[..content.len() - 1] } else { content };
+    if coding::are_bcd_digits(digits) && (!ends_with_f || content[content.len() - 1] >> 4 < 10) {
+        return Ok(());
+    }
+    let is_right = |half: u8| half < 10 || half == 0x0D && format.charset == Charset::Track;
+    for (at, byte) in content.iter().enumerate() {
+        let is_last = at + 1 == content.len();
+        let is_low_right = is_right(byte & 0x0F) || is_last && ends_with_f;
+        if !is_right(byte >> 4) || !is_low_right {
+            return Err((Problem::BadCharacter { expected: format.charset.name() }, at));
+        }
+    }
+    Ok(())
+}
+
+fn check_amount(format: &FieldFormat, coding: Coding, content: &[u8]) -> Result<(), Wrong> {
+    let Some((direction, digits)) = content.split_first() else { return Ok(()) };
+    let is_ebcdic = coding == Coding::Ebcdic;
+    let direction = if is_ebcdic { FROM_EBCDIC[*direction as usize] } else { *direction };
+    if !is_direction(direction) {
+        return Err((Problem::BadCharacter { expected: "C, D or a digit" }, 0));
+    }
+    if coding == Coding::Bcd {
+        let length = (format.length_max as usize).saturating_sub(1);
+        return check_bcd(format, digits, length).map_err(|(problem, at)| (problem, at + 1));
+    }
+    let zero = if is_ebcdic { 0xF0 } else { b'0' };
+    let wrong = digits.iter().position(|digit| digit ^ zero > 9);
+    wrong.map_or(Ok(()), |at| Err((DIGIT, at + 1)))
+}
+
+/// The first character of an amount: credit, debit, or no direction at all.
+pub(crate) const fn is_direction(character: u8) -> bool {
+    matches!(character, b'C' | b'D' | b'0'..=b'9')
+}
+
+fn check_signed(content: &[u8]) -> Result<(), Wrong> {
+    let Some((last, digits)) = content.split_last() else { return Ok(()) };
+    if let Some(at) = digits.iter().position(|digit| digit ^ 0xF0 > 9) {
+        return Err((DIGIT, at));
+    }
+    let is_right = matches!(last >> 4, 0xD | 0xF) && last & 0x0F < 10;
+    if is_right { Ok(()) } else { Err((DIGIT, digits.len())) }
+}

@@ -1,0 +1,213 @@
+//! A message as it was received: offsets into the bytes, values decoded when they are asked for.
+
+use crate::class::{Coding, Content, FieldFormat, Odd};
+use crate::coding::{self, FROM_EBCDIC};
+use crate::error::{Error, Problem};
+use crate::index::Index;
+use crate::packager::Packager;
+use crate::unpack::{measure, walk};
+
+/// A received message. It borrows the bytes and copies nothing.
+#[derive(Clone, Copy)]
+pub struct MessageView<'a> {
+    packager: &'a Packager,
+    bytes: &'a [u8],
+    index: &'a Index,
+}
+
+/// One field of a message.
+#[derive(Clone, Copy)]
+pub struct Field<'a> {
+    pub(crate) number: u16,
+    pub(crate) format: &'a FieldFormat,
+    pub(crate) packager: &'a Packager,
+    pub(crate) image: &'a [u8],
+}
+
+impl<'a> MessageView<'a> {
+    pub(crate) fn new(packager: &'a Packager, bytes: &'a [u8], index: &'a Index) -> Self {
+        Self { packager, bytes, index }
+    }
+
+    /// The bytes of the message, without any that follow it.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Is the field there?
+    #[must_use]
+    #[inline]
+    pub fn has(&self, number: u16) -> bool {
+        self.index.is_present(number)
+    }
+
+    /// A field, if it is there. The message type is field 0.
+    #[must_use]
+    #[inline]
+    pub fn field(&self, number: u16) -> Option<Field<'a>> {
+        if !self.has(number) {
+            return None;
+        }
+        let format = self.packager.compiled().fields.get(usize::from(number))?;
+        let span = self.index.spans.get(usize::from(number))?;
+        let image = self.bytes.get(span.range())?;
+        Some(Field { number, format, packager: self.packager, image })
+    }
+
+    /// All fields in the order of their numbers, the message type first.
+    pub fn fields(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
+        let view = *self;
+        let message_type = view.index.has_message_type.then_some(0);
+        message_type.into_iter().chain(view.index.numbers()).filter_map(move |it| view.field(it))
+    }
+
+    /// A field's value as text, if the field is there.
+    #[must_use]
+    pub fn text(&self, number: u16) -> Option<String> {
+        self.field(number).map(|field| field.text())
+    }
+}
+
+impl<'a> Field<'a> {
+    /// The field's number.
+    #[must_use]
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// How it stands on the wire.
+    #[must_use]
+    pub fn format(&self) -> &'a FieldFormat {
+        self.format
+    }
+
+    /// Its bytes on the wire, with the length in front.
+    #[must_use]
+    pub fn image(&self) -> &'a [u8] {
+        self.image
+    }
+
+    /// The content as it stands on the wire, without the length in front.
+    #[must_use]
+    pub fn content(&self) -> &'a [u8] {
+        self.parts().0
+    }
+
+    /// Content, and the length of the value.
+    fn parts(&self) -> (&'a [u8], usize) {
+        match measure(self.format, usize::from(self.number), self.image, 0) {
+            Ok(it) => (&self.image[it.content..it.content + it.content_bytes], it.length),
+            Err(_) => (&[], 0),
+        }
+    }
+
+    /// The value without a copy, where it stands on the wire as ASCII.
+    #[must_use]
+    pub fn ascii(&self) -> Option<&'a str> {
+        if self.format.coding != Coding::Latin1 {
+            return None;
+        }
+        let content = self.content();
+        let content = if self.format.trims { content.trim_ascii_end() } else { content };
+        std::str::from_utf8(content).ok().filter(|text| text.is_ascii())
+    }
+
+    /// The value as text: ISO-8859-1, and bytes as the characters of their numbers.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut value = vec![];
+        self.read(&mut value);
+        value.iter().map(|byte| char::from(*byte)).collect()
+    }
+
+    /// The value as bytes: characters are in ISO-8859-1.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut value = vec![];
+        self.read(&mut value);
+        value
+    }
+
+    /// Appends the value: characters in ISO-8859-1, or bytes.
+    pub fn read(&self, out: &mut Vec<u8>) {
+        let (content, length) = self.parts();
+        let start = out.len();
+        match (self.format.content, self.format.coding) {
+            (Content::Digits, Coding::Bcd) => read_bcd(self.format.odd, content, length, out),
+            (Content::Amount, Coding::Bcd) => {
+                let Some((direction, digits)) = content.split_first() else { return };
+                out.push(*direction);
+                read_bcd(self.format.odd, digits, length.saturating_sub(1), out);
+            }
+            (Content::HexText, _) => read_halves(content, length % 2, length, out, |half| {
+                coding::HEX[usize::from(half & 0x0F)]
+            }),
+            (Content::SignedDigits, _) => read_signed(content, out),
+            (_, Coding::HexAscii) => read_hex(content, out, |byte| byte),
+            (_, Coding::HexEbcdic) => read_hex(content, out, |byte| FROM_EBCDIC[byte as usize]),
+            (_, Coding::Ebcdic) => {
+                out.extend(content.iter().map(|byte| FROM_EBCDIC[*byte as usize]));
+            }
+            (_, Coding::Latin1 | Coding::Raw | Coding::Bcd) => out.extend_from_slice(content),
+        }
+        if self.format.trims && !self.format.is_binary() {
+            let kept = out[start..].trim_ascii_end().len();
+            out.truncate(start + kept);
+        }
+    }
+
+    /// Has it fields inside?
+    #[must_use]
+    pub fn is_composite(&self) -> bool {
+        self.format.composite > 0
+    }
+
+    /// The fields inside.
+    ///
+    /// # Errors
+    /// If there are none by its format, or they are not what their packager packs.
+    pub fn nested<'b>(&self, index: &'b mut Index) -> Result<MessageView<'b>, Error>
+    where
+        'a: 'b,
+    {
+        let Some(inner) = self.packager.compiled().inner(self.format) else {
+            return Err(Problem::NotComposite.in_field(self.number));
+        };
+        let content = self.content();
+        let end = walk(inner.compiled(), content, index)
+            .map_err(|error| error.inside(self.number, None))?;
+        Ok(MessageView::new(inner, &content[..end], index))
+    }
+}
+
+fn read_bcd(odd: Odd, content: &[u8], length: usize, out: &mut Vec<u8>) {
+    let first = usize::from(length % 2 == 1 && odd == Odd::ZeroLeft);
+    read_halves(content, first, length, out, coding::bcd_character);
+}
+
+/// Reads so many halves of bytes as characters, from the first or the second half on.
+fn read_halves(
+    content: &[u8],
+    first: usize,
+    length: usize,
+    out: &mut Vec<u8>,
+    character: impl Fn(u8) -> u8,
+) {
+    let halves = content.iter().flat_map(|byte| [byte >> 4, byte & 0x0F]);
+    out.extend(halves.skip(first).take(length).map(character));
+}
+
+fn read_hex(content: &[u8], out: &mut Vec<u8>, read: impl Fn(u8) -> u8) {
+    let half = |byte: u8| coding::hex_value(read(byte)).unwrap_or(0);
+    out.extend(content.as_chunks::<2>().0.iter().map(|pair| half(pair[0]) << 4 | half(pair[1])));
+}
+
+fn read_signed(content: &[u8], out: &mut Vec<u8>) {
+    let Some((last, digits)) = content.split_last() else { return };
+    if last >> 4 == 0xD {
+        out.push(b'-');
+    }
+    out.extend(digits.iter().map(|byte| FROM_EBCDIC[*byte as usize]));
+    out.push(b'0' + last % 16);
+}

@@ -1,0 +1,3 @@
+//! Tests of the library as its users have it.
+
+mod vectors;
