@@ -7,6 +7,7 @@ pub mod coding;
 mod error;
 pub mod framing;
 mod index;
+mod mask;
 mod message;
 mod pack;
 pub mod packager;
@@ -16,6 +17,7 @@ mod view;
 
 pub use error::{Error, FieldPath, Problem};
 pub use index::Index;
+pub use mask::Revealed;
 pub use message::Message;
 pub use packager::{Packager, Validation};
 pub use view::{Field, MessageView};

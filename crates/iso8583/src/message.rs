@@ -189,7 +189,7 @@ fn set_inside(
     }
     let mut packed = spare.pop().unwrap_or_default();
     packed.bytes.clear();
-    if result.is_ok() {
+    if result.is_ok() && !inner_body.is_empty() {
         result = inner_body.emit(inner.compiled(), &mut packed.bytes);
     }
     let result = match result {
@@ -242,6 +242,10 @@ impl Body {
         if bitmap > 0 {
             self.index.shift(start + bitmap, bitmap, 0);
         }
+        // Only a bitmap that the fields do not need is kept as it came.
+        if self.index.bitmap_words == words_needed(&self.index) {
+            self.index.bitmap_words = 0;
+        }
         Ok(())
     }
 
@@ -255,6 +259,10 @@ impl Body {
             Ok(plan) => plan,
             Err(problem) => return Err(problem.in_field(number)),
         };
+        if format.composite > 0 {
+            self.check_inside(packager, format, value)
+                .map_err(|error| error.inside(number, None))?;
+        }
         let at = usize::from(number);
         let start = if self.index.is_present(number) {
             let span = self.index.spans[at].range();
@@ -269,6 +277,20 @@ impl Body {
         self.index.spans[at] = Span::new(start, end);
         pack::write(format, number, value, plan, &mut self.bytes[start..end]);
         Ok(())
+    }
+
+    /// Are these bytes what the field's own packager packs?
+    #[cold]
+    fn check_inside(
+        &mut self,
+        packager: &Compiled,
+        format: &FieldFormat,
+        value: &[u8],
+    ) -> Result<(), Error> {
+        match packager.inner(format) {
+            Some(inner) => walk(inner.compiled(), value, self.index.inner()).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Makes room for a field that was not there; says where.
@@ -348,13 +370,7 @@ impl Body {
             }
             start = index.spans[0].range().end;
         }
-        let needed = match index.present {
-            [_, _, third, ..] if third != 0 => 3,
-            [_, second, ..] if second != 0 => 2,
-            [first, ..] if first != 0 => 1,
-            _ => 0,
-        };
-        let words = index.bitmap_words.max(needed);
+        let words = index.bitmap_words.max(words_needed(index));
         if words == 0 {
             return Err(Problem::NoFields.into());
         }
@@ -395,6 +411,17 @@ fn fill_gap(format: &FieldFormat, position: u16, out: &mut Vec<u8>) -> Result<()
     out.resize(start + plan.total, 0);
     pack::write(format, position, empty, plan, &mut out[start..]);
     Ok(())
+}
+
+/// Words of bitmap that these fields take.
+#[inline]
+fn words_needed(index: &Index) -> u8 {
+    match index.present {
+        [_, _, third, ..] if third != 0 => 3,
+        [_, second, ..] if second != 0 => 2,
+        [first, ..] if first != 0 => 1,
+        _ => 0,
+    }
 }
 
 /// jPOS writes a second bitmap in EBCDIC where all fields are among the first 32, as seen from

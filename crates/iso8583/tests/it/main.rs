@@ -1,3 +1,7 @@
 //! Tests of the library as its users have it.
 
+mod edits;
+mod shown;
+mod strict;
+mod tables;
 mod vectors;

@@ -1,0 +1,149 @@
+//! Edits in place give what building from scratch gives, and bytes that were read come back.
+
+use std::collections::BTreeMap;
+
+use iso8583::{FieldPath, Index, Message, MessageView, Packager};
+use proptest::prelude::*;
+
+use crate::tables::mixed;
+
+type Values = BTreeMap<FieldPath, Vec<u8>>;
+
+/// A field's path and what its values are made of.
+fn fields() -> Vec<(FieldPath, &'static str)> {
+    let text = "[ -~\u{e0}-\u{ff}]{0,25}";
+    let mut fields = vec![
+        (2.into(), "[0-9]{0,19}"),
+        (3.into(), "[0-9]{0,6}"),
+        (4.into(), "[0-9]{0,12}"),
+        (11.into(), "[0-9]{0,6}"),
+        (12.into(), "[0-9]{0,3}"),
+        (13.into(), "[0-9]{0,3}"),
+        (22.into(), "[0-9]{0,12}"),
+        (28.into(), "[CD][0-9]{0,8}"),
+        (32.into(), "[0-9]{0,11}"),
+        (35.into(), "[0-9]{0,16}=[0-9]{0,16}"),
+        (37.into(), "[ -~]{0,12}"),
+        (39.into(), "[0-9A-Z]{2}"),
+        (41.into(), "[ -~]{0,8}"),
+        (43.into(), text),
+        (44.into(), text),
+        (52.into(), "[\u{0}-\u{ff}]{8}"),
+        (53.into(), "[\u{0}-\u{ff}]{8}"),
+        (55.into(), "[\u{0}-\u{ff}]{0,200}"),
+        (63.into(), "[0-9]{0,9}"),
+        (70.into(), "[0-9]{0,3}"),
+        (90.into(), "[0-9]{0,42}"),
+        (102.into(), text),
+        (128.into(), "[\u{0}-\u{ff}]{8}"),
+    ];
+    fields.extend([
+        ([48, 1].into(), "[0-9]{0,2}"),
+        ([48, 2].into(), "[ -~]{0,6}"),
+        ([48, 3].into(), "[ -~]{0,99}"),
+        ([60, 1].into(), "[0-9]{0,2}"),
+        ([60, 2].into(), "[ -~]{0,10}"),
+        ([60, 33].into(), "[ -~]{0,3}"),
+        ([62, 1].into(), "[ -~]{0,99}"),
+        ([62, 2].into(), "[ -~]{0,99}"),
+        ([62, 42].into(), "[ -~]{0,99}"),
+    ]);
+    fields
+}
+
+/// One edit: a value that is set, or a field that is taken out.
+fn edit() -> impl Strategy<Value = (FieldPath, Option<Vec<u8>>)> {
+    let strategies = fields().into_iter().map(|(path, pattern)| {
+        let text = proptest::string::string_regex(pattern).expect("a pattern");
+        let value = text.prop_map(|text| {
+            text.chars().map(|it| u8::try_from(it).unwrap_or(b'?')).collect::<Vec<u8>>()
+        });
+        (Just(path), proptest::option::weighted(0.8, value)).boxed()
+    });
+    proptest::strategy::Union::new(strategies)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn edits_give_what_building_gives(edits in proptest::collection::vec(edit(), 1..60)) {
+        let packager = mixed();
+        let mut edited = Message::new(&packager);
+        edited.set(0, "0200").unwrap();
+        let mut values = Values::new();
+        for (path, value) in edits {
+            match value {
+                Some(value) => {
+                    edited.set_bytes(path, &value).unwrap();
+                    values.insert(path, value);
+                }
+                // A position below another in 48 is filled, not taken out.
+                None if path.numbers()[0] == 48 => {
+                    edited.remove(48).unwrap();
+                    values.retain(|path, _| path.numbers()[0] != 48);
+                }
+                None => {
+                    edited.remove(path).unwrap();
+                    values.remove(&path);
+                }
+            }
+            prop_assert_eq!(edited.pack().ok(), built(&packager, &values).pack().ok());
+        }
+        if let Ok(packed) = edited.pack() {
+            comes_back(&packager, &packed)?;
+            let mut loaded = Message::new(&packager);
+            loaded.load(&packed).unwrap();
+            prop_assert_eq!(loaded.pack().unwrap(), packed);
+        }
+    }
+
+    #[test]
+    fn what_strict_accepts_comes_back(
+        edits in proptest::collection::vec(edit(), 1..30),
+        changes in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..3),
+    ) {
+        let packager = mixed();
+        let values = edits.into_iter().filter_map(|(path, value)| Some((path, value?))).collect();
+        let Ok(mut bytes) = built(&packager, &values).pack() else { return Ok(()) };
+        for (at, byte) in changes {
+            let at = usize::from(at) % bytes.len();
+            bytes[at] = byte;
+        }
+        comes_back(&packager, &bytes)?;
+    }
+}
+
+fn built(packager: &Packager, values: &Values) -> Message {
+    let mut message = Message::new(packager);
+    message.set(0, "0200").expect("the value is one of its field");
+    for (path, value) in values {
+        message.set_bytes(*path, value).expect("the value is one of its field");
+    }
+    message
+}
+
+/// If these bytes are read, the values that were read pack to the same bytes.
+fn comes_back(packager: &Packager, bytes: &[u8]) -> Result<(), TestCaseError> {
+    let mut index = Index::new();
+    let Ok(view) = packager.unpack(bytes, &mut index) else { return Ok(()) };
+    let mut again = Message::new(packager);
+    set_all(&mut again, view);
+    // A second bitmap without fields, or a bitmap of none, is kept by `load` only.
+    let mut loaded = Message::new(packager);
+    loaded.load(bytes).expect("these bytes were read before");
+    prop_assert_eq!(&loaded.pack().expect("all that it needs is set")[..], bytes);
+    let has_second = view.fields().any(|field| field.number() > 64);
+    if view.fields().count() > 1 && has_second == (bytes[2] >= 0x80) {
+        prop_assert_eq!(&again.pack().expect("all that it needs is set")[..], bytes);
+    }
+    Ok(())
+}
+
+fn set_all(message: &mut Message, view: MessageView<'_>) {
+    for field in view.fields() {
+        message
+            .set_bytes(field.number(), &field.to_bytes())
+            .expect("the value is one of its field");
+    }
+}

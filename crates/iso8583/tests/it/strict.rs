@@ -1,0 +1,116 @@
+//! What `Strict` refuses: the field, the byte, what was expected and what was found.
+
+use iso8583::{Index, Message, Validation};
+
+use crate::tables::mixed;
+
+#[test]
+fn received_bytes() {
+    let check = |hex: &str, expected: &str| {
+        let bytes = bytes_of_hex(hex);
+        let packager = mixed();
+        let mut index = Index::new();
+        let strict = match packager.unpack(&bytes, &mut index) {
+            Ok(view) => view.to_string().replace('\n', "; "),
+            Err(error) => error.to_string(),
+        };
+        let lenient = packager.with_validation(Validation::Lenient);
+        let lenient = match lenient.unpack(&bytes, &mut index) {
+            Ok(_) => "accepted",
+            Err(_) => "refused",
+        };
+        assert_eq!(format!("{strict} | {lenient}"), expected, "{hex}");
+    };
+    check("0200 2000000000000000 123456", "0 0200; 3 123456;  | accepted");
+    check(
+        "02A0 2000000000000000 123456",
+        "field 0 at byte 1: a digit was expected, something else was found | accepted",
+    );
+    check(
+        "0200 2000000000000000 12F456",
+        "field 3 at byte 11: a digit was expected, something else was found | accepted",
+    );
+    check(
+        "0200 3000000000000000 123456 00000000001E",
+        "field 4 at byte 18: a digit was expected, something else was found | accepted",
+    );
+    check(
+        "0200 2000000000000000 1234",
+        "field 3 at byte 10: 3 bytes are needed, 2 are left | refused",
+    );
+    check(
+        "0200 2000000000000000 123456 00",
+        "message at byte 13: the end was expected, 1 more bytes were found | accepted",
+    );
+    check(
+        "0200 4000000000000000 20 12345678901234567890",
+        "field 2 at byte 10: at most 19 is the length, 20 was found | refused",
+    );
+    check(
+        "0200 4000000000000000 AA 12345678901234567890",
+        "field 2 at byte 10: a length in BCD digits was expected, byte AA was found | refused",
+    );
+    check(
+        "0200 4000000000000000 03 1231",
+        "field 2 at byte 12: the field is not filled up with a zero | accepted",
+    );
+    check(
+        "0200 0010000000000000 1123",
+        "field 12 at byte 10: the field is not filled up with a zero | accepted",
+    );
+    check(
+        "0200 0400000000000000",
+        "field 6 at byte 10: the packager does not have this field | refused",
+    );
+    check("0200 2000", "field 1 at byte 2: 8 bytes are needed, 2 are left | refused");
+    check(
+        "0200 0000001000000000 58 00000001",
+        "field 28 at byte 10: C, D or a digit was expected, something else was found | accepted",
+    );
+    check(
+        "0200 0000000000000800 3030303030303030303030303030304A",
+        "field 53 at byte 25: a hexadecimal digit was expected, something else was found | refused",
+    );
+    check(
+        "0200 0000000000010000 303035 3132 312020",
+        "field 48.2 at byte 15: 6 bytes are needed, 3 are left | refused",
+    );
+    check(
+        "0200 0000000000010000 303032 4132",
+        "field 48.1 at byte 13: a digit was expected, something else was found | accepted",
+    );
+    check(
+        "0200 0000000000000004 303132 30313032 6161 30313031 6161",
+        "field 62.1 at byte 19: the field was there before | refused",
+    );
+}
+
+#[test]
+fn values() {
+    let check = |path: &str, value: &str, expected: &str| {
+        let mut message = Message::new(&mixed());
+        let result = message.set(path.parse::<iso8583::FieldPath>().unwrap(), value);
+        assert_eq!(result.unwrap_err().to_string(), expected);
+        assert_eq!(message.view().fields().count(), 0, "{path} is there after its refusal");
+    };
+    check("3", "1234567", "field 3: at most 6 is the length, 7 was found");
+    check("3", "12A", "field 3: a digit was expected, something else was found");
+    check("11", "12A", "field 11: a digit was expected, something else was found");
+    check("2", "12=", "field 2: a digit was expected, something else was found");
+    check("35", "12D", "field 35: a digit or = was expected, something else was found");
+    check("28", "X1", "field 28: C, D or a digit was expected, something else was found");
+    check("28", "", "field 28: 9 is the length, 0 was found");
+    check("52", "1234567", "field 52: 8 is the length, 7 was found");
+    check("43", "\u{20ac}", "field 43: a character of ISO-8859-1 was expected");
+    check("48.2", "1234567", "field 48.2: at most 6 is the length, 7 was found");
+    check("48.4", "1", "field 48.4: the packager does not have this field");
+    check("39.1", "1", "field 39: the field has none inside");
+    check("1", "1", "field 1: bitmaps follow from the fields and cannot be set");
+    check("129", "1", "field 129: the packager does not have this field");
+}
+
+fn bytes_of_hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let half = |digit| iso8583::coding::hex_value(digit).expect("a digit");
+    digits.as_chunks::<2>().0.iter().map(|pair| half(pair[0]) << 4 | half(pair[1])).collect()
+}
