@@ -25,6 +25,25 @@ pub struct FieldFormat {
     pub(crate) check: Check,
     /// Bytes of a field that has no prefix, precomputed.
     pub(crate) fixed_bytes: u32,
+    /// A direction or half a filled byte wants a look beside the run, precomputed.
+    pub(crate) is_guarded: bool,
+    /// How a value is appended, precomputed.
+    pub(crate) way: Way,
+}
+
+/// The usual kinds of fields, which are checked and written in one go when they are appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Up to sixteen BCD digits without a length.
+    BcdFixed,
+    /// BCD digits behind a length in one byte of BCD, filled on the right.
+    BcdVariable,
+    /// Characters or bytes as they are, with a length or without.
+    Plain,
+    /// Digits in ASCII, with a length or without.
+    AsciiDigits,
+    /// Any other.
+    Other,
 }
 
 /// What the value is.
@@ -222,6 +241,8 @@ impl FieldFormat {
             composite: 0,
             check: Check::Nothing,
             fixed_bytes: 0,
+            is_guarded: false,
+            way: Way::Other,
         })
     }
 
@@ -249,14 +270,43 @@ impl FieldFormat {
             (Content::Digits, Coding::Ebcdic, Charset::Digits) if self.reads_as_one() => {
                 Check::EbcdicDigits
             }
-            (Content::Digits, Coding::Bcd, Charset::Digits)
-                if self.prefix.bytes == 0 && self.length_max.is_multiple_of(2) =>
+            // C and D are 43 and 44: two decimal digits each, as all of the content.
+            (Content::Digits, Coding::Bcd, Charset::Digits) | (Content::Amount, Coding::Bcd, _)
+                if self.reads_as_one() && self.odd != Odd::FRight =>
             {
                 Check::BcdDigits
             }
             _ => Check::Single,
         };
+        let is_always_even = self.is_fixed() && self.length_max.is_multiple_of(2);
+        self.is_guarded =
+            self.check == Check::BcdDigits && (self.content == Content::Amount || !is_always_even);
+        self.way = self.usual_way();
         Ok(self)
+    }
+
+    fn usual_way(&self) -> Way {
+        if self.tag.digits > 0 || self.is_filled || self.prefix.counts != Counts::Value {
+            return Way::Other;
+        }
+        let is_open = self.charset == Charset::Any && self.composite == 0;
+        let has_short_length = self.prefix.coding == PrefixCoding::Bcd && self.prefix.bytes == 1;
+        let is_even = self.length_max.is_multiple_of(2) || self.odd == Odd::ZeroLeft;
+        match (self.content, self.coding) {
+            (Content::Text, Coding::Latin1) | (Content::Bytes, Coding::Raw) if is_open => {
+                Way::Plain
+            }
+            (Content::Digits, Coding::Latin1) => Way::AsciiDigits,
+            (Content::Digits, Coding::Bcd)
+                if self.is_fixed() && is_even && (1..=8).contains(&self.fixed_bytes) =>
+            {
+                Way::BcdFixed
+            }
+            (Content::Digits, Coding::Bcd) if has_short_length && self.odd == Odd::ZeroRight => {
+                Way::BcdVariable
+            }
+            _ => Way::Other,
+        }
     }
 
     /// The frame of fields inside: they say themselves what they are made of.

@@ -138,6 +138,93 @@ const fn packed(digits: u64) -> u32 {
     (word >> 16 | word) as u32
 }
 
+/// Up to sixteen digits in ASCII as halves of a word, the last one lowest; nothing if one of them
+/// is no digit or there are more.
+#[must_use]
+#[inline]
+pub(crate) fn bcd_word(digits: &[u8]) -> Option<u64> {
+    let (high, low) = match digits.len() {
+        0 => (0, 0),
+        1 => (0, u64::from(digits[0] ^ b'0')),
+        2 | 3 => {
+            let first = u64::from(u16::from_be_bytes(*digits.first_chunk()?) ^ 0x3030);
+            let last = u64::from(digits[digits.len() - 1] ^ b'0');
+            (0, if digits.len() == 2 { first } else { first << 8 | last })
+        }
+        length @ 4..=8 => {
+            let first = u64::from(u32::from_be_bytes(*digits.first_chunk()?) ^ 0x3030_3030);
+            let last = u64::from(u32::from_be_bytes(*digits.last_chunk()?) ^ 0x3030_3030);
+            (0, first << (8 * (length - 4)) | last)
+        }
+        length @ 9..=16 => {
+            let first = u64::from_be_bytes(*digits.first_chunk()?) ^ 0x3030_3030_3030_3030;
+            let last = u64::from_be_bytes(*digits.last_chunk()?) ^ 0x3030_3030_3030_3030;
+            (first >> (8 * (16 - length)), last)
+        }
+        _ => return None,
+    };
+    let above = |word: u64| ((word & !HIGHS) + 0x7676_7676_7676_7676) | word;
+    let is_right = (above(high) | above(low)) & HIGHS == 0;
+    is_right.then(|| u64::from(packed(high)) << 32 | u64::from(packed(low)))
+}
+
+/// Are both halves of each byte decimal digits, or D, as tracks have it for `=`?
+#[must_use]
+#[inline]
+pub fn are_bcd_track(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut wrong = 0;
+    for word in words {
+        wrong |= beyond_track(u64::from_le_bytes(*word));
+    }
+    let mut last = 0;
+    for byte in rest {
+        last = last << 8 | u64::from(*byte);
+    }
+    wrong | beyond_track(last) == 0
+}
+
+/// Which halves of bytes are above nine and not D: 8 with either 2, or 4 without 1.
+#[inline]
+const fn beyond_track(word: u64) -> u64 {
+    let wrong = word & (word << 2 | (word << 1 & !(word << 3)));
+    wrong & 0x8888_8888_8888_8888
+}
+
+/// A length below a hundred as BCD.
+#[inline]
+pub(crate) const fn two_digits(number: u8) -> u8 {
+    ((number / 10) << 4) | (number % 10)
+}
+
+/// Copies a few bytes to the beginning of `out` without calling anybody.
+#[inline]
+pub(crate) fn copy_few(bytes: &[u8], out: &mut [u8]) {
+    let out = &mut out[..bytes.len()];
+    match bytes.len() {
+        0 => {}
+        1 => out[0] = bytes[0],
+        2 | 3 => {
+            copy_ends::<2>(bytes, out);
+        }
+        4..=8 => copy_ends::<4>(bytes, out),
+        9..=16 => copy_ends::<8>(bytes, out),
+        17..=32 => copy_ends::<16>(bytes, out),
+        _ => out.copy_from_slice(bytes),
+    }
+}
+
+/// The first and the last so many bytes, which may overlap.
+#[inline]
+fn copy_ends<const N: usize>(bytes: &[u8], out: &mut [u8]) {
+    if let (Some(from), Some(to)) = (bytes.first_chunk::<N>(), out.first_chunk_mut::<N>()) {
+        *to = *from;
+    }
+    if let (Some(from), Some(to)) = (bytes.last_chunk::<N>(), out.last_chunk_mut::<N>()) {
+        *to = *from;
+    }
+}
+
 /// The character of half a byte: digits, and `=` for D, as tracks have it.
 #[must_use]
 pub const fn bcd_character(half: u8) -> u8 {
@@ -183,6 +270,44 @@ mod tests {
         check("123", &[0x01, 0x23]);
         check("12345678", &[0x12, 0x34, 0x56, 0x78]);
         check("1234567890123", &[0x01, 0x23, 0x45, 0x67, 0x89, 0x01, 0x23]);
+    }
+
+    #[test]
+    fn words_of_digits() {
+        let digits = "1234567890123456";
+        for length in 0..=16 {
+            let text = &digits[..length];
+            let expected = u64::from_str_radix(text, 16).unwrap_or(0);
+            assert_eq!(bcd_word(text.as_bytes()), Some(expected), "{text}");
+            for at in 0..length {
+                for byte in (0..=u8::MAX).filter(|byte| !byte.is_ascii_digit()) {
+                    let mut wrong = text.as_bytes().to_vec();
+                    wrong[at] = byte;
+                    assert_eq!(bcd_word(&wrong), None, "{byte:02X} at {at} of {length}");
+                }
+            }
+        }
+        assert_eq!(bcd_word(b"12345678901234567"), None);
+    }
+
+    #[test]
+    fn tracks() {
+        for byte in 0..=u8::MAX {
+            let is_right = [byte >> 4, byte & 0x0F].iter().all(|half| *half < 10 || *half == 13);
+            assert_eq!(are_bcd_track(&[byte]), is_right, "{byte:02X}");
+            assert_eq!(are_bcd_track(&[0x12, 0x34, 0x56, 0x78, 0x90, byte, 0xD1, 2, 3]), is_right);
+        }
+    }
+
+    #[test]
+    fn few_bytes() {
+        let bytes: Vec<u8> = (1..=40).collect();
+        for length in 0..=40 {
+            let mut out = [0; 48];
+            copy_few(&bytes[..length], &mut out);
+            assert_eq!(out[..length], bytes[..length]);
+            assert!(out[length..].iter().all(|byte| *byte == 0), "{length}");
+        }
     }
 
     #[test]

@@ -29,6 +29,8 @@ struct Body {
     /// The first `used` bytes count; the rest is room.
     bytes: Vec<u8>,
     used: usize,
+    /// The highest number that is present.
+    last: u16,
     index: Index,
 }
 
@@ -210,6 +212,7 @@ fn set_inside(
 impl Body {
     fn clear(&mut self, packager: &Compiled) {
         self.used = 0;
+        self.last = 0;
         self.index.reset(packager.fields.len());
     }
 
@@ -242,6 +245,7 @@ impl Body {
         if bitmap > 0 {
             self.index.shift(start + bitmap, bitmap, 0);
         }
+        self.last = short(self.index.highest());
         // Only a bitmap that the fields do not need is kept as it came.
         if self.index.bitmap_words == words_needed(&self.index) {
             self.index.bitmap_words = 0;
@@ -255,6 +259,28 @@ impl Body {
             Ok(format) => format,
             Err(problem) => return Err(problem.in_field(number)),
         };
+        if number > self.last || self.used == 0 {
+            let start = self.used;
+            let longest = value.len() + format.fixed_bytes as usize + pack::SLACK_BYTES;
+            self.make_room(start, longest);
+            if let Some(total) = pack::append(format, value, &mut self.bytes[start..]) {
+                self.used = start + total;
+                self.last = number;
+                self.index.spans[usize::from(number)] = Span::new(start, start + total);
+                self.index.insert(usize::from(number));
+                return Ok(());
+            }
+        }
+        self.set_anywhere(packager, format, number, value)
+    }
+
+    fn set_anywhere(
+        &mut self,
+        packager: &Compiled,
+        format: &FieldFormat,
+        number: u16,
+        value: &[u8],
+    ) -> Result<(), Error> {
         let plan = match pack::plan(format, packager.is_strict(), value) {
             Ok(plan) => plan,
             Err(problem) => return Err(problem.in_field(number)),
@@ -298,6 +324,7 @@ impl Body {
     fn open(&mut self, number: usize, total: usize) -> usize {
         let next = self.index.next_after(number);
         self.index.insert(number);
+        self.last = self.last.max(short(number));
         let Some(next) = next else {
             let start = self.used;
             self.make_room(start, total);
@@ -322,6 +349,7 @@ impl Body {
         }
         let span = self.index.spans[usize::from(number)].range();
         self.index.remove(usize::from(number));
+        self.last = short(self.index.highest());
         self.move_tail(span.end, span.end, span.start);
         true
     }
@@ -398,6 +426,10 @@ impl Body {
         }
         Ok(())
     }
+}
+
+fn short(number: usize) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
 }
 
 /// Writes a position that has no value but stands below one that has.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::class::{Charset, Coding, Content, FieldFormat};
+use crate::class::{Charset, Coding, Content, FieldFormat, Way};
 use crate::error::{DEPTH_MAX, Error, Problem};
 
 /// The highest number of a field: a tag of three digits.
@@ -106,8 +106,10 @@ impl Packager {
                 let inner =
                     Self::compile(sub, depth + 1).map_err(|error| error.inside(*number, None))?;
                 composites.push(inner);
-                fields[usize::from(*number)].composite =
+                let field = &mut fields[usize::from(*number)];
+                field.composite =
                     u16::try_from(composites.len()).expect("no more composites than fields");
+                field.way = Way::Other;
             }
         }
         let layout = layout(&fields)?;

@@ -192,7 +192,32 @@ impl Walk<'_> {
         if format.check != self.pending || format.check == Check::Single {
             self.turn(number, start, measured)?;
         }
+        if format.is_guarded && self.is_strict {
+            self.guard(number, measured)?;
+        }
         Ok(())
+    }
+
+    /// Looks at what the run does not: directions, and halves of bytes that are filled.
+    #[inline]
+    fn guard(&self, number: usize, measured: Measured) -> Result<(), Error> {
+        let format = &self.packager.fields[number];
+        let content = &self.bytes[measured.content..measured.end];
+        let (Some(first), Some(last)) = (content.first(), content.last()) else { return Ok(()) };
+        let is_right = match (format.content, format.odd) {
+            (Content::Amount, _) => return self.blame_one(number, measured),
+            _ if measured.length.is_multiple_of(2) => true,
+            (_, Odd::ZeroLeft) => first >> 4 == 0,
+            (_, Odd::ZeroRight | Odd::FRight) => last & 0x0F == 0,
+        };
+        if is_right { Ok(()) } else { self.blame_one(number, measured) }
+    }
+
+    /// Checks one field with all that its format says.
+    fn blame_one(&self, number: usize, measured: Measured) -> Result<(), Error> {
+        let content = &self.bytes[measured.content..measured.end];
+        check_content(&self.packager.fields[number], content, measured, true)
+            .map_err(|(problem, at)| problem.at(short(number), measured.content + at))
     }
 
     /// Ends a run of fields with the same check and begins another.
@@ -511,6 +536,9 @@ fn check_bcd(format: &FieldFormat, content: &[u8], length: usize) -> Result<(), 
             let expected = if expected == 0 { "a zero" } else { "an F" };
             return Err((Problem::BadFilling { expected }, at));
         }
+    }
+    if format.charset == Charset::Track && coding::are_bcd_track(content) {
+        return Ok(());
     }
     let ends_with_f = is_odd && format.odd == Odd::FRight;
     let digits = if ends_with_f { &content[..content.len() - 1] } else { content };
