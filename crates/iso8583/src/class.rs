@@ -29,6 +29,17 @@ pub struct FieldFormat {
     pub(crate) is_guarded: bool,
     /// How a value is appended, precomputed.
     pub(crate) way: Way,
+    /// How its end is found, precomputed.
+    pub(crate) shape: Shape,
+}
+
+/// The usual ways to find a field's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Fixed,
+    /// A length in front that counts the value.
+    Counted,
+    Other,
 }
 
 /// The usual kinds of fields, which are checked and written in one go when they are appended.
@@ -42,6 +53,8 @@ pub(crate) enum Way {
     Plain,
     /// Digits in ASCII, with a length or without.
     AsciiDigits,
+    /// A direction, and up to sixteen BCD digits.
+    BcdAmount,
     /// Any other.
     Other,
 }
@@ -243,6 +256,7 @@ impl FieldFormat {
             fixed_bytes: 0,
             is_guarded: false,
             way: Way::Other,
+            shape: Shape::Other,
         })
     }
 
@@ -282,6 +296,21 @@ impl FieldFormat {
         self.is_guarded =
             self.check == Check::BcdDigits && (self.content == Content::Amount || !is_always_even);
         self.way = self.usual_way();
+        self.shape = match self.content {
+            Content::Unused | Content::Bitmap => Shape::Other,
+            _ if self.tag.digits > 0 || self.is_filled => Shape::Other,
+            _ if self.is_fixed() => Shape::Fixed,
+            Content::Text
+            | Content::Digits
+            | Content::SignedDigits
+            | Content::Amount
+            | Content::HexText
+            | Content::Bytes
+            | Content::Nothing => match self.prefix.counts {
+                Counts::Value => Shape::Counted,
+                Counts::Wire | Counts::Halves => Shape::Other,
+            },
+        };
         Ok(self)
     }
 
@@ -296,7 +325,16 @@ impl FieldFormat {
             (Content::Text, Coding::Latin1) | (Content::Bytes, Coding::Raw) if is_open => {
                 Way::Plain
             }
-            (Content::Digits, Coding::Latin1) => Way::AsciiDigits,
+            (Content::Digits, Coding::Latin1) if self.charset == Charset::Digits => {
+                Way::AsciiDigits
+            }
+            (Content::Amount, Coding::Bcd)
+                if self.is_fixed()
+                    && (2..=9).contains(&self.fixed_bytes)
+                    && (self.length_max % 2 == 1 || self.odd == Odd::ZeroLeft) =>
+            {
+                Way::BcdAmount
+            }
             (Content::Digits, Coding::Bcd)
                 if self.is_fixed() && is_even && (1..=8).contains(&self.fixed_bytes) =>
             {

@@ -191,6 +191,21 @@ const fn beyond_track(word: u64) -> u64 {
     wrong & 0x8888_8888_8888_8888
 }
 
+/// Are these all digits in ASCII, or `=`? Eight at a time.
+#[must_use]
+#[inline]
+pub(crate) fn are_ascii_track(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut wrong = 0;
+    for word in words {
+        let halves = u64::from_le_bytes(*word) ^ 0x3030_3030_3030_3030;
+        let above = ((halves & !HIGHS) + 0x7676_7676_7676_7676) | halves;
+        let other = halves ^ 0x0D0D_0D0D_0D0D_0D0D;
+        wrong |= above & (((other & !HIGHS) + !HIGHS) | other);
+    }
+    wrong & HIGHS == 0 && rest.iter().all(|byte| byte.is_ascii_digit() || *byte == b'=')
+}
+
 /// A length below a hundred as BCD.
 #[inline]
 pub(crate) const fn two_digits(number: u8) -> u8 {
@@ -295,6 +310,13 @@ mod tests {
         for byte in 0..=u8::MAX {
             let is_right = [byte >> 4, byte & 0x0F].iter().all(|half| *half < 10 || *half == 13);
             assert_eq!(are_bcd_track(&[byte]), is_right, "{byte:02X}");
+            let is_right = byte.is_ascii_digit() || byte == b'=';
+            assert_eq!(are_ascii_track(&[byte]), is_right, "{byte:02X}");
+            assert_eq!(
+                are_ascii_track(&[b'=', b'7', byte, b'0', b'1', b'2', b'3', b'4']),
+                is_right
+            );
+            let is_right = are_bcd_track(&[byte]);
             assert_eq!(are_bcd_track(&[0x12, 0x34, 0x56, 0x78, 0x90, byte, 0xD1, 2, 3]), is_right);
         }
     }

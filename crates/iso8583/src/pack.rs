@@ -30,9 +30,21 @@ pub(crate) fn append(format: &FieldFormat, value: &[u8], out: &mut [u8]) -> Opti
                 *content.first_chunk_mut()? = (word << (64 - 4 * length)).to_be_bytes();
                 return Some(1 + length.div_ceil(2));
             }
-            check_value(format, true, value).ok()?;
+            let separates = format.charset == Charset::Track;
+            if !coding::are_ascii_digits(value) {
+                (separates && coding::are_ascii_track(value)).then_some(())?;
+            }
             write_content(format, value, &mut content[..length.div_ceil(2)]);
             Some(1 + length.div_ceil(2))
+        }
+        Way::BcdAmount => {
+            let (direction, digits) = value.split_first()?;
+            let bytes = format.fixed_bytes as usize - 1;
+            let word = coding::bcd_word(digits)? << (64 - 8 * bytes);
+            let (first, rest) = out.split_first_mut()?;
+            *first = *direction;
+            *rest.first_chunk_mut()? = word.to_be_bytes();
+            is_direction(*direction).then_some(1 + bytes)
         }
         Way::AsciiDigits if !coding::are_ascii_digits(value) => None,
         Way::Plain | Way::AsciiDigits if format.is_fixed() => {

@@ -1,7 +1,7 @@
 //! Finds the fields in received bytes and checks them; nothing is copied.
 
 use crate::class::{
-    Charset, Check, Coding, Content, Counts, FieldFormat, Odd, Prefix, PrefixCoding,
+    Charset, Check, Coding, Content, Counts, FieldFormat, Odd, Prefix, PrefixCoding, Shape,
 };
 use crate::coding::{self, FROM_EBCDIC};
 use crate::error::{Error, Problem};
@@ -110,13 +110,32 @@ impl Walk<'_> {
         }
         self.index.bitmap_words = words;
         for word in 0..usize::from(words) {
-            let mut left = self.index.present[word];
-            while left != 0 {
-                let bit = left.leading_zeros();
-                left &= !(FIRST >> bit);
-                self.step(word * 64 + bit as usize + 1)?;
+            self.fields_of_word(word)?;
+        }
+        Ok(())
+    }
+
+    /// The way that most fields take: what is unusual in any respect takes a step by itself.
+    fn fields_of_word(&mut self, word: usize) -> Result<(), Error> {
+        let mut left = self.index.present[word];
+        let mut position = self.position;
+        while left != 0 {
+            let bit = left.leading_zeros();
+            left &= !(FIRST >> bit);
+            let number = word * 64 + bit as usize + 1;
+            let expected = if self.is_strict { Some(self.pending) } else { None };
+            let format = self.packager.fields.get(number);
+            let usual = format.and_then(|format| usual_end(format, expected, self.bytes, position));
+            if let (Some(end), Some(span)) = (usual, self.index.spans.get_mut(number)) {
+                *span = Span::new(position, end);
+                position = end;
+            } else {
+                self.position = position;
+                self.step(number)?;
+                position = self.position;
             }
         }
+        self.position = position;
         Ok(())
     }
 
@@ -203,13 +222,7 @@ impl Walk<'_> {
     fn guard(&self, number: usize, measured: Measured) -> Result<(), Error> {
         let format = &self.packager.fields[number];
         let content = &self.bytes[measured.content..measured.end];
-        let (Some(first), Some(last)) = (content.first(), content.last()) else { return Ok(()) };
-        let is_right = match (format.content, format.odd) {
-            (Content::Amount, _) => return self.blame_one(number, measured),
-            _ if measured.length.is_multiple_of(2) => true,
-            (_, Odd::ZeroLeft) => first >> 4 == 0,
-            (_, Odd::ZeroRight | Odd::FRight) => last & 0x0F == 0,
-        };
+        let is_right = is_guarded(format, content, measured.length);
         if is_right { Ok(()) } else { self.blame_one(number, measured) }
     }
 
@@ -280,6 +293,80 @@ impl Walk<'_> {
         }
         Problem::BadCharacter { expected: "a digit" }.into()
     }
+}
+
+/// Where a field ends that is usual in all respects and goes on with the run of the last one.
+#[inline]
+fn usual_end(
+    format: &FieldFormat,
+    expected: Option<Check>,
+    bytes: &[u8],
+    start: usize,
+) -> Option<usize> {
+    let (content, length, end) = match format.shape {
+        Shape::Fixed => (start, format.length_max as usize, start + format.fixed_bytes as usize),
+        Shape::Counted => {
+            let (content, length) = counted(format, bytes, start)?;
+            (content, length, content + format.content_bytes(length))
+        }
+        Shape::Other => return None,
+    };
+    let goes_on = match expected {
+        Some(pending) => pending == format.check,
+        None => true,
+    };
+    if !goes_on || end > bytes.len() || format.check == Check::Single {
+        return None;
+    }
+    if format.is_guarded && expected.is_some() && !is_guarded(format, &bytes[content..end], length)
+    {
+        return None;
+    }
+    Some(end)
+}
+
+/// Are a direction, and half a filled byte, what they should be? The run has seen the digits.
+#[inline]
+fn is_guarded(format: &FieldFormat, content: &[u8], length: usize) -> bool {
+    let (digits, length) = match (format.content, content) {
+        (Content::Amount, [direction, ..]) if !is_direction(*direction) => return false,
+        (Content::Amount, [_, digits @ ..]) => (digits, length.saturating_sub(1)),
+        _ => (content, length),
+    };
+    match (digits, format.odd) {
+        _ if length.is_multiple_of(2) => true,
+        ([first, ..], Odd::ZeroLeft) => first >> 4 == 0,
+        ([.., last], Odd::ZeroRight | Odd::FRight) => last & 0x0F == 0,
+        ([], _) => true,
+    }
+}
+
+/// Where the content begins and how long the value is, if the length is one that is usual.
+#[inline]
+fn counted(format: &FieldFormat, bytes: &[u8], start: usize) -> Option<(usize, usize)> {
+    let rest = bytes.get(start..)?;
+    let pair = |byte: u8| {
+        let is_decimal = byte >> 4 < 10 && byte & 0x0F < 10;
+        is_decimal.then_some(usize::from(byte >> 4) * 10 + usize::from(byte & 0x0F))
+    };
+    let digit = |byte: u8| byte.is_ascii_digit().then_some(usize::from(byte & 0x0F));
+    let (size, length) = match (format.prefix.coding, format.prefix.bytes) {
+        (PrefixCoding::Bcd, 1) => (1, pair(*rest.first()?)?),
+        (PrefixCoding::Bcd, 2) => {
+            let [first, second] = *rest.first_chunk()?;
+            (2, pair(first)? * 100 + pair(second)?)
+        }
+        (PrefixCoding::Ascii, 2) => {
+            let [tens, ones] = *rest.first_chunk()?;
+            (2, digit(tens)? * 10 + digit(ones)?)
+        }
+        (PrefixCoding::Ascii, 3) => {
+            let [hundreds, tens, ones] = *rest.first_chunk()?;
+            (3, digit(hundreds)? * 100 + digit(tens)? * 10 + digit(ones)?)
+        }
+        _ => return None,
+    };
+    (length <= format.length_max as usize).then_some((start + size, length))
 }
 
 /// The first bit of 64.
