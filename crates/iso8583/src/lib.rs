@@ -4,6 +4,7 @@
 
 pub mod class;
 pub mod coding;
+mod direct;
 mod error;
 pub mod framing;
 mod index;

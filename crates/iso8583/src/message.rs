@@ -3,7 +3,7 @@
 use crate::class::{Coding, Content, FieldFormat};
 use crate::coding::TO_EBCDIC;
 use crate::error::{Error, FieldPath, Problem};
-use crate::index::{Index, Span};
+use crate::index::{Index, Span, WORDS};
 use crate::pack;
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
 use crate::unpack::{FIRST, walk};
@@ -247,7 +247,7 @@ impl Body {
         }
         self.last = short(self.index.highest());
         // Only a bitmap that the fields do not need is kept as it came.
-        if self.index.bitmap_words == words_needed(&self.index) {
+        if self.index.bitmap_words == words_needed(&self.index.present) {
             self.index.bitmap_words = 0;
         }
         Ok(())
@@ -398,18 +398,12 @@ impl Body {
             }
             start = index.spans[0].range().end;
         }
-        let words = index.bitmap_words.max(words_needed(index));
+        let words = bitmap_words(packager, bitmap, &index.present, index.bitmap_words);
         if words == 0 {
             return Err(Problem::NoFields.into());
         }
-        let words =
-            if bitmap.coding == Coding::HexEbcdic { longer(packager, index, words) } else { words };
         out.extend_from_slice(&self.bytes[..start]);
-        for word in 0..usize::from(words.min(3)) {
-            let continues = bitmap.continues && word + 1 < usize::from(words);
-            let bits = index.present[word] | if continues { FIRST } else { 0 };
-            emit_word(bitmap, bits, out);
-        }
+        emit_bitmap(bitmap, &index.present, words, out);
         out.extend_from_slice(&self.bytes[start..self.used]);
         Ok(())
     }
@@ -447,20 +441,45 @@ fn fill_gap(format: &FieldFormat, position: u16, out: &mut Vec<u8>) -> Result<()
 
 /// Words of bitmap that these fields take.
 #[inline]
-fn words_needed(index: &Index) -> u8 {
-    match index.present {
-        [_, _, third, ..] if third != 0 => 3,
-        [_, second, ..] if second != 0 => 2,
-        [first, ..] if first != 0 => 1,
+fn words_needed(present: &[u64; WORDS]) -> u8 {
+    match present {
+        [_, _, third, ..] if *third != 0 => 3,
+        [_, second, ..] if *second != 0 => 2,
+        [first, ..] if *first != 0 => 1,
         _ => 0,
     }
 }
 
+/// Words of bitmap to write, of which some may have been received.
+///
 /// jPOS writes a second bitmap in EBCDIC where all fields are among the first 32, as seen from
 /// outside; `Lenient` does as well.
-fn longer(packager: &Compiled, index: &Index, words: u8) -> u8 {
-    let is_low = index.present[0].trailing_zeros() >= 32 && words == 1;
-    if is_low && !packager.is_strict() && packager.continues() { 2 } else { words }
+#[inline]
+pub(crate) fn bitmap_words(
+    packager: &Compiled,
+    bitmap: BitmapFormat,
+    present: &[u64; WORDS],
+    received: u8,
+) -> u8 {
+    let words = words_needed(present).max(received);
+    let is_low = bitmap.coding == Coding::HexEbcdic && present[0].trailing_zeros() >= 32;
+    let is_longer = is_low && words == 1 && bitmap.continues && !packager.is_strict();
+    if is_longer { 2 } else { words }
+}
+
+/// Appends so many words of bitmap.
+#[inline]
+pub(crate) fn emit_bitmap(
+    bitmap: BitmapFormat,
+    present: &[u64; WORDS],
+    words: u8,
+    out: &mut Vec<u8>,
+) {
+    let words = usize::from(words);
+    for (at, word) in present.iter().take(words).enumerate() {
+        let continues = bitmap.continues && at + 1 < words;
+        emit_word(bitmap, word | if continues { FIRST } else { 0 }, out);
+    }
 }
 
 #[inline]

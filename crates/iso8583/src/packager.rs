@@ -171,7 +171,7 @@ impl Compiled {
     }
 
     #[inline]
-    pub(crate) fn continues(&self) -> bool {
+    fn continues(&self) -> bool {
         matches!(self.layout, Layout::Bitmap(BitmapFormat { continues: true, .. }))
     }
 

@@ -129,6 +129,11 @@ fn comes_back(packager: &Packager, bytes: &[u8]) -> Result<(), TestCaseError> {
     let Ok(view) = packager.unpack(bytes, &mut index) else { return Ok(()) };
     let mut again = Message::new(packager);
     set_all(&mut again, view);
+    let values: Vec<_> = view.fields().map(|it| (it.number(), it.to_bytes())).collect();
+    let mut direct = vec![];
+    let pairs = values.iter().map(|(number, value)| (*number, value.as_slice()));
+    prop_assert_eq!(packager.pack_values(pairs, &mut direct), again.pack_into(&mut vec![]));
+    prop_assert_eq!(direct, again.pack().unwrap_or_default());
     // A second bitmap without fields, or a bitmap of none, is kept by `load` only.
     let mut loaded = Message::new(packager);
     loaded.load(bytes).expect("these bytes were read before");
