@@ -1,1 +1,439 @@
 //! Where a message begins and ends in a stream of bytes.
+//!
+//! A [`Framing`] is one of the [`Channel`]s in use between hosts, with its [`Settings`]. It is a
+//! pure encoder and decoder: bytes in, ranges of bytes out. With the feature `tokio`, the
+//! module `codec` puts it on a socket.
+//!
+//! ```
+//! use iso8583::framing::{Decoded, Framing, Header};
+//!
+//! let framing: Framing = "nac:header=6000010002".parse()?;
+//! let mut wire = vec![];
+//! framing.encode(Header::Configured, b"body", &mut wire)?;
+//! assert_eq!(wire, b"\x00\x09\x60\x00\x01\x00\x02body");
+//!
+//! assert_eq!(framing.decode(&wire[..4])?, Decoded::Incomplete { more: 7 });
+//! let frame = Decoded::Message { header: 2..7, body: 7..11, consumed: 11 };
+//! assert_eq!(framing.decode(&wire)?, frame);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! **After a [`FramingError`] nothing on the stream can be trusted: close it.** Where the next
+//! message begins would be a guess, and a wrong guess takes part of one message for another. What
+//! is read more strictly than by jPOS: the end mark of BASE24 over TCP, the protocol identifier of
+//! RBP and the zeros after a length must be there.
+//!
+//! A length is compared with [`Settings::content_max`] as soon as it has arrived, before anything
+//! is allocated or waited for.
+
+mod channel;
+#[cfg(feature = "tokio")]
+pub mod codec;
+mod error;
+mod length;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod xml;
+
+use std::ops::Range;
+
+pub use channel::Channel;
+pub use error::{FramingError, SettingsError};
+pub use settings::{CONTENT_BYTES_MAX, Settings};
+
+use channel::{Boundary, Extent, HeaderKind, VAP_HEADER_BYTES};
+use xml::Scan;
+
+/// The most that stands before a body and is not the caller's: fixed bytes, length, zeros, and a
+/// header that was changed on its way.
+const START_BYTES_MAX: usize = 48;
+
+/// A channel with its settings: how messages are put on a stream and found there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Framing {
+    channel: Channel,
+    boundary: Boundary,
+    header_kind: HeaderKind,
+    header: Vec<u8>,
+    content_max: usize,
+    answers_keep_alives: bool,
+}
+
+/// What the bytes begin with. Ranges and numbers count from the first byte given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decoded {
+    /// The message has not arrived as a whole: at least so many more bytes belong to it.
+    Incomplete {
+        /// How many, at least one.
+        more: usize,
+    },
+    /// One message.
+    Message {
+        /// Its header, empty where the channel is used without.
+        header: Range<usize>,
+        /// What a packager reads.
+        body: Range<usize>,
+        /// All bytes of the frame, to be taken off the stream.
+        consumed: usize,
+    },
+    /// The peer says only that it is there. [`Framing::answers_keep_alives`] says whether it
+    /// expects the same back.
+    KeepAlive {
+        /// All its bytes, to be taken off the stream.
+        consumed: usize,
+    },
+}
+
+/// The header that a message is sent with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Header<'a> {
+    /// The one of the settings, if there is one.
+    Configured,
+    /// These bytes as they are; for VAP with the length in it filled in.
+    Given(&'a [u8]),
+    /// The header that the message answers: source and destination change places (NAC, NCC, BCD:
+    /// bytes 1-2 and 3-4 of five; VAP: its station identifiers). Others go back as they came.
+    Reply(&'a [u8]),
+}
+
+/// How far an incomplete frame has been looked at, for [`Framing::decode_on`].
+#[derive(Debug, Clone, Default)]
+pub struct Progress {
+    searched: usize,
+    scan: Scan,
+}
+
+/// What a packager says about the length of a message that has none in front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measured {
+    /// At least so many more bytes are needed to tell.
+    Incomplete {
+        /// How many.
+        more: usize,
+    },
+    /// The message has so many bytes.
+    Message {
+        /// How many.
+        length: usize,
+    },
+    /// This is no message.
+    Invalid {
+        /// The first byte that shows it.
+        at: usize,
+    },
+}
+
+/// A frame in pieces, in the order of the wire.
+pub(crate) struct Envelope<'a> {
+    start: Start,
+    header: &'a [u8],
+    body: &'a [u8],
+    end: &'static [u8],
+}
+
+struct Start {
+    bytes: [u8; START_BYTES_MAX],
+    used: usize,
+}
+
+impl Framing {
+    /// The channel with these settings; a setting that the channel does not have is refused.
+    pub fn new(channel: Channel, settings: Settings) -> Result<Self, SettingsError> {
+        let boundary = settings.boundary(channel)?;
+        Ok(Self {
+            channel,
+            boundary,
+            header_kind: channel.header_kind(),
+            header: settings.header_of(channel)?,
+            content_max: settings.content_max,
+            answers_keep_alives: settings.keep_alives_answered(channel),
+        })
+    }
+
+    /// The kind of channel.
+    pub fn channel(&self) -> Channel {
+        self.channel
+    }
+
+    /// Whether a keep-alive is to be answered by one.
+    pub fn answers_keep_alives(&self) -> bool {
+        self.answers_keep_alives
+    }
+
+    /// What the bytes begin with. An empty slice is an incomplete frame.
+    ///
+    /// For a stream in which an end is searched for (BASE24, XML), [`Framing::decode_on`] looks at
+    /// each byte once.
+    pub fn decode(&self, bytes: &[u8]) -> Result<Decoded, FramingError> {
+        self.decode_on(bytes, &mut Progress::default())
+    }
+
+    /// As [`Framing::decode`], going on where the last call stopped. `bytes` begin at the same
+    /// place of the stream until a frame is found; `progress` starts again by itself then.
+    pub fn decode_on(
+        &self,
+        bytes: &[u8],
+        progress: &mut Progress,
+    ) -> Result<Decoded, FramingError> {
+        let decoded = match self.boundary {
+            Boundary::Length(extent) => self.by_length(extent, bytes),
+            Boundary::EndMark(mark) => self.by_end_mark(mark, bytes, &mut progress.searched),
+            Boundary::Element => self.by_element(bytes, &mut progress.scan),
+            Boundary::Measured => Err(FramingError::Unmeasured),
+        };
+        if !matches!(decoded, Ok(Decoded::Incomplete { .. })) {
+            *progress = Progress::default();
+        }
+        decoded
+    }
+
+    /// As [`Framing::decode`], for PAD as well: nothing but the message itself says where it ends
+    /// there, and `measure` has to read it.
+    pub fn decode_measured(
+        &self,
+        bytes: &[u8],
+        measure: impl Fn(&[u8]) -> Measured,
+    ) -> Result<Decoded, FramingError> {
+        if self.boundary != Boundary::Measured {
+            return self.decode(bytes);
+        }
+        let Some(body) = bytes.get(self.header.len()..).filter(|body| !body.is_empty()) else {
+            return Ok(Decoded::Incomplete { more: self.header.len() + 1 - bytes.len() });
+        };
+        let room = self.content_max.saturating_sub(self.header.len());
+        match measure(body) {
+            Measured::Incomplete { .. } if body.len() >= room => {
+                Err(FramingError::Endless { max: self.content_max })
+            }
+            Measured::Incomplete { more } => {
+                Ok(Decoded::Incomplete { more: more.clamp(1, room - body.len()) })
+            }
+            Measured::Message { length: 0 } => {
+                Err(FramingError::Unmeasurable { at: self.header.len() })
+            }
+            Measured::Message { length } if length > room => {
+                let length = length as u64;
+                Err(FramingError::TooLong { at: 0, length, max: self.content_max as u64 })
+            }
+            Measured::Message { length } if length > body.len() => {
+                Ok(Decoded::Incomplete { more: length - body.len() })
+            }
+            Measured::Message { length } => {
+                let consumed = self.header.len() + length;
+                Ok(self.message(0, consumed, consumed))
+            }
+            Measured::Invalid { at } => {
+                Err(FramingError::Unmeasurable { at: self.header.len().saturating_add(at) })
+            }
+        }
+    }
+
+    /// Whether the stream may end with these bytes left: with none, or with the line end that
+    /// follows an XML message.
+    pub fn finish(&self, rest: &[u8]) -> Result<(), FramingError> {
+        let is_blank = self.boundary == Boundary::Element && rest.trim_ascii().is_empty();
+        if rest.is_empty() || is_blank {
+            return Ok(());
+        }
+        Err(FramingError::Truncated { have: rest.len() })
+    }
+
+    /// Appends the message in its frame. Nothing is appended in the case of an error.
+    pub fn encode(
+        &self,
+        header: Header<'_>,
+        body: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), FramingError> {
+        let envelope = self.envelope(header, body)?;
+        let pieces = envelope.pieces();
+        out.reserve(pieces.iter().map(|piece| piece.len()).sum());
+        for piece in pieces {
+            out.extend_from_slice(piece);
+        }
+        Ok(())
+    }
+
+    /// Appends a keep-alive: a frame without a message. BASE24, XML and PAD have none, and nothing
+    /// is appended.
+    pub fn encode_keep_alive(&self, out: &mut Vec<u8>) {
+        if let Boundary::Length(extent) = self.boundary {
+            let mut start = [0; START_BYTES_MAX];
+            // A length that counts itself fits itself.
+            let used = extent.write_start(0, &mut start).unwrap_or(0);
+            out.extend_from_slice(&start[..used]);
+        }
+    }
+
+    pub(crate) fn envelope<'a>(
+        &'a self,
+        header: Header<'a>,
+        body: &'a [u8],
+    ) -> Result<Envelope<'a>, FramingError> {
+        let (given, is_reply) = match header {
+            Header::Configured => (self.header.as_slice(), false),
+            Header::Given(bytes) => (bytes, false),
+            Header::Reply(bytes) => (bytes, true),
+        };
+        if body.is_empty() {
+            return Err(FramingError::Empty);
+        }
+        let content = given.len() + body.len();
+        if content > self.content_max {
+            let (length, max) = (content as u64, self.content_max as u64);
+            return Err(FramingError::TooLong { at: 0, length, max });
+        }
+        let start = Start { bytes: [0; START_BYTES_MAX], used: 0 };
+        let mut envelope = Envelope { start, header: given, body, end: &[] };
+        match self.boundary {
+            Boundary::Length(extent) => {
+                envelope.start.used = extent.write_start(content, &mut envelope.start.bytes)?;
+                envelope.end = extent.end;
+            }
+            Boundary::EndMark(mark) => {
+                let mut bytes = given.iter().chain(body);
+                if let Some(at) = bytes.position(|byte| mark.contains(byte)) {
+                    return Err(FramingError::EndInside { at });
+                }
+                envelope.end = mark;
+            }
+            Boundary::Element => envelope.end = xml::end_of(body)?,
+            Boundary::Measured => {}
+        }
+        match self.header_kind {
+            HeaderKind::Addressed if is_reply && given.len() == 5 => {
+                swap(envelope.own_header(), 1..3, 3..5);
+            }
+            HeaderKind::Vap => envelope.address_vap(content, is_reply)?,
+            HeaderKind::Addressed | HeaderKind::Opaque => {}
+        }
+        Ok(envelope)
+    }
+
+    fn by_length(&self, extent: Extent, bytes: &[u8]) -> Result<Decoded, FramingError> {
+        let start = extent.start_bytes();
+        let Some(content) = extent.read_start(bytes)? else {
+            return Ok(Decoded::Incomplete { more: start - bytes.len() });
+        };
+        let at = extent.before.len();
+        if content == 0 {
+            return Ok(Decoded::KeepAlive { consumed: start });
+        }
+        let content = usize::try_from(content).unwrap_or(usize::MAX);
+        if content > self.content_max {
+            let (length, max) = (content as u64, self.content_max as u64);
+            return Err(FramingError::TooLong { at, length, max });
+        }
+        let least = match self.header_kind {
+            HeaderKind::Vap => *VAP_HEADER_BYTES.start(),
+            HeaderKind::Opaque | HeaderKind::Addressed => self.header.len(),
+        };
+        if content < least {
+            let (length, min) = (content as u64, least as u64);
+            return Err(FramingError::TooShort { at, length, min });
+        }
+        let (end, consumed) = (start + content, start + content + extent.end.len());
+        if bytes.len() < consumed {
+            return Ok(Decoded::Incomplete { more: consumed - bytes.len() });
+        }
+        error::expect(bytes, end, extent.end, "the end mark")?;
+        if self.header_kind != HeaderKind::Vap {
+            return Ok(self.message(start, end, consumed));
+        }
+        // The header says itself how long it is.
+        let length = usize::from(bytes[start]);
+        if !VAP_HEADER_BYTES.contains(&length) || length > content {
+            let (what, found) = ("the length of a VAP header", bytes[start]);
+            return Err(FramingError::Unexpected { at: start, what, found });
+        }
+        Ok(Decoded::Message { header: start..start + length, body: start + length..end, consumed })
+    }
+
+    fn by_end_mark(
+        &self,
+        mark: &'static [u8],
+        bytes: &[u8],
+        searched: &mut usize,
+    ) -> Result<Decoded, FramingError> {
+        let from = (*searched).min(bytes.len());
+        let ends = |byte: &u8| mark.contains(byte);
+        let end = bytes[from..].iter().position(ends).map(|at| from + at);
+        match end {
+            Some(end) if end > self.content_max => {
+                Err(FramingError::Endless { max: self.content_max })
+            }
+            Some(end) if end <= self.header.len() => {
+                let (length, min) = (end as u64, self.header.len() as u64 + 1);
+                Err(FramingError::TooShort { at: 0, length, min })
+            }
+            Some(end) => Ok(self.message(0, end, end + mark.len())),
+            None if bytes.len() > self.content_max => {
+                Err(FramingError::Endless { max: self.content_max })
+            }
+            None => {
+                *searched = bytes.len();
+                Ok(Decoded::Incomplete { more: 1 })
+            }
+        }
+    }
+
+    fn by_element(&self, bytes: &[u8], scan: &mut Scan) -> Result<Decoded, FramingError> {
+        // What lies beyond the maximum is not looked at.
+        let within = &bytes[..bytes.len().min(self.content_max)];
+        match scan.advance(within)? {
+            Some(body) => {
+                let consumed = body.end;
+                Ok(Decoded::Message { header: body.start..body.start, body, consumed })
+            }
+            None if bytes.len() >= self.content_max => {
+                Err(FramingError::Endless { max: self.content_max })
+            }
+            None => Ok(Decoded::Incomplete { more: 1 }),
+        }
+    }
+
+    /// A message whose content lies between the two, header first.
+    fn message(&self, start: usize, end: usize, consumed: usize) -> Decoded {
+        let body = start + self.header.len();
+        Decoded::Message { header: start..body, body: body..end, consumed }
+    }
+}
+
+impl Envelope<'_> {
+    pub(crate) fn pieces(&self) -> [&[u8]; 4] {
+        [&self.start.bytes[..self.start.used], self.header, self.body, self.end]
+    }
+
+    /// Moves the header to where it can be changed.
+    fn own_header(&mut self) -> &mut [u8] {
+        let from = self.start.used;
+        self.start.used += self.header.len();
+        let own = &mut self.start.bytes[from..self.start.used];
+        own.copy_from_slice(self.header);
+        self.header = &[];
+        own
+    }
+
+    fn address_vap(&mut self, content: usize, is_reply: bool) -> Result<(), FramingError> {
+        let length = self.header.len();
+        let is_vap = VAP_HEADER_BYTES.contains(&length) && usize::from(self.header[0]) == length;
+        if !is_vap {
+            return Err(FramingError::HeaderLength { length });
+        }
+        let header = self.own_header();
+        // The frame's own two bytes of length have been written before: it fits.
+        let content = u16::try_from(content).unwrap_or(u16::MAX);
+        header[3..5].copy_from_slice(&content.to_be_bytes());
+        if is_reply {
+            swap(header, 5..8, 8..11);
+        }
+        Ok(())
+    }
+}
+
+/// Exchanges two ranges of the same length, the first before the second.
+fn swap(bytes: &mut [u8], first: Range<usize>, second: Range<usize>) {
+    let (before, after) = bytes.split_at_mut(second.start);
+    before[first].swap_with_slice(&mut after[..second.len()]);
+}

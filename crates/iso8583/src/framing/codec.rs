@@ -1,0 +1,248 @@
+//! A [`Framing`] as a codec of tokio's, for `Framed`, `FramedRead` and `FramedWrite`.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use tokio_util::codec::{Decoder, Encoder};
+
+use super::{Decoded, Framing, FramingError, Header, Measured, Progress};
+
+/// The most room that is made for a message on the word of its length alone.
+const RESERVED_BYTES_MAX: usize = 16 * 1024;
+
+type Measure = Box<dyn Fn(&[u8]) -> Measured + Send + Sync>;
+
+/// Frames on a stream. After an error it reads nothing any more, since nothing that follows can be
+/// trusted: drop the connection.
+pub struct Codec {
+    framing: Framing,
+    measure: Option<Measure>,
+    progress: Progress,
+    position: u64,
+    failed: Option<FramingError>,
+}
+
+/// What was received.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Received {
+    /// A message.
+    Message {
+        /// Its header, empty where the channel is used without.
+        header: Bytes,
+        /// What a packager reads.
+        body: Bytes,
+    },
+    /// The peer says only that it is there. If [`Framing::answers_keep_alives`], send
+    /// [`Sent::KeepAlive`].
+    KeepAlive,
+}
+
+/// What is to be sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Sent<'a> {
+    /// A message.
+    Message {
+        /// The header that it goes with.
+        header: Header<'a>,
+        /// What a packager wrote.
+        body: &'a [u8],
+    },
+    /// A keep-alive; nothing on channels that have none.
+    KeepAlive,
+}
+
+/// Why a stream ended.
+#[derive(Debug, thiserror::Error)]
+pub enum CodecError {
+    /// The connection failed.
+    #[error("the connection failed")]
+    Io(#[from] io::Error),
+    /// What arrived is no frame, or what was to be sent cannot be framed.
+    #[error("in the frame at byte {position} of the stream")]
+    Framing {
+        /// Where the frame began, counted from the first byte received.
+        position: u64,
+        /// What is wrong with it.
+        source: FramingError,
+    },
+}
+
+impl Codec {
+    /// A codec for one connection.
+    pub fn new(framing: Framing) -> Self {
+        Self { framing, measure: None, progress: Progress::default(), position: 0, failed: None }
+    }
+
+    /// Lets a packager say where a message ends, which PAD needs.
+    pub fn measured_by(
+        mut self,
+        measure: impl Fn(&[u8]) -> Measured + Send + Sync + 'static,
+    ) -> Self {
+        self.measure = Some(Box::new(measure));
+        self
+    }
+
+    /// The framing.
+    pub fn framing(&self) -> &Framing {
+        &self.framing
+    }
+
+    fn refuse(&self, source: FramingError) -> CodecError {
+        CodecError::Framing { position: self.position, source }
+    }
+
+    fn next(&mut self, bytes: &[u8]) -> Result<Decoded, CodecError> {
+        if let Some(source) = self.failed {
+            return Err(self.refuse(source));
+        }
+        let decoded = match &self.measure {
+            Some(measure) => self.framing.decode_measured(bytes, measure),
+            None => self.framing.decode_on(bytes, &mut self.progress),
+        };
+        decoded.map_err(|source| {
+            self.failed = Some(source);
+            self.refuse(source)
+        })
+    }
+
+    fn take(&mut self, buffer: &mut BytesMut, consumed: usize) -> Bytes {
+        self.position += consumed as u64;
+        buffer.split_to(consumed).freeze()
+    }
+}
+
+impl Decoder for Codec {
+    type Item = Received;
+    type Error = CodecError;
+
+    fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Received>, CodecError> {
+        match self.next(buffer)? {
+            Decoded::Incomplete { more } => {
+                buffer.reserve(more.min(RESERVED_BYTES_MAX));
+                Ok(None)
+            }
+            Decoded::Message { header, body, consumed } => {
+                let frame = self.take(buffer, consumed);
+                let (header, body) = (frame.slice(header), frame.slice(body));
+                Ok(Some(Received::Message { header, body }))
+            }
+            Decoded::KeepAlive { consumed } => {
+                self.take(buffer, consumed);
+                Ok(Some(Received::KeepAlive))
+            }
+        }
+    }
+
+    fn decode_eof(&mut self, buffer: &mut BytesMut) -> Result<Option<Received>, CodecError> {
+        if self.failed.is_none() && self.framing.finish(buffer).is_ok() {
+            let rest = buffer.len();
+            self.take(buffer, rest);
+            return Ok(None);
+        }
+        let received = self.decode(buffer)?;
+        if received.is_none() {
+            self.framing.finish(buffer).map_err(|source| self.refuse(source))?;
+        }
+        Ok(received)
+    }
+}
+
+impl Encoder<Sent<'_>> for Codec {
+    type Error = CodecError;
+
+    fn encode(&mut self, sent: Sent<'_>, out: &mut BytesMut) -> Result<(), CodecError> {
+        match sent {
+            Sent::Message { header, body } => {
+                let envelope = self.framing.envelope(header, body);
+                let envelope = envelope.map_err(|source| self.refuse(source))?;
+                let pieces = envelope.pieces();
+                out.reserve(pieces.iter().map(|piece| piece.len()).sum());
+                for piece in pieces {
+                    out.extend_from_slice(piece);
+                }
+            }
+            Sent::KeepAlive => {
+                let mut frame = vec![];
+                self.framing.encode_keep_alive(&mut frame);
+                out.extend_from_slice(&frame);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn codec(framing: &str) -> Codec {
+        Codec::new(framing.parse().unwrap())
+    }
+
+    /// What comes out when the bytes arrive one by one and then the stream ends.
+    fn received(codec: &mut Codec, wire: &[u8]) -> Vec<String> {
+        let mut buffer = BytesMut::new();
+        let mut log = vec![];
+        for byte in wire {
+            buffer.extend_from_slice(&[*byte]);
+            log.extend(codec.decode(&mut buffer).transpose().map(told));
+        }
+        log.extend(codec.decode_eof(&mut buffer).transpose().map(told));
+        log
+    }
+
+    fn told(result: Result<Received, CodecError>) -> String {
+        match result {
+            Ok(Received::KeepAlive) => "keep-alive".to_owned(),
+            Ok(Received::Message { header, body }) => {
+                let [header, body] = [header, body].map(|it| it.escape_ascii().to_string());
+                format!("{header}|{body}")
+            }
+            Err(CodecError::Framing { position, source }) => format!("{position}: {source}"),
+            Err(CodecError::Io(error)) => format!("{error}"),
+        }
+    }
+
+    #[test]
+    fn receives() {
+        let check = |framing, wire: &[u8], expected: &[&str]| {
+            assert_eq!(received(&mut codec(framing), wire), expected, "{framing}");
+        };
+        check("ascii:header=H", b"0003Hab0000", &["H|ab", "keep-alive"]);
+        check("base24", b"ab\x03c\x03", &["|ab", "|c"]);
+        check("xml", b"<isomsg/>\r\n<isomsg/>\n", &["|<isomsg/>", "|<isomsg/>"]);
+        check(
+            "post",
+            b"\0\x01a\0\x02b",
+            &["|a", "3: the message is cut off, 3 bytes after its beginning"],
+        );
+        check("post:max-packet-length=1", b"", &[]);
+    }
+
+    #[test]
+    fn reads_nothing_after_an_error() {
+        let mut codec = codec("ascii:length-digits=2");
+        let log = received(&mut codec, b"03abcXX01");
+        let wrong = "5: byte 0 should be a digit of the length, but is 58";
+        assert_eq!(log, ["|abc", wrong, wrong, wrong, wrong]);
+        assert!(received(&mut codec, b"01a").iter().all(|told| told == wrong));
+    }
+
+    #[test]
+    fn sends() {
+        let mut codec = codec("cs");
+        let mut out = BytesMut::new();
+        codec.encode(Sent::KeepAlive, &mut out).unwrap();
+        codec.encode(Sent::Message { header: Header::Configured, body: b"x" }, &mut out).unwrap();
+        assert_eq!(out.as_ref(), b"\0\0\0\0\0\x01\0\0x");
+    }
+
+    #[test]
+    fn a_packager_measures() {
+        let mut codec = codec("pad").measured_by(|bytes| match usize::from(bytes[0]) {
+            length if length > bytes.len() => Measured::Incomplete { more: length - bytes.len() },
+            length => Measured::Message { length },
+        });
+        assert_eq!(received(&mut codec, b"\x02a\x03bc"), [r"|\x02a", r"|\x03bc"]);
+    }
+}
