@@ -5,7 +5,7 @@ use std::io;
 use bytes::{Bytes, BytesMut};
 use tokio_util::codec::{Decoder, Encoder};
 
-use super::{Decoded, Framing, FramingError, Header, Measured, Progress};
+use super::{Channel, Decoded, Framing, FramingError, Header, Measured, Progress};
 
 /// The most room that is made for a message on the word of its length alone.
 const RESERVED_BYTES_MAX: usize = 16 * 1024;
@@ -73,7 +73,8 @@ impl Codec {
         Self { framing, measure: None, progress: Progress::default(), position: 0, failed: None }
     }
 
-    /// Lets a packager say where a message ends, which PAD needs.
+    /// Lets a packager say where a message ends, which PAD needs; other channels do
+    /// not ask it.
     pub fn measured_by(
         mut self,
         measure: impl Fn(&[u8]) -> Measured + Send + Sync + 'static,
@@ -95,9 +96,10 @@ impl Codec {
         if let Some(source) = self.failed {
             return Err(self.refuse(source));
         }
+        let is_pad = self.framing.channel() == Channel::Pad;
         let decoded = match &self.measure {
-            Some(measure) => self.framing.decode_measured(bytes, measure),
-            None => self.framing.decode_on(bytes, &mut self.progress),
+            Some(measure) if is_pad => self.framing.decode_measured(bytes, measure),
+            Some(_) | None => self.framing.decode_on(bytes, &mut self.progress),
         };
         decoded.map_err(|source| {
             self.failed = Some(source);
