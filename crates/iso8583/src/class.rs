@@ -27,6 +27,8 @@ pub struct FieldFormat {
     pub(crate) fixed_bytes: u32,
     /// A direction or half a filled byte wants a look beside the run, precomputed.
     pub(crate) is_guarded: bool,
+    /// Can it be set, precomputed by the packager: bitmaps and unused fields cannot.
+    pub(crate) is_settable: bool,
     /// How a value is appended, precomputed.
     pub(crate) way: Way,
     /// How its end is found, precomputed.
@@ -255,6 +257,7 @@ impl FieldFormat {
             check: Check::Nothing,
             fixed_bytes: 0,
             is_guarded: false,
+            is_settable: false,
             way: Way::Other,
             shape: Shape::Other,
         })

@@ -148,4 +148,4 @@ impl Direct<'_> {
 }
 
 /// Most messages are not longer.
-const FIRST_BYTES: usize = 512;
+const FIRST_BYTES: usize = 1_024;

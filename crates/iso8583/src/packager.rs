@@ -114,7 +114,12 @@ impl Packager {
         }
         let layout = layout(&fields)?;
         let validation = Validation::Strict;
-        Ok(Self(Arc::new(Compiled { fields, layout, composites, validation })))
+        let mut compiled = Compiled { fields, layout, composites, validation };
+        for number in 0..=last {
+            let is_settable = compiled.refusal(number).is_none();
+            compiled.fields[usize::from(number)].is_settable = is_settable;
+        }
+        Ok(Self(Arc::new(compiled)))
     }
 
     /// The same format, validating this much.
@@ -149,15 +154,24 @@ impl Compiled {
     /// A field's format, if the packager has it and its value can be set.
     #[inline]
     pub(crate) fn settable(&self, number: u16) -> Result<&FieldFormat, Problem> {
+        match self.fields.get(usize::from(number)) {
+            Some(format) if format.is_settable => Ok(format),
+            _ => Err(self.refusal(number).unwrap_or(Problem::UnknownField)),
+        }
+    }
+
+    /// Why a field cannot be set, if it cannot.
+    #[cold]
+    fn refusal(&self, number: u16) -> Option<Problem> {
         let Some(format) = self.fields.get(usize::from(number)) else {
-            return Err(Problem::UnknownField);
+            return Some(Problem::UnknownField);
         };
         let continues = number == 1 && self.continues() || number == 65 && self.words_max() == 3;
         if continues || format.content == Content::Bitmap {
-            return Err(Problem::BitmapIsDerived);
+            return Some(Problem::BitmapIsDerived);
         }
         let is_no_value = matches!(format.content, Content::Unused | Content::Nothing);
-        if is_no_value { Err(Problem::UnknownField) } else { Ok(format) }
+        is_no_value.then_some(Problem::UnknownField)
     }
 
     /// Is there a message type in front of the fields?
