@@ -18,7 +18,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("kafka", &["domain", "engine"]),
     ("killbill", &["domain", "engine"]),
     ("grpc", &["domain", "engine"]),
-    ("iso8583", &[]),
     // A library by itself: it could be published.
     ("iso8583", &[]),
     ("server", &["domain", "engine", "store", "gateway", "kafka", "killbill", "grpc"]),
