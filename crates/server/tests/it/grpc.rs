@@ -306,6 +306,8 @@ async fn pages_of_payments() {
         let message = PayRequest { amount: usd(minor_units), ..ten(&account) };
         made.push(caller.pay(message).await.unwrap().payment_id);
     }
+    // In the order of their ids, which within a millisecond is any.
+    made.sort();
     caller.pay(ten(&other)).await.unwrap();
     let list = async |account_id: &str, page_size: i32, page_token: &str| {
         let (account_id, page_token) = (account_id.to_owned(), page_token.to_owned());
