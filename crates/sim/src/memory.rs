@@ -164,8 +164,7 @@ impl MemoryStore {
         })
     }
 
-    /// Whether somebody else got the same request since the batch was loaded. What was running then
-    /// is the batch's own.
+    /// Whether somebody else got the same request since the batch was loaded.
     fn is_answered(&self, tables: &Tables, batch: &Batch) -> bool {
         let now = |key| tables.replies.get(key).map(|reply| reply.expires_at);
         let mut replies = batch.replies.iter().map(|reply| &reply.key);

@@ -1,22 +1,21 @@
 //! What the core itself has to say comes before commands that wait.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::future::Future as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 
 use domain::payment::ReplyKey;
 use domain::state::Read;
-use domain::{Seq, Settings, TenantNo};
+use domain::{Seq, TenantNo};
 use engine::partition::BATCH_COMMANDS_MAX;
 use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Store, StoreError};
-use engine::{Clock, Engine, Parts};
 use futures_util::future::join_all;
 use store::{Options, SqlStore};
-use tokio::runtime::Runtime;
 
 use crate::commits::two_tenants;
 use crate::home::Home;
+use crate::refused;
 use crate::workload::{create_account, person};
 
 const BATCHES: usize = 3;
@@ -66,27 +65,10 @@ fn it_is_written_with_the_next_batch() {
         .collect();
     drop(workload);
     let store = home.open(&Options::DEFAULT);
-    let queries = Arc::new(store.queries(1).unwrap());
+    let queries = store.queries(1).unwrap();
     let seen = Arc::new(Seen::default());
-    let settings = Settings {
-        gateways: BTreeMap::new(),
-        unknown_delays_us: vec![],
-        pending_delays_us: vec![],
-        reply_keep_us: 1,
-        transactions_per_payment_max: 1,
-    };
-    let parts = Parts {
-        store: Watched { store, seen: Arc::clone(&seen) },
-        queries,
-        gateways: BTreeMap::new(),
-        clock: Clock::new(false),
-        settings,
-        options: engine::Options::default(),
-    };
-    let runtime = Runtime::new().unwrap();
-    let inside = runtime.enter();
-    let (engine, running) = Engine::start(parts).unwrap();
-    drop(inside);
+    let store = Watched { store, seen: Arc::clone(&seen) };
+    let (runtime, engine, running) = refused::start(store, queries);
 
     let gate = seen.gate.lock().unwrap();
     let mut context = Context::from_waker(Waker::noop());

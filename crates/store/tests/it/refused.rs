@@ -20,7 +20,7 @@ use engine::queue::{Place, is_settled};
 use engine::{Clock, Engine, Parts, Reason, Running, Unavailable};
 use futures_util::future::join_all;
 use store::verify::verify;
-use store::{Options, SqlStore};
+use store::{Options, SqlQueries, SqlStore};
 use tokio::runtime::Runtime;
 
 use crate::commits::two_tenants;
@@ -128,6 +128,33 @@ struct Scene {
     requests: Vec<Request>,
 }
 
+/// An engine on a store, without gateways.
+pub(crate) fn start<S>(store: S, queries: SqlQueries) -> (Runtime, Engine, Running)
+where
+    S: Store + Send + 'static,
+{
+    let settings = Settings {
+        gateways: BTreeMap::new(),
+        unknown_delays_us: vec![],
+        pending_delays_us: vec![],
+        reply_keep_us: 1,
+        transactions_per_payment_max: 1,
+    };
+    let parts = Parts {
+        store,
+        queries: Arc::new(queries),
+        gateways: BTreeMap::new(),
+        clock: Clock::new(false),
+        settings,
+        options: engine::Options::default(),
+    };
+    let runtime = Runtime::new().unwrap();
+    let inside = runtime.enter();
+    let (engine, running) = Engine::start(parts).unwrap();
+    drop(inside);
+    (runtime, engine, running)
+}
+
 impl Scene {
     fn new(trouble: Option<StoreError>) -> Self {
         let home = Home::new();
@@ -151,27 +178,10 @@ impl Scene {
         home.damage(NAMES_ARE_UNIQUE);
 
         let store = home.open(&Options::DEFAULT);
-        let queries = Arc::new(store.queries(2).unwrap());
+        let queries = store.queries(2).unwrap();
         let seen = Arc::new(Seen { trouble: Mutex::new(trouble), ..Seen::default() });
-        let settings = Settings {
-            gateways: BTreeMap::new(),
-            unknown_delays_us: vec![],
-            pending_delays_us: vec![],
-            reply_keep_us: 1,
-            transactions_per_payment_max: 1,
-        };
-        let parts = Parts {
-            store: Watched { store, seen: Arc::clone(&seen) },
-            queries,
-            gateways: BTreeMap::new(),
-            clock: Clock::new(false),
-            settings,
-            options: engine::Options::default(),
-        };
-        let runtime = Runtime::new().unwrap();
-        let inside = runtime.enter();
-        let (engine, running) = Engine::start(parts).unwrap();
-        drop(inside);
+        let store = Watched { store, seen: Arc::clone(&seen) };
+        let (runtime, engine, running) = start(store, queries);
         Self { home, runtime, engine, running, seen, requests }
     }
 
