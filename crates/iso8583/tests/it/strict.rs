@@ -2,7 +2,7 @@
 
 use iso8583::{Index, Message, Validation};
 
-use crate::tables::mixed;
+use crate::tables::{mixed, packager};
 
 #[test]
 fn received_bytes() {
@@ -98,6 +98,45 @@ fn values() {
     check("39.1", "1", "field 39: the field has none inside");
     check("1", "1", "field 1: bitmaps follow from the fields and cannot be set");
     check("129", "1", "field 129: the packager does not have this field");
+}
+
+#[test]
+fn fields_beyond_the_bitmap() {
+    let packager = packager("0 IFA_NUMERIC 4\n1 IFB_BITMAP 16\n128 IF_CHAR 1\n129 IF_CHAR 1");
+    let mut message = Message::new(&packager);
+    message.set(128, "A").unwrap();
+    let expected = "field 129: the packager does not have this field";
+    assert_eq!(message.set(129, "A").unwrap_err().to_string(), expected);
+    let values: [(u16, &[u8]); 2] = [(0, b"0200"), (129, b"A")];
+    let error = packager.pack_values(&values, &mut vec![]).unwrap_err();
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn values_in_any_order_or_none() {
+    let check = |values: &[(u16, &[u8])], expected: &str| {
+        let mut out = vec![0xEE];
+        let result = mixed().pack_values(values, &mut out);
+        let shown = match result {
+            Ok(()) => out[1..].iter().map(|byte| format!("{byte:02X}")).collect(),
+            Err(error) => {
+                assert_eq!(out, [0xEE], "a refused message leaves nothing");
+                error.to_string()
+            }
+        };
+        assert_eq!(shown, expected);
+    };
+    let three = "02002000000000000000000123";
+    check(&[(0, b"0200"), (3, b"000123")], three);
+    check(&[(3, b"123"), (0, b"0200")], three);
+    check(&[(0, b"0200"), (3, b"9"), (3, b"123")], three);
+    check(&[(3, b"123")], "field 0: a message type was expected, none was set");
+    check(&[(0, b"0200")], "message: at least one field was expected beside the message type");
+    check(
+        &[(0, b"0200"), (3, b"12X456")],
+        "field 3: a digit was expected, something else was found",
+    );
+    check(&[(0, b"0200"), (1, b"")], "field 1: bitmaps follow from the fields and cannot be set");
 }
 
 fn check_received(hex: &str, expected: &str) {
