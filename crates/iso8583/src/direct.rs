@@ -1,9 +1,10 @@
 //! Packs values straight to bytes, without a message in between.
 
 use crate::append::{ROOM_BYTES, append};
+use crate::bitmap;
 use crate::error::{Error, Problem};
 use crate::index::{Index, WORDS};
-use crate::message::{Message, bitmap_words, write_bitmap};
+use crate::message::Message;
 use crate::pack;
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
 use crate::unpack::{FIRST, walk};
@@ -19,10 +20,14 @@ impl Packager {
         let start = out.len();
         let compiled = self.compiled();
         let result = match compiled.layout {
-            Layout::Bitmap(bitmap) if values.is_sorted_by(|(one, _), (next, _)| one < next) => {
+            Layout::Bitmap(bitmap)
+                if compiled.is_bare
+                    && bitmap.third_field == 0
+                    && values.is_sorted_by(|(one, _), (next, _)| one < next) =>
+            {
                 pack_in_order(compiled, bitmap, values, out)
             }
-            Layout::Bitmap(_) | Layout::Positional | Layout::Tagged => {
+            Layout::Bitmap(_) | Layout::Positional { .. } | Layout::Tagged => {
                 self.pack_in_any_order(values, out)
             }
         };
@@ -48,7 +53,7 @@ impl Packager {
 /// Writes all values, which are in order, behind what is there; says where the message ends.
 fn pack_in_order(
     compiled: &Compiled,
-    bitmap: BitmapFormat,
+    format: BitmapFormat,
     mut values: &[(u16, &[u8])],
     out: &mut Vec<u8>,
 ) -> Result<usize, Error> {
@@ -60,9 +65,9 @@ fn pack_in_order(
         return Err(Problem::NoMessageType.in_field(0));
     }
     let Some((last, _)) = values.last() else { return Err(Problem::NoFields.into()) };
-    let words = bitmap_words(compiled, bitmap, usize::from(*last), 0);
+    let words = bitmap::words(compiled, format, usize::from(*last), 0);
     let bitmap_start = position;
-    position += bitmap.bytes_of(words);
+    position += format.bytes_of(words);
     let mut present = [0; WORDS];
     let fields = compiled.fields.as_slice();
     for (number, value) in values {
@@ -78,7 +83,7 @@ fn pack_in_order(
         let bit = usize::from(*number) - 1;
         present[bit / 64 % WORDS] |= FIRST >> (bit % 64);
     }
-    write_bitmap(bitmap, &present, words, &mut out[bitmap_start..]);
+    bitmap::write(format, &present[..usize::from(words)], &mut out[bitmap_start..]);
     Ok(position)
 }
 
