@@ -42,6 +42,21 @@ fn unnamed(packager: &Packager) -> Value {
     described
 }
 
+/// In EBCDIC only an own packager was measured: its bitmap and bytes are hexadecimal digits.
+#[test]
+fn ebcdic_is_what_was_measured_but_for_bytes() {
+    let measured = Packager::from_table(&table_of(&read("own-ebcdic-ebitmap.json")["table"], true));
+    let (measured, built_in) =
+        (unnamed(&measured.unwrap()), unnamed(&Packager::built_in("iso87e").unwrap()));
+    let fields = measured["fields"].as_object().unwrap();
+    for (number, field) in fields.iter().filter(|(_, it)| it["coding"] != "hex-ebcdic") {
+        // 55 was text in 1987, and came to be bytes.
+        if number != "55" {
+            assert_eq!(built_in["fields"][number], *field, "{number}");
+        }
+    }
+}
+
 #[test]
 fn descriptions_come_back() {
     for name in Packager::built_in_names() {
