@@ -7,14 +7,14 @@ use crate::unpack::FIRST;
 
 /// Words of bitmap to write for fields up to the last one, of which some may have been received.
 ///
-/// jPOS writes a second bitmap in EBCDIC where all fields are among the first 32, as seen from
-/// outside; `Lenient` does as well.
+/// jPOS writes all words that a bitmap in EBCDIC may have if all fields are among the first 32, as
+/// seen from outside; `Lenient` does as well.
 #[inline]
 pub(crate) fn words(packager: &Compiled, bitmap: BitmapFormat, last: usize, received: u8) -> u8 {
     let words = words_needed(last).max(received);
     let is_low = bitmap.coding == Coding::HexEbcdic && last <= 32;
     let is_longer = is_low && words == 1 && bitmap.continues && !packager.is_strict();
-    if is_longer { 2 } else { words }
+    if is_longer { bitmap.words_max } else { words }
 }
 
 /// Words of bitmap that fields up to the last one take.

@@ -252,7 +252,8 @@ impl Message {
     }
 }
 
-/// Sets or removes a field inside others: what is around it is encoded again, its neighbours not.
+/// Sets or removes a field inside others. Only it is encoded, and the frames around it; the images
+/// of its neighbours are kept.
 fn set_inside(
     packager: &Packager,
     body: &mut Body,
@@ -276,15 +277,21 @@ fn set_inside(
     let format = compiled.settable(*number).map_err(|problem| problem.in_field(*number))?;
     let inner = compiled.inner(format).ok_or_else(|| Problem::NotComposite.in_field(*number))?;
     let mut inner_body = spare.pop().unwrap_or_default();
+    let mut packed = spare.pop().unwrap_or_default();
     inner_body.clear(inner.compiled());
     let mut result = Ok(());
     if let Some(field) = body.field(packager, *number).filter(Field::is_composite) {
-        result = inner_body.load(inner.compiled(), field.content());
+        packed.bytes.clear();
+        let transparent = format.is_transparent().then(|| field.content());
+        let fields = transparent.unwrap_or_else(|| {
+            field.read(&mut packed.bytes);
+            &packed.bytes
+        });
+        result = inner_body.load(inner.compiled(), fields);
     }
     if result.is_ok() {
         result = set_inside(inner, &mut inner_body, spare, inside, value);
     }
-    let mut packed = spare.pop().unwrap_or_default();
     packed.bytes.clear();
     packed.bytes.extend(format.is_marked.then_some(mark::FIELDS));
     if result.is_ok() && !inner_body.is_empty() {
@@ -295,7 +302,7 @@ fn set_inside(
             body.remove(compiled, *number);
             Ok(())
         }
-        Ok(()) => body.set(compiled, *number, &packed.bytes),
+        Ok(()) => body.put(compiled, format, *number, &packed.bytes),
         Err(error) => Err(error.inside(*number, None)),
     };
     packed.bytes.clear();
@@ -389,14 +396,25 @@ impl Body {
         number: u16,
         value: &[u8],
     ) -> Result<(), Error> {
-        let plan = match pack::plan(format, packager.is_strict(), value) {
-            Ok(plan) => plan,
-            Err(problem) => return Err(problem.in_field(number)),
-        };
         if format.composite > 0 {
             self.check_inside(packager, format, value)
                 .map_err(|error| error.inside(number, None))?;
         }
+        self.put(packager, format, number, value)
+    }
+
+    /// Sets a field to a value of which only the frame is checked.
+    fn put(
+        &mut self,
+        packager: &Compiled,
+        format: &FieldFormat,
+        number: u16,
+        value: &[u8],
+    ) -> Result<(), Error> {
+        let plan = match pack::plan(format, packager.is_strict(), value) {
+            Ok(plan) => plan,
+            Err(problem) => return Err(problem.in_field(number)),
+        };
         let at = usize::from(number);
         let start = if self.index.is_present(number) {
             let span = self.index.spans[at].range();

@@ -93,7 +93,8 @@ fn check_closely(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<
             Ok(())
         }
         Content::SignedDigits => {
-            let digits = value.strip_prefix(b"-").unwrap_or(value);
+            // jPOS writes a sign that it does not read as one.
+            let digits = value.strip_prefix(b"-").filter(|_| is_strict).unwrap_or(value);
             if coding::are_ascii_digits(digits) { Ok(()) } else { Err(DIGIT) }
         }
         Content::HexText => {

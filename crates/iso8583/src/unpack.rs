@@ -7,6 +7,7 @@ use crate::coding::{self, FROM_EBCDIC};
 use crate::error::{Error, Problem};
 use crate::index::{Index, Span, present_in};
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
+use crate::view::decode;
 use crate::xml;
 
 /// What is wrong, and at which byte.
@@ -107,6 +108,43 @@ pub(crate) fn walk(packager: &Compiled, bytes: &[u8], index: &mut Index) -> Resu
         }
     }
     Ok(position)
+}
+
+/// Finds the fields inside a field, of whose value content and length are known; says where they
+/// end. What its frame wrote in another way is decoded into the index.
+pub(crate) fn walk_inside(
+    packager: &Compiled,
+    frame: &FieldFormat,
+    (content, length): (&[u8], usize),
+    index: &mut Index,
+) -> Result<usize, Error> {
+    if frame.is_transparent() {
+        return walk(packager, content, index).or_else(|error| filled(frame, content, error));
+    }
+    let mut fields = std::mem::take(&mut index.fields);
+    fields.clear();
+    decode(frame, content, length, &mut fields);
+    let result = walk(packager, &fields, index).or_else(|error| filled(frame, &fields, error));
+    index.fields = fields;
+    let on_wire = |offset: Option<usize>| offset.map(|byte| frame.place_of(byte));
+    result.map_err(|error| Error { offset: on_wire(error.offset), ..error })
+}
+
+/// Are blanks all that follows the last field, as they fill up a text of fixed length?
+#[cold]
+fn filled(frame: &FieldFormat, value: &[u8], error: Error) -> Result<usize, Error> {
+    let is_behind = error.path.is_none() && matches!(error.problem, Problem::Trailing { .. });
+    match error.offset {
+        Some(end)
+            if is_behind
+                && frame.is_fixed()
+                && frame.content == Content::Text
+                && value[end..].iter().all(|byte| *byte == b' ') =>
+        {
+            Ok(end)
+        }
+        Some(_) | None => Err(error),
+    }
 }
 
 struct Walk<'a> {
@@ -308,7 +346,7 @@ impl Walk<'_> {
         let content = &content[..measured.content_bytes];
         if let Some(inner) = self.packager.inner(format).filter(|_| format.holds_fields(content)) {
             let (content, mark) = format.unmarked(content);
-            walk(inner.compiled(), content, self.index.inner())
+            walk_inside(inner.compiled(), format, (content, measured.length), self.index.inner())
                 .map_err(|error| error.inside(short(number), Some(measured.content + mark)))?;
         }
         Ok(())

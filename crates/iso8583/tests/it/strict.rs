@@ -2,7 +2,7 @@
 
 use iso8583::{Index, Message, Validation};
 
-use crate::tables::{mixed, packager};
+use crate::tables::{bytes_of_hex, mixed, packager};
 
 #[test]
 fn received_bytes() {
@@ -153,10 +153,4 @@ fn check_received(hex: &str, expected: &str) {
         Err(_) => "refused",
     };
     assert_eq!(format!("{strict} | {lenient}"), expected, "{hex}");
-}
-
-fn bytes_of_hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let half = |digit| iso8583::coding::hex_value(digit).expect("a digit");
-    digits.as_chunks::<2>().0.iter().map(|pair| half(pair[0]) << 4 | half(pair[1])).collect()
 }
