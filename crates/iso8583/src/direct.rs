@@ -105,7 +105,7 @@ fn pack_unusual(
         .map_err(|problem| problem.in_field(number))?;
     if let Some(inner) = compiled.inner(format) {
         walk(inner.compiled(), value, &mut Index::new())
-            .map_err(|error| error.inside(number, None))?;
+            .map_err(|error| error.inside(number, None).withheld_if(format.is_sensitive))?;
     }
     let end = start + plan.total;
     make_room(end, out);

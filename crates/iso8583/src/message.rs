@@ -287,7 +287,9 @@ fn set_inside(
             field.read(&mut packed.bytes);
             &packed.bytes
         });
-        result = inner_body.load(inner.compiled(), fields);
+        result = inner_body
+            .load(inner.compiled(), fields)
+            .map_err(|error| error.withheld_if(format.is_sensitive));
     }
     if result.is_ok() {
         result = set_inside(inner, &mut inner_body, spare, inside, value);
@@ -398,7 +400,7 @@ impl Body {
     ) -> Result<(), Error> {
         if format.composite > 0 {
             self.check_inside(packager, format, value)
-                .map_err(|error| error.inside(number, None))?;
+                .map_err(|error| error.inside(number, None).withheld_if(format.is_sensitive))?;
         }
         self.put(packager, format, number, value)
     }

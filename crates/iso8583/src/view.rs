@@ -199,7 +199,8 @@ impl<'a> Field<'a> {
         };
         let (content, length) = self.parts();
         let end = walk_inside(inner.compiled(), self.format, (content, length), index)
-            .map_err(|error| error.inside(self.number, None))?;
+            .map_err(|error| error.inside(self.number, None))
+            .map_err(|error| error.withheld_if(self.format.is_sensitive))?;
         let index: &'b Index = index;
         let inside = if self.format.is_transparent() { content } else { &index.fields };
         Ok(MessageView::new(inner, &inside[..end], index))

@@ -304,7 +304,10 @@ fn write_escaped(character: char, out: &mut String) -> Result<(), Problem> {
             write!(out, "&#{};", u32::from(character)).expect("strings take all");
         }
         '\0'..' ' | '\u{fffe}' | '\u{ffff}' => {
-            return Err(Problem::BadCharacter { expected: "a character that XML has" });
+            return Err(Problem::BadCharacter {
+                expected: "a character that XML has",
+                found: None,
+            });
         }
         other => out.push(other),
     }

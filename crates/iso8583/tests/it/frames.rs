@@ -46,7 +46,7 @@ fn places_of_errors() {
     check("IFE_LLCHAR", "F0F6 F1C1C182C37E", &format!("field 48.1 at byte 13: {digit}"));
     check("IFA_BINARY", "333134333431363234333344", &format!("field 48.1 at byte 12: {digit}"));
     check("IFB_LLNUM", "06 1D345D", &format!("field 48.1 at byte 11: {digit}"));
-    check("IFE_LLCHAR", "F0F3 F1F2C1", "field 48.2 at byte 14: 4 bytes are needed, 1 are left");
+    check("IFE_LLCHAR", "F0F3 F1F2C1", "field 48.2 at byte 14: more content was expected");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod descriptions;
 mod edits;
+mod errors;
 mod frames;
 mod schema;
 mod shown;

@@ -10,15 +10,15 @@ fn received_bytes() {
     check("0200 2000000000000000 123456", "0 0200; 3 123456;  | accepted");
     check(
         "02A0 2000000000000000 123456",
-        "field 0 at byte 1: a digit was expected, something else was found | accepted",
+        "field 0 at byte 1: a digit was expected, byte A0 was found | accepted",
     );
     check(
         "0200 2000000000000000 12F456",
-        "field 3 at byte 11: a digit was expected, something else was found | accepted",
+        "field 3 at byte 11: a digit was expected, byte F4 was found | accepted",
     );
     check(
         "0200 3000000000000000 123456 00000000001E",
-        "field 4 at byte 18: a digit was expected, something else was found | accepted",
+        "field 4 at byte 18: a digit was expected, byte 1E was found | accepted",
     );
     check(
         "0200 2000000000000000 1234",
@@ -43,11 +43,11 @@ fn received_lengths_and_fillings() {
     );
     check(
         "0200 4000000000000000 03 1231",
-        "field 2 at byte 12: the field is not filled up with a zero | accepted",
+        "field 2 at byte 12: a zero was expected to fill the field up, something else was found | accepted",
     );
     check(
         "0200 0010000000000000 1123",
-        "field 12 at byte 10: the field is not filled up with a zero | accepted",
+        "field 12 at byte 10: a zero was expected to fill the field up, byte 11 was found | accepted",
     );
     check(
         "0200 0400000000000000",
@@ -56,15 +56,15 @@ fn received_lengths_and_fillings() {
     check("0200 2000", "field 1 at byte 2: 8 bytes are needed, 2 are left | refused");
     check(
         "0200 0000001000000000 58 00000001",
-        "field 28 at byte 10: C, D or a digit was expected, something else was found | accepted",
+        "field 28 at byte 10: C, D or a digit was expected, byte 58 was found | accepted",
     );
     check(
         "0200 0000000000000800 3030303030303030303030303030304A",
-        "field 53 at byte 25: a hexadecimal digit was expected, something else was found | refused",
+        "field 53 at byte 25: a hexadecimal digit was expected, byte 4A was found | refused",
     );
     check(
         "0200 0000000000010000 303035 3132 312020",
-        "field 48.2 at byte 15: 6 bytes are needed, 3 are left | refused",
+        "field 48.2 at byte 15: more content was expected | refused",
     );
     check(
         "0200 0000000000010000 303032 4132",
