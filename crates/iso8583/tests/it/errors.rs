@@ -4,7 +4,8 @@
 use iso8583::{Error, Index, Message};
 use proptest::prelude::*;
 
-use crate::tables::{bytes_of_hex, mixed, packager};
+use crate::hex::bytes_of_hex;
+use crate::tables::{mixed, packager};
 
 /// A field of each class that can be wrong in its own way, none of them sensitive.
 const KINDS: &str = "\

@@ -2,7 +2,8 @@
 
 use iso8583::{Error, Index, Message, Validation};
 
-use crate::tables::{bytes_of_hex, hex, packager};
+use crate::hex::{bytes_of_hex, hex};
+use crate::tables::packager;
 
 #[test]
 fn fields_in_frames_of_every_coding() {

@@ -4,6 +4,7 @@ mod descriptions;
 mod edits;
 mod errors;
 mod frames;
+mod hex;
 mod schema;
 mod shown;
 mod strict;

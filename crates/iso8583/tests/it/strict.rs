@@ -2,7 +2,8 @@
 
 use iso8583::{Index, Message, Validation};
 
-use crate::tables::{bytes_of_hex, mixed, packager};
+use crate::hex::bytes_of_hex;
+use crate::tables::{mixed, packager};
 
 #[test]
 fn received_bytes() {

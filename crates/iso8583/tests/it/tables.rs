@@ -71,13 +71,3 @@ pub const MIXED: &str = "\
 102 IFB_LLHCHAR 28
 128 IFB_BINARY 8
 ";
-
-pub fn bytes_of_hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let half = |digit| iso8583::coding::hex_value(digit).expect("a digit");
-    digits.as_chunks::<2>().0.iter().map(|pair| half(pair[0]) << 4 | half(pair[1])).collect()
-}
-
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
-}
