@@ -2,8 +2,10 @@
 
 mod descriptions;
 mod edits;
+mod jpos_files;
 mod schema;
 mod shown;
 mod strict;
 mod tables;
 mod vectors;
+mod xml_messages;
