@@ -26,6 +26,30 @@ fn built_ins_are_what_was_measured() {
     }
 }
 
+/// The reference's example gives the bytes that it says, and its tables name what there is.
+#[test]
+fn the_reference_is_true() {
+    let path = root().join("docs/reference/iso8583-packagers.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (_, rest) = text.split_once("```toml\n").unwrap();
+    let (example, rest) = rest.split_once("```").unwrap();
+    let packager = Packager::from_toml(example).unwrap();
+    let (values, rest) = rest.split_once("are these bytes:\n\n```\n").unwrap();
+    let mut message = Message::new(&packager);
+    let words: Vec<&str> = values.split_whitespace().collect();
+    for pair in words.windows(2).filter(|pair| pair[1].starts_with('`')) {
+        let path = if pair[0] == "type" { "0" } else { pair[0] };
+        let value = pair[1].trim_matches([',', '`']);
+        message.set(path.parse::<iso8583::FieldPath>().unwrap(), value).unwrap();
+    }
+    let expected =
+        bytes_of_hex(&rest.split_once("```").unwrap().0.replace(char::is_whitespace, ""));
+    assert_eq!(message.pack().unwrap(), expected);
+    for name in Packager::built_in_names() {
+        assert!(text.contains(&format!("`{name}`")), "{name} is not in the reference");
+    }
+}
+
 /// Its description without what a table does not say: names, and what is sensitive inside fields.
 fn unnamed(packager: &Packager) -> Value {
     fn strip(value: &mut Value) {
