@@ -4,6 +4,7 @@
 
 pub mod class;
 pub mod coding;
+mod description;
 mod direct;
 mod error;
 pub mod framing;
@@ -15,7 +16,9 @@ pub mod packager;
 pub mod tlv;
 mod unpack;
 mod view;
+mod xml;
 
+pub use description::{DESCRIPTION_BYTES_MAX, DescriptionError};
 pub use error::{Error, FieldPath, Problem};
 pub use index::Index;
 pub use mask::Revealed;

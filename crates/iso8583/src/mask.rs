@@ -91,7 +91,7 @@ fn show(field: Field<'_>, reveals: bool, f: &mut fmt::Formatter<'_>) -> fmt::Res
             && CARD_NUMBER_DIGITS.contains(&value.len())
             && value.iter().all(u8::is_ascii_digit);
         if !is_card_number {
-            let unit = if field.format.is_binary() { "bytes" } else { "characters" };
+            let unit = if field.is_binary() { "bytes" } else { "characters" };
             return write!(f, "<{} {unit}>", value.len());
         }
         let hidden = 6..value.len() - 4;
@@ -101,7 +101,7 @@ fn show(field: Field<'_>, reveals: bool, f: &mut fmt::Formatter<'_>) -> fmt::Res
         }
         return Ok(());
     }
-    if field.format.is_binary() {
+    if field.is_binary() {
         return value.iter().try_for_each(|byte| write!(f, "{byte:02X}"));
     }
     for character in value.iter().map(|byte| char::from(*byte)) {
