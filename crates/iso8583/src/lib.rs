@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+mod append;
+#[cfg(feature = "bench")]
+pub mod bench;
 pub mod class;
 pub mod coding;
 mod description;

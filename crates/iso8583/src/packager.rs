@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::class::{Charset, Coding, Content, FieldFormat, Way};
+use crate::append::Way;
+use crate::class::{Charset, Coding, Content, FieldFormat};
 use crate::error::{DEPTH_MAX, Error, Problem};
 
 /// The highest number of a field: a tag of three digits.
@@ -231,7 +232,11 @@ impl Compiled {
         };
         for number in 0..=last {
             let is_settable = compiled.refusal(number).is_none();
-            compiled.fields[usize::from(number)].is_settable = is_settable;
+            let field = &mut compiled.fields[usize::from(number)];
+            field.is_settable = is_settable;
+            if !is_settable {
+                field.way = Way::Other;
+            }
         }
         Ok(compiled)
     }
@@ -284,6 +289,11 @@ impl Compiled {
         let Some(format) = self.fields.get(usize::from(number)) else {
             return Some(Problem::UnknownField);
         };
+        if let Layout::Bitmap(bitmap) = self.layout
+            && number > u16::from(bitmap.words_max) * 64
+        {
+            return Some(Problem::UnknownField);
+        }
         let continues = number == 1 && self.continues() || number == 65 && self.words_max() == 3;
         if continues || format.content == Content::Bitmap {
             return Some(Problem::BitmapIsDerived);
