@@ -5,6 +5,7 @@
 pub mod class;
 pub mod coding;
 mod direct;
+mod dump;
 mod error;
 pub mod framing;
 mod index;
@@ -16,6 +17,7 @@ pub mod tlv;
 mod unpack;
 mod view;
 
+pub use dump::Dump;
 pub use error::{Error, FieldPath, Problem};
 pub use index::Index;
 pub use mask::Revealed;

@@ -9,7 +9,7 @@ use crate::error::{DEPTH_MAX, Error, Problem};
 pub const FIELD_NUMBER_MAX: u16 = 999;
 
 /// Fields that are not shown and not told in errors unless the description says otherwise.
-const SENSITIVE: [u16; 10] = [2, 14, 35, 36, 45, 48, 52, 55, 64, 128];
+const SENSITIVE: [u16; 11] = [2, 14, 34, 35, 36, 45, 48, 52, 55, 64, 128];
 
 /// A message format. Cheap to clone: all clones share one table.
 #[derive(Clone, Debug)]
@@ -103,8 +103,11 @@ impl Packager {
                 format(*number, description, depth).map_err(|problem| problem.in_field(*number))?;
             fields[usize::from(*number)] = format;
             if let Some(sub) = &description.sub {
-                let inner =
+                let mut inner =
                     Self::compile(sub, depth + 1).map_err(|error| error.inside(*number, None))?;
+                if format.is_sensitive {
+                    inner = inner.all_sensitive();
+                }
                 composites.push(inner);
                 let field = &mut fields[usize::from(*number)];
                 field.composite =
@@ -129,6 +132,18 @@ impl Packager {
         compiled.validation = validation;
         for inner in &mut compiled.composites {
             *inner = inner.with_validation(validation);
+        }
+        Self(Arc::new(compiled))
+    }
+
+    /// The same format inside a field that is sensitive.
+    fn all_sensitive(&self) -> Self {
+        let mut compiled = Compiled::clone(&self.0);
+        for field in &mut compiled.fields {
+            field.is_sensitive = true;
+        }
+        for inner in &mut compiled.composites {
+            *inner = inner.all_sensitive();
         }
         Self(Arc::new(compiled))
     }
