@@ -91,10 +91,13 @@ impl Direct<'_> {
             wants_message_type &= number != 0;
             self.value(number, value)?;
         }
-        if wants_bitmap {
+        if !wants_bitmap {
+            return Ok(());
+        }
+        if bitmap_words(self.compiled, self.bitmap, &self.present, 0) == 0 {
             return Err(Problem::NoFields.into());
         }
-        Ok(())
+        self.bitmap()
     }
 
     fn bitmap(&mut self) -> Result<(), Error> {

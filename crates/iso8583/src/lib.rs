@@ -11,10 +11,13 @@ pub mod framing;
 mod index;
 mod mask;
 mod message;
+pub mod message_type;
 mod pack;
 pub mod packager;
 pub mod tlv;
 mod unpack;
+#[cfg(feature = "vectors")]
+pub mod vectors;
 mod view;
 
 pub use dump::Dump;
