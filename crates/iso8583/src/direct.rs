@@ -20,9 +20,7 @@ impl Packager {
         let compiled = self.compiled();
         let is_sorted = values.is_sorted_by(|(one, _), (next, _)| one < next);
         let result = match compiled.layout {
-            Layout::Bitmap(bitmap)
-                if is_sorted && compiled.is_bare && bitmap.third_field == 0 =>
-            {
+            Layout::Bitmap(bitmap) if is_sorted && compiled.is_bare && bitmap.third_field == 0 => {
                 Direct { compiled, bitmap, out }.all(values, start)
             }
             Layout::Bitmap(_) | Layout::Positional { .. } | Layout::Tagged => {
@@ -64,8 +62,11 @@ impl Direct<'_> {
         } else if self.compiled.has_message_type() {
             return Err(Problem::NoMessageType.in_field(0));
         }
-        let Some((last, _)) = values.last() else { return Err(Problem::NoFields.into()) };
-        let words = bitmap_words(self.compiled, self.bitmap, usize::from(*last), 0);
+        let last = values.last().map_or(0, |(number, _)| usize::from(*number));
+        let words = bitmap_words(self.compiled, self.bitmap, last, 0);
+        if words == 0 {
+            return Err(Problem::NoFields.into());
+        }
         let bitmap_start = position;
         position += self.bitmap.bytes_of(words);
         let mut present = [0; WORDS];

@@ -604,7 +604,7 @@ pub(crate) fn bitmap_words(
 ) -> u8 {
     let words = words_needed(last).max(received);
     let is_low = bitmap.coding == Coding::HexEbcdic && last <= 32;
-    let is_longer = is_low && words == 1 && bitmap.continues && !packager.is_strict();
+    let is_longer = is_low && words <= 1 && bitmap.continues && !packager.is_strict();
     if is_longer { 2 } else { words }
 }
 

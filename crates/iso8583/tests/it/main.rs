@@ -5,4 +5,5 @@ mod edits;
 mod shown;
 mod strict;
 mod tables;
+#[cfg(feature = "vectors")]
 mod vectors;
