@@ -148,10 +148,10 @@ impl Packager {
     /// As [`Self::from_toml`].
     pub fn from_json(text: &str) -> Result<Self, DescriptionError> {
         check_length(text)?;
-        let unreadable = |error: &serde_json::Error, key| DescriptionError::Unreadable {
-            line: Some(error.line()),
-            key,
-            message: error.to_string(),
+        let unreadable = |error: &serde_json::Error, key| {
+            let text = error.to_string();
+            let message = text.split(" at line ").next().unwrap_or_default().to_owned();
+            DescriptionError::Unreadable { line: Some(error.line()), key, message }
         };
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let description = serde_path_to_error::deserialize(&mut deserializer)
@@ -254,7 +254,8 @@ fn line_of(text: &str, at: usize) -> usize {
 
 fn path_of(path: &serde_path_to_error::Path) -> String {
     let path = path.to_string();
-    if path == "." { String::new() } else { path }
+    // Where the parser gave up, the path is not known.
+    if matches!(path.as_str(), "." | "?") { String::new() } else { path }
 }
 
 fn draft_of(path: &str, rows: Rows, depth: usize) -> Result<DraftFields, DescriptionError> {

@@ -2,8 +2,11 @@
 
 mod descriptions;
 mod edits;
+mod jpos_files;
+mod schema;
 mod shown;
 mod strict;
 mod tables;
 #[cfg(feature = "vectors")]
 mod vectors;
+mod xml_messages;
