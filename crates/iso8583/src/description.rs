@@ -10,7 +10,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DEPTH_MAX, Error};
-use crate::packager::{Compiled, Draft, DraftField, DraftFields, FIELD_NUMBER_MAX, Packager};
+use crate::packager::{
+    Around, Compiled, Draft, DraftField, DraftFields, FIELD_NUMBER_MAX, Packager,
+};
 
 use row::Row;
 
@@ -226,7 +228,11 @@ impl Packager {
             title: compiled.title.clone(),
             header_bytes: u16::try_from(compiled.header_bytes).unwrap_or(u16::MAX),
             form,
-            fields: if compiled.is_xml { Rows::new() } else { rows_of(compiled, 1) },
+            fields: if compiled.is_xml {
+                Rows::new()
+            } else {
+                rows_of(compiled, Around::default())
+            },
         }
     }
 }
@@ -273,7 +279,7 @@ fn draft_of(path: &str, rows: Rows, depth: usize) -> Result<DraftFields, Descrip
 }
 
 /// The rows of the fields that the packager has.
-fn rows_of(compiled: &Compiled, depth: usize) -> Rows {
+fn rows_of(compiled: &Compiled, around: Around) -> Rows {
     let mut rows = Rows::new();
     for (number, format) in (0..).zip(&compiled.fields) {
         let name = &compiled.names[usize::from(number)];
@@ -282,9 +288,10 @@ fn rows_of(compiled: &Compiled, depth: usize) -> Rows {
         }
         let mut row = Row::of(format);
         row.name.clone_from(name);
-        row.sensitive = compiled.told_sensitivity(number, depth);
+        row.sensitive = compiled.told_sensitivity(number, around);
         if let Some(inner) = compiled.inner(format) {
-            row.inside = Some(row::Inside { fields: rows_of(inner.compiled(), depth + 1) });
+            row.inside =
+                Some(row::Inside { fields: rows_of(inner.compiled(), around.inside(format)) });
         }
         rows.insert(Number(number), row);
     }

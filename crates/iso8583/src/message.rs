@@ -1,7 +1,8 @@
 //! A message that is built or changed: it keeps what every field looks like on the wire.
 
+use crate::append::{ROOM_BYTES, append};
 use crate::class::{Coding, Content, FieldFormat, mark};
-use crate::coding::TO_EBCDIC;
+use crate::coding::{self, TO_EBCDIC};
 use crate::error::{Error, FieldPath, Problem};
 use crate::index::{Index, Span, WORDS};
 use crate::pack;
@@ -346,7 +347,7 @@ impl Body {
             self.move_tail(third.end, third.end, third.start);
         }
         // Only a bitmap that the fields do not need is kept as it came.
-        if self.index.bitmap_words == words_needed(&self.index.present) {
+        if self.index.bitmap_words == words_needed(self.index.highest()) {
             self.index.bitmap_words = 0;
         }
         Ok(())
@@ -358,15 +359,22 @@ impl Body {
             Ok(format) => format,
             Err(problem) => return Err(problem.in_field(number)),
         };
+        let at = usize::from(number);
         if number > self.last || self.used == 0 {
             let start = self.used;
-            let longest = value.len() + format.fixed_bytes as usize + pack::SLACK_BYTES;
-            self.make_room(start, longest);
-            if let Some(total) = pack::append(format, value, &mut self.bytes[start..]) {
+            self.make_room(start, value.len() + ROOM_BYTES);
+            if let Some(total) = append(format, value, &mut self.bytes[start..]) {
                 self.used = start + total;
                 self.last = number;
-                self.index.spans[usize::from(number)] = Span::new(start, start + total);
-                self.index.insert(usize::from(number));
+                self.index.spans[at] = Span::new(start, start + total);
+                self.index.insert(at);
+                return Ok(());
+            }
+        } else if self.index.is_present(number) {
+            let mut room = [0; ROOM_BYTES];
+            let place = &mut self.bytes[self.index.spans[at].range()];
+            if append(format, value, &mut room) == Some(place.len()) {
+                coding::copy_few(&room[..place.len()], place);
                 return Ok(());
             }
         }
@@ -493,24 +501,28 @@ impl Body {
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let index = &self.index;
-        let mut start = 0;
         if bitmap.third_field > 0 && index.present[2] != 0 {
             return self.emit_with_third_bitmap(packager, bitmap, out);
         }
-        if packager.has_message_type() {
-            if !index.has_message_type {
-                return Err(Problem::NoMessageType.in_field(0));
-            }
-            start = index.spans[0].range().end;
-        }
-        let words = bitmap_words(packager, bitmap, &index.present, index.bitmap_words);
+        let start = self.fields_start(packager)?;
+        let words = bitmap_words(packager, bitmap, index.highest(), index.bitmap_words);
         if words == 0 {
             return Err(Problem::NoFields.into());
         }
         out.extend_from_slice(&self.bytes[..start]);
-        emit_bitmap(bitmap, &index.present, words, out);
+        append_bitmap(bitmap, &index.present, words, out);
         out.extend_from_slice(&self.bytes[start..self.used]);
         Ok(())
+    }
+
+    /// Where the fields begin, behind the message type, which has to be there if there is one.
+    #[inline]
+    fn fields_start(&self, packager: &Compiled) -> Result<usize, Error> {
+        match (packager.has_message_type(), self.index.has_message_type) {
+            (false, _) => Ok(0),
+            (true, true) => Ok(self.index.spans[0].range().end),
+            (true, false) => Err(Problem::NoMessageType.in_field(0)),
+        }
     }
 
     /// The third bitmap stands where its field would, behind those with lower numbers.
@@ -522,13 +534,7 @@ impl Body {
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let index = &self.index;
-        let mut start = 0;
-        if packager.has_message_type() {
-            if !index.has_message_type {
-                return Err(Problem::NoMessageType.in_field(0));
-            }
-            start = index.spans[0].range().end;
-        }
+        let start = self.fields_start(packager)?;
         let third_field = usize::from(bitmap.third_field);
         let mut present = index.present;
         let third = present[2];
@@ -537,10 +543,11 @@ impl Body {
         let behind = index.next_after(third_field);
         let middle = behind.map_or(self.used, |number| index.spans[number].range().start);
         out.extend_from_slice(&self.bytes[..start]);
-        emit_bitmap(bitmap, &present, 2, out);
+        append_bitmap(bitmap, &present, 2, out);
         out.extend_from_slice(&self.bytes[start..middle]);
         let coding = packager.fields[third_field].coding;
-        emit_word(BitmapFormat { coding, ..bitmap }, third, out);
+        let third_bitmap = BitmapFormat { coding, ..bitmap };
+        append_bitmap(third_bitmap, &[third; WORDS], 1, out);
         out.extend_from_slice(&self.bytes[middle..self.used]);
         Ok(())
     }
@@ -564,6 +571,9 @@ impl Body {
     }
 }
 
+/// Three words in hexadecimal digits.
+const BITMAP_BYTES_MAX: usize = 48;
+
 fn short(number: usize) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }
@@ -581,18 +591,7 @@ fn fill_gap(format: &FieldFormat, position: u16, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Words of bitmap that these fields take.
-#[inline]
-fn words_needed(present: &[u64; WORDS]) -> u8 {
-    match present {
-        [_, _, third, ..] if *third != 0 => 3,
-        [_, second, ..] if *second != 0 => 2,
-        [first, ..] if *first != 0 => 1,
-        _ => 0,
-    }
-}
-
-/// Words of bitmap to write, of which some may have been received.
+/// Words of bitmap to write for fields up to the last one, of which some may have been received.
 ///
 /// jPOS writes a second bitmap in EBCDIC where all fields are among the first 32, as seen from
 /// outside; `Lenient` does as well.
@@ -600,43 +599,57 @@ fn words_needed(present: &[u64; WORDS]) -> u8 {
 pub(crate) fn bitmap_words(
     packager: &Compiled,
     bitmap: BitmapFormat,
-    present: &[u64; WORDS],
+    last: usize,
     received: u8,
 ) -> u8 {
-    let words = words_needed(present).max(received);
-    let is_low = bitmap.coding == Coding::HexEbcdic && present[0].trailing_zeros() >= 32;
-    let is_longer = is_low && words == 1 && bitmap.continues && !packager.is_strict();
+    let words = words_needed(last).max(received);
+    let is_low = bitmap.coding == Coding::HexEbcdic && last <= 32;
+    let is_longer = is_low && words <= 1 && bitmap.continues && !packager.is_strict();
     if is_longer { 2 } else { words }
+}
+
+/// Words of bitmap that fields up to the last one take.
+#[inline]
+fn words_needed(last: usize) -> u8 {
+    u8::try_from(last.div_ceil(64)).unwrap_or(u8::MAX)
+}
+
+/// Writes so many words of bitmap to the beginning of `out`.
+#[inline]
+pub(crate) fn write_bitmap(
+    bitmap: BitmapFormat,
+    present: &[u64; WORDS],
+    words: u8,
+    out: &mut [u8],
+) {
+    let words = usize::from(words);
+    let places = out.chunks_exact_mut(bitmap.bytes_of(1));
+    for ((at, word), out) in present.iter().take(words).enumerate().zip(places) {
+        let continues = bitmap.continues && at + 1 < words;
+        write_word(bitmap.coding, word | if continues { FIRST } else { 0 }, out);
+    }
 }
 
 /// Appends so many words of bitmap.
 #[inline]
-pub(crate) fn emit_bitmap(
-    bitmap: BitmapFormat,
-    present: &[u64; WORDS],
-    words: u8,
-    out: &mut Vec<u8>,
-) {
-    let words = usize::from(words);
-    for (at, word) in present.iter().take(words).enumerate() {
-        let continues = bitmap.continues && at + 1 < words;
-        emit_word(bitmap, word | if continues { FIRST } else { 0 }, out);
-    }
+fn append_bitmap(bitmap: BitmapFormat, present: &[u64; WORDS], words: u8, out: &mut Vec<u8>) {
+    let mut room = [0; BITMAP_BYTES_MAX];
+    let room = &mut room[..bitmap.bytes_of(words)];
+    write_bitmap(bitmap, present, words, room);
+    out.extend_from_slice(room);
 }
 
 #[inline]
-fn emit_word(bitmap: BitmapFormat, bits: u64, out: &mut Vec<u8>) {
+fn write_word(coding: Coding, bits: u64, out: &mut [u8]) {
     let bytes = bits.to_be_bytes();
-    if bitmap.coding == Coding::Raw {
-        out.extend_from_slice(&bytes);
+    if coding == Coding::Raw {
+        out.copy_from_slice(&bytes);
         return;
     }
-    let mut digits = [0; 16];
-    for (byte, pair) in bytes.iter().zip(digits.as_chunks_mut::<2>().0) {
-        *pair = [byte >> 4, byte & 0x0F].map(|half| {
-            let digit = crate::coding::HEX[usize::from(half)];
-            if bitmap.coding == Coding::HexEbcdic { TO_EBCDIC[digit as usize] } else { digit }
-        });
+    for (byte, pair) in bytes.iter().zip(out.as_chunks_mut::<2>().0) {
+        *pair = coding::hex_pair(*byte);
     }
-    out.extend_from_slice(&digits);
+    if coding == Coding::HexEbcdic {
+        out.iter_mut().for_each(|digit| *digit = TO_EBCDIC[usize::from(*digit)]);
+    }
 }

@@ -7,5 +7,6 @@ mod schema;
 mod shown;
 mod strict;
 mod tables;
+#[cfg(feature = "vectors")]
 mod vectors;
 mod xml_messages;
