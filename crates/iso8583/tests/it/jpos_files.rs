@@ -50,7 +50,8 @@ fn check(packager: &Packager, fields: &str, expected: &str) {
         if !fields.contains('.') {
             let mut direct = vec![];
             let values = values.iter().map(|(path, it)| (path.parse().unwrap(), it.as_bytes()));
-            packager.pack_values(values, &mut direct).unwrap();
+            let values: Vec<(u16, &[u8])> = values.collect();
+            packager.pack_values(&values, &mut direct).unwrap();
             assert_eq!(direct, packed);
         }
     }
