@@ -13,7 +13,7 @@ use crate::unpack::FIRST;
 pub(crate) fn words(packager: &Compiled, bitmap: BitmapFormat, last: usize, received: u8) -> u8 {
     let words = words_needed(last).max(received);
     let is_low = bitmap.coding == Coding::HexEbcdic && last <= 32;
-    let is_longer = is_low && words == 1 && bitmap.continues && !packager.is_strict();
+    let is_longer = is_low && words <= 1 && bitmap.continues && !packager.is_strict();
     if is_longer { bitmap.words_max } else { words }
 }
 

@@ -19,12 +19,9 @@ impl Packager {
     pub fn pack_values(&self, values: &[(u16, &[u8])], out: &mut Vec<u8>) -> Result<(), Error> {
         let start = out.len();
         let compiled = self.compiled();
+        let is_sorted = values.is_sorted_by(|(one, _), (next, _)| one < next);
         let result = match compiled.layout {
-            Layout::Bitmap(bitmap)
-                if compiled.is_bare
-                    && bitmap.third_field == 0
-                    && values.is_sorted_by(|(one, _), (next, _)| one < next) =>
-            {
+            Layout::Bitmap(bitmap) if is_sorted && compiled.is_bare && bitmap.third_field == 0 => {
                 pack_in_order(compiled, bitmap, values, out)
             }
             Layout::Bitmap(_) | Layout::Positional { .. } | Layout::Tagged => {
@@ -64,8 +61,11 @@ fn pack_in_order(
     } else if compiled.has_message_type() {
         return Err(Problem::NoMessageType.in_field(0));
     }
-    let Some((last, _)) = values.last() else { return Err(Problem::NoFields.into()) };
-    let words = bitmap::words(compiled, format, usize::from(*last), 0);
+    let last = values.last().map_or(0, |(number, _)| usize::from(*number));
+    let words = bitmap::words(compiled, format, last, 0);
+    if words == 0 {
+        return Err(Problem::NoFields.into());
+    }
     let bitmap_start = position;
     position += format.bytes_of(words);
     let mut present = [0; WORDS];

@@ -137,7 +137,7 @@ pub enum Problem {
     #[error("this field holds card data and is always sensitive")]
     CardData,
     /// A message that is not the XML that it should be.
-    #[error("{expected} was expected in the XML")]
+    #[error("{expected} should stand in the XML here")]
     BadXml {
         /// What should stand there.
         expected: &'static str,

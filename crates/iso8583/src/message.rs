@@ -522,16 +522,10 @@ impl Body {
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let index = &self.index;
-        let mut start = 0;
         if bitmap.third_field > 0 && index.present[2] != 0 {
             return self.emit_with_third_bitmap(packager, bitmap, out);
         }
-        if packager.has_message_type() {
-            if !index.has_message_type {
-                return Err(Problem::NoMessageType.in_field(0));
-            }
-            start = index.spans[0].range().end;
-        }
+        let start = self.fields_start(packager)?;
         let words = bitmap::words(packager, bitmap, index.highest(), index.bitmap_words);
         if words == 0 {
             return Err(Problem::NoFields.into());
@@ -540,6 +534,16 @@ impl Body {
         bitmap::push(bitmap, &index.present[..usize::from(words)], out);
         out.extend_from_slice(&self.bytes[start..self.used]);
         Ok(())
+    }
+
+    /// Where the fields begin, behind the message type, which has to be there if there is one.
+    #[inline]
+    fn fields_start(&self, packager: &Compiled) -> Result<usize, Error> {
+        match (packager.has_message_type(), self.index.has_message_type) {
+            (false, _) => Ok(0),
+            (true, true) => Ok(self.index.spans[0].range().end),
+            (true, false) => Err(Problem::NoMessageType.in_field(0)),
+        }
     }
 
     /// The third bitmap stands where its field would, behind those with lower numbers.
@@ -551,13 +555,7 @@ impl Body {
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let index = &self.index;
-        let mut start = 0;
-        if packager.has_message_type() {
-            if !index.has_message_type {
-                return Err(Problem::NoMessageType.in_field(0));
-            }
-            start = index.spans[0].range().end;
-        }
+        let start = self.fields_start(packager)?;
         let third_field = usize::from(bitmap.third_field);
         let mut present = index.present;
         let third = present[2];

@@ -199,12 +199,10 @@ impl Walk<'_> {
         let coding = self.packager.fields[third].coding;
         self.index.third_bitmap = self.index.spans[third];
         self.index.remove(third);
-        self.settle()?;
         let end = self.position;
         self.position = self.index.third_bitmap.range().start;
         self.index.present[2] = self.word(BitmapFormat { coding, ..bitmap })?;
         self.position = end;
-        self.pending_from = end;
         self.fields_of_word(2)
     }
 

@@ -10,10 +10,10 @@ use crate::unpack::{measure, walk_inside};
 /// A received message. It borrows the bytes and copies nothing.
 #[derive(Clone, Copy)]
 pub struct MessageView<'a> {
-    packager: &'a Packager,
+    pub(crate) packager: &'a Packager,
     /// What the index counts in.
     indexed: &'a [u8],
-    index: &'a Index,
+    pub(crate) index: &'a Index,
     /// As it came: with a header in front, or in XML.
     received: &'a [u8],
 }
@@ -110,6 +110,12 @@ impl<'a> Field<'a> {
     #[must_use]
     pub fn content(&self) -> &'a [u8] {
         self.parts().0
+    }
+
+    /// Where the content lies in the image.
+    pub(crate) fn content_range(&self) -> std::ops::Range<usize> {
+        measure(self.format, usize::from(self.number), self.image, 0)
+            .map_or(0..0, |it| it.content..it.content + it.content_bytes)
     }
 
     /// Content, and the length of the value.

@@ -5,8 +5,11 @@ mod edits;
 mod errors;
 mod frames;
 mod hex;
+mod jpos_files;
 mod schema;
 mod shown;
 mod strict;
 mod tables;
+#[cfg(feature = "vectors")]
 mod vectors;
+mod xml_messages;
