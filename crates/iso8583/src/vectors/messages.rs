@@ -57,30 +57,39 @@ pub(super) fn judge_class(case: &Value, outcome: &mut Outcome) {
 }
 
 fn packager_of(file: &Value) -> Result<Packager, String> {
-    // Packagers that are Java classes fill up fixed digits on the left; their tables do not say it.
-    let is_generic = text(file, "packager").ends_with("GenericPackager");
-    let table = table_of(&file["table"], is_generic).ok_or("there is no table")?;
+    let packager = text(file, "packager").rsplit('.').next().unwrap_or_default();
+    let table = table_of(&file["table"], packager).ok_or("there is no table")?;
     Packager::from_table(&table).map_err(|error| error.to_string())
 }
 
-fn table_of(table: &Value, is_generic: bool) -> Option<Table> {
+fn table_of(table: &Value, packager: &str) -> Option<Table> {
     let row = |(number, row): (&String, &Value)| {
         let class = row.get("inner").unwrap_or(&row["class"]).as_str()?;
-        let pads = !is_generic && class.ends_with("IFB_NUMERIC");
         let sub = match row.get("sub") {
-            Some(sub) => Some(table_of(sub, is_generic)?),
+            Some(sub) => Some(table_of(sub, packager)?),
             None => None,
         };
         let description = FieldDescription {
             class: class.to_owned(),
             length: super::values::number(&row["len"]).unwrap_or(0),
-            pad: row["pad"].as_bool().unwrap_or(pads),
+            pad: row["pad"].as_bool().unwrap_or_else(|| fills_left(packager, class)),
             trim: row["trim"].as_bool().unwrap_or(false),
             sub,
         };
         Some((number.parse().ok()?, description))
     };
     table.as_object()?.iter().map(row).collect()
+}
+
+/// Does this packager of jPOS's fill an odd number of digits up on the left? The tables of those
+/// that are Java classes do not say it; this is how they behave.
+fn fills_left(packager: &str, class: &str) -> bool {
+    let class = class.rsplit('.').next().unwrap_or(class);
+    match packager {
+        "GenericPackager" | "ISO93BPackager" => false,
+        "Base1Packager" => matches!(class, "IFB_NUMERIC" | "IFB_LLHNUM" | "IFB_LLLNUM"),
+        _ => class == "IFB_NUMERIC",
+    }
 }
 
 fn judge_pack(packager: &Packager, case: &Value) -> Verdict {
