@@ -15,6 +15,8 @@ pub struct FieldFormat {
     pub(crate) length_max: u32,
     /// A value of variable length that always takes the room of the longest.
     pub(crate) is_filled: bool,
+    /// The first byte of the content says what the rest is: fields of XML messages.
+    pub(crate) is_marked: bool,
     /// Trailing blanks are taken off when the field is read.
     pub(crate) trims: bool,
     /// Contents of this field are shown nowhere.
@@ -110,6 +112,30 @@ pub(crate) struct Prefix {
     pub(crate) count_max: u32,
 }
 
+impl Prefix {
+    /// A length of so many digits, or bytes where it is binary.
+    pub(crate) const fn new(coding: PrefixCoding, size: u8, counts: Counts) -> Self {
+        let (bytes, count_max) = match coding {
+            PrefixCoding::Ascii | PrefixCoding::Ebcdic => (size, 10_u32.pow(size as u32) - 1),
+            PrefixCoding::Bcd => (size.div_ceil(2), 10_u32.pow(size as u32) - 1),
+            PrefixCoding::Binary => (size, (1 << (8 * if size < 3 { size as u32 } else { 3 })) - 1),
+        };
+        Self { coding, bytes, counts, count_max }
+    }
+
+    /// The digits, or bytes, that it was made with.
+    pub(crate) const fn size(self) -> u8 {
+        match self.coding {
+            PrefixCoding::Ascii | PrefixCoding::Ebcdic | PrefixCoding::Binary => self.bytes,
+            // Of an odd number of digits, one half of a byte is free.
+            PrefixCoding::Bcd if self.count_max < 10_u32.pow(2 * self.bytes as u32 - 1) => {
+                self.bytes * 2 - 1
+            }
+            PrefixCoding::Bcd => self.bytes * 2,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PrefixCoding {
     Ascii,
@@ -192,9 +218,19 @@ pub(crate) enum Check {
     Single,
 }
 
-const NO_PREFIX: Prefix =
+pub(crate) const NO_PREFIX: Prefix =
     Prefix { coding: PrefixCoding::Ascii, bytes: 0, counts: Counts::Value, count_max: 0 };
-const NO_TAG: Tag =
+/// What the content of a field of an XML message is.
+pub(crate) mod mark {
+    /// Characters in ISO-8859-1.
+    pub(crate) const TEXT: u8 = b'T';
+    /// Characters in UTF-8, because ISO-8859-1 lacks some.
+    pub(crate) const UNICODE: u8 = b'U';
+    pub(crate) const BYTES: u8 = b'B';
+    pub(crate) const FIELDS: u8 = b'F';
+}
+
+pub(crate) const NO_TAG: Tag =
     Tag { coding: PrefixCoding::Ascii, digits: 0, is_counted: false, is_own: false };
 
 impl FieldFormat {
@@ -225,7 +261,7 @@ impl FieldFormat {
         format.charset = match parts.content {
             Content::Digits => Charset::Digits,
             // jPOS counts characters there and writes UTF-8: what is not ASCII cannot be read back.
-            _ if matches!(family, "IFEP" | "IFIPM") => Charset::Ascii,
+            Content::Text if matches!(family, "IFEP" | "IFIPM") => Charset::Ascii,
             Content::Text
             | Content::SignedDigits
             | Content::Amount
@@ -238,7 +274,7 @@ impl FieldFormat {
         format.compiled()
     }
 
-    fn empty(length: usize) -> Result<Self, Problem> {
+    pub(crate) fn empty(length: usize) -> Result<Self, Problem> {
         Ok(Self {
             content: Content::Text,
             coding: Coding::Latin1,
@@ -251,6 +287,7 @@ impl FieldFormat {
                 .filter(|length| *length <= LENGTH_MAX)
                 .ok_or(Problem::TooLong { length, max: LENGTH_MAX as usize })?,
             is_filled: false,
+            is_marked: false,
             trims: false,
             is_sensitive: false,
             composite: 0,
@@ -261,6 +298,26 @@ impl FieldFormat {
             way: Way::Other,
             shape: Shape::Other,
         })
+    }
+
+    /// A field of an XML message: its number, a length, a mark, and what the mark says.
+    pub(crate) fn marked() -> Result<Self, Problem> {
+        let format = Self::from_class("IFA_TTTLLLLLLBINARY", LENGTH_MAX as usize, false)?;
+        Ok(Self { is_marked: true, ..format })
+    }
+
+    /// Are there fields inside, if there can be any?
+    pub(crate) fn holds_fields(&self, content: &[u8]) -> bool {
+        !self.is_marked || content.first() == Some(&mark::FIELDS)
+    }
+
+    /// The content behind the mark, and how long that is.
+    #[inline]
+    pub(crate) fn unmarked<'a>(&self, content: &'a [u8]) -> (&'a [u8], usize) {
+        match content {
+            [_, rest @ ..] if self.is_marked => (rest, 1),
+            _ => (content, 0),
+        }
     }
 
     /// With what the hot paths want to know worked out.
@@ -532,23 +589,14 @@ fn prefix(family: &str, parts: &Parts) -> Prefix {
         "IFE" | "IFEA" | "IFEB" | "IFEP" | "IFEPE" | "IFELPE" | "IFEMC" => PrefixCoding::Ebcdic,
         _ => PrefixCoding::Ascii,
     };
-    let bytes = match coding {
-        PrefixCoding::Ascii | PrefixCoding::Ebcdic => digits,
-        PrefixCoding::Bcd => digits.div_ceil(2),
-        PrefixCoding::Binary => digits - 1,
-    };
-    let count_max = match coding {
-        PrefixCoding::Ascii | PrefixCoding::Ebcdic | PrefixCoding::Bcd => {
-            10_u32.pow(u32::from(digits)) - 1
-        }
-        PrefixCoding::Binary => (1 << (8 * u32::from(bytes.min(3)))) - 1,
-    };
     let counts = match (family, parts) {
         (_, Parts { rounds_up: true, .. } | Parts { is_hex: true, .. }) => Counts::Halves,
         ("IFEB", _) => Counts::Wire,
         _ => Counts::Value,
     };
-    Prefix { coding, bytes, counts, count_max }
+    // A binary length of `LLH` takes one byte, one of `LLLH` two.
+    let size = if coding == PrefixCoding::Binary { digits - 1 } else { digits };
+    Prefix::new(coding, size, counts)
 }
 
 fn tag(family: &str, parts: &Parts) -> Tag {

@@ -23,8 +23,11 @@ impl Packager {
         let values = values.into_iter();
         let start = out.len();
         let compiled = self.compiled();
-        let Layout::Bitmap(bitmap) = compiled.layout else {
-            return self.pack_in_any_order(values, out);
+        let bitmap = match compiled.layout {
+            Layout::Bitmap(bitmap) if compiled.is_bare && bitmap.third_field == 0 => bitmap,
+            Layout::Bitmap(_) | Layout::Positional { .. } | Layout::Tagged => {
+                return self.pack_in_any_order(values, out);
+            }
         };
         let Some(present) = present_in_order(values.clone()) else {
             return self.pack_in_any_order(values, out);

@@ -6,7 +6,7 @@ use crate::class::{Coding, Odd};
 use crate::error::Error;
 use crate::index::Index;
 use crate::mask::card_number::{CardNumbers, is_emv, masked_halves};
-use crate::mask::{Revealed, Shown, emv, hidden_digits};
+use crate::mask::{Revealed, Shown, emv, hidden_digits, xml};
 use crate::packager::{Layout, Packager, Validation};
 use crate::tlv::Tags;
 use crate::unpack::walk;
@@ -47,9 +47,18 @@ impl Dump<'_> {
     }
 
     fn write(&self, reveals: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut index = Index::new();
         let mut sheet = Sheet { marks: vec![], hidden: vec![false; self.bytes.len() * 2] };
-        let walked = walk(self.packager.compiled(), self.bytes, &mut index);
+        let compiled = self.packager.compiled();
+        if compiled.is_xml {
+            let hidden = xml::hidden_bytes(self.bytes).into_iter();
+            sheet.hidden = hidden.flat_map(|is_hidden| [is_hidden && !reveals; 2]).collect();
+            sheet.mark(0, "XML");
+            return sheet.write(self.bytes, f);
+        }
+        let mut index = Index::new();
+        let start = compiled.header_bytes.min(self.bytes.len());
+        let (_, message) = self.bytes.split_at(start);
+        let walked = walk(compiled, message, &mut index);
         let end = match &walked {
             Ok(end) => *end,
             Err(error) => {
@@ -59,20 +68,20 @@ impl Dump<'_> {
                 spans.map(|span| span.range().end).max().unwrap_or(bitmap.end)
             }
         };
-        let view = MessageView::new(&self.packager, self.bytes, &index);
+        let view = MessageView::new(&self.packager, message, &index);
         let numbers = CardNumbers::of(view);
         let shown = if reveals { Shown::Everything } else { Shown::Masked(&numbers) };
         sheet.mark(0, "header");
-        sheet.fields(view, (0, ""), shown);
-        if end < self.bytes.len() {
+        sheet.fields(view, (start, ""), shown);
+        if end < message.len() {
             let label = if walked.is_ok() { "beyond the end" } else { "not read" };
-            sheet.mark(end, label);
-            sheet.hidden[end * 2..].fill(!reveals);
+            sheet.mark(start + end, label);
+            sheet.hidden[(start + end) * 2..].fill(!reveals);
         }
         sheet.write(self.bytes, f)?;
         match walked {
             Ok(_) => Ok(()),
-            Err(error) => writeln!(f, "{error}"),
+            Err(error) => writeln!(f, "{}", error.behind(start)),
         }
     }
 }
@@ -110,7 +119,7 @@ fn forget_unread(index: &mut Index, error: &Error) {
 fn bitmap(packager: &Packager, index: &Index) -> std::ops::Range<usize> {
     let bytes = match packager.compiled().layout {
         Layout::Bitmap(bitmap) => bitmap.bytes_of(index.bitmap_words),
-        Layout::Positional | Layout::Tagged => 0,
+        Layout::Positional { .. } | Layout::Tagged => 0,
     };
     index.bitmap_start..index.bitmap_start + bytes
 }
@@ -131,6 +140,10 @@ impl Sheet {
         let bitmap = bitmap(view.packager, view.index);
         if !bitmap.is_empty() {
             self.mark(offset + bitmap.start, &format!("{path}bitmap"));
+        }
+        let third = view.index.third_bitmap.range();
+        if !third.is_empty() {
+            self.mark(offset + third.start, &format!("{path}bitmap"));
         }
         for field in view.fields() {
             let image = offset + view.index.spans[usize::from(field.number())].range().start;
@@ -221,10 +234,10 @@ fn hidden_halves(field: Field<'_>, shown: Shown<'_>) -> Vec<bool> {
     let halves = content.len() * 2;
     let digits = match shown {
         Shown::Everything => return vec![false; halves],
-        Shown::Masked(numbers) if !field.format.is_sensitive => {
+        Shown::Masked(numbers) if !field.is_sensitive => {
             return hidden_numbers(field, content, numbers);
         }
-        Shown::Masked(_) => hidden_digits(field, &field.to_bytes()),
+        Shown::Masked(_) => hidden_digits(field),
     };
     let Some(digits) = digits else { return vec![true; halves] };
     let hidden = match field.format.coding {

@@ -4,6 +4,7 @@
 
 pub mod class;
 pub mod coding;
+mod description;
 mod direct;
 mod dump;
 mod error;
@@ -19,7 +20,9 @@ mod unpack;
 #[cfg(feature = "vectors")]
 pub mod vectors;
 mod view;
+mod xml;
 
+pub use description::{DESCRIPTION_BYTES_MAX, DescriptionError};
 pub use dump::Dump;
 pub use error::{Error, FieldPath, Problem};
 pub use index::Index;

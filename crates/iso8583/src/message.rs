@@ -1,13 +1,14 @@
 //! A message that is built or changed: it keeps what every field looks like on the wire.
 
-use crate::class::{Coding, Content, FieldFormat};
+use crate::class::{Coding, Content, FieldFormat, mark};
 use crate::coding::TO_EBCDIC;
 use crate::error::{Error, FieldPath, Problem};
 use crate::index::{Index, Span, WORDS};
 use crate::pack;
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
-use crate::unpack::{FIRST, walk};
+use crate::unpack::{FIRST, split_header, walk};
 use crate::view::{Field, MessageView};
+use crate::xml;
 
 /// A message that can be changed.
 ///
@@ -21,6 +22,9 @@ pub struct Message {
     /// Bodies of fields inside others, and texts that are not ASCII, while they are set.
     spare: Vec<Body>,
     latin1: Vec<u8>,
+    header: Vec<u8>,
+    /// The packager's messages are XML: values say what they are.
+    is_xml: bool,
 }
 
 /// The packed fields one behind the other, in order, without a bitmap.
@@ -40,11 +44,14 @@ impl Message {
     pub fn new(packager: &Packager) -> Self {
         let mut body = Body::default();
         body.clear(packager.compiled());
-        Self { packager: packager.clone(), body, spare: vec![], latin1: vec![] }
+        let is_xml = packager.compiled().is_xml;
+        let (spare, latin1, header) = (vec![], vec![], vec![]);
+        Self { packager: packager.clone(), body, spare, latin1, header, is_xml }
     }
 
-    /// Takes all fields out.
+    /// Takes all fields out, and the header.
     pub fn clear(&mut self) {
+        self.header.clear();
         self.body.clear(self.packager.compiled());
     }
 
@@ -53,7 +60,47 @@ impl Message {
     /// # Errors
     /// As [`Packager::unpack`]; the message is then empty.
     pub fn load(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if !self.packager.compiled().is_bare {
+            return self.load_unusual(bytes);
+        }
         self.body.load(self.packager.compiled(), bytes)
+    }
+
+    #[cold]
+    fn load_unusual(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.clear();
+        let compiled = self.packager.compiled();
+        if compiled.is_xml {
+            xml::unpack(&self.packager, bytes, &mut self.body.index)?;
+            let fields = std::mem::take(&mut self.body.index.fields);
+            let result = self.body.load(compiled, &fields);
+            self.body.index.fields = fields;
+            return result;
+        }
+        let (header, message) = split_header(compiled, bytes)?;
+        self.body.load(compiled, message).map_err(|error| error.behind(compiled.header_bytes))?;
+        self.header.extend_from_slice(header);
+        Ok(())
+    }
+
+    /// The header in front of the message; empty if none was set or received.
+    #[must_use]
+    pub fn header(&self) -> &[u8] {
+        &self.header
+    }
+
+    /// Sets the header in front of the message.
+    ///
+    /// # Errors
+    /// If it is not as long as the packager's header.
+    pub fn set_header(&mut self, header: &[u8]) -> Result<(), Error> {
+        let (expected, found) = (self.packager.header_bytes(), header.len());
+        if found != expected {
+            return Err(Problem::BadHeader { expected, found }.into());
+        }
+        self.header.clear();
+        self.header.extend_from_slice(header);
+        Ok(())
     }
 
     /// Sets a field, or one inside another, to a text. The message type is field 0.
@@ -63,10 +110,31 @@ impl Message {
     /// then as it was.
     #[inline]
     pub fn set(&mut self, path: impl Into<FieldPath>, value: &str) -> Result<(), Error> {
-        if value.is_ascii() {
+        if value.is_ascii() && !self.is_xml {
             return self.set_bytes(path, value.as_bytes());
         }
+        if self.is_xml {
+            return self.set_marked(path.into(), |out| xml::push_text(value, out));
+        }
         self.set_latin1(path.into(), value)
+    }
+
+    /// Sets a field of a message in XML to what is appended; the mark is told.
+    #[cold]
+    fn set_marked(
+        &mut self,
+        path: FieldPath,
+        append: impl FnOnce(&mut Vec<u8>) -> u8,
+    ) -> Result<(), Error> {
+        let mut marked = std::mem::take(&mut self.latin1);
+        marked.clear();
+        marked.push(0);
+        marked[0] = append(&mut marked);
+        let numbers = path.numbers();
+        let (body, spare) = (&mut self.body, &mut self.spare);
+        let result = set_inside(&self.packager, body, spare, numbers, Some(&marked));
+        self.latin1 = marked;
+        result
     }
 
     #[cold]
@@ -97,6 +165,10 @@ impl Message {
     pub fn set_bytes(&mut self, path: impl Into<FieldPath>, value: &[u8]) -> Result<(), Error> {
         let path = path.into();
         match path.numbers() {
+            _ if self.is_xml => self.set_marked(path, |out| {
+                out.extend_from_slice(value);
+                mark::BYTES
+            }),
             [number] => self.body.set(self.packager.compiled(), *number, value),
             numbers => {
                 set_inside(&self.packager, &mut self.body, &mut self.spare, numbers, Some(value))
@@ -143,7 +215,28 @@ impl Message {
     /// If there is no message type where one belongs, or nothing beside it.
     #[inline]
     pub fn pack_into(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        if !self.packager.compiled().is_bare {
+            return self.pack_unusual(out);
+        }
         self.body.emit(self.packager.compiled(), out)
+    }
+
+    #[cold]
+    fn pack_unusual(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        let compiled = self.packager.compiled();
+        if compiled.is_xml {
+            return xml::pack(self.view(), out);
+        }
+        if self.header.is_empty() && compiled.is_strict() {
+            return Err(Problem::BadHeader { expected: compiled.header_bytes, found: 0 }.into());
+        }
+        let start = out.len();
+        out.extend_from_slice(&self.header);
+        let result = self.body.emit(compiled, out);
+        if result.is_err() {
+            out.truncate(start);
+        }
+        result
     }
 
     /// The packed message.
@@ -183,7 +276,7 @@ fn set_inside(
     let mut inner_body = spare.pop().unwrap_or_default();
     inner_body.clear(inner.compiled());
     let mut result = Ok(());
-    if let Some(field) = body.field(packager, *number) {
+    if let Some(field) = body.field(packager, *number).filter(Field::is_composite) {
         result = inner_body.load(inner.compiled(), field.content());
     }
     if result.is_ok() {
@@ -191,6 +284,7 @@ fn set_inside(
     }
     let mut packed = spare.pop().unwrap_or_default();
     packed.bytes.clear();
+    packed.bytes.extend(format.is_marked.then_some(mark::FIELDS));
     if result.is_ok() && !inner_body.is_empty() {
         result = inner_body.emit(inner.compiled(), &mut packed.bytes);
     }
@@ -234,7 +328,7 @@ impl Body {
         };
         let bitmap = match packager.layout {
             Layout::Bitmap(bitmap) => bitmap.bytes_of(self.index.bitmap_words),
-            Layout::Positional | Layout::Tagged => 0,
+            Layout::Positional { .. } | Layout::Tagged => 0,
         };
         let start = self.index.bitmap_start;
         self.used = 0;
@@ -246,6 +340,11 @@ impl Body {
             self.index.shift(start + bitmap, bitmap, 0);
         }
         self.last = short(self.index.highest());
+        let third = self.index.third_bitmap.range();
+        if !third.is_empty() {
+            let third = third.start - bitmap..third.end - bitmap;
+            self.move_tail(third.end, third.end, third.start);
+        }
         // Only a bitmap that the fields do not need is kept as it came.
         if self.index.bitmap_words == words_needed(&self.index.present) {
             self.index.bitmap_words = 0;
@@ -313,8 +412,11 @@ impl Body {
         format: &FieldFormat,
         value: &[u8],
     ) -> Result<(), Error> {
-        match packager.inner(format) {
-            Some(inner) => walk(inner.compiled(), value, self.index.inner()).map(drop),
+        match packager.inner(format).filter(|_| format.holds_fields(value)) {
+            Some(inner) => {
+                let (value, _) = format.unmarked(value);
+                walk(inner.compiled(), value, self.index.inner()).map(drop)
+            }
             None => Ok(()),
         }
     }
@@ -375,7 +477,7 @@ impl Body {
     fn emit(&self, packager: &Compiled, out: &mut Vec<u8>) -> Result<(), Error> {
         match packager.layout {
             Layout::Bitmap(bitmap) => self.emit_with_bitmap(packager, bitmap, out),
-            Layout::Positional => self.emit_positions(packager, out),
+            Layout::Positional { first } => self.emit_positions(packager, first, out),
             Layout::Tagged => {
                 out.extend_from_slice(&self.bytes[..self.used]);
                 Ok(())
@@ -392,6 +494,9 @@ impl Body {
     ) -> Result<(), Error> {
         let index = &self.index;
         let mut start = 0;
+        if bitmap.third_field > 0 && index.present[2] != 0 {
+            return self.emit_with_third_bitmap(packager, bitmap, out);
+        }
         if packager.has_message_type() {
             if !index.has_message_type {
                 return Err(Problem::NoMessageType.in_field(0));
@@ -408,8 +513,45 @@ impl Body {
         Ok(())
     }
 
-    fn emit_positions(&self, packager: &Compiled, out: &mut Vec<u8>) -> Result<(), Error> {
-        for number in 1..=self.index.highest() {
+    /// The third bitmap stands where its field would, behind those with lower numbers.
+    #[cold]
+    fn emit_with_third_bitmap(
+        &self,
+        packager: &Compiled,
+        bitmap: BitmapFormat,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let index = &self.index;
+        let mut start = 0;
+        if packager.has_message_type() {
+            if !index.has_message_type {
+                return Err(Problem::NoMessageType.in_field(0));
+            }
+            start = index.spans[0].range().end;
+        }
+        let third_field = usize::from(bitmap.third_field);
+        let mut present = index.present;
+        let third = present[2];
+        let bit = third_field - 1;
+        present[bit / 64] |= FIRST >> (bit % 64);
+        let behind = index.next_after(third_field);
+        let middle = behind.map_or(self.used, |number| index.spans[number].range().start);
+        out.extend_from_slice(&self.bytes[..start]);
+        emit_bitmap(bitmap, &present, 2, out);
+        out.extend_from_slice(&self.bytes[start..middle]);
+        let coding = packager.fields[third_field].coding;
+        emit_word(BitmapFormat { coding, ..bitmap }, third, out);
+        out.extend_from_slice(&self.bytes[middle..self.used]);
+        Ok(())
+    }
+
+    fn emit_positions(
+        &self,
+        packager: &Compiled,
+        first: u16,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        for number in usize::from(first)..=self.index.highest() {
             let format = &packager.fields[number];
             let position = u16::try_from(number).unwrap_or(u16::MAX);
             if self.index.is_present(position) {

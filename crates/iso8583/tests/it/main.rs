@@ -1,5 +1,6 @@
 //! Tests of the library as its users have it.
 
+mod descriptions;
 mod edits;
 mod shown;
 mod strict;
