@@ -1,4 +1,5 @@
-//! Questions for balances, answered together: those that come while one read runs are the next read.
+//! Questions for balances, answered together: those that come while one read runs are the next read,
+//! which looks at each account once, however many ask for it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,8 +9,8 @@ use tokio::sync::oneshot;
 use crate::ports::LedgerTotal;
 use crate::{Engine, Reason, Unavailable};
 
-/// How many questions one read answers at most.
-const QUESTIONS_MAX: usize = 1_024;
+/// How many accounts one read looks at, at most.
+const ACCOUNTS_MAX: usize = 1_024;
 
 /// What an account adds up to, per currency; `None` where there is no such account.
 type Balance = Option<Vec<LedgerTotal>>;
@@ -34,12 +35,11 @@ impl Balances {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next questions; where there are none, nobody reads any more.
+    /// All that wait; where there are none, nobody reads any more.
     fn next(&self) -> Vec<Question> {
         let mut waiting = self.lock();
-        let count = waiting.questions.len().min(QUESTIONS_MAX);
-        waiting.is_being_read = count > 0;
-        waiting.questions.drain(..count).collect()
+        waiting.is_being_read = !waiting.questions.is_empty();
+        std::mem::take(&mut waiting.questions)
     }
 }
 
@@ -66,24 +66,35 @@ pub(crate) async fn ask(
 
 async fn read_all(engine: Engine) {
     loop {
-        let questions = engine.shared().balances.next();
+        let mut questions = engine.shared().balances.next();
         if questions.is_empty() {
             return;
         }
-        let accounts: Vec<(TenantNo, AccountId)> = questions.iter().map(|it| it.account).collect();
-        let read = engine.read(move |queries| queries.balances(&accounts)).await;
-        match read {
-            Ok(balances) => {
-                for (question, balance) in questions.into_iter().zip(balances) {
-                    // Whoever asked may have gone away.
-                    drop(question.answer.send(Ok(balance)));
-                }
+        questions.sort_unstable_by_key(|question| question.account);
+        let mut asked: Vec<Vec<Question>> = vec![];
+        for question in questions {
+            match asked.last_mut() {
+                Some(same) if same[0].account == question.account => same.push(question),
+                _ => asked.push(vec![question]),
             }
-            Err(unavailable) => {
-                for question in questions {
-                    drop(question.answer.send(Err(unavailable.clone())));
-                }
-            }
+        }
+        for part in asked.chunks_mut(ACCOUNTS_MAX) {
+            read(&engine, part).await;
+        }
+    }
+}
+
+/// Answers the questions for each of some accounts.
+async fn read(engine: &Engine, asked: &mut [Vec<Question>]) {
+    let accounts: Vec<(TenantNo, AccountId)> = asked.iter().map(|same| same[0].account).collect();
+    let answers = match engine.read(move |queries| queries.balances(&accounts)).await {
+        Ok(balances) => balances.into_iter().map(Ok).collect(),
+        Err(unavailable) => vec![Err(unavailable); asked.len()],
+    };
+    for (same, answer) in asked.iter_mut().zip(answers) {
+        for question in same.drain(..) {
+            // Whoever asked may have gone away.
+            drop(question.answer.send(answer.clone()));
         }
     }
 }

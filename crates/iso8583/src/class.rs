@@ -1,5 +1,6 @@
 //! What a field's class means: jPOS's class names, read as the product that they are.
 
+use crate::append::Way;
 use crate::error::Problem;
 
 /// How one field stands on the wire. Small and `Copy`: a packager is a table of these.
@@ -43,23 +44,6 @@ pub(crate) enum Shape {
     Fixed,
     /// A length in front that counts the value.
     Counted,
-    Other,
-}
-
-/// The usual kinds of fields, which are checked and written in one go when they are appended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// Up to sixteen BCD digits without a length.
-    BcdFixed,
-    /// BCD digits behind a length in one byte of BCD, filled on the right.
-    BcdVariable,
-    /// Characters or bytes as they are, with a length or without.
-    Plain,
-    /// Digits in ASCII, with a length or without.
-    AsciiDigits,
-    /// A direction, and up to sixteen BCD digits.
-    BcdAmount,
-    /// Any other.
     Other,
 }
 
@@ -355,7 +339,7 @@ impl FieldFormat {
         let is_always_even = self.is_fixed() && self.length_max.is_multiple_of(2);
         self.is_guarded =
             self.check == Check::BcdDigits && (self.content == Content::Amount || !is_always_even);
-        self.way = self.usual_way();
+        self.way = Way::of(&self);
         self.shape = match self.content {
             Content::Unused | Content::Bitmap => Shape::Other,
             _ if self.tag.digits > 0 || self.is_filled => Shape::Other,
@@ -374,50 +358,43 @@ impl FieldFormat {
         Ok(self)
     }
 
-    fn usual_way(&self) -> Way {
-        if self.tag.digits > 0 || self.is_filled || self.prefix.counts != Counts::Value {
-            return Way::Other;
-        }
-        let is_open = self.charset == Charset::Any && self.composite == 0;
-        let has_short_length = self.prefix.coding == PrefixCoding::Bcd && self.prefix.bytes == 1;
-        let is_even = self.length_max.is_multiple_of(2) || self.odd == Odd::ZeroLeft;
-        match (self.content, self.coding) {
-            (Content::Text, Coding::Latin1) | (Content::Bytes, Coding::Raw) if is_open => {
-                Way::Plain
-            }
-            (Content::Digits, Coding::Latin1) if self.charset == Charset::Digits => {
-                Way::AsciiDigits
-            }
-            (Content::Amount, Coding::Bcd)
-                if self.is_fixed()
-                    && (2..=9).contains(&self.fixed_bytes)
-                    && (self.length_max % 2 == 1 || self.odd == Odd::ZeroLeft) =>
-            {
-                Way::BcdAmount
-            }
-            (Content::Digits, Coding::Bcd)
-                if self.is_fixed() && is_even && (1..=8).contains(&self.fixed_bytes) =>
-            {
-                Way::BcdFixed
-            }
-            (Content::Digits, Coding::Bcd) if has_short_length && self.odd == Odd::ZeroRight => {
-                Way::BcdVariable
-            }
-            _ => Way::Other,
-        }
-    }
-
     /// The frame of fields inside: they say themselves what they are made of.
     pub(crate) fn as_composite(mut self) -> Result<Self, Problem> {
-        let carries_bytes = matches!(
-            (self.content, self.coding),
-            (Content::Text | Content::Digits, Coding::Latin1) | (Content::Bytes, Coding::Raw)
-        );
-        if !carries_bytes {
+        let is_frame = match self.content {
+            // A length that counts bytes on the wire does not say how many digits there are.
+            Content::Text | Content::Digits => {
+                self.prefix.counts == Counts::Value && !self.is_filled
+            }
+            Content::Bytes => true,
+            Content::SignedDigits
+            | Content::Amount
+            | Content::HexText
+            | Content::Bitmap
+            | Content::Nothing
+            | Content::Unused => false,
+        };
+        if !is_frame || self.charset == Charset::Ascii {
             return Err(Problem::UnknownClass);
         }
-        self.charset = Charset::Any;
+        // As digits carry tracks: `=` is half a byte, D.
+        self.charset = if self.coding == Coding::Bcd { Charset::Track } else { Charset::Any };
+        self.trims = false;
         self.compiled().map(|format| Self { check: Check::Single, ..format })
+    }
+
+    /// Stands the value on the wire as it is?
+    #[inline]
+    pub(crate) const fn is_transparent(&self) -> bool {
+        matches!(self.coding, Coding::Latin1 | Coding::Raw)
+    }
+
+    /// Where on the wire, in the content, this byte of the value stands.
+    pub(crate) const fn place_of(&self, byte: usize) -> usize {
+        match self.coding {
+            Coding::Latin1 | Coding::Ebcdic | Coding::Raw => byte,
+            Coding::Bcd => byte / 2,
+            Coding::HexAscii | Coding::HexEbcdic => byte * 2,
+        }
     }
 
     /// Are the length's digits written as the content's?

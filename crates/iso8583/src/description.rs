@@ -10,7 +10,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DEPTH_MAX, Error};
-use crate::packager::{Compiled, Draft, DraftField, DraftFields, FIELD_NUMBER_MAX, Packager};
+use crate::packager::{
+    Around, Compiled, Draft, DraftField, DraftFields, FIELD_NUMBER_MAX, Packager,
+};
 
 use row::Row;
 
@@ -146,10 +148,10 @@ impl Packager {
     /// As [`Self::from_toml`].
     pub fn from_json(text: &str) -> Result<Self, DescriptionError> {
         check_length(text)?;
-        let unreadable = |error: &serde_json::Error, key| DescriptionError::Unreadable {
-            line: Some(error.line()),
-            key,
-            message: error.to_string(),
+        let unreadable = |error: &serde_json::Error, key| {
+            let text = error.to_string();
+            let message = text.split(" at line ").next().unwrap_or_default().to_owned();
+            DescriptionError::Unreadable { line: Some(error.line()), key, message }
         };
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let description = serde_path_to_error::deserialize(&mut deserializer)
@@ -190,7 +192,9 @@ impl Packager {
         let mut out = String::new();
         let head = Description { fields: Rows::new(), ..described.clone() };
         out.push_str(&toml::to_string(&head).expect("keys and values are those of TOML"));
-        write_rows("fields", &described.fields, &mut out);
+        if !described.fields.is_empty() {
+            write_rows("fields", &described.fields, &mut out);
+        }
         out
     }
 
@@ -224,7 +228,11 @@ impl Packager {
             title: compiled.title.clone(),
             header_bytes: u16::try_from(compiled.header_bytes).unwrap_or(u16::MAX),
             form,
-            fields: if compiled.is_xml { Rows::new() } else { rows_of(compiled, 1) },
+            fields: if compiled.is_xml {
+                Rows::new()
+            } else {
+                rows_of(compiled, Around::default())
+            },
         }
     }
 }
@@ -248,7 +256,8 @@ fn line_of(text: &str, at: usize) -> usize {
 
 fn path_of(path: &serde_path_to_error::Path) -> String {
     let path = path.to_string();
-    if path == "." { String::new() } else { path }
+    // Where the parser gave up, the path is not known.
+    if matches!(path.as_str(), "." | "?") { String::new() } else { path }
 }
 
 fn draft_of(path: &str, rows: Rows, depth: usize) -> Result<DraftFields, DescriptionError> {
@@ -270,7 +279,7 @@ fn draft_of(path: &str, rows: Rows, depth: usize) -> Result<DraftFields, Descrip
 }
 
 /// The rows of the fields that the packager has.
-fn rows_of(compiled: &Compiled, depth: usize) -> Rows {
+fn rows_of(compiled: &Compiled, around: Around) -> Rows {
     let mut rows = Rows::new();
     for (number, format) in (0..).zip(&compiled.fields) {
         let name = &compiled.names[usize::from(number)];
@@ -279,9 +288,10 @@ fn rows_of(compiled: &Compiled, depth: usize) -> Rows {
         }
         let mut row = Row::of(format);
         row.name.clone_from(name);
-        row.sensitive = compiled.told_sensitivity(number, depth);
+        row.sensitive = compiled.told_sensitivity(number, around);
         if let Some(inner) = compiled.inner(format) {
-            row.inside = Some(row::Inside { fields: rows_of(inner.compiled(), depth + 1) });
+            row.inside =
+                Some(row::Inside { fields: rows_of(inner.compiled(), around.inside(format)) });
         }
         rows.insert(Number(number), row);
     }
@@ -290,9 +300,6 @@ fn rows_of(compiled: &Compiled, depth: usize) -> Rows {
 
 /// One field to a line; those with fields inside have a table of their own behind the others.
 fn write_rows(path: &str, rows: &Rows, out: &mut String) {
-    if rows.is_empty() {
-        return;
-    }
     out.push_str(&format!("\n[{path}]\n"));
     for (Number(number), row) in rows.iter().filter(|(_, row)| row.inside.is_none()) {
         out.push_str(&format!("{number} = {}\n", row.inline()));

@@ -151,7 +151,9 @@ impl Sheet {
             let label = format!("{path}{}", field.number());
             self.mark(image, &label);
             let mut index = Index::new();
-            if let (true, Ok(inner)) = (field.is_composite(), field.nested(&mut index)) {
+            // Fields inside have places of their own only where they stand as they are.
+            let is_open = field.is_composite() && field.format.is_transparent();
+            if let (true, Ok(inner)) = (is_open, field.nested(&mut index)) {
                 self.fields(inner, (content, &format!("{label}.")), shown);
             } else if is_emv(field) && emv::are_tags(field.content()) {
                 self.tags((field.content(), 0), (content, &label), shown);

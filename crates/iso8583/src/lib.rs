@@ -2,6 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+mod append;
+#[cfg(feature = "bench")]
+pub mod bench;
+mod bitmap;
 pub mod class;
 pub mod coding;
 mod description;

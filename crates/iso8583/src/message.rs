@@ -1,9 +1,11 @@
 //! A message that is built or changed: it keeps what every field looks like on the wire.
 
-use crate::class::{Coding, Content, FieldFormat, mark};
-use crate::coding::TO_EBCDIC;
+use crate::append::{ROOM_BYTES, append};
+use crate::bitmap;
+use crate::class::{Content, FieldFormat, mark};
+use crate::coding;
 use crate::error::{Error, FieldPath, Problem};
-use crate::index::{Index, Span, WORDS};
+use crate::index::{Index, Span};
 use crate::pack;
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
 use crate::unpack::{FIRST, split_header, walk};
@@ -250,7 +252,8 @@ impl Message {
     }
 }
 
-/// Sets or removes a field inside others: what is around it is encoded again, its neighbours not.
+/// Sets or removes a field inside others. Only it is encoded, and the frames around it; the images
+/// of its neighbours are kept.
 fn set_inside(
     packager: &Packager,
     body: &mut Body,
@@ -274,15 +277,23 @@ fn set_inside(
     let format = compiled.settable(*number).map_err(|problem| problem.in_field(*number))?;
     let inner = compiled.inner(format).ok_or_else(|| Problem::NotComposite.in_field(*number))?;
     let mut inner_body = spare.pop().unwrap_or_default();
+    let mut packed = spare.pop().unwrap_or_default();
     inner_body.clear(inner.compiled());
     let mut result = Ok(());
     if let Some(field) = body.field(packager, *number).filter(Field::is_composite) {
-        result = inner_body.load(inner.compiled(), field.content());
+        packed.bytes.clear();
+        let transparent = format.is_transparent().then(|| field.content());
+        let fields = transparent.unwrap_or_else(|| {
+            field.read(&mut packed.bytes);
+            &packed.bytes
+        });
+        result = inner_body
+            .load(inner.compiled(), fields)
+            .map_err(|error| error.withheld_if(format.is_sensitive));
     }
     if result.is_ok() {
         result = set_inside(inner, &mut inner_body, spare, inside, value);
     }
-    let mut packed = spare.pop().unwrap_or_default();
     packed.bytes.clear();
     packed.bytes.extend(format.is_marked.then_some(mark::FIELDS));
     if result.is_ok() && !inner_body.is_empty() {
@@ -293,7 +304,7 @@ fn set_inside(
             body.remove(compiled, *number);
             Ok(())
         }
-        Ok(()) => body.set(compiled, *number, &packed.bytes),
+        Ok(()) => body.put(compiled, format, *number, &packed.bytes),
         Err(error) => Err(error.inside(*number, None)),
     };
     packed.bytes.clear();
@@ -346,7 +357,7 @@ impl Body {
             self.move_tail(third.end, third.end, third.start);
         }
         // Only a bitmap that the fields do not need is kept as it came.
-        if self.index.bitmap_words == words_needed(&self.index.present) {
+        if self.index.bitmap_words == bitmap::words_needed(self.index.highest()) {
             self.index.bitmap_words = 0;
         }
         Ok(())
@@ -358,15 +369,22 @@ impl Body {
             Ok(format) => format,
             Err(problem) => return Err(problem.in_field(number)),
         };
+        let at = usize::from(number);
         if number > self.last || self.used == 0 {
             let start = self.used;
-            let longest = value.len() + format.fixed_bytes as usize + pack::SLACK_BYTES;
-            self.make_room(start, longest);
-            if let Some(total) = pack::append(format, value, &mut self.bytes[start..]) {
+            self.make_room(start, value.len() + ROOM_BYTES);
+            if let Some(total) = append(format, value, &mut self.bytes[start..]) {
                 self.used = start + total;
                 self.last = number;
-                self.index.spans[usize::from(number)] = Span::new(start, start + total);
-                self.index.insert(usize::from(number));
+                self.index.spans[at] = Span::new(start, start + total);
+                self.index.insert(at);
+                return Ok(());
+            }
+        } else if self.index.is_present(number) {
+            let mut room = [0; ROOM_BYTES];
+            let place = &mut self.bytes[self.index.spans[at].range()];
+            if append(format, value, &mut room) == Some(place.len()) {
+                coding::copy_few(&room[..place.len()], place);
                 return Ok(());
             }
         }
@@ -380,14 +398,25 @@ impl Body {
         number: u16,
         value: &[u8],
     ) -> Result<(), Error> {
+        if format.composite > 0 {
+            self.check_inside(packager, format, value)
+                .map_err(|error| error.inside(number, None).withheld_if(format.is_sensitive))?;
+        }
+        self.put(packager, format, number, value)
+    }
+
+    /// Sets a field to a value of which only the frame is checked.
+    fn put(
+        &mut self,
+        packager: &Compiled,
+        format: &FieldFormat,
+        number: u16,
+        value: &[u8],
+    ) -> Result<(), Error> {
         let plan = match pack::plan(format, packager.is_strict(), value) {
             Ok(plan) => plan,
             Err(problem) => return Err(problem.in_field(number)),
         };
-        if format.composite > 0 {
-            self.check_inside(packager, format, value)
-                .map_err(|error| error.inside(number, None))?;
-        }
         let at = usize::from(number);
         let start = if self.index.is_present(number) {
             let span = self.index.spans[at].range();
@@ -493,24 +522,28 @@ impl Body {
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let index = &self.index;
-        let mut start = 0;
         if bitmap.third_field > 0 && index.present[2] != 0 {
             return self.emit_with_third_bitmap(packager, bitmap, out);
         }
-        if packager.has_message_type() {
-            if !index.has_message_type {
-                return Err(Problem::NoMessageType.in_field(0));
-            }
-            start = index.spans[0].range().end;
-        }
-        let words = bitmap_words(packager, bitmap, &index.present, index.bitmap_words);
+        let start = self.fields_start(packager)?;
+        let words = bitmap::words(packager, bitmap, index.highest(), index.bitmap_words);
         if words == 0 {
             return Err(Problem::NoFields.into());
         }
         out.extend_from_slice(&self.bytes[..start]);
-        emit_bitmap(bitmap, &index.present, words, out);
+        bitmap::push(bitmap, &index.present[..usize::from(words)], out);
         out.extend_from_slice(&self.bytes[start..self.used]);
         Ok(())
+    }
+
+    /// Where the fields begin, behind the message type, which has to be there if there is one.
+    #[inline]
+    fn fields_start(&self, packager: &Compiled) -> Result<usize, Error> {
+        match (packager.has_message_type(), self.index.has_message_type) {
+            (false, _) => Ok(0),
+            (true, true) => Ok(self.index.spans[0].range().end),
+            (true, false) => Err(Problem::NoMessageType.in_field(0)),
+        }
     }
 
     /// The third bitmap stands where its field would, behind those with lower numbers.
@@ -522,13 +555,7 @@ impl Body {
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let index = &self.index;
-        let mut start = 0;
-        if packager.has_message_type() {
-            if !index.has_message_type {
-                return Err(Problem::NoMessageType.in_field(0));
-            }
-            start = index.spans[0].range().end;
-        }
+        let start = self.fields_start(packager)?;
         let third_field = usize::from(bitmap.third_field);
         let mut present = index.present;
         let third = present[2];
@@ -537,10 +564,10 @@ impl Body {
         let behind = index.next_after(third_field);
         let middle = behind.map_or(self.used, |number| index.spans[number].range().start);
         out.extend_from_slice(&self.bytes[..start]);
-        emit_bitmap(bitmap, &present, 2, out);
+        bitmap::push(bitmap, &present[..2], out);
         out.extend_from_slice(&self.bytes[start..middle]);
         let coding = packager.fields[third_field].coding;
-        emit_word(BitmapFormat { coding, ..bitmap }, third, out);
+        bitmap::push(BitmapFormat { coding, ..bitmap }, &[third], out);
         out.extend_from_slice(&self.bytes[middle..self.used]);
         Ok(())
     }
@@ -579,64 +606,4 @@ fn fill_gap(format: &FieldFormat, position: u16, out: &mut Vec<u8>) -> Result<()
     out.resize(start + plan.total, 0);
     pack::write(format, position, empty, plan, &mut out[start..]);
     Ok(())
-}
-
-/// Words of bitmap that these fields take.
-#[inline]
-fn words_needed(present: &[u64; WORDS]) -> u8 {
-    match present {
-        [_, _, third, ..] if *third != 0 => 3,
-        [_, second, ..] if *second != 0 => 2,
-        [first, ..] if *first != 0 => 1,
-        _ => 0,
-    }
-}
-
-/// Words of bitmap to write, of which some may have been received.
-///
-/// jPOS writes a second bitmap in EBCDIC where all fields are among the first 32, as seen from
-/// outside; `Lenient` does as well.
-#[inline]
-pub(crate) fn bitmap_words(
-    packager: &Compiled,
-    bitmap: BitmapFormat,
-    present: &[u64; WORDS],
-    received: u8,
-) -> u8 {
-    let words = words_needed(present).max(received);
-    let is_low = bitmap.coding == Coding::HexEbcdic && present[0].trailing_zeros() >= 32;
-    let is_longer = is_low && words <= 1 && bitmap.continues && !packager.is_strict();
-    if is_longer { 2 } else { words }
-}
-
-/// Appends so many words of bitmap.
-#[inline]
-pub(crate) fn emit_bitmap(
-    bitmap: BitmapFormat,
-    present: &[u64; WORDS],
-    words: u8,
-    out: &mut Vec<u8>,
-) {
-    let words = usize::from(words);
-    for (at, word) in present.iter().take(words).enumerate() {
-        let continues = bitmap.continues && at + 1 < words;
-        emit_word(bitmap, word | if continues { FIRST } else { 0 }, out);
-    }
-}
-
-#[inline]
-fn emit_word(bitmap: BitmapFormat, bits: u64, out: &mut Vec<u8>) {
-    let bytes = bits.to_be_bytes();
-    if bitmap.coding == Coding::Raw {
-        out.extend_from_slice(&bytes);
-        return;
-    }
-    let mut digits = [0; 16];
-    for (byte, pair) in bytes.iter().zip(digits.as_chunks_mut::<2>().0) {
-        *pair = [byte >> 4, byte & 0x0F].map(|half| {
-            let digit = crate::coding::HEX[usize::from(half)];
-            if bitmap.coding == Coding::HexEbcdic { TO_EBCDIC[digit as usize] } else { digit }
-        });
-    }
-    out.extend_from_slice(&digits);
 }

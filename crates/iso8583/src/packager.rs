@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::class::{Charset, Coding, Content, FieldFormat, Way};
+use crate::append::Way;
+use crate::class::{Charset, Coding, Content, FieldFormat};
 use crate::error::{DEPTH_MAX, Error, Problem};
 
 /// The highest number of a field: a tag of three digits.
@@ -129,7 +130,7 @@ impl Packager {
     }
 
     pub(crate) fn from_draft(draft: Draft) -> Result<Self, Error> {
-        let mut compiled = Compiled::new(&draft.fields, 1)?;
+        let mut compiled = Compiled::new(&draft.fields, Around::default())?;
         compiled.name = draft.name;
         compiled.title = draft.title;
         compiled.header_bytes = draft.header_bytes;
@@ -192,8 +193,8 @@ impl Packager {
 }
 
 impl Compiled {
-    fn new(draft: &DraftFields, depth: usize) -> Result<Self, Error> {
-        if depth > DEPTH_MAX {
+    fn new(draft: &DraftFields, around: Around) -> Result<Self, Error> {
+        if around.fields >= DEPTH_MAX {
             return Err(Problem::TooDeep.into());
         }
         let last = draft.keys().next_back().copied().unwrap_or(0);
@@ -207,10 +208,10 @@ impl Compiled {
         for (number, field) in draft {
             let place = usize::from(*number);
             names[place].clone_from(&field.name);
-            fields[place] = format(*number, field, depth).map_err(|it| it.in_field(*number))?;
+            fields[place] = format(*number, field, around).map_err(|it| it.in_field(*number))?;
             if let Some(inside) = &field.inside {
-                let inner =
-                    Self::new(inside, depth + 1).map_err(|error| error.inside(*number, None))?;
+                let inner = Self::new(inside, around.inside(&fields[place]))
+                    .map_err(|error| error.inside(*number, None))?;
                 composites.push(Packager(Arc::new(inner)));
                 fields[place].composite =
                     u16::try_from(composites.len()).expect("no more composites than fields");
@@ -231,7 +232,11 @@ impl Compiled {
         };
         for number in 0..=last {
             let is_settable = compiled.refusal(number).is_none();
-            compiled.fields[usize::from(number)].is_settable = is_settable;
+            let field = &mut compiled.fields[usize::from(number)];
+            field.is_settable = is_settable;
+            if !is_settable {
+                field.way = Way::Other;
+            }
         }
         Ok(compiled)
     }
@@ -326,9 +331,9 @@ impl Compiled {
     }
 
     /// What a description has to say of a field's sensitivity: nothing where it is the usual one.
-    pub(crate) fn told_sensitivity(&self, number: u16, depth: usize) -> Option<bool> {
+    pub(crate) fn told_sensitivity(&self, number: u16, around: Around) -> Option<bool> {
         let is_sensitive = self.fields.get(usize::from(number))?.is_sensitive;
-        (is_sensitive != is_usually_sensitive(number, depth)).then_some(is_sensitive)
+        (is_sensitive != around.makes_sensitive(number)).then_some(is_sensitive)
     }
 
     /// The packager of what is inside a field.
@@ -369,21 +374,39 @@ pub(crate) fn format_of(
     Ok(format)
 }
 
-fn format(number: u16, field: &DraftField, depth: usize) -> Result<FieldFormat, Problem> {
+fn format(number: u16, field: &DraftField, around: Around) -> Result<FieldFormat, Problem> {
     let mut format = field.format;
     if field.inside.is_some() {
         format = format.as_composite()?;
     }
-    if depth == 1 && CARD_DATA.contains(&number) && field.is_sensitive == Some(false) {
+    if around.fields == 0 && CARD_DATA.contains(&number) && field.is_sensitive == Some(false) {
         return Err(Problem::CardData);
     }
-    let is_usually = is_usually_sensitive(number, depth);
-    format.is_sensitive = field.is_sensitive.unwrap_or(is_usually);
+    format.is_sensitive = field.is_sensitive.unwrap_or(around.makes_sensitive(number));
     Ok(format)
 }
 
-fn is_usually_sensitive(number: u16, depth: usize) -> bool {
-    depth == 1 && (CARD_DATA.contains(&number) || SENSITIVE.contains(&number))
+/// What is around some fields.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Around {
+    /// How many fields are.
+    fields: usize,
+    /// Whether the innermost of them is sensitive: what is inside is as well, unless the
+    /// description says otherwise.
+    is_sensitive: bool,
+}
+
+impl Around {
+    /// What is around the fields in this one.
+    pub(crate) fn inside(self, field: &FieldFormat) -> Self {
+        Self { fields: self.fields + 1, is_sensitive: field.is_sensitive }
+    }
+
+    fn makes_sensitive(self, number: u16) -> bool {
+        let is_outermost = self.fields == 0;
+        self.is_sensitive
+            || is_outermost && (CARD_DATA.contains(&number) || SENSITIVE.contains(&number))
+    }
 }
 
 fn layout(fields: &[FieldFormat]) -> Result<Layout, Error> {

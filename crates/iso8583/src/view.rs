@@ -5,7 +5,7 @@ use crate::coding::{self, FROM_EBCDIC};
 use crate::error::{Error, Problem};
 use crate::index::Index;
 use crate::packager::Packager;
-use crate::unpack::{measure, walk};
+use crate::unpack::{measure, walk_inside};
 
 /// A received message. It borrows the bytes and copies nothing.
 #[derive(Clone, Copy)]
@@ -183,24 +183,7 @@ impl<'a> Field<'a> {
     pub fn read(&self, out: &mut Vec<u8>) {
         let (content, length) = self.parts();
         let start = out.len();
-        match (self.format.content, self.format.coding) {
-            (Content::Digits, Coding::Bcd) => read_bcd(self.format.odd, content, length, out),
-            (Content::Amount, Coding::Bcd) => {
-                let Some((direction, digits)) = content.split_first() else { return };
-                out.push(*direction);
-                read_bcd(self.format.odd, digits, length.saturating_sub(1), out);
-            }
-            (Content::HexText, _) => read_halves(content, length % 2, length, out, |half| {
-                coding::HEX[usize::from(half & 0x0F)]
-            }),
-            (Content::SignedDigits, _) => read_signed(content, out),
-            (_, Coding::HexAscii) => read_hex(content, out, |byte| byte),
-            (_, Coding::HexEbcdic) => read_hex(content, out, |byte| FROM_EBCDIC[byte as usize]),
-            (_, Coding::Ebcdic) => {
-                out.extend(content.iter().map(|byte| FROM_EBCDIC[*byte as usize]));
-            }
-            (_, Coding::Latin1 | Coding::Raw | Coding::Bcd) => out.extend_from_slice(content),
-        }
+        decode(self.format, content, length, out);
         if self.format.trims && !self.format.is_binary() {
             let kept = out[start..].trim_ascii_end().len();
             out.truncate(start + kept);
@@ -225,11 +208,38 @@ impl<'a> Field<'a> {
         let Some(inner) = inner.filter(|_| self.is_composite()) else {
             return Err(Problem::NotComposite.in_field(self.number));
         };
-        let content = self.content();
-        let end = walk(inner.compiled(), content, index)
-            .map_err(|error| error.inside(self.number, None))?;
-        let view = MessageView::new(inner, &content[..end], index);
+        let (content, length) = self.parts();
+        let end = walk_inside(inner.compiled(), self.format, (content, length), index)
+            .map_err(|error| error.inside(self.number, None))
+            .map_err(|error| error.withheld_if(self.is_sensitive))?;
+        let index: &'b Index = index;
+        let inside = if self.format.is_transparent() { content } else { &index.fields };
+        let view = MessageView::new(inner, &inside[..end], index);
         Ok(MessageView { is_sensitive: self.is_sensitive, ..view })
+    }
+}
+
+/// Appends the value of a content that was measured.
+pub(crate) fn decode(format: &FieldFormat, content: &[u8], length: usize, out: &mut Vec<u8>) {
+    match (format.content, format.coding) {
+        (Content::Digits | Content::Text, Coding::Bcd) => {
+            read_bcd(format.odd, content, length, out);
+        }
+        (Content::Amount, Coding::Bcd) => {
+            let Some((direction, digits)) = content.split_first() else { return };
+            out.push(*direction);
+            read_bcd(format.odd, digits, length.saturating_sub(1), out);
+        }
+        (Content::HexText, _) => read_halves(content, length % 2, length, out, |half| {
+            coding::HEX[usize::from(half & 0x0F)]
+        }),
+        (Content::SignedDigits, _) => read_signed(content, out),
+        (_, Coding::HexAscii) => read_hex(content, out, |byte| byte),
+        (_, Coding::HexEbcdic) => read_hex(content, out, |byte| FROM_EBCDIC[byte as usize]),
+        (_, Coding::Ebcdic) => {
+            out.extend(content.iter().map(|byte| FROM_EBCDIC[*byte as usize]));
+        }
+        (_, Coding::Latin1 | Coding::Raw | Coding::Bcd) => out.extend_from_slice(content),
     }
 }
 

@@ -4,11 +4,19 @@ use std::sync::OnceLock;
 
 use crate::packager::Packager;
 
-const DESCRIPTIONS: [(&str, &str); 5] = [
+const DESCRIPTIONS: [(&str, &str); 13] = [
     ("iso87a", include_str!("../../packagers/iso87a.toml")),
     ("iso87b", include_str!("../../packagers/iso87b.toml")),
+    ("iso87e", include_str!("../../packagers/iso87e.toml")),
     ("iso93a", include_str!("../../packagers/iso93a.toml")),
+    ("iso93b", include_str!("../../packagers/iso93b.toml")),
+    ("iso93e", include_str!("../../packagers/iso93e.toml")),
+    ("iso2003a", include_str!("../../packagers/iso2003a.toml")),
+    ("iso2003b", include_str!("../../packagers/iso2003b.toml")),
+    ("base1", include_str!("../../packagers/base1.toml")),
+    ("base24", include_str!("../../packagers/base24.toml")),
     ("postilion", include_str!("../../packagers/postilion.toml")),
+    ("euro", include_str!("../../packagers/euro.toml")),
     ("xml", include_str!("../../packagers/xml.toml")),
 ];
 

@@ -97,6 +97,7 @@ impl File<'_> {
 }
 
 /// An element that was begun.
+#[derive(Default)]
 struct Open {
     kind: Kind,
     attributes: BTreeMap<String, String>,
@@ -105,8 +106,9 @@ struct Open {
     fields: DraftFields,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Kind {
+    #[default]
     Packager,
     Field,
     Composite,
@@ -130,25 +132,26 @@ impl Open {
                 return Err(file.wrong("", &format!("`{name}` was not expected here")));
             }
         };
-        let mut attributes = BTreeMap::new();
+        let mut open = Self { kind, ..Self::default() };
+        if kind != Kind::Packager {
+            // First of all: it says which field whatever else is wrong is in.
+            let id = start.try_get_attribute("id").ok().flatten();
+            let number = id.and_then(|id| id.value.trim().parse().ok());
+            open.number = number
+                .filter(|it| *it <= FIELD_NUMBER_MAX)
+                .ok_or_else(|| file.wrong("id", "the number of a field was expected, 0 to 999"))?;
+            file.path.push(open.number);
+            if file.path.len() > DEPTH_MAX {
+                return Err(file.problem(open.number, Problem::TooDeep));
+            }
+        }
         for attribute in start.attributes() {
             let attribute = attribute.map_err(|error| file.wrong("", &error.to_string()))?;
             let name = attribute.key.0.to_owned();
             let value = attribute
                 .normalized_value(XmlVersion::Implicit1_0)
                 .map_err(|error| file.wrong(&name, &error.to_string()))?;
-            attributes.insert(name, value.into_owned());
-        }
-        let mut open = Self { kind, attributes, number: 0, fields: DraftFields::new() };
-        if kind != Kind::Packager {
-            open.number = open.number_of("id", file)?.unwrap_or(FIELD_NUMBER_MAX + 1);
-            file.path.push(open.number);
-            if open.number > FIELD_NUMBER_MAX {
-                return Err(file.wrong("id", "the number of a field was expected, 0 to 999"));
-            }
-            if file.path.len() > DEPTH_MAX {
-                return Err(file.problem(open.number, Problem::TooDeep));
-            }
+            open.attributes.insert(name, value.into_owned());
         }
         open.check_names(file)?;
         if kind == Kind::Composite {
@@ -260,8 +263,12 @@ impl Open {
         if let Some(third) = third {
             self.set_third(bitmap, third, file)?;
         }
-        let first = self.number_of("firstField", file)?.unwrap_or(0);
-        self.fields.retain(|number, _| *number >= first || Some(*number) == bitmap);
+        let first = self.number_of("firstField", file)?.unwrap_or(0).min(FIELD_NUMBER_MAX);
+        for number in (0..first).filter(|number| Some(*number) != bitmap) {
+            let (name, is_sensitive, inside) = (String::new(), None, None);
+            let skipped = DraftField { name, format: nothing, is_sensitive, inside };
+            self.fields.insert(number, skipped);
+        }
         Ok(())
     }
 

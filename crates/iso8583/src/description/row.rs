@@ -245,7 +245,8 @@ impl Row {
         let mut format = FieldFormat::empty(length).map_err(|it| format!("length: {it}"))?;
         let written = self.coding.unwrap_or(kind.codings()[0]);
         if !kind.codings().contains(&written) {
-            return Err(format!("coding: {kind:?} cannot be written as {written:?}"));
+            let known: Vec<String> = kind.codings().iter().map(inline).collect();
+            return Err(format!("coding: expected one of {}", known.join(", ")));
         }
         (format.content, format.charset) = kind.read();
         format.coding = written.read();

@@ -26,6 +26,32 @@ fn built_ins_are_what_was_measured() {
     }
 }
 
+/// The reference's example gives the bytes that it says, and its tables name what there is.
+#[test]
+fn the_reference_is_true() {
+    let path = root().join("docs/reference/iso8583-packagers.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (_, rest) = text.split_once("```toml\n").unwrap();
+    let (example, rest) = rest.split_once("```").unwrap();
+    let packager = Packager::from_toml(example).unwrap();
+    let described: toml::Table = toml::from_str(&packager.description()).unwrap();
+    assert_eq!(described, toml::from_str(example).unwrap());
+    let (values, rest) = rest.split_once("are these bytes:\n\n```\n").unwrap();
+    let mut message = Message::new(&packager);
+    let words: Vec<&str> = values.split_whitespace().collect();
+    for pair in words.windows(2).filter(|pair| pair[1].starts_with('`')) {
+        let path = if pair[0] == "type" { "0" } else { pair[0] };
+        let value = pair[1].trim_matches([',', '`']);
+        message.set(path.parse::<iso8583::FieldPath>().unwrap(), value).unwrap();
+    }
+    let expected =
+        bytes_of_hex(&rest.split_once("```").unwrap().0.replace(char::is_whitespace, ""));
+    assert_eq!(message.pack().unwrap(), expected);
+    for name in Packager::built_in_names() {
+        assert!(text.contains(&format!("`{name}`")), "{name} is not in the reference");
+    }
+}
+
 /// Its description without what a table does not say: names, and what is sensitive inside fields.
 fn unnamed(packager: &Packager) -> Value {
     fn strip(value: &mut Value) {
@@ -42,6 +68,21 @@ fn unnamed(packager: &Packager) -> Value {
     described
 }
 
+/// In EBCDIC only an own packager was measured: its bitmap and bytes are hexadecimal digits.
+#[test]
+fn ebcdic_is_what_was_measured_but_for_bytes() {
+    let measured = Packager::from_table(&table_of(&read("own-ebcdic-ebitmap.json")["table"], true));
+    let (measured, built_in) =
+        (unnamed(&measured.unwrap()), unnamed(&Packager::built_in("iso87e").unwrap()));
+    let fields = measured["fields"].as_object().unwrap();
+    for (number, field) in fields.iter().filter(|(_, it)| it["coding"] != "hex-ebcdic") {
+        // 55 was text in 1987, and came to be bytes.
+        if number != "55" {
+            assert_eq!(built_in["fields"][number], *field, "{number}");
+        }
+    }
+}
+
 #[test]
 fn descriptions_come_back() {
     for name in Packager::built_in_names() {
@@ -53,6 +94,120 @@ fn descriptions_come_back() {
         assert_eq!(packager.name(), *name);
         assert!(!packager.title().is_empty(), "{name}");
     }
+}
+
+/// Each class, described in our words, packs and reads as under its name.
+#[test]
+fn classes_come_back() {
+    for name in ["field-classes.json", "field-class-lengths.json"] {
+        let file = read(name);
+        for case in file["cases"].as_array().unwrap() {
+            let nothing = FieldDescription { class: "IF_NOP".to_owned(), ..Default::default() };
+            let mut table: Table = (0..48).map(|number| (number, nothing.clone())).collect();
+            let description = FieldDescription {
+                class: case["class"].as_str().unwrap().to_owned(),
+                length: case["len"].as_u64().unwrap().try_into().unwrap(),
+                pad: case["pad"] == true,
+                ..FieldDescription::default()
+            };
+            table.insert(48, description);
+            let named = Packager::from_table(&table).unwrap();
+            let described = Packager::from_toml(&named.description()).unwrap();
+            assert_eq!(described.description(), named.description(), "{case}");
+            let value = serde_json::json!({"48": case["value"]});
+            for validation in [Validation::Lenient, Validation::Strict] {
+                let [named, described] =
+                    [&named, &described].map(|it| it.with_validation(validation));
+                assert_eq!(pack(&named, &value), pack(&described, &value), "{case}");
+                let Some(packed) = case["packed"].as_str() else { continue };
+                let packed = bytes_of_hex(packed);
+                let [named, described] = [&named, &described]
+                    .map(|packager| packager.unpack(&packed, &mut Index::new()).map(flat));
+                assert_eq!(named, described, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn refusals() {
+    let check = |text: &str, expected: &str| {
+        let error = Packager::from_toml(text).unwrap_err();
+        assert_eq!(error.to_string(), expected, "{text}");
+    };
+    let field = |row: &str| {
+        format!("[fields]\n0 = {{ content = \"digits\", length = 4 }}\n2 = {{ {row} }}")
+    };
+    check("", "fields: at least one field was expected");
+    check("name = 1", "line 1: name: invalid type: integer `1`, expected a string");
+    check(
+        "form = \"xml\"\nheader_bytes = 1",
+        "form: messages in XML have neither fields nor headers",
+    );
+    check(
+        "[fields]\n02 = {}",
+        "line 2: fields.02: `02`: the number of a field was expected, 0 to 999",
+    );
+    check(
+        &field("content = \"digits\", length = 4, sensitive = false"),
+        "field 2: this field holds card data and is always sensitive",
+    );
+    check(
+        &field("content = \"digits\", prefix = { digits = 2, counts = 3 }"),
+        "line 3: fields.2.prefix.counts: wanted string or table",
+    );
+    for (row, expected) in [
+        (
+            "content = \"text\", coding = \"bcd\", length = 4",
+            "coding: expected one of \"ascii\", \"ebcdic\"",
+        ),
+        (
+            "content = \"text\", length = 1000000",
+            "length: at most 999999 is the length, 1000000 was found",
+        ),
+        ("content = \"text\", length = 4, prefix = {}", "prefix: 1 to 6 `digits` were expected"),
+        (
+            "content = \"text\", length = 4, prefix = { coding = \"binary\", digits = 2 }",
+            "prefix: 1 to 5 `bytes` were expected",
+        ),
+        ("content = \"text\", prefix = { digits = 2 }", "length: the largest length was expected"),
+        ("content = \"nothing\", length = 2", "length: this content takes no room"),
+        (
+            "content = \"text\", length = 2, filled = true",
+            "filled: only a field with a prefix is filled up",
+        ),
+        (
+            "content = \"text\", length = 2, pad = \"left\"",
+            "pad: only digits in BCD leave half a byte free",
+        ),
+        ("content = \"bytes\", length = 2, trim = true", "trim: only text has blanks to take off"),
+        (
+            "content = \"text\", length = 2, tag = { digits = 2, coding = \"bcd\" }",
+            "tag: 1 to 6 digits in ASCII or EBCDIC were expected",
+        ),
+        (
+            "content = \"amount\", length = 9, prefix = { digits = 2 }",
+            "prefix: this content has a fixed length",
+        ),
+    ] {
+        check(&field(row), &format!("fields.2: {expected}"));
+    }
+}
+
+#[test]
+fn what_is_sensitive_can_be_said() {
+    let text = "[fields]\n2 = { content = \"text\", length = 1 }\n\
+                3 = { content = \"text\", length = 1, sensitive = true }\n\
+                48 = { content = \"text\", length = 1, sensitive = false }\n\
+                55 = { content = \"text\", length = 1 }\n";
+    let mut message = Message::new(&Packager::from_toml(text).unwrap());
+    for number in [2, 3, 48, 55] {
+        message.set(number, "x").unwrap();
+    }
+    let shown = "2 <1 characters>\n3 <1 characters>\n48 x\n55 <1 characters>\n";
+    assert_eq!(message.to_string(), shown);
+    let again = Packager::from_toml(text).unwrap().description();
+    assert_eq!(again.replace("\n\n", "\n").trim_start(), text);
 }
 
 #[test]

@@ -2,8 +2,14 @@
 
 mod descriptions;
 mod edits;
+mod errors;
+mod frames;
+mod hex;
+mod jpos_files;
+mod schema;
 mod shown;
 mod strict;
 mod tables;
 #[cfg(feature = "vectors")]
 mod vectors;
+mod xml_messages;

@@ -182,7 +182,7 @@ field 1 at byte 2: 8 bytes are needed, 2 are left
 0000  02 00                                            ..                0
 0002  00 00 00 00 00 01 00 00                          ........          bitmap
 000A  ** ** ** ** ** ** ** **                          ********          not read
-field 48.2 at byte 15: 6 bytes are needed, 3 are left
+field 48.2 at byte 15: more content was expected
 ",
     );
 }

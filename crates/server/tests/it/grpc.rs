@@ -192,6 +192,34 @@ async fn payments_from_the_first_to_the_balance() {
 }
 
 #[tokio::test]
+async fn balances_asked_for_at_once_are_each_their_own() {
+    let server = start();
+    let caller = Caller::of(&server);
+    let mut asked = vec![];
+    for payments in 0..4_usize {
+        let account = caller.account(EXTERNAL).await;
+        for _ in 0..payments {
+            caller.pay(ten(&account)).await.unwrap();
+        }
+        asked.extend(std::iter::repeat_n((payments, account), 25));
+    }
+    asked.push((99, uuid::Uuid::now_v7().to_string()));
+    asked.extend_from_within(..);
+    let answers = asked.iter().map(|(_, account)| caller.balance(account));
+    let answers = futures_util::future::join_all(answers).await;
+    for ((payments, _), answer) in asked.iter().zip(answers) {
+        match (payments, answer) {
+            (99, answer) => assert_eq!(refused(answer).0, Code::NotFound),
+            (0, answer) => assert_eq!(answer.unwrap(), []),
+            (payments, answer) => {
+                let paid = i64::try_from(*payments).unwrap() * 1000;
+                assert_eq!(answer.unwrap(), [("USD".to_owned(), 0, paid, -paid)]);
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_was_reserved_is_let_go() {
     let server = start();
     let caller = Caller::of(&server);
