@@ -1,5 +1,6 @@
 //! What a field's class means: jPOS's class names, read as the product that they are.
 
+use crate::append::Way;
 use crate::error::Problem;
 
 /// How one field stands on the wire. Small and `Copy`: a packager is a table of these.
@@ -15,6 +16,8 @@ pub struct FieldFormat {
     pub(crate) length_max: u32,
     /// A value of variable length that always takes the room of the longest.
     pub(crate) is_filled: bool,
+    /// The first byte of the content says what the rest is: fields of XML messages.
+    pub(crate) is_marked: bool,
     /// Trailing blanks are taken off when the field is read.
     pub(crate) trims: bool,
     /// Contents of this field are shown nowhere.
@@ -41,23 +44,6 @@ pub(crate) enum Shape {
     Fixed,
     /// A length in front that counts the value.
     Counted,
-    Other,
-}
-
-/// The usual kinds of fields, which are checked and written in one go when they are appended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// Up to sixteen BCD digits without a length.
-    BcdFixed,
-    /// BCD digits behind a length in one byte of BCD, filled on the right.
-    BcdVariable,
-    /// Characters or bytes as they are, with a length or without.
-    Plain,
-    /// Digits in ASCII, with a length or without.
-    AsciiDigits,
-    /// A direction, and up to sixteen BCD digits.
-    BcdAmount,
-    /// Any other.
     Other,
 }
 
@@ -108,6 +94,30 @@ pub(crate) struct Prefix {
     pub(crate) counts: Counts,
     /// The largest length that it can say.
     pub(crate) count_max: u32,
+}
+
+impl Prefix {
+    /// A length of so many digits, or bytes where it is binary.
+    pub(crate) const fn new(coding: PrefixCoding, size: u8, counts: Counts) -> Self {
+        let (bytes, count_max) = match coding {
+            PrefixCoding::Ascii | PrefixCoding::Ebcdic => (size, 10_u32.pow(size as u32) - 1),
+            PrefixCoding::Bcd => (size.div_ceil(2), 10_u32.pow(size as u32) - 1),
+            PrefixCoding::Binary => (size, (1 << (8 * if size < 3 { size as u32 } else { 3 })) - 1),
+        };
+        Self { coding, bytes, counts, count_max }
+    }
+
+    /// The digits, or bytes, that it was made with.
+    pub(crate) const fn size(self) -> u8 {
+        match self.coding {
+            PrefixCoding::Ascii | PrefixCoding::Ebcdic | PrefixCoding::Binary => self.bytes,
+            // Of an odd number of digits, one half of a byte is free.
+            PrefixCoding::Bcd if self.count_max < 10_u32.pow(2 * self.bytes as u32 - 1) => {
+                self.bytes * 2 - 1
+            }
+            PrefixCoding::Bcd => self.bytes * 2,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,9 +202,19 @@ pub(crate) enum Check {
     Single,
 }
 
-const NO_PREFIX: Prefix =
+pub(crate) const NO_PREFIX: Prefix =
     Prefix { coding: PrefixCoding::Ascii, bytes: 0, counts: Counts::Value, count_max: 0 };
-const NO_TAG: Tag =
+/// What the content of a field of an XML message is.
+pub(crate) mod mark {
+    /// Characters in ISO-8859-1.
+    pub(crate) const TEXT: u8 = b'T';
+    /// Characters in UTF-8, because ISO-8859-1 lacks some.
+    pub(crate) const UNICODE: u8 = b'U';
+    pub(crate) const BYTES: u8 = b'B';
+    pub(crate) const FIELDS: u8 = b'F';
+}
+
+pub(crate) const NO_TAG: Tag =
     Tag { coding: PrefixCoding::Ascii, digits: 0, is_counted: false, is_own: false };
 
 impl FieldFormat {
@@ -225,7 +245,7 @@ impl FieldFormat {
         format.charset = match parts.content {
             Content::Digits => Charset::Digits,
             // jPOS counts characters there and writes UTF-8: what is not ASCII cannot be read back.
-            _ if matches!(family, "IFEP" | "IFIPM") => Charset::Ascii,
+            Content::Text if matches!(family, "IFEP" | "IFIPM") => Charset::Ascii,
             Content::Text
             | Content::SignedDigits
             | Content::Amount
@@ -238,7 +258,7 @@ impl FieldFormat {
         format.compiled()
     }
 
-    fn empty(length: usize) -> Result<Self, Problem> {
+    pub(crate) fn empty(length: usize) -> Result<Self, Problem> {
         Ok(Self {
             content: Content::Text,
             coding: Coding::Latin1,
@@ -251,6 +271,7 @@ impl FieldFormat {
                 .filter(|length| *length <= LENGTH_MAX)
                 .ok_or(Problem::TooLong { length, max: LENGTH_MAX as usize })?,
             is_filled: false,
+            is_marked: false,
             trims: false,
             is_sensitive: false,
             composite: 0,
@@ -261,6 +282,26 @@ impl FieldFormat {
             way: Way::Other,
             shape: Shape::Other,
         })
+    }
+
+    /// A field of an XML message: its number, a length, a mark, and what the mark says.
+    pub(crate) fn marked() -> Result<Self, Problem> {
+        let format = Self::from_class("IFA_TTTLLLLLLBINARY", LENGTH_MAX as usize, false)?;
+        Ok(Self { is_marked: true, ..format })
+    }
+
+    /// Are there fields inside, if there can be any?
+    pub(crate) fn holds_fields(&self, content: &[u8]) -> bool {
+        !self.is_marked || content.first() == Some(&mark::FIELDS)
+    }
+
+    /// The content behind the mark, and how long that is.
+    #[inline]
+    pub(crate) fn unmarked<'a>(&self, content: &'a [u8]) -> (&'a [u8], usize) {
+        match content {
+            [_, rest @ ..] if self.is_marked => (rest, 1),
+            _ => (content, 0),
+        }
     }
 
     /// With what the hot paths want to know worked out.
@@ -298,7 +339,7 @@ impl FieldFormat {
         let is_always_even = self.is_fixed() && self.length_max.is_multiple_of(2);
         self.is_guarded =
             self.check == Check::BcdDigits && (self.content == Content::Amount || !is_always_even);
-        self.way = self.usual_way();
+        self.way = Way::of(&self);
         self.shape = match self.content {
             Content::Unused | Content::Bitmap => Shape::Other,
             _ if self.tag.digits > 0 || self.is_filled => Shape::Other,
@@ -315,39 +356,6 @@ impl FieldFormat {
             },
         };
         Ok(self)
-    }
-
-    fn usual_way(&self) -> Way {
-        if self.tag.digits > 0 || self.is_filled || self.prefix.counts != Counts::Value {
-            return Way::Other;
-        }
-        let is_open = self.charset == Charset::Any && self.composite == 0;
-        let has_short_length = self.prefix.coding == PrefixCoding::Bcd && self.prefix.bytes == 1;
-        let is_even = self.length_max.is_multiple_of(2) || self.odd == Odd::ZeroLeft;
-        match (self.content, self.coding) {
-            (Content::Text, Coding::Latin1) | (Content::Bytes, Coding::Raw) if is_open => {
-                Way::Plain
-            }
-            (Content::Digits, Coding::Latin1) if self.charset == Charset::Digits => {
-                Way::AsciiDigits
-            }
-            (Content::Amount, Coding::Bcd)
-                if self.is_fixed()
-                    && (2..=9).contains(&self.fixed_bytes)
-                    && (self.length_max % 2 == 1 || self.odd == Odd::ZeroLeft) =>
-            {
-                Way::BcdAmount
-            }
-            (Content::Digits, Coding::Bcd)
-                if self.is_fixed() && is_even && (1..=8).contains(&self.fixed_bytes) =>
-            {
-                Way::BcdFixed
-            }
-            (Content::Digits, Coding::Bcd) if has_short_length && self.odd == Odd::ZeroRight => {
-                Way::BcdVariable
-            }
-            _ => Way::Other,
-        }
     }
 
     /// The frame of fields inside: they say themselves what they are made of.
@@ -532,23 +540,14 @@ fn prefix(family: &str, parts: &Parts) -> Prefix {
         "IFE" | "IFEA" | "IFEB" | "IFEP" | "IFEPE" | "IFELPE" | "IFEMC" => PrefixCoding::Ebcdic,
         _ => PrefixCoding::Ascii,
     };
-    let bytes = match coding {
-        PrefixCoding::Ascii | PrefixCoding::Ebcdic => digits,
-        PrefixCoding::Bcd => digits.div_ceil(2),
-        PrefixCoding::Binary => digits - 1,
-    };
-    let count_max = match coding {
-        PrefixCoding::Ascii | PrefixCoding::Ebcdic | PrefixCoding::Bcd => {
-            10_u32.pow(u32::from(digits)) - 1
-        }
-        PrefixCoding::Binary => (1 << (8 * u32::from(bytes.min(3)))) - 1,
-    };
     let counts = match (family, parts) {
         (_, Parts { rounds_up: true, .. } | Parts { is_hex: true, .. }) => Counts::Halves,
         ("IFEB", _) => Counts::Wire,
         _ => Counts::Value,
     };
-    Prefix { coding, bytes, counts, count_max }
+    // A binary length of `LLH` takes one byte, one of `LLLH` two.
+    let size = if coding == PrefixCoding::Binary { digits - 1 } else { digits };
+    Prefix::new(coding, size, counts)
 }
 
 fn tag(family: &str, parts: &Parts) -> Tag {

@@ -50,62 +50,93 @@ pub const fn hex_value(digit: u8) -> Option<u8> {
     }
 }
 
-const HIGHS: u64 = 0x8080_8080_8080_8080;
+/// A byte as two hexadecimal digits in ASCII.
+#[inline]
+pub(crate) const fn hex_pair(byte: u8) -> [u8; 2] {
+    [HEX[(byte >> 4) as usize], HEX[(byte & 0x0F) as usize]]
+}
 
 /// Are these all digits in ASCII? Eight at a time.
 #[must_use]
-#[inline]
+#[inline(always)]
 pub fn are_ascii_digits(bytes: &[u8]) -> bool {
-    all_in_decade(bytes, 0x3030_3030_3030_3030, b'0')
+    let mut wrong = 0;
+    each_word(bytes, |word| wrong |= above_nine(word ^ ASCII_ZEROS));
+    wrong & HIGHS == 0
 }
 
 /// Are these all digits in EBCDIC? Eight at a time.
 #[must_use]
 #[inline]
 pub fn are_ebcdic_digits(bytes: &[u8]) -> bool {
-    all_in_decade(bytes, 0xF0F0_F0F0_F0F0_F0F0, 0xF0)
+    let mut wrong = 0;
+    each_word(bytes, |word| wrong |= above_nine(word ^ EBCDIC_ZEROS));
+    wrong & HIGHS == 0
 }
 
+/// Are these all digits in ASCII, or `=`? Eight at a time.
+#[must_use]
 #[inline]
-fn all_in_decade(bytes: &[u8], zeros: u64, zero: u8) -> bool {
-    let (words, rest) = bytes.as_chunks::<8>();
+pub(crate) fn are_ascii_track(bytes: &[u8]) -> bool {
     let mut wrong = 0;
-    for word in words {
-        // A digit leaves 0 to 9, which stays below 0x80 with 0x76 added; nothing else does.
-        let digits = u64::from_le_bytes(*word) ^ zeros;
-        wrong |= ((digits & !HIGHS) + 0x7676_7676_7676_7676) | digits;
-    }
-    let rest_is_wrong = rest.iter().fold(false, |wrong, byte| wrong | ((byte ^ zero) > 9));
-    wrong & HIGHS == 0 && !rest_is_wrong
+    each_word(bytes, |word| {
+        let halves = word ^ ASCII_ZEROS;
+        let other = halves ^ 0x0D0D_0D0D_0D0D_0D0D;
+        wrong |= above_nine(halves) & (((other & !HIGHS) + !HIGHS) | other);
+    });
+    wrong & HIGHS == 0
 }
 
 /// Are both halves of each byte decimal digits? Eight bytes at a time.
 #[must_use]
 #[inline]
 pub fn are_bcd_digits(bytes: &[u8]) -> bool {
-    let (words, rest) = bytes.as_chunks::<8>();
     let mut wrong = 0;
-    for word in words {
-        wrong |= above_nine(u64::from_le_bytes(*word));
-    }
-    let mut last = 0;
-    for byte in rest {
-        last = last << 8 | u64::from(*byte);
-    }
-    wrong | above_nine(last) == 0
+    // Above nine are halves with the 8, and the 4 or the 2.
+    each_word(bytes, |word| wrong |= word & (word << 1 | word << 2));
+    wrong & EIGHTS == 0
 }
 
-/// Which halves of bytes are above nine: those with the 8 and with the 4 or the 2.
-#[inline]
-const fn above_nine(word: u64) -> u64 {
-    word & (word << 1 | word << 2) & HIGHS | (word << 4) & (word << 5 | word << 6) & HIGHS
-}
-
-/// Are these all ASCII? Eight at a time.
+/// Are both halves of each byte decimal digits, or D, as tracks have it for `=`?
 #[must_use]
 #[inline]
-pub fn are_ascii(bytes: &[u8]) -> bool {
-    bytes.is_ascii()
+pub fn are_bcd_track(bytes: &[u8]) -> bool {
+    let mut wrong = 0;
+    // Neither digit nor D are halves with the 8, and the 2, or the 4 without the 1.
+    each_word(bytes, |word| wrong |= word & (word << 2 | (word << 1 & !(word << 3))));
+    wrong & EIGHTS == 0
+}
+
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+const EIGHTS: u64 = 0x8888_8888_8888_8888;
+const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
+const EBCDIC_ZEROS: u64 = 0xF0F0_F0F0_F0F0_F0F0;
+
+/// Sets the high bit of bytes above nine. Where one is above 0x89 its neighbour's may be set too.
+#[inline]
+const fn above_nine(bytes: u64) -> u64 {
+    bytes.wrapping_add(0x7676_7676_7676_7676) | bytes
+}
+
+/// Shows all bytes in words of eight, some of them twice: what is true of all bytes is true of all
+/// words.
+#[inline(always)]
+fn each_word(bytes: &[u8], mut see: impl FnMut(u64)) {
+    let both = |(first, last): (u32, u32)| u64::from(first) | u64::from(last) << 32;
+    if let Some(last) = bytes.last_chunk::<8>() {
+        for word in bytes.as_chunks::<8>().0 {
+            see(u64::from_le_bytes(*word));
+        }
+        see(u64::from_le_bytes(*last));
+    } else if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        see(both((u32::from_le_bytes(*first), u32::from_le_bytes(*last))));
+    } else if let (Some(first), Some(last)) = (bytes.first_chunk::<2>(), bytes.last_chunk::<2>()) {
+        let pairs = [*first, *last].map(u16::from_le_bytes);
+        let pairs = u32::from(pairs[0]) | u32::from(pairs[1]) << 16;
+        see(both((pairs, pairs)));
+    } else if let [only] = bytes {
+        see(u64::from_le_bytes([*only; 8]));
+    }
 }
 
 /// Writes digits in ASCII as BCD, two to a byte; an odd number of them is preceded by `0`.
@@ -117,93 +148,69 @@ pub fn write_bcd(digits: &[u8], out: &mut [u8]) {
     if odd == 1 {
         out[0] = digits[0] & 0x0F;
     }
-    let out = &mut out[odd..];
-    let (words, rest) = digits[odd..].as_chunks::<8>();
-    let (wide, narrow) = out.split_at_mut(words.len() * 4);
-    for (word, out) in words.iter().zip(wide.as_chunks_mut::<4>().0) {
-        *out = packed(u64::from_be_bytes(*word)).to_be_bytes();
-    }
-    for (pair, out) in rest.as_chunks::<2>().0.iter().zip(narrow) {
+    for (pair, out) in digits[odd..].as_chunks::<2>().0.iter().zip(&mut out[odd..]) {
         *out = pair[0] << 4 | pair[1] & 0x0F;
     }
 }
 
-/// Eight digits, one to a byte, as four bytes.
+/// Writes an even number of digits in ASCII as BCD; says how many bytes they took. Nothing means:
+/// not all are digits, or `out` is too short.
+#[inline(always)]
+pub(crate) fn pack_digits(digits: &[u8], out: &mut [u8]) -> Option<usize> {
+    let out = out.get_mut(..digits.len() / 2)?;
+    (pack_pairs(digits, out) & HIGHS == 0).then_some(digits.len() / 2)
+}
+
+/// The same of digits and `=`, which becomes D: they were checked before.
+#[inline(always)]
+pub(crate) fn pack_track(digits: &[u8], out: &mut [u8]) -> Option<usize> {
+    let out = out.get_mut(..digits.len() / 2)?;
+    pack_pairs(digits, out);
+    Some(digits.len() / 2)
+}
+
+/// Writes pairs of digits to exactly as many bytes; says which were `above_nine`.
+#[inline(always)]
+fn pack_pairs(digits: &[u8], out: &mut [u8]) -> u64 {
+    if let (Some(last), Some(end)) = (digits.last_chunk::<8>(), out.last_chunk_mut::<4>()) {
+        let last = u64::from_le_bytes(*last) ^ ASCII_ZEROS;
+        let mut wrong = above_nine(last);
+        *end = packed(last);
+        for (word, out) in digits.as_chunks::<8>().0.iter().zip(out.as_chunks_mut::<4>().0) {
+            let word = u64::from_le_bytes(*word) ^ ASCII_ZEROS;
+            wrong |= above_nine(word);
+            *out = packed(word);
+        }
+        return wrong;
+    }
+    if let (Some(first), Some(last)) = (digits.first_chunk::<4>(), digits.last_chunk::<4>()) {
+        let both =
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32;
+        let word = both ^ ASCII_ZEROS;
+        let [one, two, _, four] = packed(word);
+        if let [first, second, rest @ ..] = out {
+            (*first, *second) = (one, two);
+            if let [.., last] = rest {
+                *last = four;
+            }
+        }
+        return above_nine(word);
+    }
+    if let ([first, second], [only]) = (digits, out) {
+        let (first, second) = (first ^ b'0', second ^ b'0');
+        *only = first << 4 | second;
+        return above_nine(u64::from(first) | u64::from(second) << 8);
+    }
+    0
+}
+
+/// Eight digits, one to a byte and the first one lowest, as four bytes.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the upper half was folded into the lower")]
-const fn packed(digits: u64) -> u32 {
-    let word = digits & 0x0F0F_0F0F_0F0F_0F0F;
-    let word = (word >> 4 | word) & 0x00FF_00FF_00FF_00FF;
+const fn packed(digits: u64) -> [u8; 4] {
+    let word = (digits << 4 | digits >> 8) & 0x00FF_00FF_00FF_00FF;
     let word = (word >> 8 | word) & 0x0000_FFFF_0000_FFFF;
-    (word >> 16 | word) as u32
-}
-
-/// Up to sixteen digits in ASCII as halves of a word, the last one lowest; nothing if one of them
-/// is no digit or there are more.
-#[must_use]
-#[inline]
-pub(crate) fn bcd_word(digits: &[u8]) -> Option<u64> {
-    let (high, low) = match digits.len() {
-        0 => (0, 0),
-        1 => (0, u64::from(digits[0] ^ b'0')),
-        2 | 3 => {
-            let first = u64::from(u16::from_be_bytes(*digits.first_chunk()?) ^ 0x3030);
-            let last = u64::from(digits[digits.len() - 1] ^ b'0');
-            (0, if digits.len() == 2 { first } else { first << 8 | last })
-        }
-        length @ 4..=8 => {
-            let first = u64::from(u32::from_be_bytes(*digits.first_chunk()?) ^ 0x3030_3030);
-            let last = u64::from(u32::from_be_bytes(*digits.last_chunk()?) ^ 0x3030_3030);
-            (0, first << (8 * (length - 4)) | last)
-        }
-        length @ 9..=16 => {
-            let first = u64::from_be_bytes(*digits.first_chunk()?) ^ 0x3030_3030_3030_3030;
-            let last = u64::from_be_bytes(*digits.last_chunk()?) ^ 0x3030_3030_3030_3030;
-            (first >> (8 * (16 - length)), last)
-        }
-        _ => return None,
-    };
-    let above = |word: u64| ((word & !HIGHS) + 0x7676_7676_7676_7676) | word;
-    let is_right = (above(high) | above(low)) & HIGHS == 0;
-    is_right.then(|| u64::from(packed(high)) << 32 | u64::from(packed(low)))
-}
-
-/// Are both halves of each byte decimal digits, or D, as tracks have it for `=`?
-#[must_use]
-#[inline]
-pub fn are_bcd_track(bytes: &[u8]) -> bool {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut wrong = 0;
-    for word in words {
-        wrong |= beyond_track(u64::from_le_bytes(*word));
-    }
-    let mut last = 0;
-    for byte in rest {
-        last = last << 8 | u64::from(*byte);
-    }
-    wrong | beyond_track(last) == 0
-}
-
-/// Which halves of bytes are above nine and not D: 8 with either 2, or 4 without 1.
-#[inline]
-const fn beyond_track(word: u64) -> u64 {
-    let wrong = word & (word << 2 | (word << 1 & !(word << 3)));
-    wrong & 0x8888_8888_8888_8888
-}
-
-/// Are these all digits in ASCII, or `=`? Eight at a time.
-#[must_use]
-#[inline]
-pub(crate) fn are_ascii_track(bytes: &[u8]) -> bool {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut wrong = 0;
-    for word in words {
-        let halves = u64::from_le_bytes(*word) ^ 0x3030_3030_3030_3030;
-        let above = ((halves & !HIGHS) + 0x7676_7676_7676_7676) | halves;
-        let other = halves ^ 0x0D0D_0D0D_0D0D_0D0D;
-        wrong |= above & (((other & !HIGHS) + !HIGHS) | other);
-    }
-    wrong & HIGHS == 0 && rest.iter().all(|byte| byte.is_ascii_digit() || *byte == b'=')
+    ((word >> 16 | word) as u32).to_le_bytes()
 }
 
 /// A length below a hundred as BCD.
@@ -212,21 +219,20 @@ pub(crate) const fn two_digits(number: u8) -> u8 {
     ((number / 10) << 4) | (number % 10)
 }
 
-/// Copies a few bytes to the beginning of `out` without calling anybody.
-#[inline]
-pub(crate) fn copy_few(bytes: &[u8], out: &mut [u8]) {
-    let out = &mut out[..bytes.len()];
+/// Copies a few bytes to the beginning of `out` without calling anybody; says how many.
+#[inline(always)]
+pub(crate) fn copy_few(bytes: &[u8], out: &mut [u8]) -> Option<usize> {
+    let out = out.get_mut(..bytes.len())?;
     match bytes.len() {
         0 => {}
         1 => out[0] = bytes[0],
-        2 | 3 => {
-            copy_ends::<2>(bytes, out);
-        }
+        2 | 3 => copy_ends::<2>(bytes, out),
         4..=8 => copy_ends::<4>(bytes, out),
         9..=16 => copy_ends::<8>(bytes, out),
         17..=32 => copy_ends::<16>(bytes, out),
         _ => out.copy_from_slice(bytes),
     }
+    Some(bytes.len())
 }
 
 /// The first and the last so many bytes, which may overlap.
@@ -288,21 +294,35 @@ mod tests {
     }
 
     #[test]
-    fn words_of_digits() {
-        let digits = "1234567890123456";
-        for length in 0..=16 {
-            let text = &digits[..length];
-            let expected = u64::from_str_radix(text, 16).unwrap_or(0);
-            assert_eq!(bcd_word(text.as_bytes()), Some(expected), "{text}");
+    fn pairs_of_digits() {
+        let digits = "123456789012345678901234";
+        for length in (0..=24).step_by(2) {
+            let mut text = digits.as_bytes()[..length].to_vec();
+            let (mut out, mut plain) = ([0xEE; 13], [0xEE; 13]);
+            write_bcd(&text, &mut plain[..length / 2]);
+            assert_eq!(pack_digits(&text, &mut out), Some(length / 2));
+            assert_eq!(out, plain, "{length}");
+            assert_eq!(
+                pack_digits(&text, &mut out[..(length / 2).saturating_sub(1)]).is_some(),
+                length == 0
+            );
             for at in 0..length {
+                let digit = text[at];
                 for byte in (0..=u8::MAX).filter(|byte| !byte.is_ascii_digit()) {
-                    let mut wrong = text.as_bytes().to_vec();
-                    wrong[at] = byte;
-                    assert_eq!(bcd_word(&wrong), None, "{byte:02X} at {at} of {length}");
+                    text[at] = byte;
+                    assert_eq!(
+                        pack_digits(&text, &mut out),
+                        None,
+                        "{byte:02X} at {at} of {length}"
+                    );
                 }
+                text[at] = b'=';
+                write_bcd(&text, &mut plain[..length / 2]);
+                assert_eq!(pack_track(&text, &mut out), Some(length / 2));
+                assert_eq!(out, plain, "{length}");
+                text[at] = digit;
             }
         }
-        assert_eq!(bcd_word(b"12345678901234567"), None);
     }
 
     #[test]
@@ -326,7 +346,7 @@ mod tests {
         let bytes: Vec<u8> = (1..=40).collect();
         for length in 0..=40 {
             let mut out = [0; 48];
-            copy_few(&bytes[..length], &mut out);
+            assert_eq!(copy_few(&bytes[..length], &mut out), Some(length));
             assert_eq!(out[..length], bytes[..length]);
             assert!(out[length..].iter().all(|byte| *byte == 0), "{length}");
         }

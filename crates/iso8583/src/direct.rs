@@ -1,11 +1,12 @@
 //! Packs values straight to bytes, without a message in between.
 
+use crate::append::{ROOM_BYTES, append};
 use crate::error::{Error, Problem};
 use crate::index::{Index, WORDS};
-use crate::message::{Message, bitmap_words, emit_bitmap};
+use crate::message::{Message, bitmap_words, write_bitmap};
 use crate::pack;
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
-use crate::unpack::walk;
+use crate::unpack::{FIRST, walk};
 
 impl Packager {
     /// Appends the packed message of these values: characters in ISO-8859-1, or bytes.
@@ -13,139 +14,112 @@ impl Packager {
     /// It is quickest if they come in the order of their numbers, the message type first.
     ///
     /// # Errors
-    /// As [`Message::set`] and [`Message::pack_into`]; nothing is appended then.
-    #[inline]
-    pub fn pack_values<'v, I>(&self, values: I, out: &mut Vec<u8>) -> Result<(), Error>
-    where
-        I: IntoIterator<Item = (u16, &'v [u8])>,
-        I::IntoIter: Clone,
-    {
-        let values = values.into_iter();
+    /// As [`Message::set_bytes`] and [`Message::pack_into`]; nothing is appended then.
+    pub fn pack_values(&self, values: &[(u16, &[u8])], out: &mut Vec<u8>) -> Result<(), Error> {
         let start = out.len();
         let compiled = self.compiled();
-        let Layout::Bitmap(bitmap) = compiled.layout else {
-            return self.pack_in_any_order(values, out);
+        let is_sorted = values.is_sorted_by(|(one, _), (next, _)| one < next);
+        let result = match compiled.layout {
+            Layout::Bitmap(bitmap) if is_sorted && compiled.is_bare && bitmap.third_field == 0 => {
+                Direct { compiled, bitmap, out }.all(values, start)
+            }
+            Layout::Bitmap(_) | Layout::Positional { .. } | Layout::Tagged => {
+                self.pack_in_any_order(values, out)
+            }
         };
-        let Some(present) = present_in_order(values.clone()) else {
-            return self.pack_in_any_order(values, out);
-        };
-        let mut direct = Direct { compiled, bitmap, present, position: start, out };
-        let result = direct.all(values);
-        let end = if result.is_ok() { direct.position } else { start };
-        out.truncate(end);
-        result
+        out.truncate(*result.as_ref().unwrap_or(&start));
+        result.map(drop)
     }
 
     #[cold]
-    fn pack_in_any_order<'v>(
+    fn pack_in_any_order(
         &self,
-        values: impl Iterator<Item = (u16, &'v [u8])>,
+        values: &[(u16, &[u8])],
         out: &mut Vec<u8>,
-    ) -> Result<(), Error> {
+    ) -> Result<usize, Error> {
         let mut message = Message::new(self);
         for (number, value) in values {
-            message.set_bytes(number, value)?;
+            message.set_bytes(*number, value)?;
         }
-        message.pack_into(out)
+        message.pack_into(out)?;
+        Ok(out.len())
     }
-}
-
-/// The fields beside the message type; nothing if they are not in order.
-#[inline]
-fn present_in_order<'v>(values: impl Iterator<Item = (u16, &'v [u8])>) -> Option<[u64; WORDS]> {
-    let mut present = [0; WORDS];
-    let mut next = 0;
-    for (number, _) in values {
-        if number < next {
-            return None;
-        }
-        next = number + 1;
-        if let Some(bit) = usize::from(number).checked_sub(1) {
-            *present.get_mut(bit / 64)? |= 1 << (63 - bit % 64);
-        }
-    }
-    Some(present)
 }
 
 struct Direct<'a> {
     compiled: &'a Compiled,
     bitmap: BitmapFormat,
-    present: [u64; WORDS],
-    position: usize,
     out: &'a mut Vec<u8>,
 }
 
 impl Direct<'_> {
-    #[inline]
-    fn all<'v>(&mut self, values: impl Iterator<Item = (u16, &'v [u8])>) -> Result<(), Error> {
-        let mut wants_message_type = self.compiled.has_message_type();
-        let mut wants_bitmap = true;
-        for (number, value) in values {
-            if wants_bitmap && number > 0 {
-                if wants_message_type {
-                    return Err(Problem::NoMessageType.in_field(0));
-                }
-                self.bitmap()?;
-                wants_bitmap = false;
-            }
-            wants_message_type &= number != 0;
-            self.value(number, value)?;
+    /// Writes all values, which are in order, from `start` on; says where the message ends.
+    fn all(mut self, mut values: &[(u16, &[u8])], start: usize) -> Result<usize, Error> {
+        let mut position = start;
+        if let [(0, message_type), rest @ ..] = values {
+            position = self.value(0, message_type, position)?;
+            values = rest;
+        } else if self.compiled.has_message_type() {
+            return Err(Problem::NoMessageType.in_field(0));
         }
-        if wants_bitmap {
+        let last = values.last().map_or(0, |(number, _)| usize::from(*number));
+        let words = bitmap_words(self.compiled, self.bitmap, last, 0);
+        if words == 0 {
             return Err(Problem::NoFields.into());
         }
-        Ok(())
+        let bitmap_start = position;
+        position += self.bitmap.bytes_of(words);
+        let mut present = [0; WORDS];
+        for (number, value) in values {
+            let bit = usize::from(*number) - 1;
+            position = self.value(*number, value, position)?;
+            present[bit / 64 % WORDS] |= FIRST >> (bit % 64);
+        }
+        write_bitmap(self.bitmap, &present, words, &mut self.out[bitmap_start..]);
+        Ok(position)
     }
 
-    fn bitmap(&mut self) -> Result<(), Error> {
-        let words = bitmap_words(self.compiled, self.bitmap, &self.present, 0);
-        if words > self.bitmap.words_max {
-            let number = (usize::from(self.bitmap.words_max) * 64 + 1).min(usize::from(u16::MAX));
-            return Err(Problem::UnknownField.in_field(u16::try_from(number).unwrap_or(u16::MAX)));
+    #[inline(always)]
+    fn value(&mut self, number: u16, value: &[u8], start: usize) -> Result<usize, Error> {
+        // What cannot be set is not usual either.
+        if let (Some(format), Some(room)) =
+            (self.compiled.fields.get(usize::from(number)), self.out.get_mut(start..))
+            && let Some(taken) = append(format, value, room)
+        {
+            return Ok(start + taken);
         }
-        self.out.truncate(self.position);
-        emit_bitmap(self.bitmap, &self.present, words, self.out);
-        self.position = self.out.len();
-        Ok(())
-    }
-
-    #[inline]
-    fn value(&mut self, number: u16, value: &[u8]) -> Result<(), Error> {
-        let format = match self.compiled.settable(number) {
-            Ok(format) => format,
-            Err(problem) => return Err(problem.in_field(number)),
-        };
-        let needed = self.position + value.len() + format.fixed_bytes as usize + pack::SLACK_BYTES;
-        if self.out.len() < needed {
-            self.out.resize(needed.next_power_of_two().max(FIRST_BYTES), 0);
-        }
-        match pack::append(format, value, &mut self.out[self.position..]) {
-            Some(taken) => {
-                self.position += taken;
-                Ok(())
-            }
-            None => self.unusual(number, value),
-        }
+        self.unusual(number, value, start)
     }
 
     #[inline(never)]
-    fn unusual(&mut self, number: u16, value: &[u8]) -> Result<(), Error> {
+    fn unusual(&mut self, number: u16, value: &[u8], start: usize) -> Result<usize, Error> {
         let format = self.compiled.settable(number).map_err(|it| it.in_field(number))?;
+        if self.make_room(start + value.len() + ROOM_BYTES)
+            && let Some(taken) = append(format, value, &mut self.out[start..])
+        {
+            return Ok(start + taken);
+        }
         let plan = pack::plan(format, self.compiled.is_strict(), value)
             .map_err(|problem| problem.in_field(number))?;
         if let Some(inner) = self.compiled.inner(format) {
             walk(inner.compiled(), value, &mut Index::new())
                 .map_err(|error| error.inside(number, None))?;
         }
-        let end = self.position + plan.total;
-        if self.out.len() < end {
-            self.out.resize(end.next_power_of_two(), 0);
+        let end = start + plan.total;
+        self.make_room(end);
+        pack::write(format, number, value, plan, &mut self.out[start..end]);
+        Ok(end)
+    }
+
+    /// Makes room until there; says whether it was missing.
+    fn make_room(&mut self, end: usize) -> bool {
+        let is_missing = self.out.len() < end;
+        if is_missing {
+            self.out.resize(end.next_power_of_two().max(FIRST_BYTES), 0);
         }
-        pack::write(format, number, value, plan, &mut self.out[self.position..end]);
-        self.position = end;
-        Ok(())
+        is_missing
     }
 }
 
-/// Most messages are not longer.
-const FIRST_BYTES: usize = 1_024;
+/// Most messages are not longer, and it does not take long to clear.
+const FIRST_BYTES: usize = 512;

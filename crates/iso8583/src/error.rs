@@ -120,6 +120,23 @@ pub enum Problem {
     /// A bitmap that is not 8, 16 or 24 bytes long.
     #[error("a bitmap has 8, 16 or 24 bytes")]
     BadBitmapLength,
+    /// A description that would have card data shown.
+    #[error("this field holds card data and is always sensitive")]
+    CardData,
+    /// A message that is not the XML that it should be.
+    #[error("{expected} should stand in the XML here")]
+    BadXml {
+        /// What should stand there.
+        expected: &'static str,
+    },
+    /// A header that is not as long as the packager's.
+    #[error("a header of {expected} bytes was expected, {found} were found")]
+    BadHeader {
+        /// The packager's.
+        expected: usize,
+        /// The one that was set.
+        found: usize,
+    },
     /// Too many levels of fields.
     #[error("fields are nested {DEPTH_MAX} deep at most")]
     TooDeep,
@@ -225,6 +242,12 @@ impl Problem {
 }
 
 impl Error {
+    /// The same, said of bytes that begin here in others.
+    #[cold]
+    pub(crate) fn behind(self, start: usize) -> Self {
+        Self { offset: self.offset.map(|offset| start + offset), ..self }
+    }
+
     /// The same, said of a field inside another whose content begins at `start`.
     #[cold]
     pub(crate) fn inside(self, outer: u16, start: Option<usize>) -> Self {

@@ -8,8 +8,12 @@ pub struct Index {
     pub(crate) present: [u64; WORDS],
     pub(crate) has_message_type: bool,
     pub(crate) bitmap_start: usize,
-    /// Words of bitmap that were received.
+    /// Words of bitmap that were received in front of the fields.
     pub(crate) bitmap_words: u8,
+    /// The third bitmap, if it stands among the fields.
+    pub(crate) third_bitmap: Span,
+    /// The fields of a message in XML, as the packager has them.
+    pub(crate) fields: Vec<u8>,
     /// For what is inside a field.
     inner: Option<Box<Index>>,
 }
@@ -54,6 +58,7 @@ impl Index {
         self.has_message_type = false;
         self.bitmap_words = 0;
         self.bitmap_start = 0;
+        self.third_bitmap = Span::default();
     }
 
     #[inline]

@@ -1,13 +1,15 @@
 //! A message that is built or changed: it keeps what every field looks like on the wire.
 
-use crate::class::{Coding, Content, FieldFormat};
-use crate::coding::TO_EBCDIC;
+use crate::append::{ROOM_BYTES, append};
+use crate::class::{Coding, Content, FieldFormat, mark};
+use crate::coding::{self, TO_EBCDIC};
 use crate::error::{Error, FieldPath, Problem};
 use crate::index::{Index, Span, WORDS};
 use crate::pack;
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
-use crate::unpack::{FIRST, walk};
+use crate::unpack::{FIRST, split_header, walk};
 use crate::view::{Field, MessageView};
+use crate::xml;
 
 /// A message that can be changed.
 ///
@@ -21,6 +23,9 @@ pub struct Message {
     /// Bodies of fields inside others, and texts that are not ASCII, while they are set.
     spare: Vec<Body>,
     latin1: Vec<u8>,
+    header: Vec<u8>,
+    /// The packager's messages are XML: values say what they are.
+    is_xml: bool,
 }
 
 /// The packed fields one behind the other, in order, without a bitmap.
@@ -40,11 +45,14 @@ impl Message {
     pub fn new(packager: &Packager) -> Self {
         let mut body = Body::default();
         body.clear(packager.compiled());
-        Self { packager: packager.clone(), body, spare: vec![], latin1: vec![] }
+        let is_xml = packager.compiled().is_xml;
+        let (spare, latin1, header) = (vec![], vec![], vec![]);
+        Self { packager: packager.clone(), body, spare, latin1, header, is_xml }
     }
 
-    /// Takes all fields out.
+    /// Takes all fields out, and the header.
     pub fn clear(&mut self) {
+        self.header.clear();
         self.body.clear(self.packager.compiled());
     }
 
@@ -53,7 +61,47 @@ impl Message {
     /// # Errors
     /// As [`Packager::unpack`]; the message is then empty.
     pub fn load(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if !self.packager.compiled().is_bare {
+            return self.load_unusual(bytes);
+        }
         self.body.load(self.packager.compiled(), bytes)
+    }
+
+    #[cold]
+    fn load_unusual(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.clear();
+        let compiled = self.packager.compiled();
+        if compiled.is_xml {
+            xml::unpack(&self.packager, bytes, &mut self.body.index)?;
+            let fields = std::mem::take(&mut self.body.index.fields);
+            let result = self.body.load(compiled, &fields);
+            self.body.index.fields = fields;
+            return result;
+        }
+        let (header, message) = split_header(compiled, bytes)?;
+        self.body.load(compiled, message).map_err(|error| error.behind(compiled.header_bytes))?;
+        self.header.extend_from_slice(header);
+        Ok(())
+    }
+
+    /// The header in front of the message; empty if none was set or received.
+    #[must_use]
+    pub fn header(&self) -> &[u8] {
+        &self.header
+    }
+
+    /// Sets the header in front of the message.
+    ///
+    /// # Errors
+    /// If it is not as long as the packager's header.
+    pub fn set_header(&mut self, header: &[u8]) -> Result<(), Error> {
+        let (expected, found) = (self.packager.header_bytes(), header.len());
+        if found != expected {
+            return Err(Problem::BadHeader { expected, found }.into());
+        }
+        self.header.clear();
+        self.header.extend_from_slice(header);
+        Ok(())
     }
 
     /// Sets a field, or one inside another, to a text. The message type is field 0.
@@ -63,10 +111,31 @@ impl Message {
     /// then as it was.
     #[inline]
     pub fn set(&mut self, path: impl Into<FieldPath>, value: &str) -> Result<(), Error> {
-        if value.is_ascii() {
+        if value.is_ascii() && !self.is_xml {
             return self.set_bytes(path, value.as_bytes());
         }
+        if self.is_xml {
+            return self.set_marked(path.into(), |out| xml::push_text(value, out));
+        }
         self.set_latin1(path.into(), value)
+    }
+
+    /// Sets a field of a message in XML to what is appended; the mark is told.
+    #[cold]
+    fn set_marked(
+        &mut self,
+        path: FieldPath,
+        append: impl FnOnce(&mut Vec<u8>) -> u8,
+    ) -> Result<(), Error> {
+        let mut marked = std::mem::take(&mut self.latin1);
+        marked.clear();
+        marked.push(0);
+        marked[0] = append(&mut marked);
+        let numbers = path.numbers();
+        let (body, spare) = (&mut self.body, &mut self.spare);
+        let result = set_inside(&self.packager, body, spare, numbers, Some(&marked));
+        self.latin1 = marked;
+        result
     }
 
     #[cold]
@@ -97,6 +166,10 @@ impl Message {
     pub fn set_bytes(&mut self, path: impl Into<FieldPath>, value: &[u8]) -> Result<(), Error> {
         let path = path.into();
         match path.numbers() {
+            _ if self.is_xml => self.set_marked(path, |out| {
+                out.extend_from_slice(value);
+                mark::BYTES
+            }),
             [number] => self.body.set(self.packager.compiled(), *number, value),
             numbers => {
                 set_inside(&self.packager, &mut self.body, &mut self.spare, numbers, Some(value))
@@ -143,7 +216,28 @@ impl Message {
     /// If there is no message type where one belongs, or nothing beside it.
     #[inline]
     pub fn pack_into(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        if !self.packager.compiled().is_bare {
+            return self.pack_unusual(out);
+        }
         self.body.emit(self.packager.compiled(), out)
+    }
+
+    #[cold]
+    fn pack_unusual(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        let compiled = self.packager.compiled();
+        if compiled.is_xml {
+            return xml::pack(self.view(), out);
+        }
+        if self.header.is_empty() && compiled.is_strict() {
+            return Err(Problem::BadHeader { expected: compiled.header_bytes, found: 0 }.into());
+        }
+        let start = out.len();
+        out.extend_from_slice(&self.header);
+        let result = self.body.emit(compiled, out);
+        if result.is_err() {
+            out.truncate(start);
+        }
+        result
     }
 
     /// The packed message.
@@ -183,7 +277,7 @@ fn set_inside(
     let mut inner_body = spare.pop().unwrap_or_default();
     inner_body.clear(inner.compiled());
     let mut result = Ok(());
-    if let Some(field) = body.field(packager, *number) {
+    if let Some(field) = body.field(packager, *number).filter(Field::is_composite) {
         result = inner_body.load(inner.compiled(), field.content());
     }
     if result.is_ok() {
@@ -191,6 +285,7 @@ fn set_inside(
     }
     let mut packed = spare.pop().unwrap_or_default();
     packed.bytes.clear();
+    packed.bytes.extend(format.is_marked.then_some(mark::FIELDS));
     if result.is_ok() && !inner_body.is_empty() {
         result = inner_body.emit(inner.compiled(), &mut packed.bytes);
     }
@@ -234,7 +329,7 @@ impl Body {
         };
         let bitmap = match packager.layout {
             Layout::Bitmap(bitmap) => bitmap.bytes_of(self.index.bitmap_words),
-            Layout::Positional | Layout::Tagged => 0,
+            Layout::Positional { .. } | Layout::Tagged => 0,
         };
         let start = self.index.bitmap_start;
         self.used = 0;
@@ -246,8 +341,13 @@ impl Body {
             self.index.shift(start + bitmap, bitmap, 0);
         }
         self.last = short(self.index.highest());
+        let third = self.index.third_bitmap.range();
+        if !third.is_empty() {
+            let third = third.start - bitmap..third.end - bitmap;
+            self.move_tail(third.end, third.end, third.start);
+        }
         // Only a bitmap that the fields do not need is kept as it came.
-        if self.index.bitmap_words == words_needed(&self.index.present) {
+        if self.index.bitmap_words == words_needed(self.index.highest()) {
             self.index.bitmap_words = 0;
         }
         Ok(())
@@ -259,15 +359,22 @@ impl Body {
             Ok(format) => format,
             Err(problem) => return Err(problem.in_field(number)),
         };
+        let at = usize::from(number);
         if number > self.last || self.used == 0 {
             let start = self.used;
-            let longest = value.len() + format.fixed_bytes as usize + pack::SLACK_BYTES;
-            self.make_room(start, longest);
-            if let Some(total) = pack::append(format, value, &mut self.bytes[start..]) {
+            self.make_room(start, value.len() + ROOM_BYTES);
+            if let Some(total) = append(format, value, &mut self.bytes[start..]) {
                 self.used = start + total;
                 self.last = number;
-                self.index.spans[usize::from(number)] = Span::new(start, start + total);
-                self.index.insert(usize::from(number));
+                self.index.spans[at] = Span::new(start, start + total);
+                self.index.insert(at);
+                return Ok(());
+            }
+        } else if self.index.is_present(number) {
+            let mut room = [0; ROOM_BYTES];
+            let place = &mut self.bytes[self.index.spans[at].range()];
+            if append(format, value, &mut room) == Some(place.len()) {
+                coding::copy_few(&room[..place.len()], place);
                 return Ok(());
             }
         }
@@ -313,8 +420,11 @@ impl Body {
         format: &FieldFormat,
         value: &[u8],
     ) -> Result<(), Error> {
-        match packager.inner(format) {
-            Some(inner) => walk(inner.compiled(), value, self.index.inner()).map(drop),
+        match packager.inner(format).filter(|_| format.holds_fields(value)) {
+            Some(inner) => {
+                let (value, _) = format.unmarked(value);
+                walk(inner.compiled(), value, self.index.inner()).map(drop)
+            }
             None => Ok(()),
         }
     }
@@ -375,7 +485,7 @@ impl Body {
     fn emit(&self, packager: &Compiled, out: &mut Vec<u8>) -> Result<(), Error> {
         match packager.layout {
             Layout::Bitmap(bitmap) => self.emit_with_bitmap(packager, bitmap, out),
-            Layout::Positional => self.emit_positions(packager, out),
+            Layout::Positional { first } => self.emit_positions(packager, first, out),
             Layout::Tagged => {
                 out.extend_from_slice(&self.bytes[..self.used]);
                 Ok(())
@@ -391,25 +501,64 @@ impl Body {
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let index = &self.index;
-        let mut start = 0;
-        if packager.has_message_type() {
-            if !index.has_message_type {
-                return Err(Problem::NoMessageType.in_field(0));
-            }
-            start = index.spans[0].range().end;
+        if bitmap.third_field > 0 && index.present[2] != 0 {
+            return self.emit_with_third_bitmap(packager, bitmap, out);
         }
-        let words = bitmap_words(packager, bitmap, &index.present, index.bitmap_words);
+        let start = self.fields_start(packager)?;
+        let words = bitmap_words(packager, bitmap, index.highest(), index.bitmap_words);
         if words == 0 {
             return Err(Problem::NoFields.into());
         }
         out.extend_from_slice(&self.bytes[..start]);
-        emit_bitmap(bitmap, &index.present, words, out);
+        append_bitmap(bitmap, &index.present, words, out);
         out.extend_from_slice(&self.bytes[start..self.used]);
         Ok(())
     }
 
-    fn emit_positions(&self, packager: &Compiled, out: &mut Vec<u8>) -> Result<(), Error> {
-        for number in 1..=self.index.highest() {
+    /// Where the fields begin, behind the message type, which has to be there if there is one.
+    #[inline]
+    fn fields_start(&self, packager: &Compiled) -> Result<usize, Error> {
+        match (packager.has_message_type(), self.index.has_message_type) {
+            (false, _) => Ok(0),
+            (true, true) => Ok(self.index.spans[0].range().end),
+            (true, false) => Err(Problem::NoMessageType.in_field(0)),
+        }
+    }
+
+    /// The third bitmap stands where its field would, behind those with lower numbers.
+    #[cold]
+    fn emit_with_third_bitmap(
+        &self,
+        packager: &Compiled,
+        bitmap: BitmapFormat,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let index = &self.index;
+        let start = self.fields_start(packager)?;
+        let third_field = usize::from(bitmap.third_field);
+        let mut present = index.present;
+        let third = present[2];
+        let bit = third_field - 1;
+        present[bit / 64] |= FIRST >> (bit % 64);
+        let behind = index.next_after(third_field);
+        let middle = behind.map_or(self.used, |number| index.spans[number].range().start);
+        out.extend_from_slice(&self.bytes[..start]);
+        append_bitmap(bitmap, &present, 2, out);
+        out.extend_from_slice(&self.bytes[start..middle]);
+        let coding = packager.fields[third_field].coding;
+        let third_bitmap = BitmapFormat { coding, ..bitmap };
+        append_bitmap(third_bitmap, &[third; WORDS], 1, out);
+        out.extend_from_slice(&self.bytes[middle..self.used]);
+        Ok(())
+    }
+
+    fn emit_positions(
+        &self,
+        packager: &Compiled,
+        first: u16,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        for number in usize::from(first)..=self.index.highest() {
             let format = &packager.fields[number];
             let position = u16::try_from(number).unwrap_or(u16::MAX);
             if self.index.is_present(position) {
@@ -421,6 +570,9 @@ impl Body {
         Ok(())
     }
 }
+
+/// Three words in hexadecimal digits.
+const BITMAP_BYTES_MAX: usize = 48;
 
 fn short(number: usize) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
@@ -439,18 +591,7 @@ fn fill_gap(format: &FieldFormat, position: u16, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Words of bitmap that these fields take.
-#[inline]
-fn words_needed(present: &[u64; WORDS]) -> u8 {
-    match present {
-        [_, _, third, ..] if *third != 0 => 3,
-        [_, second, ..] if *second != 0 => 2,
-        [first, ..] if *first != 0 => 1,
-        _ => 0,
-    }
-}
-
-/// Words of bitmap to write, of which some may have been received.
+/// Words of bitmap to write for fields up to the last one, of which some may have been received.
 ///
 /// jPOS writes a second bitmap in EBCDIC where all fields are among the first 32, as seen from
 /// outside; `Lenient` does as well.
@@ -458,43 +599,57 @@ fn words_needed(present: &[u64; WORDS]) -> u8 {
 pub(crate) fn bitmap_words(
     packager: &Compiled,
     bitmap: BitmapFormat,
-    present: &[u64; WORDS],
+    last: usize,
     received: u8,
 ) -> u8 {
-    let words = words_needed(present).max(received);
-    let is_low = bitmap.coding == Coding::HexEbcdic && present[0].trailing_zeros() >= 32;
-    let is_longer = is_low && words == 1 && bitmap.continues && !packager.is_strict();
+    let words = words_needed(last).max(received);
+    let is_low = bitmap.coding == Coding::HexEbcdic && last <= 32;
+    let is_longer = is_low && words <= 1 && bitmap.continues && !packager.is_strict();
     if is_longer { 2 } else { words }
+}
+
+/// Words of bitmap that fields up to the last one take.
+#[inline]
+fn words_needed(last: usize) -> u8 {
+    u8::try_from(last.div_ceil(64)).unwrap_or(u8::MAX)
+}
+
+/// Writes so many words of bitmap to the beginning of `out`.
+#[inline]
+pub(crate) fn write_bitmap(
+    bitmap: BitmapFormat,
+    present: &[u64; WORDS],
+    words: u8,
+    out: &mut [u8],
+) {
+    let words = usize::from(words);
+    let places = out.chunks_exact_mut(bitmap.bytes_of(1));
+    for ((at, word), out) in present.iter().take(words).enumerate().zip(places) {
+        let continues = bitmap.continues && at + 1 < words;
+        write_word(bitmap.coding, word | if continues { FIRST } else { 0 }, out);
+    }
 }
 
 /// Appends so many words of bitmap.
 #[inline]
-pub(crate) fn emit_bitmap(
-    bitmap: BitmapFormat,
-    present: &[u64; WORDS],
-    words: u8,
-    out: &mut Vec<u8>,
-) {
-    let words = usize::from(words);
-    for (at, word) in present.iter().take(words).enumerate() {
-        let continues = bitmap.continues && at + 1 < words;
-        emit_word(bitmap, word | if continues { FIRST } else { 0 }, out);
-    }
+fn append_bitmap(bitmap: BitmapFormat, present: &[u64; WORDS], words: u8, out: &mut Vec<u8>) {
+    let mut room = [0; BITMAP_BYTES_MAX];
+    let room = &mut room[..bitmap.bytes_of(words)];
+    write_bitmap(bitmap, present, words, room);
+    out.extend_from_slice(room);
 }
 
 #[inline]
-fn emit_word(bitmap: BitmapFormat, bits: u64, out: &mut Vec<u8>) {
+fn write_word(coding: Coding, bits: u64, out: &mut [u8]) {
     let bytes = bits.to_be_bytes();
-    if bitmap.coding == Coding::Raw {
-        out.extend_from_slice(&bytes);
+    if coding == Coding::Raw {
+        out.copy_from_slice(&bytes);
         return;
     }
-    let mut digits = [0; 16];
-    for (byte, pair) in bytes.iter().zip(digits.as_chunks_mut::<2>().0) {
-        *pair = [byte >> 4, byte & 0x0F].map(|half| {
-            let digit = crate::coding::HEX[usize::from(half)];
-            if bitmap.coding == Coding::HexEbcdic { TO_EBCDIC[digit as usize] } else { digit }
-        });
+    for (byte, pair) in bytes.iter().zip(out.as_chunks_mut::<2>().0) {
+        *pair = coding::hex_pair(*byte);
     }
-    out.extend_from_slice(&digits);
+    if coding == Coding::HexEbcdic {
+        out.iter_mut().for_each(|digit| *digit = TO_EBCDIC[usize::from(*digit)]);
+    }
 }

@@ -1,88 +1,9 @@
 //! Writes one field: what its value takes on the wire, whether it may be so, and its bytes.
 
-use crate::class::{Charset, Coding, Content, Counts, FieldFormat, Odd, PrefixCoding, Way};
+use crate::class::{Charset, Coding, Content, Counts, FieldFormat, Odd, PrefixCoding};
 use crate::coding::{self, TO_EBCDIC};
 use crate::error::Problem;
 use crate::unpack::is_direction;
-
-/// Room behind a value that is appended: a word may be written where less is needed.
-pub(crate) const SLACK_BYTES: usize = 16;
-
-/// Checks a value of a usual kind and writes it to the beginning of `out`, which has room for it
-/// and more; says how many bytes it took. Nothing means: not usual, or wrong.
-#[inline]
-pub(crate) fn append(format: &FieldFormat, value: &[u8], out: &mut [u8]) -> Option<usize> {
-    let length = value.len();
-    if length > format.length_max as usize {
-        return None;
-    }
-    match format.way {
-        Way::BcdFixed => {
-            let bytes = format.fixed_bytes as usize;
-            let word = coding::bcd_word(value)? << (64 - 8 * bytes);
-            *out.first_chunk_mut()? = word.to_be_bytes();
-            Some(bytes)
-        }
-        Way::BcdVariable => {
-            let (count, content) = out.split_first_mut()?;
-            *count = coding::two_digits(u8::try_from(length).ok()?);
-            if let (1..=16, Some(word)) = (length, coding::bcd_word(value)) {
-                *content.first_chunk_mut()? = (word << (64 - 4 * length)).to_be_bytes();
-                return Some(1 + length.div_ceil(2));
-            }
-            let separates = format.charset == Charset::Track;
-            if !coding::are_ascii_digits(value) {
-                (separates && coding::are_ascii_track(value)).then_some(())?;
-            }
-            write_content(format, value, &mut content[..length.div_ceil(2)]);
-            Some(1 + length.div_ceil(2))
-        }
-        Way::BcdAmount => {
-            let (direction, digits) = value.split_first()?;
-            let bytes = format.fixed_bytes as usize - 1;
-            let word = coding::bcd_word(digits)? << (64 - 8 * bytes);
-            let (first, rest) = out.split_first_mut()?;
-            *first = *direction;
-            *rest.first_chunk_mut()? = word.to_be_bytes();
-            is_direction(*direction).then_some(1 + bytes)
-        }
-        Way::AsciiDigits if !coding::are_ascii_digits(value) => None,
-        Way::Plain | Way::AsciiDigits if format.is_fixed() => {
-            if length != format.fixed_bytes as usize {
-                return None;
-            }
-            coding::copy_few(value, out);
-            Some(length)
-        }
-        Way::Plain | Way::AsciiDigits => {
-            let prefix = usize::from(format.prefix.bytes);
-            let (count, content) = out.split_at_mut(prefix);
-            write_count(format.prefix.coding, length, count)?;
-            coding::copy_few(value, content);
-            Some(prefix + length)
-        }
-        Way::Other => None,
-    }
-}
-
-/// Writes a length of up to three digits.
-#[inline]
-fn write_count(coding: PrefixCoding, length: usize, out: &mut [u8]) -> Option<()> {
-    let (high, low) = (u8::try_from(length / 100).ok()?, u8::try_from(length % 100).ok()?);
-    let (high, low) = (coding::two_digits(high), coding::two_digits(low));
-    match (coding, out) {
-        (PrefixCoding::Bcd, [only]) => *only = low,
-        (PrefixCoding::Bcd, [first, second]) => (*first, *second) = (high, low),
-        (PrefixCoding::Ascii, [tens, ones]) => {
-            (*tens, *ones) = (b'0' | low >> 4, b'0' | low & 0x0F);
-        }
-        (PrefixCoding::Ascii, [hundreds, tens, ones]) => {
-            (*hundreds, *tens, *ones) = (b'0' | high, b'0' | low >> 4, b'0' | low & 0x0F);
-        }
-        (coding, out) => write_number(coding, length, out),
-    }
-    Some(())
-}
 
 /// What one value takes on the wire.
 #[derive(Clone, Copy)]

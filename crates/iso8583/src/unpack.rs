@@ -7,6 +7,7 @@ use crate::coding::{self, FROM_EBCDIC};
 use crate::error::{Error, Problem};
 use crate::index::{Index, Span, present_in};
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
+use crate::xml;
 
 /// What is wrong, and at which byte.
 type Wrong = (Problem, usize);
@@ -37,9 +38,43 @@ impl Packager {
         bytes: &'a [u8],
         index: &'a mut Index,
     ) -> Result<crate::MessageView<'a>, Error> {
+        if !self.compiled().is_bare {
+            return self.unpack_unusual(bytes, index);
+        }
         let end = walk(self.compiled(), bytes, index)?;
         Ok(crate::MessageView::new(self, &bytes[..end], index))
     }
+
+    /// A message behind a header, or in XML.
+    #[cold]
+    fn unpack_unusual<'a>(
+        &'a self,
+        bytes: &'a [u8],
+        index: &'a mut Index,
+    ) -> Result<crate::MessageView<'a>, Error> {
+        let compiled = self.compiled();
+        if compiled.is_xml {
+            xml::unpack(self, bytes, index)?;
+            return Ok(crate::MessageView::received_as(self, bytes, &index.fields, index));
+        }
+        let (_, message) = split_header(compiled, bytes)?;
+        let start = compiled.header_bytes;
+        let end = walk(compiled, message, index).map_err(|error| error.behind(start))?;
+        let received = &bytes[..start + end];
+        Ok(crate::MessageView::received_as(self, received, &message[..end], index))
+    }
+}
+
+/// The header and the message behind it.
+pub(crate) fn split_header<'a>(
+    packager: &Compiled,
+    bytes: &'a [u8],
+) -> Result<(&'a [u8], &'a [u8]), Error> {
+    let needed = packager.header_bytes;
+    bytes.split_at_checked(needed).ok_or_else(|| {
+        let problem = Problem::Truncated { needed, found: bytes.len() };
+        Error { path: None, offset: Some(0), problem }
+    })
 }
 
 /// Fills the index; says where the message ends.
@@ -60,7 +95,7 @@ pub(crate) fn walk(packager: &Compiled, bytes: &[u8], index: &mut Index) -> Resu
     };
     match packager.layout {
         Layout::Bitmap(bitmap) => walk.by_bitmap(bitmap)?,
-        Layout::Positional => walk.by_position()?,
+        Layout::Positional { first } => walk.by_position(usize::from(first))?,
         Layout::Tagged => walk.by_tag()?,
     }
     let position = walk.position;
@@ -112,7 +147,26 @@ impl Walk<'_> {
         for word in 0..usize::from(words) {
             self.fields_of_word(word)?;
         }
+        if bitmap.third_field > 0 && present_in(&self.index.present, bitmap.third_field) {
+            self.fields_of_third_bitmap(bitmap)?;
+        }
         Ok(())
+    }
+
+    /// The third bitmap was found where its field would stand; what it names follows the others.
+    #[cold]
+    fn fields_of_third_bitmap(&mut self, bitmap: BitmapFormat) -> Result<(), Error> {
+        let third = usize::from(bitmap.third_field);
+        let coding = self.packager.fields[third].coding;
+        self.index.third_bitmap = self.index.spans[third];
+        self.index.remove(third);
+        self.settle()?;
+        let end = self.position;
+        self.position = self.index.third_bitmap.range().start;
+        self.index.present[2] = self.word(BitmapFormat { coding, ..bitmap })?;
+        self.position = end;
+        self.pending_from = end;
+        self.fields_of_word(2)
     }
 
     /// The way that most fields take: what is unusual in any respect takes a step by itself.
@@ -166,8 +220,8 @@ impl Walk<'_> {
         Ok(word)
     }
 
-    fn by_position(&mut self) -> Result<(), Error> {
-        let mut number = 1;
+    fn by_position(&mut self, first: usize) -> Result<(), Error> {
+        let mut number = first;
         while self.position < self.bytes.len() && number < self.packager.fields.len() {
             let content = self.packager.fields[number].content;
             if content != Content::Nothing {
@@ -251,10 +305,11 @@ impl Walk<'_> {
             check_content(format, content, measured, self.is_strict)
                 .map_err(|(problem, at)| problem.at(short(number), measured.content + at))?;
         }
-        if let Some(inner) = self.packager.inner(format) {
-            let content = &content[..measured.content_bytes];
+        let content = &content[..measured.content_bytes];
+        if let Some(inner) = self.packager.inner(format).filter(|_| format.holds_fields(content)) {
+            let (content, mark) = format.unmarked(content);
             walk(inner.compiled(), content, self.index.inner())
-                .map_err(|error| error.inside(short(number), Some(measured.content)))?;
+                .map_err(|error| error.inside(short(number), Some(measured.content + mark)))?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! A message as it was received: offsets into the bytes, values decoded when they are asked for.
 
-use crate::class::{Coding, Content, FieldFormat, Odd};
+use crate::class::{Coding, Content, FieldFormat, Odd, mark};
 use crate::coding::{self, FROM_EBCDIC};
 use crate::error::{Error, Problem};
 use crate::index::Index;
@@ -10,9 +10,12 @@ use crate::unpack::{measure, walk};
 /// A received message. It borrows the bytes and copies nothing.
 #[derive(Clone, Copy)]
 pub struct MessageView<'a> {
-    packager: &'a Packager,
-    bytes: &'a [u8],
-    index: &'a Index,
+    pub(crate) packager: &'a Packager,
+    /// What the index counts in.
+    indexed: &'a [u8],
+    pub(crate) index: &'a Index,
+    /// As it came: with a header in front, or in XML.
+    received: &'a [u8],
 }
 
 /// One field of a message.
@@ -26,13 +29,28 @@ pub struct Field<'a> {
 
 impl<'a> MessageView<'a> {
     pub(crate) fn new(packager: &'a Packager, bytes: &'a [u8], index: &'a Index) -> Self {
-        Self { packager, bytes, index }
+        Self { packager, indexed: bytes, index, received: bytes }
+    }
+
+    pub(crate) fn received_as(
+        packager: &'a Packager,
+        received: &'a [u8],
+        indexed: &'a [u8],
+        index: &'a Index,
+    ) -> Self {
+        Self { packager, indexed, index, received }
     }
 
     /// The bytes of the message, without any that follow it.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
-        self.bytes
+        self.received
+    }
+
+    /// The header in front of the message, if the packager has one.
+    #[must_use]
+    pub fn header(&self) -> &'a [u8] {
+        self.received.get(..self.packager.header_bytes()).unwrap_or_default()
     }
 
     /// Is the field there?
@@ -51,7 +69,7 @@ impl<'a> MessageView<'a> {
         }
         let format = self.packager.compiled().fields.get(usize::from(number))?;
         let span = self.index.spans.get(usize::from(number))?;
-        let image = self.bytes.get(span.range())?;
+        let image = self.indexed.get(span.range())?;
         Some(Field { number, format, packager: self.packager, image })
     }
 
@@ -94,12 +112,35 @@ impl<'a> Field<'a> {
         self.parts().0
     }
 
+    /// Where the content lies in the image.
+    pub(crate) fn content_range(&self) -> std::ops::Range<usize> {
+        measure(self.format, usize::from(self.number), self.image, 0)
+            .map_or(0..0, |it| it.content..it.content + it.content_bytes)
+    }
+
     /// Content, and the length of the value.
     fn parts(&self) -> (&'a [u8], usize) {
+        let (content, length) = self.marked_parts();
+        let (content, mark) = self.format.unmarked(content);
+        (content, length - mark)
+    }
+
+    /// With the mark that fields of XML messages have.
+    fn marked_parts(&self) -> (&'a [u8], usize) {
         match measure(self.format, usize::from(self.number), self.image, 0) {
             Ok(it) => (&self.image[it.content..it.content + it.content_bytes], it.length),
             Err(_) => (&[], 0),
         }
+    }
+
+    fn has_mark(&self, mark: u8) -> bool {
+        self.format.is_marked && self.marked_parts().0.first() == Some(&mark)
+    }
+
+    /// Is its value bytes, not characters?
+    #[must_use]
+    pub fn is_binary(&self) -> bool {
+        if self.format.is_marked { self.has_mark(mark::BYTES) } else { self.format.is_binary() }
     }
 
     /// The value without a copy, where it stands on the wire as ASCII.
@@ -118,10 +159,14 @@ impl<'a> Field<'a> {
     pub fn text(&self) -> String {
         let mut value = vec![];
         self.read(&mut value);
+        if self.has_mark(mark::UNICODE) {
+            return String::from_utf8_lossy(&value).into_owned();
+        }
         value.iter().map(|byte| char::from(*byte)).collect()
     }
 
-    /// The value as bytes: characters are in ISO-8859-1.
+    /// The value as bytes: characters are in ISO-8859-1, or in UTF-8 if ISO-8859-1 lacks one of
+    /// them, which only messages in XML can have.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut value = vec![];
@@ -160,7 +205,7 @@ impl<'a> Field<'a> {
     /// Has it fields inside?
     #[must_use]
     pub fn is_composite(&self) -> bool {
-        self.format.composite > 0
+        self.format.composite > 0 && self.format.holds_fields(self.marked_parts().0)
     }
 
     /// The fields inside.
@@ -171,7 +216,8 @@ impl<'a> Field<'a> {
     where
         'a: 'b,
     {
-        let Some(inner) = self.packager.compiled().inner(self.format) else {
+        let inner = self.packager.compiled().inner(self.format);
+        let Some(inner) = inner.filter(|_| self.is_composite()) else {
             return Err(Problem::NotComposite.in_field(self.number));
         };
         let content = self.content();

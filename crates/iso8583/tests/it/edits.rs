@@ -131,8 +131,8 @@ fn comes_back(packager: &Packager, bytes: &[u8]) -> Result<(), TestCaseError> {
     set_all(&mut again, view);
     let values: Vec<_> = view.fields().map(|it| (it.number(), it.to_bytes())).collect();
     let mut direct = vec![];
-    let pairs = values.iter().map(|(number, value)| (*number, value.as_slice()));
-    prop_assert_eq!(packager.pack_values(pairs, &mut direct), again.pack_into(&mut vec![]));
+    let pairs: Vec<_> = values.iter().map(|(number, value)| (*number, value.as_slice())).collect();
+    prop_assert_eq!(packager.pack_values(&pairs, &mut direct), again.pack_into(&mut vec![]));
     prop_assert_eq!(direct, again.pack().unwrap_or_default());
     // A second bitmap without fields, or a bitmap of none, is kept by `load` only.
     let mut loaded = Message::new(packager);

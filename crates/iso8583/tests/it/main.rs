@@ -1,7 +1,12 @@
 //! Tests of the library as its users have it.
 
+mod descriptions;
 mod edits;
+mod jpos_files;
+mod schema;
 mod shown;
 mod strict;
 mod tables;
+#[cfg(feature = "vectors")]
 mod vectors;
+mod xml_messages;

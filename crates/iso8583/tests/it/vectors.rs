@@ -1,296 +1,178 @@
 //! The golden vectors: what another implementation made of values, and of bytes.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use iso8583::packager::{FieldDescription, Table};
-use iso8583::{Error, FieldPath, Index, Message, MessageView, Packager, Problem, Validation};
-use serde_json::Value;
+use iso8583::vectors::{Stricter, VectorsError, judge};
 
-/// What became of the cases of one file.
-#[derive(Default)]
-struct Outcome {
-    passed: usize,
-    /// Refused with a reason of the list, where the other accepts what it cannot read back.
-    stricter: BTreeMap<&'static str, Vec<String>>,
-    failed: Vec<String>,
+#[test]
+fn packagers_of_other_people() {
+    check_file(
+        "ISO87A.json",
+        "92 passed, 5 stricter, 0 failed; NotLatin1; UnknownField; OnlyMessageType; NoMessageType; BytesNotHex",
+    );
+    check_file(
+        "ISO87B.json",
+        "88 passed, 6 stricter, 0 failed; 2 NotDigits; NotLatin1; UnknownField; OnlyMessageType; NoMessageType",
+    );
+    check_file(
+        "ISO93A.json",
+        "77 passed, 4 stricter, 0 failed; NotLatin1; UnknownField; OnlyMessageType; NoMessageType",
+    );
+    check_file(
+        "PostPackager.json",
+        "89 passed, 4 stricter, 0 failed; NotLatin1; UnknownField; OnlyMessageType; NoMessageType",
+    );
+    check_file(
+        "generic-iso87binary.json",
+        "79 passed, 6 stricter, 0 failed; 2 NotDigits; NotLatin1; UnknownField; OnlyMessageType; NoMessageType",
+    );
+    check_file(
+        "generic-iso93ascii.json",
+        "77 passed, 4 stricter, 0 failed; NotLatin1; UnknownField; OnlyMessageType; NoMessageType",
+    );
 }
 
 #[test]
-fn files_of_messages() {
-    check("ISO87A.json", "92 passed, 5 stricter");
-    check("ISO87B.json", "88 passed, 6 stricter");
-    check("ISO93A.json", "77 passed, 4 stricter");
-    check("PostPackager.json", "89 passed, 4 stricter");
-    check("generic-iso87binary.json", "79 passed, 6 stricter");
-    check("generic-iso93ascii.json", "77 passed, 4 stricter");
-    check("own-bcd-leftpad.json", "79 passed, 6 stricter");
-    check("own-ebcdic-ebitmap.json", "81 passed, 4 stricter");
-    check("own-nested.json", "41 passed, 0 stricter");
-    check("own-tertiary24-IFB_BITMAP.json", "29 passed, 1 stricter");
+fn packagers_of_our_own() {
+    check_file(
+        "own-bcd-leftpad.json",
+        "79 passed, 6 stricter, 0 failed; 2 NotDigits; NotLatin1; UnknownField; OnlyMessageType; NoMessageType",
+    );
+    check_file(
+        "own-ebcdic-ebitmap.json",
+        "82 passed, 3 stricter, 0 failed; NotLatin1; UnknownField; NoMessageType",
+    );
+    check_file("own-nested.json", "41 passed, 0 stricter, 0 failed");
+    check_file("own-tertiary24-IFB_BITMAP.json", "29 passed, 1 stricter, 0 failed; UnknownField");
 }
 
 #[test]
-fn files_of_field_classes() {
-    check("field-classes.json", "1630 passed, 118 stricter");
-    check("field-class-lengths.json", "835 passed, 0 stricter");
+fn classes_of_fields() {
+    check_file(
+        "field-classes.json",
+        "1628 passed, 120 stricter, 0 failed; 87 NotDigits; 6 NotAscii; 27 TooLong",
+    );
+    check_file("field-class-lengths.json", "835 passed, 0 stricter, 0 failed");
 }
 
-/// Runs a file and compares what became of its cases, and that none failed.
-fn check(name: &str, expected: &str) {
+#[test]
+fn channels_and_tags() {
+    check_file("base1-header.json", "3 passed, 0 stricter, 0 failed");
+    check_file("channel-frames.json", "27 passed, 0 stricter, 0 failed, 30 not judged");
+    check_file("extras.json", "50 passed, 0 stricter, 0 failed, 75 not judged");
+}
+
+/// A refusal is right only where the case itself gives the reason.
+#[test]
+fn refusals_without_a_reason_fail() {
+    let check =
+        |case: &str, expected: &str| check_cases(&format!(r#""vectors":[{case}]"#), expected);
+    let letters = r#"{"fields":{"0":"0200","3":"12AB"},"packed":"020020000000000000000012AB""#;
+    check(
+        &format!(r#"{letters},"unpacked":{{"0":"0200","3":"001212"}},"unpack_note":"differs"}}"#),
+        "1 passed, 1 stricter, 0 failed; NotDigits",
+    );
+    check(
+        &format!(r#"{letters},"unpacked":{{"0":"0200","3":"12AB"}}}}"#),
+        "1 passed, 0 stricter, 1 failed",
+    );
+    let beyond = r#"{"fields":{"0":"0200","5":"1"},"packed":"02000800000000000000""#;
+    check(
+        &format!(r#"{beyond},"unpack_note":"lost"}}"#),
+        "1 passed, 1 stricter, 0 failed; UnknownField",
+    );
+    check(
+        &format!(r#"{beyond},"unpacked":{{"0":"0200","5":"1"}}}}"#),
+        "0 passed, 1 stricter, 1 failed; UnknownField",
+    );
+    let only = r#"{"fields":{"0":"0800"},"packed":"0800""#;
+    check(
+        &format!(r#"{only},"unpack_note":"lost"}}"#),
+        "1 passed, 1 stricter, 0 failed; OnlyMessageType",
+    );
+    check(&format!(r#"{only},"unpacked":{{"0":"0800"}}}}"#), "0 passed, 0 stricter, 2 failed");
+    let refused = r#"{"fields":{"0":"0200","3":"1234567"},"pack_error":"too long"}"#;
+    check(refused, "1 passed, 0 stricter, 0 failed");
+    let accepted = r#"{"fields":{"0":"0200","3":"123456"},"pack_error":"too long"}"#;
+    check(accepted, "0 passed, 0 stricter, 1 failed");
+    let beyond_latin1 =
+        r#"{"fields":{"0":"0200","4":"\u20ac"},"packed":"020010000000000000003F20"}"#;
+    check(beyond_latin1, "0 passed, 1 stricter, 1 failed; NotLatin1");
+}
+
+#[test]
+fn readings() {
+    let check =
+        |case: &str, expected: &str| check_cases(&format!(r#""malformed":[{case}]"#), expected);
+    let whole = r#""hex":"02002000000000000000123456AA""#;
+    let read = r#""unpacked":{"0":"0200","3":"123456"}"#;
+    check(&format!(r#"{{{whole},{read},"consumed":13}}"#), "1 passed, 0 stricter, 0 failed");
+    check(&format!(r#"{{{whole},{read},"consumed":14}}"#), "0 passed, 0 stricter, 1 failed");
+    let other = r#""unpacked":{"0":"0200","3":"123457"}"#;
+    check(&format!(r#"{{{whole},{other},"consumed":13}}"#), "0 passed, 0 stricter, 1 failed");
+    check(&format!(r#"{{{whole},"error":"no"}}"#), "0 passed, 0 stricter, 1 failed");
+    let short = r#""hex":"020020000000000000001234""#;
+    check(&format!(r#"{{{short},"error":"no"}}"#), "1 passed, 0 stricter, 0 failed");
+    check(&format!(r#"{{{short},{read},"consumed":12}}"#), "0 passed, 0 stricter, 1 failed");
+    let unknown = r#""hex":"02000800000000000000""#;
+    let length = r#""hex":"02000200000000000000AA""#;
+    let none = r#""unpacked":{"0":"0200"},"consumed":10"#;
+    check(&format!("{{{unknown},{none}}}"), "0 passed, 1 stricter, 0 failed; UnknownField");
+    check(&format!("{{{length},{none}}}"), "0 passed, 1 stricter, 0 failed; LengthNotDigits");
+}
+
+#[test]
+fn what_is_no_file_of_vectors() {
+    assert!(matches!(judge("{"), Err(VectorsError::Json(_))));
+    for text in ["{}", "[]", "3", r#"{"vectors":[],"table":{}}"#, r#"{"cases":3}"#] {
+        assert!(matches!(judge(text), Err(VectorsError::Empty)), "{text}");
+    }
+    let failed = |text: &str| judge(text).map_or(0, |outcome| outcome.failed.len());
+    assert_eq!(failed(r#"{"vectors":[{}]}"#), 1);
+    assert_eq!(failed(r#"{"vectors":[{}],"table":{"x":{"class":"IFA_NUMERIC","len":4}}}"#), 1);
+    assert_eq!(failed(r#"{"vectors":[{}],"table":{"0":{"class":"IFX_NUMERIC","len":4}}}"#), 1);
+    assert_eq!(failed(r#"{"vectors":[{}],"table":{"0":{"class":"IFA_NUMERIC","len":4}}}"#), 1);
+    assert_eq!(
+        failed(r#"{"malformed":[{"hex":"3"}],"table":{"0":{"class":"IFA_NUMERIC","len":4}}}"#),
+        1
+    );
+    assert_eq!(failed(r#"{"cases":[{"class":"IFA_NUMERIC"},{"kind":"tlv","hex":"8"}]}"#), 2);
+    assert_eq!(failed(r#"{"frames":[{"channel":"nac"},{"channel":"x"}],"headers":[{}]}"#), 3);
+    assert_eq!(failed(r#"{"frames":[{"channel":"nac","frame":"00","case":"header 6012"}]}"#), 1);
+}
+
+#[test]
+fn reasons_differ() {
+    let mut texts: Vec<&str> = Stricter::ALL.iter().map(|reason| reason.text()).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    assert_eq!(texts.len(), Stricter::ALL.len());
+}
+
+fn check_file(name: &str, expected: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/vectors/iso8583");
     let text = std::fs::read_to_string(root.join(name)).expect("the file is there");
-    let file: Value = serde_json::from_str(&text).expect("the file is JSON");
-    let mut outcome = Outcome::default();
-    match file.get("table") {
-        Some(table) => run_messages(&file, table, &mut outcome),
-        None => run_classes(&file, &mut outcome),
-    }
-    assert!(outcome.failed.is_empty(), "{name}: {:#?}", outcome.failed);
-    let stricter: usize = outcome.stricter.values().map(Vec::len).sum();
-    let found = format!("{} passed, {stricter} stricter", outcome.passed);
-    assert_eq!(found, expected, "{name}: {:#?}", outcome.stricter);
+    assert_eq!(told(&text), expected, "{name}");
 }
 
-fn run_messages(file: &Value, table: &Value, outcome: &mut Outcome) {
-    // Packagers that are Java classes fill up fixed digits on the left; their tables do not say it.
-    let is_generic = file["packager"].as_str().is_some_and(|it| it.ends_with("GenericPackager"));
-    let table = table_of(table, is_generic);
-    let packager = Packager::from_table(&table).expect("the table compiles");
-    let packager = packager.with_validation(Validation::Lenient);
-    for case in list(&file["vectors"]) {
-        let id = case["id"].as_str().unwrap_or_default();
-        outcome.take(id, "pack", check_pack(&packager, case));
-        if case.get("packed").is_some() {
-            outcome.take(id, "unpack", check_unpack(&packager, case));
-        }
-    }
-    for case in list(&file["malformed"]) {
-        let id = case["id"].as_str().unwrap_or_default();
-        outcome.take(id, "malformed", check_malformed(&packager, case));
-    }
+/// Judges cases of a small packager.
+fn check_cases(cases: &str, expected: &str) {
+    let table = r#"{"0":{"class":"IFB_NUMERIC","len":4},"1":{"class":"IFB_BITMAP","len":16},
+        "3":{"class":"IFB_NUMERIC","len":6},"4":{"class":"IF_CHAR","len":2},
+        "7":{"class":"IFB_LLNUM","len":19}}"#;
+    let text = format!(r#"{{"packager":"GenericPackager","table":{table},{cases}}}"#);
+    assert_eq!(told(&text), expected, "{cases}");
 }
 
-fn run_classes(file: &Value, outcome: &mut Outcome) {
-    for case in list(&file["cases"]) {
-        let class = case["class"].as_str().unwrap_or_default();
-        let id = format!("{class} {} {} {}", case["len"], case["pad"], case["value"]);
-        let description = FieldDescription {
-            class: class.to_owned(),
-            length: length(&case["len"]),
-            pad: case["pad"].as_bool().unwrap_or(false),
-            ..FieldDescription::default()
+/// What became of the cases, and how many of them are refused for which reason.
+fn told(text: &str) -> String {
+    let outcome = judge(text).expect("the file holds vectors");
+    let mut told = outcome.to_string();
+    for (reason, cases) in &outcome.stricter {
+        told += &match cases.len() {
+            1 => format!("; {reason:?}"),
+            count => format!("; {count} {reason:?}"),
         };
-        // Alone, as the only position of a packager without a bitmap: the field's number is 48.
-        let nothing = FieldDescription { class: "IF_NOP".to_owned(), ..Default::default() };
-        let mut table: Table = (0..48).map(|number| (number, nothing.clone())).collect();
-        table.insert(48, description);
-        let packager = match Packager::from_table(&table) {
-            Ok(packager) => packager.with_validation(Validation::Lenient),
-            Err(error) => {
-                outcome.failed.push(format!("{id}: {error}"));
-                continue;
-            }
-        };
-        let fields = serde_json::json!({"48": case["value"]});
-        let mut whole = case.clone();
-        whole["fields"] = fields;
-        if let Some(unpacked) = case.get("unpacked").filter(|it| !it.is_null()) {
-            whole["unpacked"] = serde_json::json!({"48": unpacked});
-        }
-        outcome.take(&id, "pack", check_pack(&packager, &whole));
-        if case.get("packed").is_some() {
-            outcome.take(&id, "unpack", check_unpack(&packager, &whole));
-        }
     }
-}
-
-enum Verdict {
-    Passed,
-    Stricter(&'static str),
-    Failed(String),
-}
-
-impl Outcome {
-    fn take(&mut self, id: &str, what: &str, verdict: Verdict) {
-        match verdict {
-            Verdict::Passed => self.passed += 1,
-            Verdict::Stricter(reason) => {
-                self.stricter.entry(reason).or_default().push(format!("{id} {what}"));
-            }
-            Verdict::Failed(why) => self.failed.push(format!("{id} {what}: {why}")),
-        }
-    }
-}
-
-fn check_pack(packager: &Packager, case: &Value) -> Verdict {
-    let packed = case["packed"].as_str().map(bytes_of_hex);
-    let ours = pack(packager, &case["fields"]);
-    match (packed, ours) {
-        (None, Err(error)) => placed(error),
-        (None, Ok(ours)) => Verdict::Failed(format!("should be refused, is {}", hex(&ours))),
-        (Some(packed), Ok(ours)) if packed == ours => Verdict::Passed,
-        (Some(packed), Ok(ours)) => {
-            Verdict::Failed(format!("should be {}, is {}", hex(&packed), hex(&ours)))
-        }
-        (Some(_), Err(error)) => judged(error),
-    }
-}
-
-/// A refusal that the other shares names the field.
-fn placed(error: Error) -> Verdict {
-    if error.path.is_some() {
-        Verdict::Passed
-    } else {
-        Verdict::Failed(format!("no field: {error}"))
-    }
-}
-
-fn check_unpack(packager: &Packager, case: &Value) -> Verdict {
-    let packed = bytes_of_hex(case["packed"].as_str().unwrap_or_default());
-    let mut index = Index::new();
-    let has_note = case.get("unpack_note").is_some();
-    match packager.unpack(&packed, &mut index) {
-        Ok(view) if holds(view, &case["fields"]) => Verdict::Passed,
-        Ok(view) if !has_note && holds(view, &case["unpacked"]) => Verdict::Passed,
-        // What the other packs and cannot read back as it was is not judged.
-        _ if has_note => Verdict::Passed,
-        Ok(view) => Verdict::Failed(format!("should be {}, is {}", case["unpacked"], shown(view))),
-        Err(error) => judged(error),
-    }
-}
-
-fn check_malformed(packager: &Packager, case: &Value) -> Verdict {
-    let bytes = bytes_of_hex(case["hex"].as_str().unwrap_or_default());
-    let mut index = Index::new();
-    let is_refused = case.get("error").is_some();
-    match packager.unpack(&bytes, &mut index) {
-        Err(error) if is_refused => placed(error),
-        Err(error) => judged(error),
-        Ok(view) if is_refused => Verdict::Failed(format!("should be refused, is {}", shown(view))),
-        Ok(view) if view.bytes().len() != length(&case["consumed"]) => {
-            Verdict::Failed(format!("consumed {} of {}", view.bytes().len(), case["consumed"]))
-        }
-        Ok(view) if holds(view, &case["unpacked"]) => Verdict::Passed,
-        Ok(view) => Verdict::Failed(format!("should be {}, is {}", case["unpacked"], shown(view))),
-    }
-}
-
-/// Where the other accepts what is lost or cannot be read back, a refusal is right.
-fn judged(error: Error) -> Verdict {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "only these are reasons")]
-    match error.problem {
-        Problem::BadCharacter { .. } => Verdict::Stricter("characters that are lost"),
-        Problem::TooLong { .. } => Verdict::Stricter("longer than the field may be"),
-        Problem::UnknownField => Verdict::Stricter("a field that the packager does not have"),
-        Problem::NoFields => Verdict::Stricter("a message type without a bitmap"),
-        Problem::NoMessageType => Verdict::Stricter("fields without a message type"),
-        Problem::NotLatin1 => Verdict::Stricter("characters beyond ISO-8859-1"),
-        Problem::BadBitmap { .. } => Verdict::Stricter("a bitmap that is not hexadecimal"),
-        _ => Verdict::Failed(error.to_string()),
-    }
-}
-
-fn pack(packager: &Packager, fields: &Value) -> Result<Vec<u8>, Error> {
-    let mut message = Message::new(packager);
-    for (path, value) in fields.as_object().expect("fields are an object") {
-        let path: FieldPath = path.parse()?;
-        match value.as_str() {
-            Some(text) => message.set(path, text)?,
-            None => message.set_bytes(path, &binary(value))?,
-        }
-    }
-    message.pack()
-}
-
-/// Has the message exactly these fields? Those inside others are `48.1`, or an object.
-fn holds(view: MessageView<'_>, expected: &Value) -> bool {
-    let Some(expected) = expected.as_object() else { return false };
-    let mut wanted = BTreeMap::new();
-    flatten("", expected, &mut wanted);
-    let mut found = BTreeMap::new();
-    collect("", view, &mut found);
-    wanted == found
-}
-
-fn flatten(
-    prefix: &str,
-    fields: &serde_json::Map<String, Value>,
-    out: &mut BTreeMap<String, Vec<u8>>,
-) {
-    for (number, value) in fields {
-        let path = format!("{prefix}{number}");
-        if let Some(text) = value.as_str() {
-            // A message type of length 0 inside a field is none.
-            if number != "0" || !text.is_empty() {
-                out.insert(path, text.chars().map(|c| u8::try_from(c).unwrap_or(b'?')).collect());
-            }
-            continue;
-        }
-        match value.as_object().filter(|inner| !inner.contains_key("bin")) {
-            Some(inner) => flatten(&format!("{path}."), inner, out),
-            None => {
-                out.insert(path, binary(value));
-            }
-        }
-    }
-}
-
-fn collect(prefix: &str, view: MessageView<'_>, out: &mut BTreeMap<String, Vec<u8>>) {
-    for field in view.fields() {
-        let path = format!("{prefix}{}", field.number());
-        if field.is_composite() {
-            let mut index = Index::new();
-            let inner = field.nested(&mut index).expect("unpack has checked what is inside");
-            collect(&format!("{path}."), inner, out);
-        } else {
-            out.insert(path, field.to_bytes());
-        }
-    }
-}
-
-fn shown(view: MessageView<'_>) -> String {
-    let mut found = BTreeMap::new();
-    collect("", view, &mut found);
-    let fields = found.iter().map(|(path, it)| format!("{path}={}", it.escape_ascii()));
-    fields.collect::<Vec<_>>().join(" ")
-}
-
-fn table_of(table: &Value, is_generic: bool) -> Table {
-    let fields = table.as_object().expect("a table is an object").iter();
-    let row = |(number, row): (&String, &Value)| {
-        let class = row.get("inner").unwrap_or(&row["class"]).as_str().unwrap_or_default();
-        let pads = !is_generic && class.ends_with("IFB_NUMERIC");
-        let description = FieldDescription {
-            class: class.to_owned(),
-            length: length(&row["len"]),
-            pad: row["pad"].as_bool().unwrap_or(false) || pads,
-            trim: row["trim"].as_bool().unwrap_or(false),
-            sub: row.get("sub").map(|sub| table_of(sub, is_generic)),
-        };
-        (number.parse().expect("fields are numbers"), description)
-    };
-    fields.map(row).collect()
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn length(value: &Value) -> usize {
-    value.as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(0)
-}
-
-fn binary(value: &Value) -> Vec<u8> {
-    bytes_of_hex(value["bin"].as_str().unwrap_or_default())
-}
-
-fn bytes_of_hex(text: &str) -> Vec<u8> {
-    let pairs = text.as_bytes().as_chunks::<2>().0.iter();
-    let half = |digit| iso8583::coding::hex_value(digit).expect("hexadecimal digits");
-    pairs.map(|pair| half(pair[0]) << 4 | half(pair[1])).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+    told
 }

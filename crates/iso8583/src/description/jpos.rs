@@ -1,0 +1,346 @@
+//! Packager files of jPOS's `GenericPackager`, as their users own them.
+
+use std::collections::BTreeMap;
+
+use quick_xml::XmlVersion;
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::reader::Reader;
+
+use super::{DescriptionError, line_of};
+use crate::class::{Content, FieldFormat};
+use crate::error::{DEPTH_MAX, Error, FieldPath, Problem};
+use crate::packager::{
+    Draft, DraftField, DraftFields, FIELD_NUMBER_MAX, FieldDescription, format_of,
+};
+
+const OF_PACKAGERS: [&str; 6] = [
+    "maxValidField",
+    "bitmapField",
+    "thirdBitmapField",
+    "emitBitmap",
+    "firstField",
+    "headerLength",
+];
+const OF_FIELDS: [&str; 7] = ["id", "length", "name", "class", "pad", "trim", "token"];
+/// These say again what the classes of the fields inside say.
+const OF_TAGS: [&str; 4] = ["packager", "tagMapper", "tagSize", "lenSize"];
+
+/// Packagers of fields inside: what they do follows from the classes and the attributes.
+const OF_COMPOSITES: [&str; 4] = [
+    "GenericPackager",
+    "GenericSubFieldPackager",
+    "GenericTaggedFieldsPackager",
+    "EuroSubFieldPackager",
+];
+/// BER-TLV: the value is left as it is, for `tlv`.
+const OF_BER_TLV: [&str; 3] =
+    ["BERTLVBinaryPackager", "BERTLVAsciiHexPackager", "BERTLVEbcdicHexPackager"];
+
+/// Reads a packager file.
+pub(super) fn draft(text: &str) -> Result<Draft, DescriptionError> {
+    let mut file = File { text, at: 0, path: vec![] };
+    let mut reader = Reader::from_str(text);
+    let mut open: Vec<Open> = vec![];
+    let mut draft = None;
+    loop {
+        let event = reader.read_event();
+        file.at = usize::try_from(reader.buffer_position()).unwrap_or(text.len());
+        let event = event.map_err(|error| file.wrong("", &error.to_string()))?;
+        let is_empty = matches!(event, Event::Empty(_));
+        match event {
+            Event::Start(start) | Event::Empty(start) => {
+                if draft.is_some() {
+                    return Err(file.wrong("", "one element `isopackager` was expected"));
+                }
+                let element = Open::read(&start, open.last(), &mut file)?;
+                open.push(element);
+                if is_empty {
+                    draft = close(&mut open, &mut file)?;
+                }
+            }
+            Event::End(_) => draft = close(&mut open, &mut file)?,
+            Event::Text(text) if text.trim().is_empty() => {}
+            Event::Text(_) | Event::CData(_) => return Err(file.wrong("", "no text was expected")),
+            Event::GeneralRef(_) => return Err(file.wrong("", "no entity was expected")),
+            Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => {}
+            Event::Eof => break,
+        }
+    }
+    let missing = || file.wrong("", "an element `isopackager` was expected");
+    draft.filter(|_| open.is_empty()).ok_or_else(missing)
+}
+
+/// The text, how far it was read, and the field that is being read.
+struct File<'a> {
+    text: &'a str,
+    at: usize,
+    path: Vec<u16>,
+}
+
+impl File<'_> {
+    fn wrong(&self, attribute: &str, what: &str) -> DescriptionError {
+        let numbers: Vec<String> = self.path.iter().map(u16::to_string).collect();
+        let field =
+            if numbers.is_empty() { String::new() } else { format!("field {}", numbers.join(".")) };
+        let both = !field.is_empty() && !attribute.is_empty();
+        let key = format!("{field}{}{attribute}", if both { ", " } else { "" });
+        let line = Some(line_of(self.text, self.at));
+        DescriptionError::Unreadable { line, key, message: what.to_owned() }
+    }
+
+    fn problem(&self, number: u16, problem: Problem) -> DescriptionError {
+        let error: Error = problem.in_field(number);
+        let outer = self.path.iter().rev().skip(1);
+        let path = outer.fold(FieldPath::from(number), |path, outer| path.inside(*outer));
+        DescriptionError::Field(Error { path: Some(path), ..error })
+    }
+}
+
+/// An element that was begun.
+#[derive(Default)]
+struct Open {
+    kind: Kind,
+    attributes: BTreeMap<String, String>,
+    /// The number of the field; 0 for the packager itself.
+    number: u16,
+    fields: DraftFields,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Packager,
+    Field,
+    Composite,
+    /// Fields inside, if any, are the TLV packager's affair.
+    BerTlv,
+}
+
+impl Open {
+    fn read(
+        start: &BytesStart<'_>,
+        outer: Option<&Self>,
+        file: &mut File<'_>,
+    ) -> Result<Self, DescriptionError> {
+        let kind = match (start.name().0, outer.map(|outer| outer.kind)) {
+            ("isopackager", None) => Kind::Packager,
+            ("isofield", Some(Kind::Packager | Kind::Composite | Kind::BerTlv)) => Kind::Field,
+            ("isofieldpackager", Some(Kind::Packager | Kind::Composite | Kind::BerTlv)) => {
+                Kind::Composite
+            }
+            (name, _) => {
+                return Err(file.wrong("", &format!("`{name}` was not expected here")));
+            }
+        };
+        let mut open = Self { kind, ..Self::default() };
+        if kind != Kind::Packager {
+            // First of all: it says which field whatever else is wrong is in.
+            let id = start.try_get_attribute("id").ok().flatten();
+            let number = id.and_then(|id| id.value.trim().parse().ok());
+            open.number = number
+                .filter(|it| *it <= FIELD_NUMBER_MAX)
+                .ok_or_else(|| file.wrong("id", "the number of a field was expected, 0 to 999"))?;
+            file.path.push(open.number);
+            if file.path.len() > DEPTH_MAX {
+                return Err(file.problem(open.number, Problem::TooDeep));
+            }
+        }
+        for attribute in start.attributes() {
+            let attribute = attribute.map_err(|error| file.wrong("", &error.to_string()))?;
+            let name = attribute.key.0.to_owned();
+            let value = attribute
+                .normalized_value(XmlVersion::Implicit1_0)
+                .map_err(|error| file.wrong(&name, &error.to_string()))?;
+            open.attributes.insert(name, value.into_owned());
+        }
+        open.check_names(file)?;
+        if kind == Kind::Composite {
+            open.kind = open.composite(file)?;
+        }
+        Ok(open)
+    }
+
+    /// An attribute that nobody knows is not passed over: it may change what is on the wire.
+    fn check_names(&self, file: &File<'_>) -> Result<(), DescriptionError> {
+        let groups: &[&[&str]] = match self.kind {
+            Kind::Packager => &[&OF_PACKAGERS],
+            Kind::Field => &[&OF_FIELDS],
+            Kind::Composite | Kind::BerTlv => &[&OF_FIELDS, &OF_PACKAGERS, &OF_TAGS],
+        };
+        for name in self.attributes.keys() {
+            if !groups.iter().any(|group| group.contains(&name.as_str())) {
+                return Err(file.wrong(name, "an unknown attribute"));
+            }
+        }
+        Ok(())
+    }
+
+    fn composite(&self, file: &File<'_>) -> Result<Kind, DescriptionError> {
+        let class = self.attributes.get("packager").map_or("", String::as_str);
+        let name = class.rsplit('.').next().unwrap_or(class);
+        let mapper = self.attributes.get("tagMapper").map_or("", String::as_str);
+        if !mapper.is_empty() && !mapper.ends_with("TTDecimalTagMapper") {
+            return Err(file.wrong("tagMapper", "only tags in decimal digits are known"));
+        }
+        match name {
+            _ if OF_COMPOSITES.contains(&name) => Ok(Kind::Composite),
+            _ if OF_BER_TLV.contains(&name) => Ok(Kind::BerTlv),
+            _ => {
+                let known = [OF_COMPOSITES.as_slice(), OF_BER_TLV.as_slice()].concat().join(", ");
+                let what = format!("`{class}` is not known here; known are {known}");
+                Err(file.wrong("packager", &what))
+            }
+        }
+    }
+
+    fn number_of(&self, name: &str, file: &File<'_>) -> Result<Option<u16>, DescriptionError> {
+        let Some(text) = self.attributes.get(name) else { return Ok(None) };
+        let number = text.trim().parse::<i32>().ok();
+        match number {
+            // jPOS says so that there is none.
+            Some(number) if number < 0 => Ok(None),
+            Some(number) => match u16::try_from(number) {
+                Ok(number) => Ok(Some(number)),
+                Err(_) => Err(file.wrong(name, "a smaller number was expected")),
+            },
+            None => Err(file.wrong(name, "a number was expected")),
+        }
+    }
+
+    fn flag(&self, name: &str, file: &File<'_>) -> Result<Option<bool>, DescriptionError> {
+        match self.attributes.get(name).map(|text| text.trim()) {
+            None | Some("") => Ok(None),
+            Some("true") => Ok(Some(true)),
+            Some("false") => Ok(Some(false)),
+            Some(_) => Err(file.wrong(name, "`true` or `false` was expected")),
+        }
+    }
+
+    /// The field that the element describes.
+    fn field(self, file: &File<'_>) -> Result<DraftField, DescriptionError> {
+        let Some(class) = self.attributes.get("class") else {
+            return Err(file.wrong("class", "a class was expected"));
+        };
+        let length = self.attributes.get("length").and_then(|text| text.trim().parse().ok());
+        let description = FieldDescription {
+            class: class.trim().to_owned(),
+            length: length.ok_or_else(|| file.wrong("length", "a number was expected"))?,
+            pad: self.flag("pad", file)?.unwrap_or(false),
+            trim: self.flag("trim", file)?.unwrap_or(false),
+            sub: None,
+        };
+        let format = format_of(self.number, &description, file.path.len()).map_err(|problem| {
+            let what =
+                format!("`{}` of length {}: {problem}", description.class, description.length);
+            file.wrong("class", &what)
+        })?;
+        let name = self.attributes.get("name").cloned().unwrap_or_default();
+        let inside = (self.kind == Kind::Composite).then_some(self.fields);
+        Ok(DraftField { name, format, is_sensitive: None, inside })
+    }
+
+    /// Makes of the fields what the attributes around them say.
+    fn arrange(&mut self, file: &File<'_>) -> Result<(), DescriptionError> {
+        let highest = self.number_of("maxValidField", file)?.unwrap_or(FIELD_NUMBER_MAX);
+        if let Some((number, _)) = self.fields.range(highest.saturating_add(1)..).next() {
+            let what = format!("field {number} is described, which is beyond it");
+            return Err(file.wrong("maxValidField", &what));
+        }
+        let is_packager = self.kind == Kind::Packager;
+        if !is_packager && self.number_of("headerLength", file)?.unwrap_or(0) > 0 {
+            return Err(file.wrong("headerLength", "only messages have headers here"));
+        }
+        let bitmap = self.bitmap_field(file)?;
+        let third = self.number_of("thirdBitmapField", file)?.filter(|number| *number > 0);
+        let nothing = FieldFormat::from_class("IF_NOP", 0, false);
+        let nothing = nothing.map_err(|problem| file.problem(0, problem))?;
+        for (number, field) in &mut self.fields {
+            let is_used = Some(*number) == bitmap || Some(*number) == third;
+            if field.format.content == Content::Bitmap && !is_used {
+                field.format = nothing;
+            }
+        }
+        if let Some(third) = third {
+            self.set_third(bitmap, third, file)?;
+        }
+        let first = self.number_of("firstField", file)?.unwrap_or(0).min(FIELD_NUMBER_MAX);
+        for number in (0..first).filter(|number| Some(*number) != bitmap) {
+            let (name, is_sensitive, inside) = (String::new(), None, None);
+            let skipped = DraftField { name, format: nothing, is_sensitive, inside };
+            self.fields.insert(number, skipped);
+        }
+        Ok(())
+    }
+
+    /// The field that stands for the bitmap, if there is to be one.
+    fn bitmap_field(&self, file: &File<'_>) -> Result<Option<u16>, DescriptionError> {
+        let emits = self.flag("emitBitmap", file)?;
+        let is_bitmap = |number: &u16| {
+            self.fields.get(number).is_some_and(|field| field.format.content == Content::Bitmap)
+        };
+        if emits == Some(false) {
+            return Ok(None);
+        }
+        if self.attributes.contains_key("bitmapField") {
+            let Some(number) = self.number_of("bitmapField", file)? else { return Ok(None) };
+            if is_bitmap(&number) {
+                return Ok(Some(number));
+            }
+            let what = format!("field {number} is not described as a bitmap");
+            return if emits == Some(true) {
+                Err(file.wrong("bitmapField", &what))
+            } else {
+                Ok(None)
+            };
+        }
+        let found = [1, 0].into_iter().find(is_bitmap);
+        if emits == Some(true) && found.is_none() {
+            return Err(file.wrong("emitBitmap", "neither field 0 nor field 1 is a bitmap"));
+        }
+        Ok(found)
+    }
+
+    /// A third bitmap among the fields: the one in front then has 16 bytes, and this one 8.
+    fn set_third(
+        &mut self,
+        bitmap: Option<u16>,
+        third: u16,
+        file: &File<'_>,
+    ) -> Result<(), DescriptionError> {
+        let is_bitmap = |field: &&mut DraftField| field.format.content == Content::Bitmap;
+        let lengths = [(bitmap, 16), (Some(third), 8)];
+        for (number, length) in lengths {
+            let field = number.and_then(|number| self.fields.get_mut(&number)).filter(is_bitmap);
+            let Some(field) = field else {
+                let what = format!("field {third} and the first bitmap have to be bitmaps");
+                return Err(file.wrong("thirdBitmapField", &what));
+            };
+            field.format.length_max = length;
+            field.format = field.format.compiled().map_err(|it| file.problem(third, it))?;
+        }
+        Ok(())
+    }
+}
+
+/// Ends the innermost element; the draft if it was the packager.
+fn close(open: &mut Vec<Open>, file: &mut File<'_>) -> Result<Option<Draft>, DescriptionError> {
+    let Some(mut element) = open.pop() else { return Ok(None) };
+    if matches!(element.kind, Kind::Packager | Kind::Composite) {
+        element.arrange(file)?;
+    }
+    let Some(outer) = open.last_mut() else {
+        let header = element.number_of("headerLength", file)?.unwrap_or(0);
+        if element.fields.is_empty() {
+            return Err(file.wrong("", "at least one field was expected"));
+        }
+        let header_bytes = usize::from(header);
+        return Ok(Some(Draft { header_bytes, fields: element.fields, ..Draft::default() }));
+    };
+    let number = element.number;
+    let field = element.field(file)?;
+    if outer.fields.insert(number, field).is_some() {
+        return Err(file.wrong("id", "the field is described twice"));
+    }
+    file.path.pop();
+    Ok(None)
+}

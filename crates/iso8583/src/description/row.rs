@@ -1,0 +1,400 @@
+//! One field of a description: content, coding, length, and what stands in front.
+
+use serde::{Deserialize, Serialize};
+
+use super::Rows;
+use crate::class::{
+    self, Charset, Coding, Content, Counts, FieldFormat, NO_PREFIX, NO_TAG, Odd, PrefixCoding,
+};
+
+/// A field as it is written.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Row {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) name: String,
+    content: Kind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    coding: Option<Written>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    length: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    prefix: Option<Prefix>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tag: Option<Tag>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pad: Option<Pad>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    filled: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    trim: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sensitive: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) inside: Option<Inside>,
+}
+
+/// What is inside a field.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Inside {
+    pub(super) fields: Rows,
+}
+
+/// What the value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Text,
+    AsciiText,
+    Digits,
+    Track,
+    SignedDigits,
+    Amount,
+    HexDigits,
+    Bytes,
+    Bitmap,
+    Nothing,
+    Unused,
+}
+
+/// How it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Written {
+    Ascii,
+    Ebcdic,
+    Bcd,
+    Binary,
+    HexAscii,
+    HexEbcdic,
+}
+
+/// The length in front.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Prefix {
+    #[serde(default, skip_serializing_if = "Numeral::is_ascii")]
+    coding: Numeral,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    digits: Option<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bytes: Option<u8>,
+    #[serde(default, skip_serializing_if = "Counted::is_value")]
+    counts: Counted,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Numeral {
+    #[default]
+    Ascii,
+    Ebcdic,
+    Bcd,
+    Binary,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Counted {
+    #[default]
+    Value,
+    Bytes,
+    HalfBytes,
+}
+
+/// The field's number in front.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tag {
+    digits: u8,
+    #[serde(default, skip_serializing_if = "Numeral::is_ascii")]
+    coding: Numeral,
+    /// The tag stands behind the length, which counts it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    counted: bool,
+    /// The tag is there beside a bitmap or a position.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    repeats: bool,
+}
+
+/// What fills half a byte that an odd number of digits leaves free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Pad {
+    Left,
+    Right,
+    RightF,
+}
+
+/// Serde hands over references.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl Numeral {
+    fn is_ascii(&self) -> bool {
+        *self == Self::Ascii
+    }
+
+    fn read(self) -> PrefixCoding {
+        match self {
+            Self::Ascii => PrefixCoding::Ascii,
+            Self::Ebcdic => PrefixCoding::Ebcdic,
+            Self::Bcd => PrefixCoding::Bcd,
+            Self::Binary => PrefixCoding::Binary,
+        }
+    }
+
+    fn of(coding: PrefixCoding) -> Self {
+        match coding {
+            PrefixCoding::Ascii => Self::Ascii,
+            PrefixCoding::Ebcdic => Self::Ebcdic,
+            PrefixCoding::Bcd => Self::Bcd,
+            PrefixCoding::Binary => Self::Binary,
+        }
+    }
+}
+
+impl Counted {
+    fn is_value(&self) -> bool {
+        *self == Self::Value
+    }
+}
+
+impl Kind {
+    fn read(self) -> (Content, Charset) {
+        match self {
+            Self::Text => (Content::Text, Charset::Any),
+            Self::AsciiText => (Content::Text, Charset::Ascii),
+            Self::Digits => (Content::Digits, Charset::Digits),
+            Self::Track => (Content::Digits, Charset::Track),
+            Self::SignedDigits => (Content::SignedDigits, Charset::Any),
+            Self::Amount => (Content::Amount, Charset::Any),
+            Self::HexDigits => (Content::HexText, Charset::Any),
+            Self::Bytes => (Content::Bytes, Charset::Any),
+            Self::Bitmap => (Content::Bitmap, Charset::Any),
+            Self::Nothing => (Content::Nothing, Charset::Any),
+            Self::Unused => (Content::Unused, Charset::Any),
+        }
+    }
+
+    fn of(format: &FieldFormat) -> Self {
+        match format.content {
+            Content::Text if format.charset == Charset::Ascii => Self::AsciiText,
+            Content::Text => Self::Text,
+            Content::Digits if format.charset == Charset::Track => Self::Track,
+            Content::Digits => Self::Digits,
+            Content::SignedDigits => Self::SignedDigits,
+            Content::Amount => Self::Amount,
+            Content::HexText => Self::HexDigits,
+            Content::Bytes => Self::Bytes,
+            Content::Bitmap => Self::Bitmap,
+            Content::Nothing => Self::Nothing,
+            Content::Unused => Self::Unused,
+        }
+    }
+
+    /// The codings that it may have, the usual one first.
+    fn codings(self) -> &'static [Written] {
+        match self {
+            Self::Text | Self::AsciiText => &[Written::Ascii, Written::Ebcdic],
+            Self::Digits | Self::Track | Self::Amount => {
+                &[Written::Ascii, Written::Ebcdic, Written::Bcd]
+            }
+            Self::SignedDigits => &[Written::Ebcdic],
+            Self::Bytes => {
+                &[Written::Binary, Written::HexAscii, Written::HexEbcdic, Written::Ebcdic]
+            }
+            Self::Bitmap => &[Written::Binary, Written::HexAscii, Written::HexEbcdic],
+            Self::HexDigits | Self::Nothing | Self::Unused => &[Written::Binary],
+        }
+    }
+}
+
+impl Written {
+    fn read(self) -> Coding {
+        match self {
+            Self::Ascii => Coding::Latin1,
+            Self::Ebcdic => Coding::Ebcdic,
+            Self::Bcd => Coding::Bcd,
+            Self::Binary => Coding::Raw,
+            Self::HexAscii => Coding::HexAscii,
+            Self::HexEbcdic => Coding::HexEbcdic,
+        }
+    }
+
+    fn of(coding: Coding) -> Self {
+        match coding {
+            Coding::Latin1 => Self::Ascii,
+            Coding::Ebcdic => Self::Ebcdic,
+            Coding::Bcd => Self::Bcd,
+            Coding::Raw => Self::Binary,
+            Coding::HexAscii => Self::HexAscii,
+            Coding::HexEbcdic => Self::HexEbcdic,
+        }
+    }
+}
+
+impl Row {
+    /// How the field stands on the wire.
+    pub(super) fn format(&self) -> Result<FieldFormat, String> {
+        let kind = self.content;
+        let length = self.length as usize;
+        let mut format = FieldFormat::empty(length).map_err(|it| format!("length: {it}"))?;
+        let written = self.coding.unwrap_or(kind.codings()[0]);
+        if !kind.codings().contains(&written) {
+            let known: Vec<String> = kind.codings().iter().map(inline).collect();
+            return Err(format!("coding: expected one of {}", known.join(", ")));
+        }
+        (format.content, format.charset) = kind.read();
+        format.coding = written.read();
+        format.prefix = self.prefix.map_or(Ok(NO_PREFIX), Prefix::read)?;
+        format.tag = self.tag.map_or(Ok(NO_TAG), Tag::read)?;
+        format.odd = match self.pad {
+            Some(Pad::Left) | None => Odd::ZeroLeft,
+            Some(Pad::Right) => Odd::ZeroRight,
+            Some(Pad::RightF) => Odd::FRight,
+        };
+        format.is_filled = self.filled;
+        format.trims = self.trim;
+        self.check(&format)?;
+        format.compiled().map_err(|problem| problem.to_string())
+    }
+
+    /// Do the parts fit together?
+    fn check(&self, format: &FieldFormat) -> Result<(), String> {
+        let takes_no_room = matches!(self.content, Kind::Nothing | Kind::Unused);
+        let is_fixed = matches!(
+            self.content,
+            Kind::Amount | Kind::HexDigits | Kind::SignedDigits | Kind::Bitmap
+        );
+        let has_prefix = self.prefix.is_some();
+        let has_room = self.length > 0 || has_prefix || self.tag.is_some();
+        let wrong = [
+            (is_fixed && has_prefix, "prefix: this content has a fixed length"),
+            (takes_no_room && has_room, "length: this content takes no room"),
+            (self.filled && !has_prefix, "filled: only a field with a prefix is filled up"),
+            (
+                self.pad.is_some() && format.coding != Coding::Bcd,
+                "pad: only digits in BCD leave half a byte free",
+            ),
+            (self.trim && format.is_binary(), "trim: only text has blanks to take off"),
+            (has_prefix && self.length == 0, "length: the largest length was expected"),
+        ];
+        match wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
+            Some((_, what)) => Err(what.to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    /// The row that says what a format is.
+    pub(super) fn of(format: &FieldFormat) -> Self {
+        let content = Kind::of(format);
+        let written = Written::of(format.coding);
+        let is_usual = content.codings().first() == Some(&written);
+        let direction = u32::from(format.content == Content::Amount);
+        let digits = format.length_max.saturating_sub(direction);
+        let pads = format.coding == Coding::Bcd && (!format.is_fixed() || digits % 2 == 1);
+        Self {
+            name: String::new(),
+            content,
+            coding: if is_usual { None } else { Some(written) },
+            length: format.length_max,
+            prefix: (!format.is_fixed()).then(|| Prefix::of(format.prefix)),
+            tag: (format.tag.digits > 0).then(|| Tag::of(format.tag)),
+            pad: match format.odd {
+                Odd::ZeroRight if pads => Some(Pad::Right),
+                Odd::FRight if pads => Some(Pad::RightF),
+                Odd::ZeroLeft | Odd::ZeroRight | Odd::FRight => None,
+            },
+            filled: format.is_filled,
+            trim: format.trims,
+            sensitive: None,
+            inside: None,
+        }
+    }
+
+    /// As a value in TOML, in one line.
+    pub(super) fn inline(&self) -> String {
+        inline(self)
+    }
+
+    /// As keys and values in TOML, one to a line; without the fields inside.
+    pub(super) fn lines(&self) -> String {
+        let mut own = Self { inside: None, ..self.clone() };
+        let (prefix, tag) = (own.prefix.take(), own.tag.take());
+        let mut out = toml::to_string(&own).expect("keys and values are those of TOML");
+        if let Some(prefix) = prefix {
+            out.push_str(&format!("prefix = {}\n", inline(&prefix)));
+        }
+        if let Some(tag) = tag {
+            out.push_str(&format!("tag = {}\n", inline(&tag)));
+        }
+        out
+    }
+}
+
+fn inline(value: &impl Serialize) -> String {
+    let mut out = String::new();
+    let serializer = toml::ser::ValueSerializer::new(&mut out);
+    value.serialize(serializer).expect("keys and values are those of TOML");
+    out
+}
+
+/// Digits of a length or a tag.
+const DIGITS: std::ops::RangeInclusive<u8> = 1..=6;
+/// Bytes of a binary length.
+const BYTES: std::ops::RangeInclusive<u8> = 1..=5;
+
+impl Prefix {
+    fn read(self) -> Result<class::Prefix, String> {
+        let coding = self.coding.read();
+        let counts = match self.counts {
+            Counted::Value => Counts::Value,
+            Counted::Bytes => Counts::Wire,
+            Counted::HalfBytes => Counts::Halves,
+        };
+        let size = match (self.coding, self.digits, self.bytes) {
+            (Numeral::Binary, None, Some(bytes)) if BYTES.contains(&bytes) => bytes,
+            (Numeral::Binary, _, _) => return Err("prefix: 1 to 5 `bytes` were expected".into()),
+            (_, Some(digits), None) if DIGITS.contains(&digits) => digits,
+            (_, _, _) => return Err("prefix: 1 to 6 `digits` were expected".into()),
+        };
+        Ok(class::Prefix::new(coding, size, counts))
+    }
+
+    fn of(prefix: class::Prefix) -> Self {
+        let is_binary = prefix.coding == PrefixCoding::Binary;
+        let size = Some(prefix.size());
+        Self {
+            coding: Numeral::of(prefix.coding),
+            digits: size.filter(|_| !is_binary),
+            bytes: size.filter(|_| is_binary),
+            counts: match prefix.counts {
+                Counts::Value => Counted::Value,
+                Counts::Wire => Counted::Bytes,
+                Counts::Halves => Counted::HalfBytes,
+            },
+        }
+    }
+}
+
+impl Tag {
+    fn read(self) -> Result<class::Tag, String> {
+        let is_right = DIGITS.contains(&self.digits)
+            && matches!(self.coding, Numeral::Ascii | Numeral::Ebcdic);
+        if !is_right {
+            return Err("tag: 1 to 6 digits in ASCII or EBCDIC were expected".into());
+        }
+        let coding = self.coding.read();
+        let (is_counted, is_own) = (self.counted, self.repeats);
+        Ok(class::Tag { coding, digits: self.digits, is_counted, is_own })
+    }
+
+    fn of(tag: class::Tag) -> Self {
+        let coding = Numeral::of(tag.coding);
+        Self { digits: tag.digits, coding, counted: tag.is_counted, repeats: tag.is_own }
+    }
+}

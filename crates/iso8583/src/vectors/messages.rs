@@ -1,0 +1,194 @@
+//! Cases of messages, and of single fields of a class.
+
+use serde_json::Value;
+
+use super::values::{FieldValue, Fields, bytes_of, fields, hex, holds, list, number, text};
+use super::{Outcome, Stricter, Verdict};
+use crate::error::{Error, FieldPath};
+use crate::index::Index;
+use crate::message::Message;
+use crate::packager::{FieldDescription, Packager, Table, Validation};
+use crate::view::MessageView;
+
+pub(super) fn judge_file(file: &Value, outcome: &mut Outcome) {
+    let packager = match packager_of(file) {
+        Ok(packager) => packager.with_validation(Validation::Lenient),
+        Err(why) => return outcome.take("packager", Verdict::Failed(why)),
+    };
+    for case in list(&file["vectors"]) {
+        let id = text(case, "id");
+        outcome.take(&format!("{id} pack"), judge_pack(&packager, case));
+        if case.get("packed").is_some() {
+            outcome.take(&format!("{id} unpack"), judge_unpack(&packager, case));
+        }
+    }
+    for case in list(&file["malformed"]) {
+        let id = text(case, "id");
+        outcome.take(&format!("{id} malformed"), judge_malformed(&packager, case));
+    }
+}
+
+/// Judges one value of one class, alone in a message: as field 48, without a bitmap.
+pub(super) fn judge_class(case: &Value, outcome: &mut Outcome) {
+    let class = text(case, "class");
+    let id = format!("{class} {} {}", case["len"], case["value"]);
+    let description = FieldDescription {
+        class: class.to_owned(),
+        length: number(&case["len"]).unwrap_or(0),
+        pad: case["pad"].as_bool().unwrap_or(false),
+        ..FieldDescription::default()
+    };
+    let nothing = FieldDescription { class: "IF_NOP".to_owned(), ..Default::default() };
+    let mut table: Table = (0..48).map(|number| (number, nothing.clone())).collect();
+    table.insert(48, description);
+    let packager = match Packager::from_table(&table) {
+        Ok(packager) => packager.with_validation(Validation::Lenient),
+        Err(error) => return outcome.take(&id, Verdict::Failed(error.to_string())),
+    };
+    let mut whole = case.clone();
+    whole["fields"] = serde_json::json!({"48": case["value"]});
+    if let Some(unpacked) = case.get("unpacked").filter(|it| !it.is_null()) {
+        whole["unpacked"] = serde_json::json!({"48": unpacked});
+    }
+    outcome.take(&format!("{id} pack"), judge_pack(&packager, &whole));
+    if case.get("packed").is_some() {
+        outcome.take(&format!("{id} unpack"), judge_unpack(&packager, &whole));
+    }
+}
+
+fn packager_of(file: &Value) -> Result<Packager, String> {
+    // Packagers that are Java classes fill up fixed digits on the left; their tables do not say it.
+    let is_generic = text(file, "packager").ends_with("GenericPackager");
+    let table = table_of(&file["table"], is_generic).ok_or("there is no table")?;
+    Packager::from_table(&table).map_err(|error| error.to_string())
+}
+
+fn table_of(table: &Value, is_generic: bool) -> Option<Table> {
+    let row = |(number, row): (&String, &Value)| {
+        let class = row.get("inner").unwrap_or(&row["class"]).as_str()?;
+        let pads = !is_generic && class.ends_with("IFB_NUMERIC");
+        let sub = match row.get("sub") {
+            Some(sub) => Some(table_of(sub, is_generic)?),
+            None => None,
+        };
+        let description = FieldDescription {
+            class: class.to_owned(),
+            length: super::values::number(&row["len"]).unwrap_or(0),
+            pad: row["pad"].as_bool().unwrap_or(pads),
+            trim: row["trim"].as_bool().unwrap_or(false),
+            sub,
+        };
+        Some((number.parse().ok()?, description))
+    };
+    table.as_object()?.iter().map(row).collect()
+}
+
+fn judge_pack(packager: &Packager, case: &Value) -> Verdict {
+    let Some(values) = fields(&case["fields"]) else { return unreadable("fields") };
+    let read_back = case.get("unpacked").and_then(fields);
+    match (case.get("packed"), pack(packager, &values)) {
+        (None, Err(error)) if names_field(&error, &values) => Verdict::Passed,
+        (None, Err(error)) => {
+            Verdict::Failed(format!("the refusal names no field of the case: {error}"))
+        }
+        (None, Ok(ours)) => Verdict::Failed(format!("should be refused, is {}", hex(&ours))),
+        (Some(packed), Ok(ours)) => match bytes_of(packed) {
+            Some(packed) if packed == ours => Verdict::Passed,
+            Some(packed) => {
+                Verdict::Failed(format!("should be {}, is {}", hex(&packed), hex(&ours)))
+            }
+            None => unreadable("packed"),
+        },
+        (Some(_), Err(error)) => {
+            match Stricter::for_values(&error, packager, (&values, read_back.as_ref())) {
+                Some(reason) => Verdict::Stricter(reason),
+                None => Verdict::Failed(format!("should be packed: {error}")),
+            }
+        }
+    }
+}
+
+fn judge_unpack(packager: &Packager, case: &Value) -> Verdict {
+    let Some(packed) = bytes_of(&case["packed"]) else { return unreadable("packed") };
+    let Some(values) = fields(&case["fields"]) else { return unreadable("fields") };
+    let read_back = case.get("unpacked").and_then(fields);
+    let has_note = case.get("unpack_note").is_some();
+    let mut index = Index::new();
+    match packager.unpack(&packed, &mut index) {
+        Ok(view) if holds(view, &values) => Verdict::Passed,
+        Ok(view) if read_back.as_ref().is_some_and(|it| holds(view, it)) => Verdict::Passed,
+        // What the other does not read as it was is not held against anybody.
+        Ok(_) if has_note => Verdict::NotJudged,
+        Ok(view) => differs(view, case),
+        Err(error) if !is_placed(&error, &packed) => {
+            Verdict::Failed(format!("the refusal is not placed: {error}"))
+        }
+        Err(_) if has_note && read_back.is_none() => Verdict::Passed,
+        Err(error) => match Stricter::for_bytes(&error, packager, (&packed, Some(&values))) {
+            Some(reason) => Verdict::Stricter(reason),
+            None if has_note => Verdict::NotJudged,
+            None => Verdict::Failed(format!("should be read: {error}")),
+        },
+    }
+}
+
+fn judge_malformed(packager: &Packager, case: &Value) -> Verdict {
+    let Some(bytes) = bytes_of(&case["hex"]) else { return unreadable("hex") };
+    let is_refused = case.get("error").is_some();
+    let mut index = Index::new();
+    match packager.unpack(&bytes, &mut index) {
+        Err(error) if !is_placed(&error, &bytes) => {
+            Verdict::Failed(format!("the refusal is not placed: {error}"))
+        }
+        Err(_) if is_refused => Verdict::Passed,
+        Err(error) => {
+            let read = fields(&case["unpacked"]);
+            match Stricter::for_bytes(&error, packager, (&bytes, read.as_ref())) {
+                Some(reason) => Verdict::Stricter(reason),
+                None => Verdict::Failed(format!("should be read: {error}")),
+            }
+        }
+        Ok(_) if is_refused => Verdict::Failed("should be refused, is read".to_owned()),
+        Ok(view) => {
+            let Some(read) = fields(&case["unpacked"]) else { return unreadable("unpacked") };
+            let (ours, theirs) = (view.bytes().len(), number(&case["consumed"]));
+            if theirs.is_some_and(|theirs| theirs != ours) {
+                return Verdict::Failed(format!("{ours} bytes were read, not {theirs:?}"));
+            }
+            if holds(view, &read) { Verdict::Passed } else { differs(view, case) }
+        }
+    }
+}
+
+/// Does a refusal name a field that is there, or one beside it in the same field?
+fn names_field(error: &Error, values: &Fields) -> bool {
+    let outer = error.path.map(|path| path.numbers()[0].to_string());
+    outer.is_some_and(|outer| values.keys().any(|path| path.split('.').next() == Some(&outer)))
+}
+
+/// Does a refusal say where: the field, and a byte of the message or the one behind it?
+fn is_placed(error: &Error, bytes: &[u8]) -> bool {
+    error.path.is_some() && error.offset.is_some_and(|at| at <= bytes.len())
+}
+
+fn pack(packager: &Packager, values: &Fields) -> Result<Vec<u8>, Error> {
+    let mut message = Message::new(packager);
+    for (path, value) in values {
+        let path: FieldPath = path.parse()?;
+        match value {
+            FieldValue::Text(text) => message.set(path, text)?,
+            FieldValue::Bytes(bytes) => message.set_bytes(path, bytes)?,
+        }
+    }
+    message.pack()
+}
+
+/// Vectors hold test numbers only: they are shown as they are.
+fn differs(view: MessageView<'_>, case: &Value) -> Verdict {
+    let ours = view.revealed().to_string();
+    Verdict::Failed(format!("should be {}, is {}", case["unpacked"], ours.replace('\n', "; ")))
+}
+
+fn unreadable(what: &str) -> Verdict {
+    Verdict::Failed(format!("`{what}` of this case cannot be read"))
+}

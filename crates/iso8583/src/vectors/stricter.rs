@@ -1,0 +1,216 @@
+//! Why a refusal is right where the other implementation accepts.
+
+use std::fmt;
+
+use super::values::{FieldValue, Fields};
+use crate::class::{Charset, Coding, Content, FieldFormat, PrefixCoding};
+use crate::coding::{FROM_EBCDIC, hex_value};
+use crate::error::{Error, FieldPath, Problem};
+use crate::packager::Packager;
+
+/// Why we refuse what the other implementation accepts. Each is checked against the case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Stricter {
+    /// A value that is not digits, where only digits can be written.
+    NotDigits,
+    /// A value with a character beyond ISO-8859-1.
+    NotLatin1,
+    /// A value with a character beyond ASCII, where the length counts something else.
+    NotAscii,
+    /// A value longer than its field.
+    TooLong,
+    /// A field that the packager does not have.
+    UnknownField,
+    /// A message that is its type only.
+    OnlyMessageType,
+    /// Fields without a message type.
+    NoMessageType,
+    /// A length that is not digits.
+    LengthNotDigits,
+    /// A bitmap that is not hexadecimal.
+    BitmapNotHex,
+    /// Bytes that are not hexadecimal.
+    BytesNotHex,
+    /// A tag that is there twice.
+    RepeatedTag,
+    /// A TLV without a definite length, or with a tag or a length of more than four bytes.
+    TlvForm,
+}
+
+impl Stricter {
+    /// All there are.
+    pub const ALL: [Self; 12] = [
+        Self::NotDigits,
+        Self::NotLatin1,
+        Self::NotAscii,
+        Self::TooLong,
+        Self::UnknownField,
+        Self::OnlyMessageType,
+        Self::NoMessageType,
+        Self::LengthNotDigits,
+        Self::BitmapNotHex,
+        Self::BytesNotHex,
+        Self::RepeatedTag,
+        Self::TlvForm,
+    ];
+
+    /// The reason in words.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::NotDigits => {
+                "letters where only digits can be written: they come back as other digits"
+            }
+            Self::NotLatin1 => "a character beyond ISO-8859-1, which would be replaced",
+            Self::NotAscii => "an accent where it takes two bytes and is counted as one",
+            Self::TooLong => "a value longer than its field",
+            Self::UnknownField => "a field beyond the packager, which would be dropped",
+            Self::OnlyMessageType => "a message type without a bitmap, which cannot be read back",
+            Self::NoMessageType => "fields without a message type, which cannot be read back",
+            Self::LengthNotDigits => "a length in BCD that is not digits, taken for another number",
+            Self::BitmapNotHex => "a bitmap whose hexadecimal digits are none",
+            Self::BytesNotHex => "bytes whose hexadecimal digits are none, taken for others",
+            Self::RepeatedTag => "a field that is there twice, of which one would be lost",
+            Self::TlvForm => "a TLV in a form that EMV does not have",
+        }
+    }
+
+    /// Why this refusal to pack is right, if it is. `read_back` is what the other reads of what it
+    /// packed, where it can.
+    pub(super) fn for_values(
+        error: &Error,
+        packager: &Packager,
+        (values, read_back): (&Fields, Option<&Fields>),
+    ) -> Option<Self> {
+        let is_lost = |path: &str| read_back.and_then(|it| it.get(path)) != values.get(path);
+        let path = error.path.map(|path| path.to_string()).unwrap_or_default();
+        let value = values.get(&path);
+        let format = error.path.and_then(|path| format_of(packager, path));
+        let expected = |format: FieldFormat| FieldFormat::length_max(&format);
+        let length = |value: &FieldValue| value.to_bytes().len();
+        #[expect(clippy::wildcard_enum_match_arm, reason = "only these can be reasons")]
+        let (reason, holds) = match error.problem {
+            Problem::NotLatin1 => {
+                (Self::NotLatin1, value.is_some_and(FieldValue::is_beyond_latin1))
+            }
+            Problem::BadCharacter { .. } => match (value, format) {
+                (Some(value), Some(format)) if format.charset == Charset::Ascii => {
+                    (Self::NotAscii, !value.to_bytes().is_ascii())
+                }
+                (Some(value), Some(format)) => {
+                    (Self::NotDigits, !fits(&format, &value.to_bytes()) && is_lost(&path))
+                }
+                _ => return None,
+            },
+            Problem::TooLong { .. } => match (value, format) {
+                (Some(value), Some(format)) => (Self::TooLong, length(value) > expected(format)),
+                _ => return None,
+            },
+            Problem::UnknownField => (Self::UnknownField, !has(packager, error) && is_lost(&path)),
+            Problem::NoFields => (
+                Self::OnlyMessageType,
+                values.keys().all(|path| path == "0") && read_back != Some(values),
+            ),
+            Problem::NoMessageType => {
+                (Self::NoMessageType, !values.contains_key("0") && read_back != Some(values))
+            }
+            _ => return None,
+        };
+        holds.then_some(reason)
+    }
+
+    /// Why this refusal to read is right, if it is. `read` is what the other reads.
+    pub(super) fn for_bytes(
+        error: &Error,
+        packager: &Packager,
+        (bytes, read): (&[u8], Option<&Fields>),
+    ) -> Option<Self> {
+        // What is missing is behind the last byte: no byte is then at fault.
+        let found = bytes.get(error.offset?).copied().unwrap_or(b'0');
+        let format = error.path.and_then(|path| format_of(packager, path));
+        let is_hex = hex_value(found).is_some() || hex_value(FROM_EBCDIC[found as usize]).is_some();
+        #[expect(clippy::wildcard_enum_match_arm, reason = "only these can be reasons")]
+        let (reason, holds) = match error.problem {
+            Problem::BadPrefix { .. } => {
+                let in_bcd = format.is_some_and(|it| it.prefix.coding == PrefixCoding::Bcd);
+                (Self::LengthNotDigits, in_bcd && (found >> 4 > 9 || found & 0x0F > 9))
+            }
+            Problem::BadBitmap { .. } => (Self::BitmapNotHex, !is_hex),
+            Problem::BadCharacter { .. } => match format {
+                Some(format) if format.charset == Charset::Ascii => {
+                    (Self::NotAscii, !found.is_ascii())
+                }
+                Some(format) => (
+                    Self::BytesNotHex,
+                    matches!(format.coding, Coding::HexAscii | Coding::HexEbcdic) && !is_hex,
+                ),
+                None => return None,
+            },
+            Problem::UnknownField => (Self::UnknownField, !has(packager, error)),
+            Problem::TooLong { .. } => {
+                let value = read.and_then(|it| it.get(&error.path?.to_string()));
+                let length = value.map_or(0, |value| value.to_bytes().len());
+                (Self::TooLong, format.is_some_and(|it| length > it.length_max()))
+            }
+            Problem::NotLatin1 => {
+                let text = std::str::from_utf8(bytes).unwrap_or_default();
+                let is_beyond = |it| u8::try_from(it).is_err();
+                (Self::NotLatin1, text.chars().any(is_beyond) || text.contains("&#"))
+            }
+            Problem::Repeated => (Self::RepeatedTag, is_repeated(error, bytes)),
+            _ => return None,
+        };
+        holds.then_some(reason)
+    }
+
+    /// Why this refusal of TLVs is right, if it is: the tag that begins here is too long, or the
+    /// length that follows is none of EMV's.
+    pub(super) fn for_tlv(bytes: &[u8], at: usize) -> Option<Self> {
+        let rest = bytes.get(at..)?;
+        let more = rest.iter().skip(1).take_while(|byte| **byte & 0x80 != 0).count();
+        let tag_bytes = if rest.first()? & 0x1F == 0x1F { more + 2 } else { 1 };
+        let length = rest.get(tag_bytes).copied().unwrap_or_default();
+        (tag_bytes > 4 || length == 0x80 || length > 0x84).then_some(Self::TlvForm)
+    }
+}
+
+impl fmt::Display for Stricter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// Can the value be written in the field's coding at all?
+fn fits(format: &FieldFormat, value: &[u8]) -> bool {
+    let digits = match format.content {
+        Content::HexText => return value.iter().all(|digit| hex_value(*digit).is_some()),
+        Content::SignedDigits => value.strip_prefix(b"-").unwrap_or(value),
+        Content::Amount => value.get(1..).unwrap_or_default(),
+        Content::Text | Content::Digits | Content::Bytes => value,
+        Content::Bitmap | Content::Nothing | Content::Unused => return false,
+    };
+    digits.iter().all(u8::is_ascii_digit)
+}
+
+fn format_of(packager: &Packager, path: FieldPath) -> Option<FieldFormat> {
+    let (last, outer) = path.numbers().split_last()?;
+    let mut inner = packager;
+    for number in outer {
+        let compiled = inner.compiled();
+        inner = compiled.inner(compiled.fields.get(usize::from(*number))?)?;
+    }
+    inner.compiled().fields.get(usize::from(*last)).copied()
+}
+
+/// Has the packager the field that the error names?
+fn has(packager: &Packager, error: &Error) -> bool {
+    let format = error.path.and_then(|path| format_of(packager, path));
+    format.is_some_and(|format| format.is_settable)
+}
+
+/// Do the two or three digits at the offset stand before it as well?
+fn is_repeated(error: &Error, bytes: &[u8]) -> bool {
+    let tag = error.offset.and_then(|at| Some((at, bytes.get(at..at + 2)?)));
+    tag.is_some_and(|(at, tag)| bytes[..at].windows(2).any(|window| window == tag))
+}

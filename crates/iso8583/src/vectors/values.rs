@@ -1,0 +1,151 @@
+//! Values as the files have them: texts, `{"bin":"hex"}`, and fields inside as `48.1` or as objects.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::class::{Content, FieldFormat};
+use crate::coding;
+use crate::index::Index;
+use crate::view::MessageView;
+
+/// A field's value: text, or bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FieldValue {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+/// Fields by their paths.
+pub(super) type Fields = BTreeMap<String, FieldValue>;
+
+impl FieldValue {
+    pub(super) fn read(value: &Value) -> Option<Self> {
+        match value.as_str() {
+            Some(text) => Some(Self::Text(text.to_owned())),
+            None => bytes_of(&value["bin"]).map(Self::Bytes),
+        }
+    }
+
+    /// Characters in ISO-8859-1, with `?` for those that it does not have.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Text(text) => text.chars().map(|it| u8::try_from(it).unwrap_or(b'?')).collect(),
+            Self::Bytes(bytes) => bytes.clone(),
+        }
+    }
+
+    /// Has it a character beyond ISO-8859-1?
+    pub(super) fn is_beyond_latin1(&self) -> bool {
+        match self {
+            Self::Text(text) => text.chars().any(|it| u8::try_from(it).is_err()),
+            Self::Bytes(_) => false,
+        }
+    }
+}
+
+/// The fields of a case; nothing if they are not written as fields are.
+pub(super) fn fields(value: &Value) -> Option<Fields> {
+    let mut fields = Fields::new();
+    flatten("", value.as_object()?, &mut fields)?;
+    Some(fields)
+}
+
+fn flatten(prefix: &str, object: &Map<String, Value>, out: &mut Fields) -> Option<()> {
+    for (number, value) in object {
+        let path = format!("{prefix}{number}");
+        match value.as_object().filter(|inner| !inner.contains_key("bin")) {
+            Some(inner) => flatten(&format!("{path}."), inner, out)?,
+            None => {
+                out.insert(path, FieldValue::read(value)?);
+            }
+        }
+    }
+    Some(())
+}
+
+/// Has the message these fields and no others? What fills up a fixed field is not part of its
+/// value.
+pub(super) fn holds(view: MessageView<'_>, expected: &Fields) -> bool {
+    let mut found = Found::new();
+    collect("", view, &mut found);
+    // A message type without characters, inside a field, is none.
+    let expected = expected.iter().filter(|(path, value)| {
+        !path.ends_with(".0") || **value != FieldValue::Text(String::new())
+    });
+    let expected: BTreeMap<_, _> = expected.collect();
+    found.len() == expected.len()
+        && found.iter().zip(expected).all(|((path, (format, found)), (expected_path, expected))| {
+            path == expected_path
+                && !expected.is_beyond_latin1()
+                && is_same(format, found, &expected.to_bytes())
+        })
+}
+
+fn is_same(format: &FieldFormat, found: &[u8], expected: &[u8]) -> bool {
+    if found == expected {
+        return true;
+    }
+    let is_filled = format.is_fixed() && found.len() > expected.len();
+    match format.content {
+        Content::Digits => {
+            let zeros = found.strip_suffix(expected).unwrap_or(b"other");
+            is_filled && zeros.iter().all(|it| *it == b'0')
+        }
+        Content::Text => {
+            let blanks = found.strip_prefix(expected).unwrap_or(b"other");
+            is_filled && blanks.iter().all(|it| *it == b' ')
+        }
+        Content::SignedDigits
+        | Content::Amount
+        | Content::HexText
+        | Content::Bytes
+        | Content::Bitmap
+        | Content::Nothing
+        | Content::Unused => false,
+    }
+}
+
+/// The fields of a message by their paths.
+type Found = BTreeMap<String, (FieldFormat, Vec<u8>)>;
+
+fn collect(prefix: &str, view: MessageView<'_>, out: &mut Found) {
+    for field in view.fields() {
+        let path = format!("{prefix}{}", field.number());
+        let mut index = Index::new();
+        match field.nested(&mut index) {
+            Ok(inner) if field.is_composite() => collect(&format!("{path}."), inner, out),
+            Ok(_) | Err(_) => {
+                out.insert(path, (*field.format(), field.to_bytes()));
+            }
+        }
+    }
+}
+
+pub(super) fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+pub(super) fn text<'a>(case: &'a Value, name: &str) -> &'a str {
+    case[name].as_str().unwrap_or_default()
+}
+
+pub(super) fn number(value: &Value) -> Option<usize> {
+    value.as_u64().and_then(|it| usize::try_from(it).ok())
+}
+
+/// Hexadecimal digits as bytes.
+pub(super) fn bytes_of(value: &Value) -> Option<Vec<u8>> {
+    bytes_of_hex(value.as_str()?)
+}
+
+pub(super) fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let byte =
+        |pair: &[u8; 2]| Some(coding::hex_value(pair[0])? << 4 | coding::hex_value(pair[1])?);
+    rest.is_empty().then(|| pairs.iter().map(byte).collect()).flatten()
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+}

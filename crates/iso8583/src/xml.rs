@@ -1,0 +1,312 @@
+//! Messages in XML, `<isomsg>`: turned into fields with their numbers and lengths, and back.
+
+use std::fmt::Write;
+
+use quick_xml::XmlVersion;
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::reader::Reader;
+
+use crate::class::mark;
+use crate::coding::{HEX, hex_value};
+use crate::error::{DEPTH_MAX, Error, FieldPath, Problem};
+use crate::index::Index;
+use crate::packager::{FIELD_NUMBER_MAX, Packager};
+use crate::unpack::walk;
+use crate::view::MessageView;
+
+/// No message in XML is longer.
+const XML_BYTES_MAX: usize = 512 * 1024;
+
+/// Bytes of a field's number and of its length.
+const TAG_BYTES: usize = 3;
+const COUNT_BYTES: usize = 6;
+
+/// Reads a message into the index, fields and all.
+pub(crate) fn unpack(packager: &Packager, bytes: &[u8], index: &mut Index) -> Result<(), Error> {
+    if bytes.len() > XML_BYTES_MAX {
+        return Err(Problem::TooLong { length: bytes.len(), max: XML_BYTES_MAX }.into());
+    }
+    let text =
+        std::str::from_utf8(bytes).map_err(|error| bad(None, error.valid_up_to(), "UTF-8"))?;
+    let mut fields = std::mem::take(&mut index.fields);
+    fields.clear();
+    let is_strict = packager.compiled().is_strict();
+    let mut read = Read { is_strict, at: 0, open: vec![], value: None, out: &mut fields };
+    let result = read.all(text);
+    // Where in the XML a field is wrong was said before; `walk` only finds one that is repeated.
+    let result = result.and_then(|()| match walk(packager.compiled(), &fields, index) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error { offset: None, ..error }),
+    });
+    index.fields = fields;
+    result
+}
+
+fn bad(path: Option<FieldPath>, offset: usize, expected: &'static str) -> Error {
+    Error { path, offset: Some(offset), problem: Problem::BadXml { expected } }
+}
+
+struct Read<'a> {
+    is_strict: bool,
+    /// Where in the XML.
+    at: usize,
+    /// The messages that are open: the outermost, and those that are fields of the one before.
+    open: Vec<Open>,
+    /// The field that is open, if its value is text inside the element.
+    value: Option<Value>,
+    out: &'a mut Vec<u8>,
+}
+
+struct Open {
+    number: u16,
+    /// Where it begins in what is read.
+    start: usize,
+}
+
+#[derive(Default)]
+struct Value {
+    number: u16,
+    text: String,
+    is_binary: bool,
+}
+
+impl Read<'_> {
+    fn all(&mut self, text: &str) -> Result<(), Error> {
+        let mut reader = Reader::from_str(text);
+        let mut is_over = false;
+        loop {
+            let event = reader.read_event();
+            let here = usize::try_from(reader.buffer_position()).unwrap_or(text.len());
+            let event = event.map_err(|_| bad(None, here, "an element that is closed"))?;
+            match event {
+                Event::Eof if is_over => return Ok(()),
+                Event::Eof => return Err(bad(None, here, "an element `isomsg`")),
+                Event::Text(text) if text.trim().is_empty() && self.value.is_none() => {}
+                Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
+                Event::DocType(_) => return Err(bad(None, self.at, "no document type")),
+                _ if is_over => return Err(bad(None, self.at, "the end")),
+                Event::Start(start) => self.start(&start)?,
+                Event::Empty(start) => {
+                    self.start(&start)?;
+                    is_over = self.end()?;
+                }
+                Event::End(_) => is_over = self.end()?,
+                Event::Text(text) => self.text(&text.xml10_content())?,
+                Event::CData(text) => self.text(&text)?,
+                Event::GeneralRef(name) => {
+                    let known = quick_xml::escape::resolve_predefined_entity(&name);
+                    let character = name.resolve_char_ref().ok().flatten();
+                    match (known, character) {
+                        (Some(known), _) => self.text(known)?,
+                        (None, Some(character)) => self.text(character.encode_utf8(&mut [0; 4]))?,
+                        (None, None) => return Err(self.bad("one of XML's own entities")),
+                    }
+                }
+            }
+            self.at = here;
+        }
+    }
+
+    fn path(&self) -> Option<FieldPath> {
+        let inside = self.open.iter().skip(1).map(|open| open.number);
+        let own = self.value.as_ref().map(|value| value.number);
+        let mut numbers = inside.chain(own).collect::<Vec<_>>().into_iter().rev();
+        let innermost = FieldPath::from(numbers.next()?);
+        Some(numbers.fold(innermost, |path, outer| path.inside(outer)))
+    }
+
+    fn bad(&self, expected: &'static str) -> Error {
+        bad(self.path(), self.at, expected)
+    }
+
+    fn start(&mut self, start: &BytesStart<'_>) -> Result<(), Error> {
+        if self.value.is_some() {
+            return Err(self.bad("the end of the field"));
+        }
+        match start.name().0 {
+            "isomsg" if self.open.is_empty() => {
+                self.open.push(Open { number: 0, start: 0 });
+                Ok(())
+            }
+            "isomsg" if self.open.len() == DEPTH_MAX => {
+                Err(Error { path: self.path(), offset: Some(self.at), problem: Problem::TooDeep })
+            }
+            "isomsg" => {
+                let (number, ..) = self.attributes(start)?;
+                let start = self.begin(number, mark::FIELDS);
+                self.open.push(Open { number, start });
+                Ok(())
+            }
+            "field" if !self.open.is_empty() => self.field(start),
+            _ => Err(self.bad("`isomsg` or a `field` in it")),
+        }
+    }
+
+    fn field(&mut self, start: &BytesStart<'_>) -> Result<(), Error> {
+        let (number, value, is_binary) = self.attributes(start)?;
+        self.value = Some(Value { number, text: value, is_binary });
+        Ok(())
+    }
+
+    /// Number, value, and whether the value is bytes.
+    fn attributes(&self, start: &BytesStart<'_>) -> Result<(u16, String, bool), Error> {
+        let (mut number, mut value, mut is_binary) = (None, String::new(), false);
+        for attribute in start.attributes() {
+            let attribute = attribute.map_err(|_| self.bad("attributes with values"))?;
+            let text = attribute
+                .normalized_value(XmlVersion::Implicit1_0)
+                .map_err(|_| self.bad("one of XML's own entities"))?;
+            match attribute.key.0 {
+                "id" => {
+                    let id = text.parse().ok().filter(|it| *it <= FIELD_NUMBER_MAX);
+                    number = Some(id.ok_or_else(|| self.bad("the number of a field"))?);
+                }
+                "value" => value = text.into_owned(),
+                "type" if text == "binary" => is_binary = true,
+                "type" | "direction" | "name" | "encoding" if !self.is_strict => {}
+                _ if !self.is_strict => {}
+                _ => return Err(self.bad("id, value and type as attributes")),
+            }
+        }
+        let number = number.ok_or_else(|| self.bad("the number of a field"))?;
+        Ok((number, value, is_binary))
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), Error> {
+        match &mut self.value {
+            Some(value) => value.text.push_str(text),
+            None => return Err(self.bad("no text beside fields")),
+        }
+        Ok(())
+    }
+
+    /// Ends an element; says whether it was the message.
+    fn end(&mut self) -> Result<bool, Error> {
+        if let Some(value) = &self.value {
+            let (number, is_binary) = (value.number, value.is_binary);
+            let path = self.path();
+            let text = self.value.take().map(|value| value.text).unwrap_or_default();
+            let start = self.begin(number, mark::TEXT);
+            let ends_well = if is_binary { self.push_hex(&text) } else { self.push_text(&text) };
+            let kept = ends_well.and_then(|mark| self.finish(start, mark));
+            return kept.map(|()| false).ok_or_else(|| bad(path, self.at, "hexadecimal digits"));
+        }
+        let Some(message) = self.open.pop() else { return Err(self.bad("a message")) };
+        if self.open.is_empty() {
+            return Ok(true);
+        }
+        let kept = self.finish(message.start, mark::FIELDS);
+        kept.map(|()| false).ok_or_else(|| self.bad("a shorter message"))
+    }
+
+    /// Begins a field whose length is not known yet; says where.
+    fn begin(&mut self, number: u16, mark: u8) -> usize {
+        let start = self.out.len();
+        self.out.extend_from_slice(&digits::<TAG_BYTES>(usize::from(number)));
+        self.out.extend_from_slice(&[b'0'; COUNT_BYTES]);
+        self.out.push(mark);
+        start
+    }
+
+    fn finish(&mut self, start: usize, mark: u8) -> Option<()> {
+        let (tag, count) = (start + TAG_BYTES, start + TAG_BYTES + COUNT_BYTES);
+        let length = self.out.len() - count;
+        self.out[tag..count].copy_from_slice(&digits::<COUNT_BYTES>(length));
+        self.out[count] = mark;
+        Some(())
+    }
+
+    fn push_text(&mut self, text: &str) -> Option<u8> {
+        Some(push_text(text, self.out))
+    }
+
+    fn push_hex(&mut self, text: &str) -> Option<u8> {
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        for pair in pairs {
+            self.out.push(hex_value(pair[0])? << 4 | hex_value(pair[1])?);
+        }
+        rest.is_empty().then_some(mark::BYTES)
+    }
+}
+
+/// Appends a text in ISO-8859-1 if it can be, else in UTF-8; says which.
+pub(crate) fn push_text(text: &str, out: &mut Vec<u8>) -> u8 {
+    let start = out.len();
+    for character in text.chars() {
+        let Ok(byte) = u8::try_from(character) else {
+            out.truncate(start);
+            out.extend_from_slice(text.as_bytes());
+            return mark::UNICODE;
+        };
+        out.push(byte);
+    }
+    mark::TEXT
+}
+
+fn digits<const N: usize>(mut number: usize) -> [u8; N] {
+    let mut digits = [b'0'; N];
+    for digit in digits.iter_mut().rev() {
+        *digit += u8::try_from(number % 10).unwrap_or(0);
+        number /= 10;
+    }
+    digits
+}
+
+/// Appends the message in XML.
+pub(crate) fn pack(view: MessageView<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+    if view.fields().next().is_none() {
+        return Err(Problem::NoFields.into());
+    }
+    let mut text = String::from("<isomsg>\n");
+    write_fields(view, 1, &mut text)?;
+    text.push_str("</isomsg>\n");
+    out.extend_from_slice(text.as_bytes());
+    Ok(())
+}
+
+fn write_fields(view: MessageView<'_>, depth: usize, out: &mut String) -> Result<(), Error> {
+    let indent = "  ".repeat(depth);
+    for field in view.fields() {
+        let number = field.number();
+        if field.is_composite() {
+            out.push_str(&format!("{indent}<isomsg id=\"{number}\">\n"));
+            let mut index = Index::new();
+            let inner = field.nested(&mut index)?;
+            write_fields(inner, depth + 1, out).map_err(|error| error.inside(number, None))?;
+            out.push_str(&format!("{indent}</isomsg>\n"));
+            continue;
+        }
+        out.push_str(&format!("{indent}<field id=\"{number}\" value=\""));
+        if field.is_binary() {
+            for byte in field.content() {
+                out.push(char::from(HEX[usize::from(byte >> 4)]));
+                out.push(char::from(HEX[usize::from(byte & 0x0F)]));
+            }
+            out.push_str("\" type=\"binary\"/>\n");
+            continue;
+        }
+        for character in field.text().chars() {
+            write_escaped(character, out).map_err(|problem| problem.in_field(number))?;
+        }
+        out.push_str("\"/>\n");
+    }
+    Ok(())
+}
+
+/// XML has no way to write most control characters.
+fn write_escaped(character: char, out: &mut String) -> Result<(), Problem> {
+    match character {
+        '&' => out.push_str("&amp;"),
+        '<' => out.push_str("&lt;"),
+        '>' => out.push_str("&gt;"),
+        '"' => out.push_str("&quot;"),
+        '\t' | '\n' | '\r' | '\u{7f}'..='\u{9f}' => {
+            write!(out, "&#{};", u32::from(character)).expect("strings take all");
+        }
+        '\0'..' ' | '\u{fffe}' | '\u{ffff}' => {
+            return Err(Problem::BadCharacter { expected: "a character that XML has" });
+        }
+        other => out.push(other),
+    }
+    Ok(())
+}

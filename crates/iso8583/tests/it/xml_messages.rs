@@ -1,0 +1,219 @@
+//! Messages in XML: read, changed and written as any other, and what is refused.
+#![expect(clippy::unwrap_used, reason = "whatever is missing here fails the test")]
+
+use iso8583::{Index, Message, Packager, Validation};
+use proptest::prelude::*;
+
+fn xml() -> Packager {
+    Packager::built_in("xml").unwrap()
+}
+
+#[test]
+fn values_of_all_kinds() {
+    let mut message = Message::new(&xml());
+    message.set(0, "0200").unwrap();
+    message.set(43, "<Caf\u{e9} & \"Bar\"'>\t\n").unwrap();
+    message.set(44, "\u{20ac}5").unwrap();
+    message.set_bytes(52, &[0, 0xAB]).unwrap();
+    message.set([48, 2], "two").unwrap();
+    message.set([48, 1], "one").unwrap();
+    message.set([60, 3, 7], "deep").unwrap();
+    let expected = "<isomsg>\n\
+        \x20 <field id=\"0\" value=\"0200\"/>\n\
+        \x20 <field id=\"43\" value=\"&lt;Caf\u{e9} &amp; &quot;Bar&quot;'&gt;&#9;&#10;\"/>\n\
+        \x20 <field id=\"44\" value=\"\u{20ac}5\"/>\n\
+        \x20 <isomsg id=\"48\">\n\
+        \x20   <field id=\"1\" value=\"one\"/>\n\
+        \x20   <field id=\"2\" value=\"two\"/>\n\
+        \x20 </isomsg>\n\
+        \x20 <field id=\"52\" value=\"00AB\" type=\"binary\"/>\n\
+        \x20 <isomsg id=\"60\">\n\
+        \x20   <isomsg id=\"3\">\n\
+        \x20     <field id=\"7\" value=\"deep\"/>\n\
+        \x20   </isomsg>\n\
+        \x20 </isomsg>\n\
+        </isomsg>\n";
+    let packed = message.pack().unwrap();
+    assert_eq!(std::str::from_utf8(&packed).unwrap(), expected);
+    let mut loaded = Message::new(&xml());
+    loaded.load(&packed).unwrap();
+    assert_eq!(loaded.pack().unwrap(), packed);
+    assert_eq!(loaded.text(43), message.text(43));
+    assert_eq!(loaded.text(44).as_deref(), Some("\u{20ac}5"));
+    assert_eq!(loaded.field(52).unwrap().to_bytes(), [0, 0xAB]);
+    assert!(loaded.field(52).unwrap().is_binary() && !loaded.field(43).unwrap().is_binary());
+    loaded.set([60, 3, 7], "deeper").unwrap();
+    loaded.remove([48, 1]).unwrap();
+    loaded.set(39, "00").unwrap();
+    let changed = String::from_utf8(loaded.pack().unwrap()).unwrap();
+    assert!(changed.contains("id=\"7\" value=\"deeper\"") && !changed.contains("one"), "{changed}");
+    let shown = "0 0200\n39 00\n43 <Caf\u{e9} & \"Bar\"'>\\t\\n\n";
+    assert!(loaded.to_string().starts_with(shown), "{loaded}");
+    assert!(loaded.to_string().contains("\n52 <2 bytes>\n"), "{loaded}");
+}
+
+/// What is read: fields, one to a word.
+fn read(text: &str, validation: Validation) -> String {
+    let packager = xml().with_validation(validation);
+    let mut index = Index::new();
+    match packager.unpack(text.as_bytes(), &mut index) {
+        Ok(view) => {
+            assert_eq!(view.bytes(), text.as_bytes());
+            view.revealed().to_string().trim_end().replace('\n', ", ")
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn forms_of_xml() {
+    let check = |text: &str, expected: &str| assert_eq!(read(text, Validation::Strict), expected);
+    check("<?xml version='1.0'?><!-- x --><isomsg><field id='39' value='00'/></isomsg>", "39 00");
+    check("<isomsg><field value='00' id='39'></field><!-- <field> --></isomsg>\n", "39 00");
+    check("<isomsg><field id='39'>a<![CDATA[<b>]]>&amp;&#99;</field></isomsg>", "39 a<b>&c");
+    check(
+        "<isomsg><field id='41' value='x'/><field id='0' value='0800'/></isomsg>",
+        "0 0800, 41 x",
+    );
+    check("<isomsg><field id='52' type='binary' value='0a0B'/></isomsg>", "52 0A0B");
+    check("<isomsg/>", "");
+    check("<isomsg><isomsg id='48'/></isomsg>", "");
+}
+
+#[test]
+fn refusals() {
+    let check = |text: &str, expected: &str| {
+        assert_eq!(read(text, Validation::Strict), expected, "{text}");
+        assert_eq!(read(text, Validation::Lenient), expected, "{text}");
+    };
+    check("", "message at byte 0: an element `isomsg` should stand in the XML here");
+    check("x", "message at byte 0: no text beside fields should stand in the XML here");
+    check("<isomsg>", "message at byte 8: an element `isomsg` should stand in the XML here");
+    check(
+        "<field id='2'/>",
+        "message at byte 0: `isomsg` or a `field` in it should stand in the XML here",
+    );
+    check(
+        "<!DOCTYPE isomsg><isomsg/>",
+        "message at byte 0: no document type should stand in the XML here",
+    );
+    check("<isomsg/><isomsg/>", "message at byte 9: the end should stand in the XML here");
+    let field = |field: &str| format!("<isomsg><field {field}/></isomsg>");
+    check(
+        &field("value='x'"),
+        "message at byte 8: the number of a field should stand in the XML here",
+    );
+    check(
+        &field("id='1000'"),
+        "message at byte 8: the number of a field should stand in the XML here",
+    );
+    check(
+        &field("id='-1'"),
+        "message at byte 8: the number of a field should stand in the XML here",
+    );
+    check(
+        &field("id='2' id='3'"),
+        "message at byte 8: attributes with values should stand in the XML here",
+    );
+    check(
+        &field("id='2' value='&x;'"),
+        "message at byte 8: one of XML's own entities should stand in the XML here",
+    );
+    check(
+        &field("id='52' type='binary' value='1'"),
+        "field 52 at byte 8: hexadecimal digits should stand in the XML here",
+    );
+    check(
+        "<isomsg><field id='2'>&x;</field></isomsg>",
+        "field 2 at byte 22: one of XML's own entities should stand in the XML here",
+    );
+    check("<isomsg><field id='2'/><field id='2'/></isomsg>", "field 2: the field was there before");
+    check(
+        &format!("{}{}", "<isomsg id='3'>".repeat(5), "</isomsg>".repeat(5)),
+        "field 3.3.3 at byte 60: fields are nested 4 deep at most",
+    );
+    let unknown = "<isomsg><field id='2' colour='red'/></isomsg>";
+    assert_eq!(read(unknown, Validation::Lenient), "2");
+    assert_eq!(
+        read(unknown, Validation::Strict),
+        "message at byte 8: id, value and type as attributes should stand in the XML here",
+    );
+    let long = format!("<isomsg>{}</isomsg>", " ".repeat(600_000));
+    check(&long, "message: at most 524288 is the length, 600017 was found");
+    let error = xml().unpack(b"<isomsg>\xff", &mut Index::new()).unwrap_err();
+    assert_eq!(error.to_string(), "message at byte 8: UTF-8 should stand in the XML here");
+    let mut message = Message::new(&xml());
+    message.set(43, "\u{1}").unwrap();
+    let error = message.pack().unwrap_err().to_string();
+    assert_eq!(error, "field 43: a character that XML has was expected, something else was found");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_read_comes_back(
+        parts in proptest::collection::vec(
+            prop_oneof![
+                Just("<isomsg>"), Just("</isomsg>"), Just("<isomsg id='48'>"), Just("<field id='"),
+                Just("<field id='3' value='"), Just("'/>"), Just("' value='"), Just("</field>"),
+                Just("<field id='7'>"), Just("' type='binary"), Just("0A"), Just("&amp;"),
+                Just("&#10;"), Just("\u{20ac}"), Just("<!-- -->"), Just("<![CDATA["), Just("]]>"),
+                Just(" "), Just("52"), Just("<field id='52' type='binary' value='00ff'/>"),
+            ],
+            0..12,
+        ),
+    ) {
+        let bytes = format!("<isomsg>{}</isomsg>", parts.concat()).into_bytes();
+        let packager = xml();
+        let mut index = Index::new();
+        let Ok(view) = packager.unpack(&bytes, &mut index) else { return Ok(()) };
+        let shown = view.revealed().to_string();
+        let mut message = Message::new(&packager);
+        message.load(&bytes).unwrap();
+        prop_assert_eq!(message.view().revealed().to_string(), &shown[..]);
+        let Ok(packed) = message.pack() else { return Ok(()) };
+        let mut again = Message::new(&packager);
+        again.load(&packed).unwrap();
+        prop_assert_eq!(again.view().revealed().to_string(), shown);
+        prop_assert_eq!(again.pack().unwrap(), packed);
+    }
+
+    /// No file makes the library panic.
+    #[test]
+    fn files_with_anything_in_them(
+        parts in proptest::collection::vec(
+            prop_oneof![
+                Just("<isofield id=\"1\" length=\"16\" class=\"IFB_BITMAP\"/>".to_owned()),
+                Just("<isofield id=\"65\" length=\"8\" class=\"IFB_BITMAP\"/>".to_owned()),
+                Just("</isofieldpackager>".to_owned()),
+                Just("<!-- ".to_owned()),
+                (0u16..200, "(IF[ABE]?B?_T{0,3}L{0,6}H?[A-Z]{3,7}|IF[AB]_L?L?(NUM|CHAR|BINARY))", 0u32..300)
+                    .prop_map(|(id, class, length)| format!(
+                        "<isofield id=\"{id}\" class=\"{class}\" length=\"{length}\" pad=\"true\"/>"
+                    )),
+                (0u16..200, "(emitBitmap|firstField|bitmapField|thirdBitmapField|headerLength)", "(true|false|[0-9]{1,3})")
+                    .prop_map(|(id, name, value)| format!(
+                        "<isofieldpackager id=\"{id}\" class=\"IFA_LLLCHAR\" length=\"99\" {name}=\"{value}\" \
+                         packager=\"GenericPackager\">"
+                    )),
+            ],
+            1..10,
+        ),
+        attribute in "(|maxValidField=\"128\"|thirdBitmapField=\"65\"|emitBitmap=\"false\"|headerLength=\"4\"|firstField=\"3\")",
+        bytes in proptest::collection::vec(any::<u8>(), 0..80),
+    ) {
+        let text = format!("<isopackager {attribute}>{}</isopackager>", parts.concat());
+        let Ok(packager) = Packager::from_jpos_xml(&text) else { return Ok(()) };
+        let described = packager.description();
+        let again = Packager::from_toml(&described).unwrap();
+        prop_assert_eq!(again.description(), described);
+        for packager in [packager.clone(), packager.with_validation(Validation::Lenient)] {
+            let mut message = Message::new(&packager);
+            if message.load(&bytes).is_ok() {
+                let _shown = message.to_string();
+                let _packed = message.pack();
+            }
+        }
+    }
+}
