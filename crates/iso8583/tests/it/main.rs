@@ -1,5 +1,6 @@
 //! Tests of the library as its users have it.
 
+mod built_in;
 mod descriptions;
 mod edits;
 mod errors;
