@@ -106,7 +106,11 @@ fn built(packager: &Packager, values: &Values) -> Result<Message, Error> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 100, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        cases: 100,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn edits_give_what_building_gives(seed in any::<u64>(), count in 1_usize..50) {

@@ -7,6 +7,7 @@ mod errors;
 mod frames;
 mod hex;
 mod jpos_files;
+mod quirks;
 mod schema;
 mod shown;
 mod strict;
