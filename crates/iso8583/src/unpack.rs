@@ -95,7 +95,7 @@ pub(crate) fn walk(packager: &Compiled, bytes: &[u8], index: &mut Index) -> Resu
     };
     match packager.layout {
         Layout::Bitmap(bitmap) => walk.by_bitmap(bitmap)?,
-        Layout::Positional { first } => walk.by_position(usize::from(first))?,
+        Layout::Positional { first, is_whole } => walk.by_position(first, is_whole)?,
         Layout::Tagged => walk.by_tag()?,
     }
     let position = walk.position;
@@ -107,6 +107,24 @@ pub(crate) fn walk(packager: &Compiled, bytes: &[u8], index: &mut Index) -> Resu
         }
     }
     Ok(position)
+}
+
+/// Finds what is inside a field, whose content may be written in EBCDIC as a whole.
+pub(crate) fn walk_inside(
+    format: &FieldFormat,
+    inner: &Compiled,
+    content: &[u8],
+    index: &mut Index,
+) -> Result<usize, Error> {
+    if format.coding != Coding::Ebcdic {
+        return walk(inner, content, index);
+    }
+    let mut decoded = std::mem::take(&mut index.fields);
+    decoded.clear();
+    decoded.extend(content.iter().map(|byte| FROM_EBCDIC[usize::from(*byte)]));
+    let result = walk(inner, &decoded, index);
+    index.fields = decoded;
+    result
 }
 
 struct Walk<'a> {
@@ -218,9 +236,10 @@ impl Walk<'_> {
         Ok(word)
     }
 
-    fn by_position(&mut self, first: usize) -> Result<(), Error> {
-        let mut number = first;
-        while self.position < self.bytes.len() && number < self.packager.fields.len() {
+    fn by_position(&mut self, first: u16, is_whole: bool) -> Result<(), Error> {
+        let mut number = usize::from(first);
+        while (is_whole || self.position < self.bytes.len()) && number < self.packager.fields.len()
+        {
             let content = self.packager.fields[number].content;
             if content != Content::Nothing {
                 self.step(number)?;
@@ -306,7 +325,7 @@ impl Walk<'_> {
         let content = &content[..measured.content_bytes];
         if let Some(inner) = self.packager.inner(format).filter(|_| format.holds_fields(content)) {
             let (content, mark) = format.unmarked(content);
-            walk(inner.compiled(), content, self.index.inner())
+            walk_inside(format, inner.compiled(), content, self.index.inner())
                 .map_err(|error| error.inside(short(number), Some(measured.content + mark)))?;
         }
         Ok(())
@@ -441,7 +460,7 @@ pub(crate) fn measure(
         let content_bytes = format.fixed_bytes as usize;
         let end = start + content_bytes;
         if end > bytes.len() || format.content == Content::Unused {
-            return Err(refused(format, content_bytes, bytes, start));
+            return short_of(format, content_bytes, bytes, start);
         }
         let length = format.length_max as usize;
         return Ok(Measured { content: start, content_bytes, length, end });
@@ -451,6 +470,23 @@ pub(crate) fn measure(
     }
     let count = read_number(format.prefix, bytes, start)?;
     variable(format, count, bytes, (start, start + usize::from(format.prefix.bytes)))
+}
+
+/// A field that was not filled up takes what is left, if it is the last.
+#[cold]
+fn short_of(
+    format: &FieldFormat,
+    needed: usize,
+    bytes: &[u8],
+    start: usize,
+) -> Result<Measured, Wrong> {
+    if !format.is_unfilled {
+        return Err(refused(format, needed, bytes, start));
+    }
+    let content_bytes = bytes.len() - start;
+    let is_bcd = format.coding == Coding::Bcd;
+    let length = content_bytes * if is_bcd { 2 } else { 1 };
+    Ok(Measured { content: start, content_bytes, length, end: bytes.len() })
 }
 
 #[cold]
@@ -617,6 +653,10 @@ fn check_content(
     measured: Measured,
     is_strict: bool,
 ) -> Result<(), Wrong> {
+    let (needed, found) = (format.fixed_bytes as usize, measured.content_bytes);
+    if format.is_unfilled && is_strict && found < needed {
+        return Err((Problem::Truncated { needed, found }, 0));
+    }
     let (content, filling) = content.split_at(measured.content_bytes);
     if !filling.is_empty() && is_strict {
         let (fill, expected) = match (format.content, format.coding) {

@@ -5,7 +5,7 @@ use crate::coding::{self, FROM_EBCDIC};
 use crate::error::{Error, Problem};
 use crate::index::Index;
 use crate::packager::Packager;
-use crate::unpack::{measure, walk};
+use crate::unpack::{measure, walk_inside};
 
 /// A received message. It borrows the bytes and copies nothing.
 #[derive(Clone, Copy)]
@@ -221,8 +221,10 @@ impl<'a> Field<'a> {
             return Err(Problem::NotComposite.in_field(self.number));
         };
         let content = self.content();
-        let end = walk(inner.compiled(), content, index)
+        let end = walk_inside(self.format, inner.compiled(), content, index)
             .map_err(|error| error.inside(self.number, None))?;
+        let is_decoded = self.format.coding == Coding::Ebcdic;
+        let content = if is_decoded { &index.fields } else { content };
         Ok(MessageView::new(inner, &content[..end], index))
     }
 }
