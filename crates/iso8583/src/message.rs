@@ -297,6 +297,9 @@ fn set_inside(
     packed.bytes.clear();
     packed.bytes.extend(format.is_marked.then_some(mark::FIELDS));
     if result.is_ok() && !inner_body.is_empty() {
+        // A message type that waits for its fields has a bitmap of none, to be read back.
+        let received = &mut inner_body.index.bitmap_words;
+        *received = (*received).max(1);
         result = inner_body.emit(inner.compiled(), &mut packed.bytes);
     }
     let result = match result {
@@ -506,7 +509,9 @@ impl Body {
     fn emit(&self, packager: &Compiled, out: &mut Vec<u8>) -> Result<(), Error> {
         match packager.layout {
             Layout::Bitmap(bitmap) => self.emit_with_bitmap(packager, bitmap, out),
-            Layout::Positional { first } => self.emit_positions(packager, first, out),
+            Layout::Positional { first, is_whole } => {
+                self.emit_positions(packager, first, is_whole, out)
+            }
             Layout::Tagged => {
                 out.extend_from_slice(&self.bytes[..self.used]);
                 Ok(())
@@ -561,10 +566,11 @@ impl Body {
         let third = present[2];
         let bit = third_field - 1;
         present[bit / 64] |= FIRST >> (bit % 64);
+        let words = if present[1] == 0 { index.bitmap_words.max(1) } else { 2 };
         let behind = index.next_after(third_field);
         let middle = behind.map_or(self.used, |number| index.spans[number].range().start);
         out.extend_from_slice(&self.bytes[..start]);
-        bitmap::push(bitmap, &present[..2], out);
+        bitmap::push(bitmap, &present[..usize::from(words)], out);
         out.extend_from_slice(&self.bytes[start..middle]);
         let coding = packager.fields[third_field].coding;
         bitmap::push(BitmapFormat { coding, ..bitmap }, &[third], out);
@@ -576,15 +582,19 @@ impl Body {
         &self,
         packager: &Compiled,
         first: u16,
+        is_whole: bool,
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
-        for number in usize::from(first)..=self.index.highest() {
+        let last = if is_whole { packager.fields.len() - 1 } else { self.index.highest() };
+        for number in usize::from(first)..=last {
             let format = &packager.fields[number];
             let position = u16::try_from(number).unwrap_or(u16::MAX);
             if self.index.is_present(position) {
                 out.extend_from_slice(&self.bytes[self.index.spans[number].range()]);
-            } else if format.content != Content::Nothing {
+            } else if format.content != Content::Nothing && !is_whole {
                 fill_gap(format, position, out)?;
+            } else if format.content != Content::Nothing && packager.is_strict() {
+                return Err(Problem::Gap { position }.in_field(position));
             }
         }
         Ok(())

@@ -97,7 +97,7 @@ pub(crate) fn walk(packager: &Compiled, bytes: &[u8], index: &mut Index) -> Resu
     };
     match packager.layout {
         Layout::Bitmap(bitmap) => walk.by_bitmap(bitmap)?,
-        Layout::Positional { first } => walk.by_position(usize::from(first))?,
+        Layout::Positional { first, is_whole } => walk.by_position(first, is_whole)?,
         Layout::Tagged => walk.by_tag()?,
     }
     let position = walk.position;
@@ -257,9 +257,10 @@ impl Walk<'_> {
         Ok(word)
     }
 
-    fn by_position(&mut self, first: usize) -> Result<(), Error> {
-        let mut number = first;
-        while self.position < self.bytes.len() && number < self.packager.fields.len() {
+    fn by_position(&mut self, first: u16, is_whole: bool) -> Result<(), Error> {
+        let mut number = usize::from(first);
+        while (is_whole || self.position < self.bytes.len()) && number < self.packager.fields.len()
+        {
             let content = self.packager.fields[number].content;
             if content != Content::Nothing {
                 self.step(number)?;
@@ -481,7 +482,7 @@ pub(crate) fn measure(
         let content_bytes = format.fixed_bytes as usize;
         let end = start + content_bytes;
         if end > bytes.len() || format.content == Content::Unused {
-            return Err(refused(format, content_bytes, bytes, start));
+            return short_of(format, content_bytes, bytes, start);
         }
         let length = format.length_max as usize;
         return Ok(Measured { content: start, content_bytes, length, end });
@@ -491,6 +492,23 @@ pub(crate) fn measure(
     }
     let count = read_number(format.prefix, bytes, start)?;
     variable(format, count, bytes, (start, start + usize::from(format.prefix.bytes)))
+}
+
+/// A field that was not filled up takes what is left, if it is the last.
+#[cold]
+fn short_of(
+    format: &FieldFormat,
+    needed: usize,
+    bytes: &[u8],
+    start: usize,
+) -> Result<Measured, Wrong> {
+    if !format.is_unfilled {
+        return Err(refused(format, needed, bytes, start));
+    }
+    let content_bytes = bytes.len() - start;
+    let is_bcd = format.coding == Coding::Bcd;
+    let length = content_bytes * if is_bcd { 2 } else { 1 };
+    Ok(Measured { content: start, content_bytes, length, end: bytes.len() })
 }
 
 #[cold]
@@ -666,6 +684,10 @@ fn check_content(
     measured: Measured,
     is_strict: bool,
 ) -> Result<(), Wrong> {
+    let (needed, found) = (format.fixed_bytes as usize, measured.content_bytes);
+    if format.is_unfilled && is_strict && found < needed {
+        return Err((Problem::Truncated { needed, found }, 0));
+    }
     let (content, filling) = content.split_at(measured.content_bytes);
     if !filling.is_empty() && is_strict {
         let (fill, expected) = match (format.content, format.coding) {

@@ -28,6 +28,8 @@ pub(super) struct Row {
     filled: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     trim: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unfilled: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sensitive: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -259,6 +261,7 @@ impl Row {
         };
         format.is_filled = self.filled;
         format.trims = self.trim;
+        format.is_unfilled = self.unfilled;
         self.check(&format)?;
         format.compiled().map_err(|problem| problem.to_string())
     }
@@ -281,6 +284,10 @@ impl Row {
                 "pad: only digits in BCD leave half a byte free",
             ),
             (self.trim && format.is_binary(), "trim: only text has blanks to take off"),
+            (
+                self.unfilled && !format.can_be_unfilled(),
+                "unfilled: only text and digits of a fixed length are filled up",
+            ),
             (has_prefix && self.length == 0, "length: the largest length was expected"),
         ];
         match wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
@@ -311,6 +318,7 @@ impl Row {
             },
             filled: format.is_filled,
             trim: format.trims,
+            unfilled: format.is_unfilled,
             sensitive: None,
             inside: None,
         }

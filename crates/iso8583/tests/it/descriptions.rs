@@ -59,8 +59,7 @@ fn unnamed(packager: &Packager) -> Value {
         for key in ["name", "title", "sensitive"] {
             object.remove(key);
         }
-        // Of length 0, the message type inside a field is none.
-        object.retain(|_, value| value["content"] != "text" || !value["length"].is_null());
+        object.retain(|_, value| value["content"] != "nothing");
         object.values_mut().for_each(strip);
     }
     let mut described: Value = serde_json::from_str(&packager.description_json()).unwrap();
