@@ -200,6 +200,8 @@ pub(crate) enum Check {
     AsciiDigits,
     EbcdicDigits,
     BcdDigits,
+    AsciiTrack,
+    BcdTrack,
     /// By itself, with all that the format says.
     Single,
 }
@@ -349,14 +351,23 @@ impl FieldFormat {
             {
                 Check::BcdDigits
             }
+            (Content::Digits, Coding::Latin1, Charset::Track) if self.reads_as_one() => {
+                Check::AsciiTrack
+            }
+            (Content::Digits, Coding::Bcd, Charset::Track)
+                if self.reads_as_one() && self.odd != Odd::FRight =>
+            {
+                Check::BcdTrack
+            }
             _ => Check::Single,
         };
         let is_always_even = self.is_fixed() && self.length_max.is_multiple_of(2);
-        self.is_guarded =
-            self.check == Check::BcdDigits && (self.content == Content::Amount || !is_always_even);
+        self.is_guarded = matches!(self.check, Check::BcdDigits | Check::BcdTrack)
+            && (self.content == Content::Amount || !is_always_even);
         self.way = Way::of(&self);
         self.shape = match self.content {
             Content::Unused | Content::Bitmap => Shape::Other,
+            _ if self.check == Check::Single => Shape::Other,
             _ if self.tag.digits > 0 || self.is_filled || self.is_unfilled => Shape::Other,
             _ if self.is_fixed() => Shape::Fixed,
             Content::Text
@@ -394,7 +405,8 @@ impl FieldFormat {
         // As digits carry tracks: `=` is half a byte, D.
         self.charset = if self.coding == Coding::Bcd { Charset::Track } else { Charset::Any };
         self.trims = false;
-        self.compiled().map(|format| Self { check: Check::Single, ..format })
+        let (check, shape) = (Check::Single, Shape::Other);
+        self.compiled().map(|format| Self { check, shape, is_guarded: false, ..format })
     }
 
     /// Stands the value on the wire as it is?
