@@ -151,7 +151,7 @@ fn show(field: Field<'_>, shown: Shown<'_>, f: &mut fmt::Formatter<'_>) -> fmt::
 pub(crate) fn hidden_digits(field: Field<'_>, value: &[u8]) -> Option<std::ops::Range<usize>> {
     let range = middle(value.len());
     let is_card_number = field.number == 2
-        && !field.format.is_binary()
+        && !field.is_binary()
         && range.len() < value.len()
         && value.iter().all(u8::is_ascii_digit);
     is_card_number.then_some(range)

@@ -15,6 +15,7 @@ fn values_of_all_kinds() {
     message.set(42, "\u{1}\t\\u0041'>\"&").unwrap();
     message.set(43, "<Caf\u{e9} & \"Bar\"'>\t\n").unwrap();
     message.set(45, "<]]>\r").unwrap();
+    message.set(46, "<\r").unwrap();
     message.set_header(b"HDR").unwrap();
     message.set(44, "\u{20ac}5").unwrap();
     message.set_bytes(52, &[0, 0xAB]).unwrap();
@@ -28,6 +29,7 @@ fn values_of_all_kinds() {
         \x20 <field id=\"43\"><![CDATA[<Caf\u{e9} & \"Bar\"'>\t\n]]></field>\n\
         \x20 <field id=\"44\" value=\"\u{20ac}5\"/>\n\
         \x20 <field id=\"45\" value=\"&lt;]]&gt;\\u000d\"/>\n\
+        \x20 <field id=\"46\" value=\"&lt;\\u000d\"/>\n\
         \x20 <isomsg id=\"48\">\n\
         \x20   <field id=\"1\" value=\"one\"/>\n\
         \x20   <field id=\"2\" value=\"two\"/>\n\
@@ -194,6 +196,16 @@ fn stricter_than_leniently() {
     message.set(43, "\u{fffe}").unwrap();
     let error = message.pack().unwrap_err().to_string();
     assert_eq!(error, "field 43: a character that XML has was expected, something else was found");
+}
+
+/// Card numbers are found between characters of several bytes too.
+#[test]
+fn card_numbers_are_masked() {
+    let mut message = Message::new(&xml());
+    message.set(2, "4761739001010119").unwrap();
+    message.set(43, "\u{20ac}4761739001010119\u{20ac}").unwrap();
+    let shown = "2 476173******0119\n43 \u{20ac}****************\u{20ac}\n";
+    assert_eq!(message.to_string(), shown);
 }
 
 /// ISO-8859-1 is read where the message says so.
