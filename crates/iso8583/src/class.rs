@@ -536,6 +536,10 @@ impl Parts {
             "UNUSED" => Content::Unused,
             _ => return Err(Problem::UnknownClass),
         };
+        let can_vary = matches!(content, Content::Text | Content::Digits | Content::Bytes);
+        if length_digits > 0 && !can_vary {
+            return Err(Problem::UnknownClass);
+        }
         let digits = |count: usize| u8::try_from(count).ok().filter(|count| *count <= 6);
         Ok(Self {
             tag_digits: digits(tag_digits).ok_or(Problem::UnknownClass)?,

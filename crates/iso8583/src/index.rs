@@ -14,6 +14,8 @@ pub struct Index {
     pub(crate) third_bitmap: Span,
     /// The fields of a message in XML, or inside a field in EBCDIC, as the packager has them.
     pub(crate) fields: Vec<u8>,
+    /// The header of a message in XML.
+    pub(crate) header: Vec<u8>,
     /// For what is inside a field.
     inner: Option<Box<Index>>,
 }

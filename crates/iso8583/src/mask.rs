@@ -134,9 +134,12 @@ fn show(field: Field<'_>, shown: Shown<'_>, f: &mut fmt::Formatter<'_>) -> fmt::
     if is_binary {
         return masked_halves(&value, &hidden).try_for_each(|it| write!(f, "{it}"));
     }
-    for (character, is_hidden) in value.iter().map(|byte| char::from(*byte)).zip(hidden) {
+    let text = field.text();
+    // Bytes are told apart here where characters take several: in messages in XML.
+    let is_latin1 = text.chars().count() == value.len();
+    for (place, (at, character)) in text.char_indices().enumerate() {
         match character {
-            _ if is_hidden => write!(f, "*")?,
+            _ if hidden[if is_latin1 { place } else { at }] => write!(f, "*")?,
             _ if character.is_control() => write!(f, "{}", character.escape_default())?,
             _ => write!(f, "{character}")?,
         }
@@ -148,7 +151,7 @@ fn show(field: Field<'_>, shown: Shown<'_>, f: &mut fmt::Formatter<'_>) -> fmt::
 pub(crate) fn hidden_digits(field: Field<'_>, value: &[u8]) -> Option<std::ops::Range<usize>> {
     let range = middle(value.len());
     let is_card_number = field.number == 2
-        && !field.format.is_binary()
+        && !field.is_binary()
         && range.len() < value.len()
         && value.iter().all(u8::is_ascii_digit);
     is_card_number.then_some(range)

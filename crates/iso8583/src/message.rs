@@ -74,6 +74,7 @@ impl Message {
         let compiled = self.packager.compiled();
         if compiled.is_xml {
             xml::unpack(&self.packager, bytes, &mut self.body.index)?;
+            self.header.extend_from_slice(&self.body.index.header);
             let fields = std::mem::take(&mut self.body.index.fields);
             let result = self.body.load(compiled, &fields);
             self.body.index.fields = fields;
@@ -94,10 +95,10 @@ impl Message {
     /// Sets the header in front of the message.
     ///
     /// # Errors
-    /// If it is not as long as the packager's header.
+    /// If it is not as long as the packager's header. Messages in XML have any.
     pub fn set_header(&mut self, header: &[u8]) -> Result<(), Error> {
         let (expected, found) = (self.packager.header_bytes(), header.len());
-        if found != expected {
+        if found != expected && !self.is_xml {
             return Err(Problem::BadHeader { expected, found }.into());
         }
         self.header.clear();
@@ -227,7 +228,7 @@ impl Message {
     fn pack_unusual(&self, out: &mut Vec<u8>) -> Result<(), Error> {
         let compiled = self.packager.compiled();
         if compiled.is_xml {
-            return xml::pack(self.view(), out);
+            return xml::pack(self.view(), &self.header, out);
         }
         if self.header.is_empty() && compiled.is_strict() {
             return Err(Problem::BadHeader { expected: compiled.header_bytes, found: 0 }.into());

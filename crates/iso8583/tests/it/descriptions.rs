@@ -185,6 +185,10 @@ fn refusals() {
             "tag: 1 to 6 digits in ASCII or EBCDIC were expected",
         ),
         (
+            "content = \"text\", length = 2, prefix = { digits = 2 }, unfilled = true",
+            "unfilled: only text and digits of a fixed length are filled up",
+        ),
+        (
             "content = \"amount\", length = 9, prefix = { digits = 2 }",
             "prefix: this content has a fixed length",
         ),

@@ -86,10 +86,10 @@ fn third_bitmap_among_the_fields() {
     );
     // A third bitmap that is no bitmap is none.
     let fields =
-        fields.map(|field| if field.starts_with("65") { "65 IFB_BINARY 8" } else { field });
+        fields.map(|field| if field.starts_with("65") { "65 IFB_BINARY 4" } else { field });
     let other = self::packager("thirdBitmapField=\"65\"", &fields);
     assert!(Message::new(&other).set(130, "42").is_err());
-    assert!(Message::new(&other).set(65, "12345678").is_ok());
+    assert!(Message::new(&other).set(65, "1234").is_ok());
     let mut message = Message::new(&packager);
     assert!(message.set(65, "x").is_err());
     for (number, value) in [(0, "0200"), (3, "1"), (130, "42")] {
@@ -326,6 +326,14 @@ fn trim() {
         let view = packager.unpack(&packed, &mut index).unwrap();
         assert_eq!(view.text(3).as_deref(), Some(whole));
     }
+    let field =
+        "<isofield id=\"3\" class=\"IFB_NUMERIC\" length=\"5\" pad=\"true\" trim=\"true\"/>";
+    let packager = packager("", &["0 IFA_NUMERIC 4", "1 IFB_BITMAP 8", field]);
+    let mut message = Message::new(&packager.with_validation(Validation::Lenient));
+    message.set(0, "0200").unwrap();
+    message.set(3, "123").unwrap();
+    assert!(message.pack().unwrap().ends_with(b"\0\x01\x23"));
+    assert_eq!(message.pack().unwrap().len(), 14);
 }
 
 /// BER-TLV inside a field stays as it is: what is inside is `tlv`'s affair.
