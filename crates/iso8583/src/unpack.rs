@@ -97,7 +97,7 @@ pub(crate) fn walk(packager: &Compiled, bytes: &[u8], index: &mut Index) -> Resu
     };
     match packager.layout {
         Layout::Bitmap(bitmap) => walk.by_bitmap(bitmap)?,
-        Layout::Positional { first } => walk.by_position(usize::from(first))?,
+        Layout::Positional { first, is_whole } => walk.by_position(first, is_whole)?,
         Layout::Tagged => walk.by_tag()?,
     }
     let position = walk.position;
@@ -210,15 +210,20 @@ impl Walk<'_> {
     fn fields_of_word(&mut self, word: usize) -> Result<(), Error> {
         let mut left = self.index.present[word];
         let mut position = self.position;
+        let (fields, bytes, is_strict) = (&self.packager.fields, self.bytes, self.is_strict);
         while left != 0 {
             let bit = left.leading_zeros();
             left &= !(FIRST >> bit);
             let number = word * 64 + bit as usize + 1;
-            let expected = if self.is_strict { Some(self.pending) } else { None };
-            let format = self.packager.fields.get(number);
-            let usual = format.and_then(|format| usual_end(format, expected, self.bytes, position));
-            if let (Some(end), Some(span)) = (usual, self.index.spans.get_mut(number)) {
+            let usual = fields.get(number).and_then(|format| {
+                usual_end(format, is_strict, bytes, position).map(|end| (end, format.check))
+            });
+            if let (Some((end, check)), Some(span)) = (usual, self.index.spans.get_mut(number)) {
                 *span = Span::new(position, end);
+                if is_strict && check != self.pending {
+                    self.settle_until(position)?;
+                    (self.pending, self.pending_from) = (check, position);
+                }
                 position = end;
             } else {
                 self.position = position;
@@ -239,27 +244,39 @@ impl Walk<'_> {
             let problem = Problem::Truncated { needed: size, found: rest.len() };
             return Err(problem.at(number, self.position));
         };
-        let mut word = 0;
-        if let (Coding::Raw, Some(bytes)) = (bitmap.coding, digits.first_chunk()) {
-            word = u64::from_be_bytes(*bytes);
-        } else {
-            for (at, digit) in digits.iter().enumerate() {
-                let is_ebcdic = bitmap.coding == Coding::HexEbcdic;
-                let character = if is_ebcdic { FROM_EBCDIC[*digit as usize] } else { *digit };
-                let half = coding::hex_value(character)
-                    .filter(|_| !self.is_strict || !character.is_ascii_lowercase())
-                    .ok_or(Problem::BadBitmap { found: Some(*digit) })
-                    .map_err(|problem| problem.at(number, self.position + at))?;
-                word = word << 4 | u64::from(half);
-            }
-        }
+        let word = match (bitmap.coding, digits.first_chunk(), digits.first_chunk()) {
+            (Coding::Raw, Some(bytes), _) => Some(u64::from_be_bytes(*bytes)),
+            (Coding::HexAscii, _, Some(digits)) => coding::word_of_hex(digits),
+            _ => None,
+        };
+        let word = match word {
+            Some(word) => word,
+            None => self
+                .word_of_digits(bitmap.coding, digits)
+                .map_err(|(problem, at)| problem.at(number, self.position + at))?,
+        };
         self.position += size;
         Ok(word)
     }
 
-    fn by_position(&mut self, first: usize) -> Result<(), Error> {
-        let mut number = first;
-        while self.position < self.bytes.len() && number < self.packager.fields.len() {
+    /// Any hexadecimal digits.
+    fn word_of_digits(&self, coding: Coding, digits: &[u8]) -> Result<u64, Wrong> {
+        let mut word = 0;
+        for (at, digit) in digits.iter().enumerate() {
+            let is_ebcdic = coding == Coding::HexEbcdic;
+            let character = if is_ebcdic { FROM_EBCDIC[*digit as usize] } else { *digit };
+            let half = coding::hex_value(character)
+                .filter(|_| !self.is_strict || !character.is_ascii_lowercase())
+                .ok_or((Problem::BadBitmap { found: Some(*digit) }, at))?;
+            word = word << 4 | u64::from(half);
+        }
+        Ok(word)
+    }
+
+    fn by_position(&mut self, first: u16, is_whole: bool) -> Result<(), Error> {
+        let mut number = usize::from(first);
+        while (is_whole || self.position < self.bytes.len()) && number < self.packager.fields.len()
+        {
             let content = self.packager.fields[number].content;
             if content != Content::Nothing {
                 self.step(number)?;
@@ -365,6 +382,10 @@ impl Walk<'_> {
             Check::AsciiDigits => coding::are_ascii_digits(run),
             Check::EbcdicDigits => coding::are_ebcdic_digits(run),
             Check::BcdDigits => coding::are_bcd_digits(run),
+            Check::AsciiTrack => {
+                coding::are_ascii_track(run) || run.iter().all(|it| Charset::Track.has(*it))
+            }
+            Check::BcdTrack => coding::are_bcd_track(run),
         };
         if is_right { Ok(()) } else { Err(self.blame(end)) }
     }
@@ -388,14 +409,9 @@ impl Walk<'_> {
     }
 }
 
-/// Where a field ends that is usual in all respects and goes on with the run of the last one.
-#[inline]
-fn usual_end(
-    format: &FieldFormat,
-    expected: Option<Check>,
-    bytes: &[u8],
-    start: usize,
-) -> Option<usize> {
+/// Where a field ends that is usual in all respects.
+#[inline(always)]
+fn usual_end(format: &FieldFormat, is_strict: bool, bytes: &[u8], start: usize) -> Option<usize> {
     let (content, length, end) = match format.shape {
         Shape::Fixed => (start, format.length_max as usize, start + format.fixed_bytes as usize),
         Shape::Counted => {
@@ -404,15 +420,10 @@ fn usual_end(
         }
         Shape::Other => return None,
     };
-    let goes_on = match expected {
-        Some(pending) => pending == format.check,
-        None => true,
-    };
-    if !goes_on || end > bytes.len() || format.check == Check::Single {
+    if end > bytes.len() {
         return None;
     }
-    if format.is_guarded && expected.is_some() && !is_guarded(format, &bytes[content..end], length)
-    {
+    if is_strict && format.is_guarded && !is_guarded(format, &bytes[content..end], length) {
         return None;
     }
     Some(end)
@@ -481,7 +492,7 @@ pub(crate) fn measure(
         let content_bytes = format.fixed_bytes as usize;
         let end = start + content_bytes;
         if end > bytes.len() || format.content == Content::Unused {
-            return Err(refused(format, content_bytes, bytes, start));
+            return short_of(format, content_bytes, bytes, start);
         }
         let length = format.length_max as usize;
         return Ok(Measured { content: start, content_bytes, length, end });
@@ -491,6 +502,23 @@ pub(crate) fn measure(
     }
     let count = read_number(format.prefix, bytes, start)?;
     variable(format, count, bytes, (start, start + usize::from(format.prefix.bytes)))
+}
+
+/// A field that was not filled up takes what is left, if it is the last.
+#[cold]
+fn short_of(
+    format: &FieldFormat,
+    needed: usize,
+    bytes: &[u8],
+    start: usize,
+) -> Result<Measured, Wrong> {
+    if !format.is_unfilled {
+        return Err(refused(format, needed, bytes, start));
+    }
+    let content_bytes = bytes.len() - start;
+    let is_bcd = format.coding == Coding::Bcd;
+    let length = content_bytes * if is_bcd { 2 } else { 1 };
+    Ok(Measured { content: start, content_bytes, length, end: bytes.len() })
 }
 
 #[cold]
@@ -666,6 +694,10 @@ fn check_content(
     measured: Measured,
     is_strict: bool,
 ) -> Result<(), Wrong> {
+    let (needed, found) = (format.fixed_bytes as usize, measured.content_bytes);
+    if format.is_unfilled && is_strict && found < needed {
+        return Err((Problem::Truncated { needed, found }, 0));
+    }
     let (content, filling) = content.split_at(measured.content_bytes);
     if !filling.is_empty() && is_strict {
         let (fill, expected) = match (format.content, format.coding) {
@@ -684,6 +716,7 @@ fn check_content(
             Err((wrong_filling("a zero"), 0))
         }
         (Content::SignedDigits, _) => check_signed(content),
+        (_, Coding::HexAscii) if coding::are_upper_hex(content) => Ok(()),
         (_, Coding::HexAscii) => check_hex(content, is_strict, |byte| byte),
         (_, Coding::HexEbcdic) => check_hex(content, is_strict, |byte| FROM_EBCDIC[byte as usize]),
         (_, Coding::Ebcdic) => {
