@@ -64,23 +64,40 @@ fn packager_of(file: &Value) -> Result<Packager, String> {
     if class.ends_with("XMLPackager") {
         return Packager::built_in("xml").ok_or_else(|| "there is none for XML".to_owned());
     }
-    // Packagers that are Java classes fill up fixed digits on the left; their tables do not say it.
-    let table = table_of(&file["table"], class.ends_with("GenericPackager"));
-    Packager::from_table(&table.ok_or("there is no table")?).map_err(|error| error.to_string())
+    let table = table_of(&file["table"], class).ok_or("there is no table")?;
+    Packager::from_table(&table).map_err(|error| error.to_string())
 }
 
-fn table_of(table: &Value, is_generic: bool) -> Option<Table> {
+/// Are digits of this class filled up on the left? Tables of packagers that are Java classes do not
+/// say it; generic ones say it field by field.
+fn fills_left(packager: &str, class: &str) -> bool {
+    match packager.rsplit('.').next() {
+        Some("GenericPackager" | "ISO93BPackager") => false,
+        Some("Base1Packager") => {
+            matches!(class, "IFB_NUMERIC" | "IFB_LLNUM" | "IFB_LLHNUM" | "IFB_LLLNUM")
+        }
+        Some(_) | None => class == "IFB_NUMERIC",
+    }
+}
+
+fn table_of(table: &Value, packager: &str) -> Option<Table> {
     let row = |(number, row): (&String, &Value)| {
         let class = row.get("inner").unwrap_or(&row["class"]).as_str()?;
-        let pads = !is_generic && class.ends_with("IFB_NUMERIC");
+        let class = class.rsplit('.').next().unwrap_or(class);
+        let length = super::values::number(&row["len"]).unwrap_or(0);
+        // Of the sixteen bytes that it says, one bitmap of eight is written.
+        let (class, length) = match class {
+            "Base1_BITMAP126" => ("IFB_BITMAP", length / 2),
+            class => (class, length),
+        };
         let sub = match row.get("sub") {
-            Some(sub) => Some(table_of(sub, is_generic)?),
+            Some(sub) => Some(table_of(sub, packager)?),
             None => None,
         };
         let description = FieldDescription {
             class: class.to_owned(),
-            length: super::values::number(&row["len"]).unwrap_or(0),
-            pad: row["pad"].as_bool().unwrap_or(pads),
+            length,
+            pad: row["pad"].as_bool().unwrap_or_else(|| fills_left(packager, class)),
             trim: row["trim"].as_bool().unwrap_or(false),
             sub,
         };
