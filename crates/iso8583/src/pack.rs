@@ -20,7 +20,9 @@ pub(crate) struct Plan {
 #[inline]
 pub(crate) fn plan(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<Plan, Problem> {
     let max = format.length_max as usize;
-    let length = value.len();
+    // A sign takes no room: it stands in the last digit's byte.
+    let is_signed = is_strict && format.content == Content::SignedDigits && value.starts_with(b"-");
+    let length = value.len() - usize::from(is_signed);
     if length > max {
         return Err(Problem::TooLong { length, max });
     }

@@ -57,27 +57,15 @@ pub(super) fn judge_class(case: &Value, outcome: &mut Outcome) {
 }
 
 fn packager_of(file: &Value) -> Result<Packager, String> {
-    let class = text(file, "packager");
     if let Some(xml) = file["xml"].as_str() {
         return Packager::from_jpos_xml(xml).map_err(|error| error.to_string());
     }
-    if class.ends_with("XMLPackager") {
+    let packager = text(file, "packager").rsplit('.').next().unwrap_or_default();
+    if packager == "XMLPackager" {
         return Packager::built_in("xml").ok_or_else(|| "there is none for XML".to_owned());
     }
-    let table = table_of(&file["table"], class).ok_or("there is no table")?;
+    let table = table_of(&file["table"], packager).ok_or("there is no table")?;
     Packager::from_table(&table).map_err(|error| error.to_string())
-}
-
-/// Are digits of this class filled up on the left? Tables of packagers that are Java classes do not
-/// say it; generic ones say it field by field.
-fn fills_left(packager: &str, class: &str) -> bool {
-    match packager.rsplit('.').next() {
-        Some("GenericPackager" | "ISO93BPackager") => false,
-        Some("Base1Packager") => {
-            matches!(class, "IFB_NUMERIC" | "IFB_LLNUM" | "IFB_LLHNUM" | "IFB_LLLNUM")
-        }
-        Some(_) | None => class == "IFB_NUMERIC",
-    }
 }
 
 fn table_of(table: &Value, packager: &str) -> Option<Table> {
@@ -104,6 +92,18 @@ fn table_of(table: &Value, packager: &str) -> Option<Table> {
         Some((number.parse().ok()?, description))
     };
     table.as_object()?.iter().map(row).collect()
+}
+
+/// Does this packager of jPOS's fill an odd number of digits up on the left? The tables of those
+/// that are Java classes do not say it; this is how they behave.
+fn fills_left(packager: &str, class: &str) -> bool {
+    match packager {
+        "GenericPackager" | "ISO93BPackager" => false,
+        "Base1Packager" => {
+            matches!(class, "IFB_NUMERIC" | "IFB_LLNUM" | "IFB_LLHNUM" | "IFB_LLLNUM")
+        }
+        _ => class == "IFB_NUMERIC",
+    }
 }
 
 fn judge_pack(packager: &Packager, case: &Value) -> Verdict {

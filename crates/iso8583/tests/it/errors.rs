@@ -226,7 +226,7 @@ proptest! {
         if let Err(error) = packager.unpack(&bytes, &mut Index::new()) {
             prop_assert!(error.offset.is_some_and(|at| at <= bytes.len()), "{error}");
             let is_behind = matches!(error.problem, iso8583::Problem::Trailing { .. });
-            prop_assert_eq!(error.path.is_none(), is_behind, "{}", error);
+            prop_assert!(error.path.is_some() || is_behind, "{error}");
             if error.path.is_some_and(|path| [2, 35, 48].contains(&path.numbers()[0])) {
                 tells_nothing(error);
             }

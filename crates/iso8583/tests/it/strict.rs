@@ -2,7 +2,7 @@
 
 use iso8583::{Index, Message, Validation};
 
-use crate::hex::bytes_of_hex;
+use crate::hex::{bytes_of_hex, hex};
 use crate::tables::{mixed, packager};
 
 #[test]
@@ -99,6 +99,32 @@ fn values() {
     check("39.1", "1", "field 39: the field has none inside");
     check("1", "1", "field 1: bitmaps follow from the fields and cannot be set");
     check("129", "1", "field 129: the packager does not have this field");
+}
+
+#[test]
+fn signs() {
+    let strict = packager("0 IFA_NUMERIC 4\n1 IFB_BITMAP 8\n2 IFE_SIGNED_NUMERIC 4");
+    let lenient = strict.with_validation(Validation::Lenient);
+    let check = |value: &str, expected: &str| {
+        let shown = [&strict, &lenient].map(|packager| {
+            let mut message = Message::new(packager);
+            message.set(0, "0800").unwrap();
+            match message.set(2, value) {
+                Ok(()) => hex(&message.pack().unwrap()[12..]),
+                Err(error) => error.to_string(),
+            }
+        });
+        assert_eq!(shown.join(" | "), expected, "{value}");
+    };
+    let refused = "field 2: a digit was expected, something else was found";
+    check("12", "F0F0F1F2 | F0F0F1F2");
+    check("-12", &format!("F0F0F1D2 | {refused}"));
+    check("-1234", "F1F2F3D4 | field 2: at most 4 is the length, 5 was found");
+    check("12-", &format!("{refused} | {refused}"));
+    let mut index = Index::new();
+    let bytes = bytes_of_hex("30383030 4000000000000000 F1F2F3D4");
+    assert_eq!(strict.unpack(&bytes, &mut index).unwrap().text(2).as_deref(), Some("-1234"));
+    assert_eq!(lenient.unpack(&bytes, &mut index).unwrap().text(2).as_deref(), Some("-1234"));
 }
 
 #[test]
