@@ -192,7 +192,9 @@ impl Packager {
         let mut out = String::new();
         let head = Description { fields: Rows::new(), ..described.clone() };
         out.push_str(&toml::to_string(&head).expect("keys and values are those of TOML"));
-        write_rows("fields", &described.fields, &mut out);
+        if !described.fields.is_empty() {
+            write_rows("fields", &described.fields, &mut out);
+        }
         out
     }
 
@@ -298,9 +300,6 @@ fn rows_of(compiled: &Compiled, around: Around) -> Rows {
 
 /// One field to a line; those with fields inside have a table of their own behind the others.
 fn write_rows(path: &str, rows: &Rows, out: &mut String) {
-    if rows.is_empty() {
-        return;
-    }
     out.push_str(&format!("\n[{path}]\n"));
     for (Number(number), row) in rows.iter().filter(|(_, row)| row.inside.is_none()) {
         out.push_str(&format!("{number} = {}\n", row.inline()));

@@ -289,11 +289,6 @@ impl Compiled {
         let Some(format) = self.fields.get(usize::from(number)) else {
             return Some(Problem::UnknownField);
         };
-        if let Layout::Bitmap(bitmap) = self.layout
-            && number > u16::from(bitmap.words_max) * 64
-        {
-            return Some(Problem::UnknownField);
-        }
         let continues = number == 1 && self.continues() || number == 65 && self.words_max() == 3;
         if continues || format.content == Content::Bitmap {
             return Some(Problem::BitmapIsDerived);

@@ -186,6 +186,9 @@ impl Read<'_> {
             let (number, is_binary) = (value.number, value.is_binary);
             let path = self.path();
             let text = self.value.take().map(|value| value.text).unwrap_or_default();
+            if !text.chars().all(is_of_xml) {
+                return Err(bad(path, self.at, "characters that XML has"));
+            }
             let start = self.begin(number, mark::TEXT);
             let ends_well = if is_binary { self.push_hex(&text) } else { self.push_text(&text) };
             let kept = ends_well.and_then(|mark| self.finish(start, mark));
@@ -254,9 +257,6 @@ fn digits<const N: usize>(mut number: usize) -> [u8; N] {
 
 /// Appends the message in XML.
 pub(crate) fn pack(view: MessageView<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
-    if view.fields().next().is_none() {
-        return Err(Problem::NoFields.into());
-    }
     let mut text = String::from("<isomsg>\n");
     write_fields(view, 1, &mut text)?;
     text.push_str("</isomsg>\n");
@@ -293,8 +293,15 @@ fn write_fields(view: MessageView<'_>, depth: usize, out: &mut String) -> Result
     Ok(())
 }
 
-/// XML has no way to write most control characters.
+/// XML has no way to write most control characters, not even by their numbers.
+fn is_of_xml(character: char) -> bool {
+    !matches!(character, '\0'..'\t' | '\u{b}' | '\u{c}' | '\u{e}'..' ' | '\u{fffe}' | '\u{ffff}')
+}
+
 fn write_escaped(character: char, out: &mut String) -> Result<(), Problem> {
+    if !is_of_xml(character) {
+        return Err(Problem::BadCharacter { expected: "a character that XML has", found: None });
+    }
     match character {
         '&' => out.push_str("&amp;"),
         '<' => out.push_str("&lt;"),
@@ -302,9 +309,6 @@ fn write_escaped(character: char, out: &mut String) -> Result<(), Problem> {
         '"' => out.push_str("&quot;"),
         '\t' | '\n' | '\r' | '\u{7f}'..='\u{9f}' => {
             write!(out, "&#{};", u32::from(character)).expect("strings take all");
-        }
-        '\0'..' ' | '\u{fffe}' | '\u{ffff}' => {
-            return Err(Problem::BadCharacter { expected: "a character that XML has" });
         }
         other => out.push(other),
     }

@@ -34,6 +34,8 @@ fn the_reference_is_true() {
     let (_, rest) = text.split_once("```toml\n").unwrap();
     let (example, rest) = rest.split_once("```").unwrap();
     let packager = Packager::from_toml(example).unwrap();
+    let described: toml::Table = toml::from_str(&packager.description()).unwrap();
+    assert_eq!(described, toml::from_str(example).unwrap());
     let (values, rest) = rest.split_once("are these bytes:\n\n```\n").unwrap();
     let mut message = Message::new(&packager);
     let words: Vec<&str> = values.split_whitespace().collect();

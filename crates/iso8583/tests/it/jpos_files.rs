@@ -50,7 +50,8 @@ fn check(packager: &Packager, fields: &str, expected: &str) {
         if !fields.contains('.') {
             let mut direct = vec![];
             let values = values.iter().map(|(path, it)| (path.parse().unwrap(), it.as_bytes()));
-            packager.pack_values(values, &mut direct).unwrap();
+            let values: Vec<(u16, &[u8])> = values.collect();
+            packager.pack_values(&values, &mut direct).unwrap();
             assert_eq!(direct, packed);
         }
     }
@@ -194,6 +195,10 @@ fn nested() {
     check(&sub("", &two).unwrap(), "0=0200 48.1=a 48.2=bc", &format!("{outer}011\\xc0{bits}abc"));
     let off = sub("emitBitmap=\"false\"", &two).unwrap();
     check(&off, "0=0200 48.1=a 48.2=bc", &format!("{outer}003abc"));
+    let long = row(0, "IFB_BITMAP", 16) + &row(2, "IF_CHAR", 2) + &row(70, "IF_CHAR", 1);
+    let long = sub("bitmapField=\"0\"", &long).unwrap();
+    check(&long, "0=0200 48.2=bc", &format!("{outer}010@{bits}bc"));
+    check(&long, "0=0200 48.2=bc 48.70=z", &format!("{outer}019\\xc0{bits}\\x04{bits}bcz"));
     let from_zero = row(0, "IF_CHAR", 1) + &row(1, "IF_CHAR", 2);
     let from_zero = sub("emitBitmap=\"false\" firstField=\"0\"", &from_zero).unwrap();
     check(&from_zero, "0=0200 48.0=a 48.1=bc", &format!("{outer}003abc"));
