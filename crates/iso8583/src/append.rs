@@ -33,8 +33,7 @@ pub(crate) enum Way {
 
 impl Way {
     pub(crate) fn of(format: &FieldFormat) -> Self {
-        let is_other =
-            format.tag.digits > 0 || format.is_filled || format.is_unfilled || format.composite > 0;
+        let is_other = format.tag.digits > 0 || format.is_filled || format.composite > 0;
         if is_other || format.prefix.counts != Counts::Value {
             return Self::Other;
         }
@@ -75,7 +74,16 @@ pub(crate) fn append(format: &FieldFormat, value: &[u8], out: &mut [u8]) -> Opti
     let (length, longest) = (value.len(), format.length_max as usize);
     let is_as_long = length == longest;
     match format.way {
-        Way::Bcd if is_as_long => bcd(value, out),
+        Way::Bcd if is_as_long => match length {
+            2 => bcd_exactly::<2, 1>(value, out),
+            3 => bcd_exactly::<3, 2>(value, out),
+            4 => bcd_exactly::<4, 2>(value, out),
+            6 => bcd_exactly::<6, 3>(value, out),
+            8 => bcd_exactly::<8, 4>(value, out),
+            10 => bcd_exactly::<10, 5>(value, out),
+            12 => bcd_exactly::<12, 6>(value, out),
+            _ => bcd(value, out),
+        },
         Way::BcdCounted if length <= longest => {
             let (count, content) = out.split_first_mut()?;
             *count = coding::two_digits(u8::try_from(length).ok()?);
@@ -130,9 +138,25 @@ fn are_digits(format: &FieldFormat, value: &[u8]) -> bool {
     }
 }
 
-/// Digits, of which an odd first one is alone in its byte.
-#[inline]
+/// So many digits: told when it is compiled, little is left to decide.
+#[inline(always)]
+fn bcd_exactly<const DIGITS: usize, const BYTES: usize>(
+    digits: &[u8],
+    out: &mut [u8],
+) -> Option<usize> {
+    let digits: &[u8; DIGITS] = digits.try_into().ok()?;
+    let out: &mut [u8; BYTES] = out.first_chunk_mut()?;
+    bcd_inline(digits, out)
+}
+
+#[inline(never)]
 fn bcd(digits: &[u8], out: &mut [u8]) -> Option<usize> {
+    bcd_inline(digits, out)
+}
+
+/// Digits, of which an odd first one is alone in its byte.
+#[inline(always)]
+fn bcd_inline(digits: &[u8], out: &mut [u8]) -> Option<usize> {
     if digits.len().is_multiple_of(2) {
         return coding::pack_digits(digits, out);
     }
@@ -161,8 +185,9 @@ fn bcd_counted(digits: &[u8], separates: bool, out: &mut [u8]) -> Option<usize> 
 /// Writes a length of up to three digits; says how many bytes it took.
 #[inline]
 fn write_count(format: &FieldFormat, length: usize, out: &mut [u8]) -> Option<usize> {
-    let (high, low) = (u8::try_from(length / 100).ok()?, u8::try_from(length % 100).ok()?);
-    let (high, low) = (coding::two_digits(high), coding::two_digits(low));
+    let (high, low) = if length < 100 { (0, length) } else { (length / 100, length % 100) };
+    let digits = |number: usize| Some(coding::two_digits(u8::try_from(number).ok()?));
+    let (high, low) = (digits(high)?, digits(low)?);
     match (format.prefix.coding, format.prefix.bytes) {
         (PrefixCoding::Bcd, 1) => *out.first_chunk_mut()? = [low],
         (PrefixCoding::Bcd, 2) => *out.first_chunk_mut()? = [high, low],

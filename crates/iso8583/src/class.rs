@@ -375,16 +375,41 @@ impl FieldFormat {
 
     /// The frame of fields inside: they say themselves what they are made of.
     pub(crate) fn as_composite(mut self) -> Result<Self, Problem> {
-        let carries_bytes = matches!(
-            (self.content, self.coding),
-            (Content::Text | Content::Digits, Coding::Latin1 | Coding::Ebcdic)
-                | (Content::Bytes, Coding::Raw)
-        );
-        if !carries_bytes {
+        let is_frame = match self.content {
+            // A length that counts bytes on the wire does not say how many digits there are.
+            Content::Text | Content::Digits => {
+                self.prefix.counts == Counts::Value && !self.is_filled
+            }
+            Content::Bytes => true,
+            Content::SignedDigits
+            | Content::Amount
+            | Content::HexText
+            | Content::Bitmap
+            | Content::Nothing
+            | Content::Unused => false,
+        };
+        if !is_frame || self.charset == Charset::Ascii {
             return Err(Problem::UnknownClass);
         }
-        self.charset = Charset::Any;
+        // As digits carry tracks: `=` is half a byte, D.
+        self.charset = if self.coding == Coding::Bcd { Charset::Track } else { Charset::Any };
+        self.trims = false;
         self.compiled().map(|format| Self { check: Check::Single, ..format })
+    }
+
+    /// Stands the value on the wire as it is?
+    #[inline]
+    pub(crate) const fn is_transparent(&self) -> bool {
+        matches!(self.coding, Coding::Latin1 | Coding::Raw)
+    }
+
+    /// Where on the wire, in the content, this byte of the value stands.
+    pub(crate) const fn place_of(&self, byte: usize) -> usize {
+        match self.coding {
+            Coding::Latin1 | Coding::Ebcdic | Coding::Raw => byte,
+            Coding::Bcd => byte / 2,
+            Coding::HexAscii | Coding::HexEbcdic => byte * 2,
+        }
     }
 
     /// Are the length's digits written as the content's?

@@ -47,12 +47,12 @@ pub enum Problem {
         found: usize,
     },
     /// Something else where a length should stand.
-    #[error("a length in {expected} was expected, byte {found:02X} was found")]
+    #[error("a length in {expected} was expected, {} was found", Found(*found))]
     BadPrefix {
         /// How lengths are written here.
         expected: &'static str,
-        /// What stands there.
-        found: u8,
+        /// What stands there, unless it may be card data.
+        found: Option<u8>,
     },
     /// A length that this coding cannot have.
     #[error("an even length was expected, {found} was found")]
@@ -61,26 +61,39 @@ pub enum Problem {
         found: usize,
     },
     /// A character of the wrong kind.
-    #[error("{expected} was expected, something else was found")]
+    #[error("{expected} was expected, {} was found", Found(*found))]
     BadCharacter {
         /// What may stand here.
         expected: &'static str,
+        /// The byte, unless it may be card data.
+        found: Option<u8>,
     },
     /// A bitmap in hexadecimal digits that are none.
-    #[error("a bitmap's hexadecimal digit was expected, byte {found:02X} was found")]
+    #[error("a bitmap's hexadecimal digit was expected, {} was found", Found(*found))]
     BadBitmap {
-        /// What stands there.
-        found: u8,
+        /// What stands there, unless it may be card data.
+        found: Option<u8>,
     },
     /// What fills up a field is not what fills it up.
-    #[error("the field is not filled up with {expected}")]
+    #[error("{expected} was expected to fill the field up, {} was found", Found(*found))]
     BadFilling {
         /// What it should be.
         expected: &'static str,
+        /// The byte, unless it may be card data.
+        found: Option<u8>,
     },
     /// Another field's number where this field's should stand.
-    #[error("the field's own number was expected before its content")]
-    BadTag,
+    #[error("the field's own number was expected before its content, {found} was found")]
+    BadTag {
+        /// The number.
+        found: usize,
+    },
+    /// Something inside a field whose content is told to nobody.
+    #[error("{expected} was expected")]
+    Withheld {
+        /// What should stand there.
+        expected: &'static str,
+    },
     /// A field that is there twice.
     #[error("the field was there before")]
     Repeated,
@@ -241,11 +254,44 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// The same with this byte as what was found, where one was.
+    pub(crate) fn with_found(self, found: Option<u8>) -> Self {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the others found no byte")]
+        match self {
+            Self::BadCharacter { expected, .. } => Self::BadCharacter { expected, found },
+            Self::BadFilling { expected, .. } => Self::BadFilling { expected, found },
+            Self::BadPrefix { expected, .. } => Self::BadPrefix { expected, found },
+            Self::BadBitmap { .. } => Self::BadBitmap { found },
+            other => other,
+        }
+    }
+
+    /// The same without anything that was read inside a field.
+    #[cold]
+    pub(crate) fn withheld(self) -> Self {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the others were not read")]
+        match self.with_found(None) {
+            Self::Truncated { .. } => Self::Withheld { expected: "more content" },
+            Self::TooLong { .. } => Self::Withheld { expected: "a length that its field may have" },
+            Self::OddLength { .. } => Self::Withheld { expected: "an even length" },
+            Self::BadTag { .. } => Self::Withheld { expected: "the field's own number" },
+            other => other,
+        }
+    }
+}
+
 impl Error {
     /// The same, said of bytes that begin here in others.
     #[cold]
     pub(crate) fn behind(self, start: usize) -> Self {
         Self { offset: self.offset.map(|offset| start + offset), ..self }
+    }
+
+    /// The same without what was found, where that is told to nobody.
+    pub(crate) fn withheld_if(self, is_sensitive: bool) -> Self {
+        let problem = if is_sensitive { self.problem.withheld() } else { self.problem };
+        Self { problem, ..self }
     }
 
     /// The same, said of a field inside another whose content begins at `start`.
@@ -257,6 +303,18 @@ impl Error {
             (_, start) => start,
         };
         Self { path: Some(path), offset, problem: self.problem }
+    }
+}
+
+/// A byte that was found.
+struct Found(Option<u8>);
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(byte) => write!(f, "byte {byte:02X}"),
+            None => write!(f, "something else"),
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! A message that is built or changed: it keeps what every field looks like on the wire.
 
 use crate::append::{ROOM_BYTES, append};
-use crate::class::{Coding, Content, FieldFormat, mark};
-use crate::coding::{self, TO_EBCDIC};
+use crate::bitmap;
+use crate::class::{Content, FieldFormat, mark};
+use crate::coding;
 use crate::error::{Error, FieldPath, Problem};
-use crate::index::{Index, Span, WORDS};
+use crate::index::{Index, Span};
 use crate::pack;
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
 use crate::unpack::{FIRST, split_header, walk};
@@ -252,7 +253,8 @@ impl Message {
     }
 }
 
-/// Sets or removes a field inside others: what is around it is encoded again, its neighbours not.
+/// Sets or removes a field inside others. Only it is encoded, and the frames around it; the images
+/// of its neighbours are kept.
 fn set_inside(
     packager: &Packager,
     body: &mut Body,
@@ -276,15 +278,23 @@ fn set_inside(
     let format = compiled.settable(*number).map_err(|problem| problem.in_field(*number))?;
     let inner = compiled.inner(format).ok_or_else(|| Problem::NotComposite.in_field(*number))?;
     let mut inner_body = spare.pop().unwrap_or_default();
+    let mut packed = spare.pop().unwrap_or_default();
     inner_body.clear(inner.compiled());
     let mut result = Ok(());
     if let Some(field) = body.field(packager, *number).filter(Field::is_composite) {
-        result = inner_body.load(inner.compiled(), &field.to_bytes());
+        packed.bytes.clear();
+        let transparent = format.is_transparent().then(|| field.content());
+        let fields = transparent.unwrap_or_else(|| {
+            field.read(&mut packed.bytes);
+            &packed.bytes
+        });
+        result = inner_body
+            .load(inner.compiled(), fields)
+            .map_err(|error| error.withheld_if(format.is_sensitive));
     }
     if result.is_ok() {
         result = set_inside(inner, &mut inner_body, spare, inside, value);
     }
-    let mut packed = spare.pop().unwrap_or_default();
     packed.bytes.clear();
     packed.bytes.extend(format.is_marked.then_some(mark::FIELDS));
     if result.is_ok() && !inner_body.is_empty() {
@@ -298,7 +308,7 @@ fn set_inside(
             body.remove(compiled, *number);
             Ok(())
         }
-        Ok(()) => body.set(compiled, *number, &packed.bytes),
+        Ok(()) => body.put(compiled, format, *number, &packed.bytes),
         Err(error) => Err(error.inside(*number, None)),
     };
     packed.bytes.clear();
@@ -351,7 +361,7 @@ impl Body {
             self.move_tail(third.end, third.end, third.start);
         }
         // Only a bitmap that the fields do not need is kept as it came.
-        if self.index.bitmap_words == words_needed(self.index.highest()) {
+        if self.index.bitmap_words == bitmap::words_needed(self.index.highest()) {
             self.index.bitmap_words = 0;
         }
         Ok(())
@@ -392,14 +402,25 @@ impl Body {
         number: u16,
         value: &[u8],
     ) -> Result<(), Error> {
+        if format.composite > 0 {
+            self.check_inside(packager, format, value)
+                .map_err(|error| error.inside(number, None).withheld_if(format.is_sensitive))?;
+        }
+        self.put(packager, format, number, value)
+    }
+
+    /// Sets a field to a value of which only the frame is checked.
+    fn put(
+        &mut self,
+        packager: &Compiled,
+        format: &FieldFormat,
+        number: u16,
+        value: &[u8],
+    ) -> Result<(), Error> {
         let plan = match pack::plan(format, packager.is_strict(), value) {
             Ok(plan) => plan,
             Err(problem) => return Err(problem.in_field(number)),
         };
-        if format.composite > 0 {
-            self.check_inside(packager, format, value)
-                .map_err(|error| error.inside(number, None))?;
-        }
         let at = usize::from(number);
         let start = if self.index.is_present(number) {
             let span = self.index.spans[at].range();
@@ -511,12 +532,12 @@ impl Body {
             return self.emit_with_third_bitmap(packager, bitmap, out);
         }
         let start = self.fields_start(packager)?;
-        let words = bitmap_words(packager, bitmap, index.highest(), index.bitmap_words);
+        let words = bitmap::words(packager, bitmap, index.highest(), index.bitmap_words);
         if words == 0 {
             return Err(Problem::NoFields.into());
         }
         out.extend_from_slice(&self.bytes[..start]);
-        append_bitmap(bitmap, &index.present, words, out);
+        bitmap::push(bitmap, &index.present[..usize::from(words)], out);
         out.extend_from_slice(&self.bytes[start..self.used]);
         Ok(())
     }
@@ -550,11 +571,10 @@ impl Body {
         let behind = index.next_after(third_field);
         let middle = behind.map_or(self.used, |number| index.spans[number].range().start);
         out.extend_from_slice(&self.bytes[..start]);
-        append_bitmap(bitmap, &present, words, out);
+        bitmap::push(bitmap, &present[..usize::from(words)], out);
         out.extend_from_slice(&self.bytes[start..middle]);
         let coding = packager.fields[third_field].coding;
-        let third_bitmap = BitmapFormat { coding, ..bitmap };
-        append_bitmap(third_bitmap, &[third; WORDS], 1, out);
+        bitmap::push(BitmapFormat { coding, ..bitmap }, &[third], out);
         out.extend_from_slice(&self.bytes[middle..self.used]);
         Ok(())
     }
@@ -582,9 +602,6 @@ impl Body {
     }
 }
 
-/// Three words in hexadecimal digits.
-const BITMAP_BYTES_MAX: usize = 48;
-
 fn short(number: usize) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }
@@ -600,67 +617,4 @@ fn fill_gap(format: &FieldFormat, position: u16, out: &mut Vec<u8>) -> Result<()
     out.resize(start + plan.total, 0);
     pack::write(format, position, empty, plan, &mut out[start..]);
     Ok(())
-}
-
-/// Words of bitmap to write for fields up to the last one, of which some may have been received.
-///
-/// jPOS writes a second bitmap in EBCDIC where all fields are among the first 32, as seen from
-/// outside; `Lenient` does as well.
-#[inline]
-pub(crate) fn bitmap_words(
-    packager: &Compiled,
-    bitmap: BitmapFormat,
-    last: usize,
-    received: u8,
-) -> u8 {
-    let words = words_needed(last).max(received);
-    let is_low = bitmap.coding == Coding::HexEbcdic && last <= 32;
-    let is_longer = is_low && words <= 1 && bitmap.continues && !packager.is_strict();
-    if is_longer { 2 } else { words }
-}
-
-/// Words of bitmap that fields up to the last one take.
-#[inline]
-fn words_needed(last: usize) -> u8 {
-    u8::try_from(last.div_ceil(64)).unwrap_or(u8::MAX)
-}
-
-/// Writes so many words of bitmap to the beginning of `out`.
-#[inline]
-pub(crate) fn write_bitmap(
-    bitmap: BitmapFormat,
-    present: &[u64; WORDS],
-    words: u8,
-    out: &mut [u8],
-) {
-    let words = usize::from(words);
-    let places = out.chunks_exact_mut(bitmap.bytes_of(1));
-    for ((at, word), out) in present.iter().take(words).enumerate().zip(places) {
-        let continues = bitmap.continues && at + 1 < words;
-        write_word(bitmap.coding, word | if continues { FIRST } else { 0 }, out);
-    }
-}
-
-/// Appends so many words of bitmap.
-#[inline]
-fn append_bitmap(bitmap: BitmapFormat, present: &[u64; WORDS], words: u8, out: &mut Vec<u8>) {
-    let mut room = [0; BITMAP_BYTES_MAX];
-    let room = &mut room[..bitmap.bytes_of(words)];
-    write_bitmap(bitmap, present, words, room);
-    out.extend_from_slice(room);
-}
-
-#[inline]
-fn write_word(coding: Coding, bits: u64, out: &mut [u8]) {
-    let bytes = bits.to_be_bytes();
-    if coding == Coding::Raw {
-        out.copy_from_slice(&bytes);
-        return;
-    }
-    for (byte, pair) in bytes.iter().zip(out.as_chunks_mut::<2>().0) {
-        *pair = coding::hex_pair(*byte);
-    }
-    if coding == Coding::HexEbcdic {
-        out.iter_mut().for_each(|digit| *digit = TO_EBCDIC[usize::from(*digit)]);
-    }
 }

@@ -20,7 +20,9 @@ pub(crate) struct Plan {
 #[inline]
 pub(crate) fn plan(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<Plan, Problem> {
     let max = format.length_max as usize;
-    let length = value.len();
+    // A sign takes no room: it stands in the last digit's byte.
+    let is_signed = is_strict && format.content == Content::SignedDigits && value.starts_with(b"-");
+    let length = value.len() - usize::from(is_signed);
     if length > max {
         return Err(Problem::TooLong { length, max });
     }
@@ -58,7 +60,12 @@ fn plan_variable(format: &FieldFormat, length: usize) -> Result<Plan, Problem> {
     Ok(Plan { count, content, total })
 }
 
-const DIGIT: Problem = Problem::BadCharacter { expected: "a digit" };
+const DIGIT: Problem = wrong("a digit");
+
+/// Which character was found stays with whoever sets it.
+const fn wrong(expected: &'static str) -> Problem {
+    Problem::BadCharacter { expected, found: None }
+}
 
 #[inline]
 fn check_value(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<(), Problem> {
@@ -86,14 +93,14 @@ fn check_closely(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<
             let is_right = |byte: &u8| byte.is_ascii_digit() || separates && *byte == b'=';
             let expected = if separates { "a digit or =" } else { "a digit" };
             let all_are = value.iter().all(is_right);
-            if all_are { Ok(()) } else { Err(Problem::BadCharacter { expected }) }
+            if all_are { Ok(()) } else { Err(wrong(expected)) }
         }
         Content::Amount => {
             let Some((direction, digits)) = value.split_first() else {
                 return Err(Problem::WrongLength { expected: format.length_max(), found: 0 });
             };
             if is_strict && !is_direction(*direction) {
-                return Err(Problem::BadCharacter { expected: "C, D or a digit" });
+                return Err(wrong("C, D or a digit"));
             }
             if (is_strict || is_bcd) && !coding::are_ascii_digits(digits) {
                 return Err(DIGIT);
@@ -101,13 +108,14 @@ fn check_closely(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<
             Ok(())
         }
         Content::SignedDigits => {
-            let digits = value.strip_prefix(b"-").unwrap_or(value);
+            // jPOS writes a sign that it does not read as one.
+            let digits = value.strip_prefix(b"-").filter(|_| is_strict).unwrap_or(value);
             if coding::are_ascii_digits(digits) { Ok(()) } else { Err(DIGIT) }
         }
         Content::HexText => {
             let all_are = value.iter().all(|digit| coding::hex_value(*digit).is_some());
             let expected = "a hexadecimal digit";
-            if all_are { Ok(()) } else { Err(Problem::BadCharacter { expected }) }
+            if all_are { Ok(()) } else { Err(wrong(expected)) }
         }
         Content::Bytes => {
             Err(Problem::WrongLength { expected: format.length_max(), found: value.len() })
@@ -118,7 +126,7 @@ fn check_closely(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<
             if !is_demanded || value.iter().all(|character| charset.has(*character)) {
                 return Ok(());
             }
-            Err(Problem::BadCharacter { expected: charset.name() })
+            Err(wrong(charset.name()))
         }
         Content::Bitmap | Content::Nothing | Content::Unused => Err(Problem::UnknownField),
     }

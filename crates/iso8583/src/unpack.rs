@@ -7,6 +7,7 @@ use crate::coding::{self, FROM_EBCDIC};
 use crate::error::{Error, Problem};
 use crate::index::{Index, Span, present_in};
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
+use crate::view::decode;
 use crate::xml;
 
 /// What is wrong, and at which byte.
@@ -80,7 +81,8 @@ pub(crate) fn split_header<'a>(
 /// Fills the index; says where the message ends.
 pub(crate) fn walk(packager: &Compiled, bytes: &[u8], index: &mut Index) -> Result<usize, Error> {
     if u32::try_from(bytes.len()).is_err() {
-        return Err(Problem::TooLong { length: bytes.len(), max: u32::MAX as usize }.into());
+        let problem = Problem::TooLong { length: bytes.len(), max: u32::MAX as usize };
+        return Err(Error { path: None, offset: Some(0), problem });
     }
     index.reset(packager.fields.len());
     let is_strict = packager.is_strict();
@@ -109,22 +111,41 @@ pub(crate) fn walk(packager: &Compiled, bytes: &[u8], index: &mut Index) -> Resu
     Ok(position)
 }
 
-/// Finds what is inside a field, whose content may be written in EBCDIC as a whole.
+/// Finds the fields inside a field, of whose value content and length are known; says where they
+/// end. What its frame wrote in another way is decoded into the index.
 pub(crate) fn walk_inside(
-    format: &FieldFormat,
-    inner: &Compiled,
-    content: &[u8],
+    packager: &Compiled,
+    frame: &FieldFormat,
+    (content, length): (&[u8], usize),
     index: &mut Index,
 ) -> Result<usize, Error> {
-    if format.coding != Coding::Ebcdic {
-        return walk(inner, content, index);
+    if frame.is_transparent() {
+        return walk(packager, content, index).or_else(|error| filled(frame, content, error));
     }
-    let mut decoded = std::mem::take(&mut index.fields);
-    decoded.clear();
-    decoded.extend(content.iter().map(|byte| FROM_EBCDIC[usize::from(*byte)]));
-    let result = walk(inner, &decoded, index);
-    index.fields = decoded;
-    result
+    let mut fields = std::mem::take(&mut index.fields);
+    fields.clear();
+    decode(frame, content, length, &mut fields);
+    let result = walk(packager, &fields, index).or_else(|error| filled(frame, &fields, error));
+    index.fields = fields;
+    let on_wire = |offset: Option<usize>| offset.map(|byte| frame.place_of(byte));
+    result.map_err(|error| Error { offset: on_wire(error.offset), ..error })
+}
+
+/// Are blanks all that follows the last field, as they fill up a text of fixed length?
+#[cold]
+fn filled(frame: &FieldFormat, value: &[u8], error: Error) -> Result<usize, Error> {
+    let is_behind = error.path.is_none() && matches!(error.problem, Problem::Trailing { .. });
+    match error.offset {
+        Some(end)
+            if is_behind
+                && frame.is_fixed()
+                && frame.content == Content::Text
+                && value[end..].iter().all(|byte| *byte == b' ') =>
+        {
+            Ok(end)
+        }
+        Some(_) | None => Err(error),
+    }
 }
 
 struct Walk<'a> {
@@ -227,7 +248,7 @@ impl Walk<'_> {
                 let character = if is_ebcdic { FROM_EBCDIC[*digit as usize] } else { *digit };
                 let half = coding::hex_value(character)
                     .filter(|_| !self.is_strict || !character.is_ascii_lowercase())
-                    .ok_or(Problem::BadBitmap { found: *digit })
+                    .ok_or(Problem::BadBitmap { found: Some(*digit) })
                     .map_err(|problem| problem.at(number, self.position + at))?;
                 word = word << 4 | u64::from(half);
             }
@@ -294,14 +315,17 @@ impl Walk<'_> {
         let format = &self.packager.fields[number];
         let content = &self.bytes[measured.content..measured.end];
         let is_right = is_guarded(format, content, measured.length);
-        if is_right { Ok(()) } else { self.blame_one(number, measured) }
+        if is_right { Ok(()) } else { self.check_one(number, measured, true) }
     }
 
     /// Checks one field with all that its format says.
-    fn blame_one(&self, number: usize, measured: Measured) -> Result<(), Error> {
+    fn check_one(&self, number: usize, measured: Measured, is_strict: bool) -> Result<(), Error> {
+        let format = &self.packager.fields[number];
         let content = &self.bytes[measured.content..measured.end];
-        check_content(&self.packager.fields[number], content, measured, true)
-            .map_err(|(problem, at)| problem.at(short(number), measured.content + at))
+        check_content(format, content, measured, is_strict).map_err(|(problem, at)| {
+            let found = content.get(at).filter(|_| !format.is_sensitive);
+            problem.with_found(found.copied()).at(short(number), measured.content + at)
+        })
     }
 
     /// Ends a run of fields with the same check and begins another.
@@ -317,16 +341,15 @@ impl Walk<'_> {
             return Ok(());
         }
         self.pending = Check::Nothing;
-        let content = &self.bytes[measured.content..measured.end];
         if self.is_strict || format.is_always_checked() {
-            check_content(format, content, measured, self.is_strict)
-                .map_err(|(problem, at)| problem.at(short(number), measured.content + at))?;
+            self.check_one(number, measured, self.is_strict)?;
         }
-        let content = &content[..measured.content_bytes];
+        let content = &self.bytes[measured.content..measured.content + measured.content_bytes];
         if let Some(inner) = self.packager.inner(format).filter(|_| format.holds_fields(content)) {
             let (content, mark) = format.unmarked(content);
-            walk_inside(format, inner.compiled(), content, self.index.inner())
-                .map_err(|error| error.inside(short(number), Some(measured.content + mark)))?;
+            walk_inside(inner.compiled(), format, (content, measured.length), self.index.inner())
+                .map_err(|error| error.inside(short(number), Some(measured.content + mark)))
+                .map_err(|error| error.withheld_if(format.is_sensitive))?;
         }
         Ok(())
     }
@@ -352,18 +375,17 @@ impl Walk<'_> {
     fn blame(&self, end: usize) -> Error {
         for (number, format) in self.packager.fields.iter().enumerate() {
             let span = self.index.spans[number];
-            let is_here = number == 0 || present_in(&self.index.present, short(number));
+            let is_here = self.index.is_present(short(number));
             let range = span.range();
             if !is_here || range.start < self.pending_from || range.end > end {
                 continue;
             }
             let Ok(measured) = measure(format, number, self.bytes, range.start) else { continue };
-            let content = &self.bytes[measured.content..measured.end];
-            if let Err((problem, at)) = check_content(format, content, measured, true) {
-                return problem.at(short(number), measured.content + at);
+            if let Err(error) = self.check_one(number, measured, true) {
+                return error;
             }
         }
-        Problem::BadCharacter { expected: "a digit" }.into()
+        Error { path: None, offset: Some(self.pending_from), problem: DIGIT }
     }
 }
 
@@ -562,7 +584,7 @@ fn measure_tagged(
     let digits = usize::from(format.tag.digits);
     let check = |at: usize| match read_number(tag, bytes, at)? {
         found if found == number => Ok(()),
-        _ => Err((Problem::BadTag, at)),
+        found => Err((Problem::BadTag { found }, at)),
     };
     let prefix_bytes = usize::from(format.prefix.bytes);
     if !format.tag.is_counted {
@@ -640,10 +662,19 @@ fn bad_prefix(coding: PrefixCoding, digits: &[u8], start: usize) -> Wrong {
         PrefixCoding::Binary => "binary",
     };
     let at = digits.iter().position(is_wrong).unwrap_or(0);
-    (Problem::BadPrefix { expected, found: digits[at] }, start + at)
+    (Problem::BadPrefix { expected, found: Some(digits[at]) }, start + at)
 }
 
-const DIGIT: Problem = Problem::BadCharacter { expected: "a digit" };
+const DIGIT: Problem = wrong_character("a digit");
+
+/// The byte that was found is added where it is known whether it may be told.
+const fn wrong_character(expected: &'static str) -> Problem {
+    Problem::BadCharacter { expected, found: None }
+}
+
+const fn wrong_filling(expected: &'static str) -> Problem {
+    Problem::BadFilling { expected, found: None }
+}
 
 /// Checks one field's content; the place of what is wrong counts from the content's start.
 #[inline]
@@ -660,19 +691,19 @@ fn check_content(
     let (content, filling) = content.split_at(measured.content_bytes);
     if !filling.is_empty() && is_strict {
         let (fill, expected) = match (format.content, format.coding) {
-            (Content::Bytes, _) => (0, "zeros"),
-            (_, Coding::Ebcdic) => (0x40, "blanks"),
-            _ => (b' ', "blanks"),
+            (Content::Bytes, _) => (0, "a zero"),
+            (_, Coding::Ebcdic) => (0x40, "a blank"),
+            _ => (b' ', "a blank"),
         };
         if let Some(at) = filling.iter().position(|byte| *byte != fill) {
-            return Err((Problem::BadFilling { expected }, content.len() + at));
+            return Err((wrong_filling(expected), content.len() + at));
         }
     }
     match (format.content, format.coding) {
         (Content::Digits, Coding::Bcd) => check_bcd(format, content, measured.length),
         (Content::Amount, coding) => check_amount(format, coding, content),
         (Content::HexText, _) if measured.length % 2 == 1 && content[0] > 0x0F => {
-            Err((Problem::BadFilling { expected: "a zero" }, 0))
+            Err((wrong_filling("a zero"), 0))
         }
         (Content::SignedDigits, _) => check_signed(content),
         (_, Coding::HexAscii) => check_hex(content, is_strict, |byte| byte),
@@ -691,7 +722,7 @@ fn check_characters(
     read: impl Fn(u8) -> u8,
 ) -> Result<(), Wrong> {
     let wrong = content.iter().position(|byte| !charset.has(read(*byte)));
-    wrong.map_or(Ok(()), |at| Err((Problem::BadCharacter { expected: charset.name() }, at)))
+    wrong.map_or(Ok(()), |at| Err((wrong_character(charset.name()), at)))
 }
 
 fn check_hex(content: &[u8], is_strict: bool, read: impl Fn(u8) -> u8) -> Result<(), Wrong> {
@@ -701,7 +732,7 @@ fn check_hex(content: &[u8], is_strict: bool, read: impl Fn(u8) -> u8) -> Result
     };
     let expected = "a hexadecimal digit";
     let wrong = content.iter().position(is_wrong);
-    wrong.map_or(Ok(()), |at| Err((Problem::BadCharacter { expected }, at)))
+    wrong.map_or(Ok(()), |at| Err((wrong_character(expected), at)))
 }
 
 fn check_bcd(format: &FieldFormat, content: &[u8], length: usize) -> Result<(), Wrong> {
@@ -714,7 +745,7 @@ fn check_bcd(format: &FieldFormat, content: &[u8], length: usize) -> Result<(), 
         };
         if filling != expected {
             let expected = if expected == 0 { "a zero" } else { "an F" };
-            return Err((Problem::BadFilling { expected }, at));
+            return Err((wrong_filling(expected), at));
         }
     }
     if format.charset == Charset::Track && coding::are_bcd_track(content) {
@@ -730,7 +761,7 @@ fn check_bcd(format: &FieldFormat, content: &[u8], length: usize) -> Result<(), 
         let is_last = at + 1 == content.len();
         let is_low_right = is_right(byte & 0x0F) || is_last && ends_with_f;
         if !is_right(byte >> 4) || !is_low_right {
-            return Err((Problem::BadCharacter { expected: format.charset.name() }, at));
+            return Err((wrong_character(format.charset.name()), at));
         }
     }
     Ok(())
@@ -741,7 +772,7 @@ fn check_amount(format: &FieldFormat, coding: Coding, content: &[u8]) -> Result<
     let is_ebcdic = coding == Coding::Ebcdic;
     let direction = if is_ebcdic { FROM_EBCDIC[*direction as usize] } else { *direction };
     if !is_direction(direction) {
-        return Err((Problem::BadCharacter { expected: "C, D or a digit" }, 0));
+        return Err((wrong_character("C, D or a digit"), 0));
     }
     if coding == Coding::Bcd {
         let length = (format.length_max as usize).saturating_sub(1);

@@ -16,6 +16,8 @@ pub struct MessageView<'a> {
     pub(crate) index: &'a Index,
     /// As it came: with a header in front, or in XML.
     received: &'a [u8],
+    /// All of it lies inside a field that is sensitive.
+    is_sensitive: bool,
 }
 
 /// One field of a message.
@@ -25,11 +27,13 @@ pub struct Field<'a> {
     pub(crate) format: &'a FieldFormat,
     pub(crate) packager: &'a Packager,
     pub(crate) image: &'a [u8],
+    /// It is shown by its length only.
+    pub(crate) is_sensitive: bool,
 }
 
 impl<'a> MessageView<'a> {
     pub(crate) fn new(packager: &'a Packager, bytes: &'a [u8], index: &'a Index) -> Self {
-        Self { packager, indexed: bytes, index, received: bytes }
+        Self::received_as(packager, bytes, bytes, index)
     }
 
     pub(crate) fn received_as(
@@ -38,7 +42,7 @@ impl<'a> MessageView<'a> {
         indexed: &'a [u8],
         index: &'a Index,
     ) -> Self {
-        Self { packager, indexed, index, received }
+        Self { packager, indexed, index, received, is_sensitive: false }
     }
 
     /// The bytes of the message, without any that follow it.
@@ -73,7 +77,8 @@ impl<'a> MessageView<'a> {
         let format = self.packager.compiled().fields.get(usize::from(number))?;
         let span = self.index.spans.get(usize::from(number))?;
         let image = self.indexed.get(span.range())?;
-        Some(Field { number, format, packager: self.packager, image })
+        let is_sensitive = self.is_sensitive || format.is_sensitive;
+        Some(Field { number, format, packager: self.packager, image, is_sensitive })
     }
 
     /// All fields in the order of their numbers, the message type first.
@@ -181,24 +186,7 @@ impl<'a> Field<'a> {
     pub fn read(&self, out: &mut Vec<u8>) {
         let (content, length) = self.parts();
         let start = out.len();
-        match (self.format.content, self.format.coding) {
-            (Content::Digits, Coding::Bcd) => read_bcd(self.format.odd, content, length, out),
-            (Content::Amount, Coding::Bcd) => {
-                let Some((direction, digits)) = content.split_first() else { return };
-                out.push(*direction);
-                read_bcd(self.format.odd, digits, length.saturating_sub(1), out);
-            }
-            (Content::HexText, _) => read_halves(content, length % 2, length, out, |half| {
-                coding::HEX[usize::from(half & 0x0F)]
-            }),
-            (Content::SignedDigits, _) => read_signed(content, out),
-            (_, Coding::HexAscii) => read_hex(content, out, |byte| byte),
-            (_, Coding::HexEbcdic) => read_hex(content, out, |byte| FROM_EBCDIC[byte as usize]),
-            (_, Coding::Ebcdic) => {
-                out.extend(content.iter().map(|byte| FROM_EBCDIC[*byte as usize]));
-            }
-            (_, Coding::Latin1 | Coding::Raw | Coding::Bcd) => out.extend_from_slice(content),
-        }
+        decode(self.format, content, length, out);
         if self.format.trims && !self.format.is_binary() {
             let kept = out[start..].trim_ascii_end().len();
             out.truncate(start + kept);
@@ -223,12 +211,38 @@ impl<'a> Field<'a> {
         let Some(inner) = inner.filter(|_| self.is_composite()) else {
             return Err(Problem::NotComposite.in_field(self.number));
         };
-        let content = self.content();
-        let end = walk_inside(self.format, inner.compiled(), content, index)
-            .map_err(|error| error.inside(self.number, None))?;
-        let is_decoded = self.format.coding == Coding::Ebcdic;
-        let content = if is_decoded { &index.fields } else { content };
-        Ok(MessageView::new(inner, &content[..end], index))
+        let (content, length) = self.parts();
+        let end = walk_inside(inner.compiled(), self.format, (content, length), index)
+            .map_err(|error| error.inside(self.number, None))
+            .map_err(|error| error.withheld_if(self.is_sensitive))?;
+        let index: &'b Index = index;
+        let inside = if self.format.is_transparent() { content } else { &index.fields };
+        let view = MessageView::new(inner, &inside[..end], index);
+        Ok(MessageView { is_sensitive: self.is_sensitive, ..view })
+    }
+}
+
+/// Appends the value of a content that was measured.
+pub(crate) fn decode(format: &FieldFormat, content: &[u8], length: usize, out: &mut Vec<u8>) {
+    match (format.content, format.coding) {
+        (Content::Digits | Content::Text, Coding::Bcd) => {
+            read_bcd(format.odd, content, length, out);
+        }
+        (Content::Amount, Coding::Bcd) => {
+            let Some((direction, digits)) = content.split_first() else { return };
+            out.push(*direction);
+            read_bcd(format.odd, digits, length.saturating_sub(1), out);
+        }
+        (Content::HexText, _) => read_halves(content, length % 2, length, out, |half| {
+            coding::HEX[usize::from(half & 0x0F)]
+        }),
+        (Content::SignedDigits, _) => read_signed(content, out),
+        (_, Coding::HexAscii) => read_hex(content, out, |byte| byte),
+        (_, Coding::HexEbcdic) => read_hex(content, out, |byte| FROM_EBCDIC[byte as usize]),
+        (_, Coding::Ebcdic) => {
+            out.extend(content.iter().map(|byte| FROM_EBCDIC[*byte as usize]));
+        }
+        (_, Coding::Latin1 | Coding::Raw | Coding::Bcd) => out.extend_from_slice(content),
     }
 }
 

@@ -363,9 +363,11 @@ fn write_fields(view: MessageView<'_>, depth: usize, out: &mut String) -> Result
         }
         let text = field.text();
         if text.contains(['\u{fffe}', '\u{ffff}']) {
-            return Err(
-                Problem::BadCharacter { expected: "a character that XML has" }.in_field(number)
-            );
+            return Err(Problem::BadCharacter {
+                expected: "a character that XML has",
+                found: None,
+            }
+            .in_field(number));
         }
         if is_verbatim(&text) {
             out.push_str(&format!("><![CDATA[{text}]]></field>\n"));

@@ -185,9 +185,9 @@ impl fmt::Display for Stricter {
 fn fits(format: &FieldFormat, value: &[u8]) -> bool {
     let digits = match format.content {
         Content::HexText => return value.iter().all(|digit| hex_value(*digit).is_some()),
-        Content::SignedDigits => value.strip_prefix(b"-").unwrap_or(value),
         Content::Amount => value.get(1..).unwrap_or_default(),
-        Content::Text | Content::Digits | Content::Bytes => value,
+        // A sign is written so that it is not read back as one.
+        Content::Text | Content::Digits | Content::SignedDigits | Content::Bytes => value,
         Content::Bitmap | Content::Nothing | Content::Unused => return false,
     };
     digits.iter().all(u8::is_ascii_digit)

@@ -2,6 +2,9 @@
 
 mod descriptions;
 mod edits;
+mod errors;
+mod frames;
+mod hex;
 mod jpos_files;
 mod schema;
 mod shown;

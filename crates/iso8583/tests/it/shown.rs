@@ -182,9 +182,36 @@ field 1 at byte 2: 8 bytes are needed, 2 are left
 0000  02 00                                            ..                0
 0002  00 00 00 00 00 01 00 00                          ........          bitmap
 000A  ** ** ** ** ** ** ** **                          ********          not read
-field 48.2 at byte 15: 6 bytes are needed, 3 are left
+field 48.2 at byte 15: more content was expected
 ",
     );
+}
+
+#[test]
+fn messages_in_xml() {
+    let packager = Packager::built_in("xml").unwrap();
+    let xml = "<isomsg>\n<field id=\"0\" value=\"0200\"/><!-- 4761739001010119 -->\n\
+               <field id=\"2\" value=\"4761739001010119\"/>\n<isomsg id=\"48\">\
+               <field id=\"1\" value=\"123\"/></isomsg><field id='43'>\u{20ac} <![CDATA[4761739]]></field>\
+               <field id=\"52\" value=\"1122334455667788\" type=\"binary\"/></isomsg>\n";
+    let mut message = Message::new(&packager);
+    message.load(xml.as_bytes()).unwrap();
+    let masked =
+        "0 0200\n2 476173******0119\n43 \u{20ac} *******\n48.1 <3 characters>\n52 <8 bytes>\n";
+    assert_eq!(message.to_string(), masked);
+    let dump = packager.dump(xml.as_bytes()).to_string();
+    let shown: String = dump.lines().flat_map(|line| line[55..].chars().take(16)).collect();
+    assert_eq!(
+        shown,
+        "<isomsg>.<field id=\"0\" value=\"****\"/>**** **************** ***.<field id=\"2\" value=\"\
+         ****************\"/>.<isomsg id=\"48\"><field id=\"1\" value=\"***\"/></isomsg><field id='43'>\
+         *** *******************</field><field id=\"52\" value=\"****************\" type=\"******\"/></isomsg>."
+    );
+    for broken in
+        ["<isomsg><field id=\"2\" value=\"4761739001010119/>", "<x>4761739001010119</x>", "4761739"]
+    {
+        assert!(!packager.dump(broken.as_bytes()).to_string().contains("476"), "{broken}");
+    }
 }
 
 /// A message with a card number in one field or more.

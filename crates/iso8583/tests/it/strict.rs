@@ -2,7 +2,8 @@
 
 use iso8583::{Index, Message, Validation};
 
-use crate::tables::mixed;
+use crate::hex::{bytes_of_hex, hex};
+use crate::tables::{mixed, packager};
 
 #[test]
 fn received_bytes() {
@@ -10,15 +11,15 @@ fn received_bytes() {
     check("0200 2000000000000000 123456", "0 0200; 3 123456;  | accepted");
     check(
         "02A0 2000000000000000 123456",
-        "field 0 at byte 1: a digit was expected, something else was found | accepted",
+        "field 0 at byte 1: a digit was expected, byte A0 was found | accepted",
     );
     check(
         "0200 2000000000000000 12F456",
-        "field 3 at byte 11: a digit was expected, something else was found | accepted",
+        "field 3 at byte 11: a digit was expected, byte F4 was found | accepted",
     );
     check(
         "0200 3000000000000000 123456 00000000001E",
-        "field 4 at byte 18: a digit was expected, something else was found | accepted",
+        "field 4 at byte 18: a digit was expected, byte 1E was found | accepted",
     );
     check(
         "0200 2000000000000000 1234",
@@ -43,11 +44,11 @@ fn received_lengths_and_fillings() {
     );
     check(
         "0200 4000000000000000 03 1231",
-        "field 2 at byte 12: the field is not filled up with a zero | accepted",
+        "field 2 at byte 12: a zero was expected to fill the field up, something else was found | accepted",
     );
     check(
         "0200 0010000000000000 1123",
-        "field 12 at byte 10: the field is not filled up with a zero | accepted",
+        "field 12 at byte 10: a zero was expected to fill the field up, byte 11 was found | accepted",
     );
     check(
         "0200 0400000000000000",
@@ -56,15 +57,15 @@ fn received_lengths_and_fillings() {
     check("0200 2000", "field 1 at byte 2: 8 bytes are needed, 2 are left | refused");
     check(
         "0200 0000001000000000 58 00000001",
-        "field 28 at byte 10: C, D or a digit was expected, something else was found | accepted",
+        "field 28 at byte 10: C, D or a digit was expected, byte 58 was found | accepted",
     );
     check(
         "0200 0000000000000800 3030303030303030303030303030304A",
-        "field 53 at byte 25: a hexadecimal digit was expected, something else was found | refused",
+        "field 53 at byte 25: a hexadecimal digit was expected, byte 4A was found | refused",
     );
     check(
         "0200 0000000000010000 303035 3132 312020",
-        "field 48.2 at byte 15: 6 bytes are needed, 3 are left | refused",
+        "field 48.2 at byte 15: more content was expected | refused",
     );
     check(
         "0200 0000000000010000 303032 4132",
@@ -100,6 +101,71 @@ fn values() {
     check("129", "1", "field 129: the packager does not have this field");
 }
 
+#[test]
+fn signs() {
+    let strict = packager("0 IFA_NUMERIC 4\n1 IFB_BITMAP 8\n2 IFE_SIGNED_NUMERIC 4");
+    let lenient = strict.with_validation(Validation::Lenient);
+    let check = |value: &str, expected: &str| {
+        let shown = [&strict, &lenient].map(|packager| {
+            let mut message = Message::new(packager);
+            message.set(0, "0800").unwrap();
+            match message.set(2, value) {
+                Ok(()) => hex(&message.pack().unwrap()[12..]),
+                Err(error) => error.to_string(),
+            }
+        });
+        assert_eq!(shown.join(" | "), expected, "{value}");
+    };
+    let refused = "field 2: a digit was expected, something else was found";
+    check("12", "F0F0F1F2 | F0F0F1F2");
+    check("-12", &format!("F0F0F1D2 | {refused}"));
+    check("-1234", "F1F2F3D4 | field 2: at most 4 is the length, 5 was found");
+    check("12-", &format!("{refused} | {refused}"));
+    let mut index = Index::new();
+    let bytes = bytes_of_hex("30383030 4000000000000000 F1F2F3D4");
+    assert_eq!(strict.unpack(&bytes, &mut index).unwrap().text(2).as_deref(), Some("-1234"));
+    assert_eq!(lenient.unpack(&bytes, &mut index).unwrap().text(2).as_deref(), Some("-1234"));
+}
+
+#[test]
+fn fields_beyond_the_bitmap() {
+    let packager = packager("0 IFA_NUMERIC 4\n1 IFB_BITMAP 16\n128 IF_CHAR 1\n129 IF_CHAR 1");
+    let mut message = Message::new(&packager);
+    message.set(128, "A").unwrap();
+    let expected = "field 129: the packager does not have this field";
+    assert_eq!(message.set(129, "A").unwrap_err().to_string(), expected);
+    let values: [(u16, &[u8]); 2] = [(0, b"0200"), (129, b"A")];
+    let error = packager.pack_values(&values, &mut vec![]).unwrap_err();
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn values_in_any_order_or_none() {
+    let check = |values: &[(u16, &[u8])], expected: &str| {
+        let mut out = vec![0xEE];
+        let result = mixed().pack_values(values, &mut out);
+        let shown = match result {
+            Ok(()) => out[1..].iter().map(|byte| format!("{byte:02X}")).collect(),
+            Err(error) => {
+                assert_eq!(out, [0xEE], "a refused message leaves nothing");
+                error.to_string()
+            }
+        };
+        assert_eq!(shown, expected);
+    };
+    let three = "02002000000000000000000123";
+    check(&[(0, b"0200"), (3, b"000123")], three);
+    check(&[(3, b"123"), (0, b"0200")], three);
+    check(&[(0, b"0200"), (3, b"9"), (3, b"123")], three);
+    check(&[(3, b"123")], "field 0: a message type was expected, none was set");
+    check(&[(0, b"0200")], "message: at least one field was expected beside the message type");
+    check(
+        &[(0, b"0200"), (3, b"12X456")],
+        "field 3: a digit was expected, something else was found",
+    );
+    check(&[(0, b"0200"), (1, b"")], "field 1: bitmaps follow from the fields and cannot be set");
+}
+
 fn check_received(hex: &str, expected: &str) {
     let bytes = bytes_of_hex(hex);
     let packager = mixed();
@@ -114,10 +180,4 @@ fn check_received(hex: &str, expected: &str) {
         Err(_) => "refused",
     };
     assert_eq!(format!("{strict} | {lenient}"), expected, "{hex}");
-}
-
-fn bytes_of_hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let half = |digit| iso8583::coding::hex_value(digit).expect("a digit");
-    digits.as_chunks::<2>().0.iter().map(|pair| half(pair[0]) << 4 | half(pair[1])).collect()
 }
