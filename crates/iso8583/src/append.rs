@@ -33,8 +33,7 @@ pub(crate) enum Way {
 
 impl Way {
     pub(crate) fn of(format: &FieldFormat) -> Self {
-        let is_other =
-            format.tag.digits > 0 || format.is_filled || format.is_unfilled || format.composite > 0;
+        let is_other = format.tag.digits > 0 || format.is_filled || format.composite > 0;
         if is_other || format.prefix.counts != Counts::Value {
             return Self::Other;
         }

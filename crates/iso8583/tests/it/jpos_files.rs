@@ -418,6 +418,8 @@ fn document_types_are_not_read() {
     let known =
         field("IF_CHAR").replace("length", "name=\"&lt;&amp;&#65;&quot;&apos;&gt;\" length");
     assert_eq!(Packager::from_jpos_xml(&known).unwrap().field_name(2), "<&A\"'>");
+    // As some editors begin a file.
+    assert!(Packager::from_jpos_xml(&format!("\u{feff}{}", field("IF_CHAR"))).is_ok());
     let text = "<!DOCTYPE isopackager [<!ENTITY c \"x\">]><isopackager>&c;</isopackager>";
     let error = Packager::from_jpos_xml(text).unwrap_err();
     assert_eq!(error.to_string(), "line 1: no entity was expected");
