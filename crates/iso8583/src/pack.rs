@@ -187,7 +187,11 @@ fn write_content(format: &FieldFormat, value: &[u8], out: &mut [u8]) {
         }
         (Content::Amount, coding) => write_amount(format, coding, value, out),
         (Content::SignedDigits, _) => write_signed(value, out),
-        (Content::HexText, _) => write_hex_text(value, out),
+        (Content::HexText, _) => {
+            // A length in front counts whole bytes.
+            let is_odd = format.is_fixed() && format.length_max % 2 == 1;
+            write_hex_text(is_odd && format.odd != Odd::ZeroLeft, value, out);
+        }
         (_, Coding::HexAscii) => write_hex(value, out, |digit| digit),
         (_, Coding::HexEbcdic) => write_hex(value, out, |digit| TO_EBCDIC[digit as usize]),
         (Content::Digits, Coding::Latin1) => write_right(value, out),
@@ -289,12 +293,15 @@ fn write_signed(value: &[u8], out: &mut [u8]) {
     }
 }
 
-fn write_hex_text(value: &[u8], out: &mut [u8]) {
+/// Digits with zeros in front, and an F behind them if it fills up half a byte.
+fn write_hex_text(ends_with_f: bool, value: &[u8], out: &mut [u8]) {
     out.fill(0);
-    for (digit, at) in value.iter().rev().zip(0..) {
+    if let (true, Some(last)) = (ends_with_f, out.last_mut()) {
+        *last = 0x0F;
+    }
+    for (digit, at) in value.iter().rev().zip(usize::from(ends_with_f)..) {
         let half = coding::hex_value(*digit).unwrap_or(0);
-        let place: usize = at / 2;
-        let byte = out.len() - 1 - place;
+        let byte = out.len() - 1 - at / 2;
         out[byte] |= if at % 2 == 0 { half } else { half << 4 };
     }
 }

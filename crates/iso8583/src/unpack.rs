@@ -686,6 +686,17 @@ const fn wrong_filling(expected: &'static str) -> Problem {
     Problem::BadFilling { expected, found: None }
 }
 
+/// Looks at the half of a byte that an odd number of hexadecimal digits leaves.
+fn check_hex_filling(format: &FieldFormat, content: &[u8]) -> Result<(), Wrong> {
+    match (format.odd, content) {
+        (Odd::ZeroLeft, [first, ..]) if first >> 4 != 0 => Err((wrong_filling("a zero"), 0)),
+        (Odd::ZeroRight | Odd::FRight, [.., last]) if last & 0x0F != 0x0F => {
+            Err((wrong_filling("an F"), content.len() - 1))
+        }
+        (Odd::ZeroLeft | Odd::ZeroRight | Odd::FRight, _) => Ok(()),
+    }
+}
+
 /// Checks one field's content; the place of what is wrong counts from the content's start.
 #[inline]
 fn check_content(
@@ -712,9 +723,7 @@ fn check_content(
     match (format.content, format.coding) {
         (Content::Digits, Coding::Bcd) => check_bcd(format, content, measured.length),
         (Content::Amount, coding) => check_amount(format, coding, content),
-        (Content::HexText, _) if measured.length % 2 == 1 && content[0] > 0x0F => {
-            Err((wrong_filling("a zero"), 0))
-        }
+        (Content::HexText, _) if measured.length % 2 == 1 => check_hex_filling(format, content),
         (Content::SignedDigits, _) => check_signed(content),
         (_, Coding::HexAscii) if coding::are_upper_hex(content) => Ok(()),
         (_, Coding::HexAscii) => check_hex(content, is_strict, |byte| byte),

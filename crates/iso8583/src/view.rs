@@ -233,9 +233,11 @@ pub(crate) fn decode(format: &FieldFormat, content: &[u8], length: usize, out: &
             out.push(*direction);
             read_bcd(format.odd, digits, length.saturating_sub(1), out);
         }
-        (Content::HexText, _) => read_halves(content, length % 2, length, out, |half| {
-            coding::HEX[usize::from(half & 0x0F)]
-        }),
+        (Content::HexText, _) => {
+            let first = usize::from(length % 2 == 1 && format.odd == Odd::ZeroLeft);
+            let digit = |half: u8| coding::HEX[usize::from(half & 0x0F)];
+            read_halves(content, first, length, out, digit);
+        }
         (Content::SignedDigits, _) => read_signed(content, out),
         (_, Coding::HexAscii) => read_hex(content, out, |byte| byte),
         (_, Coding::HexEbcdic) => read_hex(content, out, |byte| FROM_EBCDIC[byte as usize]),

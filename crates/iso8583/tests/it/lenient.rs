@@ -1,6 +1,6 @@
 //! What `Lenient` does as jPOS does it, as it was seen to behave.
 
-use iso8583::{Message, Packager, Validation};
+use iso8583::{Index, Message, Packager, Validation};
 
 use crate::tables::packager;
 
@@ -27,7 +27,25 @@ fn odd_digits_are_filled_up_on_the_right() {
         assert_eq!(packed[12..], *expected, "{attributes}");
     };
     check("length=\"4\" class=\"IFA_LLBNUM\"", "123", b"04\x12\x30");
+    check("length=\"3\" class=\"IFB_HEX\"", "AB", &[0x0A, 0xBF]);
+    check("length=\"3\" class=\"IFB_HEX\" pad=\"true\"", "AB", &[0x00, 0xAB]);
+    check("length=\"4\" class=\"IFB_HEX\"", "ABC", &[0x0A, 0xBC]);
     check("length=\"4\" class=\"IFA_LLBNUM\" pad=\"true\"", "123", b"04\x01\x23");
+}
+
+#[test]
+fn odd_hexadecimal_digits_come_back() {
+    let packager = packager("0 IFA_NUMERIC 4\n1 IFB_BITMAP 16\n2 IFB_HEX 3");
+    let mut message = Message::new(&packager);
+    message.set(0, "0200").unwrap();
+    message.set(2, "1AB").unwrap();
+    let mut packed = message.pack().unwrap();
+    assert_eq!((message.text(2).as_deref(), &packed[12..]), (Some("1AB"), &[0x1A, 0xBF][..]));
+    let mut index = Index::new();
+    assert_eq!(packager.unpack(&packed, &mut index).unwrap().text(2).as_deref(), Some("1AB"));
+    packed[13] = 0xB0;
+    let error = packager.unpack(&packed, &mut index).err().unwrap().to_string();
+    assert!(error.starts_with("field 2 at byte 13: "), "{error}");
 }
 
 /// In any validation: 120 would be written as 20.
