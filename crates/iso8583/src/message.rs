@@ -108,6 +108,9 @@ impl Message {
 
     /// Sets a field, or one inside another, to a text. The message type is field 0.
     ///
+    /// Among positions, those before it are filled up where they are missing; bytes cannot be, and
+    /// have to be set first.
+    ///
     /// # Errors
     /// If the packager lacks the field or the value is not what the field may hold. The message is
     /// then as it was.
@@ -608,9 +611,8 @@ fn short(number: usize) -> u16 {
 
 /// Writes a position that has no value but stands below one that has.
 fn fill_gap(format: &FieldFormat, position: u16, out: &mut Vec<u8>) -> Result<(), Error> {
-    let zeros = [0; 64];
-    let is_bytes = format.content == Content::Bytes && format.is_fixed();
-    let empty = if is_bytes { zeros.get(..format.length_max()).unwrap_or(&[]) } else { &[] };
+    // Bytes are not made up: nobody could tell them from real ones.
+    let empty = &[];
     let plan = pack::plan(format, false, empty)
         .map_err(|_| Problem::Gap { position }.in_field(position))?;
     let start = out.len();

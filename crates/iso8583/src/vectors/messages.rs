@@ -209,8 +209,11 @@ fn is_placed(error: &Error, packager: &Packager, bytes: &[u8]) -> bool {
 
 fn pack(packager: &Packager, values: &Fields) -> Result<Vec<u8>, Error> {
     let mut message = Message::new(packager);
+    let path = |(path, value): (&String, _)| Ok((path.parse::<FieldPath>()?, value));
+    let mut values: Vec<_> = values.iter().map(path).collect::<Result<_, Error>>()?;
+    // A position may only be set behind those that cannot be filled.
+    values.sort_by_key(|(path, _)| *path);
     for (path, value) in values {
-        let path: FieldPath = path.parse()?;
         match value {
             FieldValue::Text(text) => message.set(path, text)?,
             FieldValue::Bytes(bytes) => message.set_bytes(path, bytes)?,

@@ -1,6 +1,6 @@
 //! What `Lenient` does as jPOS does it, as it was seen to behave.
 
-use iso8583::{Index, Message, Packager, Validation};
+use iso8583::{Index, Message, Packager, Problem, Validation};
 
 use crate::tables::packager;
 
@@ -46,6 +46,18 @@ fn odd_hexadecimal_digits_come_back() {
     packed[13] = 0xB0;
     let error = packager.unpack(&packed, &mut index).err().unwrap().to_string();
     assert!(error.starts_with("field 2 at byte 13: "), "{error}");
+}
+
+#[test]
+fn bytes_are_not_made_up() {
+    let text =
+        "0 IFA_NUMERIC 4\n1 IFB_BITMAP 16\n48 IFA_LLCHAR 30\n  1 IFB_BINARY 3\n  2 IF_CHAR 2";
+    let mut message = Message::new(&packager(text).with_validation(Validation::Lenient));
+    message.set(0, "0200").unwrap();
+    let error = message.set([48, 2], "AB").unwrap_err();
+    assert_eq!((error.path, error.problem), (Some([48, 1].into()), Problem::Gap { position: 1 }));
+    message.set_bytes([48, 1], &[1, 2, 3]).unwrap();
+    message.set([48, 2], "AB").unwrap();
 }
 
 /// In any validation: 120 would be written as 20.

@@ -61,7 +61,7 @@ pub enum FieldValue {
     Bytes(Vec<u8>),
 }
 
-/// Fields with their paths, in their order.
+/// Fields with their paths, in the order of these.
 pub type Values = Vec<(FieldPath, FieldValue)>;
 
 /// Reads fields; those inside others may be objects or have paths.
@@ -71,6 +71,7 @@ pub type Values = Vec<(FieldPath, FieldValue)>;
 pub fn values(fields: &Map<String, Value>) -> anyhow::Result<Values> {
     let mut values = vec![];
     flatten("", fields, &mut values)?;
+    values.sort_by_key(|(path, _)| *path);
     Ok(values)
 }
 

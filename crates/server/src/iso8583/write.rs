@@ -88,7 +88,9 @@ impl Args {
             [only] if only.trim_start().starts_with('{') => only.as_bytes().to_vec(),
             fields => {
                 let values: anyhow::Result<_> = fields.iter().map(|it| assignment(it)).collect();
-                return Ok(Input { values: values?, ..Input::default() });
+                let mut values: Values = values?;
+                values.sort_by_key(|(path, _)| *path);
+                return Ok(Input { values, ..Input::default() });
             }
         };
         let mut object: Map<String, Value> =
