@@ -20,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("grpc", &["domain", "engine"]),
     // A library by itself: it could be published.
     ("iso8583", &[]),
-    ("server", &["domain", "engine", "store", "gateway", "kafka", "killbill", "grpc"]),
+    ("server", &["domain", "engine", "store", "gateway", "kafka", "killbill", "grpc", "iso8583"]),
     ("sim", &["domain", "engine", "store", "gateway"]),
 ];
 

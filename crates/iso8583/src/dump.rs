@@ -6,7 +6,7 @@ use crate::class::{Coding, Odd};
 use crate::error::Error;
 use crate::index::Index;
 use crate::mask::card_number::{CardNumbers, is_emv, masked_halves};
-use crate::mask::{Revealed, Shown, emv, hidden_digits};
+use crate::mask::{Revealed, Shown, emv, hidden_digits, xml};
 use crate::packager::{Layout, Packager, Validation};
 use crate::tlv::Tags;
 use crate::unpack::walk;
@@ -47,17 +47,17 @@ impl Dump<'_> {
     }
 
     fn write(&self, reveals: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let compiled = self.packager.compiled();
-        let mut index = Index::new();
         let mut sheet = Sheet { marks: vec![], hidden: vec![false; self.bytes.len() * 2] };
+        let compiled = self.packager.compiled();
         if compiled.is_xml {
-            // Its bytes are not laid out by fields.
+            let hidden = xml::hidden_bytes(self.bytes).into_iter();
+            sheet.hidden = hidden.flat_map(|is_hidden| [is_hidden && !reveals; 2]).collect();
             sheet.mark(0, "XML");
-            sheet.hidden.fill(!reveals);
             return sheet.write(self.bytes, f);
         }
+        let mut index = Index::new();
         let start = compiled.header_bytes.min(self.bytes.len());
-        let message = &self.bytes[start..];
+        let (_, message) = self.bytes.split_at(start);
         let walked = walk(compiled, message, &mut index);
         let end = match &walked {
             Ok(end) => *end,
@@ -141,13 +141,19 @@ impl Sheet {
         if !bitmap.is_empty() {
             self.mark(offset + bitmap.start, &format!("{path}bitmap"));
         }
+        let third = view.index.third_bitmap.range();
+        if !third.is_empty() {
+            self.mark(offset + third.start, &format!("{path}bitmap"));
+        }
         for field in view.fields() {
             let image = offset + view.index.spans[usize::from(field.number())].range().start;
             let content = image + field.content_range().start;
             let label = format!("{path}{}", field.number());
             self.mark(image, &label);
             let mut index = Index::new();
-            if let (true, Ok(inner)) = (field.is_composite(), field.nested(&mut index)) {
+            // Fields inside have places of their own only where they stand as they are.
+            let is_open = field.is_composite() && field.format.is_transparent();
+            if let (true, Ok(inner)) = (is_open, field.nested(&mut index)) {
                 self.fields(inner, (content, &format!("{label}.")), shown);
             } else if is_emv(field) && emv::are_tags(field.content()) {
                 self.tags((field.content(), 0), (content, &label), shown);
@@ -230,10 +236,10 @@ fn hidden_halves(field: Field<'_>, shown: Shown<'_>) -> Vec<bool> {
     let halves = content.len() * 2;
     let digits = match shown {
         Shown::Everything => return vec![false; halves],
-        Shown::Masked(numbers) if !field.format.is_sensitive => {
+        Shown::Masked(numbers) if !field.is_sensitive => {
             return hidden_numbers(field, content, numbers);
         }
-        Shown::Masked(_) => hidden_digits(field, &field.to_bytes()),
+        Shown::Masked(_) => hidden_digits(field),
     };
     let Some(digits) = digits else { return vec![true; halves] };
     let hidden = match field.format.coding {

@@ -31,6 +31,7 @@ mod channel;
 pub mod codec;
 mod error;
 mod length;
+mod measure;
 mod settings;
 #[cfg(test)]
 mod tests;

@@ -6,12 +6,14 @@
 
 use std::fmt;
 
+use crate::error::FieldPath;
 use crate::index::Index;
 use crate::message::Message;
 use crate::view::{Field, MessageView};
 
 pub(crate) mod card_number;
 pub(crate) mod emv;
+pub(crate) mod xml;
 
 use card_number::{CardNumbers, is_emv, masked_halves, middle};
 
@@ -27,10 +29,24 @@ pub(crate) enum Shown<'a> {
 }
 
 impl MessageView<'_> {
+    /// What may be shown of each field, those inside others by themselves.
+    #[must_use]
+    pub fn texts(&self) -> Vec<(FieldPath, String)> {
+        texts(*self, Shown::Masked(&CardNumbers::of(*self)))
+    }
+
     /// The message to be shown with everything in it.
     #[must_use]
     pub fn revealed(self) -> Revealed<Self> {
         Revealed(self)
+    }
+}
+
+impl Revealed<MessageView<'_>> {
+    /// Each field with everything in it, those inside others by themselves.
+    #[must_use]
+    pub fn texts(&self) -> Vec<(FieldPath, String)> {
+        texts(self.0, Shown::Everything)
     }
 }
 
@@ -44,7 +60,7 @@ impl Field<'_> {
 
 impl fmt::Display for MessageView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        lines(*self, "", Shown::Masked(&CardNumbers::of(*self)), f)
+        write_lines(&self.texts(), f)
     }
 }
 
@@ -56,7 +72,7 @@ impl fmt::Debug for MessageView<'_> {
 
 impl fmt::Display for Revealed<MessageView<'_>> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        lines(self.0, "", Shown::Everything, f)
+        write_lines(&self.texts(), f)
     }
 }
 
@@ -92,54 +108,66 @@ impl fmt::Display for Revealed<Field<'_>> {
     }
 }
 
-fn lines(
-    view: MessageView<'_>,
-    prefix: &str,
-    shown: Shown<'_>,
-    f: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
+fn write_lines(texts: &[(FieldPath, String)], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    texts.iter().try_for_each(|(path, text)| writeln!(f, "{path} {text}"))
+}
+
+/// All fields, those inside others by themselves.
+fn texts(view: MessageView<'_>, shown: Shown<'_>) -> Vec<(FieldPath, String)> {
+    let mut texts = vec![];
     for field in view.fields() {
-        let number = field.number;
         let mut index = Index::new();
         let inner = field.is_composite().then(|| field.nested(&mut index));
         if let Some(Ok(inner)) = inner {
-            lines(inner, &format!("{prefix}{number}."), shown, f)?;
-            continue;
+            let inner = self::texts(inner, shown).into_iter();
+            texts.extend(inner.map(|(path, text)| (path.inside(field.number), text)));
+        } else {
+            texts.push((field.number.into(), Text(field, shown).to_string()));
         }
-        write!(f, "{prefix}{number} ")?;
-        show(field, shown, f)?;
-        writeln!(f)?;
     }
-    Ok(())
+    texts
+}
+
+/// A field's value to be shown.
+struct Text<'a>(Field<'a>, Shown<'a>);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(self.0, self.1, f)
+    }
 }
 
 fn show(field: Field<'_>, shown: Shown<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let value = field.to_bytes();
-    if is_emv(field) && emv::are_tags(&value) {
-        return emv::show(&value, 0, shown, f);
+    if is_emv(field) && emv::are_tags(field.content()) {
+        return emv::show(field.content(), 0, shown, f);
     }
-    let is_binary = field.is_binary();
-    let hidden = match shown {
-        Shown::Everything => vec![false; value.len() * 2],
-        Shown::Masked(_) if field.format.is_sensitive => {
-            let Some(range) = hidden_digits(field, &value) else {
-                let unit = if is_binary { "bytes" } else { "characters" };
-                return write!(f, "<{} {unit}>", value.len());
-            };
-            (0..value.len()).map(|at| range.contains(&at)).collect()
-        }
-        Shown::Masked(numbers) if is_binary => numbers.in_bytes(&value),
-        Shown::Masked(numbers) => numbers.in_text(&value),
+    let digits = match shown {
+        Shown::Masked(_) if field.is_sensitive => hidden_digits(field),
+        Shown::Masked(_) | Shown::Everything => Some(0..0),
     };
-    if is_binary {
+    let (length, unit) = match field.is_binary() {
+        true => (field.to_bytes().len(), "bytes"),
+        false => (field.text().chars().count(), "characters"),
+    };
+    let Some(digits) = digits else { return write!(f, "<{length} {unit}>") };
+    if field.is_binary() {
+        let value = field.to_bytes();
+        let hidden = match shown {
+            Shown::Masked(numbers) => numbers.in_bytes(&value),
+            Shown::Everything => vec![false; value.len() * 2],
+        };
         return masked_halves(&value, &hidden).try_for_each(|it| write!(f, "{it}"));
     }
-    let text = field.text();
-    // Bytes are told apart here where characters take several: in messages in XML.
-    let is_latin1 = text.chars().count() == value.len();
-    for (place, (at, character)) in text.char_indices().enumerate() {
+    let value = field.text();
+    let hidden = match shown {
+        Shown::Masked(numbers) if !field.is_sensitive => numbers.in_text(&value),
+        Shown::Masked(_) | Shown::Everything => {
+            (0..length).map(|at| digits.contains(&at)).collect()
+        }
+    };
+    for (character, is_hidden) in value.chars().zip(hidden) {
         match character {
-            _ if hidden[if is_latin1 { place } else { at }] => write!(f, "*")?,
+            _ if is_hidden => write!(f, "*")?,
             _ if character.is_control() => write!(f, "{}", character.escape_default())?,
             _ => write!(f, "{character}")?,
         }
@@ -148,7 +176,8 @@ fn show(field: Field<'_>, shown: Shown<'_>, f: &mut fmt::Formatter<'_>) -> fmt::
 }
 
 /// Which characters of a sensitive field are hidden, where not all are: the middle of a card number.
-pub(crate) fn hidden_digits(field: Field<'_>, value: &[u8]) -> Option<std::ops::Range<usize>> {
+pub(crate) fn hidden_digits(field: Field<'_>) -> Option<std::ops::Range<usize>> {
+    let value = field.to_bytes();
     let range = middle(value.len());
     let is_card_number = field.number == 2
         && !field.is_binary()

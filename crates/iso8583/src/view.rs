@@ -16,6 +16,8 @@ pub struct MessageView<'a> {
     pub(crate) index: &'a Index,
     /// As it came: with a header in front, or in XML.
     received: &'a [u8],
+    /// All of it lies inside a field that is sensitive.
+    is_sensitive: bool,
 }
 
 /// One field of a message.
@@ -25,11 +27,13 @@ pub struct Field<'a> {
     pub(crate) format: &'a FieldFormat,
     pub(crate) packager: &'a Packager,
     pub(crate) image: &'a [u8],
+    /// It is shown by its length only.
+    pub(crate) is_sensitive: bool,
 }
 
 impl<'a> MessageView<'a> {
     pub(crate) fn new(packager: &'a Packager, bytes: &'a [u8], index: &'a Index) -> Self {
-        Self { packager, indexed: bytes, index, received: bytes }
+        Self::received_as(packager, bytes, bytes, index)
     }
 
     pub(crate) fn received_as(
@@ -38,7 +42,7 @@ impl<'a> MessageView<'a> {
         indexed: &'a [u8],
         index: &'a Index,
     ) -> Self {
-        Self { packager, indexed, index, received }
+        Self { packager, indexed, index, received, is_sensitive: false }
     }
 
     /// The bytes of the message, without any that follow it.
@@ -73,7 +77,8 @@ impl<'a> MessageView<'a> {
         let format = self.packager.compiled().fields.get(usize::from(number))?;
         let span = self.index.spans.get(usize::from(number))?;
         let image = self.indexed.get(span.range())?;
-        Some(Field { number, format, packager: self.packager, image })
+        let is_sensitive = self.is_sensitive || format.is_sensitive;
+        Some(Field { number, format, packager: self.packager, image, is_sensitive })
     }
 
     /// All fields in the order of their numbers, the message type first.
@@ -209,10 +214,11 @@ impl<'a> Field<'a> {
         let (content, length) = self.parts();
         let end = walk_inside(inner.compiled(), self.format, (content, length), index)
             .map_err(|error| error.inside(self.number, None))
-            .map_err(|error| error.withheld_if(self.format.is_sensitive))?;
+            .map_err(|error| error.withheld_if(self.is_sensitive))?;
         let index: &'b Index = index;
         let inside = if self.format.is_transparent() { content } else { &index.fields };
-        Ok(MessageView::new(inner, &inside[..end], index))
+        let view = MessageView::new(inner, &inside[..end], index);
+        Ok(MessageView { is_sensitive: self.is_sensitive, ..view })
     }
 }
 

@@ -6,6 +6,7 @@ mod demo;
 mod first_start;
 mod health;
 mod http;
+mod iso8583;
 mod logging;
 mod maintenance;
 mod memory;
@@ -74,6 +75,8 @@ enum Command {
     },
     /// Run the simulated gateway as a process of its own
     Simulator(simulator::Args),
+    /// ISO 8583 messages: read, write, judge, measure, answer
+    Iso8583(iso8583::Args),
     /// The topics of the queue between fronts and processors
     Topics {
         #[command(subcommand)]
@@ -141,6 +144,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             serve::run(&config)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Iso8583(args) => iso8583::run(args),
         Command::Topics { command } => {
             queue::commands::on_topics(command)?;
             Ok(ExitCode::SUCCESS)

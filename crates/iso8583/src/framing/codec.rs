@@ -1,9 +1,13 @@
 //! A [`Framing`] as a codec of tokio's, for `Framed`, `FramedRead` and `FramedWrite`.
 
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use tokio_util::codec::{Decoder, Encoder};
+
+use crate::index::Index;
+use crate::packager::{Packager, Validation};
 
 use super::{Channel, Decoded, Framing, FramingError, Header, Measured, Progress};
 
@@ -81,6 +85,16 @@ impl Codec {
     ) -> Self {
         self.measure = Some(Box::new(measure));
         self
+    }
+
+    /// Lets this packager say where a message ends, by reading it.
+    pub fn measured_by_packager(self, packager: &Packager) -> Self {
+        let packager = packager.with_validation(Validation::Lenient);
+        let index = Mutex::new(Index::new());
+        self.measured_by(move |bytes| {
+            let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
+            packager.measure(bytes, &mut index)
+        })
     }
 
     /// The framing.

@@ -54,9 +54,11 @@ impl CardNumbers {
     }
 
     /// Which characters of a text are to be hidden.
-    pub(crate) fn in_text(&self, text: &[u8]) -> Vec<bool> {
-        let mut hidden = vec![false; text.len()];
-        self.search(&digits_of(text), |at| hidden[at] = true);
+    pub(crate) fn in_text(&self, text: &str) -> Vec<bool> {
+        let characters: Vec<u8> =
+            text.chars().map(|it| u8::try_from(it).unwrap_or(OTHER)).collect();
+        let mut hidden = vec![false; characters.len()];
+        self.search(&digits_of(&characters), |at| hidden[at] = true);
         hidden
     }
 
@@ -96,7 +98,7 @@ pub(crate) fn middle(digits: usize) -> std::ops::Range<usize> {
 
 /// Does this field carry EMV's tags?
 pub(crate) fn is_emv(field: Field<'_>) -> bool {
-    field.number == 55 && field.format.is_binary() && !field.is_composite()
+    field.number == 55 && field.is_binary() && !field.is_composite()
 }
 
 fn digits_of(text: &[u8]) -> Vec<u8> {

@@ -76,38 +76,38 @@ pub(super) fn holds(view: MessageView<'_>, expected: &Fields) -> bool {
     let expected: BTreeMap<_, _> = expected.collect();
     found.len() == expected.len()
         && found.iter().zip(expected).all(|((path, (format, found)), (expected_path, expected))| {
-            path == expected_path
-                && !expected.is_beyond_latin1()
-                && is_same(format, found, &expected.to_bytes())
+            path == expected_path && is_same(format, found, expected)
         })
 }
 
-fn is_same(format: &FieldFormat, found: &[u8], expected: &[u8]) -> bool {
+fn is_same(format: &FieldFormat, found: &FieldValue, expected: &FieldValue) -> bool {
     if found == expected {
         return true;
     }
-    let is_filled = format.is_fixed() && found.len() > expected.len();
-    match format.content {
-        Content::Digits => {
-            let zeros = found.strip_suffix(expected).unwrap_or(b"other");
-            is_filled && zeros.iter().all(|it| *it == b'0')
-        }
-        Content::Text => {
-            let blanks = found.strip_prefix(expected).unwrap_or(b"other");
-            is_filled && blanks.iter().all(|it| *it == b' ')
-        }
-        Content::SignedDigits
-        | Content::Amount
-        | Content::HexText
-        | Content::Bytes
-        | Content::Bitmap
-        | Content::Nothing
-        | Content::Unused => false,
+    if expected.is_beyond_latin1() {
+        return false;
     }
+    let (found, expected) = (&found.to_bytes()[..], &expected.to_bytes()[..]);
+    let is_filled = format.is_fixed() && found.len() > expected.len();
+    let filling = |rest: Option<&[u8]>, filling| {
+        is_filled && rest.is_some_and(|rest| rest.iter().all(|it| *it == filling))
+    };
+    found == expected
+        || match format.content {
+            Content::Digits => filling(found.strip_suffix(expected), b'0'),
+            Content::Text => filling(found.strip_prefix(expected), b' '),
+            Content::SignedDigits
+            | Content::Amount
+            | Content::HexText
+            | Content::Bytes
+            | Content::Bitmap
+            | Content::Nothing
+            | Content::Unused => false,
+        }
 }
 
 /// The fields of a message by their paths.
-type Found = BTreeMap<String, (FieldFormat, Vec<u8>)>;
+type Found = BTreeMap<String, (FieldFormat, FieldValue)>;
 
 fn collect(prefix: &str, view: MessageView<'_>, out: &mut Found) {
     for field in view.fields() {
@@ -116,7 +116,11 @@ fn collect(prefix: &str, view: MessageView<'_>, out: &mut Found) {
         match field.nested(&mut index) {
             Ok(inner) if field.is_composite() => collect(&format!("{path}."), inner, out),
             Ok(_) | Err(_) => {
-                out.insert(path, (*field.format(), field.to_bytes()));
+                let value = match field.is_binary() {
+                    true => FieldValue::Bytes(field.to_bytes()),
+                    false => FieldValue::Text(field.text()),
+                };
+                out.insert(path, (*field.format(), value));
             }
         }
     }

@@ -152,6 +152,32 @@ fn an_odd_card_number_in_a_dump() {
     assert_eq!(dump(""), right);
 }
 
+/// Where fields stand inside others in EBCDIC, they have no bytes of their own to be shown.
+#[test]
+fn a_dump_of_fields_in_another_coding() {
+    let text = "0 IFA_NUMERIC 4\n1 IFB_BITMAP 8\n48 IFE_LLCHAR 30\n  1 IF_CHAR 16\n\
+                60 IFE_LLCHAR 30\n  1 IF_CHAR 16\n  2 IF_CHAR 2\n";
+    let packager = packager(text);
+    let mut message = Message::new(&packager);
+    for (path, value) in
+        [("0", "0200"), ("48.1", "4761739001010119"), ("60.1", "4761739001010119"), ("60.2", "AB")]
+    {
+        message.set(path.parse::<iso8583::FieldPath>().unwrap(), value).unwrap();
+    }
+    let dump = packager.dump(&message.pack().unwrap()).to_string();
+    let expected = "\
+0000  30 32 30 30                                      0200              0
+0004  00 00 00 00 00 01 00 10                          ........          bitmap
+000C  F1 F6 ** ** ** ** ** ** ** ** ** ** ** ** ** **  ..**************  48
+001C  ** **                                            **
+001E  F1 F8 F4 F7 F6 F1 F7 F3 ** ** ** ** ** ** F0 F1  ........******..  60
+002E  F1 F9 C1 C2                                      ....
+";
+    assert_eq!(dump, expected);
+    let shown = message.to_string();
+    assert_eq!(shown, "0 0200\n48.1 <16 characters>\n60.1 476173******0119\n60.2 AB\n");
+}
+
 #[test]
 fn a_dump_of_what_is_no_message() {
     let check = |hex: &str, expected: &str| {
@@ -185,6 +211,33 @@ field 1 at byte 2: 8 bytes are needed, 2 are left
 field 48.2 at byte 15: more content was expected
 ",
     );
+}
+
+#[test]
+fn messages_in_xml() {
+    let packager = Packager::built_in("xml").unwrap();
+    let xml = "<isomsg>\n<field id=\"0\" value=\"0200\"/><!-- 4761739001010119 -->\n\
+               <field id=\"2\" value=\"4761739001010119\"/>\n<isomsg id=\"48\">\
+               <field id=\"1\" value=\"123\"/></isomsg><field id='43'>\u{20ac} <![CDATA[4761739]]></field>\
+               <field id=\"52\" value=\"1122334455667788\" type=\"binary\"/></isomsg>\n";
+    let mut message = Message::new(&packager);
+    message.load(xml.as_bytes()).unwrap();
+    let masked =
+        "0 0200\n2 476173******0119\n43 \u{20ac} *******\n48.1 <3 characters>\n52 <8 bytes>\n";
+    assert_eq!(message.to_string(), masked);
+    let dump = packager.dump(xml.as_bytes()).to_string();
+    let shown: String = dump.lines().flat_map(|line| line[55..].chars().take(16)).collect();
+    assert_eq!(
+        shown,
+        "<isomsg>.<field id=\"0\" value=\"****\"/>**** **************** ***.<field id=\"2\" value=\"\
+         ****************\"/>.<isomsg id=\"48\"><field id=\"1\" value=\"***\"/></isomsg><field id='43'>\
+         *** *******************</field><field id=\"52\" value=\"****************\" type=\"******\"/></isomsg>."
+    );
+    for broken in
+        ["<isomsg><field id=\"2\" value=\"4761739001010119/>", "<x>4761739001010119</x>", "4761739"]
+    {
+        assert!(!packager.dump(broken.as_bytes()).to_string().contains("476"), "{broken}");
+    }
 }
 
 /// A message with a card number in one field or more.

@@ -42,6 +42,7 @@ fn packagers_of_our_own() {
         "own-ebcdic-ebitmap.json",
         "82 passed, 3 stricter, 0 failed; NotLatin1; UnknownField; NoMessageType",
     );
+    check_file("XMLPackager.json", "91 passed, 0 stricter, 0 failed");
     check_file("own-nested.json", "41 passed, 0 stricter, 0 failed");
     check_file("own-tertiary24-IFB_BITMAP.json", "29 passed, 1 stricter, 0 failed; UnknownField");
 }

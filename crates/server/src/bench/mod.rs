@@ -9,6 +9,7 @@ mod callbacks;
 mod connection;
 mod flow;
 mod grpc;
+mod iso8583;
 mod monitor;
 mod payments;
 mod process;
@@ -44,6 +45,8 @@ enum Bench {
     Reads(reads::Args),
     /// Simultaneous gRPC requests, as "Billing Service with Kafka Middleware" measured them.
     Grpc(grpc::Args),
+    /// Requests of ISO 8583 on one connection, so many in flight.
+    Iso8583(iso8583::Args),
     /// A receiver of push notifications that measures how late they come.
     CallbackReceiver(callbacks::Args),
 }
@@ -57,6 +60,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Bench::Payments(args) => payments::run(&args),
         Bench::Reads(args) => reads::run(&args),
         Bench::Grpc(args) => grpc::run(&args),
+        Bench::Iso8583(args) => iso8583::run(&args),
         Bench::CallbackReceiver(args) => callbacks::run(&args),
     }
 }

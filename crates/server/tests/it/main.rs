@@ -7,6 +7,7 @@ mod callbacks;
 mod client;
 mod faults;
 mod grpc;
+mod iso8583;
 mod killbill_bad_input;
 mod killbill_requests;
 mod lifecycle;

@@ -1,0 +1,240 @@
+//! `faregate bench iso8583`: requests on one connection, so many in flight, every answer checked.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde::Serialize;
+use tokio::net::TcpStream;
+
+use crate::iso8583::{Channel, Format, Wire};
+
+use super::parse_span;
+use super::process::usage;
+use super::tally::Latencies;
+
+mod echo;
+mod load;
+mod requests;
+
+/// So many requests may be in flight.
+const IN_FLIGHT_MAX: u16 = 1024;
+/// The echo takes this share of the measured time.
+const ECHO_SHARE: f64 = 0.25;
+
+/// Options of `faregate bench iso8583`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The server.
+    #[arg(long, value_name = "HOST:PORT")]
+    connect: String,
+    #[command(flatten)]
+    channel: Channel,
+    #[command(flatten)]
+    format: Format,
+    /// Requests that wait for their answers at a time.
+    #[arg(long, value_name = "N", default_value = "1",
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(IN_FLIGHT_MAX)))]
+    in_flight: u16,
+    /// How long to measure.
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_span)]
+    duration: Duration,
+    /// How long before that, not counted.
+    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = parse_span)]
+    warm_up: Duration,
+    /// The message type of the requests.
+    #[arg(long, value_name = "MTI", default_value = "0200")]
+    mti: String,
+    /// How long to wait for an answer.
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_span)]
+    timeout: Duration,
+    /// The server's process, to tell its CPU time.
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Do not measure the bare echo.
+    #[arg(long)]
+    no_echo: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Exit code 1 where an answer was wrong or missing.
+    #[arg(long)]
+    strict: bool,
+}
+
+/// Answers in a time, and how long they took.
+#[derive(Default)]
+struct Tally {
+    answers: u64,
+    latencies: Latencies,
+    errors: BTreeMap<&'static str, u64>,
+    seconds: f64,
+    cpu: Duration,
+    server_cpu: Option<Duration>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    packager: String,
+    channel: &'static str,
+    in_flight: u16,
+    seconds: f64,
+    messages: u64,
+    per_second: f64,
+    p50_us: f64,
+    p99_us: f64,
+    max_us: f64,
+    cpu_seconds: f64,
+    cpu_us_per_message: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_cpu_us_per_message: Option<f64>,
+    errors: u64,
+    error_kinds: BTreeMap<&'static str, u64>,
+    request_bytes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    echo: Option<Echo>,
+}
+
+/// A bare echo of frames of the same size, as many in flight.
+#[derive(Serialize)]
+struct Echo {
+    per_second: f64,
+    p50_us: f64,
+    p99_us: f64,
+    /// Requests per second, as a share of the echoes.
+    share: f64,
+}
+
+/// Measures a server.
+///
+/// # Errors
+/// Where it cannot run: the message says what to change.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let packager = args.format.packager()?;
+    let requests = requests::Requests::new(&packager, &args.mti, args.in_flight)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = runtime.block_on(async {
+        let stream = TcpStream::connect(&args.connect);
+        let stream = tokio::time::timeout(args.timeout, stream).await;
+        let stream = stream.context("the server does not answer")?;
+        let stream = stream.with_context(|| format!("cannot connect to {}", args.connect))?;
+        let wire = Wire::new(stream, args.channel.codec(&packager))?;
+        let mut load = load::Load::new(wire, requests, args.timeout);
+        let frame = load.request_bytes()?;
+        let warm_up = load.run(args.warm_up, None).await?;
+        // Half of the echo before and half behind, so that both see the same machine.
+        let mut echo = match args.no_echo {
+            true => None,
+            false => Some(echo::measure(args, frame).await?),
+        };
+        let mut tally = load.run(args.duration, args.pid).await?;
+        warm_up.errors.iter().for_each(|(kind, count)| tally.count(kind, *count));
+        if let Some(first) = &mut echo {
+            first.add(&echo::measure(args, frame).await?);
+        }
+        anyhow::Ok(Report::new(args, frame, &tally, echo.as_ref()))
+    })?;
+    println!("{}", if args.json { serde_json::to_string(&report)? } else { report.text() });
+    let is_failed = args.strict && report.errors > 0;
+    Ok(if is_failed { ExitCode::from(crate::PROBLEMS) } else { ExitCode::SUCCESS })
+}
+
+impl Tally {
+    fn per_second(&self) -> f64 {
+        count(self.answers) / self.seconds
+    }
+
+    fn count(&mut self, kind: &'static str, errors: u64) {
+        *self.errors.entry(kind).or_default() += errors;
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.answers += other.answers;
+        self.seconds += other.seconds;
+        self.latencies.add(&other.latencies);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no run counts so far")]
+fn count(number: u64) -> f64 {
+    number as f64
+}
+
+impl Report {
+    fn new(args: &Args, request_bytes: usize, tally: &Tally, echo: Option<&Tally>) -> Self {
+        let us = |quantile: f64| tally.latencies.quantile_ms(quantile) * 1000.0;
+        let each = |cpu: Duration| cpu.as_secs_f64() * 1e6 / count(tally.answers.max(1));
+        let echo = echo.map(|echo| Echo {
+            per_second: echo.per_second(),
+            p50_us: echo.latencies.quantile_ms(0.5) * 1000.0,
+            p99_us: echo.latencies.quantile_ms(0.99) * 1000.0,
+            share: tally.per_second() / echo.per_second(),
+        });
+        Self {
+            packager: args.format.name().to_owned(),
+            channel: args.channel.name(),
+            in_flight: args.in_flight,
+            seconds: tally.seconds,
+            messages: tally.answers,
+            per_second: tally.per_second(),
+            p50_us: us(0.5),
+            p99_us: us(0.99),
+            max_us: tally.latencies.max_ms() * 1000.0,
+            cpu_seconds: tally.cpu.as_secs_f64(),
+            cpu_us_per_message: each(tally.cpu),
+            server_cpu_us_per_message: tally.server_cpu.map(each),
+            errors: tally.errors.values().sum(),
+            error_kinds: tally.errors.clone(),
+            request_bytes,
+            echo,
+        }
+    }
+
+    fn text(&self) -> String {
+        let Self { per_second, p50_us, p99_us, max_us, cpu_us_per_message, errors, .. } = self;
+        let mut text = format!(
+            "{} in flight, {} bytes each, {:.1} s\n\
+             {per_second:.0} answers per second; p50 {p50_us:.0} us, p99 {p99_us:.0} us, at most \
+             {max_us:.0} us\nCPU per message: {cpu_us_per_message:.2} us here",
+            self.in_flight, self.request_bytes, self.seconds
+        );
+        if let Some(server) = self.server_cpu_us_per_message {
+            text += &format!(", {server:.2} us in the server");
+        }
+        if let Some(echo) = &self.echo {
+            let (rate, share) = (echo.per_second, echo.share * 100.0);
+            text += &format!("\nbare echo: {rate:.0} per second; the server reaches {share:.0} %");
+        }
+        text += &format!("\n{errors} errors");
+        for (kind, count) in &self.error_kinds {
+            text += &format!("\n  {count} {kind}");
+        }
+        text
+    }
+}
+
+/// Measures for so long from here.
+struct Clock {
+    started: Instant,
+    cpu: Duration,
+    server: Option<(u32, Duration)>,
+}
+
+impl Clock {
+    fn start(server: Option<u32>) -> anyhow::Result<Self> {
+        let used = |pid| usage(pid).map(|usage| usage.cpu).context("cannot read CPU times");
+        let server = server.map(|pid| anyhow::Ok((pid, used(pid)?))).transpose()?;
+        Ok(Self { started: Instant::now(), cpu: used(std::process::id())?, server })
+    }
+
+    fn stop(&self, tally: &mut Tally) -> anyhow::Result<()> {
+        let used = |pid| usage(pid).map(|usage| usage.cpu).context("cannot read CPU times");
+        tally.seconds = self.started.elapsed().as_secs_f64();
+        tally.cpu = used(std::process::id())?.saturating_sub(self.cpu);
+        if let Some((pid, before)) = self.server {
+            tally.server_cpu = Some(used(pid)?.saturating_sub(before));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! Which format messages have, and how they are framed.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use iso8583::framing::Framing;
+use iso8583::framing::codec::Codec;
+use iso8583::{Packager, Validation};
+
+/// The format of messages.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Format {
+    /// A built-in format, or a file: .toml, .json, or .xml as jPOS has it
+    #[arg(long, value_name = "P", default_value = "iso87a")]
+    packager: String,
+    /// Check only what is needed to find the fields, as jPOS does
+    #[arg(long)]
+    lenient: bool,
+}
+
+/// How messages are framed on a connection.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Channel {
+    /// The channel, with settings: nac:header=6000010002,max-packet-length=2048
+    #[arg(long, value_name = "C", default_value = "ascii", value_parser = framing)]
+    channel: Framing,
+}
+
+impl Format {
+    /// The packager.
+    ///
+    /// # Errors
+    /// If there is none of this name, or its file cannot be used.
+    pub fn packager(&self) -> anyhow::Result<Packager> {
+        let packager = packager(&self.packager)?;
+        let validation = if self.lenient { Validation::Lenient } else { Validation::Strict };
+        Ok(packager.with_validation(validation))
+    }
+
+    /// Its name as it was given.
+    pub fn name(&self) -> &str {
+        &self.packager
+    }
+}
+
+impl Channel {
+    /// A codec for one connection.
+    pub fn codec(&self, packager: &Packager) -> Codec {
+        Codec::new(self.channel.clone()).measured_by_packager(packager)
+    }
+
+    /// The channel's name.
+    pub fn name(&self) -> &'static str {
+        self.channel.channel().name()
+    }
+}
+
+/// Reads a channel with its settings.
+pub fn framing(text: &str) -> Result<Framing, iso8583::framing::SettingsError> {
+    text.parse()
+}
+
+/// A built-in packager, or one of a file.
+///
+/// # Errors
+/// If there is none of this name, or its file cannot be used.
+pub fn packager(name: &str) -> anyhow::Result<Packager> {
+    if let Some(packager) = Packager::built_in(name) {
+        return Ok(packager);
+    }
+    let extension = Path::new(name).extension().and_then(|it| it.to_str()).unwrap_or_default();
+    let read: fn(&str) -> Result<Packager, _> = match extension {
+        "toml" => Packager::from_toml,
+        "json" => Packager::from_json,
+        "xml" => Packager::from_jpos_xml,
+        _ => anyhow::bail!(
+            "there is no packager `{name}`: one of {}, or a file .toml, .json or .xml",
+            Packager::built_in_names().join(", ")
+        ),
+    };
+    let text = std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
+    read(&text).with_context(|| format!("{name} is no packager"))
+}

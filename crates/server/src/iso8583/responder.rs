@@ -1,0 +1,203 @@
+//! `faregate iso8583 serve`: answers every request by an approval, for tests of other programs.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use iso8583::framing::Header;
+use iso8583::framing::codec::{Received, Sent};
+use iso8583::message_type::response_to;
+use iso8583::{Message, Packager};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::format::{Channel, Format};
+use super::wire::Wire;
+use crate::config::Config;
+use crate::logging;
+use crate::serve::Signals;
+
+/// Fields of a request that are not sent back: tracks, PIN, chip data, expiry and MACs.
+const NOT_ECHOED: [u16; 8] = [14, 35, 36, 45, 52, 55, 64, 128];
+
+/// The code of an approval: the last digits of the system trace audit number.
+const APPROVAL_DIGITS: usize = 6;
+
+/// Answers are written when so many are ready, although more requests have arrived: the peer may
+/// then read them meanwhile.
+const BATCH_MESSAGES: u32 = 32;
+
+/// Options of `faregate iso8583 serve`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Address to listen on; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8583")]
+    listen: SocketAddr,
+    #[command(flatten)]
+    channel: Channel,
+    #[command(flatten)]
+    format: Format,
+    /// Connections at once; those beyond are closed
+    #[arg(long, value_name = "N", default_value = "256")]
+    connections_max: NonZeroUsize,
+    /// Seconds without a byte after which a connection is closed
+    #[arg(long, value_name = "SECONDS", default_value = "300")]
+    idle: NonZeroUsize,
+}
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+/// Where it cannot start.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    logging::start(&Config::default())?;
+    let packager = args.format.packager()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut signals = Signals::new().context("cannot wait for signals")?;
+        let listener = TcpListener::bind(args.listen)
+            .await
+            .with_context(|| format!("cannot listen on {}", args.listen))?;
+        println!("listening on {}", listener.local_addr()?);
+        tokio::select! {
+            () = accept(listener, args, &packager) => {}
+            () = signals.wait() => {}
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn accept(listener: TcpListener, args: &Args, packager: &Packager) {
+    let places = Arc::new(Semaphore::new(args.connections_max.get()));
+    loop {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(error = %error, "a connection was not accepted");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            }
+        };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            tracing::warn!(%peer, "closed: there are too many connections");
+            continue;
+        };
+        let codec = args.channel.codec(packager);
+        let idle = Duration::from_secs(args.idle.get() as u64);
+        let answers = Answers::new(packager);
+        tokio::spawn(async move {
+            let _place = place;
+            match serve(stream, codec, answers, idle).await {
+                Ok(()) => tracing::debug!(%peer, "closed"),
+                Err(error) => tracing::warn!(%peer, "closed: {error:#}"),
+            }
+        });
+    }
+}
+
+/// Answers all that arrives on one connection. What is wrong closes it.
+async fn serve(
+    stream: TcpStream,
+    codec: iso8583::framing::codec::Codec,
+    mut answers: Answers,
+    idle: Duration,
+) -> anyhow::Result<()> {
+    let mut wire = Wire::new(stream, codec)?;
+    let timer = tokio::time::sleep(idle);
+    tokio::pin!(timer);
+    let mut active = Instant::now();
+    loop {
+        let is_open = tokio::select! {
+            biased;
+            exchanged = wire.exchange() => exchanged?,
+            () = &mut timer => {
+                let rest = idle.saturating_sub(active.elapsed());
+                if rest.is_zero() {
+                    anyhow::bail!("nothing has arrived for {} seconds", idle.as_secs());
+                }
+                timer.as_mut().reset(tokio::time::Instant::now() + rest);
+                continue;
+            }
+        };
+        active = Instant::now();
+        let result = answers.answer_all(&mut wire).await;
+        // Those before the one that is wrong are answered.
+        wire.finish().await?;
+        result?;
+        if !is_open {
+            return Ok(());
+        }
+    }
+}
+
+/// Makes answers; what it needs is kept from one to the next.
+struct Answers {
+    message: Message,
+    packed: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Answers {
+    fn new(packager: &Packager) -> Self {
+        Self { message: Message::new(packager), packed: vec![], value: vec![] }
+    }
+
+    async fn answer_all(&mut self, wire: &mut Wire) -> anyhow::Result<()> {
+        let mut ready = 0;
+        while let Some(received) = wire.next()? {
+            match received {
+                Received::KeepAlive if wire.answers_keep_alives() => wire.send(Sent::KeepAlive)?,
+                Received::KeepAlive => {}
+                Received::Message { header, body } => self.answer(wire, &header, &body)?,
+            }
+            ready += 1;
+            if ready == BATCH_MESSAGES {
+                wire.finish().await?;
+                ready = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a request; what is an answer itself is left alone.
+    fn answer(&mut self, wire: &mut Wire, header: &[u8], body: &[u8]) -> anyhow::Result<()> {
+        self.message.load(body).context("a message was not read")?;
+        let Some(response) = self.response_type() else {
+            tracing::debug!("not a request");
+            return Ok(());
+        };
+        let is_approval = matches!(response[1], b'1' | b'2');
+        self.message.set(0, str::from_utf8(&response).unwrap_or_default())?;
+        for number in NOT_ECHOED {
+            self.message.remove(number)?;
+        }
+        self.message.set(39, "00")?;
+        // Authorisations and financial transactions are approved by a code.
+        if is_approval {
+            self.read(11);
+            let digits = str::from_utf8(&self.value).unwrap_or_default();
+            let start = digits.len().saturating_sub(APPROVAL_DIGITS);
+            self.message.set(38, digits.get(start..).unwrap_or_default())?;
+        }
+        self.packed.clear();
+        self.message.pack_into(&mut self.packed)?;
+        let header = if header.is_empty() { Header::Configured } else { Header::Reply(header) };
+        Ok(wire.send(Sent::Message { header, body: &self.packed })?)
+    }
+
+    fn response_type(&mut self) -> Option<[u8; 4]> {
+        self.read(0);
+        response_to(&self.value)
+    }
+
+    /// Reads a field's value; nothing if it is not there.
+    fn read(&mut self, number: u16) {
+        self.value.clear();
+        if let Some(field) = self.message.field(number) {
+            field.read(&mut self.value);
+        }
+    }
+}
