@@ -238,7 +238,6 @@ impl FieldFormat {
         format.tag = tag(family, &parts);
         format.odd = match parts {
             _ if family == "IFEB" => Odd::FRight,
-            Parts { rounds_up: true, .. } => Odd::ZeroLeft,
             _ if pad => Odd::ZeroLeft,
             Parts { is_filled: true, .. } => Odd::FRight,
             _ => Odd::ZeroRight,

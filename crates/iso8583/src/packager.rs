@@ -295,6 +295,11 @@ impl Compiled {
         if continues || format.content == Content::Bitmap {
             return Some(Problem::BitmapIsDerived);
         }
+        // A number that does not fit into the digits of its tag could not be told from another.
+        let tags = 10_u32.pow(u32::from(format.tag.digits));
+        if format.tag.digits > 0 && u32::from(number) >= tags {
+            return Some(Problem::NumberTooHigh { max: u16::try_from(tags - 1).unwrap_or(999) });
+        }
         let is_no_value = matches!(format.content, Content::Unused | Content::Nothing);
         let is_beyond = number > self.number_max();
         (is_no_value || is_beyond).then_some(Problem::UnknownField)

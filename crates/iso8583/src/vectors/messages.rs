@@ -35,7 +35,8 @@ pub(super) fn judge_class(case: &Value, outcome: &mut Outcome) {
     let description = FieldDescription {
         class: class.to_owned(),
         length: number(&case["len"]).unwrap_or(0),
-        pad: case["pad"].as_bool().unwrap_or(false),
+        // Of all classes this one alone fills up on the left unless it is told not to.
+        pad: case["pad"].as_bool().unwrap_or(class.ends_with("LLBNUM")),
         ..FieldDescription::default()
     };
     let nothing = FieldDescription { class: "IF_NOP".to_owned(), ..Default::default() };
