@@ -1,0 +1,3 @@
+//! Flags as they are evaluated.
+
+mod vectors;
