@@ -6,7 +6,7 @@ use regex::{Regex, RegexBuilder};
 
 use crate::model::{self, User};
 use crate::number;
-use crate::snapshot::Circumstances;
+use crate::snapshot::Snapshot;
 
 /// The property of a condition that asks whether a user belongs to one of the segments of a list.
 pub const IN_SEGMENT: &str = "User is in segment";
@@ -20,9 +20,21 @@ const PATTERN_MEMORY_MAX: usize = 256 * 1_024;
 
 /// A question about a user.
 #[derive(Debug)]
-pub(crate) struct Condition {
-    subject: Subject,
-    test: Test,
+pub(crate) enum Condition {
+    /// Whether the user belongs to one of these segments, or to none of them.
+    Segments { ids: Vec<Box<str>>, is_wanted: bool },
+    /// How what the user has there compares.
+    Property { subject: Subject, test: Test },
+    /// An unknown operator, or a value that cannot be read: holds of nobody.
+    Never,
+}
+
+/// What conditions are asked in.
+#[derive(Clone, Copy)]
+pub(crate) struct Circumstances<'s> {
+    pub(crate) snapshot: &'s Snapshot,
+    /// How many segments are around the question.
+    pub(crate) depth: u8,
 }
 
 /// What is asked about.
@@ -45,7 +57,7 @@ enum Found<'u> {
 }
 
 #[derive(Debug)]
-enum Test {
+pub(crate) enum Test {
     Less(f64),
     LessOrEqual(f64),
     Greater(f64),
@@ -57,10 +69,7 @@ enum Test {
     Matches(Box<Regex>),
     IsOneOf(HashSet<Box<str>>),
     IsWord(&'static str),
-    IsInSegment(Vec<Box<str>>),
     Not(Box<Test>),
-    /// An unknown operator, or a value that cannot be read.
-    Never,
 }
 
 /// Why a condition can never hold.
@@ -112,71 +121,77 @@ impl Subject {
 }
 
 impl Condition {
-    /// Reads a condition; one that cannot be used never holds.
-    pub(crate) fn new(condition: &model::Condition) -> Self {
-        let test = Test::new(condition).unwrap_or(Test::Never);
-        Self { subject: Subject::of(&condition.property), test }
+    /// Reads a condition.
+    ///
+    /// # Errors
+    /// Why it can never hold.
+    pub(crate) fn read(condition: &model::Condition) -> Result<Self, Unusable> {
+        let is_wanted = condition.property == IN_SEGMENT;
+        if is_wanted || condition.property == NOT_IN_SEGMENT {
+            return Ok(Self::Segments { ids: list(&condition.value)?, is_wanted });
+        }
+        let test = Test::read(&condition.op, &condition.value)?;
+        Ok(Self::Property { subject: Subject::of(&condition.property), test })
     }
 
     /// Does it hold of the user?
     pub(crate) fn holds(&self, user: &User, circumstances: Circumstances<'_>) -> bool {
-        if let Some((ids, is_wanted)) = self.segments() {
-            return ids.iter().any(|id| circumstances.is_in_segment(id, user)) == is_wanted;
-        }
-        match self.subject.find(user) {
-            Found::Text(text) => self.test.holds(text),
-            Found::NoName => false,
-            Found::Absent => circumstances.absent_is_empty() && self.test.holds(""),
-        }
-    }
-
-    /// The segments asked about, and whether users are wanted who belong to one of them.
-    pub(crate) fn segments(&self) -> Option<(&[Box<str>], bool)> {
-        match &self.test {
-            Test::IsInSegment(ids) => Some((ids, true)),
-            Test::Not(test) => match &**test {
-                Test::IsInSegment(ids) => Some((ids, false)),
-                _ => None,
+        match self {
+            Self::Segments { ids, is_wanted } => {
+                ids.iter().any(|id| circumstances.is_in_segment(id, user)) == *is_wanted
+            }
+            Self::Property { subject, test } => match subject.find(user) {
+                Found::Text(text) => test.holds(text),
+                Found::NoName => false,
+                Found::Absent => circumstances.absent_is_empty() && test.holds(""),
             },
-            _ => None,
+            Self::Never => false,
         }
     }
-}
 
-/// Whether a condition can ever hold.
-///
-/// # Errors
-/// Why it cannot.
-pub(crate) fn check(condition: &model::Condition) -> Result<(), Unusable> {
-    Test::new(condition).map(drop)
+    /// The segments asked about.
+    pub(crate) fn segments(&self) -> &[Box<str>] {
+        match self {
+            Self::Segments { ids, .. } => ids,
+            Self::Property { .. } | Self::Never => &[],
+        }
+    }
+
+    /// What a user has there, if that is asked.
+    pub(crate) fn found<'u>(&self, user: &'u User) -> Option<&'u str> {
+        match self {
+            Self::Property { subject, .. } => match subject.find(user) {
+                Found::Text(text) => Some(text),
+                Found::NoName | Found::Absent => None,
+            },
+            Self::Segments { .. } | Self::Never => None,
+        }
+    }
 }
 
 impl Test {
-    fn new(condition: &model::Condition) -> Result<Self, Unusable> {
-        let value = condition.value.as_str();
+    fn read(op: &str, value: &str) -> Result<Self, Unusable> {
         let number = || number::parse(value).ok_or(Unusable::Number);
-        let not = |test: Result<Self, Unusable>| test.map(|test| Self::Not(Box::new(test)));
-        match (condition.property.as_str(), condition.op.as_str()) {
-            (IN_SEGMENT, _) => list(value).map(Self::IsInSegment),
-            (NOT_IN_SEGMENT, _) => not(list(value).map(Self::IsInSegment)),
-            (_, "LessThan") => number().map(Self::Less),
-            (_, "LessEqualThan") => number().map(Self::LessOrEqual),
-            (_, "BiggerThan") => number().map(Self::Greater),
-            (_, "BiggerEqualThan") => number().map(Self::GreaterOrEqual),
-            (_, "Equal") => Ok(Self::Equal(value.into())),
-            (_, "NotEqual") => not(Ok(Self::Equal(value.into()))),
-            (_, "Contains") => Ok(Self::Contains(value.into())),
-            (_, "NotContain") => not(Ok(Self::Contains(value.into()))),
-            (_, "StartsWith") => Ok(Self::StartsWith(value.into())),
-            (_, "EndsWith") => Ok(Self::EndsWith(value.into())),
-            (_, "MatchRegex") => pattern(value),
-            (_, "NotMatchRegex") => not(pattern(value)),
-            (_, "IsOneOf") => list(value).map(Self::one_of),
-            (_, "NotOneOf") => not(list(value).map(Self::one_of)),
-            (_, "IsTrue") => Ok(Self::IsWord("true")),
-            (_, "IsFalse") => Ok(Self::IsWord("false")),
-            (_, op) => Err(Unusable::Operator(op.to_owned())),
-        }
+        let not = |test: Self| Self::Not(Box::new(test));
+        Ok(match op {
+            "LessThan" => Self::Less(number()?),
+            "LessEqualThan" => Self::LessOrEqual(number()?),
+            "BiggerThan" => Self::Greater(number()?),
+            "BiggerEqualThan" => Self::GreaterOrEqual(number()?),
+            "Equal" => Self::Equal(value.into()),
+            "NotEqual" => not(Self::Equal(value.into())),
+            "Contains" => Self::Contains(value.into()),
+            "NotContain" => not(Self::Contains(value.into())),
+            "StartsWith" => Self::StartsWith(value.into()),
+            "EndsWith" => Self::EndsWith(value.into()),
+            "MatchRegex" => pattern(value)?,
+            "NotMatchRegex" => not(pattern(value)?),
+            "IsOneOf" => Self::one_of(list(value)?),
+            "NotOneOf" => not(Self::one_of(list(value)?)),
+            "IsTrue" => Self::IsWord("true"),
+            "IsFalse" => Self::IsWord("false"),
+            _ => return Err(Unusable::Operator(op.to_owned())),
+        })
     }
 
     fn one_of(values: Vec<Box<str>>) -> Self {
@@ -198,8 +213,6 @@ impl Test {
             Self::IsOneOf(values) => values.contains(text),
             Self::IsWord(word) => text.eq_ignore_ascii_case(word),
             Self::Not(test) => !test.holds(text),
-            // Segments are not asked of a text.
-            Self::IsInSegment(_) | Self::Never => false,
         }
     }
 }

@@ -26,16 +26,20 @@
 #![forbid(unsafe_code)]
 
 mod condition;
+mod explain;
 mod model;
 mod number;
+mod problem;
 mod rollout;
 mod snapshot;
 
 pub use condition::{IN_SEGMENT, NOT_IN_SEGMENT, PATTERN_BYTES_MAX, Unusable};
+pub use explain::{AskedCondition, AskedRule, Explanation, Spread};
 pub use model::{
     Condition, Fallthrough, Flag, Property, RolloutVariation, Rule, Segment, SegmentRule,
     TargetUsers, User, Variation,
 };
+pub use problem::{Problem, Wrong, problems};
 pub use snapshot::{
     CompiledFlag, CompiledSegment, Evaluation, MissingAttribute, Reason, SEGMENT_DEPTH_MAX,
     Snapshot,

@@ -79,7 +79,9 @@ mod tests {
 
     #[test]
     fn texts_that_are_none() {
-        for text in ["", " ", ".", "-", ",1", "1.0,0", "abc", "1e", "1e+", "0x10", "1_0", "１", "--1"] {
+        for text in
+            ["", " ", ".", "-", ",1", "1.0,0", "abc", "1e", "1e+", "0x10", "1_0", "１", "--1"]
+        {
             assert_eq!(parse(text), None, "{text:?}");
         }
     }

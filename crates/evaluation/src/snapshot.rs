@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::condition::{Condition, Subject};
+use crate::condition::{Circumstances, Condition, Subject};
+use crate::explain::{AskedCondition, AskedRule, Explanation, Spread};
 use crate::model::{self, Flag, Segment, User, Variation};
 use crate::rollout::{Interval, bucket};
 
@@ -11,8 +12,7 @@ use crate::rollout::{Interval, bucket};
 pub const SEGMENT_DEPTH_MAX: u8 = 8;
 
 /// What a flag gives whose rollout reaches nobody, or whose variation does not exist.
-static NO_VARIATION: Variation =
-    Variation { id: String::new(), name: None, value: String::new() };
+static NO_VARIATION: Variation = Variation { id: String::new(), name: None, value: String::new() };
 
 /// What is asked of a property that a user does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,13 +121,6 @@ impl<'s> Reason<'s> {
     }
 }
 
-/// What conditions are asked in.
-#[derive(Clone, Copy)]
-pub(crate) struct Circumstances<'s> {
-    snapshot: &'s Snapshot,
-    depth: u8,
-}
-
 impl Circumstances<'_> {
     pub(crate) fn absent_is_empty(self) -> bool {
         self.snapshot.missing == MissingAttribute::Empty
@@ -212,6 +205,25 @@ impl Snapshot {
         flag.evaluate(user, Circumstances { snapshot: self, depth: 0 })
     }
 
+    /// What a flag of this snapshot is for a user, with all that was asked.
+    #[must_use]
+    pub fn explain<'s>(&'s self, flag: &'s CompiledFlag, user: &User) -> Explanation<'s> {
+        let circumstances = Circumstances { snapshot: self, depth: 0 };
+        let evaluation = flag.evaluate(user, circumstances);
+        let decided = match evaluation.reason {
+            Reason::Archived | Reason::Disabled | Reason::Targeted => None,
+            Reason::Rule(_) | Reason::Fallthrough => Some(flag.rule_of(user, circumstances)),
+        };
+        let asked = decided.map_or(0, |rule| rule.map_or(flag.rules.len(), |place| place + 1));
+        let rules = flag.rules[..asked].iter().zip(&flag.flag.rules);
+        let rules = rules.map(|(rule, source)| rule.explain(source, user, circumstances));
+        let spread = decided.map(|rule| {
+            let key = format!("{}{}", flag.flag.key, flag.split(rule).text(user));
+            Spread { bucket: bucket(&[&key]), key }
+        });
+        Explanation { evaluation, rules: rules.collect(), spread }
+    }
+
     /// Does a user belong to a segment?
     #[must_use]
     pub fn is_in_segment(&self, id: &str, user: &User) -> bool {
@@ -257,7 +269,7 @@ impl Snapshot {
 
 /// The segments that conditions ask about.
 fn asked(conditions: &[Condition]) -> impl Iterator<Item = &str> {
-    conditions.iter().filter_map(Condition::segments).flat_map(|(ids, _)| ids.iter().map(|id| &**id))
+    conditions.iter().flat_map(Condition::segments).map(|id| &**id)
 }
 
 impl CompiledFlag {
@@ -271,7 +283,7 @@ impl CompiledFlag {
             }
         }
         let rule = |rule: &model::Rule| CompiledRule {
-            conditions: rule.conditions.iter().map(Condition::new).collect(),
+            conditions: compile(&rule.conditions),
             split: Split {
                 by: subject(rule.dispatch_key.as_deref()),
                 is_in_experiment: rule.included_in_expt,
@@ -318,16 +330,22 @@ impl CompiledFlag {
         if let Some(place) = self.targets.get(user.key_id.as_str()) {
             return self.outcome(*place, Reason::Targeted, all_count);
         }
-        let is_met = |rule: &CompiledRule| {
+        let rule = self.rule_of(user, circumstances);
+        let name = rule.map(|place| Reason::Rule(&flag.rules[place].name));
+        let (place, counts) = self.split(rule).part(&flag.key, user);
+        self.outcome(place, name.unwrap_or(Reason::Fallthrough), all_count || counts)
+    }
+
+    /// The first rule whose conditions all hold.
+    fn rule_of(&self, user: &User, circumstances: Circumstances<'_>) -> Option<usize> {
+        self.rules.iter().position(|rule| {
             rule.conditions.iter().all(|condition| condition.holds(user, circumstances))
-        };
-        let rule = self.rules.iter().position(is_met);
-        let (split, reason) = match rule {
-            Some(place) => (&self.rules[place].split, Reason::Rule(&flag.rules[place].name)),
-            None => (&self.fallthrough, Reason::Fallthrough),
-        };
-        let (place, counts) = split.part(&flag.key, user);
-        self.outcome(place, reason, all_count || counts)
+        })
+    }
+
+    /// How users are spread for whom a rule decides, or none.
+    fn split(&self, rule: Option<usize>) -> &Split {
+        rule.map_or(&self.fallthrough, |place| &self.rules[place].split)
     }
 
     fn outcome<'s>(
@@ -342,14 +360,51 @@ impl CompiledFlag {
     }
 }
 
+/// Those that can never hold hold of nobody.
+fn compile(conditions: &[model::Condition]) -> Vec<Condition> {
+    conditions.iter().map(|it| Condition::read(it).unwrap_or(Condition::Never)).collect()
+}
+
+impl CompiledRule {
+    fn explain<'s>(
+        &self,
+        source: &'s model::Rule,
+        user: &User,
+        circumstances: Circumstances<'_>,
+    ) -> AskedRule<'s> {
+        let mut conditions = vec![];
+        for (condition, source) in self.conditions.iter().zip(&source.conditions) {
+            let segments = condition.segments().iter();
+            let segments = segments.filter(|id| circumstances.is_in_segment(id, user));
+            let holds = condition.holds(user, circumstances);
+            conditions.push(AskedCondition {
+                condition: source,
+                found: condition.found(user).map(str::to_owned),
+                segments: segments.map(|id| id.to_string()).collect(),
+                holds,
+            });
+            if !holds {
+                break;
+            }
+        }
+        let is_met = conditions.iter().all(|it| it.holds);
+        AskedRule { name: &source.name, conditions, is_met }
+    }
+}
+
 fn subject(dispatch_key: Option<&str>) -> Option<Subject> {
     dispatch_key.filter(|key| !key.trim().is_empty()).map(Subject::of)
 }
 
 impl Split {
+    /// What a user is spread by.
+    fn text<'u>(&self, user: &'u User) -> &'u str {
+        self.by.as_ref().map_or(user.key_id.as_str(), |by| by.text(user))
+    }
+
     /// The variation of the first part that a user belongs to, and whether that counts.
     fn part(&self, flag_key: &str, user: &User) -> (Option<usize>, bool) {
-        let by = self.by.as_ref().map_or(user.key_id.as_str(), |by| by.text(user));
+        let by = self.text(user);
         let mut known = None;
         let mut user_bucket = || *known.get_or_insert_with(|| bucket(&[flag_key, by]));
         let Some(part) = self.parts.iter().find(|part| part.interval.has(&mut user_bucket)) else {
@@ -376,9 +431,7 @@ impl Part {
 impl CompiledSegment {
     fn new(segment: Segment) -> Self {
         let keys = |keys: &[String]| keys.iter().map(|key| key.as_str().into()).collect();
-        let conditions = |rule: &model::SegmentRule| {
-            rule.conditions.iter().map(Condition::new).collect::<Vec<_>>()
-        };
+        let conditions = |rule: &model::SegmentRule| compile(&rule.conditions);
         Self {
             changed_at_ms: milliseconds(&segment.updated_at),
             included: keys(&segment.included),

@@ -1,3 +1,7 @@
 //! Flags as they are evaluated.
 
+mod changes;
+mod explained;
+mod problems;
+mod properties;
 mod vectors;
