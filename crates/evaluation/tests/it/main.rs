@@ -2,6 +2,7 @@
 
 mod changes;
 mod explained;
+mod naive;
 mod problems;
 mod properties;
 mod vectors;
