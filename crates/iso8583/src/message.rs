@@ -362,6 +362,9 @@ impl Body {
         if !third.is_empty() {
             let third = third.start - bitmap..third.end - bitmap;
             self.move_tail(third.end, third.end, third.start);
+            if self.index.present[2] != 0 {
+                self.index.third_bitmap = Span::default();
+            }
         }
         // Only a bitmap that the fields do not need is kept as it came.
         if self.index.bitmap_words == bitmap::words_needed(self.index.highest()) {
@@ -531,7 +534,8 @@ impl Body {
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let index = &self.index;
-        if bitmap.third_field > 0 && index.present[2] != 0 {
+        let has_third = index.present[2] != 0 || !index.third_bitmap.range().is_empty();
+        if bitmap.third_field > 0 && has_third {
             return self.emit_with_third_bitmap(packager, bitmap, out);
         }
         let start = self.fields_start(packager)?;

@@ -1,9 +1,9 @@
 //! Writes one field: what its value takes on the wire, whether it may be so, and its bytes.
 
+use crate::check::is_direction;
 use crate::class::{Charset, Coding, Content, Counts, FieldFormat, Odd, PrefixCoding};
 use crate::coding::{self, TO_EBCDIC};
 use crate::error::Problem;
-use crate::unpack::is_direction;
 
 /// What one value takes on the wire.
 #[derive(Clone, Copy)]

@@ -101,6 +101,12 @@ fn third_bitmap_among_the_fields() {
     message.remove(130).unwrap();
     let packed = message.pack().unwrap().escape_ascii().to_string();
     assert_eq!(packed, format!("0200\\xa0{zeros}\\x04{zeros}000001301"));
+    // One that names no field is kept as it came.
+    let mut empty = b"0200".to_vec();
+    empty.extend([0xA0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0]);
+    empty.extend(b"000001\0\0\0\0\0\0\0\0");
+    message.load(&empty).unwrap();
+    assert_eq!(message.pack().unwrap(), empty);
     for length in 0..with.len() {
         assert!(packager.unpack(&with[..length], &mut Index::new()).is_err());
     }

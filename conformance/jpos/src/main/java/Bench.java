@@ -27,6 +27,8 @@ public class Bench {
     /** Operations between two looks at the clock. */
     private static final int BATCH = 256;
 
+    private static final double WARM_SECONDS = 2;
+
     private static final OperatingSystemMXBean PROCESS =
             (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
 
@@ -64,7 +66,8 @@ public class Bench {
             }
             String version = ISOMsg.class.getProtectionDomain().getCodeSource().getLocation().getPath();
             version = version.replaceAll(".*jpos-([0-9.]+)\\.jar", "$1");
-            System.out.printf("{\"peer\":\"jPOS\",\"version\":\"%s\",\"message\":\"%s\",%s}%n", version, bench.name, result);
+            System.out.printf(
+                    "{\"peer\":\"jPOS\",\"version\":\"%s\",\"message\":\"%s\",%s}%n", version, bench.name, result);
         }
     }
 
@@ -173,20 +176,18 @@ public class Bench {
         return rates.toString();
     }
 
-    /** The median of some rounds, after others that warm the compiler up. */
+    /** The median of some rounds, after a long one that warms the compiler up. */
     private String rate(String operation, Operation run) throws ISOException {
+        round(run, Math.max(WARM_SECONDS, seconds));
         double[] rates = new double[rounds];
-        for (int round = -3; round < rounds; round++) {
-            double rate = round(run);
-            if (round >= 0) {
-                rates[round] = rate;
-            }
+        for (int round = 0; round < rounds; round++) {
+            rates[round] = round(run, seconds);
         }
         Arrays.sort(rates);
         return String.format(Locale.ROOT, "\"%s\":%.0f", operation, rates[rounds / 2]);
     }
 
-    private double round(Operation operation) throws ISOException {
+    private static double round(Operation operation, double seconds) throws ISOException {
         long started = System.nanoTime();
         long cpuBefore = PROCESS.getProcessCpuTime();
         int turn = 0;
