@@ -18,7 +18,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("kafka", &["domain", "engine"]),
     ("killbill", &["domain", "engine"]),
     ("grpc", &["domain", "engine"]),
-    // A library by itself: it could be published.
+    // Libraries by themselves: they could be published.
+    ("evaluation", &[]),
     ("iso8583", &[]),
     ("server", &["domain", "engine", "store", "gateway", "kafka", "killbill", "grpc", "iso8583"]),
     ("sim", &["domain", "engine", "store", "gateway"]),

@@ -1,8 +1,8 @@
 //! Writes values of the usual kinds: each is checked and encoded in one go.
 
+use crate::check::is_direction;
 use crate::class::{Charset, Coding, Content, Counts, FieldFormat, Odd, PrefixCoding};
 use crate::coding;
-use crate::unpack::is_direction;
 
 /// Room that most values need, with their length.
 pub(crate) const ROOM_BYTES: usize = 64;

@@ -20,6 +20,8 @@ pub struct FieldFormat {
     pub(crate) is_marked: bool,
     /// Trailing blanks are taken off when the field is read.
     pub(crate) trims: bool,
+    /// Of fixed length, but a shorter value is not filled up: only the last field can be read back.
+    pub(crate) is_unfilled: bool,
     /// Contents of this field are shown nowhere.
     pub(crate) is_sensitive: bool,
     /// The packager of what is inside, as a place in the outer packager's list, and one.
@@ -198,6 +200,8 @@ pub(crate) enum Check {
     AsciiDigits,
     EbcdicDigits,
     BcdDigits,
+    AsciiTrack,
+    BcdTrack,
     /// By itself, with all that the format says.
     Single,
 }
@@ -234,7 +238,6 @@ impl FieldFormat {
         format.tag = tag(family, &parts);
         format.odd = match parts {
             _ if family == "IFEB" => Odd::FRight,
-            Parts { rounds_up: true, .. } => Odd::ZeroLeft,
             _ if pad => Odd::ZeroLeft,
             Parts { is_filled: true, .. } => Odd::FRight,
             _ => Odd::ZeroRight,
@@ -273,6 +276,7 @@ impl FieldFormat {
             is_filled: false,
             is_marked: false,
             trims: false,
+            is_unfilled: false,
             is_sensitive: false,
             composite: 0,
             check: Check::Nothing,
@@ -288,6 +292,17 @@ impl FieldFormat {
     pub(crate) fn marked() -> Result<Self, Problem> {
         let format = Self::from_class("IFA_TTTLLLLLLBINARY", LENGTH_MAX as usize, false)?;
         Ok(Self { is_marked: true, ..format })
+    }
+
+    /// What jPOS calls trim: text and digits of fixed length are not filled up.
+    pub(crate) fn with_trim(self, trims: bool) -> Result<Self, Problem> {
+        let is_unfilled = trims && self.can_be_unfilled();
+        Self { is_unfilled, ..self }.compiled()
+    }
+
+    pub(crate) fn can_be_unfilled(&self) -> bool {
+        let has_filling = matches!(self.content, Content::Text | Content::Digits);
+        has_filling && self.is_fixed() && self.tag.digits == 0
     }
 
     /// Are there fields inside, if there can be any?
@@ -319,6 +334,7 @@ impl FieldFormat {
                 .map_err(|_| Problem::UnknownClass)?;
         }
         self.check = match (self.content, self.coding, self.charset) {
+            _ if self.is_unfilled => Check::Single,
             (Content::Text, Coding::Latin1 | Coding::Ebcdic, Charset::Any) => Check::Nothing,
             (Content::Bytes, Coding::Raw | Coding::Ebcdic, _) if !self.is_filled => Check::Nothing,
             _ if self.is_filled || self.tag.digits > 0 => Check::Single,
@@ -334,15 +350,24 @@ impl FieldFormat {
             {
                 Check::BcdDigits
             }
+            (Content::Digits, Coding::Latin1, Charset::Track) if self.reads_as_one() => {
+                Check::AsciiTrack
+            }
+            (Content::Digits, Coding::Bcd, Charset::Track)
+                if self.reads_as_one() && self.odd != Odd::FRight =>
+            {
+                Check::BcdTrack
+            }
             _ => Check::Single,
         };
         let is_always_even = self.is_fixed() && self.length_max.is_multiple_of(2);
-        self.is_guarded =
-            self.check == Check::BcdDigits && (self.content == Content::Amount || !is_always_even);
+        self.is_guarded = matches!(self.check, Check::BcdDigits | Check::BcdTrack)
+            && (self.content == Content::Amount || !is_always_even);
         self.way = Way::of(&self);
         self.shape = match self.content {
             Content::Unused | Content::Bitmap => Shape::Other,
-            _ if self.tag.digits > 0 || self.is_filled => Shape::Other,
+            _ if self.check == Check::Single => Shape::Other,
+            _ if self.tag.digits > 0 || self.is_filled || self.is_unfilled => Shape::Other,
             _ if self.is_fixed() => Shape::Fixed,
             Content::Text
             | Content::Digits
@@ -379,7 +404,8 @@ impl FieldFormat {
         // As digits carry tracks: `=` is half a byte, D.
         self.charset = if self.coding == Coding::Bcd { Charset::Track } else { Charset::Any };
         self.trims = false;
-        self.compiled().map(|format| Self { check: Check::Single, ..format })
+        let (check, shape) = (Check::Single, Shape::Other);
+        self.compiled().map(|format| Self { check, shape, is_guarded: false, ..format })
     }
 
     /// Stands the value on the wire as it is?
@@ -509,6 +535,10 @@ impl Parts {
             "UNUSED" => Content::Unused,
             _ => return Err(Problem::UnknownClass),
         };
+        let can_vary = matches!(content, Content::Text | Content::Digits | Content::Bytes);
+        if length_digits > 0 && !can_vary {
+            return Err(Problem::UnknownClass);
+        }
         let digits = |count: usize| u8::try_from(count).ok().filter(|count| *count <= 6);
         Ok(Self {
             tag_digits: digits(tag_digits).ok_or(Problem::UnknownClass)?,

@@ -50,6 +50,35 @@ pub const fn hex_value(digit: u8) -> Option<u8> {
     }
 }
 
+/// The values of upper-case hexadecimal digits in ASCII; others have high bits.
+const UPPER_HEX: [u8; 256] = {
+    let mut values = [u8::MAX; 256];
+    let mut value = 0;
+    while value < HEX.len() {
+        values[HEX[value] as usize] = hex_value(HEX[value]).expect("it is a digit");
+        value += 1;
+    }
+    values
+};
+
+/// Are these all upper-case hexadecimal digits in ASCII?
+#[inline]
+pub(crate) fn are_upper_hex(digits: &[u8]) -> bool {
+    digits.iter().fold(0, |wrong, digit| wrong | UPPER_HEX[usize::from(*digit)]) < 16
+}
+
+/// Sixteen upper-case hexadecimal digits in ASCII as a word, if they are that.
+#[inline]
+pub(crate) fn word_of_hex(digits: &[u8; 16]) -> Option<u64> {
+    let (mut word, mut wrong) = (0, 0);
+    for digit in digits {
+        let value = UPPER_HEX[usize::from(*digit)];
+        wrong |= value;
+        word = word << 4 | u64::from(value & 0x0F);
+    }
+    (wrong < 16).then_some(word)
+}
+
 /// A byte as two hexadecimal digits in ASCII.
 #[inline]
 pub(crate) const fn hex_pair(byte: u8) -> [u8; 2] {
@@ -322,6 +351,19 @@ mod tests {
                 assert_eq!(out, plain, "{length}");
                 text[at] = digit;
             }
+        }
+    }
+
+    #[test]
+    fn words_of_hexadecimal_digits() {
+        let digits = *b"0123456789ABCDEF";
+        assert_eq!(word_of_hex(&digits), Some(0x0123_4567_89AB_CDEF));
+        for byte in 0..=u8::MAX {
+            let mut digits = digits;
+            digits[7] = byte;
+            let is_right = byte.is_ascii_digit() || (b'A'..=b'F').contains(&byte);
+            assert_eq!(word_of_hex(&digits).is_some(), is_right, "{byte:02X}");
+            assert_eq!(are_upper_hex(&digits), is_right, "{byte:02X}");
         }
     }
 

@@ -12,8 +12,10 @@ pub struct Index {
     pub(crate) bitmap_words: u8,
     /// The third bitmap, if it stands among the fields.
     pub(crate) third_bitmap: Span,
-    /// The fields of a message in XML, as the packager has them.
+    /// The fields of a message in XML, or inside a field in EBCDIC, as the packager has them.
     pub(crate) fields: Vec<u8>,
+    /// The header of a message in XML.
+    pub(crate) header: Vec<u8>,
     /// For what is inside a field.
     inner: Option<Box<Index>>,
 }

@@ -63,6 +63,7 @@ mod append;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod bitmap;
+mod check;
 pub mod class;
 pub mod coding;
 mod description;

@@ -74,6 +74,7 @@ impl Message {
         let compiled = self.packager.compiled();
         if compiled.is_xml {
             xml::unpack(&self.packager, bytes, &mut self.body.index)?;
+            self.header.extend_from_slice(&self.body.index.header);
             let fields = std::mem::take(&mut self.body.index.fields);
             let result = self.body.load(compiled, &fields);
             self.body.index.fields = fields;
@@ -94,10 +95,10 @@ impl Message {
     /// Sets the header in front of the message.
     ///
     /// # Errors
-    /// If it is not as long as the packager's header.
+    /// If it is not as long as the packager's header. Messages in XML have any.
     pub fn set_header(&mut self, header: &[u8]) -> Result<(), Error> {
         let (expected, found) = (self.packager.header_bytes(), header.len());
-        if found != expected {
+        if found != expected && !self.is_xml {
             return Err(Problem::BadHeader { expected, found }.into());
         }
         self.header.clear();
@@ -227,7 +228,7 @@ impl Message {
     fn pack_unusual(&self, out: &mut Vec<u8>) -> Result<(), Error> {
         let compiled = self.packager.compiled();
         if compiled.is_xml {
-            return xml::pack(self.view(), out);
+            return xml::pack(self.view(), &self.header, out);
         }
         if self.header.is_empty() && compiled.is_strict() {
             return Err(Problem::BadHeader { expected: compiled.header_bytes, found: 0 }.into());
@@ -297,6 +298,9 @@ fn set_inside(
     packed.bytes.clear();
     packed.bytes.extend(format.is_marked.then_some(mark::FIELDS));
     if result.is_ok() && !inner_body.is_empty() {
+        // A message type that waits for its fields has a bitmap of none, to be read back.
+        let received = &mut inner_body.index.bitmap_words;
+        *received = (*received).max(1);
         result = inner_body.emit(inner.compiled(), &mut packed.bytes);
     }
     let result = match result {
@@ -355,6 +359,9 @@ impl Body {
         if !third.is_empty() {
             let third = third.start - bitmap..third.end - bitmap;
             self.move_tail(third.end, third.end, third.start);
+            if self.index.present[2] != 0 {
+                self.index.third_bitmap = Span::default();
+            }
         }
         // Only a bitmap that the fields do not need is kept as it came.
         if self.index.bitmap_words == bitmap::words_needed(self.index.highest()) {
@@ -506,7 +513,9 @@ impl Body {
     fn emit(&self, packager: &Compiled, out: &mut Vec<u8>) -> Result<(), Error> {
         match packager.layout {
             Layout::Bitmap(bitmap) => self.emit_with_bitmap(packager, bitmap, out),
-            Layout::Positional { first } => self.emit_positions(packager, first, out),
+            Layout::Positional { first, is_whole } => {
+                self.emit_positions(packager, first, is_whole, out)
+            }
             Layout::Tagged => {
                 out.extend_from_slice(&self.bytes[..self.used]);
                 Ok(())
@@ -522,7 +531,8 @@ impl Body {
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let index = &self.index;
-        if bitmap.third_field > 0 && index.present[2] != 0 {
+        let has_third = index.present[2] != 0 || !index.third_bitmap.range().is_empty();
+        if bitmap.third_field > 0 && has_third {
             return self.emit_with_third_bitmap(packager, bitmap, out);
         }
         let start = self.fields_start(packager)?;
@@ -561,10 +571,11 @@ impl Body {
         let third = present[2];
         let bit = third_field - 1;
         present[bit / 64] |= FIRST >> (bit % 64);
+        let words = if present[1] == 0 { index.bitmap_words.max(1) } else { 2 };
         let behind = index.next_after(third_field);
         let middle = behind.map_or(self.used, |number| index.spans[number].range().start);
         out.extend_from_slice(&self.bytes[..start]);
-        bitmap::push(bitmap, &present[..2], out);
+        bitmap::push(bitmap, &present[..usize::from(words)], out);
         out.extend_from_slice(&self.bytes[start..middle]);
         let coding = packager.fields[third_field].coding;
         bitmap::push(BitmapFormat { coding, ..bitmap }, &[third], out);
@@ -576,15 +587,19 @@ impl Body {
         &self,
         packager: &Compiled,
         first: u16,
+        is_whole: bool,
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
-        for number in usize::from(first)..=self.index.highest() {
+        let last = if is_whole { packager.fields.len() - 1 } else { self.index.highest() };
+        for number in usize::from(first)..=last {
             let format = &packager.fields[number];
             let position = u16::try_from(number).unwrap_or(u16::MAX);
             if self.index.is_present(position) {
                 out.extend_from_slice(&self.bytes[self.index.spans[number].range()]);
-            } else if format.content != Content::Nothing {
+            } else if format.content != Content::Nothing && !is_whole {
                 fill_gap(format, position, out)?;
+            } else if format.content != Content::Nothing && packager.is_strict() {
+                return Err(Problem::Gap { position }.in_field(position));
             }
         }
         Ok(())

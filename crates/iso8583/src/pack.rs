@@ -1,9 +1,9 @@
 //! Writes one field: what its value takes on the wire, whether it may be so, and its bytes.
 
+use crate::check::is_direction;
 use crate::class::{Charset, Coding, Content, Counts, FieldFormat, Odd, PrefixCoding};
 use crate::coding::{self, TO_EBCDIC};
 use crate::error::Problem;
-use crate::unpack::is_direction;
 
 /// What one value takes on the wire.
 #[derive(Clone, Copy)]
@@ -27,6 +27,14 @@ pub(crate) fn plan(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Resul
         return Err(Problem::TooLong { length, max });
     }
     check_value(format, is_strict, value)?;
+    if format.is_unfilled {
+        let found = length;
+        if is_strict && found < max {
+            return Err(Problem::WrongLength { expected: max, found });
+        }
+        let content = format.content_bytes(length);
+        return Ok(Plan { count: 0, content, total: content });
+    }
     if format.is_fixed() && format.tag.digits == 0 {
         let content = format.fixed_bytes as usize;
         return Ok(Plan { count: 0, content, total: content });
@@ -173,7 +181,8 @@ fn write_number(coding: PrefixCoding, mut number: usize, out: &mut [u8]) {
 fn write_content(format: &FieldFormat, value: &[u8], out: &mut [u8]) {
     match (format.content, format.coding) {
         (Content::Digits, Coding::Bcd) => {
-            let nibbles = if format.is_fixed() { format.length_max as usize } else { value.len() };
+            let is_whole = format.is_fixed() && !format.is_unfilled;
+            let nibbles = if is_whole { format.length_max as usize } else { value.len() };
             write_bcd(format.odd, nibbles, value, out);
         }
         (Content::Amount, coding) => write_amount(format, coding, value, out),

@@ -42,7 +42,7 @@ pub struct FieldDescription {
     pub length: usize,
     /// An odd number of BCD digits is filled up on the left.
     pub pad: bool,
-    /// Trailing blanks are taken off when the field is read.
+    /// A value that is shorter than its field is not filled up.
     pub trim: bool,
     /// The fields inside. `class` is then the one that frames them.
     pub sub: Option<Table>,
@@ -92,9 +92,11 @@ pub(crate) struct Compiled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     Bitmap(BitmapFormat),
-    /// One after the other from this one on; those below the last that is present are filled.
+    /// One after the other from this one on. Inside a field the last may be missing, and those
+    /// below the last that is present are filled; a message is whole.
     Positional {
         first: u16,
+        is_whole: bool,
     },
     /// Each behind its number.
     Tagged,
@@ -219,7 +221,7 @@ impl Compiled {
             }
         }
         let mut compiled = Self {
-            layout: layout(&fields)?,
+            layout: layout(&fields, around.fields + 1)?,
             fields,
             names,
             composites,
@@ -293,6 +295,11 @@ impl Compiled {
         if continues || format.content == Content::Bitmap {
             return Some(Problem::BitmapIsDerived);
         }
+        // A number that does not fit into the digits of its tag could not be told from another.
+        let tags = 10_u32.pow(u32::from(format.tag.digits));
+        if format.tag.digits > 0 && u32::from(number) >= tags {
+            return Some(Problem::NumberTooHigh { max: u16::try_from(tags - 1).unwrap_or(999) });
+        }
         let is_no_value = matches!(format.content, Content::Unused | Content::Nothing);
         let is_beyond = number > self.number_max();
         (is_no_value || is_beyond).then_some(Problem::UnknownField)
@@ -352,7 +359,11 @@ fn draft_of(table: &Table, depth: usize) -> Result<DraftFields, Error> {
         let number = *number;
         let inside = description.sub.as_ref().map(|sub| draft_of(sub, depth + 1));
         let inside = inside.transpose().map_err(|error| error.inside(number, None))?;
-        let format = format_of(number, description, depth).map_err(|it| it.in_field(number))?;
+        let mut format = format_of(number, description, depth).map_err(|it| it.in_field(number))?;
+        // jPOS begins with 1 inside a field, unless 0 is the bitmap.
+        if depth > 1 && number == 0 && format.content != Content::Bitmap {
+            format = FieldFormat::from_class("IF_NOP", 0, false)?;
+        }
         let name = String::new();
         Ok((number, DraftField { name, format, is_sensitive: None, inside }))
     };
@@ -366,8 +377,8 @@ pub(crate) fn format_of(
     depth: usize,
 ) -> Result<FieldFormat, Problem> {
     let class = &description.class;
-    let mut format = FieldFormat::from_class(class, description.length, description.pad)?;
-    format.trims = description.trim;
+    let format = FieldFormat::from_class(class, description.length, description.pad)?;
+    let format = format.with_trim(description.trim)?;
     if depth == 1 && number == 35 && format.content == Content::Digits {
         return format.with_charset(Charset::Track);
     }
@@ -409,12 +420,12 @@ impl Around {
     }
 }
 
-fn layout(fields: &[FieldFormat]) -> Result<Layout, Error> {
+fn layout(fields: &[FieldFormat], depth: usize) -> Result<Layout, Error> {
     let is_bitmap = |place: &usize| fields[*place].content == Content::Bitmap;
     let mut bitmaps = (0..fields.len()).filter(is_bitmap);
     let Some(place) = bitmaps.next() else {
         let is_tagged = fields.iter().any(|field| field.tag.digits > 0 && !field.tag.is_own);
-        return Ok(if is_tagged { Layout::Tagged } else { positional(fields) });
+        return Ok(if is_tagged { Layout::Tagged } else { positional(fields, depth) });
     };
     let format = fields[place];
     let words_max = match format.length_max {
@@ -433,9 +444,10 @@ fn number(place: usize) -> u16 {
     u16::try_from(place).unwrap_or(u16::MAX)
 }
 
-fn positional(fields: &[FieldFormat]) -> Layout {
+fn positional(fields: &[FieldFormat], depth: usize) -> Layout {
     let is_value = |field: &FieldFormat| {
         field.length_max > 0 && !matches!(field.content, Content::Nothing | Content::Unused)
     };
-    Layout::Positional { first: u16::from(!fields.first().is_some_and(is_value)) }
+    let first = u16::from(!fields.first().is_some_and(is_value));
+    Layout::Positional { first, is_whole: depth == 1 }
 }

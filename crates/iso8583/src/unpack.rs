@@ -1,5 +1,6 @@
 //! Finds the fields in received bytes and checks them; nothing is copied.
 
+use crate::check::{DIGIT, check_content, is_direction};
 use crate::class::{
     Charset, Check, Coding, Content, Counts, FieldFormat, Odd, Prefix, PrefixCoding, Shape,
 };
@@ -11,7 +12,7 @@ use crate::view::decode;
 use crate::xml;
 
 /// What is wrong, and at which byte.
-type Wrong = (Problem, usize);
+pub(crate) type Wrong = (Problem, usize);
 
 /// Where the parts of one field lie.
 #[derive(Clone, Copy)]
@@ -97,7 +98,7 @@ pub(crate) fn walk(packager: &Compiled, bytes: &[u8], index: &mut Index) -> Resu
     };
     match packager.layout {
         Layout::Bitmap(bitmap) => walk.by_bitmap(bitmap)?,
-        Layout::Positional { first } => walk.by_position(usize::from(first))?,
+        Layout::Positional { first, is_whole } => walk.by_position(first, is_whole)?,
         Layout::Tagged => walk.by_tag()?,
     }
     let position = walk.position;
@@ -210,15 +211,20 @@ impl Walk<'_> {
     fn fields_of_word(&mut self, word: usize) -> Result<(), Error> {
         let mut left = self.index.present[word];
         let mut position = self.position;
+        let (fields, bytes, is_strict) = (&self.packager.fields, self.bytes, self.is_strict);
         while left != 0 {
             let bit = left.leading_zeros();
             left &= !(FIRST >> bit);
             let number = word * 64 + bit as usize + 1;
-            let expected = if self.is_strict { Some(self.pending) } else { None };
-            let format = self.packager.fields.get(number);
-            let usual = format.and_then(|format| usual_end(format, expected, self.bytes, position));
-            if let (Some(end), Some(span)) = (usual, self.index.spans.get_mut(number)) {
+            let usual = fields.get(number).and_then(|format| {
+                usual_end(format, is_strict, bytes, position).map(|end| (end, format.check))
+            });
+            if let (Some((end, check)), Some(span)) = (usual, self.index.spans.get_mut(number)) {
                 *span = Span::new(position, end);
+                if is_strict && check != self.pending {
+                    self.settle_until(position)?;
+                    (self.pending, self.pending_from) = (check, position);
+                }
                 position = end;
             } else {
                 self.position = position;
@@ -239,27 +245,39 @@ impl Walk<'_> {
             let problem = Problem::Truncated { needed: size, found: rest.len() };
             return Err(problem.at(number, self.position));
         };
-        let mut word = 0;
-        if let (Coding::Raw, Some(bytes)) = (bitmap.coding, digits.first_chunk()) {
-            word = u64::from_be_bytes(*bytes);
-        } else {
-            for (at, digit) in digits.iter().enumerate() {
-                let is_ebcdic = bitmap.coding == Coding::HexEbcdic;
-                let character = if is_ebcdic { FROM_EBCDIC[*digit as usize] } else { *digit };
-                let half = coding::hex_value(character)
-                    .filter(|_| !self.is_strict || !character.is_ascii_lowercase())
-                    .ok_or(Problem::BadBitmap { found: Some(*digit) })
-                    .map_err(|problem| problem.at(number, self.position + at))?;
-                word = word << 4 | u64::from(half);
-            }
-        }
+        let word = match (bitmap.coding, digits.first_chunk(), digits.first_chunk()) {
+            (Coding::Raw, Some(bytes), _) => Some(u64::from_be_bytes(*bytes)),
+            (Coding::HexAscii, _, Some(digits)) => coding::word_of_hex(digits),
+            _ => None,
+        };
+        let word = match word {
+            Some(word) => word,
+            None => self
+                .word_of_digits(bitmap.coding, digits)
+                .map_err(|(problem, at)| problem.at(number, self.position + at))?,
+        };
         self.position += size;
         Ok(word)
     }
 
-    fn by_position(&mut self, first: usize) -> Result<(), Error> {
-        let mut number = first;
-        while self.position < self.bytes.len() && number < self.packager.fields.len() {
+    /// Any hexadecimal digits.
+    fn word_of_digits(&self, coding: Coding, digits: &[u8]) -> Result<u64, Wrong> {
+        let mut word = 0;
+        for (at, digit) in digits.iter().enumerate() {
+            let is_ebcdic = coding == Coding::HexEbcdic;
+            let character = if is_ebcdic { FROM_EBCDIC[*digit as usize] } else { *digit };
+            let half = coding::hex_value(character)
+                .filter(|_| !self.is_strict || !character.is_ascii_lowercase())
+                .ok_or((Problem::BadBitmap { found: Some(*digit) }, at))?;
+            word = word << 4 | u64::from(half);
+        }
+        Ok(word)
+    }
+
+    fn by_position(&mut self, first: u16, is_whole: bool) -> Result<(), Error> {
+        let mut number = usize::from(first);
+        while (is_whole || self.position < self.bytes.len()) && number < self.packager.fields.len()
+        {
             let content = self.packager.fields[number].content;
             if content != Content::Nothing {
                 self.step(number)?;
@@ -365,6 +383,10 @@ impl Walk<'_> {
             Check::AsciiDigits => coding::are_ascii_digits(run),
             Check::EbcdicDigits => coding::are_ebcdic_digits(run),
             Check::BcdDigits => coding::are_bcd_digits(run),
+            Check::AsciiTrack => {
+                coding::are_ascii_track(run) || run.iter().all(|it| Charset::Track.has(*it))
+            }
+            Check::BcdTrack => coding::are_bcd_track(run),
         };
         if is_right { Ok(()) } else { Err(self.blame(end)) }
     }
@@ -388,14 +410,9 @@ impl Walk<'_> {
     }
 }
 
-/// Where a field ends that is usual in all respects and goes on with the run of the last one.
-#[inline]
-fn usual_end(
-    format: &FieldFormat,
-    expected: Option<Check>,
-    bytes: &[u8],
-    start: usize,
-) -> Option<usize> {
+/// Where a field ends that is usual in all respects.
+#[inline(always)]
+fn usual_end(format: &FieldFormat, is_strict: bool, bytes: &[u8], start: usize) -> Option<usize> {
     let (content, length, end) = match format.shape {
         Shape::Fixed => (start, format.length_max as usize, start + format.fixed_bytes as usize),
         Shape::Counted => {
@@ -404,15 +421,10 @@ fn usual_end(
         }
         Shape::Other => return None,
     };
-    let goes_on = match expected {
-        Some(pending) => pending == format.check,
-        None => true,
-    };
-    if !goes_on || end > bytes.len() || format.check == Check::Single {
+    if end > bytes.len() {
         return None;
     }
-    if format.is_guarded && expected.is_some() && !is_guarded(format, &bytes[content..end], length)
-    {
+    if is_strict && format.is_guarded && !is_guarded(format, &bytes[content..end], length) {
         return None;
     }
     Some(end)
@@ -481,7 +493,7 @@ pub(crate) fn measure(
         let content_bytes = format.fixed_bytes as usize;
         let end = start + content_bytes;
         if end > bytes.len() || format.content == Content::Unused {
-            return Err(refused(format, content_bytes, bytes, start));
+            return short_of(format, content_bytes, bytes, start);
         }
         let length = format.length_max as usize;
         return Ok(Measured { content: start, content_bytes, length, end });
@@ -491,6 +503,23 @@ pub(crate) fn measure(
     }
     let count = read_number(format.prefix, bytes, start)?;
     variable(format, count, bytes, (start, start + usize::from(format.prefix.bytes)))
+}
+
+/// A field that was not filled up takes what is left, if it is the last.
+#[cold]
+fn short_of(
+    format: &FieldFormat,
+    needed: usize,
+    bytes: &[u8],
+    start: usize,
+) -> Result<Measured, Wrong> {
+    if !format.is_unfilled {
+        return Err(refused(format, needed, bytes, start));
+    }
+    let content_bytes = bytes.len() - start;
+    let is_bcd = format.coding == Coding::Bcd;
+    let length = content_bytes * if is_bcd { 2 } else { 1 };
+    Ok(Measured { content: start, content_bytes, length, end: bytes.len() })
 }
 
 #[cold]
@@ -645,132 +674,4 @@ fn bad_prefix(coding: PrefixCoding, digits: &[u8], start: usize) -> Wrong {
     };
     let at = digits.iter().position(is_wrong).unwrap_or(0);
     (Problem::BadPrefix { expected, found: Some(digits[at]) }, start + at)
-}
-
-const DIGIT: Problem = wrong_character("a digit");
-
-/// The byte that was found is added where it is known whether it may be told.
-const fn wrong_character(expected: &'static str) -> Problem {
-    Problem::BadCharacter { expected, found: None }
-}
-
-const fn wrong_filling(expected: &'static str) -> Problem {
-    Problem::BadFilling { expected, found: None }
-}
-
-/// Checks one field's content; the place of what is wrong counts from the content's start.
-#[inline]
-fn check_content(
-    format: &FieldFormat,
-    content: &[u8],
-    measured: Measured,
-    is_strict: bool,
-) -> Result<(), Wrong> {
-    let (content, filling) = content.split_at(measured.content_bytes);
-    if !filling.is_empty() && is_strict {
-        let (fill, expected) = match (format.content, format.coding) {
-            (Content::Bytes, _) => (0, "a zero"),
-            (_, Coding::Ebcdic) => (0x40, "a blank"),
-            _ => (b' ', "a blank"),
-        };
-        if let Some(at) = filling.iter().position(|byte| *byte != fill) {
-            return Err((wrong_filling(expected), content.len() + at));
-        }
-    }
-    match (format.content, format.coding) {
-        (Content::Digits, Coding::Bcd) => check_bcd(format, content, measured.length),
-        (Content::Amount, coding) => check_amount(format, coding, content),
-        (Content::HexText, _) if measured.length % 2 == 1 && content[0] > 0x0F => {
-            Err((wrong_filling("a zero"), 0))
-        }
-        (Content::SignedDigits, _) => check_signed(content),
-        (_, Coding::HexAscii) => check_hex(content, is_strict, |byte| byte),
-        (_, Coding::HexEbcdic) => check_hex(content, is_strict, |byte| FROM_EBCDIC[byte as usize]),
-        (_, Coding::Ebcdic) => {
-            check_characters(format.charset, content, |byte| FROM_EBCDIC[byte as usize])
-        }
-        (_, Coding::Latin1) => check_characters(format.charset, content, |byte| byte),
-        (_, Coding::Raw | Coding::Bcd) => Ok(()),
-    }
-}
-
-fn check_characters(
-    charset: Charset,
-    content: &[u8],
-    read: impl Fn(u8) -> u8,
-) -> Result<(), Wrong> {
-    let wrong = content.iter().position(|byte| !charset.has(read(*byte)));
-    wrong.map_or(Ok(()), |at| Err((wrong_character(charset.name()), at)))
-}
-
-fn check_hex(content: &[u8], is_strict: bool, read: impl Fn(u8) -> u8) -> Result<(), Wrong> {
-    let is_wrong = |byte: &u8| {
-        let digit = read(*byte);
-        coding::hex_value(digit).is_none() || is_strict && digit.is_ascii_lowercase()
-    };
-    let expected = "a hexadecimal digit";
-    let wrong = content.iter().position(is_wrong);
-    wrong.map_or(Ok(()), |at| Err((wrong_character(expected), at)))
-}
-
-fn check_bcd(format: &FieldFormat, content: &[u8], length: usize) -> Result<(), Wrong> {
-    let is_odd = length % 2 == 1;
-    if let (true, [first, ..], [.., last]) = (is_odd, content, content) {
-        let (filling, expected, at) = match format.odd {
-            Odd::ZeroLeft => (first >> 4, 0x0, 0),
-            Odd::ZeroRight => (last & 0x0F, 0x0, content.len() - 1),
-            Odd::FRight => (last & 0x0F, 0xF, content.len() - 1),
-        };
-        if filling != expected {
-            let expected = if expected == 0 { "a zero" } else { "an F" };
-            return Err((wrong_filling(expected), at));
-        }
-    }
-    if format.charset == Charset::Track && coding::are_bcd_track(content) {
-        return Ok(());
-    }
-    let ends_with_f = is_odd && format.odd == Odd::FRight;
-    let digits = if ends_with_f { &content[..content.len() - 1] } else { content };
-    if coding::are_bcd_digits(digits) && (!ends_with_f || content[content.len() - 1] >> 4 < 10) {
-        return Ok(());
-    }
-    let is_right = |half: u8| half < 10 || half == 0x0D && format.charset == Charset::Track;
-    for (at, byte) in content.iter().enumerate() {
-        let is_last = at + 1 == content.len();
-        let is_low_right = is_right(byte & 0x0F) || is_last && ends_with_f;
-        if !is_right(byte >> 4) || !is_low_right {
-            return Err((wrong_character(format.charset.name()), at));
-        }
-    }
-    Ok(())
-}
-
-fn check_amount(format: &FieldFormat, coding: Coding, content: &[u8]) -> Result<(), Wrong> {
-    let Some((direction, digits)) = content.split_first() else { return Ok(()) };
-    let is_ebcdic = coding == Coding::Ebcdic;
-    let direction = if is_ebcdic { FROM_EBCDIC[*direction as usize] } else { *direction };
-    if !is_direction(direction) {
-        return Err((wrong_character("C, D or a digit"), 0));
-    }
-    if coding == Coding::Bcd {
-        let length = (format.length_max as usize).saturating_sub(1);
-        return check_bcd(format, digits, length).map_err(|(problem, at)| (problem, at + 1));
-    }
-    let zero = if is_ebcdic { 0xF0 } else { b'0' };
-    let wrong = digits.iter().position(|digit| digit ^ zero > 9);
-    wrong.map_or(Ok(()), |at| Err((DIGIT, at + 1)))
-}
-
-/// The first character of an amount: credit, debit, or no direction at all.
-pub(crate) const fn is_direction(character: u8) -> bool {
-    matches!(character, b'C' | b'D' | b'0'..=b'9')
-}
-
-fn check_signed(content: &[u8]) -> Result<(), Wrong> {
-    let Some((last, digits)) = content.split_last() else { return Ok(()) };
-    if let Some(at) = digits.iter().position(|digit| digit ^ 0xF0 > 9) {
-        return Err((DIGIT, at));
-    }
-    let is_right = matches!(last >> 4, 0xD | 0xF) && last & 0x0F < 10;
-    if is_right { Ok(()) } else { Err((DIGIT, digits.len())) }
 }

@@ -54,6 +54,9 @@ impl<'a> MessageView<'a> {
     /// The header in front of the message, if the packager has one.
     #[must_use]
     pub fn header(&self) -> &'a [u8] {
+        if self.packager.compiled().is_xml {
+            return &self.index.header;
+        }
         self.received.get(..self.packager.header_bytes()).unwrap_or_default()
     }
 

@@ -1,5 +1,6 @@
 //! Messages in XML, `<isomsg>`: turned into fields with their numbers and lengths, and back.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use quick_xml::XmlVersion;
@@ -26,20 +27,42 @@ pub(crate) fn unpack(packager: &Packager, bytes: &[u8], index: &mut Index) -> Re
     if bytes.len() > XML_BYTES_MAX {
         return Err(Problem::TooLong { length: bytes.len(), max: XML_BYTES_MAX }.into());
     }
-    let text =
-        std::str::from_utf8(bytes).map_err(|error| bad(None, error.valid_up_to(), "UTF-8"))?;
+    let text = decoded(bytes)?;
     let mut fields = std::mem::take(&mut index.fields);
+    let mut header = std::mem::take(&mut index.header);
     fields.clear();
+    header.clear();
     let is_strict = packager.compiled().is_strict();
-    let mut read = Read { is_strict, at: 0, open: vec![], value: None, out: &mut fields };
-    let result = read.all(text);
+    let mut read = Read {
+        is_strict,
+        at: 0,
+        open: vec![],
+        skipped: 0,
+        value: None,
+        header: &mut header,
+        out: &mut fields,
+    };
+    let result = read.all(&text);
     // Where in the XML a field is wrong was said before; `walk` only finds one that is repeated.
     let result = result.and_then(|()| match walk(packager.compiled(), &fields, index) {
         Ok(_) => Ok(()),
         Err(error) => Err(Error { offset: None, ..error }),
     });
     index.fields = fields;
+    index.header = header;
     result
+}
+
+/// The text: UTF-8, or ISO-8859-1 if the message says so.
+fn decoded(bytes: &[u8]) -> Result<Cow<'_, str>, Error> {
+    let declaration = bytes.split(|byte| *byte == b'>').next().unwrap_or_default();
+    let declaration = declaration.to_ascii_lowercase();
+    let is_declared = declaration.starts_with(b"<?xml");
+    if is_declared && declaration.windows(10).any(|window| window == b"iso-8859-1") {
+        return Ok(bytes.iter().map(|byte| char::from(*byte)).collect());
+    }
+    let text = std::str::from_utf8(bytes);
+    text.map(Cow::Borrowed).map_err(|error| bad(None, error.valid_up_to(), "UTF-8"))
 }
 
 fn bad(path: Option<FieldPath>, offset: usize, expected: &'static str) -> Error {
@@ -52,8 +75,11 @@ struct Read<'a> {
     at: usize,
     /// The messages that are open: the outermost, and those that are fields of the one before.
     open: Vec<Open>,
+    /// Elements that are open and nothing to us.
+    skipped: usize,
     /// The field that is open, if its value is text inside the element.
     value: Option<Value>,
+    header: &'a mut Vec<u8>,
     out: &'a mut Vec<u8>,
 }
 
@@ -68,6 +94,7 @@ struct Value {
     number: u16,
     text: String,
     is_binary: bool,
+    is_header: bool,
 }
 
 impl Read<'_> {
@@ -85,6 +112,9 @@ impl Read<'_> {
                 Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
                 Event::DocType(_) => return Err(bad(None, self.at, "no document type")),
                 _ if is_over => return Err(bad(None, self.at, "the end")),
+                Event::Start(_) if self.skipped > 0 => self.skipped += 1,
+                Event::End(_) if self.skipped > 0 => self.skipped -= 1,
+                _ if self.skipped > 0 => {}
                 Event::Start(start) => self.start(&start)?,
                 Event::Empty(start) => {
                     self.start(&start)?;
@@ -109,7 +139,7 @@ impl Read<'_> {
 
     fn path(&self) -> Option<FieldPath> {
         let inside = self.open.iter().skip(1).map(|open| open.number);
-        let own = self.value.as_ref().map(|value| value.number);
+        let own = self.value.as_ref().filter(|value| !value.is_header).map(|value| value.number);
         let mut numbers = inside.chain(own).collect::<Vec<_>>().into_iter().rev();
         let innermost = FieldPath::from(numbers.next()?);
         Some(numbers.fold(innermost, |path, outer| path.inside(outer)))
@@ -124,6 +154,11 @@ impl Read<'_> {
             return Err(self.bad("the end of the field"));
         }
         match start.name().0 {
+            "isomsg"
+                if self.open.is_empty() && start.try_get_attribute("id").ok() != Some(None) =>
+            {
+                Err(self.bad("a message that is no field"))
+            }
             "isomsg" if self.open.is_empty() => {
                 self.open.push(Open { number: 0, start: 0 });
                 Ok(())
@@ -138,13 +173,25 @@ impl Read<'_> {
                 Ok(())
             }
             "field" if !self.open.is_empty() => self.field(start),
+            "header" if self.open.len() == 1 => {
+                self.value = Some(Value { is_header: true, is_binary: true, ..Value::default() });
+                Ok(())
+            }
+            _ if !self.open.is_empty() && !self.is_strict => {
+                self.skipped = 1;
+                Ok(())
+            }
             _ => Err(self.bad("`isomsg` or a `field` in it")),
         }
     }
 
     fn field(&mut self, start: &BytesStart<'_>) -> Result<(), Error> {
         let (number, value, is_binary) = self.attributes(start)?;
-        self.value = Some(Value { number, text: value, is_binary });
+        self.value = Some(Value { number, is_binary, ..Value::default() });
+        self.text(&value)?;
+        if let Some(value) = self.value.as_mut().filter(|value| value.text.contains("\\u00")) {
+            value.text = unescaped(&value.text);
+        }
         Ok(())
     }
 
@@ -173,9 +220,15 @@ impl Read<'_> {
     }
 
     fn text(&mut self, text: &str) -> Result<(), Error> {
+        if !text.chars().all(is_of_xml) {
+            return Err(self.bad("characters that XML has"));
+        }
         match &mut self.value {
             Some(value) => value.text.push_str(text),
-            None => return Err(self.bad("no text beside fields")),
+            None if self.is_strict || self.open.is_empty() => {
+                return Err(self.bad("no text beside fields"));
+            }
+            None => {}
         }
         Ok(())
     }
@@ -185,12 +238,19 @@ impl Read<'_> {
         if let Some(value) = &self.value {
             let (number, is_binary) = (value.number, value.is_binary);
             let path = self.path();
+            let is_header = value.is_header;
             let text = self.value.take().map(|value| value.text).unwrap_or_default();
-            if !text.chars().all(is_of_xml) {
-                return Err(bad(path, self.at, "characters that XML has"));
+            if is_header {
+                let digits = bad(None, self.at, "hexadecimal digits");
+                push_hex(&text, self.header).ok_or(digits)?;
+                return Ok(false);
             }
             let start = self.begin(number, mark::TEXT);
-            let ends_well = if is_binary { self.push_hex(&text) } else { self.push_text(&text) };
+            let ends_well = if is_binary {
+                push_hex(&text, self.out)
+            } else {
+                Some(push_text(&text, self.out))
+            };
             let kept = ends_well.and_then(|mark| self.finish(start, mark));
             return kept.map(|()| false).ok_or_else(|| bad(path, self.at, "hexadecimal digits"));
         }
@@ -218,18 +278,31 @@ impl Read<'_> {
         self.out[count] = mark;
         Some(())
     }
+}
 
-    fn push_text(&mut self, text: &str) -> Option<u8> {
-        Some(push_text(text, self.out))
+/// Appends the bytes of hexadecimal digits.
+fn push_hex(text: &str, out: &mut Vec<u8>) -> Option<u8> {
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    for pair in pairs {
+        out.push(hex_value(pair[0])? << 4 | hex_value(pair[1])?);
     }
+    rest.is_empty().then_some(mark::BYTES)
+}
 
-    fn push_hex(&mut self, text: &str) -> Option<u8> {
-        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-        for pair in pairs {
-            self.out.push(hex_value(pair[0])? << 4 | hex_value(pair[1])?);
+/// With `\u00hh` in attributes read as jPOS has it: the one way to write most control characters.
+fn unescaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once("\\u00") {
+        out.push_str(before);
+        let code = behind.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match code.filter(|_| !behind.starts_with('+')) {
+            Some(code) => out.push(char::from(code)),
+            None => out.push_str("\\u00"),
         }
-        rest.is_empty().then_some(mark::BYTES)
+        rest = if code.is_some() && !behind.starts_with('+') { &behind[2..] } else { behind };
     }
+    out + rest
 }
 
 /// Appends a text in ISO-8859-1 if it can be, else in UTF-8; says which.
@@ -256,8 +329,13 @@ fn digits<const N: usize>(mut number: usize) -> [u8; N] {
 }
 
 /// Appends the message in XML.
-pub(crate) fn pack(view: MessageView<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(crate) fn pack(view: MessageView<'_>, header: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let mut text = String::from("<isomsg>\n");
+    if !header.is_empty() {
+        text.push_str("  <header>");
+        write_hex(header, &mut text);
+        text.push_str("</header>\n");
+    }
     write_fields(view, 1, &mut text)?;
     text.push_str("</isomsg>\n");
     out.extend_from_slice(text.as_bytes());
@@ -276,21 +354,43 @@ fn write_fields(view: MessageView<'_>, depth: usize, out: &mut String) -> Result
             out.push_str(&format!("{indent}</isomsg>\n"));
             continue;
         }
-        out.push_str(&format!("{indent}<field id=\"{number}\" value=\""));
+        out.push_str(&format!("{indent}<field id=\"{number}\""));
         if field.is_binary() {
-            for byte in field.content() {
-                out.push(char::from(HEX[usize::from(byte >> 4)]));
-                out.push(char::from(HEX[usize::from(byte & 0x0F)]));
-            }
+            out.push_str(" value=\"");
+            write_hex(field.content(), out);
             out.push_str("\" type=\"binary\"/>\n");
             continue;
         }
-        for character in field.text().chars() {
-            write_escaped(character, out).map_err(|problem| problem.in_field(number))?;
+        let text = field.text();
+        if text.contains(['\u{fffe}', '\u{ffff}']) {
+            return Err(Problem::BadCharacter {
+                expected: "a character that XML has",
+                found: None,
+            }
+            .in_field(number));
         }
+        if is_verbatim(&text) {
+            out.push_str(&format!("><![CDATA[{text}]]></field>\n"));
+            continue;
+        }
+        out.push_str(" value=\"");
+        write_escaped(&text, out);
         out.push_str("\"/>\n");
     }
     Ok(())
+}
+
+fn write_hex(bytes: &[u8], out: &mut String) {
+    for byte in bytes {
+        out.push(char::from(HEX[usize::from(byte >> 4)]));
+        out.push(char::from(HEX[usize::from(byte & 0x0F)]));
+    }
+}
+
+/// Texts with a `<` are written as they are, if they can be.
+fn is_verbatim(text: &str) -> bool {
+    let can_be = |character: char| is_of_xml(character) && character != '\r';
+    text.contains('<') && !text.contains("]]>") && text.chars().all(can_be)
 }
 
 /// XML has no way to write most control characters, not even by their numbers.
@@ -298,19 +398,20 @@ fn is_of_xml(character: char) -> bool {
     !matches!(character, '\0'..'\t' | '\u{b}' | '\u{c}' | '\u{e}'..' ' | '\u{fffe}' | '\u{ffff}')
 }
 
-fn write_escaped(character: char, out: &mut String) -> Result<(), Problem> {
-    if !is_of_xml(character) {
-        return Err(Problem::BadCharacter { expected: "a character that XML has", found: None });
-    }
-    match character {
-        '&' => out.push_str("&amp;"),
-        '<' => out.push_str("&lt;"),
-        '>' => out.push_str("&gt;"),
-        '"' => out.push_str("&quot;"),
-        '\t' | '\n' | '\r' | '\u{7f}'..='\u{9f}' => {
-            write!(out, "&#{};", u32::from(character)).expect("strings take all");
+fn write_escaped(text: &str, out: &mut String) {
+    for (at, character) in text.char_indices() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            // What would be read as another character.
+            '\\' if text[at..].starts_with("\\u00") => out.push_str("\\u005c"),
+            '\0'..' ' => {
+                write!(out, "\\u{:04x}", u32::from(character)).expect("strings take all");
+            }
+            other => out.push(other),
         }
-        other => out.push(other),
     }
-    Ok(())
 }

@@ -37,6 +37,15 @@ enum Command {
     },
     /// Judge files of golden vectors
     Vectors(judge::Args),
+    /// Measure packing and reading, per second of CPU time
+    Bench {
+        /// How long each operation is measured
+        #[arg(long, value_name = "SECONDS", default_value = "1")]
+        seconds: f64,
+        /// Print the report as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Answer requests, for tests of other programs
     Serve(responder::Args),
 }
@@ -61,8 +70,32 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Vectors(args) => judge::run(&args),
+        Command::Bench { seconds, json } => {
+            anyhow::ensure!((0.01..=60.0).contains(&seconds), "--seconds takes 0.01 to 60");
+            let report = ::iso8583::bench::run(seconds)?;
+            if json {
+                println!("{}", report.to_json());
+            } else {
+                print!("{}", table(&report));
+            }
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Serve(args) => responder::run(&args),
     }
+}
+
+fn table(report: &::iso8583::bench::Report) -> String {
+    let mut text = format!(
+        "{:8}{:>14}{:>14}{:>14}{:>20}\n",
+        "", "pack", "unpack", "pack_unpack", "update_pack_unpack"
+    );
+    for (name, it) in &report.0 {
+        text += &format!(
+            "{name:8}{:>14.0}{:>14.0}{:>14.0}{:>20.0}\n",
+            it.pack, it.unpack, it.pack_unpack, it.update_pack_unpack
+        );
+    }
+    text
 }
 
 /// Tells what is wrong with the data.

@@ -1,6 +1,7 @@
 //! Packager files of jPOS's `GenericPackager`, as their users own them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
@@ -241,17 +242,15 @@ impl Open {
 
     /// Makes of the fields what the attributes around them say.
     fn arrange(&mut self, file: &File<'_>) -> Result<(), DescriptionError> {
-        let highest = self.number_of("maxValidField", file)?.unwrap_or(FIELD_NUMBER_MAX);
-        if let Some((number, _)) = self.fields.range(highest.saturating_add(1)..).next() {
-            let what = format!("field {number} is described, which is beyond it");
-            return Err(file.wrong("maxValidField", &what));
-        }
+        // jPOS makes room for so many fields, and takes those beyond as well.
+        self.number_of("maxValidField", file)?;
         let is_packager = self.kind == Kind::Packager;
         if !is_packager && self.number_of("headerLength", file)?.unwrap_or(0) > 0 {
             return Err(file.wrong("headerLength", "only messages have headers here"));
         }
         let bitmap = self.bitmap_field(file)?;
         let third = self.number_of("thirdBitmapField", file)?.filter(|number| *number > 0);
+        let third = third.filter(|third| bitmap.is_some() && self.is_bitmap(*third));
         let nothing = FieldFormat::from_class("IF_NOP", 0, false);
         let nothing = nothing.map_err(|problem| file.problem(0, problem))?;
         for (number, field) in &mut self.fields {
@@ -263,8 +262,7 @@ impl Open {
         if let Some(third) = third {
             self.set_third(bitmap, third, file)?;
         }
-        let first = self.number_of("firstField", file)?.unwrap_or(0).min(FIELD_NUMBER_MAX);
-        for number in (0..first).filter(|number| Some(*number) != bitmap) {
+        for number in self.skipped(file)?.filter(|number| Some(*number) != bitmap) {
             let (name, is_sensitive, inside) = (String::new(), None, None);
             let skipped = DraftField { name, format: nothing, is_sensitive, inside };
             self.fields.insert(number, skipped);
@@ -275,15 +273,12 @@ impl Open {
     /// The field that stands for the bitmap, if there is to be one.
     fn bitmap_field(&self, file: &File<'_>) -> Result<Option<u16>, DescriptionError> {
         let emits = self.flag("emitBitmap", file)?;
-        let is_bitmap = |number: &u16| {
-            self.fields.get(number).is_some_and(|field| field.format.content == Content::Bitmap)
-        };
         if emits == Some(false) {
             return Ok(None);
         }
         if self.attributes.contains_key("bitmapField") {
             let Some(number) = self.number_of("bitmapField", file)? else { return Ok(None) };
-            if is_bitmap(&number) {
+            if self.is_bitmap(number) {
                 return Ok(Some(number));
             }
             let what = format!("field {number} is not described as a bitmap");
@@ -293,7 +288,7 @@ impl Open {
                 Ok(None)
             };
         }
-        let found = [1, 0].into_iter().find(is_bitmap);
+        let found = [1, 0].into_iter().find(|number| self.is_bitmap(*number));
         if emits == Some(true) && found.is_none() {
             return Err(file.wrong("emitBitmap", "neither field 0 nor field 1 is a bitmap"));
         }
@@ -307,18 +302,28 @@ impl Open {
         third: u16,
         file: &File<'_>,
     ) -> Result<(), DescriptionError> {
-        let is_bitmap = |field: &&mut DraftField| field.format.content == Content::Bitmap;
-        let lengths = [(bitmap, 16), (Some(third), 8)];
-        for (number, length) in lengths {
-            let field = number.and_then(|number| self.fields.get_mut(&number)).filter(is_bitmap);
-            let Some(field) = field else {
-                let what = format!("field {third} and the first bitmap have to be bitmaps");
-                return Err(file.wrong("thirdBitmapField", &what));
+        for (number, length) in [(bitmap, 16), (Some(third), 8)] {
+            let Some(field) = number.and_then(|number| self.fields.get_mut(&number)) else {
+                continue;
             };
             field.format.length_max = length;
             field.format = field.format.compiled().map_err(|it| file.problem(third, it))?;
         }
         Ok(())
+    }
+
+    /// The fields below the first: inside a field that is 1, unless it is said.
+    fn skipped(&self, file: &File<'_>) -> Result<Range<u16>, DescriptionError> {
+        let class = self.attributes.get("packager").map_or("", String::as_str);
+        let is_message = self.kind == Kind::Packager || class.ends_with(".GenericPackager");
+        let first = self.number_of("firstField", file)?;
+        let first = first.map(|first| first.min(FIELD_NUMBER_MAX));
+        // A message begins with its type wherever the fields begin.
+        Ok(if is_message { 1..first.unwrap_or(1) } else { 0..first.unwrap_or(1) })
+    }
+
+    fn is_bitmap(&self, number: u16) -> bool {
+        self.fields.get(&number).is_some_and(|field| field.format.content == Content::Bitmap)
     }
 }
 

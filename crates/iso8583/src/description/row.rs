@@ -16,8 +16,8 @@ pub(super) struct Row {
     content: Kind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     coding: Option<Written>,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    length: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    length: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prefix: Option<Prefix>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,6 +28,8 @@ pub(super) struct Row {
     filled: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     trim: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unfilled: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sensitive: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,12 +127,6 @@ enum Pad {
     Left,
     Right,
     RightF,
-}
-
-/// Serde hands over references.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 impl Numeral {
@@ -241,7 +237,7 @@ impl Row {
     /// How the field stands on the wire.
     pub(super) fn format(&self) -> Result<FieldFormat, String> {
         let kind = self.content;
-        let length = self.length as usize;
+        let length = self.length.unwrap_or(0) as usize;
         let mut format = FieldFormat::empty(length).map_err(|it| format!("length: {it}"))?;
         let written = self.coding.unwrap_or(kind.codings()[0]);
         if !kind.codings().contains(&written) {
@@ -259,6 +255,7 @@ impl Row {
         };
         format.is_filled = self.filled;
         format.trims = self.trim;
+        format.is_unfilled = self.unfilled;
         self.check(&format)?;
         format.compiled().map_err(|problem| problem.to_string())
     }
@@ -271,7 +268,7 @@ impl Row {
             Kind::Amount | Kind::HexDigits | Kind::SignedDigits | Kind::Bitmap
         );
         let has_prefix = self.prefix.is_some();
-        let has_room = self.length > 0 || has_prefix || self.tag.is_some();
+        let has_room = self.length.is_some() || has_prefix || self.tag.is_some();
         let wrong = [
             (is_fixed && has_prefix, "prefix: this content has a fixed length"),
             (takes_no_room && has_room, "length: this content takes no room"),
@@ -281,7 +278,11 @@ impl Row {
                 "pad: only digits in BCD leave half a byte free",
             ),
             (self.trim && format.is_binary(), "trim: only text has blanks to take off"),
-            (has_prefix && self.length == 0, "length: the largest length was expected"),
+            (
+                self.unfilled && !format.can_be_unfilled(),
+                "unfilled: only text and digits of a fixed length are filled up",
+            ),
+            (has_prefix && self.length.is_none(), "length: the largest length was expected"),
         ];
         match wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
             Some((_, what)) => Err(what.to_owned()),
@@ -289,19 +290,37 @@ impl Row {
         }
     }
 
+    fn empty(content: Kind) -> Self {
+        Self {
+            name: String::new(),
+            content,
+            coding: None,
+            length: None,
+            prefix: None,
+            tag: None,
+            pad: None,
+            filled: false,
+            trim: false,
+            unfilled: false,
+            sensitive: None,
+            inside: None,
+        }
+    }
+
     /// The row that says what a format is.
     pub(super) fn of(format: &FieldFormat) -> Self {
         let content = Kind::of(format);
+        if matches!(content, Kind::Nothing | Kind::Unused) {
+            return Self::empty(content);
+        }
         let written = Written::of(format.coding);
         let is_usual = content.codings().first() == Some(&written);
         let direction = u32::from(format.content == Content::Amount);
         let digits = format.length_max.saturating_sub(direction);
         let pads = format.coding == Coding::Bcd && (!format.is_fixed() || digits % 2 == 1);
         Self {
-            name: String::new(),
-            content,
             coding: if is_usual { None } else { Some(written) },
-            length: format.length_max,
+            length: Some(format.length_max).filter(|length| *length > 0 || !format.is_fixed()),
             prefix: (!format.is_fixed()).then(|| Prefix::of(format.prefix)),
             tag: (format.tag.digits > 0).then(|| Tag::of(format.tag)),
             pad: match format.odd {
@@ -311,8 +330,8 @@ impl Row {
             },
             filled: format.is_filled,
             trim: format.trims,
-            sensitive: None,
-            inside: None,
+            unfilled: format.is_unfilled,
+            ..Self::empty(content)
         }
     }
 

@@ -35,7 +35,8 @@ pub(super) fn judge_class(case: &Value, outcome: &mut Outcome) {
     let description = FieldDescription {
         class: class.to_owned(),
         length: number(&case["len"]).unwrap_or(0),
-        pad: case["pad"].as_bool().unwrap_or(false),
+        // Of all classes this one alone fills up on the left unless it is told not to.
+        pad: case["pad"].as_bool().unwrap_or(class.ends_with("LLBNUM")),
         ..FieldDescription::default()
     };
     let nothing = FieldDescription { class: "IF_NOP".to_owned(), ..Default::default() };
@@ -71,13 +72,20 @@ fn packager_of(file: &Value) -> Result<Packager, String> {
 fn table_of(table: &Value, packager: &str) -> Option<Table> {
     let row = |(number, row): (&String, &Value)| {
         let class = row.get("inner").unwrap_or(&row["class"]).as_str()?;
+        let class = class.rsplit('.').next().unwrap_or(class);
+        let length = super::values::number(&row["len"]).unwrap_or(0);
+        // Of the sixteen bytes that it says, one bitmap of eight is written.
+        let (class, length) = match class {
+            "Base1_BITMAP126" => ("IFB_BITMAP", length / 2),
+            class => (class, length),
+        };
         let sub = match row.get("sub") {
             Some(sub) => Some(table_of(sub, packager)?),
             None => None,
         };
         let description = FieldDescription {
             class: class.to_owned(),
-            length: super::values::number(&row["len"]).unwrap_or(0),
+            length,
             pad: row["pad"].as_bool().unwrap_or_else(|| fills_left(packager, class)),
             trim: row["trim"].as_bool().unwrap_or(false),
             sub,
@@ -90,10 +98,11 @@ fn table_of(table: &Value, packager: &str) -> Option<Table> {
 /// Does this packager of jPOS's fill an odd number of digits up on the left? The tables of those
 /// that are Java classes do not say it; this is how they behave.
 fn fills_left(packager: &str, class: &str) -> bool {
-    let class = class.rsplit('.').next().unwrap_or(class);
     match packager {
         "GenericPackager" | "ISO93BPackager" => false,
-        "Base1Packager" => matches!(class, "IFB_NUMERIC" | "IFB_LLHNUM" | "IFB_LLLNUM"),
+        "Base1Packager" => {
+            matches!(class, "IFB_NUMERIC" | "IFB_LLNUM" | "IFB_LLHNUM" | "IFB_LLLNUM")
+        }
         _ => class == "IFB_NUMERIC",
     }
 }

@@ -34,13 +34,17 @@ pub enum Stricter {
     BytesNotHex,
     /// A tag that is there twice.
     RepeatedTag,
+    /// A field that ends before it should, at the end of the message.
+    CutOff,
+    /// Another field's number where a field repeats its own.
+    OtherTag,
     /// A TLV without a definite length, or with a tag or a length of more than four bytes.
     TlvForm,
 }
 
 impl Stricter {
     /// All there are.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::NotDigits,
         Self::NotLatin1,
         Self::NotAscii,
@@ -52,6 +56,8 @@ impl Stricter {
         Self::BitmapNotHex,
         Self::BytesNotHex,
         Self::RepeatedTag,
+        Self::CutOff,
+        Self::OtherTag,
         Self::TlvForm,
     ];
 
@@ -68,10 +74,12 @@ impl Stricter {
             Self::UnknownField => "a field beyond the packager, which would be dropped",
             Self::OnlyMessageType => "a message type without a bitmap, which cannot be read back",
             Self::NoMessageType => "fields without a message type, which cannot be read back",
-            Self::LengthNotDigits => "a length in BCD that is not digits, taken for another number",
+            Self::LengthNotDigits => "a length that is not digits, taken for another number",
             Self::BitmapNotHex => "a bitmap whose hexadecimal digits are none",
             Self::BytesNotHex => "bytes whose hexadecimal digits are none, taken for others",
             Self::RepeatedTag => "a field that is there twice, of which one would be lost",
+            Self::CutOff => "a field that the end of the message cuts off, taken for a shorter one",
+            Self::OtherTag => "a field with the number of another inside, taken for that",
             Self::TlvForm => "a TLV in a form that EMV does not have",
         }
     }
@@ -108,6 +116,9 @@ impl Stricter {
                 _ => return None,
             },
             Problem::UnknownField => (Self::UnknownField, !has(packager, error) && is_lost(&path)),
+            Problem::NumberTooHigh { .. } => {
+                (Self::OtherTag, !has(packager, error) && is_lost(&path))
+            }
             Problem::NoFields => (
                 Self::OnlyMessageType,
                 values.keys().all(|path| path == "0") && read_back != Some(values),
@@ -129,28 +140,35 @@ impl Stricter {
         // What is missing is behind the last byte: no byte is then at fault.
         let found = bytes.get(error.offset?).copied().unwrap_or(b'0');
         let format = error.path.and_then(|path| format_of(packager, path));
+        // How long the other finds the value.
+        let value = error.path.and_then(|path| read?.get(&path.to_string()));
+        let read_length = value.map(|value| value.to_bytes().len());
         let is_hex = hex_value(found).is_some() || hex_value(FROM_EBCDIC[found as usize]).is_some();
         #[expect(clippy::wildcard_enum_match_arm, reason = "only these can be reasons")]
         let (reason, holds) = match error.problem {
             Problem::BadPrefix { .. } => {
-                let in_bcd = format.is_some_and(|it| it.prefix.coding == PrefixCoding::Bcd);
-                (Self::LengthNotDigits, in_bcd && (found >> 4 > 9 || found & 0x0F > 9))
+                (Self::LengthNotDigits, format.is_some_and(|it| !is_digit(it.prefix.coding, found)))
+            }
+            Problem::Truncated { needed, .. } => {
+                let is_missing = needed > bytes.len() - error.offset?;
+                let length = read_length?;
+                (Self::CutOff, is_missing && format.is_some_and(|it| length < it.length_max()))
+            }
+            Problem::BadTag { .. } => {
+                let path = error.path?.to_string();
+                (Self::OtherTag, read.is_some_and(|read| !read.contains_key(&path)))
             }
             Problem::BadBitmap { .. } => (Self::BitmapNotHex, !is_hex),
             Problem::BadCharacter { .. } => match format {
                 Some(format) if format.charset == Charset::Ascii => {
                     (Self::NotAscii, !found.is_ascii())
                 }
-                Some(format) => (
-                    Self::BytesNotHex,
-                    matches!(format.coding, Coding::HexAscii | Coding::HexEbcdic) && !is_hex,
-                ),
+                Some(format) => (Self::BytesNotHex, is_not_hex(format.coding, found)),
                 None => return None,
             },
             Problem::UnknownField => (Self::UnknownField, !has(packager, error)),
             Problem::TooLong { .. } => {
-                let value = read.and_then(|it| it.get(&error.path?.to_string()));
-                let length = value.map_or(0, |value| value.to_bytes().len());
+                let length = read_length?;
                 (Self::TooLong, format.is_some_and(|it| length > it.length_max()))
             }
             Problem::NotLatin1 => {
@@ -201,6 +219,25 @@ fn format_of(packager: &Packager, path: FieldPath) -> Option<FieldFormat> {
         inner = compiled.inner(compiled.fields.get(usize::from(*number))?)?;
     }
     inner.compiled().fields.get(usize::from(*last)).copied()
+}
+
+/// Is a byte what lengths in this coding are made of?
+fn is_digit(coding: PrefixCoding, byte: u8) -> bool {
+    match coding {
+        PrefixCoding::Ascii => byte.is_ascii_digit(),
+        PrefixCoding::Ebcdic => FROM_EBCDIC[byte as usize].is_ascii_digit(),
+        PrefixCoding::Bcd => byte >> 4 < 10 && byte & 0x0F < 10,
+        PrefixCoding::Binary => true,
+    }
+}
+
+/// Should this be a hexadecimal digit, and is none?
+fn is_not_hex(coding: Coding, byte: u8) -> bool {
+    match coding {
+        Coding::HexAscii => hex_value(byte).is_none(),
+        Coding::HexEbcdic => hex_value(FROM_EBCDIC[byte as usize]).is_none(),
+        Coding::Latin1 | Coding::Ebcdic | Coding::Bcd | Coding::Raw => false,
+    }
 }
 
 /// Has the packager the field that the error names?

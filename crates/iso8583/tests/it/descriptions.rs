@@ -59,8 +59,7 @@ fn unnamed(packager: &Packager) -> Value {
         for key in ["name", "title", "sensitive"] {
             object.remove(key);
         }
-        // Of length 0, the message type inside a field is none.
-        object.retain(|_, value| value["content"] != "text" || !value["length"].is_null());
+        object.retain(|_, value| value["content"] != "nothing");
         object.values_mut().for_each(strip);
     }
     let mut described: Value = serde_json::from_str(&packager.description_json()).unwrap();
@@ -184,6 +183,10 @@ fn refusals() {
         (
             "content = \"text\", length = 2, tag = { digits = 2, coding = \"bcd\" }",
             "tag: 1 to 6 digits in ASCII or EBCDIC were expected",
+        ),
+        (
+            "content = \"text\", length = 2, prefix = { digits = 2 }, unfilled = true",
+            "unfilled: only text and digits of a fixed length are filled up",
         ),
         (
             "content = \"amount\", length = 9, prefix = { digits = 2 }",

@@ -1,11 +1,14 @@
 //! Tests of the library as its users have it.
 
+mod built_in;
 mod descriptions;
 mod edits;
 mod errors;
 mod frames;
 mod hex;
 mod jpos_files;
+mod lenient;
+mod quirks;
 mod schema;
 mod shown;
 mod strict;

@@ -152,6 +152,32 @@ fn an_odd_card_number_in_a_dump() {
     assert_eq!(dump(""), right);
 }
 
+/// Where fields stand inside others in EBCDIC, they have no bytes of their own to be shown.
+#[test]
+fn a_dump_of_fields_in_another_coding() {
+    let text = "0 IFA_NUMERIC 4\n1 IFB_BITMAP 8\n48 IFE_LLCHAR 30\n  1 IF_CHAR 16\n\
+                60 IFE_LLCHAR 30\n  1 IF_CHAR 16\n  2 IF_CHAR 2\n";
+    let packager = packager(text);
+    let mut message = Message::new(&packager);
+    for (path, value) in
+        [("0", "0200"), ("48.1", "4761739001010119"), ("60.1", "4761739001010119"), ("60.2", "AB")]
+    {
+        message.set(path.parse::<iso8583::FieldPath>().unwrap(), value).unwrap();
+    }
+    let dump = packager.dump(&message.pack().unwrap()).to_string();
+    let expected = "\
+0000  30 32 30 30                                      0200              0
+0004  00 00 00 00 00 01 00 10                          ........          bitmap
+000C  F1 F6 ** ** ** ** ** ** ** ** ** ** ** ** ** **  ..**************  48
+001C  ** **                                            **
+001E  F1 F8 F4 F7 F6 F1 F7 F3 ** ** ** ** ** ** F0 F1  ........******..  60
+002E  F1 F9 C1 C2                                      ....
+";
+    assert_eq!(dump, expected);
+    let shown = message.to_string();
+    assert_eq!(shown, "0 0200\n48.1 <16 characters>\n60.1 476173******0119\n60.2 AB\n");
+}
+
 #[test]
 fn a_dump_of_what_is_no_message() {
     let check = |hex: &str, expected: &str| {

@@ -12,16 +12,24 @@ fn xml() -> Packager {
 fn values_of_all_kinds() {
     let mut message = Message::new(&xml());
     message.set(0, "0200").unwrap();
+    message.set(42, "\u{1}\t\\u0041'>\"&").unwrap();
     message.set(43, "<Caf\u{e9} & \"Bar\"'>\t\n").unwrap();
+    message.set(45, "<]]>\r").unwrap();
+    message.set(46, "<\r").unwrap();
+    message.set_header(b"HDR").unwrap();
     message.set(44, "\u{20ac}5").unwrap();
     message.set_bytes(52, &[0, 0xAB]).unwrap();
     message.set([48, 2], "two").unwrap();
     message.set([48, 1], "one").unwrap();
     message.set([60, 3, 7], "deep").unwrap();
     let expected = "<isomsg>\n\
+        \x20 <header>484452</header>\n\
         \x20 <field id=\"0\" value=\"0200\"/>\n\
-        \x20 <field id=\"43\" value=\"&lt;Caf\u{e9} &amp; &quot;Bar&quot;'&gt;&#9;&#10;\"/>\n\
+        \x20 <field id=\"42\" value=\"\\u0001\\u0009\\u005cu0041&apos;&gt;&quot;&amp;\"/>\n\
+        \x20 <field id=\"43\"><![CDATA[<Caf\u{e9} & \"Bar\"'>\t\n]]></field>\n\
         \x20 <field id=\"44\" value=\"\u{20ac}5\"/>\n\
+        \x20 <field id=\"45\" value=\"&lt;]]&gt;\\u000d\"/>\n\
+        \x20 <field id=\"46\" value=\"&lt;\\u000d\"/>\n\
         \x20 <isomsg id=\"48\">\n\
         \x20   <field id=\"1\" value=\"one\"/>\n\
         \x20   <field id=\"2\" value=\"two\"/>\n\
@@ -38,7 +46,17 @@ fn values_of_all_kinds() {
     let mut loaded = Message::new(&xml());
     loaded.load(&packed).unwrap();
     assert_eq!(loaded.pack().unwrap(), packed);
-    assert_eq!(loaded.text(43), message.text(43));
+    assert_eq!(loaded.header(), b"HDR");
+    let mut index = Index::new();
+    let packager = xml();
+    let view = packager.unpack(&packed, &mut index).unwrap();
+    assert_eq!(view.header(), b"HDR");
+    for number in [42, 43, 45] {
+        assert_eq!(
+            (loaded.text(number), view.text(number)),
+            (message.text(number), message.text(number))
+        );
+    }
     assert_eq!(loaded.text(44).as_deref(), Some("\u{20ac}5"));
     assert_eq!(loaded.field(52).unwrap().to_bytes(), [0, 0xAB]);
     assert!(loaded.field(52).unwrap().is_binary() && !loaded.field(43).unwrap().is_binary());
@@ -47,7 +65,8 @@ fn values_of_all_kinds() {
     loaded.set(39, "00").unwrap();
     let changed = String::from_utf8(loaded.pack().unwrap()).unwrap();
     assert!(changed.contains("id=\"7\" value=\"deeper\"") && !changed.contains("one"), "{changed}");
-    let shown = "0 0200\n39 00\n43 <Caf\u{e9} & \"Bar\"'>\\t\\n\n";
+    let shown =
+        "0 0200\n39 00\n42 \\u{1}\\t\\u0041'>\"&\n43 <Caf\u{e9} & \"Bar\"'>\\t\\n\n44 \u{20ac}5\n";
     assert!(loaded.to_string().starts_with(shown), "{loaded}");
     assert!(loaded.to_string().contains("\n52 <2 bytes>\n"), "{loaded}");
 }
@@ -77,6 +96,11 @@ fn forms_of_xml() {
     );
     check("<isomsg><field id='52' type='binary' value='0a0B'/></isomsg>", "52 0A0B");
     check("<isomsg/>", "");
+    check(
+        "<isomsg><field id='3' value='\\u0041\\u00e9\\u20ac\\u00+1\\u00'>\\u0041</field></isomsg>",
+        "3 A\u{e9}\\u20ac\\u00+1\\u00\\u0041",
+    );
+    check("<isomsg><header>0aFF</header><field id='39' value='00'/></isomsg>", "39 00");
     check("<isomsg><isomsg id='48'/></isomsg>", "");
 }
 
@@ -135,9 +159,29 @@ fn refusals() {
     );
     check("<isomsg><field id='2'/><field id='2'/></isomsg>", "field 2: the field was there before");
     check(
-        &format!("{}{}", "<isomsg id='3'>".repeat(5), "</isomsg>".repeat(5)),
-        "field 3.3.3 at byte 60: fields are nested 4 deep at most",
+        &format!("<isomsg>{}{}", "<isomsg id='3'>".repeat(4), "</isomsg>".repeat(5)),
+        "field 3.3.3 at byte 53: fields are nested 4 deep at most",
     );
+}
+
+#[test]
+fn stricter_than_leniently() {
+    let check = |text: &str, expected: &str| {
+        assert_eq!(read(text, Validation::Strict), expected, "{text}");
+        assert_eq!(read(text, Validation::Lenient), expected, "{text}");
+    };
+    check(
+        "<isomsg id='3'/>",
+        "message at byte 0: a message that is no field should stand in the XML here",
+    );
+    check(
+        "<isomsg><header>0</header></isomsg>",
+        "message at byte 17: hexadecimal digits should stand in the XML here",
+    );
+    for unknown in ["<isomsg>x</isomsg>", "<isomsg><foo>x<field id='2'/></foo></isomsg>"] {
+        assert_eq!(read(unknown, Validation::Lenient), "");
+        assert!(read(unknown, Validation::Strict).starts_with("message at byte 8: "));
+    }
     let unknown = "<isomsg><field id='2' colour='red'/></isomsg>";
     assert_eq!(read(unknown, Validation::Lenient), "2");
     assert_eq!(
@@ -149,9 +193,30 @@ fn refusals() {
     let error = xml().unpack(b"<isomsg>\xff", &mut Index::new()).unwrap_err();
     assert_eq!(error.to_string(), "message at byte 8: UTF-8 should stand in the XML here");
     let mut message = Message::new(&xml());
-    message.set(43, "\u{1}").unwrap();
+    message.set(43, "\u{fffe}").unwrap();
     let error = message.pack().unwrap_err().to_string();
     assert_eq!(error, "field 43: a character that XML has was expected, something else was found");
+}
+
+/// Card numbers are found between characters of several bytes too.
+#[test]
+fn card_numbers_are_masked() {
+    let mut message = Message::new(&xml());
+    message.set(2, "4761739001010119").unwrap();
+    message.set(43, "\u{20ac}4761739001010119\u{20ac}").unwrap();
+    let shown = "2 476173******0119\n43 \u{20ac}****************\u{20ac}\n";
+    assert_eq!(message.to_string(), shown);
+}
+
+/// ISO-8859-1 is read where the message says so.
+#[test]
+fn declared_encoding() {
+    let bytes =
+        b"<?xml version='1.0' encoding='ISO-8859-1'?><isomsg><field id='3' value='\xe9'/></isomsg>";
+    let packager = xml();
+    let mut index = Index::new();
+    let view = packager.unpack(bytes, &mut index).unwrap();
+    assert_eq!((view.text(3).as_deref(), view.bytes()), (Some("\u{e9}"), &bytes[..]));
 }
 
 proptest! {

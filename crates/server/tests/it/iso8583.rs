@@ -163,6 +163,18 @@ fn vectors_are_judged() {
     assert!(output.starts_with("2: ") && output.contains("no vectors in it"), "{output}");
 }
 
+#[test]
+fn packing_is_measured() {
+    let output = run(&["iso8583", "bench", "--json", "--seconds", "0.01"]);
+    let report: Value = serde_json::from_str(&said(&output)).unwrap();
+    for message in ["heavy", "0200", "0210"] {
+        for operation in ["pack", "unpack", "pack_unpack", "update_pack_unpack"] {
+            assert!(report[message][operation].as_f64().unwrap() > 0.0, "{report}");
+        }
+    }
+    check(&["bench", "--seconds", "0"], "2: faregate: --seconds takes 0.01 to 60\n");
+}
+
 /// A running `faregate iso8583 serve`.
 struct Responder {
     child: Child,
@@ -204,7 +216,10 @@ fn message(arguments: &[&str]) -> Vec<u8> {
 /// What comes back until the peer closes.
 fn rest(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = vec![];
-    drop(stream.read_to_end(&mut bytes));
+    if let Err(error) = stream.read_to_end(&mut bytes) {
+        // It closes without having read everything.
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}");
+    }
     bytes
 }
 

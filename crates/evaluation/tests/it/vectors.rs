@@ -1,0 +1,76 @@
+//! What FeatBit's server and five of its SDKs make of flags and users.
+
+use std::path::Path;
+
+use evaluation::{Flag, MissingAttribute, Segment, Snapshot, User};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct File {
+    flags: Vec<Flag>,
+    segments: Vec<Segment>,
+    users: Vec<User>,
+    vectors: Vec<Vector>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Vector {
+    flag: String,
+    user: String,
+    variation: Option<String>,
+    variation_id: Option<String>,
+    match_reason: String,
+    send_to_experiment: bool,
+    spec_missing_attr: Option<String>,
+}
+
+fn file() -> File {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/vectors/flags");
+    let text = std::fs::read_to_string(root.join("eval.json")).expect("the file is there");
+    serde_json::from_str(&text).expect("the file is as described")
+}
+
+fn user<'f>(file: &'f File, key: &str) -> &'f User {
+    file.users.iter().find(|user| user.key_id == key).expect("the user is there")
+}
+
+#[test]
+fn all_as_the_server_decides_them() {
+    let file = file();
+    let snapshot = Snapshot::new(MissingAttribute::Empty)
+        .with(file.flags.iter().cloned(), file.segments.iter().cloned());
+    for vector in &file.vectors {
+        let it = snapshot.evaluate(&vector.flag, user(&file, &vector.user)).expect("it is there");
+        let found = (
+            it.variation.map(|it| it.value.clone()),
+            it.variation.map(|it| it.id.clone()),
+            it.reason.text(),
+            it.send_to_experiment,
+        );
+        let told = (
+            vector.variation.clone(),
+            vector.variation_id.clone(),
+            vector.match_reason.as_str(),
+            vector.send_to_experiment,
+        );
+        assert_eq!(found, told, "{} for {}", vector.flag, vector.user);
+    }
+    assert_eq!(file.vectors.len(), 1_608);
+}
+
+#[test]
+fn all_as_the_specification_has_them() {
+    let file = file();
+    let snapshot = Snapshot::new(MissingAttribute::Absent)
+        .with(file.flags.iter().cloned(), file.segments.iter().cloned());
+    let mut different = 0;
+    for vector in &file.vectors {
+        let it = snapshot.evaluate(&vector.flag, user(&file, &vector.user)).expect("it is there");
+        let told = vector.spec_missing_attr.as_ref().or(vector.variation.as_ref());
+        different += usize::from(vector.spec_missing_attr.is_some());
+        let found = it.variation.map(|it| &it.value);
+        assert_eq!(found, told, "{} for {}", vector.flag, vector.user);
+    }
+    assert!(different > 0, "the file has cases in which both differ");
+}
