@@ -290,10 +290,11 @@ impl Walk<'_> {
 
     fn by_tag(&mut self) -> Result<(), Error> {
         let tagged = self.packager.fields.iter().find(|field| field.tag.digits > 0);
-        let Some(tag) = tagged.map(|field| field.tag) else { return Ok(()) };
+        let Some(FieldFormat { tag, prefix, .. }) = tagged else { return Ok(()) };
+        let behind = if tag.is_counted { usize::from(prefix.bytes) } else { 0 };
         while self.position < self.bytes.len() {
-            let prefix = digits_of(tag.coding, tag.digits);
-            let number = read_number(prefix, self.bytes, self.position)
+            let digits = digits_of(tag.coding, tag.digits);
+            let number = read_number(digits, self.bytes, self.position + behind)
                 .map_err(|(problem, at)| Error { path: None, offset: Some(at), problem })?;
             let named = u16::try_from(number).map_err(|_| Problem::UnknownField)?;
             if number < self.packager.fields.len() && present_in(&self.index.present, named) {
@@ -630,7 +631,10 @@ fn digits_of(coding: PrefixCoding, digits: u8) -> Prefix {
 fn read_number(prefix: Prefix, bytes: &[u8], start: usize) -> Result<usize, Wrong> {
     let size = usize::from(prefix.bytes);
     let Some(digits) = bytes.get(start..start + size) else {
-        return Err((Problem::Truncated { needed: size, found: bytes.len() - start }, start));
+        return Err((
+            Problem::Truncated { needed: size, found: bytes.len().saturating_sub(start) },
+            start,
+        ));
     };
     let mut number = 0;
     let mut wrong = 0;

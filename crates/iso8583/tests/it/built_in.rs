@@ -202,3 +202,57 @@ fn set_all(message: &mut Message, view: MessageView<'_>) -> Result<(), Error> {
     }
     Ok(())
 }
+
+/// What jPOS 2.1.10 makes of the same values with its own packagers of these names.
+#[test]
+fn bytes_of_jpos_for_those_without_vectors() {
+    check_packed(
+        "euro",
+        &[("0", "0100"), ("3", "000000"), ("48.1", "ABC"), ("48.42", "0501")],
+        "303130302000000000010000303030303030303135303530314142433036343230353031",
+    );
+    check_packed(
+        "base1",
+        &[
+            ("0", "0100"),
+            ("2", "4761739001010119"),
+            ("3", "000000"),
+            ("28", "C00001234"),
+            ("35", "4761739001010119=2912"),
+            ("36", "123"),
+            ("49", "840"),
+        ],
+        "010060000010300080001047617390010101190000004300001234150476173900101\
+             0119D2912000301230840",
+    );
+    check_packed(
+        "base1",
+        &[
+            ("0", "0100"),
+            ("2", "4761739001010119"),
+            ("3", "000000"),
+            ("35", "4761739001010119=2912"),
+            ("36", "123"),
+            ("49", "840"),
+            ("66", "1"),
+            ("70", "301"),
+        ],
+        "0100E0000000300080004400000000000000104761739001010119000000150476173900101\
+             0119D2912000301230840010301",
+    );
+}
+
+fn check_packed(name: &str, values: &[(&str, &str)], packed: &str) {
+    let packager = Packager::built_in(name).expect("it is built in");
+    let mut message = Message::new(&packager);
+    for (path, value) in values {
+        let path: FieldPath = path.parse().expect("it is a path");
+        message.set(path, value).expect("it fits");
+    }
+    let bytes = message.pack().expect("it is whole");
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+    assert_eq!(hex, packed, "{name}");
+    let mut again = Message::new(&packager);
+    again.load(&bytes).expect("it is read back");
+    assert_eq!(again.pack().expect("it is whole"), bytes, "{name}");
+}
