@@ -227,9 +227,12 @@ impl FieldFormat {
     /// # Errors
     /// If there is no such class, or it cannot have this length.
     pub fn from_class(name: &str, length: usize, pad: bool) -> Result<Self, Problem> {
-        let name = name.rsplit('.').next().unwrap_or(name);
+        let name = own_name(name).ok_or(Problem::UnknownClass)?;
         let (family, rest) = name.split_once('_').ok_or(Problem::UnknownClass)?;
         let mut parts = Parts::read(rest)?;
+        if !FAMILIES.contains(&family) || !parts.suit(family) {
+            return Err(Problem::UnknownClass);
+        }
         let mut format = Self::empty(length)?;
         parts.tag_of_family(family);
         format.content = parts.content;
@@ -487,6 +490,23 @@ impl FieldFormat {
 /// No field is longer: six digits of length.
 const LENGTH_MAX: u32 = 999_999;
 
+/// What the names of classes begin with.
+const FAMILIES: [&str; 13] = [
+    "IF", "IFA", "IFB", "IFE", "IFAE", "IFEA", "IFEB", "IFEP", "IFEPE", "IFELPE", "IFEMC", "IFMC",
+    "IFIPM",
+];
+
+/// The Java packages that jPOS's own classes are in.
+const PACKAGES: [&str; 2] = ["org.jpos.iso", "org.jpos.iso.packager"];
+
+/// A class's name without its package, if that is one of jPOS's: what the classes of others do
+/// does not follow from their names.
+fn own_name(class: &str) -> Option<&str> {
+    let Some((package, name)) = class.rsplit_once('.') else { return Some(class) };
+    let is_own = PACKAGES.contains(&package) || package.starts_with("org.jpos.iso.packager.");
+    is_own.then_some(name)
+}
+
 /// The part of a class's name behind the family, taken apart.
 struct Parts {
     tag_digits: u8,
@@ -552,6 +572,23 @@ impl Parts {
         })
     }
 
+    /// Can a class of this family be made of these parts?
+    fn suit(&self, family: &str) -> bool {
+        // `LLH` is one byte, `LLLH` two.
+        let has_length = !self.is_hex_length || matches!(self.length_digits, 2 | 3);
+        let is_value =
+            !matches!(self.content, Content::Bitmap | Content::Nothing | Content::Unused);
+        has_length
+            && match family {
+                "IFA" | "IFB" | "IFE" => self.tag_digits == 0 || is_value,
+                "IF" => self.tag_digits == 0 && self.length_digits == 0,
+                "IFAE" | "IFEA" | "IFEB" => self.tag_digits == 0,
+                // Where the length counts the number as well, there is no number without it.
+                "IFEP" | "IFELPE" => self.tag_digits == 0 && self.length_digits > 0,
+                _ => self.tag_digits == 0 && is_value,
+            }
+    }
+
     /// Card schemes' families put the field's number before or behind the length.
     fn tag_of_family(&mut self, family: &str) {
         let digits = match (family, self.length_digits) {
@@ -590,7 +627,7 @@ fn prefix(family: &str, parts: &Parts) -> Prefix {
         return NO_PREFIX;
     }
     let coding = match family {
-        "IFB" if parts.is_hex_length => PrefixCoding::Binary,
+        _ if parts.is_hex_length => PrefixCoding::Binary,
         "IFB" => PrefixCoding::Bcd,
         "IFEP" if digits < 3 => PrefixCoding::Ascii,
         "IFE" | "IFEA" | "IFEB" | "IFEP" | "IFEPE" | "IFELPE" | "IFEMC" => PrefixCoding::Ebcdic,
@@ -618,4 +655,64 @@ fn tag(family: &str, parts: &Parts) -> Tag {
     let is_counted = matches!(family, "IFEP" | "IFELPE");
     let is_own = !matches!(family, "IFA" | "IFB" | "IFE");
     Tag { coding, digits: parts.tag_digits, is_counted, is_own }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_that_nobody_has() {
+        for class in [
+            "IFX_NUMERIC",
+            "IFFOO_LLCHAR",
+            "IFZZ_TTLLCHAR",
+            "com.acme.IFA_NUMERIC",
+            "org.jpos.iso8583.IFA_NUMERIC",
+            ".IFA_NUMERIC",
+            "ifa_NUMERIC",
+            "_CHAR",
+            "IFB_LHBINARY",
+            "IFA_LHCHAR",
+            "IFB_LLLLHBINARY",
+            "IFB_LLLLLLHCHAR",
+            "IFEP_CHAR",
+            "IFELPE_CHAR",
+            "IFMC_BITMAP",
+            "IFMC_TTLLCHAR",
+            "IFEB_TTLLNUM",
+            "IFA_TTBITMAP",
+            "IF_LLCHAR",
+            "IF_TTCHAR",
+        ] {
+            let format = FieldFormat::from_class(class, 8, false);
+            assert_eq!(format, Err(Problem::UnknownClass), "{class}");
+        }
+    }
+
+    #[test]
+    fn packages() {
+        let bare = FieldFormat::from_class("IFA_NUMERIC", 8, false);
+        assert!(bare.is_ok());
+        for package in ["org.jpos.iso", "org.jpos.iso.packager", "org.jpos.iso.packager.visa"] {
+            let class = format!("{package}.IFA_NUMERIC");
+            assert_eq!(FieldFormat::from_class(&class, 8, false), bare, "{class}");
+        }
+    }
+
+    #[test]
+    fn h_is_a_binary_length_in_every_family() {
+        let check = |class: &str, bytes: u8| {
+            let prefix = FieldFormat::from_class(class, 300, false).map(|format| format.prefix);
+            let expected = Prefix::new(PrefixCoding::Binary, bytes, Counts::Value);
+            assert_eq!(prefix, Ok(expected), "{class}");
+        };
+        check("IFB_LLHBINARY", 1);
+        check("IFB_LLLHCHAR", 2);
+        check("IFA_LLHCHAR", 1);
+        check("IFA_LLLHNUM", 2);
+        check("IFE_LLHBINARY", 1);
+        check("IFE_TTLLLHCHAR", 2);
+        check("IFMC_LLHCHAR", 1);
+    }
 }

@@ -1,6 +1,7 @@
 //! Descriptions of message formats: our own in TOML and JSON, jPOS's in XML, and the built-in ones.
 
 mod built_in;
+mod encoding;
 mod jpos;
 mod row;
 
@@ -171,6 +172,18 @@ impl Packager {
     pub fn from_jpos_xml(text: &str) -> Result<Self, DescriptionError> {
         check_length(text)?;
         Ok(Self::from_draft(jpos::draft(text)?)?)
+    }
+
+    /// Compiles a packager file of jPOS's `GenericPackager` in the encoding that it declares:
+    /// UTF-8, ISO-8859-1 or US-ASCII, and UTF-8 without a declaration.
+    ///
+    /// # Errors
+    /// As [`Self::from_jpos_xml`], and with the line where it is not in that encoding.
+    pub fn from_jpos_xml_bytes(bytes: &[u8]) -> Result<Self, DescriptionError> {
+        if bytes.len() > DESCRIPTION_BYTES_MAX {
+            return Err(DescriptionError::TooLong { bytes: bytes.len() });
+        }
+        Self::from_jpos_xml(&encoding::decoded(bytes)?)
     }
 
     /// A built-in format, if there is one of this name.

@@ -31,6 +31,8 @@ pub struct Outcome {
     pub stricter: BTreeMap<Stricter, Vec<String>>,
     /// Which differ, and how.
     pub failed: Vec<String>,
+    /// Where both refuse, but for the sake of different fields: told, and not held against anybody.
+    pub other_fields: Vec<String>,
 }
 
 /// Why a file was not judged.
@@ -43,11 +45,22 @@ pub enum VectorsError {
     /// It holds nothing that is known here.
     #[error("there are no vectors in it: neither messages, classes, frames, headers nor TLVs")]
     Empty,
+    /// It holds a list that nobody would look at.
+    #[error("`{name}` is not known; vectors stand in {}", SECTIONS.join(", "))]
+    UnknownSection {
+        /// What it is called.
+        name: String,
+    },
 }
+
+/// The lists of cases that a file may hold.
+const SECTIONS: [&str; 6] = ["vectors", "malformed", "cases", "frames", "reactions", "headers"];
 
 /// What became of one case.
 enum Verdict {
     Passed,
+    /// Refused by both; the fields that the other and we name differ.
+    OtherField(String),
     NotJudged,
     Stricter(Stricter),
     Failed(String),
@@ -59,6 +72,12 @@ enum Verdict {
 /// If it is not a file of vectors.
 pub fn judge(text: &str) -> Result<Outcome, VectorsError> {
     let file: Value = serde_json::from_str(text)?;
+    let lists = file.as_object().into_iter().flatten().filter(|(_, value)| value.is_array());
+    for (name, _) in lists {
+        if !SECTIONS.contains(&name.as_str()) {
+            return Err(VectorsError::UnknownSection { name: name.clone() });
+        }
+    }
     let mut outcome = Outcome::default();
     if file.get("vectors").is_some() || file.get("malformed").is_some() {
         messages::judge_file(&file, &mut outcome);
@@ -84,6 +103,10 @@ impl Outcome {
     fn take(&mut self, case: &str, verdict: Verdict) {
         match verdict {
             Verdict::Passed => self.passed += 1,
+            Verdict::OtherField(which) => {
+                self.passed += 1;
+                self.other_fields.push(format!("{case}: {which}"));
+            }
             Verdict::NotJudged => self.not_judged += 1,
             Verdict::Stricter(reason) => {
                 self.stricter.entry(reason).or_default().push(case.to_owned());

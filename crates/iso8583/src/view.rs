@@ -95,11 +95,40 @@ impl<'a> MessageView<'a> {
     }
 }
 
+impl Packager {
+    /// The fields that are sensitive, or hold fields that are.
+    #[must_use]
+    pub fn sensitive_fields(&self) -> Vec<u16> {
+        let compiled = self.compiled();
+        // Once for each: the fields of XML messages have one packager in common.
+        let inside: Vec<bool> = compiled.composites.iter().map(Self::has_sensitive).collect();
+        let holds = |format: &FieldFormat| {
+            let place = usize::from(format.composite).checked_sub(1);
+            place.and_then(|place| inside.get(place)).is_some_and(|is_sensitive| *is_sensitive)
+        };
+        let numbered = (0..).zip(&compiled.fields);
+        let sensitive = numbered.filter(|(_, format)| format.is_sensitive || holds(format));
+        sensitive.map(|(number, _)| number).collect()
+    }
+
+    fn has_sensitive(&self) -> bool {
+        let compiled = self.compiled();
+        compiled.fields.iter().any(|format| format.is_sensitive)
+            || compiled.composites.iter().any(Self::has_sensitive)
+    }
+}
+
 impl<'a> Field<'a> {
     /// The field's number.
     #[must_use]
     pub fn number(&self) -> u16 {
         self.number
+    }
+
+    /// Is it card data, or what else is never shown, by itself or by what is around it?
+    #[must_use]
+    pub fn is_sensitive(&self) -> bool {
+        self.is_sensitive
     }
 
     /// How it stands on the wire.

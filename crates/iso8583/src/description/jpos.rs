@@ -178,7 +178,12 @@ impl Open {
 
     fn composite(&self, file: &File<'_>) -> Result<Kind, DescriptionError> {
         let class = self.attributes.get("packager").map_or("", String::as_str);
-        let name = class.rsplit('.').next().unwrap_or(class);
+        // The packagers of others may do something else under the same name.
+        let name = match class.rsplit_once('.') {
+            Some((package, name)) if package.starts_with("org.jpos.") => name,
+            Some(_) => "",
+            None => class,
+        };
         let mapper = self.attributes.get("tagMapper").map_or("", String::as_str);
         if !mapper.is_empty() && !mapper.ends_with("TTDecimalTagMapper") {
             return Err(file.wrong("tagMapper", "only tags in decimal digits are known"));

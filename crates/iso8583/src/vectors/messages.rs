@@ -111,7 +111,9 @@ fn judge_pack(packager: &Packager, case: &Value) -> Verdict {
     let Some(values) = fields(&case["fields"]) else { return unreadable("fields") };
     let read_back = case.get("unpacked").and_then(fields);
     match (case.get("packed"), pack(packager, &values)) {
-        (None, Err(error)) if names_field(&error, &values) => Verdict::Passed,
+        (None, Err(error)) if names_field(&error, &values) => {
+            refused(&error, text(case, "pack_error"))
+        }
         (None, Err(error)) => {
             Verdict::Failed(format!("the refusal names no field of the case: {error}"))
         }
@@ -174,7 +176,7 @@ fn judge_malformed(packager: &Packager, case: &Value) -> Verdict {
         Err(error) if !is_placed(&error, packager, &bytes) => {
             Verdict::Failed(format!("the refusal is not placed: {error}"))
         }
-        Err(_) if is_refused => Verdict::Passed,
+        Err(error) if is_refused => refused(&error, text(case, "error")),
         Err(error) => {
             let read = fields(&case["unpacked"]);
             match Stricter::for_bytes(&error, packager, (&bytes, read.as_ref())) {
@@ -186,12 +188,35 @@ fn judge_malformed(packager: &Packager, case: &Value) -> Verdict {
         Ok(view) => {
             let Some(read) = fields(&case["unpacked"]) else { return unreadable("unpacked") };
             let (ours, theirs) = (view.bytes().len(), number(&case["consumed"]));
-            if theirs.is_some_and(|theirs| theirs != ours) {
-                return Verdict::Failed(format!("{ours} bytes were read, not {theirs:?}"));
+            if let Some(theirs) = theirs.filter(|theirs| *theirs != ours) {
+                return Verdict::Failed(format!("{theirs} bytes should be read, {ours} were"));
             }
             if holds(view, &read) { Verdict::Passed } else { differs(view, case) }
         }
     }
+}
+
+/// Both refuse. Where the other's text has a field's number, it is compared with ours.
+fn refused(error: &Error, text: &str) -> Verdict {
+    let ours = error.path.map(|path| path.numbers()[0]);
+    match (field_of(text), ours) {
+        (Some(theirs), Some(ours)) if theirs != ours => {
+            Verdict::OtherField(format!("the other refuses field {theirs}, we field {ours}"))
+        }
+        (Some(theirs), None) => {
+            Verdict::OtherField(format!("the other refuses field {theirs}, we name none"))
+        }
+        (Some(_) | None, _) => Verdict::Passed,
+    }
+}
+
+/// The number of the field that a text of the other's names first: `error packing field 48`.
+fn field_of(text: &str) -> Option<u16> {
+    let mut behind = text.split("field ").skip(1);
+    behind.find_map(|rest| {
+        let end = rest.find(|it: char| !it.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..end].parse().ok()
+    })
 }
 
 /// Does a refusal name a field that is there, or one beside it in the same field?

@@ -345,3 +345,36 @@ fn bytes_of_hex(text: &str) -> Vec<u8> {
     let half = |digit| iso8583::coding::hex_value(digit).expect("a digit");
     digits.as_chunks::<2>().0.iter().map(|pair| half(pair[0]) << 4 | half(pair[1])).collect()
 }
+
+#[test]
+fn sensitive_fields() {
+    let check = |name: &str, expected: &[u16]| {
+        let packager = Packager::built_in(name).unwrap();
+        assert_eq!(packager.sensitive_fields(), expected, "{name}");
+    };
+    check("iso87a", &[2, 14, 34, 35, 36, 45, 48, 52, 55, 64, 128]);
+    check("base24", &[2, 14, 34, 35, 36, 45, 48, 52, 55, 63, 64, 126, 128]);
+    check("xml", &[2, 14, 34, 35, 36, 45, 48, 52, 55, 64, 128]);
+    let text = r#"
+        [fields]
+        0 = { content = "digits", length = 4 }
+        60 = { content = "text", length = 99, prefix = { digits = 2 } }
+        61 = { content = "text", length = 99, prefix = { digits = 2 }, sensitive = true }
+        [fields.62]
+        content = "text"
+        length = 99
+        prefix = { digits = 2 }
+        [fields.62.inside.fields]
+        1 = { content = "digits", length = 4 }
+        2 = { content = "digits", length = 3, sensitive = true }
+    "#;
+    let packager = Packager::from_toml(text).unwrap();
+    assert_eq!(packager.sensitive_fields(), [61, 62]);
+    let packager = Packager::built_in("base24").unwrap();
+    let mut message = Message::new(&packager);
+    message.set(0, "0200").unwrap();
+    message.set(63, "& 0000200038! C000026 123").unwrap();
+    assert_eq!(message.to_string(), "0 0200\n63 <25 characters>\n");
+    let is_sensitive = |number: u16| message.field(number).unwrap().is_sensitive();
+    assert_eq!((is_sensitive(0), is_sensitive(63)), (false, true));
+}

@@ -142,6 +142,48 @@ fn what_is_no_file_of_vectors() {
     assert_eq!(failed(r#"{"frames":[{"channel":"nac","frame":"00","case":"header 6012"}]}"#), 1);
 }
 
+/// Both refuse, and name different fields: told, and no failure.
+#[test]
+fn refusals_that_name_different_fields() {
+    let check = |list: &str, case: &str, expected: &[&str]| {
+        let table = r#"{"0":{"class":"IFB_NUMERIC","len":4},"1":{"class":"IFB_BITMAP","len":16},
+            "3":{"class":"IFB_NUMERIC","len":6}}"#;
+        let outcome = judge(&format!(r#"{{"table":{table},"{list}":[{case}]}}"#));
+        let outcome = outcome.expect("there is a case");
+        assert_eq!((outcome.passed, outcome.failed.len()), (1, 0), "{case}");
+        assert_eq!(outcome.other_fields, expected, "{case}");
+    };
+    let long = |error: &str| {
+        let fields = r#"{"0":"0200","3":"1234567"}"#;
+        format!(r#"{{"id":"a","fields":{fields},"pack_error":"{error}"}}"#)
+    };
+    check("vectors", &long("error packing field 3 | nested field 4"), &[]);
+    check("vectors", &long("Field length 7 too long"), &[]);
+    let other = "a pack: the other refuses field 4, we field 3";
+    check("vectors", &long("error packing field 4"), &[other]);
+    let short =
+        |error: &str| format!(r#"{{"id":"b","hex":"020020000000000000001234","error":"{error}"}}"#);
+    check("malformed", &short("Problem unpacking field 3 (no)"), &[]);
+    let other = "b malformed: the other refuses field 35, we field 3";
+    check("malformed", &short("Problem unpacking field 35 (no) unpacking field=35"), &[other]);
+}
+
+#[test]
+fn sections_with_other_names() {
+    let text = r#"{"suite":"x","note":{"a":[]},"headers":[{}],"vektors":[{}]}"#;
+    let error = judge(text).expect_err("one is unknown").to_string();
+    let expected = "`vektors` is not known; vectors stand in vectors, malformed, cases, frames, \
+                    reactions, headers";
+    assert_eq!(error, expected);
+    let read = r#""unpacked":{"0":"0200","3":"123456"}"#;
+    let case = format!(r#"{{"id":"c","hex":"02002000000000000000123456",{read},"consumed":14}}"#);
+    let table = r#"{"0":{"class":"IFB_NUMERIC","len":4},"1":{"class":"IFB_BITMAP","len":16},
+        "3":{"class":"IFB_NUMERIC","len":6}}"#;
+    let outcome = judge(&format!(r#"{{"table":{table},"malformed":[{case}]}}"#));
+    let outcome = outcome.expect("there is a case");
+    assert_eq!(outcome.failed, ["c malformed: 14 bytes should be read, 13 were"]);
+}
+
 #[test]
 fn reasons_differ() {
     let mut texts: Vec<&str> = Stricter::ALL.iter().map(|reason| reason.text()).collect();

@@ -23,6 +23,9 @@ const IN_FLIGHT_MAX: u16 = 1024;
 /// The echo takes this share of the measured time.
 const ECHO_SHARE: f64 = 0.25;
 
+/// The kind of error after which nothing more can be sent.
+const CLOSED: &str = "connection closed";
+
 /// Options of `faregate bench iso8583`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -58,7 +61,7 @@ pub struct Args {
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
-    /// Exit code 1 where an answer was wrong or missing.
+    /// Exit code 1 where an answer was wrong or missing, not only where there was none at all.
     #[arg(long)]
     strict: bool,
 }
@@ -122,7 +125,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let wire = Wire::new(stream, args.channel.codec(&packager))?;
         let mut load = load::Load::new(wire, requests, args.timeout);
         let frame = load.request_bytes()?;
-        let warm_up = load.run(args.warm_up, None).await?;
+        let warm_up = match load.run(args.warm_up, None).await.and_then(Tally::usable) {
+            Ok(warm_up) => warm_up,
+            Err(error) => return anyhow::Ok(Err(error.context(args.hint()))),
+        };
         // Half of the echo before and half behind, so that both see the same machine.
         let mut echo = match args.no_echo {
             true => None,
@@ -133,14 +139,41 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if let Some(first) = &mut echo {
             first.add(&echo::measure(args, frame).await?);
         }
-        anyhow::Ok(Report::new(args, frame, &tally, echo.as_ref()))
+        Ok(Ok(Report::new(args, frame, &tally, echo.as_ref())))
     })?;
+    let report = match report {
+        Ok(report) => report,
+        Err(failed) => {
+            eprintln!("faregate: {failed:#}");
+            return Ok(ExitCode::from(crate::PROBLEMS));
+        }
+    };
     println!("{}", if args.json { serde_json::to_string(&report)? } else { report.text() });
-    let is_failed = args.strict && report.errors > 0;
+    let is_failed = report.messages == 0 || args.strict && report.errors > 0;
     Ok(if is_failed { ExitCode::from(crate::PROBLEMS) } else { ExitCode::SUCCESS })
 }
 
+impl Args {
+    /// What to look at where a server does not answer as it should.
+    fn hint(&self) -> String {
+        let (channel, packager) = (self.channel.name(), self.format.name());
+        format!(
+            "the warm-up failed: does the server speak --channel {channel} and --packager {packager}?"
+        )
+    }
+}
+
 impl Tally {
+    /// What a warm-up brought, unless it shows that there is nothing to measure.
+    fn usable(self) -> anyhow::Result<Self> {
+        let is_unanswered = self.answers == 0 && !self.errors.is_empty();
+        if is_unanswered || self.errors.contains_key(CLOSED) {
+            let kinds = self.errors.iter().map(|(kind, count)| format!("{count} {kind}"));
+            anyhow::bail!("{} answers; {}", self.answers, kinds.collect::<Vec<_>>().join(", "));
+        }
+        Ok(self)
+    }
+
     fn per_second(&self) -> f64 {
         count(self.answers) / self.seconds
     }
@@ -236,5 +269,27 @@ impl Clock {
             tally.server_cpu = Some(used(pid)?.saturating_sub(before));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_warm_ups_show() {
+        let check = |answers, errors: &[(&'static str, u64)], expected: Option<&str>| {
+            let errors = errors.iter().copied().collect();
+            let tally = Tally { answers, errors, ..Tally::default() };
+            let error = tally.usable().err().map(|error| error.to_string());
+            assert_eq!(error.as_deref(), expected);
+        };
+        // It may be left out.
+        check(0, &[], None);
+        check(9, &[], None);
+        check(9, &[("not approved", 1)], None);
+        check(0, &[("no answer in time", 4)], Some("0 answers; 4 no answer in time"));
+        check(0, &[("unreadable", 2)], Some("0 answers; 2 unreadable"));
+        check(9, &[("connection closed", 1)], Some("9 answers; 1 connection closed"));
     }
 }

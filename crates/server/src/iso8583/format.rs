@@ -69,15 +69,24 @@ pub fn packager(name: &str) -> anyhow::Result<Packager> {
         return Ok(packager);
     }
     let extension = Path::new(name).extension().and_then(|it| it.to_str()).unwrap_or_default();
-    let read: fn(&str) -> Result<Packager, _> = match extension {
-        "toml" => Packager::from_toml,
-        "json" => Packager::from_json,
-        "xml" => Packager::from_jpos_xml,
+    let read: fn(&[u8]) -> anyhow::Result<Packager> = match extension {
+        "toml" => |bytes| Ok(Packager::from_toml(text(bytes)?)?),
+        "json" => |bytes| Ok(Packager::from_json(text(bytes)?)?),
+        // In the encoding that it declares.
+        "xml" => |bytes| Ok(Packager::from_jpos_xml_bytes(bytes)?),
         _ => anyhow::bail!(
             "there is no packager `{name}`: one of {}, or a file .toml, .json or .xml",
             Packager::built_in_names().join(", ")
         ),
     };
-    let text = std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
-    read(&text).with_context(|| format!("{name} is no packager"))
+    let bytes = std::fs::read(name).with_context(|| format!("cannot read {name}"))?;
+    read(&bytes).with_context(|| format!("{name} is no packager"))
+}
+
+/// TOML and JSON are UTF-8.
+fn text(bytes: &[u8]) -> anyhow::Result<&str> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let lines = bytes.iter().take(error.valid_up_to()).filter(|byte| **byte == b'\n');
+        anyhow::anyhow!("line {}: this is not UTF-8", 1 + lines.count())
+    })
 }

@@ -38,6 +38,9 @@ fn tell(outcome: &Outcome) {
             println!("    {case}");
         }
     }
+    for case in &outcome.other_fields {
+        println!("  other field: {case}");
+    }
     for case in &outcome.failed {
         println!("  failed: {case}");
     }

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use iso8583::framing::Header;
 use iso8583::framing::codec::{Received, Sent};
 use iso8583::message_type::response_to;
-use iso8583::{Message, Packager};
+use iso8583::{Message, Packager, Problem};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -20,8 +20,11 @@ use crate::config::Config;
 use crate::logging;
 use crate::serve::Signals;
 
-/// Fields of a request that are not sent back: tracks, PIN, chip data, expiry and MACs.
-const NOT_ECHOED: [u16; 8] = [14, 35, 36, 45, 52, 55, 64, 128];
+/// Fields of a request that are not sent back even if the format shows them: chip data, and MACs of
+/// what is then another message.
+const NEVER_ECHOED: [u16; 3] = [55, 64, 128];
+/// Sent back although it may be sensitive: what an answer is known by, and the card number.
+const ALWAYS_ECHOED: [u16; 2] = [0, 2];
 
 /// The code of an approval: the last digits of the system trace audit number.
 const APPROVAL_DIGITS: usize = 6;
@@ -136,13 +139,18 @@ async fn serve(
 /// Makes answers; what it needs is kept from one to the next.
 struct Answers {
     message: Message,
+    /// Fields that are not sent back.
+    withheld: Vec<u16>,
     packed: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl Answers {
     fn new(packager: &Packager) -> Self {
-        Self { message: Message::new(packager), packed: vec![], value: vec![] }
+        let mut withheld = packager.sensitive_fields();
+        withheld.retain(|number| !ALWAYS_ECHOED.contains(number));
+        withheld.extend(NEVER_ECHOED);
+        Self { message: Message::new(packager), withheld, packed: vec![], value: vec![] }
     }
 
     async fn answer_all(&mut self, wire: &mut Wire) -> anyhow::Result<()> {
@@ -164,28 +172,40 @@ impl Answers {
 
     /// Answers a request; what is an answer itself is left alone.
     fn answer(&mut self, wire: &mut Wire, header: &[u8], body: &[u8]) -> anyhow::Result<()> {
-        self.message.load(body).context("a message was not read")?;
-        let Some(response) = self.response_type() else {
+        if !self.pack_answer(body)? {
             tracing::debug!("not a request");
             return Ok(());
-        };
-        let is_approval = matches!(response[1], b'1' | b'2');
-        self.message.set(0, str::from_utf8(&response).unwrap_or_default())?;
-        for number in NOT_ECHOED {
-            self.message.remove(number)?;
         }
-        self.message.set(39, "00")?;
+        let header = if header.is_empty() { Header::Configured } else { Header::Reply(header) };
+        Ok(wire.send(Sent::Message { header, body: &self.packed })?)
+    }
+
+    /// Packs the answer to a request; not if it is none.
+    fn pack_answer(&mut self, body: &[u8]) -> anyhow::Result<bool> {
+        self.message.load(body).context("a message was not read")?;
+        let Some(response) = self.response_type() else { return Ok(false) };
+        let is_approval = matches!(response[1], b'1' | b'2');
+        // Before it is removed, if it is one of those.
+        self.read(11);
+        self.message.set(0, str::from_utf8(&response).unwrap_or_default())?;
+        for number in &self.withheld {
+            self.message.remove(*number)?;
+        }
+        set_if_known(&mut self.message, 39, "00")?;
         // Authorisations and financial transactions are approved by a code.
         if is_approval {
-            self.read(11);
             let digits = str::from_utf8(&self.value).unwrap_or_default();
             let start = digits.len().saturating_sub(APPROVAL_DIGITS);
-            self.message.set(38, digits.get(start..).unwrap_or_default())?;
+            let code = digits.get(start..).unwrap_or_default();
+            if code.is_empty() {
+                self.message.remove(38)?;
+            } else {
+                set_if_known(&mut self.message, 38, code)?;
+            }
         }
         self.packed.clear();
         self.message.pack_into(&mut self.packed)?;
-        let header = if header.is_empty() { Header::Configured } else { Header::Reply(header) };
-        Ok(wire.send(Sent::Message { header, body: &self.packed })?)
+        Ok(true)
     }
 
     fn response_type(&mut self) -> Option<[u8; 4]> {
@@ -199,5 +219,83 @@ impl Answers {
         if let Some(field) = self.message.field(number) {
             field.read(&mut self.value);
         }
+    }
+}
+
+/// Sets a field, unless the format lacks it.
+fn set_if_known(message: &mut Message, number: u16, value: &str) -> Result<(), iso8583::Error> {
+    match message.set(number, value) {
+        Err(error) if error.problem == Problem::UnknownField => Ok(()),
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers a request with these fields; the fields of the answer, one to a line.
+    fn answer(packager: &Packager, fields: &[(&str, &str)]) -> String {
+        let mut request = Message::new(packager);
+        for (path, value) in fields {
+            let path: iso8583::FieldPath = path.parse().unwrap();
+            request.set(path, value).unwrap();
+        }
+        let mut answers = Answers::new(packager);
+        assert!(answers.pack_answer(&request.pack().unwrap()).unwrap());
+        let mut answer = Message::new(packager);
+        answer.load(&answers.packed).unwrap();
+        answer.view().revealed().to_string()
+    }
+
+    #[test]
+    fn sensitive_fields_are_not_sent_back() {
+        let base24 = Packager::built_in("base24").unwrap();
+        let fields = [
+            ("0", "0200"),
+            ("2", "4761739001010119"),
+            ("11", "000042"),
+            ("14", "2912"),
+            ("34", "4761739001010119"),
+            ("41", "TERM0001"),
+            ("48", "private"),
+            ("60", "open"),
+            ("63", "& 0000200038! C000026 123"),
+            ("126", "& 0000200038! C000026 123"),
+        ];
+        assert_eq!(
+            answer(&base24, &fields),
+            "0 0210\n2 4761739001010119\n11 000042\n38 000042\n39 00\n41 TERM0001\n60 open\n"
+        );
+    }
+
+    #[test]
+    fn what_holds_sensitive_fields_is_not_sent_back() {
+        let text = r#"
+            [fields]
+            0 = { content = "digits", length = 4 }
+            1 = { content = "bitmap", coding = "raw", length = 8 }
+            11 = { content = "digits", length = 6 }
+            55 = { content = "text", length = 9, prefix = { digits = 2 }, sensitive = false }
+            [fields.62]
+            content = "text"
+            length = 99
+            prefix = { digits = 2 }
+            [fields.62.inside.fields]
+            1 = { content = "digits", length = 4 }
+            2 = { content = "digits", length = 3, sensitive = true }
+        "#;
+        let packager = Packager::from_toml(text).unwrap();
+        let fields =
+            [("0", "0200"), ("11", "000042"), ("55", "chip"), ("62.1", "0001"), ("62.2", "123")];
+        // Neither 38 nor 39 is in the format.
+        assert_eq!(answer(&packager, &fields), "0 0210\n11 000042\n");
+    }
+
+    #[test]
+    fn without_a_trace_number_there_is_no_approval_code() {
+        let iso87a = Packager::built_in("iso87a").unwrap();
+        let fields = [("0", "0200"), ("38", "OLD123"), ("41", "TERM0001")];
+        assert_eq!(answer(&iso87a, &fields), "0 0210\n39 00\n41 TERM0001\n");
     }
 }

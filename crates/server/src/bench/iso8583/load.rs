@@ -6,7 +6,7 @@ use iso8583::framing::Header;
 use iso8583::framing::codec::{Received, Sent};
 
 use super::requests::Requests;
-use super::{Clock, Tally};
+use super::{CLOSED, Clock, Tally};
 use crate::iso8583::Wire;
 
 /// One connection with its requests.
@@ -58,7 +58,7 @@ impl Load {
                 self.take(received, now, &mut tally)?;
             }
             if !arrived {
-                tally.count("connection closed", self.requests.give_up());
+                tally.count(CLOSED, self.requests.give_up());
                 break;
             }
         }
