@@ -7,7 +7,7 @@ use crate::index::{Index, WORDS};
 use crate::message::Message;
 use crate::pack;
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
-use crate::unpack::{FIRST, walk};
+use crate::unpack::{FIRST, walk_framed};
 
 impl Packager {
     /// Appends the packed message of these values: characters in ISO-8859-1, or bytes.
@@ -104,7 +104,7 @@ fn pack_unusual(
     let plan = pack::plan(format, compiled.is_strict(), value)
         .map_err(|problem| problem.in_field(number))?;
     if let Some(inner) = compiled.inner(format) {
-        walk(inner.compiled(), value, &mut Index::new())
+        walk_framed(inner.compiled(), format, value, &mut Index::new())
             .map_err(|error| error.inside(number, None).withheld_if(format.is_sensitive))?;
     }
     let end = start + plan.total;

@@ -14,6 +14,8 @@ pub struct Index {
     pub(crate) third_bitmap: Span,
     /// The fields of a message in XML, or inside a field in EBCDIC, as the packager has them.
     pub(crate) fields: Vec<u8>,
+    /// What is wrong was found inside a field.
+    pub(crate) is_wrong_inside: bool,
     /// The header of a message in XML.
     pub(crate) header: Vec<u8>,
     /// For what is inside a field.
@@ -119,11 +121,20 @@ impl Index {
         Some(word * 64 + left.leading_zeros() as usize + 1)
     }
 
-    /// What begins at `start` or behind has moved, from `from` to `to`.
-    pub(crate) fn shift(&mut self, start: usize, from: usize, to: usize) {
-        let start = Span::new(start, 0).start;
-        let by = Span::new(to, 0).start.wrapping_sub(Span::new(from, 0).start);
-        for span in &mut self.spans {
+    /// What begins at `from` or behind has moved to `to`. Of fields that take no room, those behind
+    /// this number have.
+    pub(crate) fn shift(&mut self, number: usize, from: usize, to: usize) {
+        let start = Span::new(from, 0).start;
+        let by = Span::new(to, 0).start.wrapping_sub(start);
+        let behind = (number + 1).min(self.spans.len());
+        let (before, behind) = self.spans.split_at_mut(behind);
+        for span in before {
+            let moves = span.start > start || span.start == start && span.end > start;
+            let by = if moves { by } else { 0 };
+            span.start = span.start.wrapping_add(by);
+            span.end = span.end.wrapping_add(by);
+        }
+        for span in behind {
             let by = if span.start >= start { by } else { 0 };
             span.start = span.start.wrapping_add(by);
             span.end = span.end.wrapping_add(by);

@@ -51,8 +51,10 @@
 //! ```
 //!
 //! Everything is bounded: what a message says of itself never makes the library allocate more than
-//! the message is long. After the first messages nothing is allocated any more where a [`Message`],
-//! an [`Index`] and a buffer are used again.
+//! the message is long. After the first messages, reading into an [`Index`] and setting, loading and
+//! packing a [`Message`] allocate nothing where these and the buffers are used again. Nor does
+//! [`Packager::pack_values`] of values in the order of their numbers without fields inside, where
+//! the packager has a bitmap in front of all fields and no header. Messages in XML allocate always.
 //!
 //! [`Validation::Strict`] is the default. What `Lenient` accepts beside it, and where both differ
 //! from jPOS, is in `docs/reference/iso8583-differences.md`.

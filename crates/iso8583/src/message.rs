@@ -8,7 +8,7 @@ use crate::error::{Error, FieldPath, Problem};
 use crate::index::{Index, Span};
 use crate::pack;
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
-use crate::unpack::{FIRST, split_header, walk};
+use crate::unpack::{FIRST, split_header, walk, walk_framed};
 use crate::view::{Field, MessageView};
 use crate::xml;
 
@@ -138,7 +138,7 @@ impl Message {
         marked[0] = append(&mut marked);
         let numbers = path.numbers();
         let (body, spare) = (&mut self.body, &mut self.spare);
-        let result = set_inside(&self.packager, body, spare, numbers, Some(&marked));
+        let result = set_inside(&self.packager, body, spare, numbers, Some(&marked)).map(drop);
         self.latin1 = marked;
         result
     }
@@ -177,12 +177,16 @@ impl Message {
             }),
             [number] => self.body.set(self.packager.compiled(), *number, value),
             numbers => {
-                set_inside(&self.packager, &mut self.body, &mut self.spare, numbers, Some(value))
+                let value = Some(value);
+                set_inside(&self.packager, &mut self.body, &mut self.spare, numbers, value)
+                    .map(drop)
             }
         }
     }
 
     /// Takes a field out; says whether it was there.
+    ///
+    /// Among positions, those that were filled up for it stay: nobody can tell them from values.
     ///
     /// # Errors
     /// If fields inside a field cannot be read.
@@ -190,10 +194,7 @@ impl Message {
         let path = path.into();
         match path.numbers() {
             [number] => Ok(self.body.remove(self.packager.compiled(), *number)),
-            numbers => {
-                set_inside(&self.packager, &mut self.body, &mut self.spare, numbers, None)?;
-                Ok(true)
-            }
+            numbers => set_inside(&self.packager, &mut self.body, &mut self.spare, numbers, None),
         }
     }
 
@@ -257,33 +258,33 @@ impl Message {
 }
 
 /// Sets or removes a field inside others. Only it is encoded, and the frames around it; the images
-/// of its neighbours are kept.
+/// of its neighbours are kept. Says whether it was there, or is now.
 fn set_inside(
     packager: &Packager,
     body: &mut Body,
     spare: &mut Vec<Body>,
     numbers: &[u16],
     value: Option<&[u8]>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let compiled = packager.compiled();
     let Some((number, inside)) = numbers.split_first() else {
         return Err(Problem::BadPath.into());
     };
     if inside.is_empty() {
         return match value {
-            Some(value) => body.set(compiled, *number, value),
-            None => {
-                body.remove(compiled, *number);
-                Ok(())
-            }
+            Some(value) => body.set(compiled, *number, value).map(|()| true),
+            None => Ok(body.remove(compiled, *number)),
         };
+    }
+    if value.is_none() && !body.field(packager, *number).is_some_and(|it| it.is_composite()) {
+        return Ok(false);
     }
     let format = compiled.settable(*number).map_err(|problem| problem.in_field(*number))?;
     let inner = compiled.inner(format).ok_or_else(|| Problem::NotComposite.in_field(*number))?;
     let mut inner_body = spare.pop().unwrap_or_default();
     let mut packed = spare.pop().unwrap_or_default();
     inner_body.clear(inner.compiled());
-    let mut result = Ok(());
+    let mut result = Ok(true);
     if let Some(field) = body.field(packager, *number).filter(Field::is_composite) {
         packed.bytes.clear();
         let transparent = format.is_transparent().then(|| field.content());
@@ -292,7 +293,8 @@ fn set_inside(
             &packed.bytes
         });
         result = inner_body
-            .load(inner.compiled(), fields)
+            .load_framed(inner.compiled(), format, fields)
+            .map(|()| true)
             .map_err(|error| error.withheld_if(format.is_sensitive));
     }
     if result.is_ok() {
@@ -300,18 +302,16 @@ fn set_inside(
     }
     packed.bytes.clear();
     packed.bytes.extend(format.is_marked.then_some(mark::FIELDS));
-    if result.is_ok() && !inner_body.is_empty() {
+    if result == Ok(true) && !inner_body.is_empty() {
         // A message type that waits for its fields has a bitmap of none, to be read back.
         let received = &mut inner_body.index.bitmap_words;
         *received = (*received).max(1);
-        result = inner_body.emit(inner.compiled(), &mut packed.bytes);
+        result = inner_body.emit(inner.compiled(), &mut packed.bytes).map(|()| true);
     }
     let result = match result {
-        Ok(()) if inner_body.is_empty() => {
-            body.remove(compiled, *number);
-            Ok(())
-        }
-        Ok(()) => body.put(compiled, format, *number, &packed.bytes),
+        Ok(false) => Ok(false),
+        Ok(true) if inner_body.is_empty() => Ok(body.remove(compiled, *number)),
+        Ok(true) => body.put(compiled, format, *number, &packed.bytes).map(|()| true),
         Err(error) => Err(error.inside(*number, None)),
     };
     packed.bytes.clear();
@@ -337,7 +337,29 @@ impl Body {
     }
 
     fn load(&mut self, packager: &Compiled, bytes: &[u8]) -> Result<(), Error> {
-        let end = match walk(packager, bytes, &mut self.index) {
+        let end = walk(packager, bytes, &mut self.index);
+        self.take(packager, bytes, end)
+    }
+
+    /// Becomes the fields inside a field.
+    fn load_framed(
+        &mut self,
+        packager: &Compiled,
+        frame: &FieldFormat,
+        value: &[u8],
+    ) -> Result<(), Error> {
+        let end = walk_framed(packager, frame, value, &mut self.index);
+        self.take(packager, value, end)
+    }
+
+    /// Becomes what was found in these bytes.
+    fn take(
+        &mut self,
+        packager: &Compiled,
+        bytes: &[u8],
+        end: Result<usize, Error>,
+    ) -> Result<(), Error> {
+        let end = match end {
             Ok(end) => end,
             Err(error) => {
                 self.clear(packager);
@@ -355,13 +377,17 @@ impl Body {
         self.bytes[..start].copy_from_slice(&bytes[..start]);
         self.bytes[start..self.used].copy_from_slice(&bytes[start + bitmap..end]);
         if bitmap > 0 {
-            self.index.shift(start + bitmap, bitmap, 0);
+            self.index.shift(0, start + bitmap, start);
         }
         self.last = short(self.index.highest());
         let third = self.index.third_bitmap.range();
         if !third.is_empty() {
             let third = third.start - bitmap..third.end - bitmap;
-            self.move_tail(third.end, third.end, third.start);
+            let third_field = match packager.layout {
+                Layout::Bitmap(bitmap) => bitmap.third_field,
+                Layout::Positional { .. } | Layout::Tagged => 0,
+            };
+            self.move_tail(usize::from(third_field), third.end, third.start);
             if self.index.present[2] != 0 {
                 self.index.third_bitmap = Span::default();
             }
@@ -380,7 +406,7 @@ impl Body {
             Err(problem) => return Err(problem.in_field(number)),
         };
         let at = usize::from(number);
-        if number > self.last || self.used == 0 {
+        if number > self.last || self.last == 0 && self.used == 0 {
             let start = self.used;
             self.make_room(start, value.len() + ROOM_BYTES);
             if let Some(total) = append(format, value, &mut self.bytes[start..]) {
@@ -454,7 +480,7 @@ impl Body {
         match packager.inner(format).filter(|_| format.holds_fields(value)) {
             Some(inner) => {
                 let (value, _) = format.unmarked(value);
-                walk(inner.compiled(), value, self.index.inner()).map(drop)
+                walk_framed(inner.compiled(), format, value, self.index.inner()).map(drop)
             }
             None => Ok(()),
         }
@@ -473,7 +499,7 @@ impl Body {
             return start;
         };
         let start = self.index.spans[next].range().start;
-        self.move_tail(start, start, start + total);
+        self.move_tail(number, start, start + total);
         start
     }
 
@@ -481,7 +507,7 @@ impl Body {
     #[cold]
     fn resize(&mut self, number: usize, total: usize) {
         let span = self.index.spans[number].range();
-        self.move_tail(span.end, span.end, span.start + total);
+        self.move_tail(number, span.end, span.start + total);
     }
 
     fn remove(&mut self, packager: &Compiled, number: u16) -> bool {
@@ -491,19 +517,19 @@ impl Body {
         let span = self.index.spans[usize::from(number)].range();
         self.index.remove(usize::from(number));
         self.last = short(self.index.highest());
-        self.move_tail(span.end, span.end, span.start);
+        self.move_tail(usize::from(number), span.end, span.start);
         true
     }
 
-    /// Moves what begins at `start`, from `from` to `to`.
-    fn move_tail(&mut self, start: usize, from: usize, to: usize) {
+    /// Moves what stands behind a field, from `from` to `to`.
+    fn move_tail(&mut self, number: usize, from: usize, to: usize) {
         let used = self.used - from + to;
         if to > from {
             self.make_room(self.used, to - from);
         }
         self.bytes.copy_within(from..self.used, to);
         self.used = used;
-        self.index.shift(start, from, to);
+        self.index.shift(number, from, to);
     }
 
     #[inline]

@@ -81,15 +81,51 @@ pub(crate) fn split_header<'a>(
 
 /// Fills the index; says where the message ends.
 pub(crate) fn walk(packager: &Compiled, bytes: &[u8], index: &mut Index) -> Result<usize, Error> {
+    walk_until(packager, packager.is_strict(), (bytes, bytes.len()), index)
+}
+
+/// Says where a message ends, and demands no more than that takes.
+pub(crate) fn end_of(packager: &Compiled, bytes: &[u8], index: &mut Index) -> Result<usize, Error> {
+    let (_, message) = split_header(packager, bytes)?;
+    let start = packager.header_bytes;
+    let end = walk_until(packager, false, (message, message.len()), index)
+        .map_err(|error| error.behind(start))?;
+    Ok(start + end)
+}
+
+/// Finds the fields in the value of a field that frames them.
+pub(crate) fn walk_framed(
+    packager: &Compiled,
+    frame: &FieldFormat,
+    value: &[u8],
+    index: &mut Index,
+) -> Result<usize, Error> {
+    walk_until(packager, packager.is_strict(), (value, fields_end(frame, value)), index)
+}
+
+/// Behind the last of the bytes that are no blanks, as they fill up a text of fixed length.
+fn fields_end(frame: &FieldFormat, value: &[u8]) -> usize {
+    let is_filled_up = frame.is_fixed() && frame.content == Content::Text;
+    let last = value.iter().rposition(|byte| *byte != b' ');
+    if is_filled_up { last.map_or(0, |last| last + 1) } else { value.len() }
+}
+
+/// Fields begin before `fields_end` only.
+fn walk_until(
+    packager: &Compiled,
+    is_strict: bool,
+    (bytes, fields_end): (&[u8], usize),
+    index: &mut Index,
+) -> Result<usize, Error> {
     if u32::try_from(bytes.len()).is_err() {
         let problem = Problem::TooLong { length: bytes.len(), max: u32::MAX as usize };
         return Err(Error { path: None, offset: Some(0), problem });
     }
     index.reset(packager.fields.len());
-    let is_strict = packager.is_strict();
     let mut walk = Walk {
         packager,
         bytes,
+        fields_end,
         index,
         is_strict,
         position: 0,
@@ -104,7 +140,7 @@ pub(crate) fn walk(packager: &Compiled, bytes: &[u8], index: &mut Index) -> Resu
     let position = walk.position;
     if is_strict {
         walk.settle()?;
-        if position < bytes.len() {
+        if position < fields_end {
             let problem = Problem::Trailing { found: bytes.len() - position };
             return Err(Error { path: None, offset: Some(position), problem });
         }
@@ -116,42 +152,28 @@ pub(crate) fn walk(packager: &Compiled, bytes: &[u8], index: &mut Index) -> Resu
 /// end. What its frame wrote in another way is decoded into the index.
 pub(crate) fn walk_inside(
     packager: &Compiled,
+    is_strict: bool,
     frame: &FieldFormat,
     (content, length): (&[u8], usize),
     index: &mut Index,
 ) -> Result<usize, Error> {
     if frame.is_transparent() {
-        return walk(packager, content, index).or_else(|error| filled(frame, content, error));
+        return walk_until(packager, is_strict, (content, fields_end(frame, content)), index);
     }
     let mut fields = std::mem::take(&mut index.fields);
     fields.clear();
     decode(frame, content, length, &mut fields);
-    let result = walk(packager, &fields, index).or_else(|error| filled(frame, &fields, error));
+    let result = walk_until(packager, is_strict, (&fields, fields_end(frame, &fields)), index);
     index.fields = fields;
     let on_wire = |offset: Option<usize>| offset.map(|byte| frame.place_of(byte));
     result.map_err(|error| Error { offset: on_wire(error.offset), ..error })
 }
 
-/// Are blanks all that follows the last field, as they fill up a text of fixed length?
-#[cold]
-fn filled(frame: &FieldFormat, value: &[u8], error: Error) -> Result<usize, Error> {
-    let is_behind = error.path.is_none() && matches!(error.problem, Problem::Trailing { .. });
-    match error.offset {
-        Some(end)
-            if is_behind
-                && frame.is_fixed()
-                && frame.content == Content::Text
-                && value[end..].iter().all(|byte| *byte == b' ') =>
-        {
-            Ok(end)
-        }
-        Some(_) | None => Err(error),
-    }
-}
-
 struct Walk<'a> {
     packager: &'a Compiled,
     bytes: &'a [u8],
+    /// What follows fills up the frame.
+    fields_end: usize,
     index: &'a mut Index,
     is_strict: bool,
     position: usize,
@@ -276,8 +298,7 @@ impl Walk<'_> {
 
     fn by_position(&mut self, first: u16, is_whole: bool) -> Result<(), Error> {
         let mut number = usize::from(first);
-        while (is_whole || self.position < self.bytes.len()) && number < self.packager.fields.len()
-        {
+        while (is_whole || self.position < self.fields_end) && number < self.packager.fields.len() {
             let content = self.packager.fields[number].content;
             if content != Content::Nothing {
                 self.step(number)?;
@@ -292,7 +313,7 @@ impl Walk<'_> {
         let tagged = self.packager.fields.iter().find(|field| field.tag.digits > 0);
         let Some(FieldFormat { tag, prefix, .. }) = tagged else { return Ok(()) };
         let behind = if tag.is_counted { usize::from(prefix.bytes) } else { 0 };
-        while self.position < self.bytes.len() {
+        while self.position < self.fields_end {
             let digits = digits_of(tag.coding, tag.digits);
             let number = read_number(digits, self.bytes, self.position + behind)
                 .map_err(|(problem, at)| Error { path: None, offset: Some(at), problem })?;
@@ -332,7 +353,8 @@ impl Walk<'_> {
     fn guard(&self, number: usize, measured: Measured) -> Result<(), Error> {
         let format = &self.packager.fields[number];
         let content = &self.bytes[measured.content..measured.end];
-        let is_right = is_guarded(format, content, measured.length);
+        let is_right = measured.length <= format.length_max as usize
+            && is_guarded(format, content, measured.length);
         if is_right { Ok(()) } else { self.check_one(number, measured, true) }
     }
 
@@ -340,6 +362,10 @@ impl Walk<'_> {
     fn check_one(&self, number: usize, measured: Measured, is_strict: bool) -> Result<(), Error> {
         let format = &self.packager.fields[number];
         let content = &self.bytes[measured.content..measured.end];
+        // A digit stands where what fills up a value of the longest, odd length should stand.
+        let is_too_long = is_strict && measured.length > format.length_max as usize;
+        let length = if is_too_long { format.length_max as usize } else { measured.length };
+        let measured = Measured { length, ..measured };
         check_content(format, content, measured, is_strict).map_err(|(problem, at)| {
             let found = content.get(at).filter(|_| !format.is_sensitive);
             problem.with_found(found.copied()).at(short(number), measured.content + at)
@@ -365,9 +391,15 @@ impl Walk<'_> {
         let content = &self.bytes[measured.content..measured.content + measured.content_bytes];
         if let Some(inner) = self.packager.inner(format).filter(|_| format.holds_fields(content)) {
             let (content, mark) = format.unmarked(content);
-            walk_inside(inner.compiled(), format, (content, measured.length), self.index.inner())
-                .map_err(|error| error.inside(short(number), Some(measured.content + mark)))
-                .map_err(|error| error.withheld_if(format.is_sensitive))?;
+            let value = (content, measured.length);
+            let inside = self.index.inner();
+            walk_inside(inner.compiled(), self.is_strict, format, value, inside).map_err(
+                |error| {
+                    self.index.is_wrong_inside = true;
+                    let error = error.inside(short(number), Some(measured.content + mark));
+                    error.withheld_if(format.is_sensitive)
+                },
+            )?;
         }
         Ok(())
     }
@@ -548,11 +580,11 @@ fn variable(
         Counts::Halves => value_of_wire(format, count / 2, bytes, content)?,
     };
     let length_max = format.length_max as usize;
-    // Rounded up, a value of an odd length may be one longer.
-    let rounded =
-        usize::from(format.prefix.counts != Counts::Value && format.coding == Coding::Bcd);
-    if length > length_max + (length_max & rounded) {
-        return Err((Problem::TooLong { length, max: length_max }, prefix));
+    let mut length = length;
+    if length > length_max {
+        let content = bytes.get(content..content + content_bytes).unwrap_or_default();
+        length = without_filling(format, length, content)
+            .ok_or((Problem::TooLong { length, max: length_max }, prefix))?;
     }
     let room = if format.is_filled { format.content_bytes(length_max) } else { content_bytes };
     if room > bytes.len() - content {
@@ -560,6 +592,24 @@ fn variable(
         return Err((Problem::Truncated { needed: room, found }, content));
     }
     Ok(Measured { content, content_bytes, length, end: content + room })
+}
+
+/// Rounded up to whole bytes, a value of an odd length is one longer: by what fills it up. Anything
+/// else that stands there is for the check to refuse.
+#[cold]
+fn without_filling(format: &FieldFormat, length: usize, content: &[u8]) -> Option<usize> {
+    let length_max = format.length_max as usize;
+    let is_rounded = format.prefix.counts != Counts::Value && format.coding == Coding::Bcd;
+    if !is_rounded || length_max.is_multiple_of(2) || length > length_max + 1 {
+        return None;
+    }
+    let has_filling = match (format.odd, content) {
+        (Odd::ZeroLeft, [first, ..]) => first >> 4 == 0,
+        (Odd::ZeroRight, [.., last]) => last & 0x0F == 0,
+        // An F was taken off before.
+        (Odd::ZeroLeft | Odd::ZeroRight | Odd::FRight, _) => false,
+    };
+    Some(length - usize::from(has_filling))
 }
 
 /// Length of the value and bytes of the content, where the prefix counts bytes on the wire.

@@ -241,7 +241,8 @@ impl<'a> Field<'a> {
             return Err(Problem::NotComposite.in_field(self.number));
         };
         let (content, length) = self.parts();
-        let end = walk_inside(inner.compiled(), self.format, (content, length), index)
+        let is_strict = inner.compiled().is_strict();
+        let end = walk_inside(inner.compiled(), is_strict, self.format, (content, length), index)
             .map_err(|error| error.inside(self.number, None))
             .map_err(|error| error.withheld_if(self.is_sensitive))?;
         let index: &'b Index = index;

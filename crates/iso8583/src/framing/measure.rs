@@ -3,7 +3,8 @@
 use super::Measured;
 use crate::error::Problem;
 use crate::index::Index;
-use crate::packager::{Layout, Packager, Validation};
+use crate::packager::{Layout, Packager};
+use crate::unpack::end_of;
 
 impl Packager {
     /// Says how long the message is that the bytes begin with.
@@ -15,17 +16,19 @@ impl Packager {
         if !has_bitmap {
             return Measured::Invalid { at: 0 };
         }
-        if self.validation() == Validation::Strict {
-            return self.with_validation(Validation::Lenient).measure(bytes, index);
-        }
-        let error = match self.unpack(bytes, index) {
-            Ok(view) => return Measured::Message { length: view.bytes().len() },
+        index.is_wrong_inside = false;
+        let error = match end_of(self.compiled(), bytes, index) {
+            Ok(length) => return Measured::Message { length },
             Err(error) => error,
         };
-        let is_outermost = error.path.is_none_or(|path| path.numbers().len() == 1);
-        if let (Problem::Truncated { needed, found }, true) = (error.problem, is_outermost) {
+        let at = error.offset.unwrap_or(0);
+        // Only where the bytes themselves end are more of them of use.
+        if let Problem::Truncated { needed, found } = error.problem
+            && !index.is_wrong_inside
+            && at + found == bytes.len()
+        {
             return Measured::Incomplete { more: needed.saturating_sub(found).max(1) };
         }
-        Measured::Invalid { at: error.offset.unwrap_or(0) }
+        Measured::Invalid { at }
     }
 }

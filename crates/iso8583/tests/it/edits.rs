@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use iso8583::{FieldPath, Index, Message, MessageView, Packager};
+use iso8583::packager::{FieldDescription, Table};
+use iso8583::{FieldPath, Index, Message, MessageView, Packager, Validation};
 use proptest::prelude::*;
 
 use crate::tables::mixed;
@@ -151,4 +152,53 @@ fn set_all(message: &mut Message, view: MessageView<'_>) {
             .set_bytes(field.number(), &field.to_bytes())
             .expect("the value is one of its field");
     }
+}
+
+/// Fields that take no room stay where they are.
+#[test]
+fn empty_fields_keep_their_place() {
+    let field = |class: &str, length, trim| FieldDescription {
+        class: class.to_owned(),
+        length,
+        trim,
+        ..FieldDescription::default()
+    };
+    let mut table =
+        Table::from([(0, field("IFA_NUMERIC", 4, false)), (1, field("IFB_BITMAP", 16, false))]);
+    table.extend((3..=6).map(|number| (number, field("IF_CHAR", 6, true))));
+    let packager = Packager::from_table(&table).unwrap().with_validation(Validation::Lenient);
+    let check = |edits: &[(u16, &str)], expected: &str| {
+        let mut message = Message::new(&packager);
+        for (number, value) in edits {
+            message.set(*number, value).unwrap();
+        }
+        let packed = message.pack().unwrap();
+        assert_eq!(std::str::from_utf8(&packed[12..]).unwrap(), expected, "{edits:?}");
+    };
+    let (three, four, five) = ((3, "333333"), (4, "444444"), (5, "555555"));
+    let (first, all) = ((0, "0200"), "333333444444555555");
+    check(&[first, (3, ""), five, four, three], all);
+    check(&[(3, ""), five, four, three, first], all);
+    check(&[first, (5, ""), three, four, five], all);
+    check(&[(5, ""), (4, ""), (3, ""), four, five, three, first], all);
+    check(&[(5, ""), (3, ""), five, three, four, first], all);
+    check(&[first, (3, ""), (4, ""), five, four, (6, ""), three], all);
+}
+
+#[test]
+fn what_is_not_there_is_not_removed() {
+    let mut message = built(&mixed(), &Values::new());
+    message.set([48, 2], "AB").unwrap();
+    message.set([62, 1], "AB").unwrap();
+    message.set(3, "1").unwrap();
+    let packed = message.pack().unwrap();
+    for path in ["48.3", "48.9", "62.2", "60.1", "63.1", "3.1", "999.1", "48.1.1", "7", "999"] {
+        assert_eq!(message.remove(path.parse::<FieldPath>().unwrap()), Ok(false), "{path}");
+        assert_eq!(message.pack().unwrap(), packed, "{path}");
+    }
+    assert_eq!(message.remove([62, 1]), Ok(true));
+    assert_eq!(message.remove([62, 1]), Ok(false));
+    assert!(message.field(62).is_none());
+    assert_eq!(message.remove([48, 2]), Ok(true));
+    assert_eq!(message.text(48).as_deref(), Some("00"), "what was filled up stays");
 }

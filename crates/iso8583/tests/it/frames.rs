@@ -1,5 +1,6 @@
 //! Fields inside others, in frames of every coding: as jPOS writes them, seen from outside.
 
+use iso8583::framing::Measured;
 use iso8583::{Error, Index, Message, Validation};
 
 use crate::hex::{bytes_of_hex, hex};
@@ -66,6 +67,69 @@ fn blanks_behind_the_last_field_fill_a_frame() {
     let trailing = "the end was expected, 2 more bytes were found";
     check("IF_CHAR", "31324162433D2030", &format!("field 48 at byte 16: {trailing}"));
     check("IFA_LLCHAR", "303831324162433D2020", &format!("field 48 at byte 18: {trailing}"));
+}
+
+/// A text of fixed length around fields, of which the last may be missing.
+#[test]
+fn frames_that_are_filled_up() {
+    let edit = |class: &str, inside: &str| {
+        let table = format!("0 IFA_NUMERIC 4\n1 IFB_BITMAP 16\n60 {class} 16\n{inside}");
+        let packager = packager(&table);
+        let mut index = Index::new();
+        let mut message = Message::new(&packager);
+        let mut shown = String::new();
+        message.set(0, "0800").unwrap();
+        let steps = [Some((1, "07")), Some((2, "AB")), Some((1, "08")), None];
+        for step in steps {
+            match step {
+                Some((number, value)) => message.set([60, number], value).unwrap(),
+                None => assert_eq!(message.remove([60, 2]), Ok(true)),
+            }
+            let bytes = message.pack().unwrap();
+            let view = packager.unpack(&bytes, &mut index).unwrap();
+            shown += &view.revealed().to_string().replace("0 0800\n", "").replace('\n', "; ");
+            message.load(&bytes).unwrap();
+            assert_eq!(message.pack().unwrap(), bytes);
+            let value = message.field(60).unwrap().to_bytes();
+            message.set_bytes(60, &value).unwrap();
+            assert_eq!(message.pack().unwrap(), bytes);
+            let values = [(0, &b"0800"[..]), (60, &value)];
+            let mut direct = vec![];
+            packager.pack_values(&values, &mut direct).unwrap();
+            assert_eq!(direct, bytes);
+        }
+        shown
+    };
+    let expected = "60.1 07; 60.1 07; 60.2 AB; 60.1 08; 60.2 AB; 60.1 08; ";
+    for class in ["IF_CHAR", "IFE_CHAR"] {
+        assert_eq!(edit(class, "  1 IFA_NUMERIC 2\n  2 IFA_LLCHAR 9\n"), expected, "{class}");
+        assert_eq!(edit(class, "  1 IFA_NUMERIC 2\n  2 IF_CHAR 2\n  3 IF_CHAR 9\n"), expected);
+        assert_eq!(edit(class, "  1 IFA_TTLLCHAR 2\n  2 IFA_TTLLCHAR 9\n"), expected);
+    }
+    assert_eq!(
+        edit("IF_CHAR", "  0 IFB_BITMAP 8\n  1 IFA_NUMERIC 2\n  2 IFA_LLCHAR 3\n"),
+        expected
+    );
+}
+
+/// More bytes help where the bytes end, not where a field ends.
+#[test]
+fn messages_without_a_length_in_front() {
+    let check = |inside: &str, bytes: &str, expected: Measured| {
+        let table = format!("0 IFB_NUMERIC 4\n1 IFB_BITMAP 8\n49 IFA_LLCHAR 99\n{inside}\n");
+        let measured = packager(&table).measure(&bytes_of_hex(bytes), &mut Index::new());
+        assert_eq!(measured, expected, "{bytes}");
+    };
+    let tagged = "  1 IFA_TTLLCHAR 9\n  2 IFA_TTLLCHAR 9";
+    let start = "08000000000000008000";
+    check(tagged, &start[..6], Measured::Incomplete { more: 7 });
+    check(tagged, &format!("{start}30"), Measured::Incomplete { more: 1 });
+    check(tagged, &format!("{start}30353031"), Measured::Incomplete { more: 3 });
+    check(tagged, &format!("{start}303530313031"), Measured::Incomplete { more: 1 });
+    check(tagged, &format!("{start}30353031303141"), Measured::Message { length: 17 });
+    check(tagged, &format!("{start}303130"), Measured::Invalid { at: 12 });
+    check(tagged, &format!("{start}3033303130"), Measured::Invalid { at: 14 });
+    check("  1 IFA_LLCHAR 9", &format!("{start}303130"), Measured::Invalid { at: 12 });
 }
 
 fn check(class: &str, length: usize, image: &str) {

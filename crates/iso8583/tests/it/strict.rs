@@ -181,3 +181,57 @@ fn check_received(hex: &str, expected: &str) {
     };
     assert_eq!(format!("{strict} | {lenient}"), expected, "{hex}");
 }
+
+/// Behind a length in whole bytes, one digit of an odd number has to be the filling.
+#[test]
+fn digits_that_fill_up_whole_bytes() {
+    let check = |class: &str, image: &str, expected: &str| {
+        let packager = packager(&format!("0 IFB_NUMERIC 4\n1 IFB_BITMAP 8\n32 {class}"));
+        let bytes = bytes_of_hex(&format!("0800 0000000100000000 {image}"));
+        let mut index = Index::new();
+        let shown = match packager.unpack(&bytes, &mut index) {
+            Ok(view) => {
+                let value = view.text(32).unwrap();
+                let mut message = Message::new(&packager);
+                message.set(0, "0800").unwrap();
+                message.set(32, &value).unwrap();
+                assert_eq!(hex(&message.pack().unwrap()), hex(&bytes));
+                value
+            }
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(shown, expected, "{class} {image}");
+    };
+    let filling = |at, it| format!("field 32 at byte {at}: {it} was expected to fill the field up");
+    check("IFEB_LLNUM 5", "F0F3 12345F", "12345");
+    check("IFEB_LLNUM 5", "F0F3 123456", &(filling(14, "an F") + ", byte 56 was found"));
+    check("IFEB_LLNUM 5", "F0F2 1234", "1234");
+    check("IFA_LLBNUM 5", "3036 123450", "12345");
+    check("IFA_LLBNUM 5", "3036 123456", &(filling(14, "a zero") + ", byte 56 was found"));
+    check("IFA_LLBNUM 5 left", "3036 012345", "12345");
+    check("IFA_LLBNUM 5 left", "3036 612345", &(filling(12, "a zero") + ", byte 61 was found"));
+    let long = "field 32 at byte 10: at most 5 is the length, 8 was found";
+    check("IFA_LLBNUM 5", "3038 12345600", long);
+}
+
+/// A third bitmap that names no field is kept.
+#[test]
+fn third_bitmaps_of_nothing() {
+    let tables = [
+        "0 IFB_NUMERIC 4\n1 IFB_BITMAP 24\n2 IF_CHAR 1\n66 IF_CHAR 1\n130 IF_CHAR 1",
+        "0 IFB_NUMERIC 4\n1 IFB_BITMAP 16\n2 IF_CHAR 1\n65 IFB_BITMAP 8\n66 IF_CHAR 1\n130 IF_CHAR 1",
+    ];
+    for (table, bytes) in tables.into_iter().zip([
+        "0800 C000000000000000 8000000000000000 0000000000000000 41",
+        "0800 C000000000000000 8000000000000000 41 0000000000000000",
+    ]) {
+        let packager = packager(table);
+        let bytes = bytes_of_hex(bytes);
+        let mut message = Message::new(&packager);
+        message.load(&bytes).unwrap();
+        assert_eq!(hex(&message.pack().unwrap()), hex(&bytes));
+        message.set(66, "B").unwrap();
+        message.remove(66).unwrap();
+        assert_eq!(hex(&message.pack().unwrap()), hex(&bytes));
+    }
+}
