@@ -298,7 +298,9 @@ impl Walk<'_> {
 
     fn by_position(&mut self, first: u16, is_whole: bool) -> Result<(), Error> {
         let mut number = usize::from(first);
-        while (is_whole || self.position < self.fields_end) && number < self.packager.fields.len() {
+        while number < self.packager.fields.len()
+            && (is_whole || self.position < self.fields_end || self.is_last_value(number))
+        {
             let content = self.packager.fields[number].content;
             if content != Content::Nothing {
                 self.step(number)?;
@@ -307,6 +309,15 @@ impl Walk<'_> {
             number += 1;
         }
         Ok(())
+    }
+
+    /// Blanks that are exactly a last value that is no text, such as digits 2020 in BCD.
+    fn is_last_value(&self, number: usize) -> bool {
+        let format = &self.packager.fields[number];
+        self.position < self.bytes.len()
+            && format.is_fixed()
+            && matches!(format.coding, Coding::Raw | Coding::Bcd)
+            && self.position + format.fixed_bytes as usize == self.bytes.len()
     }
 
     fn by_tag(&mut self) -> Result<(), Error> {

@@ -106,6 +106,13 @@ fn frames_that_are_filled_up() {
         assert_eq!(edit(class, "  1 IFA_NUMERIC 2\n  2 IF_CHAR 2\n  3 IF_CHAR 9\n"), expected);
         assert_eq!(edit(class, "  1 IFA_TTLLCHAR 2\n  2 IFA_TTLLCHAR 9\n"), expected);
     }
+    // Digits that look like blanks are none where they fill the frame exactly.
+    let table = "0 IFA_NUMERIC 4\n1 IFB_BITMAP 8\n60 IF_CHAR 4\n  1 IF_CHAR 2\n  2 IFB_NUMERIC 4";
+    let packager = packager(table);
+    let mut index = Index::new();
+    let bytes = b"0800\0\0\0\0\0\0\0\x1007\x20\x20";
+    let view = packager.unpack(bytes, &mut index).unwrap();
+    assert_eq!(view.revealed().to_string(), "0 0800\n60.1 07\n60.2 2020\n");
     assert_eq!(
         edit("IF_CHAR", "  0 IFB_BITMAP 8\n  1 IFA_NUMERIC 2\n  2 IFA_LLCHAR 3\n"),
         expected

@@ -9,6 +9,7 @@ mod hex;
 mod jpos_files;
 mod lenient;
 mod quirks;
+mod random_tables;
 mod schema;
 mod shown;
 mod strict;
