@@ -431,6 +431,24 @@ fn document_types_are_not_read() {
     assert_eq!(error.to_string(), "line 1: no entity was expected");
 }
 
+/// What the packagers of others do does not follow from their names.
+#[test]
+fn packagers_of_others() {
+    let check = |package: &str, is_known: bool| {
+        let element = format!(
+            "<isofieldpackager id='48' class='IFA_LLLCHAR' length='99' \
+             packager='{package}GenericSubFieldPackager'>\
+             <isofield id='1' length='2' class='IFA_NUMERIC'/></isofieldpackager>"
+        );
+        let text = file("", &["0 IFA_NUMERIC 4", "1 IFA_BITMAP 16", &element]);
+        assert_eq!(Packager::from_jpos_xml(&text).is_ok(), is_known, "{package}");
+    };
+    check("", true);
+    check("org.jpos.iso.packager.", true);
+    check("com.acme.", false);
+    check("org.jposts.", false);
+}
+
 #[test]
 fn bounds() {
     let long = format!("<isopackager>{}</isopackager>", " ".repeat(iso8583::DESCRIPTION_BYTES_MAX));

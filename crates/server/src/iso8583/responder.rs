@@ -150,6 +150,8 @@ impl Answers {
         let mut withheld = packager.sensitive_fields();
         withheld.retain(|number| !ALWAYS_ECHOED.contains(number));
         withheld.extend(NEVER_ECHOED);
+        withheld.sort_unstable();
+        withheld.dedup();
         Self { message: Message::new(packager), withheld, packed: vec![], value: vec![] }
     }
 
