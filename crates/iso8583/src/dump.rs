@@ -5,7 +5,7 @@ use std::fmt;
 use crate::class::{Coding, Odd};
 use crate::error::Error;
 use crate::index::Index;
-use crate::mask::card_number::{CardNumbers, is_emv, masked_halves};
+use crate::mask::card_number::{CardNumbers, in_message, is_emv, masked_halves};
 use crate::mask::{Revealed, Shown, emv, hidden_digits, xml};
 use crate::packager::{Layout, Packager, Validation};
 use crate::tlv::Tags;
@@ -77,6 +77,11 @@ impl Dump<'_> {
             let label = if walked.is_ok() { "beyond the end" } else { "not read" };
             sheet.mark(start + end, label);
             sheet.hidden[(start + end) * 2..].fill(!reveals);
+        }
+        if let Shown::Masked(numbers) = shown {
+            sheet.hide_as_well(0, &numbers.in_bytes(&self.bytes[..start]));
+            let found = in_message(self.bytes, &sheet.hidden, walked.is_ok());
+            sheet.hide_as_well(0, &found);
         }
         sheet.write(self.bytes, f)?;
         match walked {
@@ -160,6 +165,24 @@ impl Sheet {
             } else {
                 self.hide(content, &hidden_halves(field, shown));
             }
+            self.filling(field, image, shown);
+        }
+    }
+
+    /// What stands behind the content in a field that takes the room of the longest: anything.
+    fn filling(&mut self, field: Field<'_>, image: usize, shown: Shown<'_>) {
+        let Shown::Masked(numbers) = shown else { return };
+        let content = field.content_range();
+        let behind = field.image().len() - content.end;
+        if behind == 0 {
+            return;
+        }
+        if field.is_sensitive {
+            self.hide(image + content.end, &vec![true; behind * 2]);
+        } else {
+            let is_text = matches!(field.format.coding, Coding::Latin1 | Coding::Ebcdic);
+            let found = numbers.in_bytes_as(&field.image()[content.start..], is_text);
+            self.hide_as_well(image + content.start, &found);
         }
     }
 
@@ -184,6 +207,13 @@ impl Sheet {
 
     fn hide(&mut self, offset: usize, hidden: &[bool]) {
         self.hidden[offset * 2..offset * 2 + hidden.len()].copy_from_slice(hidden);
+    }
+
+    /// Hides more, and shows nothing that was hidden.
+    fn hide_as_well(&mut self, offset: usize, hidden: &[bool]) {
+        for (is_hidden, more) in self.hidden[offset * 2..].iter_mut().zip(hidden) {
+            *is_hidden |= more;
+        }
     }
 
     fn write(mut self, bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -262,6 +292,7 @@ fn hidden_numbers(field: Field<'_>, content: &[u8], numbers: &CardNumbers) -> Ve
             let hidden = numbers.in_bytes(&field.to_bytes());
             hidden.into_iter().flat_map(|is_hidden| [is_hidden; 2]).collect()
         }
-        Coding::Latin1 | Coding::Ebcdic | Coding::Bcd | Coding::Raw => numbers.in_bytes(content),
+        Coding::Latin1 | Coding::Ebcdic => numbers.in_bytes_as(content, true),
+        Coding::Bcd | Coding::Raw => numbers.in_bytes(content),
     }
 }

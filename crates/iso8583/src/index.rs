@@ -1,7 +1,9 @@
 //! Where the fields of a message lie: offsets only, used again for the next message.
 
+use std::fmt;
+
 /// Where the fields of a message lie. Keep one and use it again: it then allocates nothing.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Index {
     pub(crate) spans: Vec<Span>,
     /// Field 1 is the first bit of the first word.
@@ -144,6 +146,20 @@ impl Index {
     /// The one for what is inside a field.
     pub(crate) fn inner(&mut self) -> &mut Self {
         self.inner.get_or_insert_default()
+    }
+}
+
+/// Of values in it, only how long they are: they may be card data.
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields = self.numbers().count() + usize::from(self.has_message_type);
+        f.debug_struct("Index")
+            .field("fields", &fields)
+            .field("bitmap_words", &self.bitmap_words)
+            .field("decoded_bytes", &self.fields.len())
+            .field("header_bytes", &self.header.len())
+            .field("inner", &self.inner)
+            .finish()
     }
 }
 

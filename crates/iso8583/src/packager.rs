@@ -254,7 +254,9 @@ impl Compiled {
         }
         format.is_settable = true;
         let mut fields = vec![format; usize::from(FIELD_NUMBER_MAX) + 1];
-        for number in CARD_DATA.into_iter().chain(SENSITIVE).filter(|_| depth == 1) {
+        // Messages in XML are messages at every depth, and have card data at the same numbers.
+        let outermost = SENSITIVE.into_iter().filter(|_| depth == 1);
+        for number in CARD_DATA.into_iter().chain(outermost) {
             fields[usize::from(number)].is_sensitive = true;
         }
         Self {

@@ -1,45 +1,76 @@
 //! Card numbers, wherever they turn up: those of the message itself, and what looks like one.
 
+use std::collections::HashSet;
+use std::ops::Range;
+
 use crate::coding::{FROM_EBCDIC, HEX};
 use crate::mask::emv;
 use crate::tlv::Tags;
 use crate::view::{Field, MessageView};
 
+mod code;
+mod whole;
+
+pub(crate) use whole::in_message;
+
 /// So many digits of a card number in a row are shown nowhere.
 const RUN_DIGITS: usize = 7;
+/// Ten to the power of these digits.
+const RUN_VALUES: u32 = 10_000_000;
 
 /// A card number: of these lengths the first six and the last four digits are shown.
 const CARD_NUMBER_DIGITS: std::ops::RangeInclusive<usize> = 13..=19;
 
+/// What is kept of a number: a card number, and the format code of track 3 in front.
+const KNOWN_DIGITS_MAX: usize = 21;
+/// So many different numbers of a message are kept.
+const KNOWN_MAX: usize = 16;
+
 /// Fields that carry a card number: by itself, in the extended form, and on the tracks.
 const CARRIERS: [u16; 5] = [2, 34, 35, 36, 45];
 
-/// What is no digit, among digits.
-const OTHER: u8 = 0xFF;
-
-/// The card numbers of one message, as digits from 0 to 9.
+/// The card numbers of one message, by what is not shown of them.
 #[derive(Default)]
-pub(crate) struct CardNumbers(Vec<Vec<u8>>);
+pub(crate) struct CardNumbers {
+    /// All digits in a row, as numbers.
+    parts: HashSet<u32>,
+    count: usize,
+}
 
 impl CardNumbers {
     /// Those in the fields and EMV tags that are there to carry one.
     pub(crate) fn of(view: MessageView<'_>) -> Self {
         let mut numbers = Self::default();
-        for field in view.fields() {
-            if CARRIERS.contains(&field.number) {
-                numbers.add(&digits_of(&field.to_bytes()));
-            } else if is_emv(field) {
-                numbers.add_tags(field.content(), 0);
-            }
-        }
+        numbers.add_fields(view);
         numbers
     }
 
+    fn add_fields(&mut self, view: MessageView<'_>) {
+        for field in view.fields() {
+            if view.packager.compiled().is_xml && field.is_composite() {
+                let mut index = crate::index::Index::new();
+                if let Ok(inner) = field.nested(&mut index) {
+                    self.add_fields(inner);
+                }
+            } else if CARRIERS.contains(&field.number) {
+                self.add(&code::of_text(&field.to_bytes()));
+            } else if is_emv(field) {
+                self.add_tags(field.content(), 0);
+            }
+        }
+    }
+
     /// The first digits that are long enough to matter.
-    fn add(&mut self, digits: &[u8]) {
-        let runs = digits.split(|digit| *digit == OTHER);
-        let first = runs.into_iter().find(|run| run.len() >= RUN_DIGITS);
-        self.0.extend(first.map(<[u8]>::to_vec));
+    fn add(&mut self, codes: &[u8]) {
+        let Some(run) = code::first_run(codes).filter(|_| self.count < KNOWN_MAX) else { return };
+        let before = self.parts.len();
+        for digits in run[..run.len().min(KNOWN_DIGITS_MAX)].windows(RUN_DIGITS) {
+            // Zeros are in amounts and say nothing.
+            if !is_uniform(digits) {
+                self.parts.insert(digits.iter().fold(0, |value, it| value * 10 + u32::from(*it)));
+            }
+        }
+        self.count += usize::from(self.parts.len() > before);
     }
 
     fn add_tags(&mut self, bytes: &[u8], depth: usize) {
@@ -47,52 +78,78 @@ impl CardNumbers {
             if emv::is_open(&tlv, depth) {
                 self.add_tags(tlv.value, depth + 1);
             } else if emv::carries_card_number(tlv.tag) {
-                self.add(&halves_of(tlv.value));
-                self.add(&digits_of(tlv.value));
+                self.add(&code::of_halves(tlv.value));
+                self.add(&code::of_text(tlv.value));
             }
         }
     }
 
     /// Which characters of a text are to be hidden.
     pub(crate) fn in_text(&self, text: &str) -> Vec<bool> {
-        let characters: Vec<u8> =
-            text.chars().map(|it| u8::try_from(it).unwrap_or(OTHER)).collect();
-        let mut hidden = vec![false; characters.len()];
-        self.search(&digits_of(&characters), |at| hidden[at] = true);
+        let codes: Vec<u8> = text.chars().map(code::of_character).collect();
+        let mut hidden = vec![false; codes.len()];
+        self.search(&codes, true, |places| hidden[places].fill(true));
         hidden
     }
 
     /// Which halves of bytes are to be hidden, whether they are read as BCD, ASCII or EBCDIC.
     pub(crate) fn in_bytes(&self, bytes: &[u8]) -> Vec<bool> {
+        self.in_bytes_as(bytes, false)
+    }
+
+    /// As `in_bytes`. In what is text, halves of bytes look like a card number only as a whole:
+    /// among those of many letters and digits there is always one.
+    pub(crate) fn in_bytes_as(&self, bytes: &[u8], is_text: bool) -> Vec<bool> {
         let mut hidden = vec![false; bytes.len() * 2];
-        self.search(&halves_of(bytes), |at| hidden[at] = true);
-        let ebcdic: Vec<u8> = bytes.iter().map(|byte| FROM_EBCDIC[*byte as usize]).collect();
+        self.search(&code::of_halves(bytes), !is_text, |halves| hidden[halves].fill(true));
+        let ebcdic: Vec<u8> = bytes.iter().map(|byte| FROM_EBCDIC[usize::from(*byte)]).collect();
         for text in [bytes, &ebcdic] {
-            self.search(&digits_of(text), |at| hidden[at * 2..at * 2 + 2].fill(true));
+            self.search(&code::of_text(text), true, |places| {
+                hidden[places.start * 2..places.end * 2].fill(true);
+            });
         }
         hidden
     }
 
-    fn search(&self, digits: &[u8], mut hide: impl FnMut(usize)) {
-        for (at, window) in digits.windows(RUN_DIGITS).enumerate() {
-            let is_part = |number: &Vec<u8>| number.windows(RUN_DIGITS).any(|it| it == window);
-            // Zeros are in amounts and say nothing.
-            if !is_uniform(window) && self.0.iter().any(is_part) {
-                (at..at + RUN_DIGITS).for_each(&mut hide);
+    fn search(&self, codes: &[u8], looks_inside: bool, mut hide: impl FnMut(Range<usize>)) {
+        let mut track_end = 0;
+        code::each_run(codes, |run| {
+            // Hidden as a whole.
+            if run.places.last().is_some_and(|last| *last < track_end) {
+                return;
+            }
+            let mut is_number_at_end = self.search_known(run, &mut hide);
+            let is_whole = |digits: Range<usize>| digits.len() == run.digits.len();
+            run.each_look_alike(&|digits| looks_inside || is_whole(digits), |found| {
+                is_number_at_end |= found.end == run.digits.len();
+                run.each_of_middle(found, &mut hide);
+            });
+            if is_number_at_end && let Some(rest) = code::rest_of_track(codes, run) {
+                track_end = rest.end;
+                hide(rest);
+            }
+        });
+    }
+
+    /// Hides the parts of card numbers of the message; says whether one ends where the run does.
+    fn search_known(&self, run: &code::Run, hide: &mut impl FnMut(Range<usize>)) -> bool {
+        if self.parts.is_empty() {
+            return false;
+        }
+        let (mut value, mut is_known) = (0, false);
+        for (at, digit) in run.digits.iter().enumerate() {
+            value = (value * 10 + u32::from(*digit)) % RUN_VALUES;
+            is_known = at + 1 >= RUN_DIGITS && self.parts.contains(&value);
+            if is_known {
+                run.places[at + 1 - RUN_DIGITS..=at].iter().for_each(|at| hide(*at..at + 1));
             }
         }
-        let mut start = 0;
-        for run in digits.split(|digit| *digit == OTHER) {
-            if looks_like_card_number(run) {
-                middle(run.len()).for_each(|at| hide(start + at));
-            }
-            start += run.len() + 1;
-        }
+        is_known
     }
 }
 
 /// The digits of a card number of so many digits that are hidden.
-pub(crate) fn middle(digits: usize) -> std::ops::Range<usize> {
+pub(crate) fn middle(digits: usize) -> Range<usize> {
     if CARD_NUMBER_DIGITS.contains(&digits) { 6..digits - 4 } else { 0..digits }
 }
 
@@ -101,30 +158,8 @@ pub(crate) fn is_emv(field: Field<'_>) -> bool {
     field.number == 55 && field.is_binary() && !field.is_composite()
 }
 
-fn digits_of(text: &[u8]) -> Vec<u8> {
-    let digit = |byte: &u8| if byte.is_ascii_digit() { byte & 0x0F } else { OTHER };
-    text.iter().map(digit).collect()
-}
-
-fn halves_of(bytes: &[u8]) -> Vec<u8> {
-    let halves = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0F]);
-    halves.map(|half| if half < 10 { half } else { OTHER }).collect()
-}
-
 fn is_uniform(digits: &[u8]) -> bool {
     digits.windows(2).all(|pair| pair[0] == pair[1])
-}
-
-/// The length of a card number, and a check digit that is right.
-fn looks_like_card_number(digits: &[u8]) -> bool {
-    if !CARD_NUMBER_DIGITS.contains(&digits.len()) || digits[0] == 0 || is_uniform(digits) {
-        return false;
-    }
-    let weighed = digits.iter().rev().enumerate().map(|(place, digit)| match place % 2 {
-        0 => u32::from(*digit),
-        _ => u32::from(*digit) * 2 / 10 + u32::from(*digit) * 2 % 10,
-    });
-    weighed.sum::<u32>().is_multiple_of(10)
 }
 
 /// Halves of bytes as hexadecimal digits, those that are hidden as `*`.

@@ -7,6 +7,7 @@ mod errors;
 mod frames;
 mod hex;
 mod jpos_files;
+mod leaks;
 mod lenient;
 mod quirks;
 mod random_tables;

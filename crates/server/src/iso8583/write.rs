@@ -87,7 +87,8 @@ impl Args {
             [] => input::read(None)?,
             [only] if only.trim_start().starts_with('{') => only.as_bytes().to_vec(),
             fields => {
-                let values: anyhow::Result<_> = fields.iter().map(|it| assignment(it)).collect();
+                let values: anyhow::Result<_> =
+                    (1..).zip(fields).map(|(place, it)| assignment(place, it)).collect();
                 let mut values: Values = values?;
                 values.sort_by_key(|(path, _)| *path);
                 return Ok(Input { values, ..Input::default() });
@@ -105,18 +106,22 @@ impl Args {
     }
 }
 
-/// Reads FIELD=VALUE or FIELD:=HEX.
-fn assignment(text: &str) -> anyhow::Result<(iso8583::FieldPath, FieldValue)> {
+/// Reads FIELD=VALUE or FIELD:=HEX. What is wrong is told by its place: it may hold card data.
+fn assignment(place: usize, text: &str) -> anyhow::Result<(iso8583::FieldPath, FieldValue)> {
     let (path, value) = text
         .split_once('=')
-        .with_context(|| format!("`{text}`: FIELD=VALUE or FIELD:=HEX was expected"))?;
+        .with_context(|| format!("argument {place}: FIELD=VALUE or FIELD:=HEX was expected"))?;
     let (path, value) = match path.strip_suffix(':') {
         Some(path) => {
             let bytes = input::hex(value.as_bytes());
-            let bytes = bytes.with_context(|| format!("field {path}: hex was expected"))?;
+            let bytes = bytes.with_context(|| format!("argument {place}: hex was expected"))?;
             (path, FieldValue::Bytes(bytes))
         }
         None => (path, FieldValue::Text(value.to_owned())),
     };
-    Ok((path.parse().with_context(|| format!("field `{path}`"))?, value))
+    Ok((
+        path.parse()
+            .with_context(|| format!("argument {place}: the number of a field was expected"))?,
+        value,
+    ))
 }

@@ -111,8 +111,10 @@ fn what_is_wrong_is_said() {
         &["encode", "0=0200", "3=12x"],
         "1: faregate: field 3: a digit was expected, something else was found\n",
     );
-    check(&["encode", "0"], "2: faregate: `0`: FIELD=VALUE or FIELD:=HEX was expected\n");
-    check(&["encode", "52:=1"], "2: faregate: field 52: hex was expected\n");
+    check(&["encode", "0"], "2: faregate: argument 1: FIELD=VALUE or FIELD:=HEX was expected\n");
+    let colon = said(&run(&["iso8583", "encode", "0=0200", "2:4761739001010119"]));
+    assert_eq!(colon, "2: faregate: argument 2: FIELD=VALUE or FIELD:=HEX was expected\n");
+    check(&["encode", "52:=1"], "2: faregate: argument 1: hex was expected\n");
     check(&["encode", "{\"0\":1}"], "2: faregate: field 0 is neither a text nor an object\n");
     let nobody = said(&run(&["iso8583", "decode", "--packager", "nobody", "30"]));
     assert!(
