@@ -96,12 +96,19 @@ impl<'a> MessageView<'a> {
 }
 
 impl Packager {
-    /// The fields that are sensitive, or hold fields that are.
+    /// Are its messages in XML? Any of their fields may hold others.
+    #[must_use]
+    pub fn is_xml(&self) -> bool {
+        self.compiled().is_xml
+    }
+
+    /// The fields that are sensitive, or hold fields that are. Those of messages in XML are listed
+    /// for what they are by themselves.
     #[must_use]
     pub fn sensitive_fields(&self) -> Vec<u16> {
         let compiled = self.compiled();
-        // Once for each: the fields of XML messages have one packager in common.
-        let inside: Vec<bool> = compiled.composites.iter().map(Self::has_sensitive).collect();
+        let holds_sensitive = |inner: &Self| !compiled.is_xml && inner.has_sensitive();
+        let inside: Vec<bool> = compiled.composites.iter().map(holds_sensitive).collect();
         let holds = |format: &FieldFormat| {
             let place = usize::from(format.composite).checked_sub(1);
             place.and_then(|place| inside.get(place)).is_some_and(|is_sensitive| *is_sensitive)

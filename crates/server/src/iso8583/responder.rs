@@ -141,6 +141,7 @@ struct Answers {
     message: Message,
     /// Fields that are not sent back.
     withheld: Vec<u16>,
+    is_xml: bool,
     packed: Vec<u8>,
     value: Vec<u8>,
 }
@@ -152,7 +153,8 @@ impl Answers {
         withheld.extend(NEVER_ECHOED);
         withheld.sort_unstable();
         withheld.dedup();
-        Self { message: Message::new(packager), withheld, packed: vec![], value: vec![] }
+        let (message, is_xml) = (Message::new(packager), packager.is_xml());
+        Self { message, withheld, is_xml, packed: vec![], value: vec![] }
     }
 
     async fn answer_all(&mut self, wire: &mut Wire) -> anyhow::Result<()> {
@@ -193,6 +195,10 @@ impl Answers {
         for number in &self.withheld {
             self.message.remove(*number)?;
         }
+        // What stands inside fields of XML is not known before it is there.
+        while let Some(number) = self.nested() {
+            self.message.remove(number)?;
+        }
         set_if_known(&mut self.message, 39, "00")?;
         // Authorisations and financial transactions are approved by a code.
         if is_approval {
@@ -208,6 +214,13 @@ impl Answers {
         self.packed.clear();
         self.message.pack_into(&mut self.packed)?;
         Ok(true)
+    }
+
+    /// A field of a message in XML that holds others.
+    fn nested(&self) -> Option<u16> {
+        let fields = self.is_xml.then(|| self.message.view().fields());
+        let nested = fields?.find(|field| field.is_composite());
+        nested.map(|field| field.number())
     }
 
     fn response_type(&mut self) -> Option<[u8; 4]> {
@@ -276,7 +289,7 @@ mod tests {
         let text = r#"
             [fields]
             0 = { content = "digits", length = 4 }
-            1 = { content = "bitmap", coding = "raw", length = 8 }
+            1 = { content = "bitmap", length = 8 }
             11 = { content = "digits", length = 6 }
             55 = { content = "text", length = 9, prefix = { digits = 2 }, sensitive = false }
             [fields.62]
@@ -292,6 +305,13 @@ mod tests {
             [("0", "0200"), ("11", "000042"), ("55", "chip"), ("62.1", "0001"), ("62.2", "123")];
         // Neither 38 nor 39 is in the format.
         assert_eq!(answer(&packager, &fields), "0 0210\n11 000042\n");
+    }
+
+    #[test]
+    fn fields_inside_others_are_not_sent_back_in_xml() {
+        let xml = Packager::built_in("xml").unwrap();
+        let fields = [("0", "0800"), ("60", "open"), ("127.52", "1122"), ("127.3", "x")];
+        assert_eq!(answer(&xml, &fields), "0 0810\n39 00\n60 open\n");
     }
 
     #[test]
