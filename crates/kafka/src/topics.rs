@@ -15,6 +15,9 @@ use crate::settings::Settings;
 
 /// How long the brokers may take to answer a question about topics.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How often brokers are asked about a topic of which one of them said that it exists.
+const ASKED_MAX: u32 = 50;
+const ASKED_EVERY: Duration = Duration::from_millis(100);
 
 /// How long events are kept unless an operator decides otherwise, and commands, which a processor
 /// that was away still has to read.
@@ -180,14 +183,18 @@ pub enum TopicError {
 pub async fn create(settings: &Settings, layout: Layout) -> Result<Vec<Made>, TopicError> {
     let admin = admin(settings)?;
     let planned = planned(settings, layout);
-    let existing = partition_counts(settings).await?;
+    let mut existing = partition_counts(settings).await?;
     let missing: Vec<_> = planned.iter().filter(|it| !existing.contains_key(&it.topic)).collect();
     let new: Vec<NewTopic> = missing.iter().map(|it| it.new_topic(layout)).collect();
     if !new.is_empty() {
         for made in admin.create_topics(&new, &options()).await? {
             match made {
+                Ok(_) => {}
                 // Somebody else was quicker: it is checked like those that were there.
-                Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
+                Err((topic, RDKafkaErrorCode::TopicAlreadyExists)) => {
+                    let partitions = partition_count_soon(settings, &topic).await?;
+                    existing.insert(topic, partitions);
+                }
                 Err((topic, code)) => return Err(TopicError::Refused { topic, code }),
             }
         }
@@ -344,6 +351,17 @@ async fn partition_counts(settings: &Settings) -> Result<BTreeMap<String, i32>, 
         Ok::<_, KafkaError>(counts.collect())
     });
     Ok(asked.await.expect("asking does not panic")?)
+}
+
+/// How many partitions a topic has that was made a moment ago: brokers learn of it one by one.
+async fn partition_count_soon(settings: &Settings, topic: &str) -> Result<i32, TopicError> {
+    for _ in 0..ASKED_MAX {
+        if let Some(count) = partition_counts(settings).await?.get(topic) {
+            return Ok(*count);
+        }
+        tokio::time::sleep(ASKED_EVERY).await;
+    }
+    Err(TopicError::Missing(topic.to_owned()))
 }
 
 fn admin(settings: &Settings) -> Result<AdminClient<Logged>, TopicError> {

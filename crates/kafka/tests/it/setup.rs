@@ -38,6 +38,18 @@ async fn topics_are_made_once_and_checked() {
 }
 
 #[tokio::test]
+async fn of_two_that_make_topics_at_once_the_slower_checks_those_of_the_other() {
+    let settings = scene::settings();
+    let other = Layout { partitions: LAYOUT.partitions + 1, ..LAYOUT };
+    let made = tokio::join!(topics::create(&settings, LAYOUT), topics::create(&settings, other));
+    let error = match made {
+        (Ok(_), Err(error)) | (Err(error), Ok(_)) => error.to_string(),
+        made => panic!("{made:?}"),
+    };
+    assert!(error.contains("partitions"), "{error}");
+}
+
+#[tokio::test]
 async fn a_topic_whose_records_the_broker_does_not_stamp_will_not_do() {
     let settings = scene::settings();
     let admin: AdminClient<DefaultClientContext> = scene::client(&settings).create().unwrap();
