@@ -1,6 +1,7 @@
 //! One connection: frames read and written in batches, as many to a system call as there are.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf as _, BytesMut};
 use iso8583::framing::Header;
@@ -11,6 +12,10 @@ use tokio_util::codec::{Decoder as _, Encoder as _};
 
 /// What one read takes at most.
 const READ_BYTES: usize = 64 * 1024;
+/// How long to look for what arrives before sleeping: about what falling asleep and waking up take.
+const PATIENCE: Duration = Duration::from_micros(50);
+/// A peer that is slower is slept on so many times before it is tried again.
+const NAPS_MAX: u32 = 1024;
 /// Nothing is read while more than this waits to be written.
 const WAITING_BYTES_MAX: usize = 256 * 1024;
 
@@ -21,6 +26,32 @@ pub struct Wire {
     input: BytesMut,
     output: BytesMut,
     is_over: bool,
+    patience: Patience,
+}
+
+/// Whether the peer answers before one could fall asleep and be woken: then looking is quicker, and
+/// costs no more. It is tried less and less often while it is in vain.
+struct Patience {
+    /// Sleeps until the next try.
+    naps: u32,
+    /// Sleeps behind the last try that was in vain.
+    naps_next: u32,
+}
+
+impl Patience {
+    const NEW: Self = Self { naps: 0, naps_next: 1 };
+
+    /// Until when to look before sleeping.
+    fn deadline(&mut self) -> Option<Instant> {
+        let is_due = self.naps == 0;
+        self.naps = self.naps.saturating_sub(1);
+        is_due.then(|| Instant::now() + PATIENCE)
+    }
+
+    fn learn(&mut self, is_in_vain: bool) {
+        self.naps_next = if is_in_vain { (self.naps_next * 2).min(NAPS_MAX) } else { 1 };
+        self.naps = if is_in_vain { self.naps_next } else { 0 };
+    }
 }
 
 impl Wire {
@@ -31,7 +62,7 @@ impl Wire {
     pub fn new(stream: TcpStream, codec: Codec) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let (input, output) = (BytesMut::new(), BytesMut::new());
-        Ok(Self { stream, codec, input, output, is_over: false })
+        Ok(Self { stream, codec, input, output, is_over: false, patience: Patience::NEW })
     }
 
     /// The next message that has arrived as a whole.
@@ -74,24 +105,28 @@ impl Wire {
     /// # Errors
     /// If the connection fails.
     pub async fn exchange(&mut self) -> Result<bool, CodecError> {
-        loop {
+        let deadline = self.patience.deadline();
+        let is_early = || deadline.is_some_and(|deadline| Instant::now() < deadline);
+        let read = loop {
             self.write()?;
             let (mut reading, writing) = self.stream.split();
             let has_room = self.output.len() < WAITING_BYTES_MAX;
             if has_room {
                 self.input.reserve(READ_BYTES);
             }
-            let read = tokio::select! {
+            tokio::select! {
                 biased;
-                read = reading.read_buf(&mut self.input), if has_room => read?,
-                ready = writing.writable(), if !self.output.is_empty() => {
-                    ready?;
-                    continue;
-                }
-            };
-            self.is_over = read == 0;
-            return Ok(read > 0);
+                read = reading.read_buf(&mut self.input), if has_room => break read?,
+                ready = writing.writable(), if !self.output.is_empty() => ready?,
+                // Others have their turn, and the system is asked what has arrived.
+                () = tokio::task::yield_now(), if is_early() => {}
+            }
+        };
+        if deadline.is_some() {
+            self.patience.learn(!is_early());
         }
+        self.is_over = read == 0;
+        Ok(read > 0)
     }
 
     /// Writes all that is to be written.
@@ -118,5 +153,33 @@ impl Wire {
         // Gives the room of what was written back.
         self.output.clear();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which of so many waits begin by looking, where those `in_vain` are.
+    fn looks(waits: u32, in_vain: impl Fn(u32) -> bool) -> Vec<u32> {
+        let mut patience = Patience::NEW;
+        let mut looks = vec![];
+        for wait in 0..waits {
+            if patience.deadline().is_some() {
+                patience.learn(in_vain(wait));
+                looks.push(wait);
+            }
+        }
+        looks
+    }
+
+    #[test]
+    fn a_slow_peer_is_looked_for_less_and_less_often() {
+        assert_eq!(looks(6, |_| false), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(looks(64, |_| true), [0, 3, 8, 17, 34]);
+        // Once it is quick it is looked for at each wait again.
+        assert_eq!(looks(12, |wait| wait < 4), [0, 3, 8, 9, 10, 11]);
+        let rare = looks(20_000, |_| true);
+        assert_eq!(rare[rare.len() - 1] - rare[rare.len() - 2], NAPS_MAX + 1);
     }
 }
