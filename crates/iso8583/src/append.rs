@@ -134,7 +134,12 @@ pub(crate) fn append(format: &FieldFormat, value: &[u8], out: &mut [u8]) -> Opti
 fn are_digits(format: &FieldFormat, value: &[u8]) -> bool {
     match format.charset {
         Charset::Track => coding::are_ascii_track(value),
-        Charset::Any | Charset::Digits | Charset::Ascii => coding::are_ascii_digits(value),
+        Charset::Any
+        | Charset::Digits
+        | Charset::Alphabetic
+        | Charset::Alphanumeric
+        | Charset::Printable
+        | Charset::Ascii => coding::are_ascii_digits(value),
     }
 }
 

@@ -168,6 +168,12 @@ pub(crate) enum Charset {
     Digits,
     /// Digits and the separator, as track 2 has them.
     Track,
+    /// Letters and blanks: a.
+    Alphabetic,
+    /// Letters, digits and blanks: an.
+    Alphanumeric,
+    /// Whatever can be printed, accents as well: ans.
+    Printable,
     /// Neither accents nor symbols: what is beyond ASCII is refused in `Lenient` as well.
     Ascii,
 }
@@ -179,6 +185,9 @@ impl Charset {
             Self::Any => true,
             Self::Digits => character.is_ascii_digit(),
             Self::Track => matches!(character, b'0'..=b'9' | b'=' | b'D'),
+            Self::Alphabetic => character.is_ascii_alphabetic() || character == b' ',
+            Self::Alphanumeric => character.is_ascii_alphanumeric() || character == b' ',
+            Self::Printable => matches!(character, b' '..=b'~' | 0xA0..),
             Self::Ascii => character.is_ascii(),
         }
     }
@@ -188,6 +197,9 @@ impl Charset {
             Self::Any => "a character",
             Self::Digits => "a digit",
             Self::Track => "a digit or a separator",
+            Self::Alphabetic => "a letter or a blank",
+            Self::Alphanumeric => "a letter, a digit or a blank",
+            Self::Printable => "a printable character",
             Self::Ascii => "a character of ASCII",
         }
     }
@@ -401,7 +413,8 @@ impl FieldFormat {
             | Content::Nothing
             | Content::Unused => false,
         };
-        if !is_frame || self.charset == Charset::Ascii {
+        let is_open = matches!(self.charset, Charset::Any | Charset::Digits | Charset::Track);
+        if !is_frame || !is_open {
             return Err(Problem::UnknownClass);
         }
         // As digits carry tracks: `=` is half a byte, D.

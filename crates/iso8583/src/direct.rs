@@ -102,10 +102,10 @@ fn pack_unusual(
         return Ok(start + taken);
     }
     let plan = pack::plan(format, compiled.is_strict(), value)
-        .map_err(|problem| problem.in_field(number))?;
+        .map_err(|refusal| pack::refused(format, number, value, refusal))?;
     if let Some(inner) = compiled.inner(format) {
         walk_framed(inner.compiled(), format, value, &mut Index::new())
-            .map_err(|error| error.inside(number, None).withheld_if(format.is_sensitive))?;
+            .map_err(|error| error.inside(number, Some(0)).withheld_if(format.is_sensitive))?;
     }
     let end = start + plan.total;
     make_room(end, out);

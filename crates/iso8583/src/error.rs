@@ -12,7 +12,7 @@ pub const DEPTH_MAX: usize = 4;
 pub struct Error {
     /// The field, where it is one field's fault.
     pub path: Option<FieldPath>,
-    /// The byte of the message, where there are bytes.
+    /// The byte of the message, from 0; of a value that was to be set, the place in the value.
     pub offset: Option<usize>,
     /// What is wrong there.
     pub problem: Problem,
@@ -112,8 +112,8 @@ pub enum Problem {
     /// A message that would be nothing but its type, which nobody can read back.
     #[error("at least one field was expected beside the message type")]
     NoFields,
-    /// A position below one that is present has no definition, so that the gap cannot be filled.
-    #[error("position {position} has no definition and cannot be filled")]
+    /// A field without a value, where one stands behind the other and nothing fills the gap.
+    #[error("a value was expected: a field behind it has one, and nothing fills the gap")]
     Gap {
         /// The position without one.
         position: u16,

@@ -436,7 +436,7 @@ impl Body {
     ) -> Result<(), Error> {
         if format.composite > 0 {
             self.check_inside(packager, format, value)
-                .map_err(|error| error.inside(number, None).withheld_if(format.is_sensitive))?;
+                .map_err(|error| error.inside(number, Some(0)).withheld_if(format.is_sensitive))?;
         }
         self.put(packager, format, number, value)
     }
@@ -451,7 +451,7 @@ impl Body {
     ) -> Result<(), Error> {
         let plan = match pack::plan(format, packager.is_strict(), value) {
             Ok(plan) => plan,
-            Err(problem) => return Err(problem.in_field(number)),
+            Err(refusal) => return Err(pack::refused(format, number, value, refusal)),
         };
         let at = usize::from(number);
         let start = if self.index.is_present(number) {

@@ -3,7 +3,10 @@
 use crate::check::is_direction;
 use crate::class::{Charset, Coding, Content, Counts, FieldFormat, Odd, PrefixCoding};
 use crate::coding::{self, TO_EBCDIC};
-use crate::error::Problem;
+use crate::error::{Error, Problem};
+
+/// What is wrong with a value, and where in it if that is one place.
+type Refusal = (Problem, Option<usize>);
 
 /// What one value takes on the wire.
 #[derive(Clone, Copy)]
@@ -18,19 +21,19 @@ pub(crate) struct Plan {
 
 /// Checks a value, of characters in ISO-8859-1 or of bytes, and measures it.
 #[inline]
-pub(crate) fn plan(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<Plan, Problem> {
+pub(crate) fn plan(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<Plan, Refusal> {
     let max = format.length_max as usize;
     // A sign takes no room: it stands in the last digit's byte.
     let is_signed = is_strict && format.content == Content::SignedDigits && value.starts_with(b"-");
     let length = value.len() - usize::from(is_signed);
     if length > max {
-        return Err(Problem::TooLong { length, max });
+        return Err((Problem::TooLong { length, max }, None));
     }
     check_value(format, is_strict, value)?;
     if format.is_unfilled {
         let found = length;
         if is_strict && found < max {
-            return Err(Problem::WrongLength { expected: max, found });
+            return Err((Problem::WrongLength { expected: max, found }, None));
         }
         let content = format.content_bytes(length);
         return Ok(Plan { count: 0, content, total: content });
@@ -43,7 +46,7 @@ pub(crate) fn plan(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Resul
 }
 
 #[inline]
-fn plan_variable(format: &FieldFormat, length: usize) -> Result<Plan, Problem> {
+fn plan_variable(format: &FieldFormat, length: usize) -> Result<Plan, Refusal> {
     let max = format.length_max as usize;
     let content = format.content_bytes(if format.is_fixed() { max } else { length });
     let count = match format.prefix.counts {
@@ -53,22 +56,47 @@ fn plan_variable(format: &FieldFormat, length: usize) -> Result<Plan, Problem> {
     };
     let count_max = format.prefix.count_max as usize;
     if count > count_max && !format.is_fixed() {
-        return Err(Problem::TooLong { length: count, max: count_max });
+        return Err((Problem::TooLong { length: count, max: count_max }, None));
     }
     let room = if format.is_filled { format.content_bytes(max) } else { content };
     let total = usize::from(format.tag.digits) + usize::from(format.prefix.bytes) + room;
     Ok(Plan { count, content, total })
 }
 
-const DIGIT: Problem = wrong("a digit");
+/// The error of a value that was refused: the offset is the place in the value.
+#[cold]
+pub(crate) fn refused(
+    format: &FieldFormat,
+    number: u16,
+    value: &[u8],
+    (problem, at): Refusal,
+) -> Error {
+    let found = at.and_then(|at| value.get(at)).filter(|_| !format.is_sensitive);
+    Error { offset: at, ..problem.with_found(found.copied()).in_field(number) }
+}
 
-/// Which character was found stays with whoever sets it.
-const fn wrong(expected: &'static str) -> Problem {
-    Problem::BadCharacter { expected, found: None }
+/// The byte that was found is added where it is known whether it may be told.
+fn each(
+    value: &[u8],
+    expected: &'static str,
+    is_right: impl Fn(u8) -> bool,
+) -> Result<(), Refusal> {
+    match value.iter().position(|character| !is_right(*character)) {
+        Some(at) => Err((Problem::BadCharacter { expected, found: None }, Some(at))),
+        None => Ok(()),
+    }
+}
+
+fn each_digit(value: &[u8]) -> Result<(), Refusal> {
+    each(value, "a digit", |character| character.is_ascii_digit())
+}
+
+fn further(by: usize) -> impl Fn(Refusal) -> Refusal {
+    move |(problem, at)| (problem, at.map(|at| by + at))
 }
 
 #[inline]
-fn check_value(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<(), Problem> {
+fn check_value(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<(), Refusal> {
     let is_plain = match format.content {
         Content::Digits => coding::are_ascii_digits(value),
         Content::Text => format.charset == Charset::Any,
@@ -85,50 +113,45 @@ fn check_value(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<()
 
 #[cold]
 #[inline(never)]
-fn check_closely(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<(), Problem> {
+fn check_closely(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<(), Refusal> {
     let is_bcd = format.coding == Coding::Bcd;
+    let wrong_length = |found| {
+        let expected = format.length_max as usize;
+        Err((Problem::WrongLength { expected, found }, None))
+    };
     match format.content {
         Content::Digits if is_bcd => {
             let separates = format.charset == Charset::Track || !is_strict;
-            let is_right = |byte: &u8| byte.is_ascii_digit() || separates && *byte == b'=';
             let expected = if separates { "a digit or =" } else { "a digit" };
-            let all_are = value.iter().all(is_right);
-            if all_are { Ok(()) } else { Err(wrong(expected)) }
+            each(value, expected, |it| it.is_ascii_digit() || separates && it == b'=')
         }
         Content::Amount => {
-            let Some((direction, digits)) = value.split_first() else {
-                return Err(Problem::WrongLength { expected: format.length_max(), found: 0 });
-            };
-            if is_strict && !is_direction(*direction) {
-                return Err(wrong("C, D or a digit"));
+            let Some((direction, digits)) = value.split_first() else { return wrong_length(0) };
+            if is_strict {
+                each(&[*direction], "C, D or a digit", is_direction)?;
             }
-            if (is_strict || is_bcd) && !coding::are_ascii_digits(digits) {
-                return Err(DIGIT);
-            }
-            Ok(())
+            if is_strict || is_bcd { each_digit(digits).map_err(further(1)) } else { Ok(()) }
         }
         Content::SignedDigits => {
             // jPOS writes a sign that it does not read as one.
-            let digits = value.strip_prefix(b"-").filter(|_| is_strict).unwrap_or(value);
-            if coding::are_ascii_digits(digits) { Ok(()) } else { Err(DIGIT) }
+            match value.strip_prefix(b"-").filter(|_| is_strict) {
+                Some(digits) => each_digit(digits).map_err(further(1)),
+                None => each_digit(value),
+            }
         }
         Content::HexText => {
-            let all_are = value.iter().all(|digit| coding::hex_value(*digit).is_some());
-            let expected = "a hexadecimal digit";
-            if all_are { Ok(()) } else { Err(wrong(expected)) }
+            each(value, "a hexadecimal digit", |it| coding::hex_value(it).is_some())
         }
-        Content::Bytes => {
-            Err(Problem::WrongLength { expected: format.length_max(), found: value.len() })
-        }
+        Content::Bytes => wrong_length(value.len()),
         Content::Text | Content::Digits => {
             let charset = format.charset;
-            let is_demanded = is_strict || charset == Charset::Ascii;
-            if !is_demanded || value.iter().all(|character| charset.has(*character)) {
-                return Ok(());
+            if is_strict || charset == Charset::Ascii {
+                each(value, charset.name(), |it| charset.has(it))
+            } else {
+                Ok(())
             }
-            Err(wrong(charset.name()))
         }
-        Content::Bitmap | Content::Nothing | Content::Unused => Err(Problem::UnknownField),
+        Content::Bitmap | Content::Nothing | Content::Unused => Err((Problem::UnknownField, None)),
     }
 }
 

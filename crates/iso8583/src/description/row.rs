@@ -48,6 +48,9 @@ pub(super) struct Inside {
 #[serde(rename_all = "kebab-case")]
 enum Kind {
     Text,
+    Alphabetic,
+    Alphanumeric,
+    Printable,
     AsciiText,
     Digits,
     Track,
@@ -163,6 +166,9 @@ impl Kind {
     fn read(self) -> (Content, Charset) {
         match self {
             Self::Text => (Content::Text, Charset::Any),
+            Self::Alphabetic => (Content::Text, Charset::Alphabetic),
+            Self::Alphanumeric => (Content::Text, Charset::Alphanumeric),
+            Self::Printable => (Content::Text, Charset::Printable),
             Self::AsciiText => (Content::Text, Charset::Ascii),
             Self::Digits => (Content::Digits, Charset::Digits),
             Self::Track => (Content::Digits, Charset::Track),
@@ -178,8 +184,13 @@ impl Kind {
 
     fn of(format: &FieldFormat) -> Self {
         match format.content {
-            Content::Text if format.charset == Charset::Ascii => Self::AsciiText,
-            Content::Text => Self::Text,
+            Content::Text => match format.charset {
+                Charset::Any | Charset::Digits | Charset::Track => Self::Text,
+                Charset::Alphabetic => Self::Alphabetic,
+                Charset::Alphanumeric => Self::Alphanumeric,
+                Charset::Printable => Self::Printable,
+                Charset::Ascii => Self::AsciiText,
+            },
             Content::Digits if format.charset == Charset::Track => Self::Track,
             Content::Digits => Self::Digits,
             Content::SignedDigits => Self::SignedDigits,
@@ -195,7 +206,11 @@ impl Kind {
     /// The codings that it may have, the usual one first.
     fn codings(self) -> &'static [Written] {
         match self {
-            Self::Text | Self::AsciiText => &[Written::Ascii, Written::Ebcdic],
+            Self::Text
+            | Self::Alphabetic
+            | Self::Alphanumeric
+            | Self::Printable
+            | Self::AsciiText => &[Written::Ascii, Written::Ebcdic],
             Self::Digits | Self::Track | Self::Amount => {
                 &[Written::Ascii, Written::Ebcdic, Written::Bcd]
             }

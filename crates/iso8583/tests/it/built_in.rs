@@ -86,7 +86,11 @@ fn value(content: &str, length: usize, choice: &mut Choice) -> Vec<u8> {
             track
         }
         "amount" => [b"D".to_vec(), digits(length.saturating_sub(1))].concat(),
-        "text" => (0..length).map(|_| b' ' + u8::try_from(choice.below(95)).unwrap_or(0)).collect(),
+        "alphabetic" => (0..length).map(|_| b'A' + digit(choice)).collect(),
+        "alphanumeric" => digits(length),
+        "text" | "printable" => {
+            (0..length).map(|_| b' ' + u8::try_from(choice.below(95)).unwrap_or(0)).collect()
+        }
         _ => (0..length).map(|_| u8::try_from(choice.below(256)).unwrap_or(0)).collect(),
     }
 }

@@ -52,10 +52,17 @@ fn the_reference_is_true() {
     }
 }
 
-/// Its description without what a table does not say: names, and what is sensitive inside fields.
+/// Its description without what a table does not say: names, what is sensitive inside fields, and
+/// which characters a text has.
 fn unnamed(packager: &Packager) -> Value {
     fn strip(value: &mut Value) {
         let Some(object) = value.as_object_mut() else { return };
+        let content = object.get_mut("content").filter(|it| {
+            ["alphabetic", "alphanumeric", "printable"].iter().any(|class| **it == *class)
+        });
+        if let Some(content) = content {
+            *content = "text".into();
+        }
         for key in ["name", "title", "sensitive"] {
             object.remove(key);
         }

@@ -31,7 +31,7 @@ fn fields_in_bcd() {
     message.set([48, 2], "345=").unwrap();
     assert_eq!(packed(&message), "08000000000000010000 06 12345D");
     let error = message.set([48, 2], "AbC=").unwrap_err().to_string();
-    assert_eq!(error, "field 48: a digit or = was expected, something else was found");
+    assert_eq!(error, "field 48 at byte 2: a digit or = was expected, something else was found");
     assert_eq!(packed(&message), "08000000000000010000 06 12345D");
 }
 

@@ -65,15 +65,15 @@ fn check_image(number: &str, value: &str, expected: &str) {
     assert_eq!(shown, expected, "{number} {value}");
 }
 
-const DIGIT: &str = "a digit was expected, something else was found";
-
 #[test]
 fn letters_in_digits() {
-    check_image("3", "12AB", &format!("field 3: {DIGIT} | 303031324142"));
+    let wrong = "field 3 at byte 2: a digit was expected, byte 41 was found";
+    check_image("3", "12AB", &format!("{wrong} | 303031324142"));
     check_image(
         "4",
         "12AB",
-        &format!("field 4: {DIGIT} | field 4: a digit or = was expected, something else was found"),
+        "field 4 at byte 2: a digit was expected, byte 41 was found | \
+         field 4 at byte 2: a digit or = was expected, byte 41 was found",
     );
     let table = packager(TABLE);
     let wrong = "field 3 at byte 22: a digit was expected, byte 41 was found";
@@ -111,8 +111,10 @@ fn odd_numbers_of_digits() {
 #[test]
 fn separators_of_tracks() {
     check_image("35", "12=34", "0512D340");
-    check_image("35", "12D34", "field 35: a digit or = was expected, something else was found");
-    check_image("6", "1=2", &format!("field 6: {DIGIT} | 031D20"));
+    let wrong = "field 35 at byte 2: a digit or = was expected, something else was found";
+    check_image("35", "12D34", wrong);
+    let wrong = "field 6 at byte 1: a digit was expected, byte 3D was found";
+    check_image("6", "1=2", &format!("{wrong} | 031D20"));
     let table = packager(TABLE);
     check_read(
         &table,
@@ -129,7 +131,7 @@ fn directions_of_amounts() {
     check_image(
         "28",
         "X12",
-        "field 28: C, D or a digit was expected, something else was found | 58303132",
+        "field 28 at byte 0: C, D or a digit was expected, byte 58 was found | 58303132",
     );
 }
 

@@ -86,11 +86,12 @@ fn values() {
         assert_eq!(message.view().fields().count(), 0, "{path} is there after its refusal");
     };
     check("3", "1234567", "field 3: at most 6 is the length, 7 was found");
-    check("3", "12A", "field 3: a digit was expected, something else was found");
-    check("11", "12A", "field 11: a digit was expected, something else was found");
-    check("2", "12=", "field 2: a digit was expected, something else was found");
-    check("35", "12D", "field 35: a digit or = was expected, something else was found");
-    check("28", "X1", "field 28: C, D or a digit was expected, something else was found");
+    check("3", "12A", "field 3 at byte 2: a digit was expected, byte 41 was found");
+    check("11", "12A", "field 11 at byte 2: a digit was expected, byte 41 was found");
+    check("2", "12=", "field 2 at byte 2: a digit was expected, something else was found");
+    check("35", "12D", "field 35 at byte 2: a digit or = was expected, something else was found");
+    check("28", "X1", "field 28 at byte 0: C, D or a digit was expected, byte 58 was found");
+    check("28", "D1A", "field 28 at byte 2: a digit was expected, byte 41 was found");
     check("28", "", "field 28: 9 is the length, 0 was found");
     check("52", "1234567", "field 52: 8 is the length, 7 was found");
     check("43", "\u{20ac}", "field 43: a character of ISO-8859-1 was expected");
@@ -99,6 +100,77 @@ fn values() {
     check("39.1", "1", "field 39: the field has none inside");
     check("1", "1", "field 1: bitmaps follow from the fields and cannot be set");
     check("129", "1", "field 129: the packager does not have this field");
+}
+
+/// What ISO 8583 calls a, an and ans: when it is set, and when it is read.
+#[test]
+fn classes_of_characters() {
+    let text = r#"
+        [fields]
+        0 = { content = "digits", length = 4 }
+        1 = { content = "bitmap", length = 8 }
+        2 = { content = "alphabetic", length = 3, sensitive = true }
+        3 = { content = "alphabetic", length = 3 }
+        4 = { content = "alphanumeric", length = 3 }
+        5 = { content = "printable", length = 9, prefix = { digits = 1 } }
+        6 = { content = "printable", coding = "ebcdic", length = 3 }
+    "#;
+    let strict = iso8583::Packager::from_toml(text).unwrap();
+    let lenient = strict.with_validation(Validation::Lenient);
+    let check = |number: u16, value: &str, expected: &str| {
+        let set = |packager| {
+            let mut message = Message::new(packager);
+            message.set(0, "0800").unwrap();
+            message.set(number, value).map(|()| message.pack().unwrap())
+        };
+        let bytes = set(&lenient).expect("jPOS accepts it");
+        let shown = match set(&strict) {
+            Ok(same) => {
+                assert_eq!(same, bytes);
+                "accepted".to_owned()
+            }
+            Err(error) => error.to_string(),
+        };
+        let mut index = Index::new();
+        let read = strict.unpack(&bytes, &mut index).map(drop);
+        let read = read.map_or_else(|error| error.to_string(), |()| "accepted".to_owned());
+        assert_eq!(format!("{shown} | {read}"), expected, "{number} {value}");
+        assert!(lenient.unpack(&bytes, &mut index).is_ok(), "{number} {value}");
+    };
+    check(3, "a Z", "accepted | accepted");
+    check(3, "ab", "accepted | accepted");
+    check(
+        3,
+        "ab1",
+        "field 3 at byte 2: a letter or a blank was expected, byte 31 was found | \
+         field 3 at byte 14: a letter or a blank was expected, byte 31 was found",
+    );
+    check(
+        2,
+        "1ab",
+        "field 2 at byte 0: a letter or a blank was expected, something else was found | \
+         field 2 at byte 12: a letter or a blank was expected, something else was found",
+    );
+    check(4, "a 1", "accepted | accepted");
+    check(
+        4,
+        "a-1",
+        "field 4 at byte 1: a letter, a digit or a blank was expected, byte 2D was found | \
+         field 4 at byte 13: a letter, a digit or a blank was expected, byte 2D was found",
+    );
+    check(5, "S\u{e3}o ~!@", "accepted | accepted");
+    check(
+        5,
+        "a\u{85}",
+        "field 5 at byte 1: a printable character was expected, byte 85 was found | \
+         field 5 at byte 14: a printable character was expected, byte 85 was found",
+    );
+    check(
+        6,
+        "a\n",
+        "field 6 at byte 1: a printable character was expected, byte 0A was found | \
+         field 6 at byte 13: a printable character was expected, byte 15 was found",
+    );
 }
 
 #[test]
@@ -116,11 +188,12 @@ fn signs() {
         });
         assert_eq!(shown.join(" | "), expected, "{value}");
     };
-    let refused = "field 2: a digit was expected, something else was found";
+    let refused =
+        |at| format!("field 2 at byte {at}: a digit was expected, something else was found");
     check("12", "F0F0F1F2 | F0F0F1F2");
-    check("-12", &format!("F0F0F1D2 | {refused}"));
+    check("-12", &format!("F0F0F1D2 | {}", refused(0)));
     check("-1234", "F1F2F3D4 | field 2: at most 4 is the length, 5 was found");
-    check("12-", &format!("{refused} | {refused}"));
+    check("12-", &format!("{} | {}", refused(2), refused(2)));
     let mut index = Index::new();
     let bytes = bytes_of_hex("30383030 4000000000000000 F1F2F3D4");
     assert_eq!(strict.unpack(&bytes, &mut index).unwrap().text(2).as_deref(), Some("-1234"));
@@ -161,7 +234,7 @@ fn values_in_any_order_or_none() {
     check(&[(0, b"0200")], "message: at least one field was expected beside the message type");
     check(
         &[(0, b"0200"), (3, b"12X456")],
-        "field 3: a digit was expected, something else was found",
+        "field 3 at byte 2: a digit was expected, byte 58 was found",
     );
     check(&[(0, b"0200"), (1, b"")], "field 1: bitmaps follow from the fields and cannot be set");
 }

@@ -109,7 +109,7 @@ fn what_is_wrong_is_said() {
     );
     check(
         &["encode", "0=0200", "3=12x"],
-        "1: faregate: field 3: a digit was expected, something else was found\n",
+        "1: faregate: field 3 at byte 2: a digit was expected, byte 78 was found\n",
     );
     check(&["encode", "0"], "2: faregate: argument 1: FIELD=VALUE or FIELD:=HEX was expected\n");
     let colon = said(&run(&["iso8583", "encode", "0=0200", "2:4761739001010119"]));
