@@ -26,6 +26,10 @@ const LINE_BYTES: usize = 16;
 ///
 /// Bytes that are no message are shown up to the field that is wrong, which is named; what follows
 /// is hidden, since nobody knows what it is.
+///
+/// What is hidden follows from the format. Bytes of another one may be read by it without an error;
+/// what looks like a card number is then hidden too, but one in BCD with nothing in front of it may
+/// pass for other digits. Keep a dump of bytes whose format is in doubt as you keep card data.
 pub struct Dump<'a> {
     packager: Packager,
     bytes: &'a [u8],
