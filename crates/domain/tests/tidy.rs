@@ -21,7 +21,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Libraries by themselves: they could be published.
     ("evaluation", &[]),
     ("iso8583", &[]),
-    ("server", &["domain", "engine", "store", "gateway", "kafka", "killbill", "grpc", "iso8583"]),
+    (
+        "server",
+        &[
+            "domain",
+            "engine",
+            "store",
+            "gateway",
+            "kafka",
+            "killbill",
+            "grpc",
+            "iso8583",
+            "evaluation",
+        ],
+    ),
     ("sim", &["domain", "engine", "store", "gateway"]),
 ];
 

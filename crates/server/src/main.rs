@@ -4,6 +4,7 @@ mod bench;
 mod config;
 mod demo;
 mod first_start;
+mod flags;
 mod health;
 mod http;
 mod iso8583;
@@ -77,6 +78,8 @@ enum Command {
     Simulator(simulator::Args),
     /// ISO 8583 messages: read, write, judge, measure, answer
     Iso8583(iso8583::Args),
+    /// Feature flags
+    Flags(flags::Args),
     /// The topics of the queue between fronts and processors
     Topics {
         #[command(subcommand)]
@@ -145,6 +148,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Iso8583(args) => iso8583::run(args),
+        Command::Flags(args) => flags::run(&args),
         Command::Topics { command } => {
             queue::commands::on_topics(command)?;
             Ok(ExitCode::SUCCESS)

@@ -6,6 +6,7 @@ mod bench;
 mod callbacks;
 mod client;
 mod faults;
+mod flags;
 mod grpc;
 mod iso8583;
 mod killbill_bad_input;
