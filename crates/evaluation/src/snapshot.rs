@@ -129,7 +129,7 @@ impl Circumstances<'_> {
     /// Does the user belong to the segment? Nobody belongs to one that is not there, or that is
     /// asked about too deep in others, as all are that ask about themselves.
     pub(crate) fn is_in_segment(self, id: &str, user: &User) -> bool {
-        let Some(segment) = self.snapshot.segments.get(id) else { return false };
+        let Some(segment) = self.snapshot.segment(id) else { return false };
         let inner = Self { depth: self.depth + 1, ..self };
         inner.depth <= SEGMENT_DEPTH_MAX && segment.has(user, inner)
     }
@@ -191,6 +191,12 @@ impl Snapshot {
     #[must_use]
     pub fn flag(&self, key: &str) -> Option<&CompiledFlag> {
         self.flags.get(key).map(|flag| &**flag)
+    }
+
+    /// A segment.
+    #[must_use]
+    pub fn segment(&self, id: &str) -> Option<&CompiledSegment> {
+        self.segments.get(id).map(|segment| &**segment)
     }
 
     /// What a flag is for a user; nothing where there is no such flag.

@@ -52,6 +52,8 @@ fn segments_that_go_round_in_a_circle_have_nobody() {
     let snapshot = Snapshot::new(MissingAttribute::Empty)
         .with([], [segment("a", 0, r#"["b"]"#), segment("b", 0, r#"["a"]"#)]);
     assert!(!snapshot.is_in_segment("a", &User::new("ann")));
+    assert_eq!(snapshot.segment("b").map(|it| it.segment().id.as_str()), Some("b"));
+    assert!(snapshot.segment("c").is_none());
 }
 
 #[test]
