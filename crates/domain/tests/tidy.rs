@@ -21,6 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Libraries by themselves: they could be published.
     ("evaluation", &[]),
     ("iso8583", &[]),
+    ("flags", &["evaluation"]),
     (
         "server",
         &[

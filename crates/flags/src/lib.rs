@@ -1,0 +1,50 @@
+//! The doors of feature flags: FeatBit's streams, on which its SDKs follow flags as they change.
+//!
+//! The [`Board`] holds the environments of a node. Whoever knows the store puts them on it and tells
+//! it of changes that were committed; [`router`] is what the server mounts. A stream passes
+//! `streaming` (who calls, for what) and becomes a socket, whose `conversation` answers messages and
+//! says what is new; `state` knows what is newer than what a socket has, and keeps the messages that
+//! sockets share.
+
+#![forbid(unsafe_code)]
+
+mod asked;
+mod board;
+mod door;
+mod frame;
+mod live;
+mod query;
+mod secret;
+mod settings;
+mod sockets;
+mod state;
+mod streaming;
+mod token;
+mod user;
+mod wire;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::any;
+
+pub use board::{Board, Environment, Grant};
+pub use live::Live;
+pub use secret::{Secret, SecretKind};
+pub use settings::Settings;
+pub use token::{NoToken, SECRET_BYTES, Token};
+
+use door::Door;
+
+/// The routes of the doors on a board, below the prefix of the settings.
+///
+/// The connections have to be served so that they can become WebSockets (hyper's `with_upgrades`).
+pub fn router(board: Arc<Board>, settings: Settings) -> Router {
+    let door = Arc::new(Door::new(board, settings));
+    let at = |path: &str| format!("{}{path}", door.settings.prefix);
+    Router::new()
+        .route(&at("/streaming"), any(streaming::open))
+        .route(&at("/streaming/"), any(streaming::open))
+        .route(&at("/streaming/{*rest}"), any(streaming::open))
+        .with_state(Arc::clone(&door))
+}

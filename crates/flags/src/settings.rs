@@ -1,0 +1,36 @@
+//! What the doors of flags allow, and how long.
+
+use std::time::Duration;
+
+/// Bounds of the doors.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What stands before all paths, such as `/flags`; nothing by default.
+    pub prefix: String,
+    /// How far a token's moment may be from ours, before or behind.
+    pub token_age_max: Duration,
+    /// How long a socket may say nothing. SDKs ping every 18 s.
+    pub idle_timeout: Duration,
+    /// How long a socket may take for a message before it is dropped.
+    pub write_timeout: Duration,
+    /// How long a socket that was told to go may take to do so.
+    pub farewell_timeout: Duration,
+    /// How many changes a socket may lack while it does not take a message.
+    pub behind_max: u64,
+    /// How many sockets may be open.
+    pub sockets_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            prefix: String::new(),
+            token_age_max: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(90),
+            write_timeout: Duration::from_secs(15),
+            farewell_timeout: Duration::from_secs(3),
+            behind_max: 1_000,
+            sockets_max: 200_000,
+        }
+    }
+}

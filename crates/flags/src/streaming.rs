@@ -1,0 +1,155 @@
+//! The streaming door: WebSockets on which FeatBit's SDKs learn of flags.
+//!
+//! Whoever asks for a WebSocket gets one, and is told on it why it is closed: SDKs tell apart by the
+//! code whether to come again.
+
+pub(crate) mod close;
+pub(crate) mod conversation;
+pub(crate) mod inbound;
+pub(crate) mod socket;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{
+    CONNECTION, HeaderMap, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use http::{HeaderValue, Method, StatusCode};
+use hyper::upgrade::OnUpgrade;
+
+use crate::board::{Grant, now_ms};
+use crate::door::Door;
+use crate::query;
+use crate::secret::SecretKind;
+use crate::sockets::Seat;
+use crate::token::Token;
+use conversation::Conversation;
+use socket::Socket;
+
+/// What is hashed with the client's key to show that the server speaks WebSocket (RFC 6455).
+const ACCEPT_SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// The only version of WebSocket that there is.
+const WEBSOCKET_VERSION: &str = "13";
+
+/// Versions of the protocol that SDKs name; none is one too.
+const VERSIONS: [&str; 3] = ["", "1", "2"];
+
+/// Makes a WebSocket of a request.
+pub(crate) async fn open(State(door): State<Arc<Door>>, mut request: Request) -> Response {
+    let handshake = match Handshake::read(&mut request) {
+        Ok(handshake) => handshake,
+        Err(refusal) => return *refusal,
+    };
+    let admitted = admit(&door, request.uri().query().unwrap_or_default());
+    drop(request);
+    let (coming, patience) = (handshake.coming, Arc::clone(&door.patience));
+    let socket = match admitted {
+        Ok(grant) => match door.board.open.enter(door.settings.sockets_max) {
+            Some(place) => {
+                let conversation = Conversation::begin(&door.board, grant, Arc::<Seat>::default());
+                Socket::talking(coming, conversation, place, patience)
+            }
+            None => Socket::refused(coming, close::UNAVAILABLE, patience),
+        },
+        Err(code) => Socket::refused(coming, code, patience),
+    };
+    tokio::spawn(socket);
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, handshake.accept);
+    response
+}
+
+/// What a request for a WebSocket brings along.
+struct Handshake {
+    accept: HeaderValue,
+    coming: OnUpgrade,
+}
+
+impl Handshake {
+    fn read(request: &mut Request) -> Result<Self, Box<Response>> {
+        let headers = request.headers();
+        let is_websocket = request.method() == Method::GET
+            && has_token(headers, &CONNECTION, "upgrade")
+            && has_token(headers, &UPGRADE, "websocket");
+        if !is_websocket {
+            return Err(refusal(StatusCode::BAD_REQUEST, "a WebSocket is opened here"));
+        }
+        if headers.get(SEC_WEBSOCKET_VERSION).is_none_or(|it| it != WEBSOCKET_VERSION) {
+            let mut refusal = refusal(StatusCode::UPGRADE_REQUIRED, "WebSocket version 13");
+            let version = HeaderValue::from_static(WEBSOCKET_VERSION);
+            refusal.headers_mut().insert(SEC_WEBSOCKET_VERSION, version);
+            return Err(refusal);
+        }
+        let key = headers.get(SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes);
+        let key = key.filter(|it| STANDARD.decode(it).is_ok_and(|it| it.len() == 16));
+        let Some(key) = key else {
+            return Err(refusal(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is wrong"));
+        };
+        let accept = accept(key);
+        let Some(coming) = request.extensions_mut().remove::<OnUpgrade>() else {
+            let reason = "this connection cannot become a WebSocket";
+            return Err(refusal(StatusCode::UPGRADE_REQUIRED, reason));
+        };
+        Ok(Self { accept, coming })
+    }
+}
+
+fn refusal(status: StatusCode, reason: &'static str) -> Box<Response> {
+    let mut response = Response::new(Body::from(reason));
+    *response.status_mut() = status;
+    Box::new(response)
+}
+
+/// Whether a header lists a word.
+fn has_token(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
+    let values = headers.get_all(name).iter();
+    let mut words = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    words.any(|it| it.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
+}
+
+fn accept(key: &[u8]) -> HeaderValue {
+    // SHA-1 is what RFC 6455 asks for; nothing rests on it.
+    let mut hash = ring::digest::Context::new(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY);
+    hash.update(key);
+    hash.update(ACCEPT_SUFFIX.as_bytes());
+    let accept = STANDARD.encode(hash.finish());
+    HeaderValue::from_str(&accept).expect("base64 is visible ASCII")
+}
+
+/// What a stream's address opens, or the code to close it with.
+fn admit(door: &Door, query: &str) -> Result<Arc<Grant>, u16> {
+    if door.board.is_draining() {
+        return Err(close::GOING_AWAY);
+    }
+    if !door.board.is_available() {
+        return Err(close::UNAVAILABLE);
+    }
+    let kind = query::value(query, "type").and_then(|it| SecretKind::named(&it));
+    let version = query::value(query, "version").unwrap_or_default();
+    let token = query::value(query, "token");
+    let (Some(kind), Some(token)) = (kind, token) else { return Err(close::INVALID_REQUEST) };
+    if !VERSIONS.contains(&version.as_ref()) {
+        return Err(close::INVALID_REQUEST);
+    }
+    let grant = match kind {
+        // FeatBit's agent sends its key as it is.
+        SecretKind::RelayProxy => door.board.find(&token),
+        SecretKind::Server | SecretKind::Client => {
+            let token = Token::decode(&token).map_err(|_| close::INVALID_REQUEST)?;
+            let age_ms = now_ms().abs_diff(token.made_at_ms);
+            let is_fresh = u128::from(age_ms) <= door.settings.token_age_max.as_millis();
+            door.board.find(&token.secret).filter(|_| is_fresh)
+        }
+    };
+    grant.filter(|it| it.kind() == kind).ok_or(close::INVALID_REQUEST)
+}

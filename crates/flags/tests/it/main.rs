@@ -1,0 +1,10 @@
+//! The doors over real sockets.
+#![expect(clippy::unwrap_used, reason = "a test says what broke by panicking")]
+
+mod changes;
+mod endings;
+mod frames;
+mod refused;
+mod relay;
+mod syncs;
+mod world;

@@ -1,0 +1,114 @@
+//! FeatBit's agent: a socket for several environments.
+
+use flags::{Environment, Secret, SecretKind};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::world::{
+    CHECKOUT, CLIENT_SECRET, Client, ENVIRONMENT, MEMBERS, RELAY_SECRET, SERVER_SECRET, World,
+    item, keys, moment_ms, sample, stream,
+};
+
+const OTHER: Uuid = Uuid::from_u128(7);
+
+fn relay(value: &str) -> Secret {
+    Secret { kind: SecretKind::RelayProxy, value: value.to_owned(), expires_at_ms: None }
+}
+
+/// The sample, and an environment beside it that the same agent serves.
+async fn two() -> (World, Client) {
+    let world = World::start().await;
+    world.board.put([Environment {
+        id: OTHER,
+        key: "prod".to_owned(),
+        secrets: vec![relay(RELAY_SECRET)],
+        ..sample()
+    }]);
+    let client = world.client(&stream("relay-proxy", RELAY_SECRET)).await;
+    (world, client)
+}
+
+fn of(data: &Value, id: Uuid) -> &Value {
+    let items = data["items"].as_array().unwrap();
+    items.iter().find(|it| it["envId"] == json!(id)).unwrap()
+}
+
+#[tokio::test]
+async fn all_of_all_environments() {
+    let (_world, mut client) = two().await;
+    let all = client.sync(&json!({"timestamp": 0})).await;
+    assert_eq!(all["eventType"], "rp_full");
+    assert_eq!(all["items"].as_array().unwrap().len(), 2);
+    for id in [ENVIRONMENT, OTHER] {
+        assert_eq!(of(&all, id)["featureFlags"].as_array().unwrap().len(), 5);
+        assert_eq!(of(&all, id)["segments"].as_array().unwrap().len(), 2);
+    }
+    let secret = |kind: &str, value: &str| json!({"type": kind, "projectKey": "default", "envId": ENVIRONMENT, "envKey": "dev", "value": value});
+    let secrets = json!([secret("server", SERVER_SECRET), secret("client", CLIENT_SECRET)]);
+    assert_eq!(of(&all, ENVIRONMENT)["secrets"], secrets);
+    assert_eq!(of(&all, OTHER)["secrets"], json!([]));
+}
+
+#[tokio::test]
+async fn what_is_newer_in_each() {
+    let (world, mut client) = two().await;
+    world.change_flag(CHECKOUT, 1, |it| it.is_archived = true);
+    client.data().await;
+    let has = |id: Uuid, timestamp: i64| json!({"envId": id, "timestamp": timestamp});
+    let ask = |envs: Value| json!({"timestamp": moment_ms(0), "envs": envs});
+    let both = json!([has(ENVIRONMENT, moment_ms(0)), has(OTHER, moment_ms(0))]);
+    let newer = client.sync(&ask(both)).await;
+    assert_eq!(newer["eventType"], "rp_patch");
+    assert_eq!(keys(of(&newer, ENVIRONMENT), "key"), [CHECKOUT]);
+    assert_eq!(of(&newer, OTHER)["featureFlags"], json!([]));
+    let both = json!([has(OTHER, 0), has(ENVIRONMENT, moment_ms(1))]);
+    let newer = client.sync(&ask(both)).await;
+    assert_eq!(of(&newer, ENVIRONMENT)["featureFlags"], json!([]));
+    assert_eq!(of(&newer, OTHER)["segments"].as_array().unwrap().len(), 2);
+    // Who does not know the very environments does not know their secrets.
+    let strange = Uuid::from_u128(8);
+    for envs in [
+        json!(null),
+        json!([has(OTHER, moment_ms(9))]),
+        json!([has(OTHER, moment_ms(9)), has(strange, moment_ms(9))]),
+        json!([has(OTHER, 9), has(ENVIRONMENT, 9), has(strange, 9)]),
+    ] {
+        assert_eq!(client.sync(&ask(envs)).await["eventType"], "rp_full");
+    }
+}
+
+#[tokio::test]
+async fn changes_of_each() {
+    let (world, mut client) = two().await;
+    client.sync(&json!({"timestamp": 0})).await;
+    world.change_flag(CHECKOUT, 1, |it| it.is_enabled = false);
+    let told = client.data().await;
+    assert_eq!((told["eventType"].as_str(), keys(&told, "key")), (Some("patch"), vec![CHECKOUT]));
+    assert_eq!(item(&told, CHECKOUT)["envId"], json!(ENVIRONMENT));
+    let mut segment = world.segment(MEMBERS);
+    segment.updated_at = crate::world::moment(2);
+    segment.env_id = String::new();
+    assert!(world.board.change(OTHER, vec![], vec![segment]));
+    assert_eq!(client.data().await["segments"][0]["envId"], json!(OTHER));
+    client.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn an_agent_comes_again_where_its_environments_or_secrets_change() {
+    let (world, mut client) = two().await;
+    client.hears_nothing().await;
+    let other = |secrets| Environment { id: OTHER, secrets, ..sample() };
+    world.board.put([other(vec![relay(RELAY_SECRET)])]);
+    // It is called otherwise now.
+    assert_eq!(client.ended().await, (1012, "service restart".to_owned()));
+    let mut client = world.client(&stream("relay-proxy", RELAY_SECRET)).await;
+    client.hears_nothing().await;
+    world.board.put([other(vec![relay(RELAY_SECRET)])]);
+    client.hears_nothing().await;
+    world.board.put([other(vec![])]);
+    assert_eq!(client.ended().await.0, 1012);
+    let mut client = world.client(&stream("relay-proxy", RELAY_SECRET)).await;
+    assert_eq!(client.sync(&json!({})).await["items"].as_array().unwrap().len(), 1);
+    world.board.put([Environment { secrets: vec![], ..sample() }]);
+    assert_eq!(client.ended().await.0, 4003);
+}
