@@ -292,3 +292,47 @@ CREATE TABLE ledger_total (
     PRIMARY KEY (tenant, account, gateway, currency, partition)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE environment (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    project TEXT NOT NULL,
+    key TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    definitions INTEGER NOT NULL,
+    secrets INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX environment_by_seq ON environment (seq);
+
+CREATE TABLE environment_secret (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    environment_id BLOB NOT NULL,
+    kind INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    sealed TEXT NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    expires_at_us INTEGER,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX environment_secret_by_environment ON environment_secret (tenant, environment_id, id);
+
+CREATE TABLE definition (
+    tenant INTEGER NOT NULL,
+    environment_id BLOB NOT NULL,
+    kind INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    id BLOB NOT NULL,
+    body TEXT NOT NULL,
+    is_archived INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, environment_id, kind, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX definition_by_version ON definition (tenant, environment_id, version);
+

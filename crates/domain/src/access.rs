@@ -7,7 +7,8 @@ use crate::execute::{Accepted, Outcome};
 use crate::state::{Change, State};
 use crate::{Rejection, Reply, Revision};
 
-/// Every permission there is, as `group:value` (Kill Bill's names; contract section 5).
+/// Every permission there is, as `group:value`: Kill Bill's names (contract section 5), and behind
+/// them those of feature flags.
 /// A role may also hold `group:*` or `*:*`.
 pub const PERMISSIONS: &[&str] = &[
     "account:create",
@@ -55,6 +56,13 @@ pub const PERMISSIONS: &[&str] = &[
     "admin:update",
     "admin:export",
     "admin:trigger_command",
+    "environment:create",
+    "environment:read",
+    "environment:update",
+    "flag:read",
+    "flag:write",
+    "flag:approve",
+    "flag:secrets",
 ];
 
 /// Writes a permission the way it is stored: `account` becomes `account:*`; `None` where nothing

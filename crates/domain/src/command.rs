@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::{CreateUser, PutRole, UpdateUser};
 use crate::account::{CreateAccount, UpdateAccount};
+use crate::definition::PutDefinitions;
+use crate::environment::{self, AddSecret, CreateEnvironment, ExpireSecret};
 use crate::payment::{
     Actor, Complete, FixTransaction, FollowUp, GatewayInquired, GatewayReplied, Initiate, ReplyKey,
     ResolvePending,
@@ -50,6 +52,14 @@ pub enum Command {
     UpdateUser(UpdateUser),
     /// See [`PutRole`].
     PutRole(PutRole),
+    /// See [`CreateEnvironment`].
+    CreateEnvironment(CreateEnvironment),
+    /// See [`AddSecret`].
+    AddSecret(AddSecret),
+    /// See [`ExpireSecret`].
+    ExpireSecret(ExpireSecret),
+    /// See [`PutDefinitions`].
+    PutDefinitions(PutDefinitions),
     /// See [`CreateAccount`].
     CreateAccount(Box<CreateAccount>),
     /// See [`UpdateAccount`].
@@ -91,7 +101,7 @@ pub enum Command {
 /// What a command is about: its account's partition executes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// The installation: tenants, users, roles.
+    /// The installation: tenants, users, roles, feature flags.
     System,
     /// An account.
     Account(AccountId),
@@ -111,6 +121,10 @@ impl Command {
             Self::CreateUser(_) => "CreateUser",
             Self::UpdateUser(_) => "UpdateUser",
             Self::PutRole(_) => "PutRole",
+            Self::CreateEnvironment(_) => "CreateEnvironment",
+            Self::AddSecret(_) => "AddSecret",
+            Self::ExpireSecret(_) => "ExpireSecret",
+            Self::PutDefinitions(_) => "PutDefinitions",
             Self::CreateAccount(_) => "CreateAccount",
             Self::UpdateAccount(_) => "UpdateAccount",
             Self::CreatePaymentMethod(_) => "CreatePaymentMethod",
@@ -145,6 +159,10 @@ impl Command {
             | Self::CreateUser(_)
             | Self::UpdateUser(_)
             | Self::PutRole(_)
+            | Self::CreateEnvironment(_)
+            | Self::AddSecret(_)
+            | Self::ExpireSecret(_)
+            | Self::PutDefinitions(_)
             | Self::CreateAccount(_)
             | Self::DeletePaymentMethod(_)
             | Self::Capture(_)
@@ -168,7 +186,11 @@ impl Command {
             | Self::SetTenantValue(_)
             | Self::CreateUser(_)
             | Self::UpdateUser(_)
-            | Self::PutRole(_) => Subject::System,
+            | Self::PutRole(_)
+            | Self::CreateEnvironment(_)
+            | Self::AddSecret(_)
+            | Self::ExpireSecret(_)
+            | Self::PutDefinitions(_) => Subject::System,
             // The first thing that it mints.
             Self::CreateAccount(_) => Subject::Account(request.entity(0)),
             Self::UpdateAccount(it) => Subject::Account(it.account),
@@ -206,6 +228,19 @@ impl Command {
             Self::CreateUser(it) => read(Read::User(it.username.clone())),
             Self::UpdateUser(it) => read(Read::User(it.username.clone())),
             Self::PutRole(it) => read(Read::Role(it.name.clone())),
+            Self::CreateEnvironment(it) => {
+                read(Read::Environment(tenant, it.id));
+                read(Read::Claim(environment::claim(tenant, &it.project, &it.key)));
+            }
+            Self::AddSecret(it) => read(Read::Environment(tenant, it.environment)),
+            Self::ExpireSecret(it) => {
+                read(Read::Environment(tenant, it.environment));
+                read(Read::Secret(tenant, it.secret));
+            }
+            Self::PutDefinitions(it) => {
+                read(Read::Environment(tenant, it.environment));
+                it.keys().for_each(|key| read(Read::Definition(tenant, key)));
+            }
             Self::CreateAccount(it) => {
                 if let Some(key) = &it.external_key {
                     read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Account, key)));

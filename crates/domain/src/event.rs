@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::payment::{TransactionStatus, TransactionType};
-use crate::{AccountId, AmountMinor, Currency, PaymentId, TenantValueId, Timestamp, TransactionId};
+use crate::{
+    AccountId, AmountMinor, Currency, EnvironmentId, PaymentId, TenantValueId, Timestamp,
+    TransactionId,
+};
 
 /// A fact, written in the journal row of the command that made it. Durable format: additive only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +59,18 @@ pub enum Event {
         /// Under which key.
         key: String,
     },
+    /// An environment of feature flags was made, or its secrets changed.
+    EnvironmentChanged {
+        /// Which.
+        environment: EnvironmentId,
+    },
+    /// Feature flags or segments were made or changed.
+    DefinitionsChanged {
+        /// Where.
+        environment: EnvironmentId,
+        /// The version that they have now: those with it are what changed.
+        version: i64,
+    },
 }
 
 impl Event {
@@ -66,7 +81,9 @@ impl Event {
             Self::AccountCreated { account }
             | Self::AccountChanged { account }
             | Self::TransactionChanged { account, .. } => Some(*account),
-            Self::TenantConfigChanged { .. } => None,
+            Self::TenantConfigChanged { .. }
+            | Self::EnvironmentChanged { .. }
+            | Self::DefinitionsChanged { .. } => None,
         }
     }
 }

@@ -7,8 +7,8 @@ use crate::context::{Context, Done, Sequences, Stamp};
 use crate::payment::{TransactionStatus, TransactionType};
 use crate::state::State;
 use crate::{
-    AccountId, PaymentId, PaymentMethodId, Rejection, TenantId, TransactionId, access, account,
-    payment, payment_method, tenant,
+    AccountId, EnvironmentId, PaymentId, PaymentMethodId, Rejection, SecretId, TenantId,
+    TransactionId, access, account, definition, environment, payment, payment_method, tenant,
 };
 
 /// An answer to an accepted command. Durable format: additive only.
@@ -26,6 +26,15 @@ pub enum Reply {
     AccountCreated(AccountId),
     /// A payment method was added.
     PaymentMethodCreated(PaymentMethodId),
+    /// An environment was made.
+    EnvironmentCreated(EnvironmentId),
+    /// A secret was added.
+    SecretAdded(SecretId),
+    /// Definitions were made or changed.
+    DefinitionsPut {
+        /// The version that they have now.
+        version: i64,
+    },
     /// A payment transaction reached a status.
     Payment(PaymentReply),
 }
@@ -78,7 +87,10 @@ impl Reply {
             | Self::UserCreated(_)
             | Self::RoleCreated(_)
             | Self::AccountCreated(_)
-            | Self::PaymentMethodCreated(_) => false,
+            | Self::PaymentMethodCreated(_)
+            | Self::EnvironmentCreated(_)
+            | Self::SecretAdded(_)
+            | Self::DefinitionsPut { .. } => false,
         }
     }
 }
@@ -130,6 +142,10 @@ pub fn execute(state: &State, request: &Request, stamp: Stamp<'_>) -> Result<Exe
         Command::CreateUser(it) => access::create_user(state, it, cx),
         Command::UpdateUser(it) => access::update_user(state, it, cx),
         Command::PutRole(it) => access::put_role(state, it, cx),
+        Command::CreateEnvironment(it) => environment::create(state, it, cx),
+        Command::AddSecret(it) => environment::add_secret(state, it, cx),
+        Command::ExpireSecret(it) => environment::expire_secret(state, it, cx),
+        Command::PutDefinitions(it) => definition::put(state, it, cx),
         Command::CreateAccount(it) => account::create(state, it, cx),
         Command::UpdateAccount(it) => account::update(state, it, cx),
         Command::CreatePaymentMethod(it) => payment_method::create(state, it, cx),

@@ -25,6 +25,12 @@ pub mod kind {
     pub enum Transaction {}
     /// A stored value of a tenant, such as its notification callback.
     pub enum TenantValue {}
+    /// An environment of feature flags.
+    pub enum Environment {}
+    /// A secret of an environment.
+    pub enum Secret {}
+    /// A feature flag or a segment.
+    pub enum Definition {}
 }
 
 /// Names a tenant to the outside. Inside, rows carry the shorter [`TenantNo`].
@@ -39,6 +45,12 @@ pub type PaymentId = Id<kind::Payment>;
 pub type TransactionId = Id<kind::Transaction>;
 /// Names one stored value of a tenant.
 pub type TenantValueId = Id<kind::TenantValue>;
+/// Names an environment; in its secrets, and as FeatBit's `envId`.
+pub type EnvironmentId = Id<kind::Environment>;
+/// Names a secret of an environment.
+pub type SecretId = Id<kind::Secret>;
+/// Names a feature flag or a segment.
+pub type DefinitionId = Id<kind::Definition>;
 
 impl<K> Id<K> {
     /// Takes a UUID as it is, for ids that come from a client or from storage.

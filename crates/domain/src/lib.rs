@@ -8,7 +8,9 @@ pub mod account;
 pub mod card_data;
 pub mod command;
 pub mod context;
+pub mod definition;
 mod effect;
+pub mod environment;
 mod event;
 mod execute;
 mod id;
@@ -32,8 +34,8 @@ pub use effect::{Effect, GatewayCall, Properties};
 pub use event::Event;
 pub use execute::{Accepted, Executed, PaymentReply, PaymentResult, Reply, execute};
 pub use id::{
-    AccountId, Id, PaymentId, PaymentMethodId, RequestId, TenantId, TenantNo, TenantValueId,
-    TransactionId, kind,
+    AccountId, DefinitionId, EnvironmentId, Id, PaymentId, PaymentMethodId, RequestId, SecretId,
+    TenantId, TenantNo, TenantValueId, TransactionId, kind,
 };
 pub use money::{AmountError, AmountMinor, Currency};
 pub use partition::PartitionNo;

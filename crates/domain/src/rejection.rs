@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::payment::{PaymentState, TransactionType};
-use crate::{AccountId, PaymentId, PaymentMethodId};
+use crate::{AccountId, EnvironmentId, PaymentId, PaymentMethodId, SecretId};
 
 /// Why a command was refused; nothing was written. Durable format: additive only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +119,28 @@ pub enum Rejection {
     PaymentInDoubt {
         /// The operation that was refused.
         operation: TransactionType,
+    },
+    /// The project has an environment of that key.
+    EnvironmentAlreadyExists {
+        /// The key.
+        key: String,
+    },
+    /// No such environment of this tenant.
+    EnvironmentNotFound {
+        /// The id.
+        id: EnvironmentId,
+    },
+    /// No such secret of this tenant.
+    SecretNotFound {
+        /// The id.
+        id: SecretId,
+    },
+    /// A flag or segment is not in the version that was expected.
+    DefinitionChanged {
+        /// Its key.
+        key: String,
+        /// The version that it has; `None` where there is none of that key.
+        version: Option<i64>,
     },
     /// A field's value cannot be.
     InvalidParameter {

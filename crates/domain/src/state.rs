@@ -7,11 +7,16 @@ use uuid::Uuid;
 
 use crate::access::{Role, User};
 use crate::account::{Account, Person};
+use crate::definition::{Definition, DefinitionKey};
+use crate::environment::{Environment, Secret};
 use crate::ledger::Posting;
 use crate::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
 use crate::payment_method::PaymentMethod;
 use crate::tenant::{Tenant, TenantValue};
-use crate::{AccountId, PaymentId, PaymentMethodId, Reply, TenantNo, Timestamp, TransactionId};
+use crate::{
+    AccountId, EnvironmentId, PaymentId, PaymentMethodId, Reply, SecretId, TenantNo, Timestamp,
+    TransactionId,
+};
 
 /// What a claimed key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -28,6 +33,8 @@ pub enum ClaimKind {
     Payment,
     /// A transaction's external key; its owner is the payment.
     Transaction,
+    /// An environment's name: its project's key, a slash, its own key.
+    Environment,
 }
 
 /// A name that at most one thing of a tenant may have.
@@ -69,6 +76,12 @@ pub enum Change {
     User(User),
     /// A role.
     Role(Role),
+    /// An environment of feature flags.
+    Environment(Environment),
+    /// A secret of an environment.
+    Secret(Secret),
+    /// A feature flag or a segment.
+    Definition(Definition),
     /// An account.
     Account(Account),
     /// Personal data, from this revision of the account on.
@@ -133,6 +146,12 @@ pub enum Read {
     User(String),
     /// By name.
     Role(String),
+    /// By id.
+    Environment(TenantNo, EnvironmentId),
+    /// By id.
+    Secret(TenantNo, SecretId),
+    /// By key.
+    Definition(TenantNo, DefinitionKey),
 }
 
 /// The rows of a batch. A row that was looked for and is not there is present as `None`; a look at
@@ -159,6 +178,12 @@ pub struct State {
     pub users: BTreeMap<String, Option<User>>,
     /// Roles by name.
     pub roles: BTreeMap<String, Option<Role>>,
+    /// Environments by id.
+    pub environments: BTreeMap<(TenantNo, EnvironmentId), Option<Environment>>,
+    /// Secrets of environments by id.
+    pub secrets: BTreeMap<(TenantNo, SecretId), Option<Secret>>,
+    /// Flags and segments by key.
+    pub definitions: BTreeMap<(TenantNo, DefinitionKey), Option<Definition>>,
 }
 
 const LOADED: &str = "a command's reads are loaded before it is executed";
@@ -233,6 +258,18 @@ impl State {
         self.roles.get(name).expect(LOADED).as_ref()
     }
 
+    pub(crate) fn environment(&self, tenant: TenantNo, id: EnvironmentId) -> Option<&Environment> {
+        self.environments.get(&(tenant, id)).expect(LOADED).as_ref()
+    }
+
+    pub(crate) fn secret(&self, tenant: TenantNo, id: SecretId) -> Option<&Secret> {
+        self.secrets.get(&(tenant, id)).expect(LOADED).as_ref()
+    }
+
+    pub(crate) fn definition(&self, tenant: TenantNo, key: &DefinitionKey) -> Option<&Definition> {
+        self.definitions.get(&(tenant, key.clone())).expect(LOADED).as_ref()
+    }
+
     /// Makes a command's changes visible to the commands after it in the batch.
     pub fn apply(&mut self, tenant: TenantNo, changes: &[Change]) {
         for change in changes {
@@ -245,6 +282,15 @@ impl State {
                 }
                 Change::Role(it) => {
                     self.roles.insert(it.name.clone(), Some(it.clone()));
+                }
+                Change::Environment(it) => {
+                    self.environments.insert((it.tenant, it.id), Some(it.clone()));
+                }
+                Change::Secret(it) => {
+                    self.secrets.insert((it.tenant, it.id), Some(it.clone()));
+                }
+                Change::Definition(it) => {
+                    self.definitions.insert((it.tenant, it.key.clone()), Some(it.clone()));
                 }
                 Change::Account(it) => {
                     self.accounts.insert((it.tenant, it.id), Some(it.clone()));

@@ -92,6 +92,13 @@ impl Rows {
             }
             Read::User(name) => drop(state.users.entry(name).or_default()),
             Read::Role(name) => drop(state.roles.entry(name).or_default()),
+            Read::Environment(tenant, id) => {
+                state.environments.entry((tenant, id)).or_default();
+            }
+            Read::Secret(tenant, id) => drop(state.secrets.entry((tenant, id)).or_default()),
+            Read::Definition(tenant, key) => {
+                state.definitions.entry((tenant, key)).or_default();
+            }
         });
     }
 }

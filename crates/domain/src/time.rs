@@ -21,6 +21,12 @@ impl Timestamp {
         Self(self.0.saturating_add(duration_us))
     }
 
+    /// Milliseconds since 1970-01-01T00:00:00Z, rounded down.
+    #[must_use]
+    pub const fn millis(self) -> i64 {
+        self.0.div_euclid(1_000)
+    }
+
     /// Days since 1970-01-01 (UTC), rounded down.
     #[must_use]
     pub const fn day(self) -> i64 {

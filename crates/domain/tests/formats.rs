@@ -1,9 +1,12 @@
 //! The durable formats: what is written today must be readable for ever, so each has its golden text.
 
+use domain::definition::{Definition, DefinitionKey, DefinitionKind};
+use domain::environment::{Environment, Secret, SecretKind};
 use domain::payment::{PaymentState, TransactionStatus, TransactionType};
+use domain::state::Change;
 use domain::{
     AccountId, AmountMinor, Currency, Event, PaymentId, PaymentReply, PaymentResult, Rejection,
-    Reply, TenantId, TenantValueId, Timestamp, TransactionId,
+    Reply, Revision, Seq, TenantId, TenantNo, TenantValueId, Timestamp, TransactionId,
 };
 use expect_test::{Expect, expect};
 use serde::{Serialize, de::DeserializeOwned};
@@ -37,6 +40,18 @@ fn events() {
         &Event::TenantConfigChanged { value, key },
         expect![[
             r#"{"TenantConfigChanged":{"value":"00000000-0000-0000-0000-000000000002","key":"PUSH_NOTIFICATION_CB"}}"#
+        ]],
+    );
+    check(
+        &Event::EnvironmentChanged { environment: id(5) },
+        expect![[
+            r#"{"EnvironmentChanged":{"environment":"00000000-0000-0000-0000-000000000005"}}"#
+        ]],
+    );
+    check(
+        &Event::DefinitionsChanged { environment: id(5), version: 1_700_000_000_000 },
+        expect![[
+            r#"{"DefinitionsChanged":{"environment":"00000000-0000-0000-0000-000000000005","version":1700000000000}}"#
         ]],
     );
     let (payment, transaction): (PaymentId, TransactionId) = (id(3), id(4));
@@ -80,6 +95,18 @@ fn replies() {
     check(
         &Reply::PaymentMethodCreated(id(3)),
         expect![[r#"{"PaymentMethodCreated":"00000000-0000-0000-0000-000000000003"}"#]],
+    );
+    check(
+        &Reply::EnvironmentCreated(id(6)),
+        expect![[r#"{"EnvironmentCreated":"00000000-0000-0000-0000-000000000006"}"#]],
+    );
+    check(
+        &Reply::SecretAdded(id(7)),
+        expect![[r#"{"SecretAdded":"00000000-0000-0000-0000-000000000007"}"#]],
+    );
+    check(
+        &Reply::DefinitionsPut { version: 1_700_000_000_000 },
+        expect![[r#"{"DefinitionsPut":{"version":1700000000000}}"#]],
     );
     let payment =
         |result| Reply::Payment(PaymentReply { payment: id(4), transaction: id(5), result });
@@ -165,6 +192,87 @@ fn rejections() {
         &Rejection::DefaultPaymentMethodInUse { account: id(1) },
         expect![[
             r#"{"DefaultPaymentMethodInUse":{"account":"00000000-0000-0000-0000-000000000001"}}"#
+        ]],
+    );
+}
+
+#[test]
+fn rejections_of_feature_flags() {
+    let text = || "x".to_owned();
+    check(
+        &Rejection::EnvironmentAlreadyExists { key: text() },
+        expect![[r#"{"EnvironmentAlreadyExists":{"key":"x"}}"#]],
+    );
+    check(
+        &Rejection::EnvironmentNotFound { id: id(1) },
+        expect![[r#"{"EnvironmentNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
+    );
+    check(
+        &Rejection::SecretNotFound { id: id(1) },
+        expect![[r#"{"SecretNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
+    );
+    check(
+        &Rejection::DefinitionChanged { key: text(), version: Some(7) },
+        expect![[r#"{"DefinitionChanged":{"key":"x","version":7}}"#]],
+    );
+}
+
+/// The rows in the journal: what is secret is not there.
+#[test]
+fn images_of_feature_flags() {
+    let (at, revision) = (Timestamp(1), Revision::first(Seq(9)));
+    let environment = Environment {
+        tenant: TenantNo(1),
+        id: id(1),
+        project: "default".to_owned(),
+        key: "dev".to_owned(),
+        name: "Dev".to_owned(),
+        version: 7,
+        definitions: 1,
+        secrets: 2,
+        created_at: at,
+        revision,
+    };
+    check(
+        &Change::Environment(environment),
+        expect![[
+            r#"{"Environment":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","project":"default","key":"dev","name":"Dev","version":7,"definitions":1,"secrets":2,"created_at":1,"revision":{"seq":9,"previous":null}}}"#
+        ]],
+    );
+    let mut secret = Secret {
+        tenant: TenantNo(1),
+        id: id(2),
+        environment: id(1),
+        kind: SecretKind::Server,
+        name: "main".to_owned(),
+        sealed: String::new(),
+        created_at: at,
+        expires_at: Some(Timestamp(5)),
+        revision,
+    };
+    check(
+        &Change::Secret(secret.clone()),
+        expect![[
+            r#"{"Secret":{"tenant":1,"id":"00000000-0000-0000-0000-000000000002","environment":"00000000-0000-0000-0000-000000000001","kind":"Server","name":"main","created_at":1,"expires_at":5,"revision":{"seq":9,"previous":null}}}"#
+        ]],
+    );
+    let unsealed = serde_json::to_string(&secret).unwrap();
+    secret.sealed = "sealed".to_owned();
+    assert_eq!(serde_json::to_string(&secret).unwrap(), unsealed);
+    let definition = Definition {
+        tenant: TenantNo(1),
+        key: DefinitionKey { environment: id(1), kind: DefinitionKind::Flag, key: "a".to_owned() },
+        id: id(3),
+        body: "{}".to_owned(),
+        is_archived: false,
+        version: 7,
+        created_at: at,
+        revision,
+    };
+    check(
+        &Change::Definition(definition),
+        expect![[
+            r#"{"Definition":{"tenant":1,"key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Flag","key":"a"},"id":"00000000-0000-0000-0000-000000000003","body":"{}","is_archived":false,"version":7,"created_at":1,"revision":{"seq":9,"previous":null}}}"#
         ]],
     );
 }

@@ -182,7 +182,10 @@ impl Deltas {
                     activity.last_transaction_at = activity.last_transaction_at.max(*effective_at);
                 }
             }
-            Event::AccountChanged { .. } | Event::TenantConfigChanged { .. } => {}
+            Event::AccountChanged { .. }
+            | Event::TenantConfigChanged { .. }
+            | Event::EnvironmentChanged { .. }
+            | Event::DefinitionsChanged { .. } => {}
         }
     }
 

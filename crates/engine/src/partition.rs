@@ -437,6 +437,10 @@ fn account_of(request: &Request, state: &State) -> Option<AccountId> {
         | Command::CreateUser(_)
         | Command::UpdateUser(_)
         | Command::PutRole(_)
+        | Command::CreateEnvironment(_)
+        | Command::AddSecret(_)
+        | Command::ExpireSecret(_)
+        | Command::PutDefinitions(_)
         | Command::CreateAccount(_)
         | Command::UpdateAccount(_)
         | Command::CreatePaymentMethod(_)
@@ -592,7 +596,10 @@ impl Run<'_> {
                 | Read::PaymentMethod(..)
                 | Read::TenantValue(..)
                 | Read::User(_)
-                | Read::Role(_) => None,
+                | Read::Role(_)
+                | Read::Environment(..)
+                | Read::Secret(..)
+                | Read::Definition(..) => None,
             };
             let file = payment.and_then(|id| state.payments.get(&(request.tenant, id)));
             file.and_then(Option::as_ref).into_iter().for_each(&mut look);

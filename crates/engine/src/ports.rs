@@ -6,6 +6,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use domain::access::{Role, User};
+use domain::definition::{Definition, DefinitionKey};
+use domain::environment::{Environment, Secret};
 use domain::payment::{
     Actor, GatewayAnswer, GatewayKnowledge, Outstanding, PaymentFile, PaymentState, ReplyKey,
     Transaction, TransactionStatus,
@@ -13,9 +15,9 @@ use domain::payment::{
 use domain::state::{Change, Read, State};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountId, Currency, Event, GatewayCall, GatewaySettings, PaymentId, PaymentMethod,
-    PaymentMethodId, Person, Rejection, Reply, RequestId, Seq, Sequences, TenantId, TenantNo,
-    Timestamp, TransactionId,
+    Account, AccountId, Currency, EnvironmentId, Event, GatewayCall, GatewaySettings, PaymentId,
+    PaymentMethod, PaymentMethodId, Person, Rejection, Reply, RequestId, Seq, Sequences, TenantId,
+    TenantNo, Timestamp, TransactionId,
 };
 
 /// The commits of one partition. Called from the partition's own thread, one call at a time.
@@ -184,6 +186,51 @@ pub trait Queries: Send + Sync {
     fn role(&self, name: &str) -> Result<Option<Role>, StoreError>;
     /// All roles, by name.
     fn roles(&self) -> Result<Vec<Role>, StoreError>;
+
+    /// A tenant's environments of feature flags, oldest first.
+    fn environments(&self, no: TenantNo) -> Result<Vec<Environment>, StoreError>;
+    /// An environment by its project's key and its own.
+    fn environment_by_key(
+        &self,
+        no: TenantNo,
+        project: &str,
+        key: &str,
+    ) -> Result<Option<Environment>, StoreError>;
+    /// The secrets of all of a tenant's environments, oldest first, those that ended too.
+    fn secrets(&self, no: TenantNo) -> Result<Vec<Secret>, StoreError>;
+    /// Environments of all tenants that changed after this journal row, in the order of their last
+    /// changes; at most `limit`.
+    fn environments_changed(
+        &self,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Environment>, StoreError>;
+    /// An environment with its secrets, and with what is defined there since a version: everything
+    /// for `None`.
+    fn environment_file(
+        &self,
+        no: TenantNo,
+        id: EnvironmentId,
+        newer_than: Option<i64>,
+    ) -> Result<Option<EnvironmentFile>, StoreError>;
+    /// The flags and segments of an environment, by kind and key.
+    fn definitions(
+        &self,
+        no: TenantNo,
+        environment: EnvironmentId,
+    ) -> Result<Vec<Definition>, StoreError>;
+    /// A flag or a segment.
+    fn definition(
+        &self,
+        no: TenantNo,
+        key: &DefinitionKey,
+    ) -> Result<Option<Definition>, StoreError>;
+    /// The history of a flag or a segment, oldest first; empty where there is none.
+    fn definition_history(
+        &self,
+        no: TenantNo,
+        key: &DefinitionKey,
+    ) -> Result<Vec<HistoryRow>, StoreError>;
 
     /// An account.
     fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError>;
@@ -408,6 +455,17 @@ pub struct UnresolvedCount {
     pub oldest_at: Option<Timestamp>,
 }
 
+/// An environment with what belongs to it, at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvironmentFile {
+    /// The environment.
+    pub environment: Environment,
+    /// Its secrets, those that ended too.
+    pub secrets: Vec<Secret>,
+    /// What is defined there, in the order of the versions.
+    pub definitions: Vec<Definition>,
+}
+
 /// An account with what is known of the person.
 #[derive(Clone, Debug)]
 pub struct AccountView {
@@ -448,7 +506,7 @@ pub struct HistoryRow {
     pub at: Timestamp,
     /// By whom.
     pub actor: Actor,
-    /// The entity as it was: `Account`, `PaymentMethod`, `Payment` or `Transaction`, with the
+    /// The entity as it was: `Account`, `PaymentMethod`, `Payment`, `Transaction` or `Definition`, with the
     /// fields that are kept out of the journal filled in from its table.
     pub image: Change,
     /// For an account: what was known of the person then.

@@ -260,7 +260,10 @@ async fn outcome(call: &Call<'_>, reply: Reply) -> Result<Outcome, Refusal> {
         | Reply::UserCreated(_)
         | Reply::RoleCreated(_)
         | Reply::AccountCreated(_)
-        | Reply::PaymentMethodCreated(_) => {
+        | Reply::PaymentMethodCreated(_)
+        | Reply::EnvironmentCreated(_)
+        | Reply::SecretAdded(_)
+        | Reply::DefinitionsPut { .. } => {
             unreachable!("a payment command is answered with a payment")
         }
     };

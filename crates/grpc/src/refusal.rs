@@ -211,7 +211,11 @@ impl Refusal {
                 | Rejection::TransactionKeySucceeded { .. }
                 | Rejection::NoSuchSuccess { .. }
                 | Rejection::InvalidTransition { .. }
-                | Rejection::PaymentInDoubt { .. } => None,
+                | Rejection::PaymentInDoubt { .. }
+                | Rejection::EnvironmentAlreadyExists { .. }
+                | Rejection::EnvironmentNotFound { .. }
+                | Rejection::SecretNotFound { .. }
+                | Rejection::DefinitionChanged { .. } => None,
             },
             Self::Metadata { .. }
             | Self::NotFound { .. }
@@ -263,6 +267,10 @@ const fn wire_rejection(rejection: &Rejection) -> (Code, &'static str) {
         R::NoSuchSuccess { .. } => (Code::FailedPrecondition, "NO_SUCH_SUCCESS"),
         R::InvalidTransition { .. } => (Code::FailedPrecondition, "INVALID_TRANSITION"),
         R::PaymentInDoubt { .. } => (Code::FailedPrecondition, "PAYMENT_IN_DOUBT"),
+        R::EnvironmentAlreadyExists { .. } => (Code::AlreadyExists, "ENVIRONMENT_ALREADY_EXISTS"),
+        R::EnvironmentNotFound { .. } => (Code::NotFound, "ENVIRONMENT_NOT_FOUND"),
+        R::SecretNotFound { .. } => (Code::NotFound, "SECRET_NOT_FOUND"),
+        R::DefinitionChanged { .. } => (Code::Aborted, "DEFINITION_CHANGED"),
         R::InvalidParameter { .. } => (Code::InvalidArgument, "INVALID_ARGUMENT"),
     }
 }
@@ -333,6 +341,13 @@ fn said(rejection: &Rejection) -> String {
         R::PaymentInDoubt { operation } => format!(
             "{operation:?} has to wait: it is not known yet what became of a transaction before"
         ),
+        R::EnvironmentAlreadyExists { key } => format!("there is an environment {key} already"),
+        R::EnvironmentNotFound { id } => format!("there is no environment {id}"),
+        R::SecretNotFound { id } => format!("there is no secret {id}"),
+        R::DefinitionChanged { key, version } => match version {
+            Some(version) => format!("{key} is in the version {version}"),
+            None => format!("there is no {key}"),
+        },
         R::InvalidParameter { field, reason } => {
             format!("{}: {}", our_spelling(field), reason.trim())
         }

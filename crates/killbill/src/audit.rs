@@ -151,6 +151,9 @@ impl<'a> Image<'a> {
             | Change::TenantValue(_)
             | Change::User(_)
             | Change::Role(_)
+            | Change::Environment(_)
+            | Change::Secret(_)
+            | Change::Definition(_)
             | Change::Person { .. }
             | Change::Posting(_)
             | Change::Claim { .. }

@@ -146,6 +146,13 @@ fn wire(rejection: &Rejection) -> (Code, String) {
             (code::ROLE_ALREADY_EXISTS, format!("The role {role} already exists"))
         }
         R::RoleNotFound { role } => (code::INVALID_ROLE, missing("role", role)),
+        // No route here asks for these.
+        R::EnvironmentAlreadyExists { .. }
+        | R::EnvironmentNotFound { .. }
+        | R::SecretNotFound { .. }
+        | R::DefinitionChanged { .. } => {
+            (code::ILLEGAL_ARGUMENT, "Feature flags are not part of this API".to_owned())
+        }
         R::PermissionInvalid { permission } => {
             (code::INVALID_PERMISSION, format!("The permission {permission} is invalid"))
         }
@@ -537,6 +544,10 @@ mod tests {
             expect![
                 "400 40003 SecurityApiException: The role n does not exist or has been inactivated"
             ],
+        );
+        check(
+            &Rejection::EnvironmentAlreadyExists { key: name() },
+            expect!["400 null IllegalArgumentException: Feature flags are not part of this API"],
         );
         check(
             &Rejection::PermissionInvalid { permission: name() },

@@ -88,6 +88,9 @@ pub fn revision(image: &Change) -> Option<Revision> {
         Change::TenantValue(it) => Some(it.revision),
         Change::User(it) => Some(it.revision),
         Change::Role(it) => Some(it.revision),
+        Change::Environment(it) => Some(it.revision),
+        Change::Secret(it) => Some(it.revision),
+        Change::Definition(it) => Some(it.revision),
         Change::Account(it) => Some(it.revision),
         Change::PaymentMethod(it) => Some(it.revision),
         Change::Payment(it) => Some(it.revision),
@@ -119,6 +122,9 @@ pub fn entity(image: &Change) -> Option<HistoryOf> {
         | Change::TenantValue(_)
         | Change::User(_)
         | Change::Role(_)
+        | Change::Environment(_)
+        | Change::Secret(_)
+        | Change::Definition(_)
         | Change::Person { .. }
         | Change::Posting(_)
         | Change::Claim { .. }

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::access::{Role, User};
+use domain::definition::{Definition, DefinitionKey};
+use domain::environment::{Environment, Secret};
 use domain::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
 use domain::state::{Change, Claim, ClaimKey, ClaimKind, Read, State};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountId, PartitionNo, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision,
-    Seq, Sequences, TenantNo, Timestamp, TransactionId,
+    Account, AccountId, EnvironmentId, PartitionNo, PaymentId, PaymentMethod, PaymentMethodId,
+    Person, Revision, SecretId, Seq, Sequences, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{
     Batch, Bookkeeping, Entry, HistoryOf, LedgerEntry, Loaded, Opened, Store, StoreError,
@@ -60,6 +62,9 @@ struct Tables {
     tenant_values: BTreeMap<(TenantNo, String), TenantValue>,
     users: BTreeMap<String, User>,
     roles: BTreeMap<String, Role>,
+    environments: BTreeMap<(TenantNo, EnvironmentId), Environment>,
+    secrets: BTreeMap<(TenantNo, SecretId), Secret>,
+    definitions: BTreeMap<(TenantNo, DefinitionKey), Definition>,
     accounts: BTreeMap<(TenantNo, AccountId), Account>,
     people: BTreeMap<(TenantNo, AccountId), Person>,
     methods: BTreeMap<(TenantNo, PaymentMethodId), PaymentMethod>,
@@ -241,6 +246,9 @@ impl Tables {
             | Change::TenantValue(_)
             | Change::User(_)
             | Change::Role(_)
+            | Change::Environment(_)
+            | Change::Secret(_)
+            | Change::Definition(_)
             | Change::Person { .. }
             | Change::Posting(_)
             | Change::Claim { .. }
@@ -283,6 +291,11 @@ impl Tables {
             }
             Change::User(it) => drop(self.users.insert(it.username.clone(), it)),
             Change::Role(it) => drop(self.roles.insert(it.name.clone(), it)),
+            Change::Environment(it) => drop(self.environments.insert((it.tenant, it.id), it)),
+            Change::Secret(it) => drop(self.secrets.insert((it.tenant, it.id), it)),
+            Change::Definition(it) => {
+                drop(self.definitions.insert((it.tenant, it.key.clone()), it));
+            }
             Change::Account(mut it) => {
                 tabled(&mut it.revision);
                 self.accounts.insert((it.tenant, it.id), it);
@@ -352,6 +365,18 @@ impl Tables {
             Read::Role(name) => {
                 state.roles.insert(name.clone(), self.roles.get(name).cloned());
             }
+            Read::Environment(tenant, id) => {
+                let key = (*tenant, *id);
+                state.environments.insert(key, self.environments.get(&key).cloned());
+            }
+            Read::Secret(tenant, id) => {
+                let key = (*tenant, *id);
+                state.secrets.insert(key, self.secrets.get(&key).cloned());
+            }
+            Read::Definition(tenant, key) => {
+                let key = (*tenant, key.clone());
+                state.definitions.insert(key.clone(), self.definitions.get(&key).cloned());
+            }
         }
     }
 
@@ -404,7 +429,7 @@ impl Tables {
             ClaimKind::Payment | ClaimKind::Transaction => {
                 self.read_payment(key.tenant, PaymentId::new(claim.owner), state);
             }
-            ClaimKind::TenantApiKey | ClaimKind::TenantId => {}
+            ClaimKind::TenantApiKey | ClaimKind::TenantId | ClaimKind::Environment => {}
         }
     }
 

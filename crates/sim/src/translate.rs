@@ -285,6 +285,10 @@ fn said_by(reply: &Reply) -> Said {
         Reply::Done | Reply::TenantCreated(_) | Reply::UserCreated(_) | Reply::RoleCreated(_) => {
             Said::Done
         }
+        // The workload asks for none of these.
+        Reply::EnvironmentCreated(_) | Reply::SecretAdded(_) | Reply::DefinitionsPut { .. } => {
+            Said::Done
+        }
         Reply::AccountCreated(id) => Said::Made(id.uuid().as_u128()),
         Reply::PaymentMethodCreated(id) => Said::Made(id.uuid().as_u128()),
         Reply::Payment(paid) => Said::Paid {
@@ -327,6 +331,10 @@ pub fn reason(rejection: &Rejection) -> Reason {
         | Rejection::PermissionInvalid { .. }
         | Rejection::AccountKeyIsFixed { .. }
         | Rejection::AccountFieldIsFixed { .. }
+        | Rejection::EnvironmentAlreadyExists { .. }
+        | Rejection::EnvironmentNotFound { .. }
+        | Rejection::SecretNotFound { .. }
+        | Rejection::DefinitionChanged { .. }
         | Rejection::GatewayNotRegistered { .. } => Reason::Other(format!("{rejection:?}")),
     }
 }
@@ -345,6 +353,9 @@ pub fn created(entry: &Entry) -> Created {
             Change::TenantValue(_)
             | Change::User(_)
             | Change::Role(_)
+            | Change::Environment(_)
+            | Change::Secret(_)
+            | Change::Definition(_)
             | Change::Person { .. }
             | Change::Posting(_)
             | Change::Claim { .. }

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use domain::access::{Role, User};
+use domain::definition::{Definition, DefinitionKey};
+use domain::environment::{Environment, Secret};
 use domain::ledger::Posting;
 use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
 use domain::state::Change;
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Reply, Revision, Seq,
-    TenantNo, Timestamp, TransactionId,
+    Account, AccountId, EnvironmentId, PaymentId, PaymentMethod, PaymentMethodId, Person, Reply,
+    Revision, SecretId, Seq, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{Batch, Entry, StoreError};
 
@@ -39,6 +41,9 @@ pub(crate) struct Rows<'a> {
     values: BTreeMap<(TenantNo, &'a str), Newest<'a, TenantValue>>,
     users: BTreeMap<&'a str, Newest<'a, User>>,
     roles: BTreeMap<&'a str, Newest<'a, Role>>,
+    environments: BTreeMap<(TenantNo, EnvironmentId), Newest<'a, Environment>>,
+    secrets: BTreeMap<(TenantNo, SecretId), Newest<'a, Secret>>,
+    definitions: BTreeMap<(TenantNo, &'a DefinitionKey), Newest<'a, Definition>>,
     accounts: BTreeMap<(TenantNo, AccountId), Newest<'a, Account>>,
     people: Vec<(TenantNo, AccountId, Seq, &'a Person)>,
     methods: BTreeMap<(TenantNo, PaymentMethodId), Newest<'a, PaymentMethod>>,
@@ -81,6 +86,15 @@ impl<'a> Rows<'a> {
             }
             Change::User(it) => newest(&mut self.users, &it.username, it, (it.revision, seq)),
             Change::Role(it) => newest(&mut self.roles, &it.name, it, (it.revision, seq)),
+            Change::Environment(it) => {
+                newest(&mut self.environments, (it.tenant, it.id), it, (it.revision, seq));
+            }
+            Change::Secret(it) => {
+                newest(&mut self.secrets, (it.tenant, it.id), it, (it.revision, seq));
+            }
+            Change::Definition(it) => {
+                newest(&mut self.definitions, (it.tenant, &it.key), it, (it.revision, seq));
+            }
             Change::Account(it) => {
                 if made_here(it.revision, seq) {
                     self.deltas.count(it.tenant, Counted::Accounts, 1);
@@ -155,6 +169,7 @@ impl<'a> Rows<'a> {
     /// Writes the rows, table by table.
     pub(crate) fn write(&self, db: &Database, share: Share) -> Result<(), StoreError> {
         self.write_access(db)?;
+        self.write_flags(db)?;
         put_all(db, &tables::ACCOUNT, self.accounts.values(), |put, it| {
             put.row(&rows::account_row(it.image))
         })?;
@@ -230,6 +245,18 @@ impl<'a> Rows<'a> {
         })?;
         put_all(db, &tables::ROLE, self.roles.values(), |put, it| {
             put.row(&rows::role_row(it.image, &json(&it.image.permissions)))
+        })
+    }
+
+    fn write_flags(&self, db: &Database) -> Result<(), StoreError> {
+        put_all(db, &tables::ENVIRONMENT, self.environments.values(), |put, it| {
+            put.row(&rows::environment_row(it.image))
+        })?;
+        put_all(db, &tables::ENVIRONMENT_SECRET, self.secrets.values(), |put, it| {
+            put.row(&rows::secret_row(it.image))
+        })?;
+        put_all(db, &tables::DEFINITION, self.definitions.values(), |put, it| {
+            put.row(&rows::definition_row(it.image))
         })
     }
 

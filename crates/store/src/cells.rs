@@ -99,6 +99,15 @@ impl Cells<'_> {
         self.seq().map(Revision::first)
     }
 
+    /// How many.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn count(&mut self) -> Result<u32, StoreError> {
+        let count = self.int()?;
+        u32::try_from(count).map_err(|_| self.corrupt("is no count"))
+    }
+
     /// An amount.
     ///
     /// # Errors

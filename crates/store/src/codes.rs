@@ -1,5 +1,7 @@
 //! Numbers that stand for the domain's enumerations in columns. Durable: never given another meaning.
 
+use domain::definition::DefinitionKind;
+use domain::environment::SecretKind;
 use domain::ledger::LedgerAccount;
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::state::ClaimKind;
@@ -93,6 +95,7 @@ pub(crate) const fn claim_kind_code(kind: ClaimKind) -> i64 {
         ClaimKind::PaymentMethod => 4,
         ClaimKind::Payment => 5,
         ClaimKind::Transaction => 6,
+        ClaimKind::Environment => 7,
     }
 }
 
@@ -106,6 +109,37 @@ pub const fn claim_kind(code: i64) -> Option<ClaimKind> {
         4 => ClaimKind::PaymentMethod,
         5 => ClaimKind::Payment,
         6 => ClaimKind::Transaction,
+        7 => ClaimKind::Environment,
+        _ => return None,
+    })
+}
+
+pub(crate) const fn definition_kind_code(kind: DefinitionKind) -> i64 {
+    match kind {
+        DefinitionKind::Flag => 1,
+        DefinitionKind::Segment => 2,
+    }
+}
+
+pub(crate) const fn definition_kind(code: i64) -> Option<DefinitionKind> {
+    Some(match code {
+        1 => DefinitionKind::Flag,
+        2 => DefinitionKind::Segment,
+        _ => return None,
+    })
+}
+
+pub(crate) const fn secret_kind_code(kind: SecretKind) -> i64 {
+    match kind {
+        SecretKind::Server => 1,
+        SecretKind::Client => 2,
+    }
+}
+
+pub(crate) const fn secret_kind(code: i64) -> Option<SecretKind> {
+    Some(match code {
+        1 => SecretKind::Server,
+        2 => SecretKind::Client,
         _ => return None,
     })
 }

@@ -103,6 +103,9 @@ pub const fn revision(change: &Change) -> Option<Revision> {
         Change::TenantValue(it) => Some(it.revision),
         Change::User(it) => Some(it.revision),
         Change::Role(it) => Some(it.revision),
+        Change::Environment(it) => Some(it.revision),
+        Change::Secret(it) => Some(it.revision),
+        Change::Definition(it) => Some(it.revision),
         Change::Account(it) => Some(it.revision),
         Change::PaymentMethod(it) => Some(it.revision),
         Change::Payment(it) => Some(it.revision),
@@ -130,6 +133,9 @@ fn account(entry: &Entry) -> Option<AccountId> {
         | Change::TenantValue(_)
         | Change::User(_)
         | Change::Role(_)
+        | Change::Environment(_)
+        | Change::Secret(_)
+        | Change::Definition(_)
         | Change::Claim { .. }
         | Change::OutstandingClosed { .. }
         | Change::ReplySettled { .. } => None,

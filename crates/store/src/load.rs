@@ -4,9 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::sync::LazyLock;
 
+use domain::definition::DefinitionKey;
 use domain::payment::{PaymentFile, ReplyKey, Transaction};
 use domain::state::{Claim, ClaimKey, ClaimKind, Read, State};
-use domain::{AccountId, Id, PaymentId, PaymentMethodId, Seq, TenantNo, TransactionId};
+use domain::{
+    AccountId, EnvironmentId, Id, PaymentId, PaymentMethodId, SecretId, Seq, TenantNo,
+    TransactionId,
+};
 use engine::ports::{StoreError, StoredReply};
 
 use crate::claims::RecentClaims;
@@ -14,11 +18,15 @@ use crate::driver::{Reader, Value};
 use crate::recent::{AccountEntry, Held, PaymentEntry, Recent};
 use crate::rows;
 use crate::tables::{
-    ACCOUNT, ACCOUNT_PERSON, APP_USER, OUTSTANDING, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION,
-    REPLY, ROLE, TENANT_VALUE, Table,
+    ACCOUNT, ACCOUNT_PERSON, APP_USER, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET, OUTSTANDING,
+    PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, ROLE, TENANT_VALUE, Table,
 };
 
 const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
+
+/// A definition by its key.
+pub(crate) const BY_KEY: &str =
+    "WHERE tenant = ?1 AND environment_id = ?2 AND kind = ?3 AND key = ?4";
 
 static SELECT_ACCOUNT: LazyLock<String> = LazyLock::new(|| ACCOUNT.select(BY_ID));
 static SELECT_PERSON: LazyLock<String> = LazyLock::new(|| {
@@ -36,6 +44,9 @@ static SELECT_VALUE: LazyLock<String> =
     LazyLock::new(|| TENANT_VALUE.select("WHERE tenant = ?1 AND name = ?2"));
 static SELECT_USER: LazyLock<String> = LazyLock::new(|| APP_USER.select("WHERE username = ?1"));
 static SELECT_ROLE: LazyLock<String> = LazyLock::new(|| ROLE.select("WHERE name = ?1"));
+static SELECT_ENVIRONMENT: LazyLock<String> = LazyLock::new(|| ENVIRONMENT.select(BY_ID));
+static SELECT_SECRET: LazyLock<String> = LazyLock::new(|| ENVIRONMENT_SECRET.select(BY_ID));
+static SELECT_DEFINITION: LazyLock<String> = LazyLock::new(|| DEFINITION.select(BY_KEY));
 static SELECT_REPLY: LazyLock<String> = LazyLock::new(|| REPLY.select("WHERE key = ?1"));
 
 /// The rows, each with what belongs to it; those that are not there as `None`.
@@ -68,6 +79,7 @@ pub(crate) fn state(
     // They belong to accounts that are loaded already.
     load_methods(reader, &defaults, &mut state, recent)?;
     load_named(reader, &wanted, &mut state)?;
+    load_flags(reader, &wanted, &mut state)?;
     Ok(state)
 }
 
@@ -96,6 +108,9 @@ struct Wanted<'a> {
     values: Vec<(TenantNo, &'a str)>,
     users: Vec<&'a str>,
     roles: Vec<&'a str>,
+    environments: Vec<(TenantNo, EnvironmentId)>,
+    secrets: Vec<(TenantNo, SecretId)>,
+    definitions: Vec<(TenantNo, &'a DefinitionKey)>,
 }
 
 impl<'a> Wanted<'a> {
@@ -109,6 +124,9 @@ impl<'a> Wanted<'a> {
             Read::TenantValue(tenant, key) => self.values.push((*tenant, key)),
             Read::User(username) => self.users.push(username),
             Read::Role(name) => self.roles.push(name),
+            Read::Environment(tenant, id) => self.environments.push((*tenant, *id)),
+            Read::Secret(tenant, id) => self.secrets.push((*tenant, *id)),
+            Read::Definition(tenant, key) => self.definitions.push((*tenant, key)),
         }
     }
 
@@ -122,7 +140,7 @@ impl<'a> Wanted<'a> {
             ClaimKind::Payment | ClaimKind::Transaction => {
                 self.payments.insert((tenant, PaymentId::new(owner)));
             }
-            ClaimKind::TenantApiKey | ClaimKind::TenantId => {}
+            ClaimKind::TenantApiKey | ClaimKind::TenantId | ClaimKind::Environment => {}
         }
     }
 }
@@ -315,6 +333,31 @@ fn load_named(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result
         state.roles.insert(name.to_owned(), found);
     }
     Ok(())
+}
+
+/// Environments, their secrets and what is defined in them: changed by few, and asked for from memory.
+fn load_flags(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<(), StoreError> {
+    state.environments.extend(wanted.environments.iter().map(|key| (*key, None)));
+    reader.for_keys(&SELECT_ENVIRONMENT, &values(&wanted.environments), |_, cells| {
+        let it = rows::environment(cells)?;
+        state.environments.insert((it.tenant, it.id), Some(it));
+        Ok(())
+    })?;
+    state.secrets.extend(wanted.secrets.iter().map(|key| (*key, None)));
+    reader.for_keys(&SELECT_SECRET, &values(&wanted.secrets), |_, cells| {
+        let it = rows::secret(cells)?;
+        state.secrets.insert((it.tenant, it.id), Some(it));
+        Ok(())
+    })?;
+    let keys: Vec<[Value<'_>; 4]> =
+        wanted.definitions.iter().map(|&(tenant, key)| rows::definition_key(tenant, key)).collect();
+    let absent = wanted.definitions.iter().map(|&(tenant, key)| ((tenant, key.clone()), None));
+    state.definitions.extend(absent);
+    reader.for_keys(&SELECT_DEFINITION, &keys, |_, cells| {
+        let it = rows::definition(cells)?;
+        state.definitions.insert((it.tenant, it.key.clone()), Some(it));
+        Ok(())
+    })
 }
 
 fn corrupt(table: &Table, reason: &str) -> StoreError {

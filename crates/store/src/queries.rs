@@ -4,6 +4,7 @@
 
 mod access;
 mod accounts;
+mod flags;
 mod followers;
 mod history;
 mod ledger;
@@ -16,16 +17,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use domain::access::{Role, User};
+use domain::definition::{Definition, DefinitionKey};
+use domain::environment::{Environment, Secret};
 use domain::payment::{Outstanding, PaymentFile, PaymentState};
 use domain::state::ClaimKind;
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    AccountId, PartitionNo, PaymentId, PaymentMethodId, Seq, TenantId, TenantNo, Timestamp,
-    TransactionId,
+    AccountId, EnvironmentId, PartitionNo, PaymentId, PaymentMethodId, Seq, TenantId, TenantNo,
+    Timestamp, TransactionId,
 };
 use engine::ports::{
-    AccountView, Delivery, HistoryOf, HistoryRow, JournalRow, LedgerEntry, LedgerFilter,
-    LedgerTotal, MethodView, Page, Paged, Queries, StoreError, Unresolved, UnresolvedCount,
+    AccountView, Delivery, EnvironmentFile, HistoryOf, HistoryRow, JournalRow, LedgerEntry,
+    LedgerFilter, LedgerTotal, MethodView, Page, Paged, Queries, StoreError, Unresolved,
+    UnresolvedCount,
 };
 
 pub(crate) use self::followers::journal_head;
@@ -142,6 +146,64 @@ impl Queries for SqlQueries {
 
     fn roles(&self) -> Result<Vec<Role>, StoreError> {
         self.read(access::roles)
+    }
+
+    fn environments(&self, no: TenantNo) -> Result<Vec<Environment>, StoreError> {
+        self.read(|reader| flags::environments(reader, no))
+    }
+
+    fn environment_by_key(
+        &self,
+        no: TenantNo,
+        project: &str,
+        key: &str,
+    ) -> Result<Option<Environment>, StoreError> {
+        self.read(|reader| flags::environment_by_key(reader, no, project, key))
+    }
+
+    fn secrets(&self, no: TenantNo) -> Result<Vec<Secret>, StoreError> {
+        self.read(|reader| flags::secrets(reader, no))
+    }
+
+    fn environments_changed(
+        &self,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Environment>, StoreError> {
+        self.read(|reader| flags::environments_changed(reader, after, limit))
+    }
+
+    fn environment_file(
+        &self,
+        no: TenantNo,
+        id: EnvironmentId,
+        newer_than: Option<i64>,
+    ) -> Result<Option<EnvironmentFile>, StoreError> {
+        self.snapshot(|reader| flags::environment_file(reader, no, id, newer_than))
+    }
+
+    fn definitions(
+        &self,
+        no: TenantNo,
+        environment: EnvironmentId,
+    ) -> Result<Vec<Definition>, StoreError> {
+        self.read(|reader| flags::definitions(reader, no, environment))
+    }
+
+    fn definition(
+        &self,
+        no: TenantNo,
+        key: &DefinitionKey,
+    ) -> Result<Option<Definition>, StoreError> {
+        self.read(|reader| flags::definition(reader, no, key))
+    }
+
+    fn definition_history(
+        &self,
+        no: TenantNo,
+        key: &DefinitionKey,
+    ) -> Result<Vec<HistoryRow>, StoreError> {
+        self.snapshot(|reader| history::of_definition(reader, no, key))
     }
 
     fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError> {

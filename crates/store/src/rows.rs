@@ -2,6 +2,8 @@
 //! [`StoreError::Corrupt`] when it is read.
 
 use domain::access::{Role, User};
+use domain::definition::{Definition, DefinitionKey};
+use domain::environment::{Environment, Secret};
 use domain::ledger::Posting;
 use domain::payment::{Actor, Amounts, Outstanding, Payment, PaymentState, ReplyKey, Transaction};
 use domain::state::{Claim, ClaimKey};
@@ -16,8 +18,9 @@ use ring::digest::{Context, SHA256};
 use crate::cells::json;
 use crate::claims::Claimed;
 use crate::codes::{
-    claim_kind, claim_kind_code, ledger_account, ledger_account_code, operation, operation_code,
-    status, status_code,
+    claim_kind, claim_kind_code, definition_kind, definition_kind_code, ledger_account,
+    ledger_account_code, operation, operation_code, secret_kind, secret_kind_code, status,
+    status_code,
 };
 use crate::driver::{Cells, Value};
 use crate::tables;
@@ -457,6 +460,118 @@ pub fn posting(cells: &mut Cells<'_>) -> Result<(Seq, Posting), StoreError> {
     Ok((seq, posting))
 }
 
+pub(crate) fn environment_row(it: &Environment) -> [Value<'_>; 10] {
+    [
+        it.tenant.into(),
+        it.id.into(),
+        (&it.project).into(),
+        (&it.key).into(),
+        (&it.name).into(),
+        it.version.into(),
+        i64::from(it.definitions).into(),
+        i64::from(it.secrets).into(),
+        it.created_at.into(),
+        it.revision.seq.into(),
+    ]
+}
+
+/// Reads a row of [`tables::ENVIRONMENT`].
+///
+/// # Errors
+/// See [`tenant`].
+pub fn environment(cells: &mut Cells<'_>) -> Result<Environment, StoreError> {
+    cells.of(&tables::ENVIRONMENT);
+    Ok(Environment {
+        tenant: cells.tenant()?,
+        id: cells.entity()?,
+        project: cells.string()?,
+        key: cells.string()?,
+        name: cells.string()?,
+        version: cells.int()?,
+        definitions: cells.count()?,
+        secrets: cells.count()?,
+        created_at: cells.time()?,
+        revision: cells.revision()?,
+    })
+}
+
+pub(crate) fn secret_row(it: &Secret) -> [Value<'_>; 9] {
+    [
+        it.tenant.into(),
+        it.id.into(),
+        it.environment.into(),
+        secret_kind_code(it.kind).into(),
+        (&it.name).into(),
+        (&it.sealed).into(),
+        it.created_at.into(),
+        it.expires_at.into(),
+        it.revision.seq.into(),
+    ]
+}
+
+/// Reads a row of [`tables::ENVIRONMENT_SECRET`].
+///
+/// # Errors
+/// See [`tenant`].
+pub fn secret(cells: &mut Cells<'_>) -> Result<Secret, StoreError> {
+    cells.of(&tables::ENVIRONMENT_SECRET);
+    Ok(Secret {
+        tenant: cells.tenant()?,
+        id: cells.entity()?,
+        environment: cells.entity()?,
+        kind: cells.code(secret_kind)?,
+        name: cells.string()?,
+        sealed: cells.string()?,
+        created_at: cells.time()?,
+        expires_at: cells.opt_int()?.map(Timestamp),
+        revision: cells.revision()?,
+    })
+}
+
+pub(crate) fn definition_row(it: &Definition) -> [Value<'_>; 10] {
+    let [tenant, environment, kind, key] = definition_key(it.tenant, &it.key);
+    [
+        tenant,
+        environment,
+        kind,
+        key,
+        it.id.into(),
+        (&it.body).into(),
+        it.is_archived.into(),
+        it.version.into(),
+        it.created_at.into(),
+        it.revision.seq.into(),
+    ]
+}
+
+/// The key columns of [`tables::DEFINITION`].
+pub(crate) fn definition_key(tenant: TenantNo, it: &DefinitionKey) -> [Value<'_>; 4] {
+    let kind = definition_kind_code(it.kind);
+    [tenant.into(), it.environment.into(), kind.into(), (&it.key).into()]
+}
+
+/// Reads a row of [`tables::DEFINITION`].
+///
+/// # Errors
+/// See [`tenant`].
+pub fn definition(cells: &mut Cells<'_>) -> Result<Definition, StoreError> {
+    cells.of(&tables::DEFINITION);
+    Ok(Definition {
+        tenant: cells.tenant()?,
+        key: DefinitionKey {
+            environment: cells.entity()?,
+            kind: cells.code(definition_kind)?,
+            key: cells.string()?,
+        },
+        id: cells.entity()?,
+        body: cells.string()?,
+        is_archived: cells.flag()?,
+        version: cells.int()?,
+        created_at: cells.time()?,
+        revision: cells.revision()?,
+    })
+}
+
 pub(crate) fn claim_row(hash: ClaimHash, it: &Claimed) -> [Value<'static>; 5] {
     [
         Value::Id(hash),
@@ -527,10 +642,7 @@ pub fn outstanding(cells: &mut Cells<'_>) -> Result<Outstanding, StoreError> {
         gateway: cells.string()?,
         deadline: cells.time()?,
         ask_at: cells.opt_int()?.map(Timestamp),
-        asked: {
-            let asked = cells.int()?;
-            u32::try_from(asked).map_err(|_| cells.corrupt("is no count"))?
-        },
+        asked: cells.count()?,
         reply: cells.opt_id()?.map(ReplyKey),
         actor: actor(cells)?,
     })
@@ -591,10 +703,7 @@ pub fn delivery(cells: &mut Cells<'_>) -> Result<Delivery, StoreError> {
     Ok(Delivery {
         id: DeliveryId { seq, ordinal },
         tenant: cells.tenant()?,
-        attempts: {
-            let attempts = cells.int()?;
-            u32::try_from(attempts).map_err(|_| cells.corrupt("is no count"))?
-        },
+        attempts: cells.count()?,
         due_at: cells.time()?,
         error: cells.string()?,
     })

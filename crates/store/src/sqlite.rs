@@ -257,7 +257,10 @@ impl Connection {
         &self,
         tables: &mut dyn Iterator<Item = &'static Table>,
     ) -> Result<(), StoreError> {
-        self.run("ANALYZE; DELETE FROM sqlite_stat1")?;
+        let tables: Vec<&Table> = tables.collect();
+        let Some(first) = tables.first() else { return Ok(()) };
+        // One table is enough to have a place for them: others may be large by now.
+        self.run(&format!("ANALYZE {}; DELETE FROM sqlite_stat1", first.name))?;
         let mut put =
             self.prepare("INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES (?1, ?2, ?3)")?;
         for table in tables {

@@ -516,6 +516,65 @@ pub static LEDGER_TOTAL: Table = Table {
     indexes: &[],
 };
 
+/// Environments of feature flags. `version` is that of their last change.
+pub static ENVIRONMENT: Table = Table {
+    name: "environment",
+    columns: &[
+        int("tenant"),
+        id("id"),
+        text("project").fixed(),
+        text("key").fixed(),
+        text("name"),
+        int("version"),
+        int("definitions"),
+        int("secrets"),
+        int("created_at_us").fixed(),
+        int("seq"),
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[index("environment_by_seq", "seq")],
+};
+
+/// Secrets of environments, those that ended too. `sealed` is encrypted.
+pub static ENVIRONMENT_SECRET: Table = Table {
+    name: "environment_secret",
+    columns: &[
+        int("tenant"),
+        id("id"),
+        id("environment_id").fixed(),
+        int("kind").fixed(),
+        text("name"),
+        text("sealed").fixed(),
+        int("created_at_us").fixed(),
+        int("expires_at_us").null(),
+        int("seq"),
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[index("environment_secret_by_environment", "tenant, environment_id, id")],
+};
+
+/// Feature flags and segments: `body` is a document.
+pub static DEFINITION: Table = Table {
+    name: "definition",
+    columns: &[
+        int("tenant"),
+        id("environment_id"),
+        int("kind"),
+        text("key"),
+        id("id").fixed(),
+        text("body"),
+        int("is_archived"),
+        int("version"),
+        int("created_at_us").fixed(),
+        int("seq"),
+    ],
+    key_columns: 4,
+    layout: Layout::Clustered,
+    indexes: &[index("definition_by_version", "tenant, environment_id, version")],
+};
+
 /// Which migrations were run.
 pub static MIGRATION: Table = Table {
     name: "migration",
@@ -525,7 +584,7 @@ pub static MIGRATION: Table = Table {
     indexes: &[],
 };
 
-/// Every table.
+/// Every table, in the order in which versions of the schema added them.
 pub static TABLES: &[&Table] = &[
     &MIGRATION,
     &PARTITION,
@@ -548,7 +607,13 @@ pub static TABLES: &[&Table] = &[
     &DELIVERY,
     &COUNTER,
     &LEDGER_TOTAL,
+    &ENVIRONMENT,
+    &ENVIRONMENT_SECRET,
+    &DEFINITION,
 ];
+
+/// How many of [`TABLES`] there were in the first version of the schema.
+pub(crate) const FOUNDING_TABLES: usize = 21;
 
 /// The statements that make these tables and their indexes.
 #[must_use]

@@ -3,6 +3,7 @@
 
 mod chains;
 mod claims;
+mod flags;
 mod payments;
 mod sums;
 
@@ -122,6 +123,7 @@ pub fn verify(reader: &Reader) -> Result<Report, StoreError> {
         payments::verify(reader, &mut report)?;
         sums::verify(reader, &mut report)?;
         claims::verify(reader, &mut report)?;
+        flags::verify(reader, &mut report)?;
         chains::verify(reader, &mut report)?;
         Ok(report)
     })

@@ -151,6 +151,9 @@ impl World {
             | Change::TenantValue(_)
             | Change::User(_)
             | Change::Role(_)
+            | Change::Environment(_)
+            | Change::Secret(_)
+            | Change::Definition(_)
             | Change::Account(_)
             | Change::Person { .. }
             | Change::PaymentMethod(_)

@@ -20,6 +20,8 @@ pub fn body(event: &Event) -> Option<Bytes> {
             meta_data: Some(json(&ConfigMetaData { key })),
         },
         Event::TransactionChanged { .. } => of_transaction(event)?,
+        // Kill Bill has none of these.
+        Event::EnvironmentChanged { .. } | Event::DefinitionsChanged { .. } => return None,
     };
     Some(json(&notification).into())
 }

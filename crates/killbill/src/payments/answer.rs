@@ -32,7 +32,10 @@ pub(crate) fn of(call: &Call, reply: Reply) -> Answered {
         | Reply::UserCreated(_)
         | Reply::RoleCreated(_)
         | Reply::AccountCreated(_)
-        | Reply::PaymentMethodCreated(_) => unexpected(),
+        | Reply::PaymentMethodCreated(_)
+        | Reply::EnvironmentCreated(_)
+        | Reply::SecretAdded(_)
+        | Reply::DefinitionsPut { .. } => unexpected(),
     }
 }
 

@@ -97,6 +97,10 @@ fn may_be_outdated(rejection: &Rejection) -> bool {
         | Rejection::UserNotFound { .. }
         | Rejection::RoleAlreadyExists { .. }
         | Rejection::RoleNotFound { .. }
+        | Rejection::EnvironmentAlreadyExists { .. }
+        | Rejection::EnvironmentNotFound { .. }
+        | Rejection::SecretNotFound { .. }
+        | Rejection::DefinitionChanged { .. }
         | Rejection::PermissionInvalid { .. }
         | Rejection::AccountAlreadyExists { .. }
         | Rejection::AccountNotFound { .. }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::definition::DefinitionKey;
 use domain::payment::Actor;
 use domain::state::Change;
 use domain::{
@@ -11,6 +12,7 @@ use engine::ports::{HistoryOf, HistoryRow, StoreError};
 
 use super::{accounts, window};
 use crate::driver::{Load, Reader};
+use crate::load::BY_KEY;
 use crate::{journal, rows, tables};
 
 pub(super) fn of(
@@ -28,6 +30,17 @@ pub(super) fn of(
             walker.walk(of, newest, limit)
         }
     }
+}
+
+pub(super) fn of_definition(
+    reader: &Reader,
+    no: TenantNo,
+    key: &DefinitionKey,
+) -> Result<Vec<HistoryRow>, StoreError> {
+    let sql = format!("SELECT seq FROM definition {BY_KEY}");
+    let newest = reader.query_one(&sql, &rows::definition_key(no, key), |cells| cells.seq())?;
+    let is_it = |change: &Change| matches!(change, Change::Definition(it) if it.key == *key);
+    Walker::new(reader, no)?.walk_back(&is_it, newest, window::bounded(usize::MAX))
 }
 
 pub(super) fn of_all_of_account(
@@ -160,6 +173,16 @@ impl<'r> Walker<'r> {
         newest: Option<Seq>,
         limit: usize,
     ) -> Result<Vec<HistoryRow>, StoreError> {
+        self.walk_back(&|change| is_of(change, of), newest, limit)
+    }
+
+    /// As [`Walker::walk`], of the entity whose images are told from others by `is_it`.
+    fn walk_back(
+        &mut self,
+        is_it: &dyn Fn(&Change) -> bool,
+        newest: Option<Seq>,
+        limit: usize,
+    ) -> Result<Vec<HistoryRow>, StoreError> {
         let mut states = Vec::new();
         let mut next = newest;
         while let Some(seq) = next {
@@ -168,7 +191,7 @@ impl<'r> Walker<'r> {
             }
             let record = self.record(seq)?;
             let is_state = |change: &&Change| {
-                is_of(change, of) && journal::revision(change).is_some_and(|it| it.seq == seq)
+                is_it(change) && journal::revision(change).is_some_and(|it| it.seq == seq)
             };
             let Some(image) = record.changes.iter().rev().find(is_state) else {
                 return Err(broken(seq, "has no image of an entity that names it"));
@@ -223,6 +246,9 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
             | Change::TenantValue(_)
             | Change::User(_)
             | Change::Role(_)
+            | Change::Environment(_)
+            | Change::Secret(_)
+            | Change::Definition(_)
             | Change::Account(_)
             | Change::Person { .. }
             | Change::PaymentMethod(_)

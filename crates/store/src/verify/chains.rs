@@ -11,10 +11,11 @@ use engine::ports::StoreError;
 use super::Report;
 use crate::driver::{Cells, Load, Reader};
 use crate::journal::{self, revision};
+use crate::load::BY_KEY;
 use crate::rows;
 use crate::tables::{
-    ACCOUNT, APP_USER, JOURNAL, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, ROLE, TENANT,
-    TENANT_VALUE, Table,
+    ACCOUNT, APP_USER, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET, JOURNAL, PAYMENT,
+    PAYMENT_METHOD, PAYMENT_TRANSACTION, ROLE, TENANT, TENANT_VALUE, Table,
 };
 
 static RECORDS: LazyLock<String> = LazyLock::new(|| JOURNAL.select("ORDER BY seq"));
@@ -40,6 +41,12 @@ const ENTITIES: &[(&Table, Journalled)] = &[
         Ok(Change::User(domain::access::User { password_hash: String::new(), ..user }))
     }),
     (&ROLE, |cells| Ok(Change::Role(rows::role(cells)?))),
+    (&ENVIRONMENT, |cells| Ok(Change::Environment(rows::environment(cells)?))),
+    (&ENVIRONMENT_SECRET, |cells| {
+        let secret = rows::secret(cells)?;
+        Ok(Change::Secret(domain::environment::Secret { sealed: String::new(), ..secret }))
+    }),
+    (&DEFINITION, |cells| Ok(Change::Definition(rows::definition(cells)?))),
     (&ACCOUNT, |cells| {
         Ok(Change::Account(domain::Account {
             external_key: None,
@@ -269,6 +276,9 @@ struct NewestSeq<'c> {
     values: Load<'c>,
     users: Load<'c>,
     roles: Load<'c>,
+    environments: Load<'c>,
+    secrets: Load<'c>,
+    definitions: Load<'c>,
     accounts: Load<'c>,
     methods: Load<'c>,
     payments: Load<'c>,
@@ -286,6 +296,9 @@ impl<'c> NewestSeq<'c> {
             values: by(&TENANT_VALUE, "tenant = ?1 AND name = ?2")?,
             users: by(&APP_USER, "username = ?1")?,
             roles: by(&ROLE, "name = ?1")?,
+            environments: by(&ENVIRONMENT, by_id)?,
+            secrets: by(&ENVIRONMENT_SECRET, by_id)?,
+            definitions: reader.load(&format!("SELECT seq FROM definition {BY_KEY}"))?,
             accounts: by(&ACCOUNT, by_id)?,
             methods: by(&PAYMENT_METHOD, by_id)?,
             payments: by(&PAYMENT, by_id)?,
@@ -302,6 +315,13 @@ impl<'c> NewestSeq<'c> {
             }
             Change::User(it) => self.users.first(&[(&it.username).into()], seq),
             Change::Role(it) => self.roles.first(&[(&it.name).into()], seq),
+            Change::Environment(it) => {
+                self.environments.first(&[it.tenant.into(), it.id.into()], seq)
+            }
+            Change::Secret(it) => self.secrets.first(&[it.tenant.into(), it.id.into()], seq),
+            Change::Definition(it) => {
+                self.definitions.first(&rows::definition_key(it.tenant, &it.key), seq)
+            }
             Change::Account(it) => self.accounts.first(&[it.tenant.into(), it.id.into()], seq),
             Change::PaymentMethod(it) => self.methods.first(&[it.tenant.into(), it.id.into()], seq),
             Change::Payment(it) => self.payments.first(&[it.tenant.into(), it.id.into()], seq),
@@ -327,6 +347,9 @@ fn is_of_one(a: &Change, b: &Change) -> bool {
         }
         (Change::User(a), Change::User(b)) => a.username == b.username,
         (Change::Role(a), Change::Role(b)) => a.name == b.name,
+        (Change::Environment(a), Change::Environment(b)) => (a.tenant, a.id) == (b.tenant, b.id),
+        (Change::Secret(a), Change::Secret(b)) => (a.tenant, a.id) == (b.tenant, b.id),
+        (Change::Definition(a), Change::Definition(b)) => (a.tenant, &a.key) == (b.tenant, &b.key),
         (Change::Account(a), Change::Account(b)) => (a.tenant, a.id) == (b.tenant, b.id),
         (Change::PaymentMethod(a), Change::PaymentMethod(b)) => {
             (a.tenant, a.id) == (b.tenant, b.id)
@@ -338,6 +361,9 @@ fn is_of_one(a: &Change, b: &Change) -> bool {
             | Change::TenantValue(_)
             | Change::User(_)
             | Change::Role(_)
+            | Change::Environment(_)
+            | Change::Secret(_)
+            | Change::Definition(_)
             | Change::Account(_)
             | Change::PaymentMethod(_)
             | Change::Payment(_)
@@ -360,6 +386,9 @@ const fn set_previous(row: &mut Change, previous: Option<Seq>) {
         Change::TenantValue(it) => &mut it.revision,
         Change::User(it) => &mut it.revision,
         Change::Role(it) => &mut it.revision,
+        Change::Environment(it) => &mut it.revision,
+        Change::Secret(it) => &mut it.revision,
+        Change::Definition(it) => &mut it.revision,
         Change::Account(it) => &mut it.revision,
         Change::PaymentMethod(it) => &mut it.revision,
         Change::Payment(it) => &mut it.revision,
@@ -380,6 +409,11 @@ fn name(change: &Change) -> String {
         Change::TenantValue(it) => format!("value {} of tenant {}", it.key, it.tenant.0),
         Change::User(it) => format!("user {}", it.username),
         Change::Role(it) => format!("role {}", it.name),
+        Change::Environment(it) => format!("environment {}", it.id),
+        Change::Secret(it) => format!("secret {}", it.id),
+        Change::Definition(it) => {
+            format!("{:?} {} of environment {}", it.key.kind, it.key.key, it.key.environment)
+        }
         Change::Account(it) => format!("account {}", it.id),
         Change::PaymentMethod(it) => format!("payment method {}", it.id),
         Change::Payment(it) => format!("payment {}", it.id),

@@ -22,6 +22,8 @@ const PAYMENT_KEYS: &str =
     "SELECT account_id, external_key FROM payment WHERE tenant = ?1 AND id = ?2";
 const TRANSACTION_KEYS: &str = "SELECT account_id, external_key FROM payment_transaction \
      WHERE tenant = ?1 AND payment_id = ?2";
+const ENVIRONMENT_KEYS: &str =
+    "SELECT NULL, project || '/' || key FROM environment WHERE tenant = ?1 AND id = ?2";
 const TENANT_KEYS: &str = "SELECT NULL, api_key, id FROM tenant WHERE id = ?2 AND ?1 = 0";
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
@@ -53,6 +55,7 @@ fn owner_has_key(
         ClaimKind::PaymentMethod => METHOD_KEYS,
         ClaimKind::Payment => PAYMENT_KEYS,
         ClaimKind::Transaction => TRANSACTION_KEYS,
+        ClaimKind::Environment => ENVIRONMENT_KEYS,
         ClaimKind::TenantApiKey | ClaimKind::TenantId => TENANT_KEYS,
     };
     let mut found = false;
@@ -76,26 +79,37 @@ fn verify_keys(
     report: &mut Report,
 ) -> Result<(), StoreError> {
     let sources = [
-        (ClaimKind::Account, "account", "SELECT tenant, id, external_key, id FROM account"),
+        (
+            ClaimKind::Account,
+            "account",
+            "SELECT tenant, id, external_key, id FROM account WHERE external_key IS NOT NULL",
+        ),
         (
             ClaimKind::PaymentMethod,
             "payment_method",
-            "SELECT tenant, id, external_key, id FROM payment_method",
+            "SELECT tenant, id, external_key, id FROM payment_method \
+             WHERE external_key IS NOT NULL",
         ),
-        (ClaimKind::Payment, "payment", "SELECT tenant, id, external_key, id FROM payment"),
+        (
+            ClaimKind::Payment,
+            "payment",
+            "SELECT tenant, id, external_key, id FROM payment WHERE external_key IS NOT NULL",
+        ),
         (
             ClaimKind::Transaction,
             "payment_transaction",
-            "SELECT tenant, id, external_key, NULL FROM payment_transaction",
+            "SELECT tenant, id, external_key, NULL FROM payment_transaction \
+             WHERE external_key IS NOT NULL",
         ),
         (ClaimKind::TenantApiKey, "tenant", "SELECT 0, id, api_key, id FROM tenant"),
+        (
+            ClaimKind::Environment,
+            "environment",
+            "SELECT tenant, id, project || '/' || key, id FROM environment",
+        ),
     ];
     for (kind, table, sql) in sources {
-        let sql = format!(
-            "{sql} WHERE {} IS NOT NULL",
-            if table == "tenant" { "api_key" } else { "external_key" }
-        );
-        reader.walk(&sql, &[], |cells| {
+        reader.walk(sql, &[], |cells| {
             let (tenant, id, key) = (cells.tenant()?, cells.id()?, cells.string()?);
             // A transaction's key may have gone to a later payment.
             let owner = cells.opt_id()?;

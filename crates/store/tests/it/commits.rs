@@ -15,6 +15,7 @@ use engine::ports::{
 };
 use uuid::Uuid;
 
+use crate::flags;
 use crate::workload::{BEGIN, Workload, create_tenant};
 
 /// A store that remembers what was committed to it.
@@ -92,6 +93,7 @@ fn fill_access<S: Store>(workload: &mut Workload<S>) {
             active: Some(false),
         }),
     );
+    flags::fill(workload);
     for value in [Some("http://localhost/"), None, Some("http://[::1]/")] {
         workload.accepted(
             TenantNo(1),
@@ -117,6 +119,9 @@ fn expected(entries: &[Entry]) -> (State, BTreeSet<Read>) {
     reads.extend(state.tenant_values.keys().map(|(no, key)| Read::TenantValue(*no, key.clone())));
     reads.extend(state.users.keys().cloned().map(Read::User));
     reads.extend(state.roles.keys().cloned().map(Read::Role));
+    reads.extend(state.environments.keys().map(|(no, id)| Read::Environment(*no, *id)));
+    reads.extend(state.secrets.keys().map(|(no, id)| Read::Secret(*no, *id)));
+    reads.extend(state.definitions.keys().cloned().map(|(no, key)| Read::Definition(no, key)));
     (state, reads)
 }
 
@@ -134,6 +139,9 @@ fn assert_same(expected: &mut State, loaded: State) {
     expected.tenant_values.values_mut().flatten().for_each(|it| forget(&mut it.revision));
     expected.users.values_mut().flatten().for_each(|it| forget(&mut it.revision));
     expected.roles.values_mut().flatten().for_each(|it| forget(&mut it.revision));
+    expected.environments.values_mut().flatten().for_each(|it| forget(&mut it.revision));
+    expected.secrets.values_mut().flatten().for_each(|it| forget(&mut it.revision));
+    expected.definitions.values_mut().flatten().for_each(|it| forget(&mut it.revision));
     for file in expected.payments.values_mut().flatten() {
         forget(&mut file.payment.revision);
         file.transactions.iter_mut().for_each(|it| forget(&mut it.revision));
@@ -147,6 +155,9 @@ fn assert_same(expected: &mut State, loaded: State) {
     assert_eq!(expected.tenant_values, loaded.tenant_values);
     assert_eq!(expected.users, loaded.users);
     assert_eq!(expected.roles, loaded.roles);
+    assert_eq!(expected.environments, loaded.environments);
+    assert_eq!(expected.secrets, loaded.secrets);
+    assert_eq!(expected.definitions, loaded.definitions);
 }
 
 /// Each read loads what belongs to it, and what is not there as `None`.
@@ -165,6 +176,9 @@ pub fn a_read_loads_what_belongs_to_it<S: Store>(open: impl Fn() -> S) {
         Read::Claim(nobody.clone()),
         Read::Account(payment.tenant, stranger),
         Read::User("nobody".to_owned()),
+        Read::Environment(payment.tenant, Id::new(Uuid::from_u128(1))),
+        Read::Secret(payment.tenant, Id::new(Uuid::from_u128(1))),
+        Read::Definition(payment.tenant, flags::key(1, "nothing")),
         // Another tenant's view of the same payment.
         Read::Payment(TenantNo(99), payment.id),
     ];

@@ -11,6 +11,8 @@ mod claims;
 #[cfg(test)]
 mod commits;
 #[cfg(test)]
+mod flags;
+#[cfg(test)]
 mod history;
 #[cfg(test)]
 mod home;

@@ -16,8 +16,9 @@ use store::verify::verify;
 use store::{Error, Options, SqlStore, open_dir, rows, tables};
 
 use crate::commits::{self, account_created, account_id, batch, entry, two_tenants};
+use crate::flags;
 use crate::scratch::Scratch;
-use crate::workload::{person, rename};
+use crate::workload::{Workload, person, rename};
 
 /// As usual, but for runs of claims so short that each history merges many.
 pub const OPTIONS: Options = Options { claims_held: 16, ..Options::DEFAULT };
@@ -274,16 +275,55 @@ fn a_database_of_another_kind_or_version_is_refused() {
     };
     let insert = "INSERT INTO migration (version, checksum) VALUES (?1, ?2)";
     expect![[
-        r#"DIR/faregate.db was written by a newer version: its schema is 99, this version knows up to 1"#
+        r#"DIR/faregate.db was written by a newer version: its schema is 99, this version knows up to 2"#
     ]]
     .assert_eq(&check(insert, &[99.into(), "x".into()]));
     repair(scratch.path(), "DELETE FROM migration WHERE version = 99");
-    expect!["the schema of DIR/faregate.db is not what version 1 of it should be"]
+    expect!["the schema of DIR/faregate.db is not what version 2 of it should be"]
         .assert_eq(&check("UPDATE migration SET checksum = ?1", &["x".into()]));
     repair(scratch.path(), "PRAGMA application_id = 1");
     expect!["DIR/faregate.db is not a Faregate database"].assert_eq(&refusal(scratch.path()));
     std::fs::write(scratch.path().join("faregate.db"), "not a database at all").unwrap();
     expect!["DIR/faregate.db is not a Faregate database"].assert_eq(&refusal(scratch.path()));
+}
+
+/// A database of the first version gets what it lacks, and what it has stays.
+#[test]
+fn an_older_database_is_brought_up_to_date() {
+    let scratch = Scratch::new();
+    drop(two_tenants(open(scratch.path()), 5));
+    let schema = |dir: &Path| {
+        let reader = store::read_dir(dir, &Options::default()).unwrap();
+        let mut lines = vec![];
+        for sql in [
+            "SELECT coalesce(sql, name) FROM sqlite_schema ORDER BY name",
+            "SELECT tbl || ' ' || coalesce(idx, '') || ' ' || stat FROM sqlite_stat1 ORDER BY 1",
+            "SELECT version || ' ' || checksum FROM migration ORDER BY version",
+        ] {
+            lines.extend(reader.query(sql, &[], |cells| cells.string()).unwrap());
+        }
+        lines
+    };
+    let newest = schema(scratch.path());
+    for sql in [
+        "DROP TABLE environment",
+        "DROP TABLE environment_secret",
+        "DROP TABLE definition",
+        "DELETE FROM sqlite_stat1 WHERE tbl IN ('environment', 'environment_secret', 'definition')",
+        "DELETE FROM migration WHERE version = 2",
+    ] {
+        repair(scratch.path(), sql);
+    }
+    let refused = store::read_dir(scratch.path(), &Options::default()).err().unwrap();
+    assert!(matches!(refused, Error::SchemaDiffers { .. }), "{refused}");
+    let store = open(scratch.path());
+    assert_eq!(number(&store, "SELECT count(*) FROM tenant"), 2);
+    assert_eq!(number(&store, "SELECT count(*) FROM partition"), 1);
+    let mut workload = Workload::new(store, 5);
+    flags::fill(&mut workload);
+    assert!(verify(workload.partition.store().database().reader()).unwrap().is_sound());
+    drop(workload);
+    assert_eq!(schema(scratch.path()), newest);
 }
 
 fn refusal(dir: &Path) -> String {

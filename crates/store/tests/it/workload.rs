@@ -249,7 +249,12 @@ impl<S: Store> Workload<S> {
                 let no = u32::try_from(self.tenants.len()).unwrap() + 1;
                 self.tenants.push(TenantNo(no));
             }
-            Reply::Done | Reply::UserCreated(_) | Reply::RoleCreated(_) => {}
+            Reply::Done
+            | Reply::UserCreated(_)
+            | Reply::RoleCreated(_)
+            | Reply::EnvironmentCreated(_)
+            | Reply::SecretAdded(_)
+            | Reply::DefinitionsPut { .. } => {}
         }
     }
 

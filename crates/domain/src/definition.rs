@@ -1,0 +1,257 @@
+//! Definitions of feature flags and segments: which there are, in which version. What one means is
+//! not known here: its body is a document that the door has read and found right.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::context::Context;
+use crate::environment::Environment;
+use crate::execute::{Accepted, Outcome};
+use crate::state::{Change, State};
+use crate::{DefinitionId, EnvironmentId, Event, Rejection, Reply, Revision, TenantNo, Timestamp};
+
+/// How many definitions an environment has at most, and so a command.
+pub const DEFINITIONS_MAX: usize = 5_000;
+
+/// What is defined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum DefinitionKind {
+    /// A feature flag; its key is what programs ask for.
+    Flag,
+    /// A segment of users; its key is its id in text.
+    Segment,
+}
+
+/// What tells a definition from the others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DefinitionKey {
+    /// Where it is defined.
+    pub environment: EnvironmentId,
+    /// What.
+    pub kind: DefinitionKind,
+    /// Unique among those of a kind in an environment.
+    pub key: String,
+}
+
+/// A flag or a segment of an environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Definition {
+    /// Whose it is.
+    pub tenant: TenantNo,
+    /// What it is known by.
+    pub key: DefinitionKey,
+    /// Its id.
+    pub id: DefinitionId,
+    /// The document: as the door wrote it, without what stands here.
+    pub body: String,
+    /// Whether it is put away.
+    pub is_archived: bool,
+    /// See [`Environment::version`].
+    pub version: i64,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Its history.
+    pub revision: Revision,
+}
+
+/// What must be there for a definition to be put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Expected {
+    /// Whatever.
+    Anything,
+    /// None of that key.
+    Nothing,
+    /// One of that version.
+    Version(i64),
+}
+
+/// A definition that is about to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewDefinition {
+    /// See [`DefinitionKey::kind`].
+    pub kind: DefinitionKind,
+    /// See [`DefinitionKey::key`].
+    pub key: String,
+    /// The id that it has if it is new.
+    pub id: DefinitionId,
+    /// See [`Definition::body`].
+    pub body: String,
+    /// See [`Definition::is_archived`].
+    pub is_archived: bool,
+    /// What must be there.
+    pub expected: Expected,
+}
+
+/// Makes definitions, or puts them in the place of those that are there: all or none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PutDefinitions {
+    /// Where.
+    pub environment: EnvironmentId,
+    /// At most [`DEFINITIONS_MAX`], each key once.
+    pub definitions: Vec<NewDefinition>,
+}
+
+impl PutDefinitions {
+    /// What the definitions are known by.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = DefinitionKey> {
+        self.definitions.iter().map(|it| it.key(self.environment))
+    }
+}
+
+impl NewDefinition {
+    fn key(&self, environment: EnvironmentId) -> DefinitionKey {
+        DefinitionKey { environment, kind: self.kind, key: self.key.clone() }
+    }
+}
+
+pub(crate) fn put(state: &State, it: &PutDefinitions, cx: &mut Context) -> Outcome {
+    let Some(environment) = state.environment(cx.tenant, it.environment) else {
+        return Err(Rejection::EnvironmentNotFound { id: it.environment });
+    };
+    if it.definitions.is_empty() || it.definitions.len() > DEFINITIONS_MAX {
+        return Err(Rejection::invalid("definitions", "there are none or too many"));
+    }
+    let version = cx.now.millis().max(environment.version + 1);
+    let mut there = environment.definitions;
+    let mut keys = BTreeSet::new();
+    let mut definitions = Vec::with_capacity(it.definitions.len());
+    for new in &it.definitions {
+        let key = new.key(it.environment);
+        let before = state.definition(cx.tenant, &key);
+        let is_expected = match (new.expected, before) {
+            (Expected::Anything, _) | (Expected::Nothing, None) => true,
+            (Expected::Nothing, Some(_)) | (Expected::Version(_), None) => false,
+            (Expected::Version(version), Some(before)) => before.version == version,
+        };
+        if !is_expected {
+            let version = before.map(|before| before.version);
+            return Err(Rejection::DefinitionChanged { key: new.key.clone(), version });
+        }
+        if !keys.insert(key.clone()) {
+            return Err(Rejection::invalid("definitions", "a key is there twice"));
+        }
+        there += u32::from(before.is_none());
+        definitions.push(Definition {
+            tenant: cx.tenant,
+            key,
+            id: before.map_or(new.id, |before| before.id),
+            body: new.body.clone(),
+            is_archived: new.is_archived,
+            version,
+            created_at: before.map_or(cx.now, |before| before.created_at),
+            revision: before.map_or(Revision::first(cx.seq), |before| before.revision.next(cx.seq)),
+        });
+    }
+    if usize::try_from(there).unwrap_or(usize::MAX) > DEFINITIONS_MAX {
+        return Err(Rejection::invalid("definitions", "the environment has too many"));
+    }
+    cx.change(Change::Environment(Environment {
+        version,
+        definitions: there,
+        revision: environment.revision.next(cx.seq),
+        ..environment.clone()
+    }));
+    definitions.into_iter().for_each(|it| cx.change(Change::Definition(it)));
+    cx.event(Event::DefinitionsChanged { environment: it.environment, version });
+    Ok(Accepted::now(Reply::DefinitionsPut { version }))
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::Command;
+    use crate::environment::CreateEnvironment;
+    use crate::testing::{Rows, TENANT};
+
+    const HERE: EnvironmentId = EnvironmentId::new(Uuid::from_u128(1));
+
+    fn rows() -> Rows {
+        let mut rows = Rows::new();
+        let text = str::to_owned;
+        rows.run(Command::CreateEnvironment(CreateEnvironment {
+            id: HERE,
+            project: text("default"),
+            key: text("dev"),
+            name: text("Dev"),
+            secrets: vec![],
+        }))
+        .unwrap();
+        rows
+    }
+
+    /// Puts flags; the version that they have then.
+    fn put(rows: &mut Rows, flags: &[(&str, &str, Expected)]) -> Result<i64, Rejection> {
+        let id = DefinitionId::new(Uuid::from_u128(u128::from(rows.seq.unsigned_abs())));
+        let new = |&(key, body, expected): &(&str, &str, Expected)| NewDefinition {
+            kind: DefinitionKind::Flag,
+            key: key.to_owned(),
+            id,
+            body: body.to_owned(),
+            is_archived: false,
+            expected,
+        };
+        let definitions = flags.iter().map(new).collect();
+        let command = Command::PutDefinitions(PutDefinitions { environment: HERE, definitions });
+        match rows.run(command)?.reply {
+            Some(Reply::DefinitionsPut { version }) => Ok(version),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn flag(rows: &Rows, key: &str) -> Option<Definition> {
+        let key =
+            DefinitionKey { environment: HERE, kind: DefinitionKind::Flag, key: key.to_owned() };
+        rows.state.definition(TENANT, &key).cloned()
+    }
+
+    #[test]
+    fn versions_grow_whatever_the_clock_says() {
+        let mut rows = rows();
+        let first = put(&mut rows, &[("a", "1", Expected::Nothing)]).unwrap();
+        assert_eq!(first, Timestamp(rows.now).millis());
+        assert_eq!(put(&mut rows, &[("b", "1", Expected::Anything)]), Ok(first + 1));
+        rows.now -= 1_000 * Timestamp::SECOND_US;
+        assert_eq!(put(&mut rows, &[("a", "2", Expected::Version(first))]), Ok(first + 2));
+        rows.now += 2_000 * Timestamp::SECOND_US;
+        let last = put(&mut rows, &[("a", "3", Expected::Anything)]).unwrap();
+        assert_eq!(last, Timestamp(rows.now).millis());
+        let a = flag(&rows, "a").unwrap();
+        assert_eq!((a.body.as_str(), a.version), ("3", last));
+        // Made once.
+        assert_eq!(a.id, DefinitionId::new(Uuid::from_u128(2)));
+    }
+
+    #[test]
+    fn an_environment_takes_so_many() {
+        let mut rows = rows();
+        let keys: Vec<String> = (0..=DEFINITIONS_MAX).map(|n| n.to_string()).collect();
+        let flags: Vec<_> = keys.iter().map(|it| (it.as_str(), "1", Expected::Anything)).collect();
+        put(&mut rows, &flags[..DEFINITIONS_MAX]).unwrap();
+        let refused = put(&mut rows, &flags[DEFINITIONS_MAX..]);
+        let full = Rejection::invalid("definitions", "the environment has too many");
+        assert_eq!(refused, Err(full));
+        put(&mut rows, &flags[..1]).unwrap();
+    }
+
+    #[test]
+    fn all_or_none() {
+        let mut rows = rows();
+        let version = put(&mut rows, &[("a", "1", Expected::Nothing)]).unwrap();
+        let changed = Rejection::DefinitionChanged { key: "a".to_owned(), version: Some(version) };
+        let both = [("b", "1", Expected::Nothing), ("a", "2", Expected::Nothing)];
+        assert_eq!(put(&mut rows, &both), Err(changed.clone()));
+        assert_eq!(flag(&rows, "b"), None);
+        let stale = [("a", "2", Expected::Version(version - 1))];
+        assert_eq!(put(&mut rows, &stale), Err(changed));
+        let gone = Rejection::DefinitionChanged { key: "b".to_owned(), version: None };
+        assert_eq!(put(&mut rows, &[("b", "2", Expected::Version(version))]), Err(gone));
+        let twice = [("c", "1", Expected::Anything), ("c", "2", Expected::Anything)];
+        let refused = put(&mut rows, &twice);
+        assert!(matches!(refused, Err(Rejection::InvalidParameter { .. })), "{refused:?}");
+        let refused = put(&mut rows, &[]);
+        assert!(matches!(refused, Err(Rejection::InvalidParameter { .. })), "{refused:?}");
+    }
+}

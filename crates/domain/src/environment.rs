@@ -1,0 +1,289 @@
+//! Environments of feature flags, and the secrets that programs read them with.
+
+use serde::{Deserialize, Serialize};
+
+use crate::context::Context;
+use crate::execute::{Accepted, Outcome};
+use crate::state::{Change, ClaimKey, ClaimKind, State};
+use crate::{EnvironmentId, Event, Rejection, Reply, Revision, SecretId, TenantNo, Timestamp};
+
+/// How many secrets an environment has at most, those that ended too.
+pub const SECRETS_MAX: usize = 1_000;
+
+/// Where a project's flags have values of their own, such as `dev` or `prod`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Whose it is.
+    pub tenant: TenantNo,
+    /// Its id, which its secrets carry.
+    pub id: EnvironmentId,
+    /// The project's key.
+    pub project: String,
+    /// Its own key; unique in the project.
+    pub key: String,
+    /// What people call it.
+    pub name: String,
+    /// The version that was given to its last change: Unix time in milliseconds, and always more
+    /// than the one before, so that whoever knows a version knows what they miss.
+    pub version: i64,
+    /// How many flags and segments it has.
+    pub definitions: u32,
+    /// How many secrets it has, those that ended too.
+    pub secrets: u32,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Its history: a change of its secrets or definitions is one of it too, so that whoever knows its
+    /// newest revision knows what they miss.
+    pub revision: Revision,
+}
+
+/// What a secret opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum SecretKind {
+    /// All flags and segments, for servers.
+    Server,
+    /// Flags as they are for one user, for browsers and apps: not secret from their users.
+    Client,
+}
+
+/// What programs read an environment with. There may be several, so that one can take the other's
+/// place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret {
+    /// Whose it is.
+    pub tenant: TenantNo,
+    /// Its id, which is not secret.
+    pub id: SecretId,
+    /// What it opens.
+    pub environment: EnvironmentId,
+    /// How.
+    pub kind: SecretKind,
+    /// What people call it.
+    pub name: String,
+    /// The value, encrypted. Never journalled.
+    #[serde(skip)]
+    pub sealed: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it stops opening anything, in real time; `None` for never.
+    pub expires_at: Option<Timestamp>,
+    /// Its history.
+    pub revision: Revision,
+}
+
+/// Makes an environment with its secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreateEnvironment {
+    /// Its id: its secrets were made with it.
+    pub id: EnvironmentId,
+    /// See [`Environment::project`].
+    pub project: String,
+    /// See [`Environment::key`].
+    pub key: String,
+    /// See [`Environment::name`].
+    pub name: String,
+    /// At most [`SECRETS_MAX`].
+    pub secrets: Vec<NewSecret>,
+}
+
+/// A secret that is about to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewSecret {
+    /// See [`Secret::kind`].
+    pub kind: SecretKind,
+    /// See [`Secret::name`].
+    pub name: String,
+    /// See [`Secret::sealed`].
+    pub sealed: String,
+}
+
+/// Gives an environment one more secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddSecret {
+    /// Which environment.
+    pub environment: EnvironmentId,
+    /// The secret.
+    pub secret: NewSecret,
+}
+
+/// Lets a secret end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpireSecret {
+    /// Of which environment.
+    pub environment: EnvironmentId,
+    /// Which secret.
+    pub secret: SecretId,
+    /// See [`Secret::expires_at`].
+    pub at: Timestamp,
+}
+
+/// The claim on an environment's name.
+pub(crate) fn claim(tenant: TenantNo, project: &str, key: &str) -> ClaimKey {
+    ClaimKey::new(tenant, ClaimKind::Environment, &format!("{project}/{key}"))
+}
+
+pub(crate) fn create(state: &State, it: &CreateEnvironment, cx: &mut Context) -> Outcome {
+    for (field, key) in [("project", &it.project), ("key", &it.key)] {
+        if !is_key(key) {
+            return Err(Rejection::invalid(field, "letters, digits, - and _ were expected"));
+        }
+    }
+    if it.secrets.len() > SECRETS_MAX {
+        return Err(Rejection::invalid("secrets", "there are too many"));
+    }
+    let name = claim(cx.tenant, &it.project, &it.key);
+    let is_known = state.environment(cx.tenant, it.id).is_some();
+    if is_known || state.claim(&name).is_some() {
+        return Err(Rejection::EnvironmentAlreadyExists { key: it.key.clone() });
+    }
+    cx.claim(name, it.id.uuid(), None);
+    cx.change(Change::Environment(Environment {
+        tenant: cx.tenant,
+        id: it.id,
+        project: it.project.clone(),
+        key: it.key.clone(),
+        name: it.name.clone(),
+        version: 0,
+        definitions: 0,
+        secrets: u32::try_from(it.secrets.len()).unwrap_or(u32::MAX),
+        created_at: cx.now,
+        revision: Revision::first(cx.seq),
+    }));
+    for secret in &it.secrets {
+        add(it.id, secret, cx);
+    }
+    cx.event(Event::EnvironmentChanged { environment: it.id });
+    Ok(Accepted::now(Reply::EnvironmentCreated(it.id)))
+}
+
+pub(crate) fn add_secret(state: &State, it: &AddSecret, cx: &mut Context) -> Outcome {
+    let Some(before) = state.environment(cx.tenant, it.environment) else {
+        return Err(Rejection::EnvironmentNotFound { id: it.environment });
+    };
+    let secrets = before.secrets + 1;
+    if usize::try_from(secrets).unwrap_or(usize::MAX) > SECRETS_MAX {
+        return Err(Rejection::invalid("secrets", "the environment has too many"));
+    }
+    let revision = before.revision.next(cx.seq);
+    cx.change(Change::Environment(Environment { secrets, revision, ..before.clone() }));
+    let id = add(it.environment, &it.secret, cx);
+    cx.event(Event::EnvironmentChanged { environment: it.environment });
+    Ok(Accepted::now(Reply::SecretAdded(id)))
+}
+
+pub(crate) fn expire_secret(state: &State, it: &ExpireSecret, cx: &mut Context) -> Outcome {
+    let Some(environment) = state.environment(cx.tenant, it.environment) else {
+        return Err(Rejection::EnvironmentNotFound { id: it.environment });
+    };
+    let Some(before) =
+        state.secret(cx.tenant, it.secret).filter(|secret| secret.environment == it.environment)
+    else {
+        return Err(Rejection::SecretNotFound { id: it.secret });
+    };
+    let revision = environment.revision.next(cx.seq);
+    cx.change(Change::Environment(Environment { revision, ..environment.clone() }));
+    cx.change(Change::Secret(Secret {
+        expires_at: Some(it.at),
+        revision: before.revision.next(cx.seq),
+        ..before.clone()
+    }));
+    cx.event(Event::EnvironmentChanged { environment: before.environment });
+    Ok(Accepted::now(Reply::Done))
+}
+
+fn add(environment: EnvironmentId, it: &NewSecret, cx: &mut Context) -> SecretId {
+    let id = cx.mint();
+    cx.change(Change::Secret(Secret {
+        tenant: cx.tenant,
+        id,
+        environment,
+        kind: it.kind,
+        name: it.name.clone(),
+        sealed: it.sealed.clone(),
+        created_at: cx.now,
+        expires_at: None,
+        revision: Revision::first(cx.seq),
+    }));
+    id
+}
+
+/// Can it stand in an address as it is?
+fn is_key(text: &str) -> bool {
+    const LONGEST: usize = 64;
+    let is_right = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_');
+    (1..=LONGEST).contains(&text.len()) && text.chars().all(is_right)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::testing::{Rows, TENANT};
+    use crate::{Command, Executed};
+
+    fn create(rows: &mut Rows, id: u128, project: &str, key: &str) -> Result<Executed, Rejection> {
+        let secret = |kind| NewSecret { kind, name: String::new(), sealed: "sealed".to_owned() };
+        rows.run(Command::CreateEnvironment(CreateEnvironment {
+            id: EnvironmentId::new(Uuid::from_u128(id)),
+            project: project.to_owned(),
+            key: key.to_owned(),
+            name: String::new(),
+            secrets: vec![secret(SecretKind::Server), secret(SecretKind::Client)],
+        }))
+    }
+
+    #[test]
+    fn names_are_unique_in_their_project() {
+        let mut rows = Rows::new();
+        let executed = create(&mut rows, 1, "default", "dev").unwrap();
+        let secrets = executed.done.changes.iter();
+        assert_eq!(secrets.filter(|it| matches!(it, Change::Secret(_))).count(), 2);
+        create(&mut rows, 2, "other", "dev").unwrap();
+        let taken = Err(Rejection::EnvironmentAlreadyExists { key: "dev".to_owned() });
+        assert_eq!(create(&mut rows, 3, "default", "dev"), taken);
+        let taken = Err(Rejection::EnvironmentAlreadyExists { key: "prod".to_owned() });
+        assert_eq!(create(&mut rows, 1, "default", "prod"), taken);
+        for key in ["", "a/b", "a b", &"x".repeat(65)] {
+            let refused = create(&mut rows, 4, "default", key);
+            assert!(matches!(refused, Err(Rejection::InvalidParameter { .. })), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_added_and_ends() {
+        let mut rows = Rows::new();
+        create(&mut rows, 1, "default", "dev").unwrap();
+        let add = |environment| {
+            let (kind, sealed) = (SecretKind::Server, "s".to_owned());
+            let secret = NewSecret { kind, name: "new".to_owned(), sealed };
+            Command::AddSecret(AddSecret { environment, secret })
+        };
+        let nowhere = EnvironmentId::new(Uuid::from_u128(9));
+        let refused = Err(Rejection::EnvironmentNotFound { id: nowhere });
+        assert_eq!(rows.run(add(nowhere)), refused);
+        let executed = rows.run(add(EnvironmentId::new(Uuid::from_u128(1)))).unwrap();
+        let Some(Reply::SecretAdded(id)) = executed.reply else { panic!("{executed:?}") };
+        let here = EnvironmentId::new(Uuid::from_u128(1));
+        let expire = |secret| {
+            let (environment, at) = (here, Timestamp(7));
+            Command::ExpireSecret(ExpireSecret { environment, secret, at })
+        };
+        rows.run(expire(id)).unwrap();
+        let secret = rows.state.secret(TENANT, id).unwrap();
+        assert_eq!((secret.expires_at, secret.name.as_str()), (Some(Timestamp(7)), "new"));
+        for _ in 3..SECRETS_MAX {
+            rows.run(add(here)).unwrap();
+        }
+        let full = Rejection::invalid("secrets", "the environment has too many");
+        assert_eq!(rows.run(add(here)), Err(full));
+        let unknown = SecretId::new(Uuid::from_u128(9));
+        let refused = Err(Rejection::SecretNotFound { id: unknown });
+        assert_eq!(rows.run(expire(unknown)), refused);
+        create(&mut rows, 2, "default", "prod").unwrap();
+        let environment = EnvironmentId::new(Uuid::from_u128(2));
+        let of_another = ExpireSecret { environment, secret: id, at: Timestamp(7) };
+        let refused = Err(Rejection::SecretNotFound { id });
+        assert_eq!(rows.run(Command::ExpireSecret(of_another)), refused);
+    }
+}

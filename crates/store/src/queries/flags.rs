@@ -1,0 +1,97 @@
+//! Reads of environments, their secrets, and the feature flags and segments that are defined there.
+
+use std::sync::LazyLock;
+
+use domain::definition::{Definition, DefinitionKey};
+use domain::environment::{Environment, Secret};
+use domain::{EnvironmentId, Seq, TenantNo};
+use engine::ports::{EnvironmentFile, StoreError};
+
+use super::window;
+use crate::driver::Reader;
+use crate::load::BY_KEY;
+use crate::rows;
+use crate::tables::{DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
+
+pub(super) fn environments(reader: &Reader, no: TenantNo) -> Result<Vec<Environment>, StoreError> {
+    static SQL: LazyLock<String> =
+        LazyLock::new(|| ENVIRONMENT.select("WHERE tenant = ?1 ORDER BY id LIMIT ?2"));
+    let limit = window::limit(u64::MAX);
+    reader.query(&SQL, &[no.into(), limit], rows::environment)
+}
+
+pub(super) fn environment_by_key(
+    reader: &Reader,
+    no: TenantNo,
+    project: &str,
+    key: &str,
+) -> Result<Option<Environment>, StoreError> {
+    static SQL: LazyLock<String> =
+        LazyLock::new(|| ENVIRONMENT.select("WHERE tenant = ?1 AND project = ?2 AND key = ?3"));
+    reader.query_one(&SQL, &[no.into(), project.into(), key.into()], rows::environment)
+}
+
+pub(super) fn secrets(reader: &Reader, no: TenantNo) -> Result<Vec<Secret>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        ENVIRONMENT_SECRET.select("WHERE tenant = ?1 ORDER BY created_at_us, kind, id LIMIT ?2")
+    });
+    reader.query(&SQL, &[no.into(), window::limit(u64::MAX)], rows::secret)
+}
+
+pub(super) fn environments_changed(
+    reader: &Reader,
+    after: Seq,
+    rows_max: usize,
+) -> Result<Vec<Environment>, StoreError> {
+    static SQL: LazyLock<String> =
+        LazyLock::new(|| ENVIRONMENT.select("WHERE seq > ?1 ORDER BY seq, tenant, id LIMIT ?2"));
+    reader.query(&SQL, &[after.into(), window::limit(rows_max as u64)], rows::environment)
+}
+
+pub(super) fn environment_file(
+    reader: &Reader,
+    no: TenantNo,
+    id: EnvironmentId,
+    newer_than: Option<i64>,
+) -> Result<Option<EnvironmentFile>, StoreError> {
+    static BY_ID: LazyLock<String> =
+        LazyLock::new(|| ENVIRONMENT.select("WHERE tenant = ?1 AND id = ?2"));
+    static SECRETS: LazyLock<String> = LazyLock::new(|| {
+        ENVIRONMENT_SECRET
+            .select("WHERE tenant = ?1 AND environment_id = ?2 ORDER BY created_at_us, kind, id")
+    });
+    static NEWER: LazyLock<String> = LazyLock::new(|| {
+        DEFINITION.select(
+            "WHERE tenant = ?1 AND environment_id = ?2 AND version > ?3 \
+             ORDER BY version, kind, key",
+        )
+    });
+    let key = [no.into(), id.into()];
+    let Some(environment) = reader.query_one(&BY_ID, &key, rows::environment)? else {
+        return Ok(None);
+    };
+    let secrets = reader.query(&SECRETS, &key, rows::secret)?;
+    let newer = [no.into(), id.into(), newer_than.unwrap_or(i64::MIN).into()];
+    let definitions = reader.query(&NEWER, &newer, rows::definition)?;
+    Ok(Some(EnvironmentFile { environment, secrets, definitions }))
+}
+
+pub(super) fn definitions(
+    reader: &Reader,
+    no: TenantNo,
+    environment: EnvironmentId,
+) -> Result<Vec<Definition>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        DEFINITION.select("WHERE tenant = ?1 AND environment_id = ?2 ORDER BY kind, key")
+    });
+    reader.query(&SQL, &[no.into(), environment.into()], rows::definition)
+}
+
+pub(super) fn definition(
+    reader: &Reader,
+    no: TenantNo,
+    key: &DefinitionKey,
+) -> Result<Option<Definition>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| DEFINITION.select(BY_KEY));
+    reader.query_one(&SQL, &rows::definition_key(no, key), rows::definition)
+}
