@@ -77,6 +77,8 @@ pub struct Options {
     pub resolver_tick: Duration,
     /// Questions to gateways at the same time.
     pub inquiries_max: usize,
+    /// Told of each commit that changes feature flags; all engines of a process share it.
+    pub flags: Arc<Notify>,
 }
 
 impl Default for Options {
@@ -88,6 +90,7 @@ impl Default for Options {
             reads_waiting_max: 4_096,
             resolver_tick: Duration::from_millis(500),
             inquiries_max: 64,
+            flags: Arc::default(),
         }
     }
 }
@@ -436,6 +439,16 @@ impl Engine {
         self.shared.access_generation.load(Ordering::Acquire)
     }
 
+    /// See [`Options::flags`].
+    pub(crate) fn flags_changed(&self) -> Arc<Notify> {
+        Arc::clone(&self.shared.options.flags)
+    }
+
+    /// Whether other processes commit.
+    pub(crate) fn is_front(&self) -> bool {
+        matches!(self.shared.way, Way::Queue(_))
+    }
+
     /// Makes [`Engine::quiesce`] wait for a follower of the journal as well; `position` is the last
     /// row that it has dealt with.
     pub fn waits_for(&self, position: watch::Receiver<Seq>) {
@@ -652,6 +665,9 @@ impl<S: Store> Worker<S> {
             pause = (pause * 2).min(RETRY_AFTER_MAX);
         };
         self.lost_place |= read_on.is_some() && !processed.committed;
+        if processed.flags_changed {
+            self.engine.shared.options.flags.notify_one();
+        }
         if processed.access_changed {
             self.engine.shared.access_generation.fetch_add(1, Ordering::AcqRel);
         }

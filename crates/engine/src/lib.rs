@@ -9,6 +9,7 @@ pub mod access;
 pub mod analytics;
 mod balances;
 mod clock;
+pub mod flags;
 mod handle;
 mod offered;
 mod outbox;

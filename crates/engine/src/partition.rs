@@ -49,6 +49,8 @@ pub struct Processed {
     pub head: Seq,
     /// Whether users, roles, tenants or their values changed: caches of them are stale.
     pub access_changed: bool,
+    /// Whether feature flags changed.
+    pub flags_changed: bool,
     /// Whether the batch committed (also true where there was nothing to commit).
     pub committed: bool,
     /// Whether another partition has taken a key first, so that nothing was committed: processed
@@ -191,6 +193,7 @@ impl<S: Store> Partition<S> {
                     head: self.head(),
                     // A commit in doubt may have changed it.
                     access_changed: self.in_doubt,
+                    flags_changed: self.in_doubt,
                     committed: false,
                     key_taken,
                     nothing_written: !matches!(
@@ -259,6 +262,7 @@ impl<S: Store> Partition<S> {
         }
         self.store.commit(&run.batch)?;
         let access_changed = run.batch.entries.iter().any(changes_access);
+        let flags_changed = run.batch.entries.iter().any(changes_flags);
         (self.next_seq, self.sequences) = (run.next_seq, run.sequences);
         let head = self.head();
         let calls = run.calls;
@@ -267,6 +271,7 @@ impl<S: Store> Partition<S> {
             calls,
             head,
             access_changed,
+            flags_changed,
             committed: true,
             key_taken: false,
             nothing_written: false,
@@ -417,6 +422,10 @@ fn changes_access(entry: &Entry) -> bool {
             Change::User(_) | Change::Role(_) | Change::Tenant(_) | Change::TenantValue(_)
         )
     })
+}
+
+fn changes_flags(entry: &Entry) -> bool {
+    entry.changes.iter().any(|change| matches!(change, Change::Environment(_)))
 }
 
 /// The account that a request is about, as far as the loaded rows tell.

@@ -410,6 +410,18 @@ pub trait Queries: Send + Sync {
     fn unresolved_counts(&self) -> Result<Vec<UnresolvedCount>, StoreError>;
 }
 
+/// Whoever holds what is committed of feature flags in memory: see [`crate::flags`]. Secrets come as
+/// they are stored.
+pub trait Audience: Send + Sync {
+    /// An environment is new, or its secrets changed: this is all of it, in place of what was told.
+    fn environment(&self, file: EnvironmentFile);
+    /// These flags and segments of an environment were made or changed, in the order of their
+    /// versions.
+    fn changed(&self, environment: EnvironmentId, definitions: Vec<Definition>);
+    /// All that there was at the start has been told.
+    fn caught_up(&self);
+}
+
 /// How many rows a query answers with at most.
 pub const ROWS_MAX: u64 = 10_000;
 

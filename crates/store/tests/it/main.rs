@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod analytics;
 #[cfg(test)]
+mod audience;
+#[cfg(test)]
 mod backups;
 #[cfg(test)]
 mod bounds;

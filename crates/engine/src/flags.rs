@@ -1,0 +1,146 @@
+//! Keeps what a process has of feature flags in memory as they are committed.
+//!
+//! An environment's row changes with every change of its secrets and of what is defined there, and
+//! then has the number of that journal row: whoever asks for the environments behind a number misses
+//! none, and reads nothing of payments. The process that commits a change is woken by that; where
+//! another one commits, the follower looks again and again.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::environment::Environment;
+use domain::{EnvironmentId, Seq, TenantNo};
+
+use crate::ports::{Audience, EnvironmentFile};
+use crate::{Engine, Unavailable};
+
+/// How often it looks where another process may commit.
+pub const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// How often it looks where this process commits, although it is woken: a commit in doubt can turn out
+/// to have happened later.
+const LOOK_ANYWAY_EVERY: Duration = Duration::from_secs(5);
+
+/// How long to wait after a read that failed.
+const AFTER_FAILURE: Duration = Duration::from_millis(500);
+
+/// How many environments it asks for at a time.
+const ENVIRONMENTS_MAX: usize = 256;
+
+/// Tells `audience` of every environment that there is, and then of every change once it is durable,
+/// until `stop` is ready. There is one follower for all engines of a process that share
+/// [`crate::Options::flags`].
+pub async fn follow(engine: Engine, audience: Arc<dyn Audience>, stop: impl Future<Output = ()>) {
+    let mut follower = Follower { engine, audience, upto: Seq(0), told: HashMap::new() };
+    let mut stop = std::pin::pin!(stop);
+    tokio::select! {
+        () = follower.run() => {}
+        () = &mut stop => {}
+    }
+}
+
+struct Follower {
+    engine: Engine,
+    audience: Arc<dyn Audience>,
+    /// The last change that was told.
+    upto: Seq,
+    told: HashMap<EnvironmentId, Told>,
+}
+
+/// What of an environment was told.
+struct Told {
+    version: i64,
+    /// The last change of its secrets.
+    secrets: Option<Seq>,
+}
+
+impl Told {
+    fn of(file: &EnvironmentFile) -> Self {
+        let secrets = file.secrets.iter().map(|secret| secret.revision.seq).max();
+        Self { version: file.environment.version, secrets }
+    }
+}
+
+impl Follower {
+    async fn run(&mut self) {
+        let (mut is_first, woken) = (true, self.engine.flags_changed());
+        let look_every = if self.engine.is_front() { LOOK_EVERY } else { LOOK_ANYWAY_EVERY };
+        loop {
+            match self.catch_up().await {
+                Ok(()) if is_first => {
+                    is_first = false;
+                    self.audience.caught_up();
+                }
+                Ok(()) => {}
+                Err(error) => {
+                    tracing::warn!(error = %error, "changes of feature flags wait to be read");
+                    tokio::time::sleep(AFTER_FAILURE).await;
+                    continue;
+                }
+            }
+            tokio::select! {
+                () = woken.notified() => {}
+                () = tokio::time::sleep(look_every) => {}
+            }
+        }
+    }
+
+    async fn catch_up(&mut self) -> Result<(), Unavailable> {
+        loop {
+            let after = self.upto;
+            let changed = self
+                .engine
+                .read(move |queries| queries.environments_changed(after, ENVIRONMENTS_MAX))
+                .await?;
+            let is_last = changed.len() < ENVIRONMENTS_MAX;
+            for environment in changed {
+                self.tell(&environment).await?;
+                self.upto = environment.revision.seq;
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Tells what changed in an environment; all of it where it is new, or its secrets changed.
+    async fn tell(&mut self, environment: &Environment) -> Result<(), Unavailable> {
+        let (no, id) = (environment.tenant, environment.id);
+        let before = self.told.get(&id);
+        let Some(file) = self.file(no, id, before.map(|told| told.version)).await? else {
+            tracing::error!(environment.id = %id, "an environment has gone");
+            return Ok(());
+        };
+        let told = Told::of(&file);
+        match before {
+            Some(before) if before.secrets == told.secrets => {
+                if !file.definitions.is_empty() {
+                    self.audience.changed(id, file.definitions);
+                }
+                self.told.insert(id, told);
+            }
+            Some(_) => {
+                if let Some(whole) = self.file(no, id, None).await? {
+                    self.told.insert(id, Told::of(&whole));
+                    self.audience.environment(whole);
+                }
+            }
+            None => {
+                self.told.insert(id, told);
+                self.audience.environment(file);
+            }
+        }
+        Ok(())
+    }
+
+    async fn file(
+        &self,
+        no: TenantNo,
+        id: EnvironmentId,
+        newer_than: Option<i64>,
+    ) -> Result<Option<EnvironmentFile>, Unavailable> {
+        self.engine.read(move |queries| queries.environment_file(no, id, newer_than)).await
+    }
+}
