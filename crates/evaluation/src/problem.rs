@@ -74,7 +74,7 @@ impl fmt::Display for Problem {
 pub fn problems(flags: &[Flag], segments: &[Segment]) -> Vec<Problem> {
     let mut search = Search { found: vec![], segments: BTreeMap::new() };
     for segment in segments {
-        search.segments.insert(&segment.id, segment);
+        search.segments.insert(&segment.id, asked_by(segment));
     }
     let keys = flags.iter().map(|flag| flag.key.as_str());
     search.names("featureFlags", "key", keys);
@@ -90,7 +90,8 @@ pub fn problems(flags: &[Flag], segments: &[Segment]) -> Vec<Problem> {
 
 struct Search<'a> {
     found: Vec<Problem>,
-    segments: BTreeMap<&'a str, &'a Segment>,
+    /// What each segment asks about.
+    segments: BTreeMap<&'a str, Vec<Box<str>>>,
 }
 
 impl<'a> Search<'a> {
@@ -205,34 +206,41 @@ impl<'a> Search<'a> {
         for (at, rule) in segment.rules.iter().enumerate() {
             self.conditions(&format!("{path}.rules[{at}]"), &rule.conditions);
         }
-        let mut way = vec![];
-        if self.leads_to(&segment.id, segment, &mut way, &mut BTreeSet::new()) {
-            way.reverse();
+        if let Some(way) = self.way_back_to(&segment.id) {
             self.add(format!("{path}.rules"), Wrong::Cycle(way.join(" > ")));
         }
     }
 
-    /// Does a segment ask about this one, itself or through others? The way there, backwards.
-    fn leads_to(
-        &self,
-        id: &str,
-        from: &'a Segment,
-        way: &mut Vec<&'a str>,
-        seen: &mut BTreeSet<&'a str>,
-    ) -> bool {
-        let conditions = from.rules.iter().flat_map(|rule| &rule.conditions);
-        for condition in conditions.filter_map(|it| condition::Condition::read(it).ok()) {
-            let asked = condition.segments().iter().filter_map(|id| self.segments.get(&**id));
-            for next in asked.copied() {
-                let is_new = seen.insert(&next.id);
-                if next.id == id || is_new && self.leads_to(id, next, way, seen) {
-                    way.push(&next.id);
-                    return true;
+    /// The way on which a segment asks about itself, directly or through others, if it does. There may
+    /// be thousands on it: each is looked at once, and no stack grows with them.
+    fn way_back_to<'s>(&'s self, id: &'s str) -> Option<Vec<&'s str>> {
+        let mut askers: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut next = vec![id];
+        while let Some(asker) = next.pop() {
+            for asked in self.segments.get(asker).into_iter().flatten() {
+                if **asked == *id {
+                    let before = |at: &&'s str| askers.get(at).copied();
+                    let mut way: Vec<&str> = std::iter::successors(Some(asker), before).collect();
+                    way.reverse();
+                    way.remove(0);
+                    way.push(id);
+                    return Some(way);
+                }
+                if self.segments.contains_key(&**asked) && !askers.contains_key(&**asked) {
+                    askers.insert(asked, asker);
+                    next.push(asked);
                 }
             }
         }
-        false
+        None
     }
+}
+
+/// The segments that a segment asks about.
+fn asked_by(segment: &Segment) -> Vec<Box<str>> {
+    let conditions = segment.rules.iter().flat_map(|rule| &rule.conditions);
+    let read = conditions.filter_map(|it| condition::Condition::read(it).ok());
+    read.flat_map(|condition| condition.segments().to_vec()).collect()
 }
 
 fn is_of_kind(kind: &str, value: &str) -> bool {
