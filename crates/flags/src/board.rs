@@ -11,6 +11,7 @@ use evaluation::{Flag, Segment, Snapshot};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::insights::Insights;
 use crate::live::Live;
 use crate::secret::{Digest, Secret, SecretKind};
 use crate::sockets::Open;
@@ -162,6 +163,16 @@ impl Board {
     pub fn find(&self, secret: &str) -> Option<Arc<Grant>> {
         let grant = self.index.load().grants.get(&Digest::of(secret)).cloned();
         grant.filter(|it| !it.has_expired(now_ms()))
+    }
+
+    /// What SDKs told of their evaluations since this was asked last: it is kept nowhere else.
+    #[must_use]
+    pub fn take_insights(&self) -> Insights {
+        let mut insights = Insights::default();
+        for (id, live) in &self.index.load().environments {
+            live.tally().drain_into(*id, &mut insights);
+        }
+        insights
     }
 
     /// How many sockets are open.

@@ -1,4 +1,5 @@
-//! The doors of feature flags: FeatBit's streams, on which its SDKs follow flags as they change.
+//! The doors of feature flags: FeatBit's streams, on which its SDKs follow flags as they change, and
+//! what they ask over HTTP.
 //!
 //! The [`Board`] holds the environments of a node. Whoever knows the store puts them on it and tells
 //! it of changes that were committed; [`router`] is what the server mounts. A stream passes
@@ -12,6 +13,8 @@ mod asked;
 mod board;
 mod door;
 mod frame;
+mod http;
+mod insights;
 mod live;
 mod query;
 mod secret;
@@ -29,6 +32,7 @@ use axum::Router;
 use axum::routing::any;
 
 pub use board::{Board, Environment, Grant};
+pub use insights::{FlagCount, Insights, MetricCount};
 pub use live::Live;
 pub use secret::{Secret, SecretKind};
 pub use settings::Settings;
@@ -47,4 +51,5 @@ pub fn router(board: Arc<Board>, settings: Settings) -> Router {
         .route(&at("/streaming/"), any(streaming::open))
         .route(&at("/streaming/{*rest}"), any(streaming::open))
         .with_state(Arc::clone(&door))
+        .merge(http::router(&door))
 }

@@ -6,6 +6,7 @@ use arc_swap::{ArcSwap, Guard};
 use evaluation::{CompiledFlag, CompiledSegment, Flag, Segment, Snapshot};
 use uuid::Uuid;
 
+use crate::insights::Tally;
 use crate::sockets::Sockets;
 use crate::state::{Profile, State};
 
@@ -15,6 +16,7 @@ pub struct Live {
     state: ArcSwap<State>,
     changing: Mutex<()>,
     pub(crate) sockets: Sockets,
+    tally: Mutex<Tally>,
 }
 
 impl Live {
@@ -25,6 +27,7 @@ impl Live {
             state: ArcSwap::from_pointee(state),
             changing: Mutex::default(),
             sockets: Sockets::default(),
+            tally: Mutex::default(),
         }
     }
 
@@ -42,6 +45,11 @@ impl Live {
 
     pub(crate) fn state(&self) -> Guard<Arc<State>> {
         self.state.load()
+    }
+
+    /// What SDKs told.
+    pub(crate) fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes flags and segments in, in place of those of the same key or id, and wakes the sockets.

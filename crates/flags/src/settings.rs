@@ -19,6 +19,10 @@ pub struct Settings {
     pub behind_max: u64,
     /// How many sockets may be open.
     pub sockets_max: usize,
+    /// The longest body that describes a user, in bytes.
+    pub user_bytes_max: usize,
+    /// The longest body of insights: SDKs send up to some thousands together.
+    pub insights_bytes_max: usize,
 }
 
 impl Default for Settings {
@@ -31,6 +35,8 @@ impl Default for Settings {
             farewell_timeout: Duration::from_secs(3),
             behind_max: 1_000,
             sockets_max: 200_000,
+            user_bytes_max: 64 * 1_024,
+            insights_bytes_max: 2 * 1_024 * 1_024,
         }
     }
 }

@@ -107,6 +107,12 @@ impl State {
         }
     }
 
+    /// Whether that would be anything.
+    pub(crate) fn is_newer_for_servers(&self, timestamp: i64) -> bool {
+        self.flags_since(timestamp).next().is_some()
+            || self.segments_since(timestamp).next().is_some()
+    }
+
     fn server_message(&self, timestamp: i64) -> Message {
         let (flags, segments) = (self.flags_since(timestamp), self.segments_since(timestamp));
         let flags = flags.map(CompiledFlag::flag);
@@ -130,6 +136,11 @@ impl State {
         let count = if extent == Extent::Full { self.flags_changed_at_ms.len() } else { 0 };
         let evaluated = newer.map(|(flag, at_ms)| (self.snapshot.evaluate_flag(flag, user), at_ms));
         wire::client(extent, user, count, evaluated)
+    }
+
+    /// Whether that would be anything.
+    pub(crate) fn is_newer_for_clients(&self, timestamp: i64) -> bool {
+        self.flags_changed_at_ms.iter().any(|it| *it > timestamp)
     }
 
     /// What a relay proxy lacks that has everything of this environment up to `timestamp`.

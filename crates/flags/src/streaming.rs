@@ -128,9 +128,6 @@ fn accept(key: &[u8]) -> HeaderValue {
 
 /// What a stream's address opens, or the code to close it with.
 fn admit(door: &Door, query: &str) -> Result<Arc<Grant>, u16> {
-    if door.board.is_draining() {
-        return Err(close::GOING_AWAY);
-    }
     if !door.board.is_available() {
         return Err(close::UNAVAILABLE);
     }

@@ -27,9 +27,18 @@ struct SentProperty<'a> {
 }
 
 impl SentUser<'_> {
+    /// Whether it says who it is.
+    pub(crate) fn has_key(&self) -> bool {
+        self.key().is_some()
+    }
+
+    fn key(&self) -> Option<Cow<'_, str>> {
+        self.key_id.and_then(text).filter(|key| !key.trim().is_empty())
+    }
+
     /// The user; nothing where it has no key.
     pub(crate) fn read(&self) -> Option<User> {
-        let key_id = self.key_id.and_then(text).filter(|key| !key.trim().is_empty())?.into_owned();
+        let key_id = self.key()?.into_owned();
         let properties = self.customized_properties.iter().flatten();
         let properties = properties.map(|it| Property {
             name: it.name.as_ref().into(),

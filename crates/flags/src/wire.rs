@@ -1,4 +1,4 @@
-//! Messages to sockets, as FeatBit's SDKs read them.
+//! Messages to sockets, as FeatBit's SDKs read them. The same text is the body of an HTTP answer.
 
 use bytes::Bytes;
 use evaluation::{Evaluation, Flag, Segment, User};
@@ -16,7 +16,7 @@ const CLIENT_FLAG_BYTES: usize = 448;
 /// Room for what is around the flags, with a frame's head.
 const ENVELOPE_BYTES: usize = 256;
 
-/// A message. Clones share it.
+/// A message, with room in front to make it a frame. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Message {
     /// As many bytes as a frame's head has at most, its end filled in, and the text.
@@ -31,6 +31,11 @@ impl Message {
         write(&mut bytes);
         let frame_at = frame::text_around(&mut bytes);
         Self { bytes: bytes.into(), frame_at }
+    }
+
+    /// The text.
+    pub(crate) fn text(&self) -> Bytes {
+        self.bytes.slice(frame::HEAD_BYTES_MAX..)
     }
 
     /// The text in a frame.

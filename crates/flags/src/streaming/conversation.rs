@@ -39,7 +39,7 @@ impl Conversation {
             Watched { place, told: live.state().revision }
         };
         let watched = grant.environments().iter().map(watch).collect();
-        // A drain that did not see the places was begun before they were taken.
+        // Whoever drains does not see the places that are taken afterwards.
         if board.is_draining() {
             seat.close(super::close::GOING_AWAY);
         }

@@ -1,9 +1,11 @@
 //! The doors over real sockets.
 #![expect(clippy::unwrap_used, reason = "a test says what broke by panicking")]
 
+mod asking;
 mod changes;
 mod endings;
 mod frames;
+mod http;
 mod refused;
 mod relay;
 mod syncs;

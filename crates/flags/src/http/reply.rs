@@ -1,0 +1,82 @@
+//! Answers, for pages of any origin.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, CONTENT_TYPE, RETRY_AFTER,
+};
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+/// How long a page may remember that it may ask, in seconds.
+const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("600");
+
+const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// Why a request is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The environments are not there yet.
+    Unavailable,
+    /// No secret, an unknown one, or one for something else.
+    Unauthorized,
+    /// A body that is too long.
+    TooLarge,
+    /// Anything else that is wrong.
+    Bad(&'static str),
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, reason) = match self {
+            Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, ""),
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, ""),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"),
+            Self::Bad(reason) => (StatusCode::BAD_REQUEST, reason),
+        };
+        let mut response = answer(status, reason);
+        if !reason.is_empty() {
+            response.headers_mut().insert(CONTENT_TYPE, TEXT);
+        }
+        if self == Self::Unavailable {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// An answer.
+pub(crate) fn answer(status: StatusCode, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
+    response
+}
+
+/// An answer in JSON.
+pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
+    let mut response = answer(status, body);
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+/// An answer in words.
+pub(crate) fn text(body: impl Into<Body>) -> Response {
+    let mut response = answer(StatusCode::OK, body);
+    response.headers_mut().insert(CONTENT_TYPE, TEXT);
+    response
+}
+
+/// What a browser asks before a page may: every page may, with whatever headers it likes.
+pub(crate) async fn preflight(headers: HeaderMap) -> Response {
+    let mut response = answer(StatusCode::NO_CONTENT, Body::empty());
+    let allowed = response.headers_mut();
+    allowed.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, OPTIONS"));
+    allowed.insert(ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS);
+    if let Some(wanted) = headers.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        allowed.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    }
+    response
+}

@@ -1,0 +1,86 @@
+//! What SDKs tell of their evaluations, to be counted.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+
+use super::reply::{self, Refusal};
+use super::{SDK, authenticate, read};
+use crate::board::now_ms;
+use crate::door::Door;
+use crate::user::SentUser;
+
+#[derive(Deserialize)]
+struct SentInsight<'a> {
+    #[serde(borrow)]
+    user: Option<SentUser<'a>>,
+    #[serde(borrow)]
+    variations: Option<Vec<SentEvaluation<'a>>>,
+    #[serde(borrow)]
+    metrics: Option<Vec<SentMetric<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SentEvaluation<'a> {
+    #[serde(borrow)]
+    feature_flag_key: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    variation: Option<SentVariation<'a>>,
+    timestamp: Option<i64>,
+    send_to_experiment: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct SentVariation<'a> {
+    #[serde(borrow)]
+    id: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SentMetric<'a> {
+    #[serde(borrow)]
+    r#type: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    event_name: Option<Cow<'a, str>>,
+    numeric_value: Option<f64>,
+    timestamp: Option<i64>,
+}
+
+/// `POST /api/public/insight/track`
+pub(crate) async fn track(
+    State(door): State<Arc<Door>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let grant = authenticate(&door, &headers, SDK)?;
+    let body = read(body, door.settings.insights_bytes_max).await?;
+    let sent: Vec<SentInsight<'_>> =
+        serde_json::from_slice(&body).map_err(|_| Refusal::Bad("insights were expected"))?;
+    let live = &grant.environments()[0];
+    let (state, now_ms) = (live.state(), now_ms());
+    let mut tally = live.tally();
+    // Those of nobody are passed over, as FeatBit's server does.
+    let sent = sent.into_iter().filter(|it| it.user.as_ref().is_some_and(SentUser::has_key));
+    for insight in sent {
+        for it in insight.variations.into_iter().flatten() {
+            let flag = it.feature_flag_key.and_then(|key| state.snapshot.flag(&key));
+            let id = it.variation.and_then(|it| it.id).unwrap_or_default();
+            let is_for_experiment = it.send_to_experiment.unwrap_or_default();
+            let at_ms = it.timestamp.unwrap_or(now_ms);
+            tally.evaluated(flag, &id, is_for_experiment, (at_ms, now_ms));
+        }
+        for it in insight.metrics.into_iter().flatten() {
+            let (kind, name) = (it.r#type.unwrap_or_default(), it.event_name.unwrap_or_default());
+            let at_ms = it.timestamp.unwrap_or(now_ms);
+            tally.measured(&kind, &name, it.numeric_value.unwrap_or(1.0), (at_ms, now_ms));
+        }
+    }
+    Ok(reply::answer(StatusCode::OK, Body::empty()))
+}

@@ -1,0 +1,259 @@
+//! What SDKs tell of evaluations and metrics, counted by the hour until somebody stores it.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use evaluation::CompiledFlag;
+use uuid::Uuid;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// How old what is told may be; what is older, or of later than the next hour, counts as of now.
+const AGE_MS_MAX: i64 = 24 * HOUR_MS;
+
+/// How many counts of flags there may be for an environment before they are taken.
+const FLAG_COUNTS_MAX: usize = 50_000;
+
+/// How many counts of metrics there may be: anybody can make up names.
+const METRIC_COUNTS_MAX: usize = 2_000;
+
+/// The longest name of a metric, in bytes.
+const NAME_BYTES_MAX: usize = 256;
+
+/// What was counted since it was taken last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Insights {
+    /// How often flags were evaluated.
+    pub flags: Vec<FlagCount>,
+    /// What was measured.
+    pub metrics: Vec<MetricCount>,
+    /// How much was told that was not counted: of unknown flags or variations, or too much.
+    pub dropped: u64,
+}
+
+/// How often a flag was a variation, in an hour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlagCount {
+    /// The environment.
+    pub environment: Uuid,
+    /// The flag's key.
+    pub flag_key: String,
+    /// The variation's id.
+    pub variation_id: String,
+    /// When the hour began, in milliseconds since 1970.
+    pub hour_ms: i64,
+    /// How often.
+    pub count: u64,
+    /// How often for experiments.
+    pub experiment_count: u64,
+}
+
+/// What was measured by a name in an hour.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricCount {
+    /// The environment.
+    pub environment: Uuid,
+    /// What sort of event it is, such as `CustomEvent`.
+    pub kind: String,
+    /// Its name.
+    pub event_name: String,
+    /// When the hour began, in milliseconds since 1970.
+    pub hour_ms: i64,
+    /// How often.
+    pub count: u64,
+    /// The sum of the values.
+    pub sum: f64,
+}
+
+/// What is counted of two names in an hour.
+type Counts<V> = HashMap<(Box<str>, Box<str>, i64), V>;
+
+/// What an environment's SDKs told since it was taken last.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// By key and variation: how often, and how often for experiments.
+    flags: Counts<(u64, u64)>,
+    /// By kind and name: how often, and the sum.
+    metrics: Counts<(u64, f64)>,
+    dropped: u64,
+}
+
+impl Tally {
+    /// Counts an evaluation, told with its time and ours.
+    pub(crate) fn evaluated(
+        &mut self,
+        flag: Option<&CompiledFlag>,
+        variation_id: &str,
+        is_for_experiment: bool,
+        at: (i64, i64),
+    ) {
+        let known = flag.map(CompiledFlag::flag);
+        let known = known.filter(|it| it.variations.iter().any(|it| it.id == variation_id));
+        let Some(flag) = known else {
+            self.dropped += 1;
+            return;
+        };
+        let key = (flag.key.as_str().into(), variation_id.into(), hour(at));
+        let Some((count, experiment_count)) = place(&mut self.flags, key, FLAG_COUNTS_MAX) else {
+            self.dropped += 1;
+            return;
+        };
+        *count += 1;
+        *experiment_count += u64::from(is_for_experiment);
+    }
+
+    /// Counts a metric, told with its time and ours.
+    pub(crate) fn measured(&mut self, kind: &str, name: &str, value: f64, at: (i64, i64)) {
+        let is_name = !name.trim().is_empty() && name.len().max(kind.len()) <= NAME_BYTES_MAX;
+        let key = (kind.into(), name.into(), hour(at));
+        let counted = Some(&mut self.metrics).filter(|_| is_name);
+        let Some((count, sum)) = counted.and_then(|it| place(it, key, METRIC_COUNTS_MAX)) else {
+            self.dropped += 1;
+            return;
+        };
+        *count += 1;
+        if (*sum + value).is_finite() {
+            *sum += value;
+        }
+    }
+
+    /// Adds all of it to what was taken of others.
+    pub(crate) fn drain_into(&mut self, environment: Uuid, insights: &mut Insights) {
+        let taken = std::mem::take(self);
+        insights.dropped += taken.dropped;
+        insights.flags.extend(taken.flags.into_iter().map(|((key, id, hour_ms), counts)| {
+            let (count, experiment_count) = counts;
+            let (flag_key, variation_id) = (key.into(), id.into());
+            FlagCount { environment, flag_key, variation_id, hour_ms, count, experiment_count }
+        }));
+        insights.metrics.extend(taken.metrics.into_iter().map(
+            |((kind, name, hour_ms), counts)| {
+                let (count, sum) = counts;
+                let (kind, event_name) = (kind.into(), name.into());
+                MetricCount { environment, kind, event_name, hour_ms, count, sum }
+            },
+        ));
+    }
+}
+
+/// What is counted under a key; nothing where there is no room for another.
+fn place<V: Default>(
+    counts: &mut Counts<V>,
+    key: (Box<str>, Box<str>, i64),
+    counts_max: usize,
+) -> Option<&mut V> {
+    let is_full = counts.len() >= counts_max;
+    match counts.entry(key) {
+        Entry::Occupied(entry) => Some(entry.into_mut()),
+        Entry::Vacant(_) if is_full => None,
+        Entry::Vacant(entry) => Some(entry.insert(V::default())),
+    }
+}
+
+/// The beginning of the hour of a time, or of now where the time cannot be believed.
+fn hour((at_ms, now_ms): (i64, i64)) -> i64 {
+    let is_likely =
+        (now_ms.saturating_sub(AGE_MS_MAX)..now_ms.saturating_add(HOUR_MS)).contains(&at_ms);
+    let at_ms = if is_likely { at_ms } else { now_ms };
+    at_ms - at_ms.rem_euclid(HOUR_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use evaluation::{Flag, MissingAttribute, Snapshot, Variation};
+
+    use super::*;
+
+    const NOW: i64 = 1_780_272_000_000 + 5 * 60_000;
+
+    fn snapshot() -> Snapshot {
+        let variation = |id: &str| Variation { id: id.to_owned(), ..Variation::default() };
+        let flag = Flag {
+            key: "beta".to_owned(),
+            variations: vec![variation("on"), variation("off")],
+            ..Flag::default()
+        };
+        Snapshot::new(MissingAttribute::Empty).with([flag], [])
+    }
+
+    fn taken(tally: &mut Tally) -> Insights {
+        let mut insights = Insights::default();
+        tally.drain_into(Uuid::nil(), &mut insights);
+        insights.flags.sort_by_key(|it| (it.variation_id.clone(), it.hour_ms));
+        insights.metrics.sort_by_key(|it| (it.event_name.clone(), it.hour_ms));
+        insights
+    }
+
+    #[test]
+    fn evaluations_are_counted_by_variation_and_hour() {
+        let (snapshot, mut tally) = (snapshot(), Tally::default());
+        let flag = snapshot.flag("beta");
+        let at = |at_ms: i64| (at_ms, NOW);
+        tally.evaluated(flag, "on", true, at(NOW));
+        tally.evaluated(flag, "on", false, at(NOW - 60_000));
+        tally.evaluated(flag, "on", false, at(NOW - 6 * 60_000));
+        tally.evaluated(flag, "off", false, at(NOW));
+        // Times that cannot be: they count as now.
+        for at_ms in [0, i64::MIN, i64::MAX, NOW + 2 * HOUR_MS, NOW - 25 * HOUR_MS] {
+            tally.evaluated(flag, "off", false, at(at_ms));
+        }
+        tally.evaluated(flag, "maybe", false, at(NOW));
+        tally.evaluated(snapshot.flag("gamma"), "on", false, at(NOW));
+        let count = |id: &str, hour_ms, count, experiment_count| FlagCount {
+            environment: Uuid::nil(),
+            flag_key: "beta".to_owned(),
+            variation_id: id.to_owned(),
+            hour_ms,
+            count,
+            experiment_count,
+        };
+        let this_hour = NOW - 5 * 60_000;
+        let flags = vec![
+            count("off", this_hour, 6, 0),
+            count("on", this_hour - HOUR_MS, 1, 0),
+            count("on", this_hour, 2, 1),
+        ];
+        assert_eq!(taken(&mut tally), Insights { flags, metrics: vec![], dropped: 2 });
+        assert_eq!(taken(&mut tally), Insights::default());
+    }
+
+    #[test]
+    fn metrics_are_summed_by_name() {
+        let mut tally = Tally::default();
+        let at = (NOW, NOW);
+        tally.measured("CustomEvent", "paid", 2.5, at);
+        tally.measured("CustomEvent", "paid", -1.0, at);
+        tally.measured("Click", "paid", 1.0, at);
+        for value in [f64::MAX, f64::MAX] {
+            tally.measured("", "huge", value, at);
+        }
+        let long = "x".repeat(NAME_BYTES_MAX + 1);
+        for (kind, name) in [("", ""), ("", " "), ("", &*long), (&*long, "paid")] {
+            tally.measured(kind, name, 1.0, at);
+        }
+        let insights = taken(&mut tally);
+        let told = insights
+            .metrics
+            .iter()
+            .map(|it| (it.kind.as_str(), it.event_name.as_str(), it.count, it.sum));
+        let mut told: Vec<_> = told.collect();
+        told.sort_by_key(|it| (it.1, it.0));
+        let expected =
+            [("", "huge", 2, f64::MAX), ("Click", "paid", 1, 1.0), ("CustomEvent", "paid", 2, 1.5)];
+        assert_eq!(told, expected);
+        assert_eq!(insights.dropped, 4);
+    }
+
+    #[test]
+    fn names_that_are_made_up_do_not_fill_the_memory() {
+        let mut tally = Tally::default();
+        for number in 0..METRIC_COUNTS_MAX + 10 {
+            tally.measured("", &format!("name-{number}"), 1.0, (NOW, NOW));
+        }
+        tally.measured("", "name-0", 1.0, (NOW, NOW));
+        let insights = taken(&mut tally);
+        assert_eq!((insights.metrics.len(), insights.dropped), (METRIC_COUNTS_MAX, 10));
+        let first = insights.metrics.iter().find(|it| it.event_name == "name-0");
+        assert_eq!(first.map(|it| it.count), Some(2), "what is known is counted on");
+    }
+}
