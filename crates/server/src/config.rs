@@ -118,6 +118,9 @@ pub struct Arguments {
     /// Kafka's brokers, HOST:PORT, several with commas
     #[arg(long, value_name = "LIST")]
     pub kafka_brokers: Option<String>,
+    /// File with the 32 bytes that the secrets of feature flags are encrypted with
+    #[arg(long, value_name = "FILE")]
+    pub flags_key_file: Option<String>,
 }
 
 impl Config {
@@ -308,6 +311,7 @@ impl Draft {
             (&["queue", "kind"], &arguments.queue),
             (&["kafka", "brokers"], &arguments.kafka_brokers),
             (&["grpc", "listen"], &arguments.grpc_listen),
+            (&["flags", "key_file"], &arguments.flags_key_file),
         ];
         for (path, text) in texts {
             if let Some(text) = text {

@@ -3,6 +3,7 @@
 mod bench;
 mod config;
 mod demo;
+mod document;
 mod first_start;
 mod flags;
 mod health;
@@ -19,6 +20,7 @@ mod problem;
 mod processing;
 mod queue;
 mod rpc;
+mod seal;
 mod serve;
 mod simulator;
 mod tls;

@@ -148,6 +148,9 @@ pub fn route(door: Door, path: &str) -> &'static str {
     match known.copied().find(|known| *known == path) {
         Some(known) => known,
         None if path.starts_with("/v1/analytics/accounts/") => "/v1/analytics/accounts/{account}",
+        None if path.starts_with("/v1/environments/") => "/v1/environments/{key}",
+        None if path.starts_with("/v1/flags/") => "/v1/flags/{key}",
+        None if path.starts_with("/v1/segments/") => "/v1/segments/{id}",
         None => match door {
             Door::KillBill => "(not let in)",
             Door::Operations | Door::Native => "(other)",

@@ -1,10 +1,13 @@
-//! The native API, `/v1`: ledger, analytics, unresolved payments. Errors are RFC 9457.
+//! The native API, `/v1`: ledger, analytics, unresolved payments, feature flags. Errors are RFC 9457.
 
 pub mod analytics;
 mod caller;
+mod flags;
 mod ledger;
 mod parameters;
 mod unresolved;
+
+use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -16,6 +19,7 @@ use engine::access::Access;
 use utoipa::OpenApi;
 
 use crate::problem::Problem;
+use crate::seal::Sealer;
 
 /// What the native API works with.
 #[derive(Clone)]
@@ -26,6 +30,8 @@ pub struct Native {
     pub access: Access,
     /// The read models.
     pub analytics: Option<analytics::Models>,
+    /// What the secrets of environments are stored with, where there is a key.
+    pub sealer: Option<Arc<Sealer>>,
 }
 
 #[derive(OpenApi)]
@@ -35,7 +41,27 @@ pub struct Native {
     unresolved::list,
     analytics::payments,
     analytics::accounts,
-    analytics::account
+    analytics::account,
+    flags::environments::list,
+    flags::environments::create,
+    flags::secrets::add,
+    flags::secrets::expire,
+    flags::exchange::import,
+    flags::exchange::export,
+    flags::flag::list,
+    flags::flag::create,
+    flags::flag::show,
+    flags::flag::put,
+    flags::flag::patch,
+    flags::flag::archive,
+    flags::explain::of_key,
+    flags::explain::of_user,
+    flags::segment::list,
+    flags::segment::create,
+    flags::segment::show,
+    flags::segment::put,
+    flags::segment::patch,
+    flags::segment::archive
 ))]
 struct Documented;
 
@@ -52,6 +78,9 @@ pub const PATHS: &[&str] = &[
     "/v1/payments/unresolved",
     "/v1/analytics/payments",
     "/v1/analytics/accounts",
+    "/v1/environments",
+    "/v1/flags",
+    "/v1/segments",
 ];
 
 /// The routes under `/v1`.
@@ -63,6 +92,7 @@ pub fn router(native: Native) -> Router {
         .route("/v1/analytics/payments", get(analytics::payments))
         .route("/v1/analytics/accounts", get(analytics::accounts))
         .route("/v1/analytics/accounts/{account}", get(analytics::account))
+        .merge(flags::router())
         .route_layer(from_fn_with_state(native.clone(), caller::admit))
         .method_not_allowed_fallback(async || Problem::NoMethod)
         .with_state(native)

@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 use crate::config::{Config, Period, QueueKind, Role};
 use crate::native::analytics::Models;
 use crate::queue::{self, Member};
+use crate::seal::{self, Sealer};
 
 /// Transactions that a payment may have.
 const TRANSACTIONS_PER_PAYMENT_MAX: usize = 1_000;
@@ -45,6 +46,9 @@ pub enum Error {
     /// A gateway cannot be used.
     #[error("gateway: {0}")]
     Gateway(#[from] gateway::Error),
+    /// The key of environments' secrets cannot be used.
+    #[error(transparent)]
+    Seal(#[from] seal::Error),
     /// The queue cannot be used.
     #[error(transparent)]
     Queue(#[from] queue::Error),
@@ -61,6 +65,8 @@ pub struct Node {
     pub access: Access,
     /// The read models; a front has none.
     pub analytics: Option<Models>,
+    /// What the secrets of environments are stored with, where there is a key.
+    pub sealer: Option<Arc<Sealer>>,
     part: Part,
     followers: Followers,
     /// Keeps the data directory ours.
@@ -127,6 +133,7 @@ impl Node {
         let clock = Clock::new(config.test_clock);
         let of_store = store::Options::default();
         let (store, dir) = open_store(config, &of_store)?;
+        let sealer = sealer(config)?;
         let readers = config.engine.reader_threads;
         // A connection more than readers: the followers read on threads of their own.
         let queries = Arc::new(store.queries(readers + 1)?);
@@ -156,6 +163,7 @@ impl Node {
             access: access(config, &engine),
             engine,
             analytics: Some(analytics),
+            sealer,
             part: Part::Partition(running),
             followers,
             _dir: dir,
@@ -166,6 +174,7 @@ impl Node {
     fn among_others(config: &Config) -> Result<Self, Error> {
         let server = server(config)?.ok_or(Error::NoServer)?;
         let dir = store::lock_dir(&config.data_dir)?;
+        let sealer = sealer(config)?;
         let clock = Clock::new(config.test_clock);
         let (gateways, _) = gateways(config, &clock)?;
         let core = Core::new(config, gateways, clock);
@@ -194,6 +203,7 @@ impl Node {
             access: access(config, &engine),
             engine,
             analytics: None,
+            sealer,
             part: Part::Queue(member),
             followers: Followers::none(),
             _dir: Some(dir),
@@ -216,6 +226,16 @@ impl Node {
             Part::Queue(None) => {}
         }
     }
+}
+
+/// The key of environments' secrets: a file of its own in the data directory, where all is there.
+fn sealer(config: &Config) -> Result<Option<Arc<Sealer>>, seal::Error> {
+    let sealer = match (config.flags.key_file.as_str(), config.database.url.is_empty()) {
+        ("", true) => Sealer::in_dir(&config.data_dir)?,
+        ("", false) => return Ok(None),
+        (path, _) => Sealer::read(Path::new(path))?,
+    };
+    Ok(Some(Arc::new(sealer)))
 }
 
 fn access(config: &Config, engine: &Engine) -> Access {

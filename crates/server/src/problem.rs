@@ -5,15 +5,20 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use domain::Rejection;
 use engine::access::AccessError;
 use engine::{Reason, Unavailable};
 use http::StatusCode;
 use http::header::{self, HeaderValue};
+use killbill::BodyError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 /// The media type of a problem.
 pub const CONTENT_TYPE: &str = "application/problem+json";
+
+/// When to try again where there was no room for a body.
+const RETRY_AFTER_FULL: Duration = Duration::from_secs(1);
 
 /// What a problem's type starts with; `docs/reference/errors.md` lists them.
 const TYPE_PREFIX: &str = "urn:faregate:problem:";
@@ -43,6 +48,32 @@ pub enum Problem {
         /// What.
         what: &'static str,
     },
+    /// The user lacks a permission.
+    #[error("the user does not have the permission {0}")]
+    Forbidden(&'static str),
+    /// The body did not come.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// There is one of that name.
+    #[error("there is a {what} {name} already")]
+    Exists {
+        /// What.
+        what: &'static str,
+        /// Which.
+        name: String,
+    },
+    /// A document is wrong in these places.
+    #[error("fields are wrong: {}", .0.len())]
+    WrongFields(Vec<WrongField>),
+    /// The core's refusal.
+    #[error("{}", said(.0))]
+    Rejected(Box<Rejection>),
+    /// There is nothing to encrypt secrets with.
+    #[error("secrets of environments need a key: set `flags.key_file`")]
+    NoSecretsKey,
+    /// The secrets were stored with another key.
+    #[error("the secrets of environments were stored with another key than `flags.key_file`")]
+    WrongSecretsKey,
     /// There is no such route.
     #[error("there is no such resource")]
     NoRoute,
@@ -75,21 +106,47 @@ pub struct ProblemBody<'a> {
     /// The parameter that is wrong, where it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<&'a str>,
+    /// All places where a document is wrong.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub problems: &'a [WrongField],
+    /// The version that is there, where another one was expected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<i64>,
+}
+
+/// A place where a document is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct WrongField {
+    /// Where, such as `featureFlags[0].rules[1].conditions[0].value`.
+    pub field: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// A problem's body.
 #[must_use]
 pub fn body(status: StatusCode, name: &str, detail: &str) -> Vec<u8> {
-    write(status, (name, None), detail)
+    write(status, name, detail, &Details::default())
 }
 
-fn write(status: StatusCode, (name, field): (&str, Option<&str>), detail: &str) -> Vec<u8> {
+/// What only some problems have.
+#[derive(Default)]
+struct Details<'a> {
+    field: Option<&'a str>,
+    problems: &'a [WrongField],
+    version: Option<i64>,
+}
+
+fn write(status: StatusCode, name: &str, detail: &str, details: &Details<'_>) -> Vec<u8> {
+    let Details { field, problems, version } = *details;
     let body = ProblemBody {
         kind: format!("{TYPE_PREFIX}{name}"),
         title: status.canonical_reason().unwrap_or_default(),
         status: status.as_u16(),
         detail,
         field,
+        problems,
+        version,
     };
     serde_json::to_vec(&body).expect("a problem is plain JSON")
 }
@@ -99,6 +156,18 @@ impl Problem {
     const fn wire(&self) -> (StatusCode, &'static str) {
         match self {
             Self::InvalidParameter { .. } => (StatusCode::BAD_REQUEST, "invalid-parameter"),
+            Self::Forbidden(_) => (StatusCode::FORBIDDEN, "permission-missing"),
+            Self::Body(error) => match error {
+                BodyError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body-too-large"),
+                BodyError::TimedOut => (StatusCode::REQUEST_TIMEOUT, "body-timed-out"),
+                BodyError::Broken => (StatusCode::BAD_REQUEST, "body-broken"),
+                BodyError::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
+            },
+            Self::Exists { .. } => (StatusCode::CONFLICT, "already-exists"),
+            Self::WrongFields(_) => (StatusCode::UNPROCESSABLE_ENTITY, "wrong-fields"),
+            Self::Rejected(rejection) => wire_rejection(rejection),
+            Self::NoSecretsKey => (StatusCode::NOT_IMPLEMENTED, "secrets-key-missing"),
+            Self::WrongSecretsKey => (StatusCode::INTERNAL_SERVER_ERROR, "secrets-key-wrong"),
             Self::NotFound { .. } | Self::NoRoute => (StatusCode::NOT_FOUND, "not-found"),
             Self::NotHere { .. } => (StatusCode::NOT_IMPLEMENTED, "not-here"),
             Self::NoMethod => (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed"),
@@ -123,6 +192,7 @@ impl Problem {
             Self::Unavailable(unavailable)
             | Self::Access(AccessError::Unavailable(unavailable)) => unavailable.retry_after,
             Self::Access(AccessError::Throttled { retry_after }) => Some(*retry_after),
+            Self::Body(BodyError::NoRoom) => Some(RETRY_AFTER_FULL),
             Self::Access(
                 AccessError::Missing
                 | AccessError::Invalid
@@ -130,6 +200,13 @@ impl Problem {
                 | AccessError::WrongSecret,
             )
             | Self::InvalidParameter { .. }
+            | Self::Forbidden(_)
+            | Self::Body(_)
+            | Self::Exists { .. }
+            | Self::WrongFields(_)
+            | Self::Rejected(_)
+            | Self::NoSecretsKey
+            | Self::WrongSecretsKey
             | Self::NotFound { .. }
             | Self::NotHere { .. }
             | Self::NoRoute
@@ -137,6 +214,96 @@ impl Problem {
             | Self::TenantMissing => None,
         }
     }
+
+    fn details(&self) -> Details<'_> {
+        match self {
+            Self::InvalidParameter { field, .. } => {
+                Details { field: Some(field.as_ref()), ..Details::default() }
+            }
+            Self::WrongFields(problems) => Details { problems, ..Details::default() },
+            Self::Rejected(rejection) => details_of_rejection(rejection),
+            Self::Forbidden(_)
+            | Self::Body(_)
+            | Self::Exists { .. }
+            | Self::NoSecretsKey
+            | Self::WrongSecretsKey
+            | Self::NotFound { .. }
+            | Self::NotHere { .. }
+            | Self::NoRoute
+            | Self::NoMethod
+            | Self::TenantMissing
+            | Self::Access(_)
+            | Self::Unavailable(_) => Details::default(),
+        }
+    }
+}
+
+/// The table of the core's refusals. Payments' are not asked for here.
+const fn wire_rejection(rejection: &Rejection) -> (StatusCode, &'static str) {
+    use Rejection as R;
+    match rejection {
+        R::EnvironmentAlreadyExists { .. } => (StatusCode::CONFLICT, "already-exists"),
+        R::EnvironmentNotFound { .. } | R::SecretNotFound { .. } => {
+            (StatusCode::NOT_FOUND, "not-found")
+        }
+        R::DefinitionChanged { .. } => (StatusCode::PRECONDITION_FAILED, "version-changed"),
+        R::InvalidParameter { .. } => (StatusCode::BAD_REQUEST, "invalid-parameter"),
+        R::TenantAlreadyExists { .. }
+        | R::UserAlreadyExists { .. }
+        | R::UserNotFound { .. }
+        | R::RoleAlreadyExists { .. }
+        | R::RoleNotFound { .. }
+        | R::PermissionInvalid { .. }
+        | R::AccountAlreadyExists { .. }
+        | R::AccountNotFound { .. }
+        | R::AccountKeyIsFixed { .. }
+        | R::AccountFieldIsFixed { .. }
+        | R::PaymentMethodNotFound { .. }
+        | R::ExternalPaymentMethodExists { .. }
+        | R::DefaultPaymentMethodInUse { .. }
+        | R::GatewayNotRegistered { .. }
+        | R::PaymentNotFound { .. }
+        | R::TransactionNotFound { .. }
+        | R::PaymentOfAnotherAccount { .. }
+        | R::TransactionOfAnotherAccount { .. }
+        | R::TransactionKeySucceeded { .. }
+        | R::NoSuchSuccess { .. }
+        | R::InvalidTransition { .. }
+        | R::PaymentInDoubt { .. } => (StatusCode::BAD_REQUEST, "refused"),
+    }
+}
+
+/// A refusal of the core in words.
+fn said(rejection: &Rejection) -> String {
+    if let Rejection::EnvironmentAlreadyExists { key } = rejection {
+        return format!("there is an environment {key} already");
+    }
+    if let Rejection::EnvironmentNotFound { id } = rejection {
+        return format!("there is no environment {id}");
+    }
+    if let Rejection::SecretNotFound { id } = rejection {
+        return format!("there is no secret {id}");
+    }
+    if let Rejection::DefinitionChanged { key, version } = rejection {
+        return match version {
+            Some(version) => format!("{key} is in the version {version}"),
+            None => format!("there is no {key}"),
+        };
+    }
+    if let Rejection::InvalidParameter { field, reason } = rejection {
+        return format!("{field}: {reason}");
+    }
+    format!("{rejection:?}")
+}
+
+fn details_of_rejection(rejection: &Rejection) -> Details<'_> {
+    if let Rejection::DefinitionChanged { version, .. } = rejection {
+        return Details { version: *version, ..Details::default() };
+    }
+    if let Rejection::InvalidParameter { field, .. } = rejection {
+        return Details { field: Some(field), ..Details::default() };
+    }
+    Details::default()
 }
 
 const fn wire_unavailable(reason: Reason) -> (StatusCode, &'static str) {
@@ -161,21 +328,17 @@ const fn wire_unavailable(reason: Reason) -> (StatusCode, &'static str) {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (status, name) = self.wire();
-        let field = match &self {
-            Self::InvalidParameter { field, .. } => Some(field.as_ref()),
-            Self::NotFound { .. }
-            | Self::NotHere { .. }
-            | Self::NoRoute
-            | Self::NoMethod
-            | Self::TenantMissing
-            | Self::Access(_)
-            | Self::Unavailable(_) => None,
-        };
-        let body = write(status, (name, field), &self.to_string());
+        let details = self.details();
+        let version = details.version;
+        let body = write(status, name, &self.to_string(), &details);
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
+        if let Some(version) = version {
+            let etag = HeaderValue::try_from(format!("\"{version}\""));
+            headers.insert(header::ETAG, etag.expect("digits are a header's value"));
+        }
         if status == StatusCode::UNAUTHORIZED {
             let challenge = HeaderValue::from_static("Basic realm=\"faregate\", charset=\"UTF-8\"");
             headers.insert(header::WWW_AUTHENTICATE, challenge);

@@ -307,7 +307,8 @@ impl Web<'_> {
             ..killbill::DoorSettings::default()
         };
         let kill_bill = killbill::Door::new(engine.clone(), access.clone(), settings);
-        let native = Native { engine, access, analytics: self.node.analytics.clone() };
+        let (analytics, sealer) = (self.node.analytics.clone(), self.node.sealer.clone());
+        let native = Native { engine, access, analytics, sealer };
         Router::new()
             .merge(operations)
             .merge(pages::router())

@@ -10,6 +10,12 @@ use store::Server;
 pub struct DatabaseUrl(String);
 
 impl DatabaseUrl {
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The server; `None` where none is named.
     ///
     /// # Errors

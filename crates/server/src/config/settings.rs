@@ -56,8 +56,19 @@ pub struct Config {
     pub queue: Queue,
     /// Kafka, where it is the queue.
     pub kafka: Kafka,
+    /// Feature flags.
+    pub flags: Flags,
     /// Logs.
     pub log: Log,
+}
+
+/// Feature flags.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flags {
+    /// The file with the key that environments' secrets are stored with; empty: one in the data
+    /// directory, where the database is there too.
+    pub key_file: String,
 }
 
 /// A database server in place of the data directory's database.
@@ -314,6 +325,7 @@ impl Default for Config {
             access: Access::default(),
             queue: Queue { kind: QueueKind::Memory, reply_timeout: Period::seconds(40) },
             kafka: Kafka::default(),
+            flags: Flags { key_file: String::new() },
             log: Log { format: LogFormat::Human, level: "info".to_owned() },
         }
     }

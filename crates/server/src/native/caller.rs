@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use engine::access::{ClientAddress, TenantRef};
+use engine::access::{Caller, ClientAddress, TenantRef};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -20,30 +20,50 @@ const API_SECRET: [&str; 2] = ["x-faregate-apisecret", "x-killbill-apisecret"];
 /// The tenant that an authenticated user may read. Reads need no permission.
 pub struct ReaderOf(pub Arc<TenantRef>);
 
+/// Who asks, and for which tenant.
+#[derive(Clone)]
+pub struct Asking {
+    /// The user.
+    pub caller: Arc<Caller>,
+    /// The tenant.
+    pub tenant: Arc<TenantRef>,
+}
+
+impl Asking {
+    /// Refuses what the user may not do.
+    ///
+    /// # Errors
+    /// Where they lack the permission.
+    pub fn require(&self, permission: &'static str) -> Result<(), Problem> {
+        if self.caller.may(permission) { Ok(()) } else { Err(Problem::Forbidden(permission)) }
+    }
+}
+
 /// Lets a request in whose user and tenant are known; the answer tells the log which tenant it was.
 pub async fn admit(State(native): State<Native>, mut request: Request, next: Next) -> Response {
     let from = request.extensions().get().copied().unwrap_or(ClientAddress::UNKNOWN);
-    let tenant = match tenant(&native, from, request.headers()).await {
-        Ok(tenant) => tenant,
+    let asking = match asking(&native, from, request.headers()).await {
+        Ok(asking) => asking,
         Err(problem) => return problem.into_response(),
     };
-    let no = tenant.no;
-    request.extensions_mut().insert(tenant);
+    let no = asking.tenant.no;
+    request.extensions_mut().insert(asking);
     let mut response = next.run(request).await;
     response.extensions_mut().insert(no);
     response
 }
 
-async fn tenant(
+async fn asking(
     native: &Native,
     from: ClientAddress,
     headers: &HeaderMap,
-) -> Result<Arc<TenantRef>, Problem> {
+) -> Result<Asking, Problem> {
     let authorization = headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes);
-    native.access.user(from, authorization).await?;
+    let caller = native.access.user(from, authorization).await?;
     let key = text(headers, API_KEY).ok_or(Problem::TenantMissing)?;
     let secret = text(headers, API_SECRET).ok_or(Problem::TenantMissing)?;
-    Ok(native.access.tenant(from, key, secret).await?)
+    let tenant = native.access.tenant(from, key, secret).await?;
+    Ok(Asking { caller, tenant })
 }
 
 fn text<'a>(headers: &'a HeaderMap, names: [&str; 2]) -> Option<&'a str> {
@@ -51,10 +71,18 @@ fn text<'a>(headers: &'a HeaderMap, names: [&str; 2]) -> Option<&'a str> {
     value.to_str().ok().filter(|text| !text.is_empty())
 }
 
-impl FromRequestParts<Native> for ReaderOf {
+impl FromRequestParts<Native> for Asking {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Native) -> Result<Self, Problem> {
-        parts.extensions.get().cloned().map(Self).ok_or(Problem::TenantMissing)
+        parts.extensions.get().cloned().ok_or(Problem::TenantMissing)
+    }
+}
+
+impl FromRequestParts<Native> for ReaderOf {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, native: &Native) -> Result<Self, Problem> {
+        Ok(Self(Asking::from_request_parts(parts, native).await?.tenant))
     }
 }

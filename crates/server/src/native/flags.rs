@@ -1,0 +1,34 @@
+//! Feature flags: environments with their secrets, what is defined there, and why a user gets what.
+
+mod definitions;
+pub mod environments;
+pub mod exchange;
+pub mod explain;
+mod find;
+pub mod flag;
+mod input;
+pub mod secrets;
+pub mod segment;
+
+use axum::Router;
+use axum::routing::{delete, get, post};
+
+use super::Native;
+
+/// The routes of feature flags.
+pub fn router() -> Router<Native> {
+    let one_flag = get(flag::show).put(flag::put).patch(flag::patch).delete(flag::archive);
+    let one_segment =
+        get(segment::show).put(segment::put).patch(segment::patch).delete(segment::archive);
+    Router::new()
+        .route("/v1/environments", get(environments::list).post(environments::create))
+        .route("/v1/environments/{key}/secrets", post(secrets::add))
+        .route("/v1/environments/{key}/secrets/{id}", delete(secrets::expire))
+        .route("/v1/environments/{key}/import", post(exchange::import))
+        .route("/v1/environments/{key}/export", get(exchange::export))
+        .route("/v1/flags", get(flag::list).post(flag::create))
+        .route("/v1/flags/{key}", one_flag)
+        .route("/v1/flags/{key}/explain", get(explain::of_key).post(explain::of_user))
+        .route("/v1/segments", get(segment::list).post(segment::create))
+        .route("/v1/segments/{id}", one_segment)
+}

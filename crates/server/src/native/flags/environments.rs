@@ -1,0 +1,147 @@
+//! A tenant's environments, and for those who may see them, their secrets.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use domain::environment::{Environment, Secret};
+use http::{StatusCode, Uri};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::find;
+use super::input;
+use super::secrets::SecretView;
+use crate::native::Native;
+use crate::native::caller::Asking;
+use crate::native::parameters::{Parameters, invalid};
+use crate::problem::Problem;
+
+/// How many environments a tenant has at most.
+const ENVIRONMENTS_MAX: usize = 1_000;
+
+/// An environment.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EnvironmentView {
+    /// Unique in its project.
+    key: String,
+    /// The project's key.
+    project: String,
+    /// What people call it.
+    name: String,
+    /// Its id: FeatBit's `envId`.
+    id: Uuid,
+    /// The version of its last change, Unix time in milliseconds; 0 where nothing is defined yet.
+    version: i64,
+    /// For those with `flag:secrets`: those that have not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secrets: Option<Vec<SecretView>>,
+}
+
+/// An environment to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewEnvironment {
+    /// Letters, digits, `-` and `_`; 64 at most.
+    key: String,
+    /// `default` where none is named.
+    project: Option<String>,
+    /// What people call it; the key where nothing is said.
+    name: Option<String>,
+}
+
+/// The tenant's environments.
+#[utoipa::path(
+    get,
+    path = "/v1/environments",
+    tag = "Feature flags",
+    operation_id = "environments",
+    summary = "The tenant's environments, oldest first, with their secrets for those with flag:secrets",
+    responses(
+        (status = 200, description = "What was asked for", body = [EnvironmentView]),
+        (status = 401, description = "User or tenant is missing or wrong"),
+        (status = 403, description = "environment:read is missing"),
+        (status = 501, description = "flags.key_file is not configured"),
+    )
+)]
+pub async fn list(
+    State(native): State<Native>,
+    asking: Asking,
+    uri: Uri,
+) -> Result<Json<Vec<EnvironmentView>>, Problem> {
+    asking.require("environment:read")?;
+    Parameters::of(&uri)?.end()?;
+    let environments = find::environments(&native, &asking).await?;
+    let no = asking.tenant.no;
+    let secrets = match asking.caller.may("flag:secrets") {
+        true => Some(native.engine.read(move |queries| queries.secrets(no)).await?),
+        false => None,
+    };
+    let views = environments.into_iter().map(|it| view(&native, it, secrets.as_deref()));
+    Ok(Json(views.collect::<Result<_, _>>()?))
+}
+
+/// Makes an environment.
+#[utoipa::path(
+    post,
+    path = "/v1/environments",
+    tag = "Feature flags",
+    operation_id = "create_environment",
+    summary = "Makes an environment with a secret for servers and one for clients",
+    request_body = NewEnvironment,
+    responses(
+        (status = 201, description = "It was made", body = EnvironmentView),
+        (status = 400, description = "A field is wrong"),
+        (status = 403, description = "environment:create is missing"),
+        (status = 409, description = "The project has one of this key"),
+        (status = 501, description = "flags.key_file is not configured"),
+    )
+)]
+pub async fn create(
+    State(native): State<Native>,
+    asking: Asking,
+    uri: Uri,
+    body: Body,
+) -> Result<Response, Problem> {
+    asking.require("environment:create")?;
+    Parameters::of(&uri)?.end()?;
+    let new: NewEnvironment = input::json(body).await?;
+    if find::environments(&native, &asking).await?.len() >= ENVIRONMENTS_MAX {
+        return Err(invalid("key", "the tenant has too many environments"));
+    }
+    let project = new.project.as_deref().unwrap_or(find::PROJECT);
+    let name = new.name.as_deref().unwrap_or(&new.key);
+    input::check_key("name", name)?;
+    let id = find::create(&native, &asking, (project, &new.key), name).await?;
+    let no = asking.tenant.no;
+    let file = native.engine.read(move |queries| queries.environment_file(no, id, None)).await?;
+    let file = file.ok_or_else(find::bug)?;
+    let secrets = asking.caller.may("flag:secrets").then_some(file.secrets);
+    let view = view(&native, file.environment, secrets.as_deref())?;
+    Ok((StatusCode::CREATED, Json(view)).into_response())
+}
+
+/// An environment as it is shown, with those of `secrets` that are its own.
+fn view(
+    native: &Native,
+    it: Environment,
+    secrets: Option<&[Secret]>,
+) -> Result<EnvironmentView, Problem> {
+    let now = native.engine.clock().real_now();
+    let own = |secret: &&Secret| {
+        secret.environment == it.id && secret.expires_at.is_none_or(|at| at > now)
+    };
+    let secrets = match secrets {
+        Some(secrets) => {
+            let sealer = find::sealer(native)?;
+            let views = secrets.iter().filter(own).map(|secret| SecretView::of(secret, sealer));
+            Some(views.collect::<Result<_, _>>()?)
+        }
+        None => None,
+    };
+    let id = it.id.uuid();
+    let Environment { key, project, name, version, .. } = it;
+    Ok(EnvironmentView { key, project, name, id, version, secrets })
+}
