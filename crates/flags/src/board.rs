@@ -53,6 +53,7 @@ pub struct Board {
 struct Index {
     environments: BTreeMap<Uuid, Arc<Live>>,
     grants: HashMap<Digest, Arc<Grant>>,
+    channels: HashMap<Box<str>, Arc<Grant>>,
 }
 
 /// What a secret opens.
@@ -64,6 +65,8 @@ pub struct Grant {
     expires_at_ms: AtomicI64,
     /// The code that sockets which came in by it close with; 0: it is good.
     revoked: AtomicU16,
+    /// By what those are found who listen to what it opens.
+    pub(crate) channel: Box<str>,
 }
 
 impl Board {
@@ -165,6 +168,12 @@ impl Board {
         grant.filter(|it| !it.has_expired(now_ms()))
     }
 
+    /// What the listeners to a channel came in by.
+    pub(crate) fn find_channel(&self, channel: &str) -> Option<Arc<Grant>> {
+        let grant = self.index.load().channels.get(channel).cloned();
+        grant.filter(|it| !it.has_expired(now_ms()))
+    }
+
     /// What SDKs told of their evaluations since this was asked last: it is kept nowhere else.
     #[must_use]
     pub fn take_insights(&self) -> Insights {
@@ -241,7 +250,7 @@ impl Index {
         }
         let mut grants = HashMap::with_capacity(found.len());
         for (digest, opened) in found {
-            let Some(grant) = Grant::new(opened) else { continue };
+            let Some(grant) = Grant::new(digest.channel(), opened) else { continue };
             let known = before.grants.get(&digest).filter(|it| it.is_same(&grant));
             let grant = match known {
                 Some(known) => {
@@ -253,14 +262,15 @@ impl Index {
             };
             grants.insert(digest, grant);
         }
-        Self { environments, grants }
+        let channels = grants.values().map(|it| (it.channel.clone(), Arc::clone(it))).collect();
+        Self { environments, grants, channels }
     }
 }
 
 impl Grant {
     /// What a secret opens that these environments have. One that several of them claim, or for
     /// several purposes, opens nothing.
-    fn new(opened: Vec<Opened>) -> Option<Self> {
+    fn new(channel: String, opened: Vec<Opened>) -> Option<Self> {
         let kind = opened[0].secret.kind;
         let is_clear = opened.iter().all(|it| it.secret.kind == kind)
             && (kind == SecretKind::RelayProxy || opened.len() == 1);
@@ -278,6 +288,7 @@ impl Grant {
             kind,
             expires_at_ms: ends.max().unwrap_or(i64::MAX).into(),
             revoked: AtomicU16::default(),
+            channel: channel.into(),
             environments: opened.iter().map(|it| Arc::clone(&it.live)).collect(),
             profiles: opened.into_iter().map(|it| it.profile).collect(),
         })

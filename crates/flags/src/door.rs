@@ -2,15 +2,23 @@
 
 use std::sync::Arc;
 
-use crate::board::Board;
+use crate::board::{Board, Grant};
+use crate::reply::Refusal;
+use crate::secret::SecretKind;
 use crate::settings::Settings;
+use crate::sockets::Open;
 use crate::streaming::socket::Patience;
+
+/// The secrets of SDKs.
+pub(crate) const SDK: &[SecretKind] = &[SecretKind::Server, SecretKind::Client];
 
 /// What all routes share.
 pub(crate) struct Door {
     pub(crate) board: Arc<Board>,
     pub(crate) settings: Settings,
     pub(crate) patience: Arc<Patience>,
+    /// Who listens to event streams.
+    pub(crate) listeners: Arc<Open>,
 }
 
 impl Door {
@@ -21,6 +29,19 @@ impl Door {
             farewell: settings.farewell_timeout,
             behind_max: settings.behind_max,
         });
-        Self { board, settings, patience }
+        Self { board, settings, patience, listeners: Arc::default() }
+    }
+
+    /// What a secret opens, if it is of one of these kinds. Asked before a request's body is read.
+    pub(crate) fn open(
+        &self,
+        secret: Option<&str>,
+        kinds: &[SecretKind],
+    ) -> Result<Arc<Grant>, Refusal> {
+        if !self.board.is_available() {
+            return Err(Refusal::Unavailable);
+        }
+        let grant = secret.and_then(|it| self.board.find(it));
+        grant.filter(|it| kinds.contains(&it.kind())).ok_or(Refusal::Unauthorized)
     }
 }

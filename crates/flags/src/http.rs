@@ -1,29 +1,21 @@
 //! The HTTP door: what FeatBit's SDKs ask for where they do not stream.
 //!
-//! Pages of any origin may ask. Secrets are looked up, and their kind checked, before a body is read.
+//! Pages of any origin may ask.
 
 mod agent;
 mod evaluate;
 mod latest;
-mod reply;
 mod track;
 
 use std::sync::Arc;
 
+use ::http::HeaderMap;
+use ::http::header::AUTHORIZATION;
 use axum::Router;
-use axum::body::Body;
-use axum::http::HeaderMap;
-use axum::http::header::AUTHORIZATION;
 use axum::routing::{get, post};
-use bytes::Bytes;
 
-use crate::board::Grant;
 use crate::door::Door;
-use crate::secret::SecretKind;
-use reply::Refusal;
-
-/// The secrets of SDKs.
-const SDK: &[SecretKind] = &[SecretKind::Server, SecretKind::Client];
+use crate::reply;
 
 /// The routes.
 pub(crate) fn router(door: &Arc<Door>) -> Router {
@@ -38,30 +30,7 @@ pub(crate) fn router(door: &Arc<Door>) -> Router {
         .with_state(Arc::clone(door))
 }
 
-/// What the secret in the headers opens, if it is of one of these kinds.
-fn authenticate(
-    door: &Door,
-    headers: &HeaderMap,
-    kinds: &[SecretKind],
-) -> Result<Arc<Grant>, Refusal> {
-    if !door.board.is_available() {
-        return Err(Refusal::Unavailable);
-    }
-    let secret = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
-    let grant = secret.and_then(|it| door.board.find(it));
-    grant.filter(|it| kinds.contains(&it.kind())).ok_or(Refusal::Unauthorized)
-}
-
-/// All of a body.
-async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
-    axum::body::to_bytes(body, bytes_max).await.map_err(|error| {
-        let mut cause: Option<&dyn std::error::Error> = Some(&error);
-        while let Some(it) = cause {
-            if it.is::<http_body_util::LengthLimitError>() {
-                return Refusal::TooLarge;
-            }
-            cause = it.source();
-        }
-        Refusal::Bad("the body does not come")
-    })
+/// The secret of a request.
+fn secret(headers: &HeaderMap) -> Option<&str> {
+    headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok())
 }

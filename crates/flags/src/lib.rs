@@ -1,5 +1,5 @@
 //! The doors of feature flags: FeatBit's streams, on which its SDKs follow flags as they change, and
-//! what they ask over HTTP.
+//! what they ask over HTTP; and OFREP, for OpenFeature's clients.
 //!
 //! The [`Board`] holds the environments of a node. Whoever knows the store puts them on it and tells
 //! it of changes that were committed; [`router`] is what the server mounts. A stream passes
@@ -16,7 +16,9 @@ mod frame;
 mod http;
 mod insights;
 mod live;
+mod ofrep;
 mod query;
+mod reply;
 mod secret;
 mod settings;
 mod sockets;
@@ -52,4 +54,5 @@ pub fn router(board: Arc<Board>, settings: Settings) -> Router {
         .route(&at("/streaming/{*rest}"), any(streaming::open))
         .with_state(Arc::clone(&door))
         .merge(http::router(&door))
+        .merge(ofrep::router(&door))
 }

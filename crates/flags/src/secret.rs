@@ -2,6 +2,12 @@
 
 use std::fmt;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+/// How much of a hash a channel's name is made of: enough that nobody guesses it.
+const CHANNEL_BYTES: usize = 18;
+
 /// What a secret opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SecretKind {
@@ -68,5 +74,13 @@ impl Digest {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(digest.as_ref());
         Self(bytes)
+    }
+
+    /// A name for what the secret opens, from which nobody finds the secret.
+    pub(crate) fn channel(&self) -> String {
+        let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
+        hash.update(b"faregate flags events");
+        hash.update(&self.0);
+        URL_SAFE_NO_PAD.encode(&hash.finish().as_ref()[..CHANNEL_BYTES])
     }
 }

@@ -19,6 +19,8 @@ pub struct Settings {
     pub behind_max: u64,
     /// How many sockets may be open.
     pub sockets_max: usize,
+    /// How many listeners to event streams there may be.
+    pub listeners_max: usize,
     /// The longest body that describes a user, in bytes.
     pub user_bytes_max: usize,
     /// The longest body of insights: SDKs send up to some thousands together.
@@ -35,6 +37,7 @@ impl Default for Settings {
             farewell_timeout: Duration::from_secs(3),
             behind_max: 1_000,
             sockets_max: 200_000,
+            listeners_max: 10_000,
             user_bytes_max: 64 * 1_024,
             insights_bytes_max: 2 * 1_024 * 1_024,
         }

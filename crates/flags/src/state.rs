@@ -30,6 +30,11 @@ pub(crate) struct State {
     /// Grows with every change on this node. Times do not say what a socket lacks: two changes may
     /// be of the same millisecond.
     pub(crate) revision: u64,
+    /// When the newest flag or segment was changed, in milliseconds since 1970.
+    pub(crate) changed_at_ms: i64,
+    /// What it is called among those that were and will be, on all nodes: that time, and how many
+    /// flags and segments there are.
+    pub(crate) version: Box<str>,
     /// Since when each flag may be another for somebody, in the order of the snapshot.
     flags_changed_at_ms: Vec<i64>,
     changes: Changes,
@@ -82,10 +87,17 @@ impl State {
     ) -> Self {
         let flags_changed_at_ms: Vec<i64> =
             snapshot.flags().map(|flag| snapshot.changed_at_ms(flag)).collect();
+        let newest_segment = snapshot.segments().map(CompiledSegment::changed_at_ms).max();
+        let changed_at_ms = flags_changed_at_ms.iter().copied().chain(newest_segment).max();
+        let changed_at_ms = changed_at_ms.unwrap_or_default();
+        let counts = (flags_changed_at_ms.len(), snapshot.segments().count());
+        let version = format!("{changed_at_ms:x}-{:x}-{:x}", counts.0, counts.1).into();
         Self {
             profile,
             snapshot,
             revision,
+            changed_at_ms,
+            version,
             flags_changed_at_ms,
             changes,
             full: OnceLock::new(),

@@ -63,7 +63,7 @@ pub(crate) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
 
 /// A text that is borrowed where it is written without escapes.
 #[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 fn text_or_empty<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Cow<'a, str>, D::Error> {
     let value: Option<&'de RawValue> = Option::deserialize(from)?;

@@ -166,7 +166,8 @@ fn list(out: &mut Vec<u8>, items: impl Iterator<Item = impl Serialize>) {
     }
 }
 
-fn put(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+/// Writes a value in JSON.
+pub(crate) fn put(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     serde_json::to_writer(out, value)
         .expect("texts, numbers and lists are JSON, and memory takes them");
 }

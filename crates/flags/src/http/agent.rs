@@ -7,9 +7,9 @@ use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
 
-use super::reply::{self, Refusal};
-use super::{authenticate, read};
+use super::secret;
 use crate::door::Door;
+use crate::reply::{self, Refusal, read_body};
 use crate::secret::SecretKind;
 
 /// The longest name of an agent, in bytes.
@@ -22,8 +22,8 @@ pub(crate) async fn register(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    authenticate(&door, &headers, &[SecretKind::RelayProxy])?;
-    let body = read(body, 2 * AGENT_BYTES_MAX).await?;
+    door.open(secret(&headers), &[SecretKind::RelayProxy])?;
+    let body = read_body(body, 2 * AGENT_BYTES_MAX).await?;
     let agent: Option<String> = serde_json::from_slice(&body).ok();
     let agent = agent.filter(|it| !it.trim().is_empty() && it.len() <= AGENT_BYTES_MAX);
     let agent = agent.ok_or(Refusal::Bad("an agent's id was expected"))?;

@@ -9,9 +9,9 @@ use evaluation::{Evaluation, Flag};
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 
-use super::reply::{self, Refusal};
-use super::{SDK, authenticate, read};
-use crate::door::Door;
+use super::secret;
+use crate::door::{Door, SDK};
+use crate::reply::{self, Refusal, read_body};
 use crate::user::SentUser;
 
 #[derive(Deserialize)]
@@ -61,8 +61,8 @@ pub(crate) async fn evaluate(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let grant = authenticate(&door, &headers, SDK)?;
-    let body = read(body, door.settings.user_bytes_max).await?;
+    let grant = door.open(secret(&headers), SDK)?;
+    let body = read_body(body, door.settings.user_bytes_max).await?;
     let question: Question<'_> =
         serde_json::from_slice(&body).map_err(|_| Refusal::Bad("The body is not as expected."))?;
     let user = question.user.and_then(|it| it.read());

@@ -7,10 +7,10 @@ use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode, Uri};
 
-use super::reply::{self, Refusal};
-use super::{authenticate, read};
+use super::secret;
 use crate::door::Door;
 use crate::query;
+use crate::reply::{self, Refusal, read_body};
 use crate::secret::SecretKind;
 use crate::user::SentUser;
 
@@ -20,7 +20,7 @@ pub(crate) async fn server(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let grant = authenticate(&door, &headers, &[SecretKind::Server])?;
+    let grant = door.open(secret(&headers), &[SecretKind::Server])?;
     let timestamp = timestamp(&uri)?;
     let state = grant.environments()[0].state();
     if timestamp > 0 && !state.is_newer_for_servers(timestamp) {
@@ -36,9 +36,9 @@ pub(crate) async fn client(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let grant = authenticate(&door, &headers, &[SecretKind::Client])?;
+    let grant = door.open(secret(&headers), &[SecretKind::Client])?;
     let timestamp = timestamp(&uri)?;
-    let body = read(body, door.settings.user_bytes_max).await?;
+    let body = read_body(body, door.settings.user_bytes_max).await?;
     let user = serde_json::from_slice(&body).ok().and_then(|it: SentUser<'_>| it.read());
     let user = user.ok_or(Refusal::Bad("invalid end user"))?;
     let state = grant.environments()[0].state();

@@ -9,10 +9,10 @@ use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
-use super::reply::{self, Refusal};
-use super::{SDK, authenticate, read};
+use super::secret;
 use crate::board::now_ms;
-use crate::door::Door;
+use crate::door::{Door, SDK};
+use crate::reply::{self, Refusal, read_body};
 use crate::user::SentUser;
 
 #[derive(Deserialize)]
@@ -59,8 +59,8 @@ pub(crate) async fn track(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let grant = authenticate(&door, &headers, SDK)?;
-    let body = read(body, door.settings.insights_bytes_max).await?;
+    let grant = door.open(secret(&headers), SDK)?;
+    let body = read_body(body, door.settings.insights_bytes_max).await?;
     let sent: Vec<SentInsight<'_>> =
         serde_json::from_slice(&body).map_err(|_| Refusal::Bad("insights were expected"))?;
     let live = &grant.environments()[0];

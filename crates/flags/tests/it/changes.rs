@@ -188,7 +188,9 @@ async fn slow(world: &World) -> Client {
 
 #[tokio::test]
 async fn a_slow_reader_is_dropped_and_keeps_nobody_waiting() {
-    let world = World::start_with(Settings { behind_max: 3, ..Settings::default() }).await;
+    let farewell_timeout = crate::world::PATIENCE;
+    let settings = Settings { behind_max: 3, farewell_timeout, ..Settings::default() };
+    let world = World::start_with(settings).await;
     let mut reader = world.server().await;
     reader.sync(&json!({"timestamp": 0})).await;
     let mut slow = slow(&world).await;

@@ -6,6 +6,7 @@ mod changes;
 mod endings;
 mod frames;
 mod http;
+mod ofrep;
 mod refused;
 mod relay;
 mod syncs;

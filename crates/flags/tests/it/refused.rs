@@ -141,6 +141,7 @@ async fn rotated_secrets_overlap_and_end() {
     new.hears_nothing().await;
     put(now_ms() - 1);
     assert_eq!(old.ended().await.0, 4003);
+    assert!(world.board.find(SERVER_SECRET).is_none() && world.board.find(rotated).is_some());
     check(&world, &stream("server", &token(SERVER_SECRET)), INVALID).await;
     new.hears_nothing().await;
 }

@@ -1,12 +1,16 @@
-//! Answers, for pages of any origin.
+//! Answers, for pages of any origin, and the bodies of requests.
+
+use std::error::Error;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, CONTENT_TYPE, RETRY_AFTER,
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
+use http_body_util::LengthLimitError;
 
 /// How long a page may remember that it may ask, in seconds.
 const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("600");
@@ -79,4 +83,18 @@ pub(crate) async fn preflight(headers: HeaderMap) -> Response {
         allowed.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
     }
     response
+}
+
+/// All of a request's body.
+pub(crate) async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
+    axum::body::to_bytes(body, bytes_max).await.map_err(|error| {
+        let mut cause: Option<&dyn Error> = Some(&error);
+        while let Some(it) = cause {
+            if it.is::<LengthLimitError>() {
+                return Refusal::TooLarge;
+            }
+            cause = it.source();
+        }
+        Refusal::Bad("the body does not come")
+    })
 }
