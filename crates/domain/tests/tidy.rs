@@ -34,6 +34,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "grpc",
             "iso8583",
             "evaluation",
+            "flags",
         ],
     ),
     ("sim", &["domain", "engine", "store", "gateway"]),

@@ -14,7 +14,7 @@ use toml::{Table, Value};
 
 pub use period::Period;
 pub use prefix::Prefix;
-pub use settings::{Config, LogFormat, QueueKind, Role, Tls};
+pub use settings::{Config, LogFormat, MissingAttribute, QueueKind, Role, Tls};
 
 /// What the environment's names start with.
 const PREFIX: &str = "FAREGATE_";

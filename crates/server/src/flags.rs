@@ -1,8 +1,11 @@
 //! `faregate flags`: feature flags on the command line.
 
+mod feed;
 mod judge;
 
 use std::process::ExitCode;
+
+pub use feed::Feed;
 
 /// Options of `faregate flags`.
 #[derive(Debug, clap::Args)]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::flags::Board;
 use domain::Settings;
 use engine::access::Access;
 use engine::analytics::Follower;
@@ -20,7 +21,8 @@ use store::{Server, Source, SqlQueries, SqlStore};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::config::{Config, Period, QueueKind, Role};
+use crate::config::{Config, MissingAttribute, Period, QueueKind, Role};
+use crate::flags::Feed;
 use crate::native::analytics::Models;
 use crate::queue::{self, Member};
 use crate::seal::{self, Sealer};
@@ -67,6 +69,8 @@ pub struct Node {
     pub analytics: Option<Models>,
     /// What the secrets of environments are stored with, where there is a key.
     pub sealer: Option<Arc<Sealer>>,
+    /// What the doors of feature flags show.
+    pub flags: Arc<Board>,
     part: Part,
     followers: Followers,
     /// Keeps the data directory ours.
@@ -158,12 +162,14 @@ impl Node {
         let follower = Follower::open(queries, Box::new(models), clock)?;
         engine.waits_for(follower.applied());
         followers.follow(follower.run(engine.head(), until(followers.stopped())));
+        let flags = feed(config, (&engine, sealer.as_ref()), &mut followers);
         let analytics = Models::new(AnalyticsQueries::open(&path, &of_store, readers)?, readers);
         Ok(Self {
             access: access(config, &engine),
             engine,
             analytics: Some(analytics),
             sealer,
+            flags,
             part: Part::Partition(running),
             followers,
             _dir: dir,
@@ -199,13 +205,19 @@ impl Node {
                 Some(Box::new(Member::join(config, core, place, queries, engine.clone())?))
             }
         };
+        let mut followers = Followers::none();
+        let flags = match has_doors {
+            true => feed(config, (&engine, sealer.as_ref()), &mut followers),
+            false => Arc::default(),
+        };
         Ok(Self {
             access: access(config, &engine),
             engine,
             analytics: None,
             sealer,
+            flags,
             part: Part::Queue(member),
-            followers: Followers::none(),
+            followers,
             _dir: Some(dir),
         })
     }
@@ -236,6 +248,26 @@ fn sealer(config: &Config) -> Result<Option<Arc<Sealer>>, seal::Error> {
         (path, _) => Sealer::read(Path::new(path))?,
     };
     Ok(Some(Arc::new(sealer)))
+}
+
+/// A board that shows the flags of the store, and follows them.
+fn feed(
+    config: &Config,
+    (engine, sealer): (&Engine, Option<&Arc<Sealer>>),
+    followers: &mut Followers,
+) -> Arc<Board> {
+    let board = Arc::<Board>::default();
+    let missing = match config.flags.missing_attribute {
+        MissingAttribute::Empty => evaluation::MissingAttribute::Empty,
+        MissingAttribute::Absent => evaluation::MissingAttribute::Absent,
+    };
+    // Without the key no secret opens anything: streams are told to come again.
+    if let Some(sealer) = sealer {
+        let feed = Feed { board: Arc::clone(&board), sealer: Arc::clone(sealer), missing };
+        let stopped = until(followers.stopped());
+        followers.follow(engine::flags::follow(engine.clone(), Arc::new(feed), stopped));
+    }
+    board
 }
 
 fn access(config: &Config, engine: &Engine) -> Access {

@@ -29,6 +29,13 @@ const OPEN_FILES_OWN: u64 = 2_048;
 /// How long answers may take to be written after the drain deadline.
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
+/// The share of the drain deadline in which streams of feature flags are told to go, so that not all
+/// of them come back at once elsewhere.
+const FLAGS_DRAIN_SHARE: f64 = 0.5;
+
+/// How long a stream that was told to go may take to do so.
+const FLAGS_FAREWELL: Duration = Duration::from_secs(3);
+
 /// The smallest share of the descriptors that clients get, where there are few.
 const CONNECTIONS_MIN: usize = 64;
 
@@ -180,7 +187,12 @@ impl Server {
     pub async fn stop(mut self) {
         let until = Instant::now() + self.drain_deadline;
         self.stopping.send_replace(true);
-        let drained = tokio::time::timeout(self.drain_deadline, &mut self.accepting).await.is_ok();
+        let spread = self.drain_deadline.mul_f64(FLAGS_DRAIN_SHARE);
+        let (drained, ()) = tokio::join!(
+            tokio::time::timeout(self.drain_deadline, &mut self.accepting),
+            self.node.flags.drain(spread, FLAGS_FAREWELL),
+        );
+        let drained = drained.is_ok();
         if !drained {
             tracing::warn!("the drain deadline has passed with requests in progress");
         }
@@ -306,6 +318,10 @@ impl Web<'_> {
             }),
             ..killbill::DoorSettings::default()
         };
+        let flags = ::flags::Settings {
+            prefix: self.config.flags.path_prefix.clone(),
+            ..::flags::Settings::default()
+        };
         let kill_bill = killbill::Door::new(engine.clone(), access.clone(), settings);
         let (analytics, sealer) = (self.node.analytics.clone(), self.node.sealer.clone());
         let native = Native { engine, access, analytics, sealer };
@@ -313,6 +329,7 @@ impl Web<'_> {
             .merge(operations)
             .merge(pages::router())
             .merge(native::router(native))
+            .merge(::flags::router(Arc::clone(&self.node.flags), flags))
             .merge(killbill::router(kill_bill))
             .fallback(async || Problem::NoRoute)
     }

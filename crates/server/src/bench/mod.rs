@@ -7,6 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 mod callbacks;
 mod connection;
+mod flags;
 mod flow;
 mod grpc;
 mod iso8583;
@@ -47,6 +48,8 @@ enum Bench {
     Grpc(grpc::Args),
     /// Requests of ISO 8583 on one connection, so many in flight.
     Iso8583(iso8583::Args),
+    /// Streams of feature flags: opened at a rate, held, told of changes.
+    Flags(flags::Args),
     /// A receiver of push notifications that measures how late they come.
     CallbackReceiver(callbacks::Args),
 }
@@ -61,6 +64,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Bench::Reads(args) => reads::run(&args),
         Bench::Grpc(args) => grpc::run(&args),
         Bench::Iso8583(args) => iso8583::run(&args),
+        Bench::Flags(args) => flags::run(&args),
         Bench::CallbackReceiver(args) => callbacks::run(&args),
     }
 }

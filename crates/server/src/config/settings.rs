@@ -69,6 +69,20 @@ pub struct Flags {
     /// The file with the key that environments' secrets are stored with; empty: one in the data
     /// directory, where the database is there too.
     pub key_file: String,
+    /// What stands before the paths of FeatBit's SDKs, such as `/flags`; empty: nothing.
+    pub path_prefix: String,
+    /// What an attribute is that conditions ask about and a user lacks.
+    pub missing_attribute: MissingAttribute,
+}
+
+/// What an attribute is that a user lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MissingAttribute {
+    /// An empty text, as FeatBit's server has it.
+    Empty,
+    /// Nothing, which no condition holds for, as the newer specification of its SDKs has it.
+    Absent,
 }
 
 /// A database server in place of the data directory's database.
@@ -325,7 +339,11 @@ impl Default for Config {
             access: Access::default(),
             queue: Queue { kind: QueueKind::Memory, reply_timeout: Period::seconds(40) },
             kafka: Kafka::default(),
-            flags: Flags { key_file: String::new() },
+            flags: Flags {
+                key_file: String::new(),
+                path_prefix: String::new(),
+                missing_attribute: MissingAttribute::Empty,
+            },
             log: Log { format: LogFormat::Human, level: "info".to_owned() },
         }
     }

@@ -172,7 +172,9 @@ impl Watched {
             // that hangs up meanwhile; what it asked for is done anyway.
             .half_close(true)
             .keep_alive(!operations_only);
-        let mut connection = std::pin::pin!(builder.serve_connection(stream, service));
+        // Streams of feature flags become WebSockets; those are not this connection any more.
+        let connection = builder.serve_connection(stream, service).with_upgrades();
+        let mut connection = std::pin::pin!(connection);
         let mut draining = false;
         while let Some(look_again_in) = pulse.look_again_in(patience) {
             tokio::select! {

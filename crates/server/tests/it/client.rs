@@ -55,6 +55,11 @@ impl Client {
         self.header("X-Killbill-ApiKey", key).header("X-Killbill-ApiSecret", secret)
     }
 
+    /// HOST:PORT.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     pub fn get(&self, path: &str) -> Answer {
         self.send("GET", path, None)
     }

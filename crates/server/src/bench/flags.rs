@@ -1,0 +1,86 @@
+//! `faregate bench flags`: streams of feature flags, opened, held, and told of changes.
+
+use std::net::Ipv4Addr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use super::target::Target;
+use super::{parse_span, raise_open_files};
+
+mod push;
+mod socket;
+mod storm;
+
+/// Options of `faregate bench flags`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Bench {
+    /// New streams at a rate, each with all flags of a user, then held.
+    Storm(storm::Args),
+    /// How long it takes until all streams know of a change.
+    Push(push::Args),
+}
+
+/// Runs a benchmark.
+///
+/// # Errors
+/// Where it cannot run: the message says what to change.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.bench {
+        Bench::Storm(args) => storm::run(args),
+        Bench::Push(args) => push::run(args),
+    }
+}
+
+/// What streams are opened to, and as what.
+#[derive(Clone, Debug, clap::Args)]
+struct Streams {
+    /// The server: ws://HOST:PORT.
+    #[arg(long, value_name = "URL", default_value = "ws://127.0.0.1:8080")]
+    url: String,
+    /// The environment's secret, of the same type.
+    #[arg(long)]
+    secret: String,
+    /// What the streams are of.
+    #[arg(long = "type", value_name = "TYPE", default_value = "client")]
+    kind: socket::Kind,
+    /// Addresses of this machine (127.0.1.1 and up) that they come from, where the server is on it.
+    #[arg(long, value_name = "N", default_value = "4",
+        value_parser = clap::value_parser!(u8).range(1..=100))]
+    sources: u8,
+    /// How long to wait for a connection, and for an answer.
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_span)]
+    timeout: Duration,
+    /// The server's process, to tell its CPU time and memory.
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Streams {
+    /// How to open the streams.
+    fn opener(&self, sockets: usize) -> anyhow::Result<socket::Opener> {
+        let http = self.url.strip_prefix("ws://").map(|rest| format!("http://{rest}"));
+        let http = http.ok_or_else(|| anyhow::anyhow!("--url: ws://HOST:PORT was expected"))?;
+        raise_open_files(sockets as u64)?;
+        Ok(socket::Opener {
+            target: Target::parse("--url", &http)?,
+            secret: self.secret.clone(),
+            kind: self.kind,
+            timeout: self.timeout,
+        })
+    }
+
+    /// The address that the n-th stream comes from.
+    fn source(&self, n: usize) -> Ipv4Addr {
+        let host = 1 + u8::try_from(n % usize::from(self.sources)).unwrap_or_default();
+        Ipv4Addr::new(127, 0, 1, host)
+    }
+}

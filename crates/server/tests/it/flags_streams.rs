@@ -1,0 +1,166 @@
+//! Streams of feature flags on the whole server: what is committed is what they are told, also after
+//! the server was killed.
+
+use std::net::TcpStream;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use flags::Token;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
+
+use crate::client::Client;
+use crate::process::{Launch, PATIENCE, Server, TempDir};
+
+const FLAG: &str = "new-checkout";
+
+/// A flag that is on for everybody.
+fn sample() -> Value {
+    let everybody = |id: &str| json!([{ "id": id, "rollout": [0, 1], "exptRollout": 1 }]);
+    json!({ "featureFlags": [{
+        "id": "0b3ff6f2-2f42-4f0c-8a3c-1f6f8b7f1001",
+        "key": FLAG,
+        "name": "New checkout",
+        "variationType": "boolean",
+        "variations": [{ "id": "on", "value": "true" }, { "id": "off", "value": "false" }],
+        "isEnabled": true,
+        "disabledVariationId": "off",
+        "fallthrough": { "variations": everybody("on") },
+    }], "segments": [] })
+}
+
+fn secret(client: &Client, kind: &str) -> String {
+    let listed = client.get("/v1/environments").json();
+    let dev = listed.as_array().unwrap().iter().find(|it| it["key"] == "dev").unwrap();
+    let secrets = dev["secrets"].as_array().unwrap();
+    let secret = secrets.iter().find(|it| it["type"] == kind).unwrap();
+    secret["value"].as_str().unwrap().to_owned()
+}
+
+/// A stream, as an SDK opens it.
+struct Stream(WebSocket<TcpStream>);
+
+impl Stream {
+    fn open(server: &Server, prefix: &str, kind: &str, secret: &str) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+        let token = Token::encode(secret, i64::try_from(now).unwrap(), 14);
+        let address = server.client().address().to_owned();
+        let tcp = TcpStream::connect(&address).unwrap();
+        tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+        let url = format!("ws://{address}{prefix}/streaming?type={kind}&token={token}");
+        let (socket, _) = client(url, tcp).unwrap();
+        Self(socket)
+    }
+
+    fn ask(&mut self, message: &Value) {
+        self.0.send(Message::text(message.to_string())).unwrap();
+    }
+
+    fn sync(&mut self, timestamp: i64) -> Value {
+        let user = json!({ "keyId": "ada", "name": "Ada", "customizedProperties": [] });
+        let data = json!({ "timestamp": timestamp, "user": user });
+        self.ask(&json!({ "messageType": "data-sync", "data": data }));
+        self.next()
+    }
+
+    /// The next message's data.
+    fn next(&mut self) -> Value {
+        let text = self.0.read().unwrap().into_text().unwrap();
+        let mut message: Value = serde_json::from_str(text.as_str()).unwrap();
+        assert_eq!(message["messageType"], "data-sync");
+        message["data"].take()
+    }
+
+    /// The code that it is closed with.
+    fn closed(&mut self) -> u16 {
+        loop {
+            match self.0.read().unwrap() {
+                Message::Close(frame) => return frame.unwrap().code.into(),
+                Message::Text(_) | Message::Ping(_) => {}
+                other @ (Message::Binary(_) | Message::Pong(_) | Message::Frame(_)) => {
+                    panic!("{other:?}")
+                }
+            }
+        }
+    }
+}
+
+/// What a client is told of the flag, and when that changed last.
+fn seen(data: &Value) -> (&str, &str, i64) {
+    let flags = data["featureFlags"].as_array().unwrap();
+    assert_eq!(flags.len(), 1, "{data}");
+    assert_eq!(flags[0]["id"], FLAG);
+    let text = |name: &str| flags[0][name].as_str().unwrap();
+    (
+        data["eventType"].as_str().unwrap(),
+        text("variation"),
+        flags[0]["timestamp"].as_i64().unwrap(),
+    )
+}
+
+fn switch(client: &Client, is_enabled: bool) {
+    let path = format!("/v1/flags/{FLAG}?environment=dev");
+    let body = json!({ "isEnabled": is_enabled }).to_string();
+    let answer = client.send("PATCH", &path, Some(body.as_bytes()));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+#[test]
+fn what_is_committed_is_pushed_and_survives_a_kill() {
+    let dir = TempDir::new();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.tenant();
+    let imported = client.post("/v1/environments/dev/import", &sample());
+    assert_eq!(imported.status, 200, "{}", imported.text());
+    let browser = secret(&client, "client");
+    let mut page = Stream::open(&server, "", "client", &browser);
+    let mut backend = Stream::open(&server, "", "server", &secret(&client, "server"));
+    let full = page.sync(0);
+    let (kind, value, first) = seen(&full);
+    assert_eq!((kind, value, &full["userKeyId"]), ("full", "true", &json!("ada")));
+    assert_eq!(backend.sync(0)["featureFlags"][0]["key"], FLAG);
+
+    switch(&client, false);
+    let patch = page.next();
+    let (kind, value, second) = seen(&patch);
+    assert_eq!((kind, value), ("patch", "false"));
+    assert!(second > first);
+    assert_eq!(backend.next()["featureFlags"][0]["isEnabled"], false);
+
+    // Another environment's secret opens another environment.
+    let listed = client.get("/v1/environments").json();
+    let prod = listed[1]["secrets"][1]["value"].as_str().unwrap();
+    let other = Stream::open(&server, "", "client", prod).sync(0);
+    assert_eq!(other["featureFlags"], json!([]));
+
+    switch(&client, true);
+    server.kill();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let mut page = Stream::open(&server, "", "client", &browser);
+    // What was missed, and nothing else.
+    let patch = page.sync(second);
+    assert_eq!(seen(&patch).1, "true");
+    assert_eq!(page.sync(seen(&patch).2)["featureFlags"], json!([]));
+
+    let (status, _) = server.stop();
+    assert!(status.success());
+    assert_eq!(page.closed(), 1001);
+}
+
+#[test]
+fn secrets_that_end_and_strangers_are_closed_for_good() {
+    let server = Server::start_with(Launch::usual().env("FAREGATE_FLAGS_PATH_PREFIX", "/featbit"));
+    let client = server.tenant();
+    let browser = secret(&client, "client");
+    let wrong = "x".repeat(44);
+    assert_eq!(Stream::open(&server, "/featbit", "client", &wrong).closed(), 4003);
+    assert_eq!(Stream::open(&server, "/featbit", "server", &browser).closed(), 4003);
+    let mut page = Stream::open(&server, "/featbit", "client", &browser);
+    assert_eq!(page.sync(0)["featureFlags"], json!([]));
+    let dev = &client.get("/v1/environments").json()[0];
+    let secrets = dev["secrets"].as_array().unwrap();
+    let id = secrets.iter().find(|it| it["type"] == "client").unwrap()["id"].as_str().unwrap();
+    let ended = client.delete(&format!("/v1/environments/dev/secrets/{id}"));
+    assert!((200..300).contains(&ended.status), "{}", ended.text());
+    assert_eq!(page.closed(), 4003);
+    assert_eq!(Stream::open(&server, "/featbit", "client", &browser).closed(), 4003);
+}
