@@ -57,7 +57,10 @@ pub(crate) async fn open(State(door): State<Arc<Door>>, mut request: Request) ->
             }
             None => Socket::refused(coming, close::UNAVAILABLE, patience),
         },
-        Err(code) => Socket::refused(coming, code, patience),
+        Err(Refused { code, reason }) => {
+            tracing::debug!(code, reason, "a stream is refused");
+            Socket::refused(coming, code, patience)
+        }
     };
     tokio::spawn(socket);
     let mut response = Response::new(Body::empty());
@@ -126,27 +129,41 @@ fn accept(key: &[u8]) -> HeaderValue {
     HeaderValue::from_str(&accept).expect("base64 is visible ASCII")
 }
 
-/// What a stream's address opens, or the code to close it with.
-fn admit(door: &Door, query: &str) -> Result<Arc<Grant>, u16> {
+/// Why a stream is not let in: the code for the client, and more for those who read our log.
+struct Refused {
+    code: u16,
+    reason: &'static str,
+}
+
+const fn invalid(reason: &'static str) -> Refused {
+    Refused { code: close::INVALID_REQUEST, reason }
+}
+
+/// What a stream's address opens.
+fn admit(door: &Door, query: &str) -> Result<Arc<Grant>, Refused> {
     if !door.board.is_available() {
-        return Err(close::UNAVAILABLE);
+        let reason = "the environments are not there";
+        return Err(Refused { code: close::UNAVAILABLE, reason });
     }
     let kind = query::value(query, "type").and_then(|it| SecretKind::named(&it));
+    let kind = kind.ok_or(invalid("there is no such type"))?;
     let version = query::value(query, "version").unwrap_or_default();
-    let token = query::value(query, "token");
-    let (Some(kind), Some(token)) = (kind, token) else { return Err(close::INVALID_REQUEST) };
     if !VERSIONS.contains(&version.as_ref()) {
-        return Err(close::INVALID_REQUEST);
+        return Err(invalid("there is no such version"));
     }
+    let token = query::value(query, "token").ok_or(invalid("the token is missing"))?;
     let grant = match kind {
         // FeatBit's agent sends its key as it is.
         SecretKind::RelayProxy => door.board.find(&token),
         SecretKind::Server | SecretKind::Client => {
-            let token = Token::decode(&token).map_err(|_| close::INVALID_REQUEST)?;
+            let token = Token::decode(&token).map_err(|_| invalid("the token is none"))?;
             let age_ms = now_ms().abs_diff(token.made_at_ms);
-            let is_fresh = u128::from(age_ms) <= door.settings.token_age_max.as_millis();
-            door.board.find(&token.secret).filter(|_| is_fresh)
+            if u128::from(age_ms) > door.settings.token_age_max.as_millis() {
+                return Err(invalid("the token is of another time"));
+            }
+            door.board.find(&token.secret)
         }
     };
-    grant.filter(|it| it.kind() == kind).ok_or(close::INVALID_REQUEST)
+    let grant = grant.ok_or(invalid("the secret is unknown"))?;
+    if grant.kind() == kind { Ok(grant) } else { Err(invalid("the secret is of another type")) }
 }

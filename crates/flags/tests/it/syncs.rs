@@ -168,6 +168,7 @@ async fn a_client_gets_what_is_newer_and_all_for_another_user() {
     client.data().await;
     let newer = client.sync(&ask("ann", moment_ms(2))).await;
     assert_eq!(keys(&newer, "id"), [LAYOUT]);
+    assert_eq!(client.sync(&ask("ann", moment_ms(3))).await, nothing);
     let all = client.sync(&ask("bob", moment_ms(2))).await;
     assert_eq!((all["eventType"].as_str(), all["userKeyId"].as_str()), (Some("full"), Some("bob")));
     assert_eq!(keys(&all, "id"), ALL);
