@@ -59,6 +59,12 @@ pub enum Error {
     NoServer,
 }
 
+/// How long the start waits for the feature flags.
+const FLAGS_READ_WITHIN: Duration = Duration::from_secs(5);
+
+/// How often it looks whether they are there.
+const FLAGS_LOOK_EVERY: Duration = Duration::from_millis(2);
+
 /// A running core.
 pub struct Node {
     /// What doors talk to.
@@ -71,6 +77,7 @@ pub struct Node {
     pub sealer: Option<Arc<Sealer>>,
     /// What the doors of feature flags show.
     pub flags: Arc<Board>,
+    has_doors: bool,
     part: Part,
     followers: Followers,
     /// Keeps the data directory ours.
@@ -170,6 +177,7 @@ impl Node {
             analytics: Some(analytics),
             sealer,
             flags,
+            has_doors: true,
             part: Part::Partition(running),
             followers,
             _dir: dir,
@@ -216,6 +224,7 @@ impl Node {
             analytics: None,
             sealer,
             flags,
+            has_doors,
             part: Part::Queue(member),
             followers,
             _dir: Some(dir),
@@ -227,6 +236,20 @@ impl Node {
     #[must_use]
     pub const fn is_among_others(&self) -> bool {
         matches!(self.part, Part::Queue(_))
+    }
+
+    /// Waits until the feature flags that there are have been read, but not for long: whoever asks
+    /// for them meanwhile is told to come again.
+    pub async fn flags_are_read(&self) {
+        let given_up_at = tokio::time::Instant::now() + FLAGS_READ_WITHIN;
+        let is_followed = self.sealer.is_some() && self.has_doors;
+        while is_followed && !self.flags.is_available() {
+            if tokio::time::Instant::now() >= given_up_at {
+                tracing::warn!("the feature flags are not read yet");
+                return;
+            }
+            tokio::time::sleep(FLAGS_LOOK_EVERY).await;
+        }
     }
 
     /// Stops the followers, then the core; calls in flight get until the deadline.

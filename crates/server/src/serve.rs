@@ -162,6 +162,7 @@ impl Server {
         if !node.is_among_others() {
             first_start::prepare(&node.engine, &node.access, password, announce).await?;
         }
+        node.flags_are_read().await;
         let (stopping, stopped) = watch::channel(false);
         let data_dir = config.data_dir.clone();
         let health = Health::watch(node.engine.clone(), data_dir, stopped.clone()).await;
