@@ -5,7 +5,7 @@
 //! does one after the other, and nothing after one that failed.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::ports::StoreError;
 use futures_util::{FutureExt as _, TryStreamExt as _, future};
@@ -25,6 +25,11 @@ use crate::tables::{CLAIM, MADE_BY_REQUESTS, REPLY, Table};
 const WRITER_LOCK: i64 = 0x4652_4754;
 /// How much longer than a statement may take its answer may.
 const ANSWER_SLACK: Duration = Duration::from_secs(5);
+
+/// How long a session that has just ended may go on holding the lock: its server notices a little
+/// later.
+const LOCK_WAIT_MAX: Duration = Duration::from_millis(500);
+const LOCK_LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A writer that says nothing for this long within a transaction has lost it, and with it the locks
 /// that another owner of its partition may wait for.
@@ -306,7 +311,14 @@ impl Session {
                 let silent_ms = SILENT_IN_TRANSACTION_MAX.as_millis();
                 let manners = format!("SET idle_in_transaction_session_timeout = {silent_ms}");
                 client.batch_execute(&manners).await?;
-                locked = client.query_one(sql, &[&WRITER_LOCK]).await?.get(0);
+                let given_up_at = Instant::now() + LOCK_WAIT_MAX;
+                loop {
+                    locked = client.query_one(sql, &[&WRITER_LOCK]).await?.get(0);
+                    if locked || Instant::now() >= given_up_at {
+                        break;
+                    }
+                    tokio::time::sleep(LOCK_LOOK_EVERY).await;
+                }
             }
             Ok::<_, tokio_postgres::Error>((client, moving, locked))
         };
