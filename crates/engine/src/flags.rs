@@ -30,7 +30,7 @@ const AFTER_FAILURE: Duration = Duration::from_millis(500);
 const ENVIRONMENTS_MAX: usize = 256;
 
 /// Tells `audience` of every environment that there is, and then of every change once it is durable,
-/// until `stop` is ready. There is one follower for all engines of a process that share
+/// until `stop` is ready. One follower serves all engines of a process that share
 /// [`crate::Options::flags`].
 pub async fn follow(engine: Engine, audience: Arc<dyn Audience>, stop: impl Future<Output = ()>) {
     let mut follower = Follower { engine, audience, upto: Seq(0), told: HashMap::new() };
@@ -65,7 +65,7 @@ impl Told {
 
 impl Follower {
     async fn run(&mut self) {
-        let (mut is_first, woken) = (true, self.engine.flags_changed());
+        let (mut is_first, mut changes) = (true, self.engine.flags_changed());
         let look_every = if self.engine.is_front() { LOOK_EVERY } else { LOOK_ANYWAY_EVERY };
         loop {
             match self.catch_up().await {
@@ -81,7 +81,7 @@ impl Follower {
                 }
             }
             tokio::select! {
-                () = woken.notified() => {}
+                Ok(()) = changes.changed() => {}
                 () = tokio::time::sleep(look_every) => {}
             }
         }

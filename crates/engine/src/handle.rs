@@ -78,7 +78,7 @@ pub struct Options {
     /// Questions to gateways at the same time.
     pub inquiries_max: usize,
     /// Told of each commit that changes feature flags; all engines of a process share it.
-    pub flags: Arc<Notify>,
+    pub flags: Arc<watch::Sender<()>>,
 }
 
 impl Default for Options {
@@ -440,8 +440,8 @@ impl Engine {
     }
 
     /// See [`Options::flags`].
-    pub(crate) fn flags_changed(&self) -> Arc<Notify> {
-        Arc::clone(&self.shared.options.flags)
+    pub(crate) fn flags_changed(&self) -> watch::Receiver<()> {
+        self.shared.options.flags.subscribe()
     }
 
     /// Whether other processes commit.
@@ -666,7 +666,7 @@ impl<S: Store> Worker<S> {
         };
         self.lost_place |= read_on.is_some() && !processed.committed;
         if processed.flags_changed {
-            self.engine.shared.options.flags.notify_one();
+            self.engine.shared.options.flags.send_replace(());
         }
         if processed.access_changed {
             self.engine.shared.access_generation.fetch_add(1, Ordering::AcqRel);

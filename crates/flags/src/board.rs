@@ -21,6 +21,9 @@ use crate::streaming::close;
 /// How often a drain looks whom to close next, and whether all are gone.
 const DRAIN_STEP: Duration = Duration::from_millis(10);
 
+/// How long a drain takes for each socket at most: few are not to be waited for.
+const DRAIN_EACH_MAX: Duration = Duration::from_millis(2);
+
 /// An environment as its owner knows it.
 #[derive(Clone, Debug)]
 pub struct Environment {
@@ -196,12 +199,14 @@ impl Board {
         self.is_draining.load(Ordering::Acquire)
     }
 
-    /// Closes all sockets with 1001, one after the other in so much time, and those at once that
-    /// come meanwhile; returns when all are gone, or have been told so and were given `patience`.
+    /// Closes all sockets with 1001, one after the other in so much time at most, and those at once
+    /// that come meanwhile; returns when all are gone, or have been told so and were given `patience`.
     pub async fn drain(&self, over: Duration, patience: Duration) {
         self.is_draining.store(true, Ordering::Release);
         let environments: Vec<_> = self.index.load().environments.values().cloned().collect();
         let seats: Vec<_> = environments.iter().flat_map(|it| it.sockets.all()).collect();
+        let each = u32::try_from(seats.len()).unwrap_or(u32::MAX);
+        let over = over.min(DRAIN_EACH_MAX.saturating_mul(each));
         let started = Instant::now();
         let mut told = 0;
         while told < seats.len() {

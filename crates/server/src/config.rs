@@ -14,7 +14,7 @@ use toml::{Table, Value};
 
 pub use period::Period;
 pub use prefix::Prefix;
-pub use settings::{Config, LogFormat, MissingAttribute, QueueKind, Role, Tls};
+pub use settings::{Config, LogFormat, QueueKind, Role, Tls};
 
 /// What the environment's names start with.
 const PREFIX: &str = "FAREGATE_";
@@ -121,6 +121,9 @@ pub struct Arguments {
     /// File with the 32 bytes that the secrets of feature flags are encrypted with
     #[arg(long, value_name = "FILE")]
     pub flags_key_file: Option<String>,
+    /// Processes that hold streams of feature flags, beside the server's own; 0: none
+    #[arg(long, value_name = "N")]
+    pub workers: Option<i64>,
 }
 
 impl Config {
@@ -199,6 +202,9 @@ impl Config {
         if self.tls.cert.is_empty() != self.tls.key.is_empty() {
             return invalid("tls.cert", "and `tls.key` are set together or not at all");
         }
+        if let Some(reason) = self.check_workers() {
+            return invalid("flags.workers", reason);
+        }
         if !self.grpc.listen.is_empty() && self.grpc.listen.parse::<SocketAddr>().is_err() {
             return invalid("grpc.listen", "is no address such as 127.0.0.1:9090");
         }
@@ -216,7 +222,27 @@ impl Config {
         }
         Ok(())
     }
+
+    /// Why there cannot be so many workers, or any.
+    fn check_workers(&self) -> Option<&'static str> {
+        if self.flags.workers > WORKERS_MAX {
+            Some("are at most 64")
+        } else if self.flags.workers == 0 {
+            None
+        } else if !self.tls.cert.is_empty() {
+            Some("do not speak TLS: end it before the server")
+        } else if self.role == Role::Processor {
+            Some("are for processes that have doors")
+        } else if !self.database.url.is_empty() && self.flags.key_file.is_empty() {
+            Some("need `flags.key_file`")
+        } else {
+            None
+        }
+    }
 }
+
+/// Processes of a server at most.
+const WORKERS_MAX: usize = 64;
 
 /// The smallest buffer that the HTTP implementation takes.
 const HEADERS_BYTES_MIN: usize = 8_192;
@@ -318,6 +344,10 @@ impl Draft {
                 let path: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
                 self.set(&origin, &path, Value::String(text.clone()))?;
             }
+        }
+        if let Some(workers) = arguments.workers {
+            let path = ["flags", "workers"].map(str::to_owned);
+            self.set(&origin, &path, Value::Integer(workers))?;
         }
         if arguments.test_clock {
             self.set(&origin, &["test_clock".to_owned()], Value::Boolean(true))?;

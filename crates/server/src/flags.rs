@@ -5,7 +5,7 @@ mod judge;
 
 use std::process::ExitCode;
 
-pub use feed::Feed;
+pub use feed::{Feed, documents};
 
 /// Options of `faregate flags`.
 #[derive(Debug, clap::Args)]

@@ -24,6 +24,7 @@ mod seal;
 mod serve;
 mod simulator;
 mod tls;
+mod workers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -94,6 +95,9 @@ enum Command {
     },
     /// Print the effective configuration
     Config(Arguments),
+    /// What a server starts for `flags.workers`
+    #[command(hide = true)]
+    FlagWorker,
 }
 
 #[derive(Subcommand)]
@@ -180,6 +184,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             simulator::run(args)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::FlagWorker => workers::run(),
         Command::Config(arguments) => {
             print!("{}", toml::to_string(&Config::load(&arguments)?)?);
             Ok(ExitCode::SUCCESS)

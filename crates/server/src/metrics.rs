@@ -1,8 +1,10 @@
 //! `/metrics`: what the process, the core and the doors count, in Prometheus' text format.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use ::flags::Board;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::Timestamp;
@@ -77,6 +79,7 @@ fn describe() {
         ("faregate_requests_in_progress", "Requests in progress."),
         ("faregate_request_bodies_bytes", "Bytes of request bodies in memory."),
         ("faregate_connections", "Open connections."),
+        ("faregate_flag_streams", "Open streams of feature flags, those of workers too."),
         ("faregate_queue_commands", "Commands waiting for their commit."),
         ("faregate_journal_head", "The last journal row."),
         (
@@ -172,6 +175,24 @@ pub struct Exporter {
     pub admission: Admission,
     /// Their bodies.
     pub bodies: Arc<Bodies>,
+    /// Streams of feature flags.
+    pub streams: Streams,
+}
+
+/// The streams of feature flags that this server and its workers hold.
+#[derive(Clone)]
+pub struct Streams {
+    /// What the server's own are open to.
+    pub board: Arc<Board>,
+    /// How many each worker holds, as it said last.
+    pub of_workers: Arc<[AtomicUsize]>,
+}
+
+impl Streams {
+    fn count(&self) -> usize {
+        let of_workers = self.of_workers.iter().map(|it| it.load(Ordering::Relaxed));
+        self.board.open_sockets() + of_workers.sum::<usize>()
+    }
 }
 
 /// `GET /metrics`.
@@ -205,6 +226,7 @@ impl Exporter {
         let set = |name: &'static str, value: i64| metrics::gauge!(name).set(value as f64);
         set("faregate_requests_in_progress", as_i64(self.admission.in_progress()));
         set("faregate_request_bodies_bytes", as_i64(self.bodies.held_bytes()));
+        set("faregate_flag_streams", as_i64(self.streams.count()));
         set("faregate_journal_head", self.engine.head().borrow().0);
         // Where the store does not answer, the last values stay; its failures are counted elsewhere.
         let Ok(waiting) = self.engine.read(waiting).await else { return };

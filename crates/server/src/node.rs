@@ -21,7 +21,7 @@ use store::{Server, Source, SqlQueries, SqlStore};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::config::{Config, MissingAttribute, Period, QueueKind, Role};
+use crate::config::{Config, Period, QueueKind, Role};
 use crate::flags::Feed;
 use crate::native::analytics::Models;
 use crate::queue::{self, Member};
@@ -252,6 +252,13 @@ impl Node {
         }
     }
 
+    /// What reads the feature flags of the store, where there is a key to their secrets.
+    #[must_use]
+    pub fn feed(&self, config: &Config) -> Option<Feed> {
+        let (board, missing) = (Arc::clone(&self.flags), config.flags.missing_attribute.rule());
+        self.sealer.clone().map(|sealer| Feed { board, sealer, missing })
+    }
+
     /// Stops the followers, then the core; calls in flight get until the deadline.
     pub async fn stop(self, deadline: Duration) {
         self.followers.stop().await;
@@ -280,10 +287,7 @@ fn feed(
     followers: &mut Followers,
 ) -> Arc<Board> {
     let board = Arc::<Board>::default();
-    let missing = match config.flags.missing_attribute {
-        MissingAttribute::Empty => evaluation::MissingAttribute::Empty,
-        MissingAttribute::Absent => evaluation::MissingAttribute::Absent,
-    };
+    let missing = config.flags.missing_attribute.rule();
     // Without the key no secret opens anything: streams are told to come again.
     if let Some(sealer) = sealer {
         let feed = Feed { board: Arc::clone(&board), sealer: Arc::clone(sealer), missing };

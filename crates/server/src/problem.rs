@@ -74,6 +74,9 @@ pub enum Problem {
     /// The secrets were stored with another key.
     #[error("the secrets of environments were stored with another key than `flags.key_file`")]
     WrongSecretsKey,
+    /// This connection began with feature flags, and ends with them.
+    #[error("this connection is for feature flags: open another one")]
+    OtherConnection,
     /// There is no such route.
     #[error("there is no such resource")]
     NoRoute,
@@ -168,6 +171,7 @@ impl Problem {
             Self::Rejected(rejection) => wire_rejection(rejection),
             Self::NoSecretsKey => (StatusCode::NOT_IMPLEMENTED, "secrets-key-missing"),
             Self::WrongSecretsKey => (StatusCode::INTERNAL_SERVER_ERROR, "secrets-key-wrong"),
+            Self::OtherConnection => (StatusCode::MISDIRECTED_REQUEST, "misdirected"),
             Self::NotFound { .. } | Self::NoRoute => (StatusCode::NOT_FOUND, "not-found"),
             Self::NotHere { .. } => (StatusCode::NOT_IMPLEMENTED, "not-here"),
             Self::NoMethod => (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed"),
@@ -210,6 +214,7 @@ impl Problem {
             | Self::NotFound { .. }
             | Self::NotHere { .. }
             | Self::NoRoute
+            | Self::OtherConnection
             | Self::NoMethod
             | Self::TenantMissing => None,
         }
@@ -230,6 +235,7 @@ impl Problem {
             | Self::NotFound { .. }
             | Self::NotHere { .. }
             | Self::NoRoute
+            | Self::OtherConnection
             | Self::NoMethod
             | Self::TenantMissing
             | Self::Access(_)

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -16,15 +17,17 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::{Config, Role};
 use crate::first_start::{self, Made};
 use crate::health::{self, Health};
+use crate::http::listener::Arrivals;
 use crate::http::{Admission, Bodies, Front, Patience, listener};
-use crate::metrics::{self, Exporter, Requests};
+use crate::metrics::{self, Exporter, Requests, Streams};
 use crate::native::{self, Native};
 use crate::node::{self, Node};
 use crate::problem::Problem;
+use crate::workers::{self, Sorter, Workers};
 use crate::{pages, rpc, tls};
 
 /// File descriptors that are not for clients: the database, gateways, push notifications, logs.
-const OPEN_FILES_OWN: u64 = 2_048;
+const OPEN_FILES_OWN: u64 = 1_024;
 
 /// How long answers may take to be written after the drain deadline.
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
@@ -59,6 +62,12 @@ pub enum Error {
     /// The first start failed.
     #[error(transparent)]
     FirstStart(#[from] first_start::Error),
+    /// Processes for feature flags do not start.
+    #[error("workers of feature flags: {0}")]
+    Workers(io::Error),
+    /// There is no key to the secrets that workers are to know.
+    #[error("`flags.workers` need `flags.key_file`")]
+    WorkersWithoutKey,
     /// Signals cannot be waited for.
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
@@ -140,6 +149,7 @@ pub struct Server {
     grpc_url: Option<String>,
     upkeep: JoinHandle<()>,
     node: Node,
+    workers: Option<Workers>,
 }
 
 impl Server {
@@ -153,9 +163,8 @@ impl Server {
         let recorder = metrics::install()?;
         let acceptor = tls::acceptor(&config.tls)?;
         // Bound before the data directory is opened: the cheaper refusal comes first.
-        let listener = listener::bind(config.listen)
-            .map_err(|source| Error::Listen { address: config.listen, source })?;
-        let address = listener.local_addr().map_err(Error::Runtime)?;
+        let port = Port::take(config)?;
+        let address = port.address()?;
         let grpc = rpc::bind(config)?;
         let node = open_node(config).await?;
         metrics::gauge_start(open_files_max, node.engine.clock().real_now());
@@ -169,12 +178,24 @@ impl Server {
         let upkeep = tokio::spawn(metrics::upkeep(recorder.clone()));
         let is_tls = acceptor.is_some();
         let grpc = grpc.map(|it| it.serve(config, (&node, health.clone()), stopped.clone()));
-        let web = Web { config, node: &node, health, recorder, is_tls };
-        let accepting =
-            web.accept(listener, acceptor, connections_max(config, open_files_max), stopped);
+        let (arrivals, workers) = port.arrivals(config, &node).await?;
+        let of_workers = workers.as_ref().map(Workers::streams).unwrap_or_default();
+        let web = Web { config, node: &node, health, recorder, of_workers, is_tls };
+        let connections_max = connections_max(config, open_files_max, OPEN_FILES_OWN);
+        let accepting = web.accept(arrivals, acceptor, connections_max, stopped);
         let (grpc_url, accepting) = rpc::beside(accepting, grpc);
         let drain_deadline = config.drain_deadline.0;
-        Ok(Self { address, is_tls, drain_deadline, stopping, accepting, grpc_url, upkeep, node })
+        Ok(Self {
+            address,
+            is_tls,
+            drain_deadline,
+            stopping,
+            accepting,
+            grpc_url,
+            upkeep,
+            node,
+            workers,
+        })
     }
 
     /// Where it listens.
@@ -189,9 +210,14 @@ impl Server {
         let until = Instant::now() + self.drain_deadline;
         self.stopping.send_replace(true);
         let spread = self.drain_deadline.mul_f64(FLAGS_DRAIN_SHARE);
-        let (drained, ()) = tokio::join!(
+        let (drained, (), ()) = tokio::join!(
             tokio::time::timeout(self.drain_deadline, &mut self.accepting),
             self.node.flags.drain(spread, FLAGS_FAREWELL),
+            async {
+                if let Some(workers) = &mut self.workers {
+                    workers.stop(spread, self.drain_deadline).await;
+                }
+            },
         );
         let drained = drained.is_ok();
         if !drained {
@@ -246,8 +272,8 @@ fn survive_file_size_limit() -> io::Result<()> {
 }
 
 /// The connections that may be open, given how many files may.
-fn connections_max(config: &Config, open_files_max: u64) -> usize {
-    let for_clients = open_files_max.saturating_sub(OPEN_FILES_OWN);
+pub fn connections_max(config: &Config, open_files_max: u64, own: u64) -> usize {
+    let for_clients = open_files_max.saturating_sub(own);
     let possible = usize::try_from(for_clients).unwrap_or(usize::MAX).max(CONNECTIONS_MIN);
     let wanted = config.admission.connections_max;
     if possible < wanted {
@@ -256,54 +282,121 @@ fn connections_max(config: &Config, open_files_max: u64) -> usize {
     wanted.min(possible)
 }
 
+/// The port, before it is known who accepts.
+enum Port {
+    Mine(TcpListener),
+    Workers(workers::Port),
+}
+
+impl Port {
+    fn take(config: &Config) -> Result<Self, Error> {
+        let taken = match config.flags.workers {
+            0 => listener::bind(config.listen).map(Self::Mine),
+            _ => workers::Port::take(config.listen).map(Self::Workers),
+        };
+        taken.map_err(|source| Error::Listen { address: config.listen, source })
+    }
+
+    fn address(&self) -> Result<SocketAddr, Error> {
+        let address = match self {
+            Self::Mine(listener) => listener.local_addr(),
+            Self::Workers(port) => port.address(),
+        };
+        address.map_err(Error::Runtime)
+    }
+
+    async fn arrivals(
+        self,
+        config: &Config,
+        node: &Node,
+    ) -> Result<(Arrivals, Option<Workers>), Error> {
+        let port = match self {
+            Self::Mine(listener) => return Ok((Arrivals::Listening(listener), None)),
+            Self::Workers(port) => port,
+        };
+        let Some(feed) = node.feed(config) else { return Err(Error::WorkersWithoutKey) };
+        let started = Workers::start(port, config, &node.engine, &feed).await;
+        let (workers, arrivals) = started.map_err(Error::Workers)?;
+        Ok((Arrivals::HandedOver(arrivals), Some(workers)))
+    }
+}
+
+/// How all connections are treated.
+pub fn manners(
+    config: &Config,
+    tls: Option<TlsAcceptor>,
+    connections_max: usize,
+    sorter: Option<Sorter>,
+) -> listener::Manners {
+    let http = &config.http;
+    listener::Manners {
+        tls,
+        patience: Patience {
+            idle: http.idle_timeout.0,
+            headers: http.headers_timeout.0,
+            body: http.body_timeout.0,
+        },
+        headers_bytes_max: http.headers_bytes_max,
+        connections_max,
+        sorter,
+    }
+}
+
+/// What every request passes before it gets to these doors.
+pub fn front(
+    config: &Config,
+    admission: Admission,
+    router: impl FnOnce(Arc<Bodies>) -> Router,
+) -> Front {
+    let http = &config.http;
+    let bodies =
+        Bodies::new(http.body_bytes_max, http.body_timeout.0, config.admission.bodies_bytes_max);
+    Front {
+        router: router(Arc::clone(&bodies)),
+        admission,
+        requests: Requests::new(),
+        bodies,
+        trusted_proxies: config.access.trusted_proxies.clone(),
+    }
+}
+
+/// How the doors of feature flags are set up.
+pub fn flag_settings(config: &Config) -> ::flags::Settings {
+    ::flags::Settings { prefix: config.flags.path_prefix.clone(), ..::flags::Settings::default() }
+}
+
 /// What the doors are made of.
 struct Web<'a> {
     config: &'a Config,
     node: &'a Node,
     health: Health,
     recorder: PrometheusHandle,
+    of_workers: Arc<[AtomicUsize]>,
     is_tls: bool,
 }
 
 impl Web<'_> {
     fn accept(
         self,
-        listener: TcpListener,
+        arrivals: Arrivals,
         tls: Option<TlsAcceptor>,
         connections_max: usize,
         stopping: watch::Receiver<bool>,
     ) -> JoinHandle<()> {
-        let http = &self.config.http;
         let admission = Admission::new(self.config.admission.requests_max);
-        let bodies = Bodies::new(
-            http.body_bytes_max,
-            http.body_timeout.0,
-            self.config.admission.bodies_bytes_max,
-        );
-        let front = Front {
-            router: self.router(admission.clone(), Arc::clone(&bodies)),
-            admission,
-            requests: Requests::new(),
-            bodies,
-            trusted_proxies: self.config.access.trusted_proxies.clone(),
-        };
-        let manners = listener::Manners {
-            tls,
-            patience: Patience {
-                idle: http.idle_timeout.0,
-                headers: http.headers_timeout.0,
-                body: http.body_timeout.0,
-            },
-            headers_bytes_max: http.headers_bytes_max,
-            connections_max,
-        };
-        tokio::spawn(listener::serve(listener, Arc::new(front), manners, stopping))
+        let front = front(self.config, admission.clone(), |bodies| self.router(admission, bodies));
+        let manners = manners(self.config, tls, connections_max, None);
+        tokio::spawn(listener::serve(arrivals, Arc::new(front), manners, stopping))
     }
 
     fn router(&self, admission: Admission, bodies: Arc<Bodies>) -> Router {
         let (engine, access) = (self.node.engine.clone(), self.node.access.clone());
         let handle = self.recorder.clone();
-        let exporter = Exporter { handle, engine: engine.clone(), admission, bodies };
+        let streams = Streams {
+            board: Arc::clone(&self.node.flags),
+            of_workers: Arc::clone(&self.of_workers),
+        };
+        let exporter = Exporter { handle, engine: engine.clone(), admission, bodies, streams };
         let operations = Router::new()
             .route("/metrics", get(metrics::scrape).with_state(Arc::new(exporter)))
             .route("/health/live", get(health::live))
@@ -319,10 +412,6 @@ impl Web<'_> {
             }),
             ..killbill::DoorSettings::default()
         };
-        let flags = ::flags::Settings {
-            prefix: self.config.flags.path_prefix.clone(),
-            ..::flags::Settings::default()
-        };
         let kill_bill = killbill::Door::new(engine.clone(), access.clone(), settings);
         let (analytics, sealer) = (self.node.analytics.clone(), self.node.sealer.clone());
         let native = Native { engine, access, analytics, sealer };
@@ -330,7 +419,7 @@ impl Web<'_> {
             .merge(operations)
             .merge(pages::router())
             .merge(native::router(native))
-            .merge(::flags::router(Arc::clone(&self.node.flags), flags))
+            .merge(::flags::router(Arc::clone(&self.node.flags), flag_settings(self.config)))
             .merge(killbill::router(kill_bill))
             .fallback(async || Problem::NoRoute)
     }

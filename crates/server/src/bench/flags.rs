@@ -7,6 +7,8 @@ use std::time::Duration;
 use super::target::Target;
 use super::{parse_span, raise_open_files};
 
+mod eval;
+mod ofrep;
 mod push;
 mod socket;
 mod storm;
@@ -24,6 +26,10 @@ enum Bench {
     Storm(storm::Args),
     /// How long it takes until all streams know of a change.
     Push(push::Args),
+    /// Evaluations by OpenFeature's remote protocol.
+    Ofrep(ofrep::Args),
+    /// Evaluations in this process, without a server.
+    Eval(eval::Args),
 }
 
 /// Runs a benchmark.
@@ -34,6 +40,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.bench {
         Bench::Storm(args) => storm::run(args),
         Bench::Push(args) => push::run(args),
+        Bench::Ofrep(args) => ofrep::run(args),
+        Bench::Eval(args) => eval::run(args),
     }
 }
 
@@ -50,7 +58,7 @@ struct Streams {
     #[arg(long = "type", value_name = "TYPE", default_value = "client")]
     kind: socket::Kind,
     /// Addresses of this machine (127.0.1.1 and up) that they come from, where the server is on it.
-    #[arg(long, value_name = "N", default_value = "4",
+    #[arg(long, value_name = "N", default_value = "32",
         value_parser = clap::value_parser!(u8).range(1..=100))]
     sources: u8,
     /// How long to wait for a connection, and for an answer.

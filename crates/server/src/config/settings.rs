@@ -73,6 +73,8 @@ pub struct Flags {
     pub path_prefix: String,
     /// What an attribute is that conditions ask about and a user lacks.
     pub missing_attribute: MissingAttribute,
+    /// Processes that hold the streams, beside the server's own; 0: the server holds them itself.
+    pub workers: usize,
 }
 
 /// What an attribute is that a user lacks.
@@ -83,6 +85,17 @@ pub enum MissingAttribute {
     Empty,
     /// Nothing, which no condition holds for, as the newer specification of its SDKs has it.
     Absent,
+}
+
+impl MissingAttribute {
+    /// In the words of evaluations.
+    #[must_use]
+    pub const fn rule(self) -> evaluation::MissingAttribute {
+        match self {
+            Self::Empty => evaluation::MissingAttribute::Empty,
+            Self::Absent => evaluation::MissingAttribute::Absent,
+        }
+    }
 }
 
 /// A database server in place of the data directory's database.
@@ -343,6 +356,7 @@ impl Default for Config {
                 key_file: String::new(),
                 path_prefix: String::new(),
                 missing_attribute: MissingAttribute::Empty,
+                workers: 0,
             },
             log: Log { format: LogFormat::Human, level: "info".to_owned() },
         }

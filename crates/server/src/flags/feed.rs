@@ -8,11 +8,13 @@ use domain::definition::{Definition, DefinitionKind};
 use domain::environment;
 use engine::ports::{Audience, EnvironmentFile};
 use evaluation::{Flag, MissingAttribute, Segment, Snapshot};
+use uuid::Uuid;
 
 use crate::document;
 use crate::seal::Sealer;
 
 /// Puts on the board what it is told of.
+#[derive(Clone)]
 pub struct Feed {
     /// What the doors read.
     pub board: Arc<Board>,
@@ -24,16 +26,9 @@ pub struct Feed {
 
 impl Audience for Feed {
     fn environment(&self, file: EnvironmentFile) {
-        let id = file.environment.id;
-        let secrets = file.secrets.iter().filter_map(|secret| self.open(secret)).collect();
-        let (flags, segments) = documents(id, &file.definitions);
-        self.board.put([Environment {
-            id: id.uuid(),
-            key: file.environment.key,
-            project_key: file.environment.project,
-            secrets,
-            snapshot: Snapshot::new(self.missing).with(flags, segments),
-        }]);
+        let Contents { id, key, project_key, secrets, flags, segments } = self.read(file);
+        let snapshot = Snapshot::new(self.missing).with(flags, segments);
+        self.board.put([Environment { id, key, project_key, secrets, snapshot }]);
     }
 
     fn changed(&self, environment: EnvironmentId, definitions: Vec<Definition>) {
@@ -48,7 +43,31 @@ impl Audience for Feed {
     }
 }
 
+/// What an environment holds, in clear and read.
+pub struct Contents {
+    pub id: Uuid,
+    pub key: String,
+    pub project_key: String,
+    pub secrets: Vec<::flags::Secret>,
+    pub flags: Vec<Flag>,
+    pub segments: Vec<Segment>,
+}
+
 impl Feed {
+    /// Reads what the store has of an environment.
+    pub fn read(&self, file: EnvironmentFile) -> Contents {
+        let id = file.environment.id;
+        let (flags, segments) = documents(id, &file.definitions);
+        Contents {
+            id: id.uuid(),
+            key: file.environment.key,
+            project_key: file.environment.project,
+            secrets: file.secrets.iter().filter_map(|secret| self.open(secret)).collect(),
+            flags,
+            segments,
+        }
+    }
+
     fn open(&self, secret: &environment::Secret) -> Option<::flags::Secret> {
         let opened = self.sealer.open(secret.environment, &secret.sealed);
         let value = match opened {
@@ -68,7 +87,10 @@ impl Feed {
 }
 
 /// What definitions say. One that cannot be read is left out: the others are not to wait for it.
-fn documents(environment: EnvironmentId, definitions: &[Definition]) -> (Vec<Flag>, Vec<Segment>) {
+pub fn documents(
+    environment: EnvironmentId,
+    definitions: &[Definition],
+) -> (Vec<Flag>, Vec<Segment>) {
     let (mut flags, mut segments) = (vec![], vec![]);
     for definition in definitions {
         let read = match definition.key.kind {

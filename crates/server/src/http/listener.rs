@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use metrics::Gauge;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -15,10 +16,11 @@ use tokio_rustls::TlsAcceptor;
 
 use super::front::{Connection, Front};
 use super::pulse::{Felt, Patience, Pulse};
+use crate::workers::{Arrival, Sorter};
 
 /// Connections that may wait to be accepted: with the usual 128 (or even 1,024), thousands of
 /// clients that connect at once see their SYN dropped and retry after a second.
-const BACKLOG: i32 = 4_096;
+pub const BACKLOG: i32 = 4_096;
 
 /// Connections above the limit on which health and metrics are still served.
 const OPERATIONS_CONNECTIONS_MAX: usize = 256;
@@ -36,6 +38,31 @@ pub struct Manners {
     pub headers_bytes_max: usize,
     /// Open connections; above it only health and metrics are served.
     pub connections_max: usize,
+    /// Whose connections are kept; all of them where there is nothing.
+    pub sorter: Option<Sorter>,
+}
+
+/// Where connections come from.
+pub enum Arrivals {
+    /// A socket of ours.
+    Listening(TcpListener),
+    /// Processes that listen in our place.
+    HandedOver(mpsc::Receiver<Arrival>),
+}
+
+impl Arrivals {
+    async fn next(&mut self) -> io::Result<Arrival> {
+        match self {
+            Self::Listening(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                Ok((stream, peer.ip()))
+            }
+            Self::HandedOver(arrivals) => match arrivals.recv().await {
+                Some(arrival) => Ok(arrival),
+                None => std::future::pending().await,
+            },
+        }
+    }
 }
 
 /// Binds the listening socket.
@@ -52,32 +79,33 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Accepts connections until `stopping` turns true; then closes the socket, lets every connection
+/// Takes connections until `stopping` turns true; then closes the socket, lets every connection
 /// finish the request it is at, and returns once all are closed.
 pub async fn serve(
-    listener: TcpListener,
+    mut arrivals: Arrivals,
     front: Arc<Front>,
     manners: Manners,
     mut stopping: watch::Receiver<bool>,
 ) {
     let manners = Arc::new(manners);
     let open = Arc::new(AtomicUsize::new(0));
+    let connections = metrics::gauge!("faregate_connections");
     let (alive, mut all_closed) = mpsc::channel::<()>(1);
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = arrivals.next() => accepted,
             _ = stopping.wait_for(|stopping| *stopping) => break,
         };
         let (stream, peer) = match accepted {
-            Ok((stream, peer)) => (stream, peer.ip()),
+            Ok(arrival) => arrival,
             Err(error) => {
                 tracing::warn!(error = %error, "cannot accept a connection");
                 tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
                 continue;
             }
         };
-        let place = Place::take(&open);
-        metrics::gauge!("faregate_connections").set(gauge(place.number));
+        let place = Place::take(&open, connections.clone());
+        connections.set(gauge(place.number));
         if place.number > manners.connections_max + OPERATIONS_CONNECTIONS_MAX {
             continue;
         }
@@ -91,7 +119,7 @@ pub async fn serve(
         };
         tokio::spawn(watched.run(stream));
     }
-    drop(listener);
+    drop(arrivals);
     drop(alive);
     // Nobody sends: this ends when the last connection has dropped its end.
     all_closed.recv().await;
@@ -106,19 +134,20 @@ const fn gauge(value: usize) -> f64 {
 struct Place {
     open: Arc<AtomicUsize>,
     number: usize,
+    gauge: Gauge,
 }
 
 impl Place {
-    fn take(open: &Arc<AtomicUsize>) -> Self {
+    fn take(open: &Arc<AtomicUsize>, gauge: Gauge) -> Self {
         let number = open.fetch_add(1, Ordering::Relaxed) + 1;
-        Self { open: Arc::clone(open), number }
+        Self { open: Arc::clone(open), number, gauge }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let before = self.open.fetch_sub(1, Ordering::Relaxed);
-        metrics::gauge!("faregate_connections").set(gauge(before.saturating_sub(1)));
+        self.gauge.set(gauge(before.saturating_sub(1)));
     }
 }
 
@@ -136,6 +165,13 @@ impl Watched {
         // Answers are written whole: waiting for more to send only delays them. A socket that
         // refuses the option is about to fail anyway.
         drop(stream.set_nodelay(true));
+        let stream = match &self.manners.sorter {
+            None => stream,
+            Some(sorter) => match sorter.sort(stream, self.manners.patience.headers).await {
+                Some(stream) => stream,
+                None => return,
+            },
+        };
         match self.manners.tls.clone() {
             None => self.serve(stream).await,
             // What TLS keeps is large, and part of every connection's future if it is not boxed.

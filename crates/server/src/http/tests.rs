@@ -9,7 +9,8 @@ use axum::Router;
 use axum::routing::get;
 use tokio::sync::watch;
 
-use super::{Admission, Bodies, Front, Patience, listener};
+use super::listener::{self, Arrivals};
+use super::{Admission, Bodies, Front, Patience};
 use crate::metrics::Requests;
 
 const A_WHILE: Duration = Duration::from_secs(30);
@@ -34,11 +35,17 @@ async fn a_panic_is_a_500_with_a_request_id_and_the_connection_survives() {
         patience: Patience { idle: A_WHILE, headers: A_WHILE, body: A_WHILE },
         headers_bytes_max: 8_192,
         connections_max: 10,
+        sorter: None,
     };
     let socket = listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = socket.local_addr().unwrap();
     let (stopping, stopped) = watch::channel(false);
-    let serving = tokio::spawn(listener::serve(socket, Arc::new(front), manners, stopped));
+    let serving = tokio::spawn(listener::serve(
+        Arrivals::Listening(socket),
+        Arc::new(front),
+        manners,
+        stopped,
+    ));
     let answers = tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(A_WHILE)).unwrap();

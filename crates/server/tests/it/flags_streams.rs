@@ -14,7 +14,7 @@ use crate::process::{Launch, PATIENCE, Server, TempDir};
 const FLAG: &str = "new-checkout";
 
 /// A flag that is on for everybody.
-fn sample() -> Value {
+pub fn sample() -> Value {
     let everybody = |id: &str| json!([{ "id": id, "rollout": [0, 1], "exptRollout": 1 }]);
     json!({ "featureFlags": [{
         "id": "0b3ff6f2-2f42-4f0c-8a3c-1f6f8b7f1001",
@@ -28,7 +28,7 @@ fn sample() -> Value {
     }], "segments": [] })
 }
 
-fn secret(client: &Client, kind: &str) -> String {
+pub fn secret(client: &Client, kind: &str) -> String {
     let listed = client.get("/v1/environments").json();
     let dev = listed.as_array().unwrap().iter().find(|it| it["key"] == "dev").unwrap();
     let secrets = dev["secrets"].as_array().unwrap();
@@ -37,10 +37,10 @@ fn secret(client: &Client, kind: &str) -> String {
 }
 
 /// A stream, as an SDK opens it.
-struct Stream(WebSocket<TcpStream>);
+pub struct Stream(WebSocket<TcpStream>);
 
 impl Stream {
-    fn open(server: &Server, prefix: &str, kind: &str, secret: &str) -> Self {
+    pub fn open(server: &Server, prefix: &str, kind: &str, secret: &str) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
         let token = Token::encode(secret, i64::try_from(now).unwrap(), 14);
         let address = server.client().address().to_owned();
@@ -51,11 +51,11 @@ impl Stream {
         Self(socket)
     }
 
-    fn ask(&mut self, message: &Value) {
+    pub fn ask(&mut self, message: &Value) {
         self.0.send(Message::text(message.to_string())).unwrap();
     }
 
-    fn sync(&mut self, timestamp: i64) -> Value {
+    pub fn sync(&mut self, timestamp: i64) -> Value {
         let user = json!({ "keyId": "ada", "name": "Ada", "customizedProperties": [] });
         let data = json!({ "timestamp": timestamp, "user": user });
         self.ask(&json!({ "messageType": "data-sync", "data": data }));
@@ -63,7 +63,7 @@ impl Stream {
     }
 
     /// The next message's data.
-    fn next(&mut self) -> Value {
+    pub fn next(&mut self) -> Value {
         let text = self.0.read().unwrap().into_text().unwrap();
         let mut message: Value = serde_json::from_str(text.as_str()).unwrap();
         assert_eq!(message["messageType"], "data-sync");
@@ -71,7 +71,7 @@ impl Stream {
     }
 
     /// The code that it is closed with.
-    fn closed(&mut self) -> u16 {
+    pub fn closed(&mut self) -> u16 {
         loop {
             match self.0.read().unwrap() {
                 Message::Close(frame) => return frame.unwrap().code.into(),
@@ -85,7 +85,7 @@ impl Stream {
 }
 
 /// What a client is told of the flag, and when that changed last.
-fn seen(data: &Value) -> (&str, &str, i64) {
+pub fn seen(data: &Value) -> (&str, &str, i64) {
     let flags = data["featureFlags"].as_array().unwrap();
     assert_eq!(flags.len(), 1, "{data}");
     assert_eq!(flags[0]["id"], FLAG);
@@ -97,7 +97,7 @@ fn seen(data: &Value) -> (&str, &str, i64) {
     )
 }
 
-fn switch(client: &Client, is_enabled: bool) {
+pub fn switch(client: &Client, is_enabled: bool) {
     let path = format!("/v1/flags/{FLAG}?environment=dev");
     let body = json!({ "isEnabled": is_enabled }).to_string();
     let answer = client.send("PATCH", &path, Some(body.as_bytes()));

@@ -9,6 +9,7 @@ mod faults;
 mod flags;
 mod flags_streams;
 mod flags_vectors;
+mod flags_workers;
 mod grpc;
 mod iso8583;
 mod killbill_bad_input;

@@ -1,0 +1,96 @@
+//! Which connections a worker keeps: it looks at the first request without taking it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// A connection that was accepted elsewhere.
+pub type Arrival = (TcpStream, IpAddr);
+
+/// How much of a request is looked at: method and path of any request to the doors of flags are in it.
+const LOOKED_AT_BYTES: usize = 1_024;
+
+/// How long to wait for more of a request line of which a part has come.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(5);
+
+/// Keeps connections that ask for feature flags, and hands over the others.
+pub struct Sorter {
+    prefix: String,
+    others: mpsc::Sender<TcpStream>,
+}
+
+impl Sorter {
+    /// A sorter for the doors behind this prefix.
+    pub const fn new(prefix: String, others: mpsc::Sender<TcpStream>) -> Self {
+        Self { prefix, others }
+    }
+
+    /// The connection, if it is to be kept. One that says nothing in time is closed.
+    pub async fn sort(&self, connection: TcpStream, within: Duration) -> Option<TcpStream> {
+        let keeps = tokio::time::timeout(within, self.keeps(&connection)).await.ok()?;
+        if keeps? {
+            return Some(connection);
+        }
+        // Where the server takes no more, neither does its worker.
+        drop(self.others.send(connection).await);
+        None
+    }
+
+    async fn keeps(&self, connection: &TcpStream) -> Option<bool> {
+        let mut space = [0; LOOKED_AT_BYTES];
+        loop {
+            let length = connection.peek(&mut space).await.ok().filter(|it| *it > 0)?;
+            match path(&space[..length]) {
+                Some(path) => return Some(is_of_flags(&self.prefix, path)),
+                None if length == LOOKED_AT_BYTES => return Some(false),
+                None => tokio::time::sleep_until(Instant::now() + LOOK_AGAIN_AFTER).await,
+            }
+        }
+    }
+}
+
+/// The path of a request, once all of it is there.
+fn path(request: &[u8]) -> Option<&[u8]> {
+    let from = request.iter().position(|it| *it == b' ')? + 1;
+    let length = request[from..].iter().position(|it| matches!(it, b' ' | b'?' | b'\r'))?;
+    Some(&request[from..from + length])
+}
+
+fn is_of_flags(prefix: &str, path: &[u8]) -> bool {
+    let Some(path) = path.strip_prefix(prefix.as_bytes()) else { return false };
+    let below = |door: &str| {
+        let rest = path.strip_prefix(door.as_bytes());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    };
+    ["/streaming", "/api/public", "/ofrep"].into_iter().any(below)
+}
+
+/// An arrival, of a connection that was handed over.
+pub fn arrival(connection: std::net::TcpStream) -> std::io::Result<Arrival> {
+    let peer: SocketAddr = connection.peer_addr()?;
+    connection.set_nonblocking(true)?;
+    Ok((TcpStream::from_std(connection)?, peer.ip()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths() {
+        let of = |request: &str| path(request.as_bytes()).map(|it| is_of_flags("/ff", it));
+        assert_eq!(of("GET /ff/streaming?type=server"), Some(true));
+        assert_eq!(of("GET /ff/streaming HTTP/1.1\r\n"), Some(true));
+        assert_eq!(of("POST /ff/ofrep/v1/evaluate/flags HTTP/1.1"), Some(true));
+        assert_eq!(of("GET /ff/api/public/sdk/server/latest-all "), Some(true));
+        assert_eq!(of("GET /ff/streamings HTTP/1.1"), Some(false));
+        assert_eq!(of("GET /streaming HTTP/1.1"), Some(false));
+        assert_eq!(of("GET /1.0/kb/accounts HTTP/1.1"), Some(false));
+        assert_eq!(of("GET /ff/strea"), None);
+        assert_eq!(of("GE"), None);
+        assert_eq!(of("\r\n\r\nGET"), None);
+    }
+}
