@@ -1,7 +1,12 @@
 //! `faregate flags`: feature flags on the command line.
 
+mod exchange;
+mod explain;
 mod feed;
 mod judge;
+mod list;
+mod remote;
+mod toggle;
 
 use std::process::ExitCode;
 
@@ -16,6 +21,16 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// List the flags of a running server
+    Ls(list::Args),
+    /// Switch a flag on or off
+    Toggle(toggle::Args),
+    /// Say why a user gets what they get of a flag
+    Explain(explain::Args),
+    /// Write the flags and segments of an environment to standard output
+    Export(exchange::Export),
+    /// Take flags and segments into an environment, all or none
+    Import(exchange::Import),
     /// Hold evaluations against a file of vectors
     Eval(judge::Args),
 }
@@ -26,6 +41,11 @@ enum Command {
 /// Where it cannot run: the message says what to change.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.command {
+        Command::Ls(args) => list::run(args),
+        Command::Toggle(args) => toggle::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Export(args) => exchange::export(args),
+        Command::Import(args) => exchange::import(args),
         Command::Eval(args) => judge::run(args),
     }
 }

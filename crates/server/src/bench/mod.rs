@@ -26,7 +26,7 @@ mod target;
 
 use connection::Connection;
 use request::Identity;
-use target::Target;
+pub use target::Target;
 
 /// File descriptors beyond the connections.
 const OPEN_FILES_SPARE: u64 = 64;

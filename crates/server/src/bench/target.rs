@@ -1,4 +1,4 @@
-//! The server under load, as named by `--url` or `--targets`.
+//! A running server, as named by `--url` or `--targets`.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -14,8 +14,8 @@ pub struct Target {
 /// Why a URL is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// TLS would measure the client.
-    #[error("{option} {url}: only http is spoken here; measure the plain listener")]
+    /// TLS is not spoken: it would measure the client.
+    #[error("{option} {url}: only http is spoken here; name the plain listener")]
     Https {
         /// Where it was given.
         option: &'static str,
@@ -117,7 +117,7 @@ mod tests {
         check(
             "https://127.0.0.1:8443",
             expect![
-                "--url https://127.0.0.1:8443: only http is spoken here; measure the plain listener"
+                "--url https://127.0.0.1:8443: only http is spoken here; name the plain listener"
             ],
         );
         for url in

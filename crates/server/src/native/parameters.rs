@@ -92,6 +92,18 @@ impl Parameters {
         number.map(Some).ok_or_else(|| invalid(name, format!("is no number from 0 to {max}")))
     }
 
+    /// Takes something out that is so or not; it is not where nothing is said.
+    ///
+    /// # Errors
+    /// Where it is neither true nor false.
+    pub fn is(&mut self, name: &'static str) -> Result<bool, Problem> {
+        match self.text(name)?.as_deref() {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err(invalid(name, "is neither true nor false")),
+        }
+    }
+
     /// Takes `offset` and `limit` out.
     ///
     /// # Errors

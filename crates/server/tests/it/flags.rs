@@ -400,6 +400,35 @@ fn an_import_with_one_bad_flag_takes_nothing_in_and_lists_every_problem() {
 }
 
 #[test]
+fn an_import_that_is_tried_changes_nothing_and_finds_what_is_wrong() {
+    let server = Server::start();
+    let client = server.tenant();
+    let tried = client.post("/v1/environments/dev/import?dryRun=true", &sample());
+    let expected = json!({ "featureFlags": 1, "segments": 1, "version": 0, "dryRun": true });
+    assert_eq!((tried.status, tried.json()), (200, expected));
+    let nothing = json!({ "featureFlags": [], "segments": [] });
+    assert_eq!(client.get("/v1/environments/dev/export").json(), nothing);
+    let refused = client.post("/v1/environments/dev/import?dryRun=maybe", &sample());
+    assert_eq!((refused.status, &refused.json()["field"]), (400, &json!("dryRun")));
+
+    // More than there may be: also where each import alone is not too much.
+    let segments = |prefix: &str| {
+        let segment = |n| json!({ "id": Uuid::now_v7(), "name": format!("{prefix}{n}") });
+        json!({ "segments": (0..2_501).map(segment).collect::<Vec<_>>() })
+    };
+    let first = client.post("/v1/environments/dev/import", &segments("a"));
+    assert_eq!(first.json()["dryRun"], false, "{}", first.text());
+    for query in ["?dryRun=true", ""] {
+        let path = format!("/v1/environments/dev/import{query}");
+        let refused = client.post(&path, &segments("b"));
+        assert_eq!(refused.status, 400, "{query}");
+        let detail = "body: the environment would have more than 5000";
+        assert_eq!(refused.json()["detail"], detail);
+    }
+    drop(server);
+}
+
+#[test]
 fn a_flag_is_made_changed_and_put_away() {
     let (server, client) = with_sample();
     let mut new = checkout();

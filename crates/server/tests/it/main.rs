@@ -7,6 +7,7 @@ mod callbacks;
 mod client;
 mod faults;
 mod flags;
+mod flags_commands;
 mod flags_streams;
 mod flags_vectors;
 mod flags_workers;

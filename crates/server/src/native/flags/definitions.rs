@@ -261,11 +261,7 @@ pub async fn list(
     asking.require("flag:read")?;
     let mut parameters = Parameters::of(uri)?;
     let page = parameters.page()?;
-    let is_archived = match parameters.text("archived")?.as_deref() {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(invalid("archived", "is neither true nor false")),
-    };
+    let is_archived = parameters.is("archived")?;
     let environment = find::environment(&native, &asking, &mut parameters).await?;
     parameters.end()?;
     let all = find::definitions(&native, &environment).await?;

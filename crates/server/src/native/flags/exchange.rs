@@ -1,5 +1,7 @@
 //! A whole environment in FeatBit's shape: taken in, all or nothing, and given out.
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -32,7 +34,7 @@ pub struct Documents {
     segments: Vec<Segment>,
 }
 
-/// What was taken in.
+/// What was taken in, or would be.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Imported {
@@ -40,8 +42,10 @@ pub struct Imported {
     feature_flags: usize,
     /// How many segments.
     segments: usize,
-    /// The version that all of them have now.
+    /// The version that all of them have now; the environment's where nothing was taken in.
     version: i64,
+    /// Whether they were only looked at.
+    dry_run: bool,
 }
 
 /// Takes flags and segments in.
@@ -54,9 +58,10 @@ pub struct Imported {
     params(
         ("key" = String, Path, description = "The environment"),
         ("project" = Option<String>, Query, description = "Its project; default by default"),
+        ("dryRun" = Option<bool>, Query, description = "Takes nothing in, and says whether it could; false by default"),
     ),
     responses(
-        (status = 200, description = "All were taken in", body = Imported),
+        (status = 200, description = "All were taken in, or could be", body = Imported),
         (status = 400, description = "The body is no such JSON, or has too many"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment"),
@@ -73,6 +78,7 @@ pub async fn import(
     asking.require("flag:write")?;
     let mut parameters = Parameters::of(&uri)?;
     let environment = find::environment_by_key(&native, &asking, key, &mut parameters).await?;
+    let dry_run = parameters.is("dryRun")?;
     parameters.end()?;
     let documents: Documents = input::json(body).await?;
     let (flags, segments) = (documents.feature_flags.len(), documents.segments.len());
@@ -82,11 +88,19 @@ pub async fn import(
     }
     let there = find::definitions(&native, &environment).await?;
     let definitions = checked(documents, &there).await?;
+    let keys: BTreeSet<_> = there.iter().map(|it| (it.key.kind, it.key.key.as_str())).collect();
+    let new = definitions.iter().filter(|it| !keys.contains(&(it.kind, it.key.as_str())));
+    if keys.len() + new.count() > DEFINITIONS_MAX {
+        let reason = format!("the environment would have more than {DEFINITIONS_MAX}");
+        return Err(invalid("body", reason));
+    }
+    let imported = |version| Imported { feature_flags: flags, segments, version, dry_run };
+    if dry_run {
+        return Ok(Json(imported(environment.version)));
+    }
     let put = PutDefinitions { environment: environment.id, definitions };
     match find::submit(&native, &asking, Command::PutDefinitions(put)).await? {
-        Reply::DefinitionsPut { version } => {
-            Ok(Json(Imported { feature_flags: flags, segments, version }))
-        }
+        Reply::DefinitionsPut { version } => Ok(Json(imported(version))),
         Reply::Done
         | Reply::TenantCreated(_)
         | Reply::UserCreated(_)
