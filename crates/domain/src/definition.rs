@@ -88,6 +88,9 @@ pub struct NewDefinition {
 pub struct PutDefinitions {
     /// Where.
     pub environment: EnvironmentId,
+    /// The version that the environment has to be in, where it was looked at as a whole.
+    #[serde(default)]
+    pub version: Option<i64>,
     /// At most [`DEFINITIONS_MAX`], each key once.
     pub definitions: Vec<NewDefinition>,
 }
@@ -111,6 +114,10 @@ pub(crate) fn put(state: &State, it: &PutDefinitions, cx: &mut Context) -> Outco
     };
     if it.definitions.is_empty() || it.definitions.len() > DEFINITIONS_MAX {
         return Err(Rejection::invalid("definitions", "there are none or too many"));
+    }
+    if it.version.is_some_and(|expected| expected != environment.version) {
+        let (key, version) = (environment.key.clone(), Some(environment.version));
+        return Err(Rejection::DefinitionChanged { key, version });
     }
     let version = cx.now.millis().max(environment.version + 1);
     let mut there = environment.definitions;
@@ -194,8 +201,16 @@ mod tests {
             expected,
         };
         let definitions = flags.iter().map(new).collect();
-        let command = Command::PutDefinitions(PutDefinitions { environment: HERE, definitions });
-        match rows.run(command)?.reply {
+        put_upon(rows, None, definitions)
+    }
+
+    fn put_upon(
+        rows: &mut Rows,
+        version: Option<i64>,
+        definitions: Vec<NewDefinition>,
+    ) -> Result<i64, Rejection> {
+        let put = PutDefinitions { environment: HERE, version, definitions };
+        match rows.run(Command::PutDefinitions(put))?.reply {
             Some(Reply::DefinitionsPut { version }) => Ok(version),
             other => panic!("{other:?}"),
         }
@@ -222,6 +237,32 @@ mod tests {
         assert_eq!((a.body.as_str(), a.version), ("3", last));
         // Made once.
         assert_eq!(a.id, DefinitionId::new(Uuid::from_u128(2)));
+    }
+
+    #[test]
+    fn an_environment_that_was_changed_is_not_the_one_that_was_looked_at() {
+        let mut rows = rows();
+        let segment = || NewDefinition {
+            kind: DefinitionKind::Segment,
+            key: "s".to_owned(),
+            id: DefinitionId::new(Uuid::from_u128(9)),
+            body: "{}".to_owned(),
+            is_archived: false,
+            expected: Expected::Anything,
+        };
+        let first = put_upon(&mut rows, Some(0), vec![segment()]).unwrap();
+        let second = put(&mut rows, &[("a", "1", Expected::Nothing)]).unwrap();
+        let changed = Rejection::DefinitionChanged { key: "dev".to_owned(), version: Some(second) };
+        assert_eq!(put_upon(&mut rows, Some(first), vec![segment()]), Err(changed));
+        put_upon(&mut rows, Some(second), vec![segment()]).unwrap();
+    }
+
+    /// Sent by a process that did not know of the version.
+    #[test]
+    fn a_command_without_a_version_is_read() {
+        let text = r#"{"environment":"00000000-0000-0000-0000-000000000001","definitions":[]}"#;
+        let read: PutDefinitions = serde_json::from_str(text).unwrap();
+        assert_eq!((read.environment, read.version), (HERE, None));
     }
 
     #[test]

@@ -135,7 +135,7 @@ pub enum Rejection {
         /// The id.
         id: SecretId,
     },
-    /// A flag or segment is not in the version that was expected.
+    /// A flag or segment, or the environment as a whole, is not in the version that was expected.
     DefinitionChanged {
         /// Its key.
         key: String,

@@ -1,5 +1,6 @@
 //! `faregate flags`: feature flags on the command line.
 
+mod compare;
 mod exchange;
 mod explain;
 mod feed;
@@ -31,6 +32,10 @@ enum Command {
     Export(exchange::Export),
     /// Take flags and segments into an environment, all or none
     Import(exchange::Import),
+    /// Say what is different in another environment
+    Diff(compare::Diff),
+    /// Copy flags and segments from another environment, all or none
+    Copy(compare::Copy),
     /// Hold evaluations against a file of vectors
     Eval(judge::Args),
 }
@@ -46,6 +51,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => explain::run(args),
         Command::Export(args) => exchange::export(args),
         Command::Import(args) => exchange::import(args),
+        Command::Diff(args) => compare::diff(args),
+        Command::Copy(args) => compare::copy(args),
         Command::Eval(args) => judge::run(args),
     }
 }

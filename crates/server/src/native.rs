@@ -48,6 +48,8 @@ pub struct Native {
     flags::secrets::expire,
     flags::exchange::import,
     flags::exchange::export,
+    flags::diff::diff,
+    flags::copy::copy,
     flags::flag::list,
     flags::flag::create,
     flags::flag::show,

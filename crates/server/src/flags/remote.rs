@@ -16,6 +16,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::net::TcpStream;
 
+use super::list::plain;
 use crate::bench::Target;
 
 /// The largest answer that is read, in bytes: environments can be large.
@@ -191,8 +192,11 @@ impl Answer {
         if self.status.is_success() {
             return Ok(self);
         }
-        let said = self.json().ok().and_then(|body| Some(body.get("detail")?.as_str()?.to_owned()));
-        anyhow::bail!("{}: {}", self.status, said.unwrap_or_else(|| "nothing is said".to_owned()))
+        let problem = self.json().unwrap_or_default();
+        let text = |it: &Value, field| plain(it.get(field).and_then(Value::as_str).unwrap_or("?"));
+        let wrong = problem.get("problems").and_then(Value::as_array).into_iter().flatten();
+        let wrong = wrong.map(|it| format!("\n  {}: {}", text(it, "field"), text(it, "reason")));
+        anyhow::bail!("{}: {}{}", self.status, text(&problem, "detail"), wrong.collect::<String>())
     }
 
     /// The body as JSON.

@@ -1,6 +1,8 @@
 //! Feature flags: environments with their secrets, what is defined there, and why a user gets what.
 
+pub mod copy;
 mod definitions;
+pub mod diff;
 pub mod environments;
 pub mod exchange;
 pub mod explain;
@@ -26,6 +28,8 @@ pub fn router() -> Router<Native> {
         .route("/v1/environments/{key}/secrets/{id}", delete(secrets::expire))
         .route("/v1/environments/{key}/import", post(exchange::import))
         .route("/v1/environments/{key}/export", get(exchange::export))
+        .route("/v1/environments/{key}/diff", get(diff::diff))
+        .route("/v1/environments/{key}/copy", post(copy::copy))
         .route("/v1/flags", get(flag::list).post(flag::create))
         .route("/v1/flags/{key}", one_flag)
         .route("/v1/flags/{key}/explain", get(explain::of_key).post(explain::of_user))

@@ -8,6 +8,7 @@ mod client;
 mod faults;
 mod flags;
 mod flags_commands;
+mod flags_copy;
 mod flags_streams;
 mod flags_vectors;
 mod flags_workers;

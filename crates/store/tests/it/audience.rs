@@ -140,7 +140,7 @@ impl Scene {
             expected: Expected::Anything,
         };
         let definitions = keys.iter().map(define).collect();
-        let put = PutDefinitions { environment, definitions };
+        let put = PutDefinitions { environment, version: None, definitions };
         self.submit(Command::PutDefinitions(put));
     }
 

@@ -61,7 +61,7 @@ fn put<S: Store>(workload: &mut Workload<S>, n: u128, bodies: &[(&str, &str)]) -
         expected: Expected::Anything,
     };
     let definitions = bodies.iter().map(define).collect();
-    let command = PutDefinitions { environment: environment(n), definitions };
+    let command = PutDefinitions { environment: environment(n), version: None, definitions };
     let reply = workload.accepted(TENANT, Command::PutDefinitions(command));
     let Reply::DefinitionsPut { version } = reply else { panic!("{reply:?}") };
     version

@@ -21,7 +21,7 @@ use crate::native::parameters::{Parameters, invalid};
 use crate::problem::Problem;
 
 /// How often a change is made upon what somebody else made of it meanwhile.
-const TRIES_MAX: usize = 4;
+pub const TRIES_MAX: usize = 4;
 
 /// What a request asks about: where, and what.
 struct Place {
@@ -84,7 +84,8 @@ impl Place {
     }
 
     async fn put(&self, new: NewDefinition) -> Result<Reply, Problem> {
-        let put = PutDefinitions { environment: self.environment.id, definitions: vec![new] };
+        let (environment, definitions) = (self.environment.id, vec![new]);
+        let put = PutDefinitions { environment, version: None, definitions };
         find::submit(&self.native, &self.asking, Command::PutDefinitions(put)).await
     }
 
@@ -228,12 +229,16 @@ fn id(path: &str, text: &str) -> Result<DefinitionId, Problem> {
     })
 }
 
-fn is_changed(rejection: &Rejection) -> bool {
+/// Whether somebody else was faster.
+pub fn is_changed(rejection: &Rejection) -> bool {
     matches!(rejection, Rejection::DefinitionChanged { .. })
 }
 
 /// A definition as clients see it.
-fn shown(it: &Definition) -> Result<Value, Problem> {
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn shown(it: &Definition) -> Result<Value, Problem> {
     let value = match it.key.kind {
         DefinitionKind::Flag => document::flag(it).map(|flag| json!(flag)),
         DefinitionKind::Segment => document::segment(it).map(|segment| json!(segment)),

@@ -98,7 +98,7 @@ pub async fn import(
     if dry_run {
         return Ok(Json(imported(environment.version)));
     }
-    let put = PutDefinitions { environment: environment.id, definitions };
+    let put = PutDefinitions { environment: environment.id, version: None, definitions };
     match find::submit(&native, &asking, Command::PutDefinitions(put)).await? {
         Reply::DefinitionsPut { version } => Ok(Json(imported(version))),
         Reply::Done

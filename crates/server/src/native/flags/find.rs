@@ -73,6 +73,19 @@ pub async fn environment_by_key(
     parameters: &mut Parameters,
 ) -> Result<Environment, Problem> {
     let project = parameters.text("project")?.unwrap_or_else(|| PROJECT.to_owned());
+    environment_of(native, asking, project, key).await
+}
+
+/// An environment by its key, of a project.
+///
+/// # Errors
+/// Where there is none.
+pub async fn environment_of(
+    native: &Native,
+    asking: &Asking,
+    project: String,
+    key: String,
+) -> Result<Environment, Problem> {
     let no = asking.tenant.no;
     let (by_project, by_key) = (project.clone(), key.clone());
     let found = native
