@@ -16,6 +16,7 @@ use domain::payment::{TransactionStatus, TransactionType};
 use domain::{Currency, Timestamp};
 use engine::Engine;
 use engine::access::Access;
+use evaluation::MissingAttribute;
 use utoipa::OpenApi;
 
 use crate::problem::Problem;
@@ -32,6 +33,8 @@ pub struct Native {
     pub analytics: Option<analytics::Models>,
     /// What the secrets of environments are stored with, where there is a key.
     pub sealer: Option<Arc<Sealer>>,
+    /// What an attribute of a flag's user is that they lack.
+    pub missing: MissingAttribute,
 }
 
 #[derive(OpenApi)]
@@ -56,6 +59,7 @@ pub struct Native {
     flags::flag::put,
     flags::flag::patch,
     flags::flag::archive,
+    flags::evaluate::evaluate,
     flags::explain::of_key,
     flags::explain::of_user,
     flags::segment::list,

@@ -4,6 +4,7 @@ pub mod copy;
 mod definitions;
 pub mod diff;
 pub mod environments;
+pub mod evaluate;
 pub mod exchange;
 pub mod explain;
 mod find;
@@ -20,6 +21,8 @@ use super::Native;
 /// The routes of feature flags.
 pub fn router() -> Router<Native> {
     let one_flag = get(flag::show).put(flag::put).patch(flag::patch).delete(flag::archive);
+    // `/v1/flags/evaluate`, without hiding a flag of that key.
+    let one_flag = one_flag.post(evaluate::evaluate);
     let one_segment =
         get(segment::show).put(segment::put).patch(segment::patch).delete(segment::archive);
     Router::new()

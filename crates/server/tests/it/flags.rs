@@ -17,7 +17,7 @@ fn patch(client: &Client, path: &str, body: &Value) -> Answer {
 }
 
 /// A flag that is on for the staff and for a part of the others.
-fn checkout() -> Value {
+pub fn checkout() -> Value {
     let everybody = |id: &str| json!([{ "id": id, "rollout": [0, 1], "exptRollout": 1 }]);
     json!({
         "id": "0b3ff6f2-2f42-4f0c-8a3c-1f6f8b7f1001",
@@ -74,7 +74,7 @@ fn sample() -> Value {
 }
 
 /// A server with a tenant that has the sample in `dev`.
-fn with_sample() -> (Server, Client) {
+pub fn with_sample() -> (Server, Client) {
     let server = Server::start();
     let client = server.tenant();
     let imported = client.post("/v1/environments/dev/import", &sample());
@@ -247,6 +247,7 @@ fn permissions() {
         ("/v1/flags/new-checkout/explain?user=x", "flag:read"),
         ("/v1/segments", "flag:read"),
         ("/v1/environments/dev/export", "flag:read"),
+        ("/v1/environments/dev/diff?from=prod", "flag:read"),
     ] {
         let refused = nobody.get(path);
         assert_eq!(
@@ -254,7 +255,10 @@ fn permissions() {
             (403, &json!(format!("the user does not have the permission {permission}")))
         );
     }
+    let user = json!({ "user": { "keyId": "x" } });
+    assert_eq!(nobody.post("/v1/flags/evaluate", &user).status, 403);
     let reader = may("reader", &["flag:read", "environment:read"]);
+    assert_eq!(reader.post("/v1/flags/evaluate", &user).status, 200);
     assert_eq!(reader.get(flag).status, 200);
     let listed = reader.get("/v1/environments").json();
     assert_eq!((listed.as_array().unwrap().len(), listed[0].get("secrets")), (2, None));

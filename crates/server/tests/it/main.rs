@@ -9,6 +9,7 @@ mod faults;
 mod flags;
 mod flags_commands;
 mod flags_copy;
+mod flags_evaluate;
 mod flags_streams;
 mod flags_vectors;
 mod flags_workers;

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use domain::definition::{Definition, DefinitionKind};
-use evaluation::{Explanation, MissingAttribute, Snapshot, User};
+use evaluation::{Explanation, Snapshot, User};
 use http::Uri;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -16,9 +16,6 @@ use crate::native::Native;
 use crate::native::caller::Asking;
 use crate::native::parameters::{Parameters, invalid};
 use crate::problem::Problem;
-
-/// How many properties a user has at most.
-const PROPERTIES_MAX: usize = 1_000;
 
 /// Why a user gets what they get.
 #[derive(Serialize, ToSchema)]
@@ -147,12 +144,7 @@ pub async fn of_user(
     asking.require("flag:read")?;
     let parameters = Parameters::of(&uri)?;
     let user: User = input::json(body).await?;
-    if user.key_id.is_empty() {
-        return Err(invalid("keyId", "needs to be set"));
-    }
-    if user.customized_properties.len() > PROPERTIES_MAX {
-        return Err(invalid("customizedProperties", format!("are more than {PROPERTIES_MAX}")));
-    }
+    input::check_user("", &user)?;
     explain((&native, &asking), key, parameters, user).await
 }
 
@@ -171,8 +163,9 @@ async fn explain(
     };
     let flag = document::flag(row).map_err(|error| input::unreadable(&error))?;
     let segments = input::segments_of(&all)?;
+    let missing = native.missing;
     let explaining = tokio::task::spawn_blocking(move || {
-        let snapshot = Snapshot::new(MissingAttribute::Empty).with([flag], segments);
+        let snapshot = Snapshot::new(missing).with([flag], segments);
         let flag = snapshot.flag(&key)?;
         Some(ExplanationView::of(key.clone(), snapshot.explain(flag, &user)))
     });

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use axum::body::Body;
 use domain::definition::{Definition, DefinitionKind};
-use evaluation::{Flag, Segment};
+use evaluation::{Flag, Segment, User};
 use http::HeaderMap;
 use http::header::{ETAG, HeaderValue, IF_MATCH};
 use http_body_util::BodyExt as _;
@@ -23,6 +23,9 @@ const KEY_BYTES_MAX: usize = 255;
 
 /// How large a flag or a segment may be, in bytes.
 const DOCUMENT_BYTES_MAX: usize = 512 * 1024;
+
+/// How many properties a user has at most.
+const PROPERTIES_MAX: usize = 1_000;
 
 /// How many wrong fields are listed; the rest waits until these are right.
 const WRONG_FIELDS_MAX: usize = 1_000;
@@ -72,6 +75,21 @@ pub fn check_key(field: &'static str, key: &str) -> Result<(), Problem> {
         true => Ok(()),
         false => Err(invalid(field, format!("1 to {KEY_BYTES_MAX} characters were expected"))),
     }
+}
+
+/// Whether it can be a user; `path` is what stands before its fields in what the client sent.
+///
+/// # Errors
+/// Where it has no key, or too many properties.
+pub fn check_user(path: &str, user: &User) -> Result<(), Problem> {
+    if user.key_id.is_empty() {
+        return Err(invalid(format!("{path}keyId"), "needs to be set"));
+    }
+    if user.customized_properties.len() > PROPERTIES_MAX {
+        let reason = format!("are more than {PROPERTIES_MAX}");
+        return Err(invalid(format!("{path}customizedProperties"), reason));
+    }
+    Ok(())
 }
 
 /// A document from its JSON. A field that it does not have is refused: it would be passed over.

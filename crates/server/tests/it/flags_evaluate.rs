@@ -1,0 +1,104 @@
+//! Several flags evaluated in one question to the native API.
+
+use serde_json::{Value, json};
+
+use crate::flags::{checkout, with_sample};
+use crate::process::{Launch, Server};
+
+#[test]
+fn flags_are_evaluated_together() {
+    let (server, client) = with_sample();
+    let add = |key: &str, kind: &str, value: &str, tags: Value| {
+        let mut flag = checkout();
+        let fields = flag.as_object_mut().unwrap();
+        for field in ["id", "unknownToUs", "rules", "targetUsers"] {
+            fields.remove(field);
+        }
+        flag["key"] = json!(key);
+        flag["variationType"] = json!(kind);
+        flag["variations"] =
+            json!([{ "id": "on", "value": value }, { "id": "off", "value": value }]);
+        flag["tags"] = tags;
+        let made = client.post("/v1/flags", &flag);
+        assert_eq!(made.status, 201, "{}", made.text());
+        made.header("etag").unwrap().trim_matches('"').parse::<i64>().unwrap()
+    };
+    let limit = add("limit", "number", "-0.50", json!(["shop", "limits"]));
+    add("evaluate", "json", r#"{ "a": 1 }"#, json!([]));
+    add("gone", "string", "x", json!(["shop"]));
+    assert_eq!(client.delete("/v1/flags/gone").status, 204);
+    let ask = |body: &Value| client.post("/v1/flags/evaluate?environment=dev", body);
+    let keys = |body: &Value| -> Vec<String> {
+        let answer = ask(body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let values = answer.json();
+        values.as_array().unwrap().iter().map(|it| it["key"].as_str().unwrap().to_owned()).collect()
+    };
+    let ada = json!({ "keyId": "ada" });
+    assert_eq!(keys(&json!({ "user": ada })), ["evaluate", "limit", "new-checkout"]);
+    assert_eq!(keys(&json!({ "user": ada, "tags": ["shop"] })), ["limit", "new-checkout"]);
+    assert_eq!(keys(&json!({ "user": ada, "tags": ["shop", "limits"] })), ["limit"]);
+    assert_eq!(
+        keys(&json!({ "user": ada, "keys": ["new-checkout", "gone", "x"], "tags": ["shop"] })),
+        ["new-checkout"]
+    );
+    let text = ask(&json!({ "user": ada, "keys": ["limit", "evaluate"] })).text();
+    // As they are written.
+    assert!(
+        text.contains(r#""value":-0.50,"#) && text.contains(r#""value":{ "a": 1 },"#),
+        "{text}"
+    );
+    let version = format!(r#""reason":"default","version":{limit}}}"#);
+    assert!(text.contains(&version), "{text}");
+    let mail = json!([{ "name": "mail", "value": "joe@example.com" }]);
+    let joe = json!({ "keyId": "joe", "customizedProperties": mail });
+    let found = ask(&json!({ "user": joe, "keys": ["new-checkout"] })).json();
+    let expected = (&json!("staff"), &json!(true), &json!("on"));
+    assert_eq!((&found[0]["reason"], &found[0]["value"], &found[0]["variationId"]), expected);
+
+    // A flag of that key is still there, and others take no POST.
+    assert_eq!(client.get("/v1/flags/evaluate").json()["key"], "evaluate");
+    assert_eq!(client.post("/v1/flags/limit", &json!({})).status, 405);
+    let many: Vec<String> = (0..5_001).map(|n| n.to_string()).collect();
+    for (body, field) in [
+        (json!({}), "body"),
+        (json!({ "user": {} }), "user.keyId"),
+        (json!({ "user": ada, "key": [] }), "body"),
+        (json!({ "user": ada, "keys": many }), "keys"),
+        (json!({ "user": ada, "tags": many[..101] }), "tags"),
+        (
+            json!({ "user": { "keyId": "x", "customizedProperties": vec![json!({}); 1_001] } }),
+            "user.customizedProperties",
+        ),
+    ] {
+        let refused = ask(&body);
+        assert_eq!((refused.status, &refused.json()["field"]), (400, &json!(field)));
+    }
+    assert_eq!(
+        client.post("/v1/flags/evaluate?environment=x", &json!({ "user": ada })).status,
+        404
+    );
+    drop(server);
+}
+
+/// As the streams have it.
+#[test]
+fn an_attribute_that_is_missing_is_what_the_configuration_says() {
+    let launch = Launch::usual().env("FAREGATE_FLAGS_MISSING_ATTRIBUTE", "absent");
+    for (server, reason) in [(Server::start(), "rule"), (Server::start_with(launch), "default")] {
+        let client = server.tenant();
+        let mut flag = checkout();
+        flag["targetUsers"] = json!([]);
+        flag["rules"][0]["name"] = json!("rule");
+        flag["rules"][0]["conditions"] =
+            json!([{ "property": "plan", "op": "NotEqual", "value": "free" }]);
+        let imported =
+            client.post("/v1/environments/dev/import", &json!({ "featureFlags": [flag] }));
+        assert_eq!(imported.status, 200, "{}", imported.text());
+        let explained = client.get("/v1/flags/new-checkout/explain?user=joe").json();
+        assert_eq!(explained["reason"], reason);
+        let found =
+            client.post("/v1/flags/evaluate", &json!({ "user": { "keyId": "joe" } })).json();
+        assert_eq!(found[0]["reason"], reason);
+    }
+}
