@@ -225,11 +225,12 @@ pub trait Queries: Send + Sync {
         no: TenantNo,
         key: &DefinitionKey,
     ) -> Result<Option<Definition>, StoreError>;
-    /// The history of a flag or a segment, oldest first; empty where there is none.
+    /// The history of a flag or a segment, newest first; empty where there is none.
     fn definition_history(
         &self,
         no: TenantNo,
         key: &DefinitionKey,
+        page: Page,
     ) -> Result<Vec<HistoryRow>, StoreError>;
 
     /// An account.

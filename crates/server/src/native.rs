@@ -60,6 +60,8 @@ pub struct Native {
     flags::flag::patch,
     flags::flag::archive,
     flags::evaluate::evaluate,
+    flags::history::of_flag,
+    flags::history::of_segment,
     flags::explain::of_key,
     flags::explain::of_user,
     flags::segment::list,

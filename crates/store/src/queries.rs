@@ -202,8 +202,9 @@ impl Queries for SqlQueries {
         &self,
         no: TenantNo,
         key: &DefinitionKey,
+        page: Page,
     ) -> Result<Vec<HistoryRow>, StoreError> {
-        self.snapshot(|reader| history::of_definition(reader, no, key))
+        self.snapshot(|reader| history::of_definition(reader, no, key, page))
     }
 
     fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError> {

@@ -11,11 +11,19 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 
 use super::Native;
+use super::parameters::invalid;
 use crate::problem::Problem;
 
 /// The tenant's headers: ours, or those that Kill Bill's clients send.
 const API_KEY: [&str; 2] = ["x-faregate-apikey", "x-killbill-apikey"];
 const API_SECRET: [&str; 2] = ["x-faregate-apisecret", "x-killbill-apisecret"];
+
+/// Why somebody asks, for the histories of what they change.
+const REASON: [&str; 2] = ["x-faregate-reason", "x-killbill-reason"];
+const COMMENT: [&str; 2] = ["x-faregate-comment", "x-killbill-comment"];
+
+/// How long either may be.
+const REASON_CHARS_MAX: usize = 255;
 
 /// The tenant that an authenticated user may read. Reads need no permission.
 pub struct ReaderOf(pub Arc<TenantRef>);
@@ -27,6 +35,10 @@ pub struct Asking {
     pub caller: Arc<Caller>,
     /// The tenant.
     pub tenant: Arc<TenantRef>,
+    /// Why they ask, where they say so.
+    pub reason: Option<String>,
+    /// What else they say about it.
+    pub comment: Option<String>,
 }
 
 impl Asking {
@@ -63,7 +75,19 @@ async fn asking(
     let key = text(headers, API_KEY).ok_or(Problem::TenantMissing)?;
     let secret = text(headers, API_SECRET).ok_or(Problem::TenantMissing)?;
     let tenant = native.access.tenant(from, key, secret).await?;
-    Ok(Asking { caller, tenant })
+    let reason = said(headers, REASON)?;
+    Ok(Asking { caller, tenant, reason, comment: said(headers, COMMENT)? })
+}
+
+/// What a header says in words.
+fn said(headers: &HeaderMap, names: [&'static str; 2]) -> Result<Option<String>, Problem> {
+    let Some(value) = names.iter().find_map(|name| headers.get(*name)) else { return Ok(None) };
+    let text = std::str::from_utf8(value.as_bytes());
+    let text = text.map_err(|_| invalid(names[0], "is not UTF-8"))?;
+    if text.chars().nth(REASON_CHARS_MAX).is_some() {
+        return Err(invalid(names[0], format!("has more than {REASON_CHARS_MAX} characters")));
+    }
+    Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
 }
 
 fn text<'a>(headers: &'a HeaderMap, names: [&str; 2]) -> Option<&'a str> {

@@ -9,6 +9,7 @@ pub mod exchange;
 pub mod explain;
 mod find;
 pub mod flag;
+pub mod history;
 mod input;
 pub mod secrets;
 pub mod segment;
@@ -36,6 +37,8 @@ pub fn router() -> Router<Native> {
         .route("/v1/flags", get(flag::list).post(flag::create))
         .route("/v1/flags/{key}", one_flag)
         .route("/v1/flags/{key}/explain", get(explain::of_key).post(explain::of_user))
+        .route("/v1/flags/{key}/history", get(history::of_flag))
         .route("/v1/segments", get(segment::list).post(segment::create))
         .route("/v1/segments/{id}", one_segment)
+        .route("/v1/segments/{id}/history", get(history::of_segment))
 }

@@ -109,8 +109,16 @@ impl Parameters {
     /// # Errors
     /// Where they are out of range.
     pub fn page(&mut self) -> Result<Page, Problem> {
+        self.page_of(LIMIT_MAX)
+    }
+
+    /// As [`Parameters::page`], of at most so many rows: for those that are large.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn page_of(&mut self, limit_max: u64) -> Result<Page, Problem> {
         let offset = self.number("offset", OFFSET_MAX)?.unwrap_or(0);
-        let limit = self.number("limit", LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT);
+        let limit = self.number("limit", limit_max)?.unwrap_or(LIMIT_DEFAULT.min(limit_max));
         Ok(Page { offset, limit })
     }
 

@@ -10,6 +10,7 @@ mod flags;
 mod flags_commands;
 mod flags_copy;
 mod flags_evaluate;
+mod flags_changes;
 mod flags_streams;
 mod flags_vectors;
 mod flags_workers;

@@ -8,7 +8,7 @@ use domain::state::Change;
 use domain::{
     AccountId, Id, PaymentId, PaymentMethodId, Person, Seq, TenantNo, Timestamp, TransactionId,
 };
-use engine::ports::{HistoryOf, HistoryRow, StoreError};
+use engine::ports::{HistoryOf, HistoryRow, Page, ROWS_MAX, StoreError};
 
 use super::{accounts, window};
 use crate::driver::{Load, Reader};
@@ -36,11 +36,24 @@ pub(super) fn of_definition(
     reader: &Reader,
     no: TenantNo,
     key: &DefinitionKey,
+    page: Page,
 ) -> Result<Vec<HistoryRow>, StoreError> {
     let sql = format!("SELECT seq FROM definition {BY_KEY}");
-    let newest = reader.query_one(&sql, &rows::definition_key(no, key), |cells| cells.seq())?;
+    let mut next = reader.query_one(&sql, &rows::definition_key(no, key), |cells| cells.seq())?;
     let is_it = |change: &Change| matches!(change, Change::Definition(it) if it.key == *key);
-    Walker::new(reader, no)?.walk_back(&is_it, newest, window::bounded(usize::MAX))
+    let mut walker = Walker::new(reader, no)?;
+    let window = page.offset..page.offset.saturating_add(page.limit.min(ROWS_MAX));
+    let (mut states, mut at) = (Vec::new(), 0);
+    while let Some(seq) = next.filter(|_| at < window.end) {
+        let (state, previous) = walker.state(&is_it, seq)?;
+        if window.contains(&at) {
+            states.push(state);
+        }
+        // An import's row has all that came with it, and no other state of this one.
+        walker.records.clear();
+        (next, at) = (previous, at + 1);
+    }
+    Ok(states)
 }
 
 pub(super) fn of_all_of_account(
@@ -173,39 +186,40 @@ impl<'r> Walker<'r> {
         newest: Option<Seq>,
         limit: usize,
     ) -> Result<Vec<HistoryRow>, StoreError> {
-        self.walk_back(&|change| is_of(change, of), newest, limit)
-    }
-
-    /// As [`Walker::walk`], of the entity whose images are told from others by `is_it`.
-    fn walk_back(
-        &mut self,
-        is_it: &dyn Fn(&Change) -> bool,
-        newest: Option<Seq>,
-        limit: usize,
-    ) -> Result<Vec<HistoryRow>, StoreError> {
         let mut states = Vec::new();
         let mut next = newest;
         while let Some(seq) = next {
             if states.len() == limit {
                 break;
             }
-            let record = self.record(seq)?;
-            let is_state = |change: &&Change| {
-                is_it(change) && journal::revision(change).is_some_and(|it| it.seq == seq)
-            };
-            let Some(image) = record.changes.iter().rev().find(is_state) else {
-                return Err(broken(seq, "has no image of an entity that names it"));
-            };
-            let revision = journal::revision(image).expect("it was found by its revision");
-            let (at, actor) = (record.at, record.actor.clone());
-            states.push(HistoryRow { seq, at, actor, image: image.clone(), person: None });
-            if revision.previous.is_some_and(|previous| previous >= seq) {
-                return Err(broken(seq, "names a later row as the one before"));
-            }
-            next = revision.previous;
+            let (state, previous) = self.state(&|change| is_of(change, of), seq)?;
+            states.push(state);
+            next = previous;
         }
         states.reverse();
         Ok(states)
+    }
+
+    /// The state of an entity that a journal row made, and the row of the state before.
+    fn state(
+        &mut self,
+        is_it: &dyn Fn(&Change) -> bool,
+        seq: Seq,
+    ) -> Result<(HistoryRow, Option<Seq>), StoreError> {
+        let record = self.record(seq)?;
+        let is_state = |change: &&Change| {
+            is_it(change) && journal::revision(change).is_some_and(|it| it.seq == seq)
+        };
+        let Some(image) = record.changes.iter().rev().find(is_state) else {
+            return Err(broken(seq, "has no image of an entity that names it"));
+        };
+        let revision = journal::revision(image).expect("it was found by its revision");
+        if revision.previous.is_some_and(|previous| previous >= seq) {
+            return Err(broken(seq, "names a later row as the one before"));
+        }
+        let (at, actor) = (record.at, record.actor.clone());
+        let state = HistoryRow { seq, at, actor, image: image.clone(), person: None };
+        Ok((state, revision.previous))
     }
 
     fn record(&mut self, seq: Seq) -> Result<&Record, StoreError> {

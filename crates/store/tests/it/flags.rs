@@ -8,7 +8,7 @@ use domain::environment::{
 };
 use domain::state::Change;
 use domain::{Command, EnvironmentId, Id, Reply, SecretId, Seq, TenantNo, Timestamp};
-use engine::ports::{Queries, Store};
+use engine::ports::{Page, Queries, Store};
 use expect_test::expect;
 use store::verify::verify;
 use uuid::Uuid;
@@ -178,8 +178,9 @@ fn changed_environments_are_found_in_the_order_of_their_changes() {
 fn a_definition_has_a_history() {
     let mut world = World::new(93);
     fill(&mut world.workload);
-    let states = |no, key: &DefinitionKey| -> Vec<(String, bool)> {
-        let found = world.queries.definition_history(no, key).unwrap();
+    let window = |no, key: &DefinitionKey, (offset, limit)| -> Vec<(String, bool)> {
+        let page = Page { offset, limit };
+        let found = world.queries.definition_history(no, key, page).unwrap();
         let state = |image: Change| {
             let Change::Definition(it) = image else { panic!("{image:?}") };
             assert_eq!(it.key, *key);
@@ -187,9 +188,13 @@ fn a_definition_has_a_history() {
         };
         found.into_iter().map(|row| state(row.image)).collect()
     };
+    let states = |no, key: &DefinitionKey| window(no, key, (0, 10));
     let state = |body: &str, is_archived| (body.to_owned(), is_archived);
-    let of_a = [state("{}", false), state("{2}", false), state("", true)];
+    let of_a = [state("", true), state("{2}", false), state("{}", false)];
     assert_eq!(states(TENANT, &key(1, "a")), of_a);
+    assert_eq!(window(TENANT, &key(1, "a"), (0, 2)), of_a[..2]);
+    assert_eq!(window(TENANT, &key(1, "a"), (1, 1)), of_a[1..2]);
+    assert_eq!(window(TENANT, &key(1, "a"), (3, 10)), []);
     assert_eq!(states(TENANT, &key(2, "a")), [state("{}", false)]);
     assert_eq!(states(TENANT, &key(1, "nothing")), []);
     assert_eq!(states(OTHER, &key(1, "a")), []);

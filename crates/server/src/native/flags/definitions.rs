@@ -237,7 +237,7 @@ pub fn is_changed(rejection: &Rejection) -> bool {
 /// A definition as clients see it.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// Where its document cannot be read.
 pub fn shown(it: &Definition) -> Result<Value, Problem> {
     let value = match it.key.kind {
         DefinitionKind::Flag => document::flag(it).map(|flag| json!(flag)),
@@ -250,7 +250,7 @@ fn answer(status: StatusCode, it: &Definition) -> Result<Response, Problem> {
     Ok((status, [input::etag(it.version)], Json(shown(it)?)).into_response())
 }
 
-fn whole(number: u64) -> usize {
+pub fn whole(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 

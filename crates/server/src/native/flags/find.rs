@@ -39,7 +39,8 @@ pub async fn submit(native: &Native, asking: &Asking, command: Command) -> Resul
     let id = native.engine.mint();
     let user = asking.caller.username.clone();
     let created_by = user.clone();
-    let actor = Actor { user, created_by, reason: None, comments: None, token: id.0 };
+    let (reason, comments) = (asking.reason.clone(), asking.comment.clone());
+    let actor = Actor { user, created_by, reason, comments, token: id.0 };
     let request = Request { id, tenant: asking.tenant.no, actor, idempotency: None, command };
     match native.engine.submit(request).await? {
         Answer::Replied(reply) => Ok(reply),
