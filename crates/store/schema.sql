@@ -336,3 +336,30 @@ CREATE TABLE definition (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX definition_by_version ON definition (tenant, environment_id, version);
 
+ALTER TABLE environment ADD COLUMN changes_need_approval INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE environment ADD COLUMN changes_waiting INTEGER NOT NULL DEFAULT 0;
+
+CREATE TABLE change_request (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    environment_id BLOB NOT NULL,
+    kind INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    patch TEXT NOT NULL,
+    expected INTEGER,
+    author TEXT NOT NULL,
+    reason TEXT,
+    comment TEXT,
+    created_at_us INTEGER NOT NULL,
+    due_at_us INTEGER,
+    status INTEGER NOT NULL,
+    decided_by TEXT,
+    explanation TEXT,
+    version INTEGER,
+    settled_at_us INTEGER,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX change_request_by_environment ON change_request (tenant, environment_id, id);
+CREATE INDEX change_request_due ON change_request (due_at_us, id) WHERE status = 2;
+

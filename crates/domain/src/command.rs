@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::{CreateUser, PutRole, UpdateUser};
 use crate::account::{CreateAccount, UpdateAccount};
+use crate::change_request::{ApplyChange, DecideChange, RequestChange};
 use crate::definition::PutDefinitions;
-use crate::environment::{self, AddSecret, CreateEnvironment, ExpireSecret};
+use crate::environment::{self, AddSecret, CreateEnvironment, ExpireSecret, UpdateEnvironment};
 use crate::payment::{
     Actor, Complete, FixTransaction, FollowUp, GatewayInquired, GatewayReplied, Initiate, ReplyKey,
     ResolvePending,
@@ -54,12 +55,20 @@ pub enum Command {
     PutRole(PutRole),
     /// See [`CreateEnvironment`].
     CreateEnvironment(CreateEnvironment),
+    /// See [`UpdateEnvironment`].
+    UpdateEnvironment(UpdateEnvironment),
     /// See [`AddSecret`].
     AddSecret(AddSecret),
     /// See [`ExpireSecret`].
     ExpireSecret(ExpireSecret),
     /// See [`PutDefinitions`].
     PutDefinitions(PutDefinitions),
+    /// See [`RequestChange`].
+    RequestChange(RequestChange),
+    /// See [`DecideChange`].
+    DecideChange(DecideChange),
+    /// See [`ApplyChange`].
+    ApplyChange(ApplyChange),
     /// See [`CreateAccount`].
     CreateAccount(Box<CreateAccount>),
     /// See [`UpdateAccount`].
@@ -122,9 +131,13 @@ impl Command {
             Self::UpdateUser(_) => "UpdateUser",
             Self::PutRole(_) => "PutRole",
             Self::CreateEnvironment(_) => "CreateEnvironment",
+            Self::UpdateEnvironment(_) => "UpdateEnvironment",
             Self::AddSecret(_) => "AddSecret",
             Self::ExpireSecret(_) => "ExpireSecret",
             Self::PutDefinitions(_) => "PutDefinitions",
+            Self::RequestChange(_) => "RequestChange",
+            Self::DecideChange(_) => "DecideChange",
+            Self::ApplyChange(_) => "ApplyChange",
             Self::CreateAccount(_) => "CreateAccount",
             Self::UpdateAccount(_) => "UpdateAccount",
             Self::CreatePaymentMethod(_) => "CreatePaymentMethod",
@@ -160,9 +173,13 @@ impl Command {
             | Self::UpdateUser(_)
             | Self::PutRole(_)
             | Self::CreateEnvironment(_)
+            | Self::UpdateEnvironment(_)
             | Self::AddSecret(_)
             | Self::ExpireSecret(_)
             | Self::PutDefinitions(_)
+            | Self::RequestChange(_)
+            | Self::DecideChange(_)
+            | Self::ApplyChange(_)
             | Self::CreateAccount(_)
             | Self::DeletePaymentMethod(_)
             | Self::Capture(_)
@@ -188,9 +205,13 @@ impl Command {
             | Self::UpdateUser(_)
             | Self::PutRole(_)
             | Self::CreateEnvironment(_)
+            | Self::UpdateEnvironment(_)
             | Self::AddSecret(_)
             | Self::ExpireSecret(_)
-            | Self::PutDefinitions(_) => Subject::System,
+            | Self::PutDefinitions(_)
+            | Self::RequestChange(_)
+            | Self::DecideChange(_)
+            | Self::ApplyChange(_) => Subject::System,
             // The first thing that it mints.
             Self::CreateAccount(_) => Subject::Account(request.entity(0)),
             Self::UpdateAccount(it) => Subject::Account(it.account),
@@ -216,14 +237,7 @@ impl Command {
     /// The rows that executing it may look at.
     pub fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
         match self {
-            Self::CreateTenant(it) => {
-                let system = TenantNo::SYSTEM;
-                read(Read::Claim(ClaimKey::new(system, ClaimKind::TenantApiKey, &it.api_key)));
-                if let Some(id) = it.id {
-                    let key = ClaimKey::new(system, ClaimKind::TenantId, &id.to_string());
-                    read(Read::Claim(key));
-                }
-            }
+            Self::CreateTenant(it) => read_tenant(it, read),
             Self::SetTenantValue(it) => read(Read::TenantValue(tenant, it.key.clone())),
             Self::CreateUser(it) => read(Read::User(it.username.clone())),
             Self::UpdateUser(it) => read(Read::User(it.username.clone())),
@@ -232,6 +246,7 @@ impl Command {
                 read(Read::Environment(tenant, it.id));
                 read(Read::Claim(environment::claim(tenant, &it.project, &it.key)));
             }
+            Self::UpdateEnvironment(it) => read(Read::Environment(tenant, it.environment)),
             Self::AddSecret(it) => read(Read::Environment(tenant, it.environment)),
             Self::ExpireSecret(it) => {
                 read(Read::Environment(tenant, it.environment));
@@ -241,15 +256,17 @@ impl Command {
                 read(Read::Environment(tenant, it.environment));
                 it.keys().for_each(|key| read(Read::Definition(tenant, key)));
             }
-            Self::CreateAccount(it) => {
-                if let Some(key) = &it.external_key {
-                    read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Account, key)));
-                    if let Ok(id) = uuid::Uuid::try_parse(key) {
-                        read(Read::Account(tenant, AccountId::new(id)));
-                    }
-                }
-                it.parent_account_id.into_iter().for_each(|id| read(Read::Account(tenant, id)));
+            Self::RequestChange(it) => read(Read::Environment(tenant, it.key.environment)),
+            Self::DecideChange(it) => {
+                read(Read::Environment(tenant, it.environment));
+                read(Read::ChangeRequest(tenant, it.change));
             }
+            Self::ApplyChange(it) => {
+                read(Read::Environment(tenant, it.key.environment));
+                read(Read::ChangeRequest(tenant, it.change));
+                read(Read::Definition(tenant, it.key.clone()));
+            }
+            Self::CreateAccount(it) => read_account(it, tenant, read),
             Self::UpdateAccount(it) => {
                 read(Read::Account(tenant, it.account));
                 it.parent_account_id.into_iter().for_each(|id| read(Read::Account(tenant, id)));
@@ -285,6 +302,24 @@ impl Command {
             Self::GatewayInquired(it) => read(Read::Payment(tenant, it.payment)),
         }
     }
+}
+
+fn read_tenant(it: &CreateTenant, read: &mut impl FnMut(Read)) {
+    let system = TenantNo::SYSTEM;
+    read(Read::Claim(ClaimKey::new(system, ClaimKind::TenantApiKey, &it.api_key)));
+    if let Some(id) = it.id {
+        read(Read::Claim(ClaimKey::new(system, ClaimKind::TenantId, &id.to_string())));
+    }
+}
+
+fn read_account(it: &CreateAccount, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    if let Some(key) = &it.external_key {
+        read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Account, key)));
+        if let Ok(id) = uuid::Uuid::try_parse(key) {
+            read(Read::Account(tenant, AccountId::new(id)));
+        }
+    }
+    it.parent_account_id.into_iter().for_each(|id| read(Read::Account(tenant, id)));
 }
 
 fn read_initiate(it: &Initiate, tenant: TenantNo, read: &mut impl FnMut(Read)) {

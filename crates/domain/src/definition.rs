@@ -112,6 +112,9 @@ pub(crate) fn put(state: &State, it: &PutDefinitions, cx: &mut Context) -> Outco
     let Some(environment) = state.environment(cx.tenant, it.environment) else {
         return Err(Rejection::EnvironmentNotFound { id: it.environment });
     };
+    if environment.changes_need_approval {
+        return Err(Rejection::ApprovalNeeded { environment: environment.key.clone() });
+    }
     if it.definitions.is_empty() || it.definitions.len() > DEFINITIONS_MAX {
         return Err(Rejection::invalid("definitions", "there are none or too many"));
     }
@@ -119,12 +122,24 @@ pub(crate) fn put(state: &State, it: &PutDefinitions, cx: &mut Context) -> Outco
         let (key, version) = (environment.key.clone(), Some(environment.version));
         return Err(Rejection::DefinitionChanged { key, version });
     }
+    let version = put_into(state, environment.clone(), &it.definitions, cx)?;
+    Ok(Accepted::now(Reply::DefinitionsPut { version }))
+}
+
+/// Makes definitions in an environment, as it is to be but for what this changes of it, or puts them
+/// in the place of those that are there; their version. Where it is refused, nothing was changed.
+pub(crate) fn put_into(
+    state: &State,
+    environment: Environment,
+    new: &[NewDefinition],
+    cx: &mut Context,
+) -> Result<i64, Rejection> {
     let version = cx.now.millis().max(environment.version + 1);
     let mut there = environment.definitions;
     let mut keys = BTreeSet::new();
-    let mut definitions = Vec::with_capacity(it.definitions.len());
-    for new in &it.definitions {
-        let key = new.key(it.environment);
+    let mut definitions = Vec::with_capacity(new.len());
+    for new in new {
+        let key = new.key(environment.id);
         let before = state.definition(cx.tenant, &key);
         let is_expected = match (new.expected, before) {
             (Expected::Anything, _) | (Expected::Nothing, None) => true,
@@ -153,15 +168,16 @@ pub(crate) fn put(state: &State, it: &PutDefinitions, cx: &mut Context) -> Outco
     if usize::try_from(there).unwrap_or(usize::MAX) > DEFINITIONS_MAX {
         return Err(Rejection::invalid("definitions", "the environment has too many"));
     }
+    let id = environment.id;
     cx.change(Change::Environment(Environment {
         version,
         definitions: there,
         revision: environment.revision.next(cx.seq),
-        ..environment.clone()
+        ..environment
     }));
     definitions.into_iter().for_each(|it| cx.change(Change::Definition(it)));
-    cx.event(Event::DefinitionsChanged { environment: it.environment, version });
-    Ok(Accepted::now(Reply::DefinitionsPut { version }))
+    cx.event(Event::DefinitionsChanged { environment: id, version });
+    Ok(version)
 }
 
 #[cfg(test)]

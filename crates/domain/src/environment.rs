@@ -30,6 +30,12 @@ pub struct Environment {
     pub definitions: u32,
     /// How many secrets it has, those that ended too.
     pub secrets: u32,
+    /// Whether what is defined there changes only by changes that another user has approved.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changes_need_approval: bool,
+    /// How many changes wait: see [`crate::change_request`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub changes_waiting: u32,
     /// When it was made.
     pub created_at: Timestamp,
     /// Its history: a change of its secrets or definitions is one of it too, so that whoever knows its
@@ -97,6 +103,17 @@ pub struct NewSecret {
     pub sealed: String,
 }
 
+/// Changes what an environment is called, and whether changes need approval there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpdateEnvironment {
+    /// Which environment.
+    pub environment: EnvironmentId,
+    /// See [`Environment::name`]; `None` where it stays.
+    pub name: Option<String>,
+    /// See [`Environment::changes_need_approval`]; `None` where it stays.
+    pub changes_need_approval: Option<bool>,
+}
+
 /// Gives an environment one more secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddSecret {
@@ -146,6 +163,8 @@ pub(crate) fn create(state: &State, it: &CreateEnvironment, cx: &mut Context) ->
         version: 0,
         definitions: 0,
         secrets: u32::try_from(it.secrets.len()).unwrap_or(u32::MAX),
+        changes_need_approval: false,
+        changes_waiting: 0,
         created_at: cx.now,
         revision: Revision::first(cx.seq),
     }));
@@ -154,6 +173,21 @@ pub(crate) fn create(state: &State, it: &CreateEnvironment, cx: &mut Context) ->
     }
     cx.event(Event::EnvironmentChanged { environment: it.id });
     Ok(Accepted::now(Reply::EnvironmentCreated(it.id)))
+}
+
+pub(crate) fn update(state: &State, it: &UpdateEnvironment, cx: &mut Context) -> Outcome {
+    let Some(before) = state.environment(cx.tenant, it.environment) else {
+        return Err(Rejection::EnvironmentNotFound { id: it.environment });
+    };
+    let need_approval = it.changes_need_approval.unwrap_or(before.changes_need_approval);
+    cx.change(Change::Environment(Environment {
+        name: it.name.clone().unwrap_or_else(|| before.name.clone()),
+        changes_need_approval: need_approval,
+        revision: before.revision.next(cx.seq),
+        ..before.clone()
+    }));
+    cx.event(Event::EnvironmentChanged { environment: it.environment });
+    Ok(Accepted::now(Reply::Done))
 }
 
 pub(crate) fn add_secret(state: &State, it: &AddSecret, cx: &mut Context) -> Outcome {
@@ -205,6 +239,11 @@ fn add(environment: EnvironmentId, it: &NewSecret, cx: &mut Context) -> SecretId
         revision: Revision::first(cx.seq),
     }));
     id
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Can it stand in an address as it is?

@@ -7,8 +7,9 @@ use crate::context::{Context, Done, Sequences, Stamp};
 use crate::payment::{TransactionStatus, TransactionType};
 use crate::state::State;
 use crate::{
-    AccountId, EnvironmentId, PaymentId, PaymentMethodId, Rejection, SecretId, TenantId,
-    TransactionId, access, account, definition, environment, payment, payment_method, tenant,
+    AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, Rejection, SecretId,
+    TenantId, TransactionId, access, account, change_request, definition, environment, payment,
+    payment_method, tenant,
 };
 
 /// An answer to an accepted command. Durable format: additive only.
@@ -35,6 +36,8 @@ pub enum Reply {
         /// The version that they have now.
         version: i64,
     },
+    /// A change is kept for later.
+    ChangeRequested(ChangeRequestId),
     /// A payment transaction reached a status.
     Payment(PaymentReply),
 }
@@ -90,7 +93,8 @@ impl Reply {
             | Self::PaymentMethodCreated(_)
             | Self::EnvironmentCreated(_)
             | Self::SecretAdded(_)
-            | Self::DefinitionsPut { .. } => false,
+            | Self::DefinitionsPut { .. }
+            | Self::ChangeRequested(_) => false,
         }
     }
 }
@@ -143,9 +147,13 @@ pub fn execute(state: &State, request: &Request, stamp: Stamp<'_>) -> Result<Exe
         Command::UpdateUser(it) => access::update_user(state, it, cx),
         Command::PutRole(it) => access::put_role(state, it, cx),
         Command::CreateEnvironment(it) => environment::create(state, it, cx),
+        Command::UpdateEnvironment(it) => environment::update(state, it, cx),
         Command::AddSecret(it) => environment::add_secret(state, it, cx),
         Command::ExpireSecret(it) => environment::expire_secret(state, it, cx),
         Command::PutDefinitions(it) => definition::put(state, it, cx),
+        Command::RequestChange(it) => change_request::request(state, it, cx),
+        Command::DecideChange(it) => change_request::decide(state, it, cx),
+        Command::ApplyChange(it) => change_request::apply(state, it, cx),
         Command::CreateAccount(it) => account::create(state, it, cx),
         Command::UpdateAccount(it) => account::update(state, it, cx),
         Command::CreatePaymentMethod(it) => payment_method::create(state, it, cx),

@@ -31,6 +31,8 @@ pub mod kind {
     pub enum Secret {}
     /// A feature flag or a segment.
     pub enum Definition {}
+    /// A change of a flag or a segment that is kept for later.
+    pub enum ChangeRequest {}
 }
 
 /// Names a tenant to the outside. Inside, rows carry the shorter [`TenantNo`].
@@ -51,6 +53,8 @@ pub type EnvironmentId = Id<kind::Environment>;
 pub type SecretId = Id<kind::Secret>;
 /// Names a feature flag or a segment.
 pub type DefinitionId = Id<kind::Definition>;
+/// Names a change that is kept for later.
+pub type ChangeRequestId = Id<kind::ChangeRequest>;
 
 impl<K> Id<K> {
     /// Takes a UUID as it is, for ids that come from a client or from storage.

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod account;
 pub mod card_data;
+pub mod change_request;
 pub mod command;
 pub mod context;
 pub mod definition;
@@ -34,8 +35,8 @@ pub use effect::{Effect, GatewayCall, Properties};
 pub use event::Event;
 pub use execute::{Accepted, Executed, PaymentReply, PaymentResult, Reply, execute};
 pub use id::{
-    AccountId, DefinitionId, EnvironmentId, Id, PaymentId, PaymentMethodId, RequestId, SecretId,
-    TenantId, TenantNo, TenantValueId, TransactionId, kind,
+    AccountId, ChangeRequestId, DefinitionId, EnvironmentId, Id, PaymentId, PaymentMethodId,
+    RequestId, SecretId, TenantId, TenantNo, TenantValueId, TransactionId, kind,
 };
 pub use money::{AmountError, AmountMinor, Currency};
 pub use partition::PartitionNo;

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::change_request::ChangeStatus;
 use crate::payment::{PaymentState, TransactionType};
-use crate::{AccountId, EnvironmentId, PaymentId, PaymentMethodId, SecretId};
+use crate::{AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, SecretId};
 
 /// Why a command was refused; nothing was written. Durable format: additive only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,6 +142,33 @@ pub enum Rejection {
         key: String,
         /// The version that it has; `None` where there is none of that key.
         version: Option<i64>,
+    },
+    /// What is defined in the environment changes only by changes that another user has approved.
+    ApprovalNeeded {
+        /// The environment's key.
+        environment: String,
+    },
+    /// No such change of this tenant.
+    ChangeNotFound {
+        /// The id.
+        id: ChangeRequestId,
+    },
+    /// A change does not wait for that any more.
+    ChangeNotWaiting {
+        /// The id.
+        id: ChangeRequestId,
+        /// Where it stands.
+        status: ChangeStatus,
+    },
+    /// A change is approved by another user than its author.
+    ApprovalByAuthor {
+        /// The id.
+        id: ChangeRequestId,
+    },
+    /// A change is withdrawn by its author.
+    WithdrawalByAnother {
+        /// The id.
+        id: ChangeRequestId,
     },
     /// A field's value cannot be.
     InvalidParameter {

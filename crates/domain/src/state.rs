@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::access::{Role, User};
 use crate::account::{Account, Person};
+use crate::change_request::ChangeRequest;
 use crate::definition::{Definition, DefinitionKey};
 use crate::environment::{Environment, Secret};
 use crate::ledger::Posting;
@@ -14,8 +15,8 @@ use crate::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
 use crate::payment_method::PaymentMethod;
 use crate::tenant::{Tenant, TenantValue};
 use crate::{
-    AccountId, EnvironmentId, PaymentId, PaymentMethodId, Reply, SecretId, TenantNo, Timestamp,
-    TransactionId,
+    AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, Reply, SecretId,
+    TenantNo, Timestamp, TransactionId,
 };
 
 /// What a claimed key names.
@@ -82,6 +83,8 @@ pub enum Change {
     Secret(Secret),
     /// A feature flag or a segment.
     Definition(Definition),
+    /// A change of one that is kept for later.
+    ChangeRequest(ChangeRequest),
     /// An account.
     Account(Account),
     /// Personal data, from this revision of the account on.
@@ -152,6 +155,8 @@ pub enum Read {
     Secret(TenantNo, SecretId),
     /// By key.
     Definition(TenantNo, DefinitionKey),
+    /// By id.
+    ChangeRequest(TenantNo, ChangeRequestId),
 }
 
 /// The rows of a batch. A row that was looked for and is not there is present as `None`; a look at
@@ -184,6 +189,8 @@ pub struct State {
     pub secrets: BTreeMap<(TenantNo, SecretId), Option<Secret>>,
     /// Flags and segments by key.
     pub definitions: BTreeMap<(TenantNo, DefinitionKey), Option<Definition>>,
+    /// Changes that are kept for later, by id.
+    pub change_requests: BTreeMap<(TenantNo, ChangeRequestId), Option<ChangeRequest>>,
 }
 
 const LOADED: &str = "a command's reads are loaded before it is executed";
@@ -270,6 +277,14 @@ impl State {
         self.definitions.get(&(tenant, key.clone())).expect(LOADED).as_ref()
     }
 
+    pub(crate) fn change_request(
+        &self,
+        tenant: TenantNo,
+        id: ChangeRequestId,
+    ) -> Option<&ChangeRequest> {
+        self.change_requests.get(&(tenant, id)).expect(LOADED).as_ref()
+    }
+
     /// Makes a command's changes visible to the commands after it in the batch.
     pub fn apply(&mut self, tenant: TenantNo, changes: &[Change]) {
         for change in changes {
@@ -291,6 +306,9 @@ impl State {
                 }
                 Change::Definition(it) => {
                     self.definitions.insert((it.tenant, it.key.clone()), Some(it.clone()));
+                }
+                Change::ChangeRequest(it) => {
+                    self.change_requests.insert((it.tenant, it.id), Some(it.clone()));
                 }
                 Change::Account(it) => {
                     self.accounts.insert((it.tenant, it.id), Some(it.clone()));

@@ -20,6 +20,10 @@ pub struct Rows {
     pub sequences: Sequences,
     pub seq: i64,
     pub now: i64,
+    /// Who asks.
+    pub user: &'static str,
+    /// Why.
+    pub reason: Option<&'static str>,
 }
 
 impl Rows {
@@ -41,16 +45,17 @@ impl Rows {
         };
         let sequences = Sequences { payment_number: 1, tenant_no: 2 };
         let now = 1_000 * Timestamp::SECOND_US;
-        Self { state: State::default(), settings, sequences, seq: 1, now }
+        let state = State::default();
+        Self { state, settings, sequences, seq: 1, now, user: "u", reason: None }
     }
 
     /// Executes a command; where it is accepted, its changes are applied.
     pub fn run(&mut self, command: Command) -> Result<Executed, Rejection> {
         self.load(&command);
         let actor = Actor {
-            user: "u".to_owned(),
+            user: self.user.to_owned(),
             created_by: "t".to_owned(),
-            reason: None,
+            reason: self.reason.map(str::to_owned),
             comments: None,
             token: Uuid::nil(),
         };
@@ -98,6 +103,9 @@ impl Rows {
             Read::Secret(tenant, id) => drop(state.secrets.entry((tenant, id)).or_default()),
             Read::Definition(tenant, key) => {
                 state.definitions.entry((tenant, key)).or_default();
+            }
+            Read::ChangeRequest(tenant, id) => {
+                state.change_requests.entry((tenant, id)).or_default();
             }
         });
     }

@@ -1,12 +1,15 @@
 //! The durable formats: what is written today must be readable for ever, so each has its golden text.
 
+use domain::change_request::{
+    ApplyChange, ChangeRequest, ChangeStatus, DecideChange, Decision, Judged, RequestChange,
+};
 use domain::definition::{Definition, DefinitionKey, DefinitionKind};
-use domain::environment::{Environment, Secret, SecretKind};
+use domain::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
 use domain::payment::{PaymentState, TransactionStatus, TransactionType};
 use domain::state::Change;
 use domain::{
-    AccountId, AmountMinor, Currency, Event, PaymentId, PaymentReply, PaymentResult, Rejection,
-    Reply, Revision, Seq, TenantId, TenantNo, TenantValueId, Timestamp, TransactionId,
+    AccountId, AmountMinor, Command, Currency, Event, PaymentId, PaymentReply, PaymentResult,
+    Rejection, Reply, Revision, Seq, TenantId, TenantNo, TenantValueId, Timestamp, TransactionId,
 };
 use expect_test::{Expect, expect};
 use serde::{Serialize, de::DeserializeOwned};
@@ -107,6 +110,10 @@ fn replies() {
     check(
         &Reply::DefinitionsPut { version: 1_700_000_000_000 },
         expect![[r#"{"DefinitionsPut":{"version":1700000000000}}"#]],
+    );
+    check(
+        &Reply::ChangeRequested(id(8)),
+        expect![[r#"{"ChangeRequested":"00000000-0000-0000-0000-000000000008"}"#]],
     );
     let payment =
         |result| Reply::Payment(PaymentReply { payment: id(4), transaction: id(5), result });
@@ -215,6 +222,144 @@ fn rejections_of_feature_flags() {
         &Rejection::DefinitionChanged { key: text(), version: Some(7) },
         expect![[r#"{"DefinitionChanged":{"key":"x","version":7}}"#]],
     );
+    check(
+        &Rejection::ApprovalNeeded { environment: text() },
+        expect![[r#"{"ApprovalNeeded":{"environment":"x"}}"#]],
+    );
+    check(
+        &Rejection::ChangeNotFound { id: id(1) },
+        expect![[r#"{"ChangeNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
+    );
+    check(
+        &Rejection::ChangeNotWaiting { id: id(1), status: ChangeStatus::Withdrawn },
+        expect![[
+            r#"{"ChangeNotWaiting":{"id":"00000000-0000-0000-0000-000000000001","status":"Withdrawn"}}"#
+        ]],
+    );
+    check(
+        &Rejection::ApprovalByAuthor { id: id(1) },
+        expect![[r#"{"ApprovalByAuthor":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
+    );
+    check(
+        &Rejection::WithdrawalByAnother { id: id(1) },
+        expect![[r#"{"WithdrawalByAnother":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
+    );
+}
+
+/// Its patch is in the table, and not in the journal as well.
+#[test]
+fn images_of_changes_that_are_kept() {
+    let mut change = ChangeRequest {
+        tenant: TenantNo(1),
+        id: id(2),
+        key: DefinitionKey { environment: id(1), kind: DefinitionKind::Flag, key: "a".to_owned() },
+        patch: String::new(),
+        expected: Some(7),
+        due_at: Some(Timestamp(5)),
+        author: "ann".to_owned(),
+        reason: Some("why".to_owned()),
+        comment: None,
+        status: ChangeStatus::Rejected,
+        decided_by: Some("bob".to_owned()),
+        explanation: Some("no".to_owned()),
+        version: None,
+        created_at: Timestamp(1),
+        settled_at: Some(Timestamp(6)),
+        revision: Revision::first(Seq(9)),
+    };
+    check(
+        &Change::ChangeRequest(change.clone()),
+        expect![[
+            r#"{"ChangeRequest":{"tenant":1,"id":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Flag","key":"a"},"expected":7,"due_at":5,"author":"ann","reason":"why","comment":null,"status":"Rejected","decided_by":"bob","explanation":"no","version":null,"created_at":1,"settled_at":6,"revision":{"seq":9,"previous":null}}}"#
+        ]],
+    );
+    let without = serde_json::to_string(&change).unwrap();
+    change.patch = "{}".to_owned();
+    assert_eq!(serde_json::to_string(&change).unwrap(), without);
+    let environment = Environment {
+        tenant: TenantNo(1),
+        id: id(1),
+        project: "default".to_owned(),
+        key: "dev".to_owned(),
+        name: "Dev".to_owned(),
+        version: 7,
+        definitions: 1,
+        secrets: 2,
+        changes_need_approval: true,
+        changes_waiting: 3,
+        created_at: Timestamp(1),
+        revision: Revision::first(Seq(9)),
+    };
+    check(
+        &Change::Environment(environment),
+        expect![[
+            r#"{"Environment":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","project":"default","key":"dev","name":"Dev","version":7,"definitions":1,"secrets":2,"changes_need_approval":true,"changes_waiting":3,"created_at":1,"revision":{"seq":9,"previous":null}}}"#
+        ]],
+    );
+}
+
+/// As they go over the queue.
+#[test]
+fn commands_of_changes_that_are_kept() {
+    let key =
+        || DefinitionKey { environment: id(1), kind: DefinitionKind::Segment, key: "a".to_owned() };
+    check(
+        &Command::UpdateEnvironment(UpdateEnvironment {
+            environment: id(1),
+            name: Some("Dev".to_owned()),
+            changes_need_approval: Some(true),
+        }),
+        expect![[
+            r#"{"UpdateEnvironment":{"environment":"00000000-0000-0000-0000-000000000001","name":"Dev","changes_need_approval":true}}"#
+        ]],
+    );
+    check(
+        &Command::RequestChange(RequestChange {
+            key: key(),
+            patch: "{}".to_owned(),
+            expected: Some(7),
+            due_at: Some(Timestamp(5)),
+            needs_approval: true,
+        }),
+        expect![[
+            r#"{"RequestChange":{"key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"patch":"{}","expected":7,"due_at":5,"needs_approval":true}}"#
+        ]],
+    );
+    let (environment, change) = (id(1), id(2));
+    let decide = |decision| Command::DecideChange(DecideChange { environment, change, decision });
+    check(
+        &decide(Decision::Approve),
+        expect![[
+            r#"{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Approve"}}"#
+        ]],
+    );
+    check(
+        &decide(Decision::Reject),
+        expect![[
+            r#"{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Reject"}}"#
+        ]],
+    );
+    check(
+        &decide(Decision::Withdraw),
+        expect![[
+            r#"{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Withdraw"}}"#
+        ]],
+    );
+    let apply =
+        |judged| Command::ApplyChange(ApplyChange { change, key: key(), upon: Some(7), judged });
+    let body = "{}".to_owned();
+    check(
+        &apply(Judged::Fits { id: id(3), body, is_archived: true }),
+        expect![[
+            r#"{"ApplyChange":{"change":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"upon":7,"judged":{"Fits":{"id":"00000000-0000-0000-0000-000000000003","body":"{}","is_archived":true}}}}"#
+        ]],
+    );
+    check(
+        &apply(Judged::Fails { explanation: "no".to_owned() }),
+        expect![[
+            r#"{"ApplyChange":{"change":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"upon":7,"judged":{"Fails":{"explanation":"no"}}}}"#
+        ]],
+    );
 }
 
 /// The rows in the journal: what is secret is not there.
@@ -230,6 +375,8 @@ fn images_of_feature_flags() {
         version: 7,
         definitions: 1,
         secrets: 2,
+        changes_need_approval: false,
+        changes_waiting: 0,
         created_at: at,
         revision,
     };

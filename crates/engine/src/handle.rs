@@ -337,7 +337,7 @@ impl Engine {
     }
 
     /// As [`Engine::submit`], for what the core itself has to say: never refused for lack of room.
-    pub(crate) async fn submit_own(&self, request: Request) -> Result<Answer, Unavailable> {
+    pub async fn submit_own(&self, request: Request) -> Result<Answer, Unavailable> {
         self.enqueue(Work::Request(Box::new(request)), false, None).await
     }
 

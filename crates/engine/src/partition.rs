@@ -447,9 +447,13 @@ fn account_of(request: &Request, state: &State) -> Option<AccountId> {
         | Command::UpdateUser(_)
         | Command::PutRole(_)
         | Command::CreateEnvironment(_)
+        | Command::UpdateEnvironment(_)
         | Command::AddSecret(_)
         | Command::ExpireSecret(_)
         | Command::PutDefinitions(_)
+        | Command::RequestChange(_)
+        | Command::DecideChange(_)
+        | Command::ApplyChange(_)
         | Command::CreateAccount(_)
         | Command::UpdateAccount(_)
         | Command::CreatePaymentMethod(_)
@@ -608,7 +612,8 @@ impl Run<'_> {
                 | Read::Role(_)
                 | Read::Environment(..)
                 | Read::Secret(..)
-                | Read::Definition(..) => None,
+                | Read::Definition(..)
+                | Read::ChangeRequest(..) => None,
             };
             let file = payment.and_then(|id| state.payments.get(&(request.tenant, id)));
             file.and_then(Option::as_ref).into_iter().for_each(&mut look);

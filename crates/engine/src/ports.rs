@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use domain::access::{Role, User};
+use domain::change_request::{ChangeRequest, ChangeStatus};
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::payment::{
@@ -15,9 +16,9 @@ use domain::payment::{
 use domain::state::{Change, Read, State};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountId, Currency, EnvironmentId, Event, GatewayCall, GatewaySettings, PaymentId,
-    PaymentMethod, PaymentMethodId, Person, Rejection, Reply, RequestId, Seq, Sequences, TenantId,
-    TenantNo, Timestamp, TransactionId,
+    Account, AccountId, ChangeRequestId, Currency, EnvironmentId, Event, GatewayCall,
+    GatewaySettings, PaymentId, PaymentMethod, PaymentMethodId, Person, Rejection, Reply,
+    RequestId, Seq, Sequences, TenantId, TenantNo, Timestamp, TransactionId,
 };
 
 /// The commits of one partition. Called from the partition's own thread, one call at a time.
@@ -232,6 +233,29 @@ pub trait Queries: Send + Sync {
         key: &DefinitionKey,
         page: Page,
     ) -> Result<Vec<HistoryRow>, StoreError>;
+
+    /// A change that is kept for later.
+    fn change_request(
+        &self,
+        no: TenantNo,
+        id: ChangeRequestId,
+    ) -> Result<Option<ChangeRequest>, StoreError>;
+    /// The changes of an environment, or those in a status, newest first.
+    fn change_requests(
+        &self,
+        no: TenantNo,
+        environment: EnvironmentId,
+        status: Option<ChangeStatus>,
+        page: Page,
+    ) -> Result<Vec<ChangeRequest>, StoreError>;
+    /// Scheduled changes of all tenants whose time has come at `now`, oldest first, behind the one
+    /// with this time and id; at most `limit`.
+    fn change_requests_due(
+        &self,
+        now: Timestamp,
+        after: Option<(Timestamp, ChangeRequestId)>,
+        limit: usize,
+    ) -> Result<Vec<ChangeRequest>, StoreError>;
 
     /// An account.
     fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError>;

@@ -263,7 +263,8 @@ async fn outcome(call: &Call<'_>, reply: Reply) -> Result<Outcome, Refusal> {
         | Reply::PaymentMethodCreated(_)
         | Reply::EnvironmentCreated(_)
         | Reply::SecretAdded(_)
-        | Reply::DefinitionsPut { .. } => {
+        | Reply::DefinitionsPut { .. }
+        | Reply::ChangeRequested(_) => {
             unreachable!("a payment command is answered with a payment")
         }
     };

@@ -215,7 +215,12 @@ impl Refusal {
                 | Rejection::EnvironmentAlreadyExists { .. }
                 | Rejection::EnvironmentNotFound { .. }
                 | Rejection::SecretNotFound { .. }
-                | Rejection::DefinitionChanged { .. } => None,
+                | Rejection::DefinitionChanged { .. }
+                | Rejection::ApprovalNeeded { .. }
+                | Rejection::ChangeNotFound { .. }
+                | Rejection::ChangeNotWaiting { .. }
+                | Rejection::ApprovalByAuthor { .. }
+                | Rejection::WithdrawalByAnother { .. } => None,
             },
             Self::Metadata { .. }
             | Self::NotFound { .. }
@@ -271,6 +276,11 @@ const fn wire_rejection(rejection: &Rejection) -> (Code, &'static str) {
         R::EnvironmentNotFound { .. } => (Code::NotFound, "ENVIRONMENT_NOT_FOUND"),
         R::SecretNotFound { .. } => (Code::NotFound, "SECRET_NOT_FOUND"),
         R::DefinitionChanged { .. } => (Code::Aborted, "DEFINITION_CHANGED"),
+        R::ApprovalNeeded { .. } => (Code::FailedPrecondition, "APPROVAL_NEEDED"),
+        R::ChangeNotFound { .. } => (Code::NotFound, "CHANGE_NOT_FOUND"),
+        R::ChangeNotWaiting { .. } => (Code::FailedPrecondition, "CHANGE_NOT_WAITING"),
+        R::ApprovalByAuthor { .. } => (Code::PermissionDenied, "APPROVAL_BY_AUTHOR"),
+        R::WithdrawalByAnother { .. } => (Code::PermissionDenied, "WITHDRAWAL_BY_ANOTHER"),
         R::InvalidParameter { .. } => (Code::InvalidArgument, "INVALID_ARGUMENT"),
     }
 }
@@ -348,6 +358,16 @@ fn said(rejection: &Rejection) -> String {
             Some(version) => format!("{key} is in the version {version}"),
             None => format!("there is no {key}"),
         },
+        R::ApprovalNeeded { environment } => format!(
+            "changes of the environment {environment} need another user's approval: \
+             ask for one at /v1/changes"
+        ),
+        R::ChangeNotFound { id } => format!("there is no change {id}"),
+        R::ChangeNotWaiting { id, status } => format!("the change {id} is {status:?} already"),
+        R::ApprovalByAuthor { id } => {
+            format!("the change {id} needs the approval of another user than its author")
+        }
+        R::WithdrawalByAnother { id } => format!("the change {id} is withdrawn by its author only"),
         R::InvalidParameter { field, reason } => {
             format!("{}: {}", our_spelling(field), reason.trim())
         }

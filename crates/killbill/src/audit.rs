@@ -154,6 +154,7 @@ impl<'a> Image<'a> {
             | Change::Environment(_)
             | Change::Secret(_)
             | Change::Definition(_)
+            | Change::ChangeRequest(_)
             | Change::Person { .. }
             | Change::Posting(_)
             | Change::Claim { .. }

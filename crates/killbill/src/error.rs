@@ -150,7 +150,12 @@ fn wire(rejection: &Rejection) -> (Code, String) {
         R::EnvironmentAlreadyExists { .. }
         | R::EnvironmentNotFound { .. }
         | R::SecretNotFound { .. }
-        | R::DefinitionChanged { .. } => {
+        | R::DefinitionChanged { .. }
+        | R::ApprovalNeeded { .. }
+        | R::ChangeNotFound { .. }
+        | R::ChangeNotWaiting { .. }
+        | R::ApprovalByAuthor { .. }
+        | R::WithdrawalByAnother { .. } => {
             (code::ILLEGAL_ARGUMENT, "Feature flags are not part of this API".to_owned())
         }
         R::PermissionInvalid { permission } => {

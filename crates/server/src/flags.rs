@@ -1,6 +1,7 @@
 //! `faregate flags`: feature flags on the command line.
 
 mod compare;
+pub mod due;
 mod exchange;
 mod explain;
 mod feed;

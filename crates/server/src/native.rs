@@ -2,7 +2,7 @@
 
 pub mod analytics;
 mod caller;
-mod flags;
+pub mod flags;
 mod ledger;
 mod parameters;
 mod unresolved;
@@ -47,6 +47,7 @@ pub struct Native {
     analytics::account,
     flags::environments::list,
     flags::environments::create,
+    flags::environments::patch,
     flags::secrets::add,
     flags::secrets::expire,
     flags::exchange::import,
@@ -60,6 +61,12 @@ pub struct Native {
     flags::flag::patch,
     flags::flag::archive,
     flags::evaluate::evaluate,
+    flags::changes::list,
+    flags::changes::request,
+    flags::changes::show,
+    flags::changes::approve,
+    flags::changes::reject,
+    flags::changes::withdraw,
     flags::history::of_flag,
     flags::history::of_segment,
     flags::explain::of_key,
@@ -87,6 +94,7 @@ pub const PATHS: &[&str] = &[
     "/v1/analytics/payments",
     "/v1/analytics/accounts",
     "/v1/environments",
+    "/v1/changes",
     "/v1/flags",
     "/v1/segments",
 ];

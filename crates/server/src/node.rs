@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::config::{Config, Period, QueueKind, Role};
-use crate::flags::Feed;
+use crate::flags::{Feed, due};
 use crate::native::analytics::Models;
 use crate::queue::{self, Member};
 use crate::seal::{self, Sealer};
@@ -170,6 +170,7 @@ impl Node {
         engine.waits_for(follower.applied());
         followers.follow(follower.run(engine.head(), until(followers.stopped())));
         let flags = feed(config, (&engine, sealer.as_ref()), &mut followers);
+        followers.follow(due::run(engine.clone(), until(followers.stopped())));
         let analytics = Models::new(AnalyticsQueries::open(&path, &of_store, readers)?, readers);
         Ok(Self {
             access: access(config, &engine),

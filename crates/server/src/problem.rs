@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use domain::Rejection;
+use domain::change_request::ChangeStatus;
 use engine::access::AccessError;
 use engine::{Reason, Unavailable};
 use http::StatusCode;
@@ -253,6 +254,11 @@ const fn wire_rejection(rejection: &Rejection) -> (StatusCode, &'static str) {
             (StatusCode::NOT_FOUND, "not-found")
         }
         R::DefinitionChanged { .. } => (StatusCode::PRECONDITION_FAILED, "version-changed"),
+        R::ApprovalNeeded { .. } => (StatusCode::CONFLICT, "approval-needed"),
+        R::ChangeNotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
+        R::ChangeNotWaiting { .. } => (StatusCode::CONFLICT, "change-not-waiting"),
+        R::ApprovalByAuthor { .. } => (StatusCode::FORBIDDEN, "approval-by-author"),
+        R::WithdrawalByAnother { .. } => (StatusCode::FORBIDDEN, "withdrawal-by-another"),
         R::InvalidParameter { .. } => (StatusCode::BAD_REQUEST, "invalid-parameter"),
         R::TenantAlreadyExists { .. }
         | R::UserAlreadyExists { .. }
@@ -296,10 +302,41 @@ fn said(rejection: &Rejection) -> String {
             None => format!("there is no {key}"),
         };
     }
+    if let Rejection::ApprovalNeeded { environment } = rejection {
+        return format!(
+            "changes of the environment {environment} need another user's approval: \
+             ask for one at /v1/changes"
+        );
+    }
+    if let Rejection::ChangeNotFound { id } = rejection {
+        return format!("there is no change {id}");
+    }
+    if let Rejection::ChangeNotWaiting { id, status } = rejection {
+        return format!("the change {id} is {}", change_status_label(*status));
+    }
+    if let Rejection::ApprovalByAuthor { id } = rejection {
+        return format!("the change {id} needs the approval of another user than its author");
+    }
+    if let Rejection::WithdrawalByAnother { id } = rejection {
+        return format!("the change {id} is withdrawn by its author only");
+    }
     if let Rejection::InvalidParameter { field, reason } = rejection {
         return format!("{field}: {reason}");
     }
     format!("{rejection:?}")
+}
+
+/// A change's status, as clients see it.
+#[must_use]
+pub const fn change_status_label(status: ChangeStatus) -> &'static str {
+    match status {
+        ChangeStatus::Pending => "pending",
+        ChangeStatus::Scheduled => "scheduled",
+        ChangeStatus::Applied => "applied",
+        ChangeStatus::Rejected => "rejected",
+        ChangeStatus::Withdrawn => "withdrawn",
+        ChangeStatus::Failed => "failed",
+    }
 }
 
 fn details_of_rejection(rejection: &Rejection) -> Details<'_> {

@@ -12,7 +12,8 @@ use engine::queue::{Place, Processor, SimulatedWork};
 use engine::{Answer, Engine, Parts, Reason, Running, Unavailable};
 use store::{Server, Share, SqlQueries};
 
-use crate::node::{Core, Followers};
+use crate::flags::due;
+use crate::node::{Core, Followers, until};
 use crate::queue::publish_events;
 use crate::{first_start, serve};
 
@@ -101,6 +102,7 @@ impl Processing {
         let publishing = publish_events(engine.clone(), self.kafka.clone(), stopped);
         followers.follow(publishing);
         if share.partition == PartitionNo::FIRST {
+            followers.follow(due::run(engine.clone(), until(followers.stopped())));
             tokio::spawn(prepare(engine.clone()));
         }
         self.owned().insert(partition, Owned { engine, running, followers });

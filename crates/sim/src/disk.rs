@@ -91,6 +91,7 @@ pub fn revision(image: &Change) -> Option<Revision> {
         Change::Environment(it) => Some(it.revision),
         Change::Secret(it) => Some(it.revision),
         Change::Definition(it) => Some(it.revision),
+        Change::ChangeRequest(it) => Some(it.revision),
         Change::Account(it) => Some(it.revision),
         Change::PaymentMethod(it) => Some(it.revision),
         Change::Payment(it) => Some(it.revision),
@@ -125,6 +126,7 @@ pub fn entity(image: &Change) -> Option<HistoryOf> {
         | Change::Environment(_)
         | Change::Secret(_)
         | Change::Definition(_)
+        | Change::ChangeRequest(_)
         | Change::Person { .. }
         | Change::Posting(_)
         | Change::Claim { .. }

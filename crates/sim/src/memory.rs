@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::access::{Role, User};
+use domain::change_request::ChangeRequest;
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
 use domain::state::{Change, Claim, ClaimKey, ClaimKind, Read, State};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountId, EnvironmentId, PartitionNo, PaymentId, PaymentMethod, PaymentMethodId,
-    Person, Revision, SecretId, Seq, Sequences, TenantNo, Timestamp, TransactionId,
+    Account, AccountId, ChangeRequestId, EnvironmentId, PartitionNo, PaymentId, PaymentMethod,
+    PaymentMethodId, Person, Revision, SecretId, Seq, Sequences, TenantNo, Timestamp,
+    TransactionId,
 };
 use engine::ports::{
     Batch, Bookkeeping, Entry, HistoryOf, LedgerEntry, Loaded, Opened, Store, StoreError,
@@ -65,6 +67,7 @@ struct Tables {
     environments: BTreeMap<(TenantNo, EnvironmentId), Environment>,
     secrets: BTreeMap<(TenantNo, SecretId), Secret>,
     definitions: BTreeMap<(TenantNo, DefinitionKey), Definition>,
+    change_requests: BTreeMap<(TenantNo, ChangeRequestId), ChangeRequest>,
     accounts: BTreeMap<(TenantNo, AccountId), Account>,
     people: BTreeMap<(TenantNo, AccountId), Person>,
     methods: BTreeMap<(TenantNo, PaymentMethodId), PaymentMethod>,
@@ -249,6 +252,7 @@ impl Tables {
             | Change::Environment(_)
             | Change::Secret(_)
             | Change::Definition(_)
+            | Change::ChangeRequest(_)
             | Change::Person { .. }
             | Change::Posting(_)
             | Change::Claim { .. }
@@ -295,6 +299,9 @@ impl Tables {
             Change::Secret(it) => drop(self.secrets.insert((it.tenant, it.id), it)),
             Change::Definition(it) => {
                 drop(self.definitions.insert((it.tenant, it.key.clone()), it));
+            }
+            Change::ChangeRequest(it) => {
+                drop(self.change_requests.insert((it.tenant, it.id), it));
             }
             Change::Account(mut it) => {
                 tabled(&mut it.revision);
@@ -376,6 +383,10 @@ impl Tables {
             Read::Definition(tenant, key) => {
                 let key = (*tenant, key.clone());
                 state.definitions.insert(key.clone(), self.definitions.get(&key).cloned());
+            }
+            Read::ChangeRequest(tenant, id) => {
+                let key = (*tenant, *id);
+                state.change_requests.insert(key, self.change_requests.get(&key).cloned());
             }
         }
     }

@@ -286,9 +286,10 @@ fn said_by(reply: &Reply) -> Said {
             Said::Done
         }
         // The workload asks for none of these.
-        Reply::EnvironmentCreated(_) | Reply::SecretAdded(_) | Reply::DefinitionsPut { .. } => {
-            Said::Done
-        }
+        Reply::EnvironmentCreated(_)
+        | Reply::SecretAdded(_)
+        | Reply::DefinitionsPut { .. }
+        | Reply::ChangeRequested(_) => Said::Done,
         Reply::AccountCreated(id) => Said::Made(id.uuid().as_u128()),
         Reply::PaymentMethodCreated(id) => Said::Made(id.uuid().as_u128()),
         Reply::Payment(paid) => Said::Paid {
@@ -335,6 +336,11 @@ pub fn reason(rejection: &Rejection) -> Reason {
         | Rejection::EnvironmentNotFound { .. }
         | Rejection::SecretNotFound { .. }
         | Rejection::DefinitionChanged { .. }
+        | Rejection::ApprovalNeeded { .. }
+        | Rejection::ChangeNotFound { .. }
+        | Rejection::ChangeNotWaiting { .. }
+        | Rejection::ApprovalByAuthor { .. }
+        | Rejection::WithdrawalByAnother { .. }
         | Rejection::GatewayNotRegistered { .. } => Reason::Other(format!("{rejection:?}")),
     }
 }
@@ -356,6 +362,7 @@ pub fn created(entry: &Entry) -> Created {
             | Change::Environment(_)
             | Change::Secret(_)
             | Change::Definition(_)
+            | Change::ChangeRequest(_)
             | Change::Person { .. }
             | Change::Posting(_)
             | Change::Claim { .. }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::access::{Role, User};
+use domain::change_request::ChangeRequest;
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::ledger::Posting;
@@ -10,8 +11,8 @@ use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
 use domain::state::Change;
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountId, EnvironmentId, PaymentId, PaymentMethod, PaymentMethodId, Person, Reply,
-    Revision, SecretId, Seq, TenantNo, Timestamp, TransactionId,
+    Account, AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethod, PaymentMethodId,
+    Person, Reply, Revision, SecretId, Seq, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{Batch, Entry, StoreError};
 
@@ -44,6 +45,7 @@ pub(crate) struct Rows<'a> {
     environments: BTreeMap<(TenantNo, EnvironmentId), Newest<'a, Environment>>,
     secrets: BTreeMap<(TenantNo, SecretId), Newest<'a, Secret>>,
     definitions: BTreeMap<(TenantNo, &'a DefinitionKey), Newest<'a, Definition>>,
+    change_requests: BTreeMap<(TenantNo, ChangeRequestId), Newest<'a, ChangeRequest>>,
     accounts: BTreeMap<(TenantNo, AccountId), Newest<'a, Account>>,
     people: Vec<(TenantNo, AccountId, Seq, &'a Person)>,
     methods: BTreeMap<(TenantNo, PaymentMethodId), Newest<'a, PaymentMethod>>,
@@ -94,6 +96,9 @@ impl<'a> Rows<'a> {
             }
             Change::Definition(it) => {
                 newest(&mut self.definitions, (it.tenant, &it.key), it, (it.revision, seq));
+            }
+            Change::ChangeRequest(it) => {
+                newest(&mut self.change_requests, (it.tenant, it.id), it, (it.revision, seq));
             }
             Change::Account(it) => {
                 if made_here(it.revision, seq) {
@@ -257,6 +262,9 @@ impl<'a> Rows<'a> {
         })?;
         put_all(db, &tables::DEFINITION, self.definitions.values(), |put, it| {
             put.row(&rows::definition_row(it.image))
+        })?;
+        put_all(db, &tables::CHANGE_REQUEST, self.change_requests.values(), |put, it| {
+            put.row(&rows::change_request_row(it.image))
         })
     }
 

@@ -1,5 +1,6 @@
 //! Numbers that stand for the domain's enumerations in columns. Durable: never given another meaning.
 
+use domain::change_request::ChangeStatus;
 use domain::definition::DefinitionKind;
 use domain::environment::SecretKind;
 use domain::ledger::LedgerAccount;
@@ -125,6 +126,29 @@ pub(crate) const fn definition_kind(code: i64) -> Option<DefinitionKind> {
     Some(match code {
         1 => DefinitionKind::Flag,
         2 => DefinitionKind::Segment,
+        _ => return None,
+    })
+}
+
+pub(crate) const fn change_status_code(status: ChangeStatus) -> i64 {
+    match status {
+        ChangeStatus::Pending => 1,
+        ChangeStatus::Scheduled => 2,
+        ChangeStatus::Applied => 3,
+        ChangeStatus::Rejected => 4,
+        ChangeStatus::Withdrawn => 5,
+        ChangeStatus::Failed => 6,
+    }
+}
+
+pub(crate) const fn change_status(code: i64) -> Option<ChangeStatus> {
+    Some(match code {
+        1 => ChangeStatus::Pending,
+        2 => ChangeStatus::Scheduled,
+        3 => ChangeStatus::Applied,
+        4 => ChangeStatus::Rejected,
+        5 => ChangeStatus::Withdrawn,
+        6 => ChangeStatus::Failed,
         _ => return None,
     })
 }

@@ -106,6 +106,7 @@ pub const fn revision(change: &Change) -> Option<Revision> {
         Change::Environment(it) => Some(it.revision),
         Change::Secret(it) => Some(it.revision),
         Change::Definition(it) => Some(it.revision),
+        Change::ChangeRequest(it) => Some(it.revision),
         Change::Account(it) => Some(it.revision),
         Change::PaymentMethod(it) => Some(it.revision),
         Change::Payment(it) => Some(it.revision),
@@ -136,6 +137,7 @@ fn account(entry: &Entry) -> Option<AccountId> {
         | Change::Environment(_)
         | Change::Secret(_)
         | Change::Definition(_)
+        | Change::ChangeRequest(_)
         | Change::Claim { .. }
         | Change::OutstandingClosed { .. }
         | Change::ReplySettled { .. } => None,

@@ -8,8 +8,8 @@ use domain::definition::DefinitionKey;
 use domain::payment::{PaymentFile, ReplyKey, Transaction};
 use domain::state::{Claim, ClaimKey, ClaimKind, Read, State};
 use domain::{
-    AccountId, EnvironmentId, Id, PaymentId, PaymentMethodId, SecretId, Seq, TenantNo,
-    TransactionId,
+    AccountId, ChangeRequestId, EnvironmentId, Id, PaymentId, PaymentMethodId, SecretId, Seq,
+    TenantNo, TransactionId,
 };
 use engine::ports::{StoreError, StoredReply};
 
@@ -18,8 +18,8 @@ use crate::driver::{Reader, Value};
 use crate::recent::{AccountEntry, Held, PaymentEntry, Recent};
 use crate::rows;
 use crate::tables::{
-    ACCOUNT, ACCOUNT_PERSON, APP_USER, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET, OUTSTANDING,
-    PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, ROLE, TENANT_VALUE, Table,
+    ACCOUNT, ACCOUNT_PERSON, APP_USER, CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET,
+    OUTSTANDING, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, ROLE, TENANT_VALUE, Table,
 };
 
 const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
@@ -47,6 +47,7 @@ static SELECT_ROLE: LazyLock<String> = LazyLock::new(|| ROLE.select("WHERE name 
 static SELECT_ENVIRONMENT: LazyLock<String> = LazyLock::new(|| ENVIRONMENT.select(BY_ID));
 static SELECT_SECRET: LazyLock<String> = LazyLock::new(|| ENVIRONMENT_SECRET.select(BY_ID));
 static SELECT_DEFINITION: LazyLock<String> = LazyLock::new(|| DEFINITION.select(BY_KEY));
+static SELECT_CHANGE_REQUEST: LazyLock<String> = LazyLock::new(|| CHANGE_REQUEST.select(BY_ID));
 static SELECT_REPLY: LazyLock<String> = LazyLock::new(|| REPLY.select("WHERE key = ?1"));
 
 /// The rows, each with what belongs to it; those that are not there as `None`.
@@ -111,6 +112,7 @@ struct Wanted<'a> {
     environments: Vec<(TenantNo, EnvironmentId)>,
     secrets: Vec<(TenantNo, SecretId)>,
     definitions: Vec<(TenantNo, &'a DefinitionKey)>,
+    change_requests: Vec<(TenantNo, ChangeRequestId)>,
 }
 
 impl<'a> Wanted<'a> {
@@ -127,6 +129,7 @@ impl<'a> Wanted<'a> {
             Read::Environment(tenant, id) => self.environments.push((*tenant, *id)),
             Read::Secret(tenant, id) => self.secrets.push((*tenant, *id)),
             Read::Definition(tenant, key) => self.definitions.push((*tenant, key)),
+            Read::ChangeRequest(tenant, id) => self.change_requests.push((*tenant, *id)),
         }
     }
 
@@ -335,7 +338,7 @@ fn load_named(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result
     Ok(())
 }
 
-/// Environments, their secrets and what is defined in them: changed by few, and asked for from memory.
+/// Environments, their secrets, what is defined in them and is to change: changed by few, and asked for from memory.
 fn load_flags(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<(), StoreError> {
     state.environments.extend(wanted.environments.iter().map(|key| (*key, None)));
     reader.for_keys(&SELECT_ENVIRONMENT, &values(&wanted.environments), |_, cells| {
@@ -356,6 +359,12 @@ fn load_flags(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result
     reader.for_keys(&SELECT_DEFINITION, &keys, |_, cells| {
         let it = rows::definition(cells)?;
         state.definitions.insert((it.tenant, it.key.clone()), Some(it));
+        Ok(())
+    })?;
+    state.change_requests.extend(wanted.change_requests.iter().map(|key| (*key, None)));
+    reader.for_keys(&SELECT_CHANGE_REQUEST, &values(&wanted.change_requests), |_, cells| {
+        let it = rows::change_request(cells)?;
+        state.change_requests.insert((it.tenant, it.id), Some(it));
         Ok(())
     })
 }

@@ -4,6 +4,7 @@
 
 mod access;
 mod accounts;
+mod changes;
 mod flags;
 mod followers;
 mod history;
@@ -17,14 +18,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use domain::access::{Role, User};
+use domain::change_request::{ChangeRequest, ChangeStatus};
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::payment::{Outstanding, PaymentFile, PaymentState};
 use domain::state::ClaimKind;
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    AccountId, EnvironmentId, PartitionNo, PaymentId, PaymentMethodId, Seq, TenantId, TenantNo,
-    Timestamp, TransactionId,
+    AccountId, ChangeRequestId, EnvironmentId, PartitionNo, PaymentId, PaymentMethodId, Seq,
+    TenantId, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{
     AccountView, Delivery, EnvironmentFile, HistoryOf, HistoryRow, JournalRow, LedgerEntry,
@@ -205,6 +207,33 @@ impl Queries for SqlQueries {
         page: Page,
     ) -> Result<Vec<HistoryRow>, StoreError> {
         self.snapshot(|reader| history::of_definition(reader, no, key, page))
+    }
+
+    fn change_request(
+        &self,
+        no: TenantNo,
+        id: ChangeRequestId,
+    ) -> Result<Option<ChangeRequest>, StoreError> {
+        self.read(|reader| changes::by_id(reader, no, id))
+    }
+
+    fn change_requests(
+        &self,
+        no: TenantNo,
+        environment: EnvironmentId,
+        status: Option<ChangeStatus>,
+        page: Page,
+    ) -> Result<Vec<ChangeRequest>, StoreError> {
+        self.read(|reader| changes::of_environment(reader, (no, environment), status, page))
+    }
+
+    fn change_requests_due(
+        &self,
+        now: Timestamp,
+        after: Option<(Timestamp, ChangeRequestId)>,
+        limit: usize,
+    ) -> Result<Vec<ChangeRequest>, StoreError> {
+        self.read(|reader| changes::due(reader, now, after, limit))
     }
 
     fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError> {

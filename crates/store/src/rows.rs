@@ -2,6 +2,7 @@
 //! [`StoreError::Corrupt`] when it is read.
 
 use domain::access::{Role, User};
+use domain::change_request::ChangeRequest;
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::ledger::Posting;
@@ -18,9 +19,9 @@ use ring::digest::{Context, SHA256};
 use crate::cells::json;
 use crate::claims::Claimed;
 use crate::codes::{
-    claim_kind, claim_kind_code, definition_kind, definition_kind_code, ledger_account,
-    ledger_account_code, operation, operation_code, secret_kind, secret_kind_code, status,
-    status_code,
+    change_status, change_status_code, claim_kind, claim_kind_code, definition_kind,
+    definition_kind_code, ledger_account, ledger_account_code, operation, operation_code,
+    secret_kind, secret_kind_code, status, status_code,
 };
 use crate::driver::{Cells, Value};
 use crate::tables;
@@ -460,7 +461,7 @@ pub fn posting(cells: &mut Cells<'_>) -> Result<(Seq, Posting), StoreError> {
     Ok((seq, posting))
 }
 
-pub(crate) fn environment_row(it: &Environment) -> [Value<'_>; 10] {
+pub(crate) fn environment_row(it: &Environment) -> [Value<'_>; 12] {
     [
         it.tenant.into(),
         it.id.into(),
@@ -472,6 +473,8 @@ pub(crate) fn environment_row(it: &Environment) -> [Value<'_>; 10] {
         i64::from(it.secrets).into(),
         it.created_at.into(),
         it.revision.seq.into(),
+        it.changes_need_approval.into(),
+        i64::from(it.changes_waiting).into(),
     ]
 }
 
@@ -492,6 +495,8 @@ pub fn environment(cells: &mut Cells<'_>) -> Result<Environment, StoreError> {
         secrets: cells.count()?,
         created_at: cells.time()?,
         revision: cells.revision()?,
+        changes_need_approval: cells.flag()?,
+        changes_waiting: cells.count()?,
     })
 }
 
@@ -568,6 +573,60 @@ pub fn definition(cells: &mut Cells<'_>) -> Result<Definition, StoreError> {
         is_archived: cells.flag()?,
         version: cells.int()?,
         created_at: cells.time()?,
+        revision: cells.revision()?,
+    })
+}
+
+pub(crate) fn change_request_row(it: &ChangeRequest) -> [Value<'_>; 18] {
+    let [tenant, environment, kind, key] = definition_key(it.tenant, &it.key);
+    [
+        tenant,
+        it.id.into(),
+        environment,
+        kind,
+        key,
+        (&it.patch).into(),
+        it.expected.into(),
+        (&it.author).into(),
+        it.reason.as_ref().into(),
+        it.comment.as_ref().into(),
+        it.created_at.into(),
+        it.due_at.into(),
+        change_status_code(it.status).into(),
+        it.decided_by.as_ref().into(),
+        it.explanation.as_ref().into(),
+        it.version.into(),
+        it.settled_at.into(),
+        it.revision.seq.into(),
+    ]
+}
+
+/// Reads a row of [`tables::CHANGE_REQUEST`].
+///
+/// # Errors
+/// See [`tenant`].
+pub fn change_request(cells: &mut Cells<'_>) -> Result<ChangeRequest, StoreError> {
+    cells.of(&tables::CHANGE_REQUEST);
+    Ok(ChangeRequest {
+        tenant: cells.tenant()?,
+        id: cells.entity()?,
+        key: DefinitionKey {
+            environment: cells.entity()?,
+            kind: cells.code(definition_kind)?,
+            key: cells.string()?,
+        },
+        patch: cells.string()?,
+        expected: cells.opt_int()?,
+        author: cells.string()?,
+        reason: cells.opt_string()?,
+        comment: cells.opt_string()?,
+        created_at: cells.time()?,
+        due_at: cells.opt_int()?.map(Timestamp),
+        status: cells.code(change_status)?,
+        decided_by: cells.opt_string()?,
+        explanation: cells.opt_string()?,
+        version: cells.opt_int()?,
+        settled_at: cells.opt_int()?.map(Timestamp),
         revision: cells.revision()?,
     })
 }

@@ -29,6 +29,9 @@ pub struct Column {
     pub nullable: bool,
     /// Whether it keeps what the row was inserted with: an upsert leaves it out.
     pub fixed: bool,
+    /// The version of the schema that added it to a table that was there, with 0 in its rows; `None`
+    /// where it came with its table.
+    pub added: Option<i64>,
 }
 
 /// How a table is laid out where the database lets one choose.
@@ -86,13 +89,13 @@ pub struct Dialect {
 }
 
 pub(crate) const fn int(name: &'static str) -> Column {
-    Column { name, kind: Kind::Int, nullable: false, fixed: false }
+    Column { name, kind: Kind::Int, nullable: false, fixed: false, added: None }
 }
 pub(crate) const fn text(name: &'static str) -> Column {
-    Column { name, kind: Kind::Text, nullable: false, fixed: false }
+    Column { name, kind: Kind::Text, nullable: false, fixed: false, added: None }
 }
 pub(crate) const fn id(name: &'static str) -> Column {
-    Column { name, kind: Kind::Id, nullable: false, fixed: false }
+    Column { name, kind: Kind::Id, nullable: false, fixed: false, added: None }
 }
 
 impl Column {
@@ -101,6 +104,9 @@ impl Column {
     }
     const fn fixed(self) -> Self {
         Self { fixed: true, ..self }
+    }
+    const fn added(self, version: i64) -> Self {
+        Self { added: Some(version), ..self }
     }
 }
 
@@ -530,6 +536,8 @@ pub static ENVIRONMENT: Table = Table {
         int("secrets"),
         int("created_at_us").fixed(),
         int("seq"),
+        int("changes_need_approval").added(3),
+        int("changes_waiting").added(3),
     ],
     key_columns: 2,
     layout: Layout::Clustered,
@@ -575,6 +583,45 @@ pub static DEFINITION: Table = Table {
     indexes: &[index("definition_by_version", "tenant, environment_id, version")],
 };
 
+/// Changes that are made when their time has come.
+pub(crate) const DUE: &str = "status = 2";
+
+/// Changes of flags and segments that are kept for later, those that came to an end too.
+pub static CHANGE_REQUEST: Table = Table {
+    name: "change_request",
+    columns: &[
+        int("tenant"),
+        id("id"),
+        id("environment_id").fixed(),
+        int("kind").fixed(),
+        text("key").fixed(),
+        text("patch").fixed(),
+        int("expected").null().fixed(),
+        text("author").fixed(),
+        text("reason").null().fixed(),
+        text("comment").null().fixed(),
+        int("created_at_us").fixed(),
+        int("due_at_us").null(),
+        int("status"),
+        text("decided_by").null(),
+        text("explanation").null(),
+        int("version").null(),
+        int("settled_at_us").null(),
+        int("seq"),
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[
+        index("change_request_by_environment", "tenant, environment_id, id"),
+        Index {
+            name: "change_request_due",
+            columns: "due_at_us, id",
+            unique: false,
+            only: Some(DUE),
+        },
+    ],
+};
+
 /// Which migrations were run.
 pub static MIGRATION: Table = Table {
     name: "migration",
@@ -610,10 +657,14 @@ pub static TABLES: &[&Table] = &[
     &ENVIRONMENT,
     &ENVIRONMENT_SECRET,
     &DEFINITION,
+    &CHANGE_REQUEST,
 ];
 
 /// How many of [`TABLES`] there were in the first version of the schema.
 pub(crate) const FOUNDING_TABLES: usize = 21;
+
+/// How many there were in the second.
+pub(crate) const SECOND_TABLES: usize = FOUNDING_TABLES + 3;
 
 /// The statements that make these tables and their indexes.
 #[must_use]
@@ -621,6 +672,24 @@ pub fn ddl(tables: &[&Table], dialect: &Dialect) -> String {
     let mut sql = String::new();
     for table in tables {
         table.write_ddl(dialect, &mut sql).expect("a String takes everything");
+    }
+    sql
+}
+
+/// The statements that add the columns of a version of the schema to the tables that were there.
+#[must_use]
+pub fn additions(version: i64, dialect: &Dialect) -> String {
+    let mut sql = String::new();
+    for table in TABLES {
+        for column in table.columns.iter().filter(|column| column.added == Some(version)) {
+            let (name, kind) = (column.name, dialect.int);
+            writeln!(
+                sql,
+                "ALTER TABLE {} ADD COLUMN {name} {kind} NOT NULL DEFAULT 0;",
+                table.name
+            )
+            .expect("a String takes everything");
+        }
     }
     sql
 }
@@ -669,7 +738,7 @@ impl Table {
 
     fn write_ddl(&self, dialect: &Dialect, sql: &mut String) -> std::fmt::Result {
         writeln!(sql, "CREATE TABLE {} (", self.name)?;
-        for column in self.columns {
+        for column in self.columns.iter().filter(|column| column.added.is_none()) {
             let kind = match column.kind {
                 Kind::Int => dialect.int,
                 Kind::Text => dialect.text,
@@ -708,6 +777,9 @@ mod tests {
             let (key, rest) = table.columns.split_at(table.key_columns);
             assert!(!key.is_empty() && !rest.is_empty(), "{}", table.name);
             assert!(key.iter().all(|column| !column.nullable && !column.fixed), "{}", table.name);
+            for column in table.columns.iter().filter(|column| column.added.is_some()) {
+                assert!(column.kind == Kind::Int && !column.nullable, "{}", column.name);
+            }
             for index in table.indexes {
                 assert!(names.insert(index.name), "{} is there twice", index.name);
                 for column in index.columns.split(", ") {
@@ -716,6 +788,12 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn due_are_the_scheduled_changes() {
+        use domain::change_request::ChangeStatus::Scheduled;
+        assert_eq!(DUE, format!("status = {}", crate::codes::change_status_code(Scheduled)));
     }
 
     #[test]

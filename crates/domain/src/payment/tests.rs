@@ -154,6 +154,7 @@ impl World {
             | Change::Environment(_)
             | Change::Secret(_)
             | Change::Definition(_)
+            | Change::ChangeRequest(_)
             | Change::Account(_)
             | Change::Person { .. }
             | Change::PaymentMethod(_)

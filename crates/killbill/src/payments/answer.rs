@@ -35,7 +35,8 @@ pub(crate) fn of(call: &Call, reply: Reply) -> Answered {
         | Reply::PaymentMethodCreated(_)
         | Reply::EnvironmentCreated(_)
         | Reply::SecretAdded(_)
-        | Reply::DefinitionsPut { .. } => unexpected(),
+        | Reply::DefinitionsPut { .. }
+        | Reply::ChangeRequested(_) => unexpected(),
     }
 }
 

@@ -101,6 +101,11 @@ fn may_be_outdated(rejection: &Rejection) -> bool {
         | Rejection::EnvironmentNotFound { .. }
         | Rejection::SecretNotFound { .. }
         | Rejection::DefinitionChanged { .. }
+        | Rejection::ApprovalNeeded { .. }
+        | Rejection::ChangeNotFound { .. }
+        | Rejection::ChangeNotWaiting { .. }
+        | Rejection::ApprovalByAuthor { .. }
+        | Rejection::WithdrawalByAnother { .. }
         | Rejection::PermissionInvalid { .. }
         | Rejection::AccountAlreadyExists { .. }
         | Rejection::AccountNotFound { .. }

@@ -23,7 +23,7 @@ const REASON: [&str; 2] = ["x-faregate-reason", "x-killbill-reason"];
 const COMMENT: [&str; 2] = ["x-faregate-comment", "x-killbill-comment"];
 
 /// How long either may be.
-const REASON_CHARS_MAX: usize = 255;
+pub const REASON_CHARS_MAX: usize = 255;
 
 /// The tenant that an authenticated user may read. Reads need no permission.
 pub struct ReaderOf(pub Arc<TenantRef>);
@@ -42,6 +42,18 @@ pub struct Asking {
 }
 
 impl Asking {
+    /// The same for a reason that the body tells, if it does.
+    ///
+    /// # Errors
+    /// Where it is too long.
+    pub fn because(self, reason: Option<String>) -> Result<Self, Problem> {
+        if reason.as_ref().is_some_and(|it| it.chars().nth(REASON_CHARS_MAX).is_some()) {
+            let reason = format!("has more than {REASON_CHARS_MAX} characters");
+            return Err(invalid("reason", reason));
+        }
+        Ok(Self { reason: reason.or(self.reason), ..self })
+    }
+
     /// Refuses what the user may not do.
     ///
     /// # Errors

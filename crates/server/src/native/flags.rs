@@ -1,5 +1,6 @@
 //! Feature flags: environments with their secrets, what is defined there, and why a user gets what.
 
+pub mod changes;
 pub mod copy;
 mod definitions;
 pub mod diff;
@@ -10,13 +11,15 @@ pub mod explain;
 mod find;
 pub mod flag;
 pub mod history;
-mod input;
+pub mod input;
+pub mod patch;
 pub mod secrets;
 pub mod segment;
 
 use axum::Router;
 use axum::routing::{delete, get, post};
 
+pub use self::find::bug;
 use super::Native;
 
 /// The routes of feature flags.
@@ -28,12 +31,18 @@ pub fn router() -> Router<Native> {
         get(segment::show).put(segment::put).patch(segment::patch).delete(segment::archive);
     Router::new()
         .route("/v1/environments", get(environments::list).post(environments::create))
+        .route("/v1/environments/{key}", axum::routing::patch(environments::patch))
         .route("/v1/environments/{key}/secrets", post(secrets::add))
         .route("/v1/environments/{key}/secrets/{id}", delete(secrets::expire))
         .route("/v1/environments/{key}/import", post(exchange::import))
         .route("/v1/environments/{key}/export", get(exchange::export))
         .route("/v1/environments/{key}/diff", get(diff::diff))
         .route("/v1/environments/{key}/copy", post(copy::copy))
+        .route("/v1/changes", get(changes::list).post(changes::request))
+        .route("/v1/changes/{id}", get(changes::show))
+        .route("/v1/changes/{id}/approve", post(changes::approve))
+        .route("/v1/changes/{id}/reject", post(changes::reject))
+        .route("/v1/changes/{id}/withdraw", post(changes::withdraw))
         .route("/v1/flags", get(flag::list).post(flag::create))
         .route("/v1/flags/{key}", one_flag)
         .route("/v1/flags/{key}/explain", get(explain::of_key).post(explain::of_user))

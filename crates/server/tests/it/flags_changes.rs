@@ -1,9 +1,10 @@
-//! What was changed of feature flags, by whom and why.
+//! What was changed of feature flags, by whom and why, and changes that are kept for later.
 
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
-use crate::process::Server;
+use crate::flags_streams::{Stream, secret};
+use crate::process::{Launch, Server, TempDir, eventually};
 
 const FLAG: &str = "/v1/flags/checkout";
 
@@ -89,4 +90,329 @@ fn a_history_tells_who_changed_what_and_why() {
     let wordy = admin.clone().header("X-Faregate-Reason", &"x".repeat(256));
     let refused = wordy.delete(FLAG);
     assert_eq!((refused.status, &refused.json()["field"]), (400, &json!("x-faregate-reason")));
+}
+
+/// Keeps a change; what is told of it.
+fn keep(client: &Client, change: &Value) -> Value {
+    let kept = client.post("/v1/changes", change);
+    assert_eq!(kept.status, 201, "{}", kept.text());
+    let kept = kept.json();
+    assert_eq!(kept, client.get(&format!("/v1/changes/{}", id(&kept))).json());
+    kept
+}
+
+fn id(change: &Value) -> &str {
+    change["id"].as_str().unwrap()
+}
+
+fn decide(client: &Client, change: &Value, decision: &str) -> Answer {
+    client.send("POST", &format!("/v1/changes/{}/{decision}", id(change)), None)
+}
+
+/// A change that has come to its end.
+fn settled(client: &Client, change: &Value) -> Value {
+    eventually("the change's end", || {
+        let now = client.get(&format!("/v1/changes/{}", id(change))).json();
+        now["settledAt"].is_string().then_some(now)
+    })
+}
+
+/// So many days from now, by the server's clock.
+fn days_later(client: &Client, days: i64) -> String {
+    let clock = client.get("/1.0/kb/test/clock").json();
+    let now: jiff::Timestamp = clock["currentUtcTime"].as_str().unwrap().parse().unwrap();
+    (now + jiff::SignedDuration::from_hours(24 * days)).to_string()
+}
+
+fn wait_days(client: &Client, days: i64) {
+    let moved = client.put(&format!("/1.0/kb/test/clock?days={days}"), &json!({}));
+    assert_eq!(moved.status, 200, "{}", moved.text());
+}
+
+/// A refusal's status and type.
+fn refused(answer: &Answer) -> (u16, String) {
+    let kind = answer.json()["type"].as_str().unwrap_or_default().to_owned();
+    (answer.status, kind.replace("urn:faregate:problem:", ""))
+}
+
+fn is(status: u16, kind: &str) -> (u16, String) {
+    (status, kind.to_owned())
+}
+
+#[test]
+fn a_change_is_made_at_its_time_and_pushed() {
+    let server = Server::start();
+    let client = server.tenant();
+    assert_eq!(client.post("/v1/flags", &checkout()).status, 201);
+    let mut page = Stream::open(&server, "", "client", &secret(&client, "client"));
+    assert_eq!(page.sync(0)["featureFlags"][0]["variation"], "true");
+    let due = days_later(&client, 1);
+    let off = json!({ "isEnabled": false });
+    let change =
+        json!({ "flag": "checkout", "patch": off, "dueAt": due, "reason": "the sale ends" });
+    let kept = keep(&client, &change);
+    let told = (&kept["status"], &kept["author"], &kept["reason"], &kept["patch"]);
+    assert_eq!(told, (&json!("scheduled"), &json!("admin"), &json!("the sale ends"), &off));
+    let diff = json!([{ "field": "isEnabled", "from": true, "to": false }]);
+    assert_eq!(kept["diff"], diff);
+    let waiting = |status: &str| {
+        let listed = client.get(&format!("/v1/changes?status={status}")).json();
+        listed["changes"].as_array().unwrap().len()
+    };
+    assert_eq!((waiting("scheduled"), waiting("applied")), (1, 0));
+    // Somebody else changes something else meanwhile.
+    assert_eq!(patch(&client, FLAG, &json!({ "tags": ["shop"] })).status, 200);
+    assert_eq!(page.next()["featureFlags"][0]["variation"], "true");
+
+    wait_days(&client, 2);
+    assert_eq!(page.next()["featureFlags"][0]["variation"], "false");
+    let made = settled(&client, &kept);
+    let flag = client.get(FLAG);
+    let version = flag.header("etag").unwrap().trim_matches('"').to_owned();
+    assert_eq!((&made["status"], &made["version"].to_string()), (&json!("applied"), &version));
+    assert_eq!((made.get("diff"), &flag.json()["tags"]), (None, &json!(["shop"])));
+    assert_eq!((waiting("scheduled"), waiting("applied")), (0, 1));
+    let newest = client.get(&format!("{FLAG}/history?limit=1")).json()["versions"][0].clone();
+    assert_eq!((&newest["user"], &newest["reason"]), (&json!("admin"), &json!("the sale ends")));
+    assert_eq!(newest["comment"], format!("change {}", id(&kept)));
+    assert_eq!(newest["changed"], json!(["isEnabled"]));
+}
+
+#[test]
+fn a_change_survives_a_kill_and_is_made_once() {
+    let dir = TempDir::new();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.tenant();
+    assert_eq!(client.post("/v1/flags", &checkout()).status, 201);
+    let change = json!({
+        "flag": "checkout", "patch": { "isEnabled": false }, "dueAt": days_later(&client, 1),
+    });
+    let kept = keep(&client, &change);
+    server.kill();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.client().tenant("bob", "lazar");
+    assert_eq!(client.get(&format!("/v1/changes/{}", id(&kept))).json(), kept);
+    wait_days(&client, 2);
+    let made = settled(&client, &kept);
+    assert_eq!(made["status"], "applied");
+    server.kill();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.client().tenant("bob", "lazar");
+    wait_days(&client, 3);
+    // It is looked for again by the time that another one is made.
+    let on = json!({ "flag": "checkout", "patch": { "isEnabled": true } });
+    assert_eq!(settled(&client, &keep(&client, &on))["status"], "applied");
+    assert_eq!(client.get(&format!("/v1/changes/{}", id(&kept))).json(), made);
+    let history = client.get(&format!("{FLAG}/history")).json();
+    assert_eq!(history["versions"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn an_environment_demands_anothers_approval() {
+    let server = Server::start();
+    let admin = server.tenant();
+    let ann = user(&admin, "ann", &["flag:*"]);
+    let bob = user(&admin, "bob", &["flag:write"]);
+    let carol = user(&admin, "carol", &["flag:read", "flag:approve"]);
+    assert_eq!(admin.post("/v1/flags", &checkout()).status, 201);
+    let demand = json!({ "changesNeedApproval": true, "name": "Live" });
+    assert_eq!(patch(&ann, "/v1/environments/dev", &demand).status, 403);
+    let demanded = patch(&admin, "/v1/environments/dev", &demand);
+    assert_eq!(demanded.status, 200, "{}", demanded.text());
+    let listed = admin.get("/v1/environments").json();
+    assert_eq!(
+        (&listed[0]["name"], &listed[0]["changesNeedApproval"]),
+        (&json!("Live"), &json!(true))
+    );
+    assert_eq!(
+        (&listed[1]["name"], &listed[1]["changesNeedApproval"]),
+        (&json!("Prod"), &json!(false))
+    );
+
+    let off = json!({ "isEnabled": false });
+    let mut another = checkout();
+    another["key"] = json!("another");
+    let segment = json!({ "name": "Staff", "included": ["grace"] });
+    let import = json!({ "featureFlags": [another], "segments": [] });
+    for refusal in [
+        patch(&admin, FLAG, &off),
+        admin.put(FLAG, &checkout()),
+        admin.delete(FLAG),
+        admin.post("/v1/flags", &another),
+        admin.post("/v1/segments", &segment),
+        admin.post("/v1/environments/dev/import", &import),
+    ] {
+        assert_eq!(refused(&refusal), is(409, "approval-needed"));
+        let detail = refusal.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains("/v1/changes"), "{detail}");
+    }
+    let elsewhere = admin.post("/v1/environments/prod/import", &import);
+    assert_eq!(elsewhere.status, 200, "{}", elsewhere.text());
+
+    let kept = keep(&ann, &json!({ "flag": "checkout", "patch": off }));
+    assert_eq!((&kept["status"], &kept["dueAt"]), (&json!("pending"), &Value::Null));
+    assert_eq!(refused(&decide(&ann, &kept, "approve")), is(403, "approval-by-author"));
+    assert_eq!(refused(&decide(&bob, &kept, "approve")), is(403, "permission-missing"));
+    assert_eq!(admin.get(FLAG).json()["isEnabled"], true);
+    let approved = decide(&carol, &kept, "approve");
+    assert_eq!(approved.status, 200, "{}", approved.text());
+    let made = settled(&carol, &kept);
+    assert_eq!((&made["status"], &made["decidedBy"]), (&json!("applied"), &json!("carol")));
+    assert_eq!(admin.get(FLAG).json()["isEnabled"], false);
+    assert_eq!(refused(&decide(&carol, &kept, "approve")), is(409, "change-not-waiting"));
+    let newest = admin.get(&format!("{FLAG}/history?limit=1")).json()["versions"][0].clone();
+    let note = format!("change {}, approved by carol", id(&kept));
+    assert_eq!((&newest["user"], &newest["comment"]), (&json!("ann"), &json!(note)));
+
+    // What is new comes the same way.
+    let id_of_staff = "0b3ff6f2-2f42-4f0c-8a3c-1f6f8b7f0001";
+    for new in [
+        json!({ "flag": "another", "patch": checkout_without_key() }),
+        json!({ "segment": id_of_staff, "patch": segment }),
+    ] {
+        let kept = keep(&ann, &new);
+        assert_eq!(decide(&carol, &kept, "approve").status, 200);
+        assert_eq!(settled(&carol, &kept)["status"], "applied");
+    }
+    assert_eq!(admin.get("/v1/flags/another").json()["isEnabled"], true);
+    let path = format!("/v1/segments/{id_of_staff}");
+    assert_eq!(admin.get(&path).json()["included"], json!(["grace"]));
+    let demand = json!({ "changesNeedApproval": false });
+    assert_eq!(patch(&admin, "/v1/environments/dev", &demand).status, 200);
+    assert_eq!(admin.delete(&path).status, 204);
+}
+
+fn checkout_without_key() -> Value {
+    let mut flag = checkout();
+    flag.as_object_mut().unwrap().remove("key");
+    flag
+}
+
+#[test]
+fn a_change_that_does_not_fit_any_more_says_why() {
+    let server = Server::start();
+    let client = server.tenant();
+    let made = client.post("/v1/flags", &checkout());
+    let version: i64 = made.header("etag").unwrap().trim_matches('"').parse().unwrap();
+    let due = days_later(&client, 1);
+    let upon = json!({
+        "flag": "checkout", "patch": { "isEnabled": false }, "dueAt": due,
+        "expectedVersion": version,
+    });
+    let upon = keep(&client, &upon);
+    let late = json!({
+        "flag": "checkout", "dueAt": due, "patch": { "disabledVariationId": "late" },
+    });
+    let wrong = client.post("/v1/changes", &late);
+    assert_eq!(wrong.status, 422, "it is judged when it is asked for: {}", wrong.text());
+    let variation = |id: &str| json!({ "id": id, "value": "false" });
+    let with = |id: &str| {
+        json!({ "disabledVariationId": id, "variations": [
+        { "id": "on", "value": "true" }, variation(id),
+    ] })
+    };
+    assert_eq!(patch(&client, FLAG, &with("late")).status, 200);
+    let late = keep(&client, &late);
+    assert_eq!(late["diff"], json!([]));
+    assert_eq!(patch(&client, FLAG, &with("off")).status, 200);
+    let now = client.get(&format!("/v1/changes/{}", id(&late))).json();
+    let problem = now["problem"].as_str().unwrap();
+    wait_days(&client, 2);
+    let failed = settled(&client, &late);
+    assert_eq!((&failed["status"], &failed["version"]), (&json!("failed"), &Value::Null));
+    let why = failed["explanation"].as_str().unwrap();
+    assert!(why.contains("disabledVariationId"), "{why}");
+    assert_eq!(why, problem, "it was told before");
+    let failed = settled(&client, &upon);
+    assert_eq!(failed["status"], "failed");
+    let now = client.get(FLAG).header("etag").unwrap().trim_matches('"').to_owned();
+    let why = format!("it is in the version {now}, not {version}");
+    assert_eq!(failed["explanation"], why);
+    assert_eq!(client.get(FLAG).json()["isEnabled"], true);
+}
+
+#[test]
+fn what_is_taken_back_or_rejected_is_not_made() {
+    let server = Server::start();
+    let admin = server.tenant();
+    let ann = user(&admin, "ann", &["flag:*"]);
+    assert_eq!(admin.post("/v1/flags", &checkout()).status, 201);
+    let due = days_later(&admin, 1);
+    let off = json!({ "flag": "checkout", "patch": { "isEnabled": false }, "dueAt": due });
+    let own = keep(&ann, &off);
+    assert_eq!(refused(&decide(&admin, &own, "withdraw")), is(403, "withdrawal-by-another"));
+    let withdrawn = decide(&ann, &own, "withdraw").json();
+    assert_eq!((&withdrawn["status"], withdrawn.get("diff")), (&json!("withdrawn"), None));
+    assert_eq!(refused(&decide(&ann, &own, "withdraw")), is(409, "change-not-waiting"));
+    let other = keep(&ann, &off);
+    let why = json!({ "reason": "not on a Friday" });
+    let rejected = admin.post(&format!("/v1/changes/{}/reject", id(&other)), &why).json();
+    assert_eq!(
+        (&rejected["status"], &rejected["decidedBy"], &rejected["explanation"]),
+        (&json!("rejected"), &json!("admin"), &json!("not on a Friday"))
+    );
+    // It needs approval although the environment does not demand that, and nobody gives it.
+    let mut pending = off.clone();
+    pending["needsApproval"] = json!(true);
+    let pending = keep(&ann, &pending);
+    wait_days(&admin, 2);
+    let last = keep(&ann, &json!({ "flag": "checkout", "patch": { "tags": ["last"] } }));
+    assert_eq!(settled(&admin, &last)["status"], "applied");
+    assert_eq!(admin.get(FLAG).json()["isEnabled"], true);
+    let listed = admin.get("/v1/changes").json();
+    let told: Vec<&Value> =
+        listed["changes"].as_array().unwrap().iter().map(|it| &it["status"]).collect();
+    assert_eq!(told, ["applied", "pending", "rejected", "withdrawn"]);
+    let second = admin.get("/v1/changes?offset=1&limit=1").json();
+    assert_eq!((id(&second["changes"][0]), &second["more"]), (id(&pending), &json!(true)));
+    assert_eq!(admin.get("/v1/changes?environment=prod").json()["changes"], json!([]));
+}
+
+#[test]
+fn wrong_changes_are_named() {
+    let server = Server::start();
+    let client = server.tenant();
+    let made = client.post("/v1/flags", &checkout());
+    assert_eq!(made.status, 201);
+    let off = json!({ "isEnabled": false });
+    for (change, field) in [
+        (json!({ "patch": off }), "flag"),
+        (json!({ "flag": "checkout", "segment": "x", "patch": off }), "flag"),
+        (json!({ "flag": "checkout", "patch": off, "dueAt": "tomorrow" }), "dueAt"),
+        (json!({ "flag": "checkout", "patch": { "key": "other" } }), "key"),
+        (json!({ "flag": "checkout", "patch": { "colour": "red" } }), "colour"),
+        (json!({ "flag": "checkout", "patch": off, "colour": "red" }), "body"),
+        (json!({ "flag": "checkout", "patch": off, "reason": "x".repeat(256) }), "reason"),
+        (json!({ "flag": "", "patch": checkout_without_key() }), "key"),
+    ] {
+        let wrong = client.post("/v1/changes", &change);
+        assert_eq!((wrong.status, &wrong.json()["field"]), (400, &json!(field)), "{change}");
+    }
+    // Nothing is made of a name that is misspelled.
+    let unknown = client.post("/v1/changes", &json!({ "flag": "chekcout", "patch": off }));
+    assert_eq!(refused(&unknown), is(422, "wrong-fields"), "{}", unknown.text());
+    let stale = json!({ "flag": "checkout", "patch": off, "expectedVersion": 7 });
+    let stale = client.post("/v1/changes", &stale);
+    assert_eq!(refused(&stale), is(412, "version-changed"));
+    assert_eq!(stale.header("etag"), made.header("etag"));
+    assert_eq!(client.get("/v1/changes?status=lost").status, 400);
+    assert_eq!(client.get("/v1/changes/x").status, 400);
+    let stranger = "/v1/changes/0b3ff6f2-2f42-4f0c-8a3c-1f6f8b7f0001";
+    assert_eq!(client.get(stranger).status, 404);
+    assert_eq!(client.send("POST", &format!("{stranger}/approve"), None).status, 404);
+
+    let kept = keep(&client, &json!({ "flag": "checkout", "patch": off, "needsApproval": true }));
+    let other = json!({ "apiKey": "eve", "apiSecret": "adam" });
+    assert_eq!(server.client().post("/1.0/kb/tenants", &other).status, 201);
+    let other = server.client().tenant("eve", "adam");
+    assert_eq!(decide(&other, &kept, "approve").status, 404);
+    assert_eq!(other.get(&format!("/v1/changes/{}", id(&kept))).status, 404);
+    let nobody = user(&client, "nobody", &["account:create"]);
+    assert_eq!(nobody.get("/v1/changes").status, 403);
+    assert_eq!(nobody.post("/v1/changes", &json!({})).status, 403);
+    assert_eq!(decide(&nobody, &kept, "withdraw").status, 403);
+    assert_eq!(decide(&nobody, &kept, "reject").status, 403);
+    assert_eq!(patch(&client, "/v1/environments/dev", &json!({ "key": "x" })).status, 400);
+    assert_eq!(patch(&client, "/v1/environments/dev", &json!({ "name": "" })).status, 400);
+    assert_eq!(patch(&client, "/v1/environments/test", &json!({ "name": "x" })).status, 404);
 }

@@ -263,6 +263,7 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
             | Change::Environment(_)
             | Change::Secret(_)
             | Change::Definition(_)
+            | Change::ChangeRequest(_)
             | Change::Account(_)
             | Change::Person { .. }
             | Change::PaymentMethod(_)

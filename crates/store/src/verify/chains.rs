@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use domain::change_request::ChangeRequest;
 use domain::payment::{Amounts, Payment, Transaction};
 use domain::state::Change;
 use domain::{Event, Seq};
@@ -14,8 +15,8 @@ use crate::journal::{self, revision};
 use crate::load::BY_KEY;
 use crate::rows;
 use crate::tables::{
-    ACCOUNT, APP_USER, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET, JOURNAL, PAYMENT,
-    PAYMENT_METHOD, PAYMENT_TRANSACTION, ROLE, TENANT, TENANT_VALUE, Table,
+    ACCOUNT, APP_USER, CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET, JOURNAL,
+    PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, ROLE, TENANT, TENANT_VALUE, Table,
 };
 
 static RECORDS: LazyLock<String> = LazyLock::new(|| JOURNAL.select("ORDER BY seq"));
@@ -47,6 +48,10 @@ const ENTITIES: &[(&Table, Journalled)] = &[
         Ok(Change::Secret(domain::environment::Secret { sealed: String::new(), ..secret }))
     }),
     (&DEFINITION, |cells| Ok(Change::Definition(rows::definition(cells)?))),
+    (&CHANGE_REQUEST, |cells| {
+        let patch = String::new();
+        Ok(Change::ChangeRequest(ChangeRequest { patch, ..rows::change_request(cells)? }))
+    }),
     (&ACCOUNT, |cells| {
         Ok(Change::Account(domain::Account {
             external_key: None,
@@ -279,6 +284,7 @@ struct NewestSeq<'c> {
     environments: Load<'c>,
     secrets: Load<'c>,
     definitions: Load<'c>,
+    change_requests: Load<'c>,
     accounts: Load<'c>,
     methods: Load<'c>,
     payments: Load<'c>,
@@ -299,6 +305,7 @@ impl<'c> NewestSeq<'c> {
             environments: by(&ENVIRONMENT, by_id)?,
             secrets: by(&ENVIRONMENT_SECRET, by_id)?,
             definitions: reader.load(&format!("SELECT seq FROM definition {BY_KEY}"))?,
+            change_requests: by(&CHANGE_REQUEST, by_id)?,
             accounts: by(&ACCOUNT, by_id)?,
             methods: by(&PAYMENT_METHOD, by_id)?,
             payments: by(&PAYMENT, by_id)?,
@@ -321,6 +328,9 @@ impl<'c> NewestSeq<'c> {
             Change::Secret(it) => self.secrets.first(&[it.tenant.into(), it.id.into()], seq),
             Change::Definition(it) => {
                 self.definitions.first(&rows::definition_key(it.tenant, &it.key), seq)
+            }
+            Change::ChangeRequest(it) => {
+                self.change_requests.first(&[it.tenant.into(), it.id.into()], seq)
             }
             Change::Account(it) => self.accounts.first(&[it.tenant.into(), it.id.into()], seq),
             Change::PaymentMethod(it) => self.methods.first(&[it.tenant.into(), it.id.into()], seq),
@@ -350,6 +360,9 @@ fn is_of_one(a: &Change, b: &Change) -> bool {
         (Change::Environment(a), Change::Environment(b)) => (a.tenant, a.id) == (b.tenant, b.id),
         (Change::Secret(a), Change::Secret(b)) => (a.tenant, a.id) == (b.tenant, b.id),
         (Change::Definition(a), Change::Definition(b)) => (a.tenant, &a.key) == (b.tenant, &b.key),
+        (Change::ChangeRequest(a), Change::ChangeRequest(b)) => {
+            (a.tenant, a.id) == (b.tenant, b.id)
+        }
         (Change::Account(a), Change::Account(b)) => (a.tenant, a.id) == (b.tenant, b.id),
         (Change::PaymentMethod(a), Change::PaymentMethod(b)) => {
             (a.tenant, a.id) == (b.tenant, b.id)
@@ -364,6 +377,7 @@ fn is_of_one(a: &Change, b: &Change) -> bool {
             | Change::Environment(_)
             | Change::Secret(_)
             | Change::Definition(_)
+            | Change::ChangeRequest(_)
             | Change::Account(_)
             | Change::PaymentMethod(_)
             | Change::Payment(_)
@@ -389,6 +403,7 @@ const fn set_previous(row: &mut Change, previous: Option<Seq>) {
         Change::Environment(it) => &mut it.revision,
         Change::Secret(it) => &mut it.revision,
         Change::Definition(it) => &mut it.revision,
+        Change::ChangeRequest(it) => &mut it.revision,
         Change::Account(it) => &mut it.revision,
         Change::PaymentMethod(it) => &mut it.revision,
         Change::Payment(it) => &mut it.revision,
@@ -414,6 +429,7 @@ fn name(change: &Change) -> String {
         Change::Definition(it) => {
             format!("{:?} {} of environment {}", it.key.kind, it.key.key, it.key.environment)
         }
+        Change::ChangeRequest(it) => format!("change {}", it.id),
         Change::Account(it) => format!("account {}", it.id),
         Change::PaymentMethod(it) => format!("payment method {}", it.id),
         Change::Payment(it) => format!("payment {}", it.id),

@@ -122,6 +122,8 @@ fn expected(entries: &[Entry]) -> (State, BTreeSet<Read>) {
     reads.extend(state.environments.keys().map(|(no, id)| Read::Environment(*no, *id)));
     reads.extend(state.secrets.keys().map(|(no, id)| Read::Secret(*no, *id)));
     reads.extend(state.definitions.keys().cloned().map(|(no, key)| Read::Definition(no, key)));
+    let changes = state.change_requests.keys();
+    reads.extend(changes.map(|(no, id)| Read::ChangeRequest(*no, *id)));
     (state, reads)
 }
 
@@ -142,6 +144,7 @@ fn assert_same(expected: &mut State, loaded: State) {
     expected.environments.values_mut().flatten().for_each(|it| forget(&mut it.revision));
     expected.secrets.values_mut().flatten().for_each(|it| forget(&mut it.revision));
     expected.definitions.values_mut().flatten().for_each(|it| forget(&mut it.revision));
+    expected.change_requests.values_mut().flatten().for_each(|it| forget(&mut it.revision));
     for file in expected.payments.values_mut().flatten() {
         forget(&mut file.payment.revision);
         file.transactions.iter_mut().for_each(|it| forget(&mut it.revision));
@@ -158,6 +161,7 @@ fn assert_same(expected: &mut State, loaded: State) {
     assert_eq!(expected.environments, loaded.environments);
     assert_eq!(expected.secrets, loaded.secrets);
     assert_eq!(expected.definitions, loaded.definitions);
+    assert_eq!(expected.change_requests, loaded.change_requests);
 }
 
 /// Each read loads what belongs to it, and what is not there as `None`.
@@ -179,6 +183,7 @@ pub fn a_read_loads_what_belongs_to_it<S: Store>(open: impl Fn() -> S) {
         Read::Environment(payment.tenant, Id::new(Uuid::from_u128(1))),
         Read::Secret(payment.tenant, Id::new(Uuid::from_u128(1))),
         Read::Definition(payment.tenant, flags::key(1, "nothing")),
+        Read::ChangeRequest(payment.tenant, Id::new(Uuid::from_u128(1))),
         // Another tenant's view of the same payment.
         Read::Payment(TenantNo(99), payment.id),
     ];

@@ -13,6 +13,7 @@ use expect_test::expect;
 use store::verify::verify;
 use uuid::Uuid;
 
+use crate::changes;
 use crate::home::Home;
 use crate::workload::{Workload, World};
 
@@ -33,7 +34,7 @@ fn new_secret(kind: SecretKind, name: &str) -> NewSecret {
     NewSecret { kind, name: name.to_owned(), sealed: format!("sealed {name}") }
 }
 
-fn create<S: Store>(workload: &mut Workload<S>, tenant: TenantNo, n: u128, name: &str) {
+pub fn create<S: Store>(workload: &mut Workload<S>, tenant: TenantNo, n: u128, name: &str) {
     let command = CreateEnvironment {
         id: environment(n),
         project: "default".to_owned(),
@@ -80,7 +81,8 @@ pub fn fill<S: Store>(workload: &mut Workload<S>) {
     create(workload, TENANT, 1, "dev");
     create(workload, TENANT, 2, "prod");
     create(workload, OTHER, 3, "dev");
-    put(workload, 1, &[("b", "{}"), ("segment", "\u{1f680}"), ("a", "{}")]);
+    let version = put(workload, 1, &[("b", "{}"), ("segment", "\u{1f680}"), ("a", "{}")]);
+    changes::fill(workload, version);
     put(workload, 2, &[("a", "{}")]);
     put(workload, 1, &[("a", "{2}")]);
     put(workload, 1, &[("a", ""), ("c", "{}")]);
@@ -220,7 +222,7 @@ fn secrets_are_not_in_the_journal() {
 }
 
 /// Does the damage to a sound store, and tells what is said about it.
-fn damaged(sql: &str) -> String {
+pub fn damaged(sql: &str) -> String {
     let home = Home::new();
     let mut workload = crate::commits::two_tenants(home.open(&crate::sqlite::OPTIONS), 95);
     fill(&mut workload);
@@ -251,6 +253,7 @@ fn damage_is_found() {
     expect!["environment it is not what journal row N says"]
         .assert_eq(&damaged("UPDATE environment SET name = 'x' WHERE key = 'prod'"));
     expect![[r#"
+        change_request is of an environment that is not there
         claim Environment 00000000-0000-0000-0000-000000000002 does not have this key
         definition is of an environment that is not there
         environment_secret is of an environment that is not there

@@ -98,3 +98,26 @@ fn lists_of_an_account_and_of_a_gateway_are_ranges_of_their_index() {
         &["SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
     );
 }
+
+#[test]
+fn changes_due_and_of_an_environment_are_ranges_of_their_index() {
+    let world = World::at(Home::embedded(), 41);
+    let path = database_path(world.home.path());
+    let reader = Reader::open(&path, &Options::default()).unwrap();
+    let check = |query: &str, expected: &[&str]| check(&reader, query, expected);
+    check(
+        "SELECT * FROM change_request \
+         WHERE status = 2 AND due_at_us <= ?1 AND (due_at_us, id) > (?2, ?3) \
+         ORDER BY due_at_us, id LIMIT ?4",
+        &[
+            "SEARCH change_request USING INDEX change_request_due ((due_at_us,id)>(?,?) AND due_at_us<?)",
+        ],
+    );
+    check(
+        "SELECT * FROM change_request WHERE tenant = ?1 AND environment_id = ?2 \
+         AND status BETWEEN ?3 AND ?4 ORDER BY id DESC LIMIT ?5 OFFSET ?6",
+        &[
+            "SEARCH change_request USING INDEX change_request_by_environment (tenant=? AND environment_id=?)",
+        ],
+    );
+}

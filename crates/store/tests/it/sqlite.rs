@@ -274,12 +274,10 @@ fn a_database_of_another_kind_or_version_is_refused() {
         refused.to_string().replace(&scratch.path().display().to_string(), "DIR")
     };
     let insert = "INSERT INTO migration (version, checksum) VALUES (?1, ?2)";
-    expect![[
-        r#"DIR/faregate.db was written by a newer version: its schema is 99, this version knows up to 2"#
-    ]]
+    expect!["DIR/faregate.db was written by a newer version: its schema is 99, this version knows up to 3"]
     .assert_eq(&check(insert, &[99.into(), "x".into()]));
     repair(scratch.path(), "DELETE FROM migration WHERE version = 99");
-    expect!["the schema of DIR/faregate.db is not what version 2 of it should be"]
+    expect!["the schema of DIR/faregate.db is not what version 3 of it should be"]
         .assert_eq(&check("UPDATE migration SET checksum = ?1", &["x".into()]));
     repair(scratch.path(), "PRAGMA application_id = 1");
     expect!["DIR/faregate.db is not a Faregate database"].assert_eq(&refusal(scratch.path()));
@@ -309,8 +307,10 @@ fn an_older_database_is_brought_up_to_date() {
         "DROP TABLE environment",
         "DROP TABLE environment_secret",
         "DROP TABLE definition",
-        "DELETE FROM sqlite_stat1 WHERE tbl IN ('environment', 'environment_secret', 'definition')",
-        "DELETE FROM migration WHERE version = 2",
+        "DROP TABLE change_request",
+        "DELETE FROM sqlite_stat1 WHERE tbl IN \
+         ('environment', 'environment_secret', 'definition', 'change_request')",
+        "DELETE FROM migration WHERE version >= 2",
     ] {
         repair(scratch.path(), sql);
     }
@@ -324,6 +324,27 @@ fn an_older_database_is_brought_up_to_date() {
     assert!(verify(workload.partition.store().database().reader()).unwrap().is_sound());
     drop(workload);
     assert_eq!(schema(scratch.path()), newest);
+}
+
+/// A database of the second version has environments, of which the third knows more.
+#[test]
+fn an_older_environment_demands_nothing_and_nothing_waits() {
+    let scratch = Scratch::new();
+    let mut workload = two_tenants(open(scratch.path()), 6);
+    flags::create(&mut workload, TenantNo(1), 1, "dev");
+    drop(workload);
+    for sql in [
+        "DROP TABLE change_request",
+        "ALTER TABLE environment DROP COLUMN changes_need_approval",
+        "ALTER TABLE environment DROP COLUMN changes_waiting",
+        "DELETE FROM migration WHERE version = 3",
+    ] {
+        repair(scratch.path(), sql);
+    }
+    let store = open(scratch.path());
+    let sql = "SELECT changes_need_approval + changes_waiting FROM environment";
+    assert_eq!(number(&store, sql), 0);
+    assert!(verify(store.database().reader()).unwrap().is_sound());
 }
 
 fn refusal(dir: &Path) -> String {
@@ -342,6 +363,6 @@ fn repair(dir: &Path, sql: &str) {
 #[test]
 fn schema_sql_is_the_catalogue() {
     let header = "-- Generated from src/tables.rs; a test keeps it up to date.\n\n";
-    let generated = format!("{header}{}", tables::ddl(tables::TABLES, &DIALECT));
+    let generated = format!("{header}{}", store::schema::sql(&DIALECT));
     expect_file!["../../schema.sql"].assert_eq(&generated);
 }

@@ -254,7 +254,8 @@ impl<S: Store> Workload<S> {
             | Reply::RoleCreated(_)
             | Reply::EnvironmentCreated(_)
             | Reply::SecretAdded(_)
-            | Reply::DefinitionsPut { .. } => {}
+            | Reply::DefinitionsPut { .. }
+            | Reply::ChangeRequested(_) => {}
         }
     }
 

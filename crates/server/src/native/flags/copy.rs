@@ -15,10 +15,11 @@ use http::{HeaderMap, Uri};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::definitions::{TRIES_MAX, is_changed, new_flag, new_segment};
+use super::definitions::{TRIES_MAX, is_changed};
 use super::diff::{Pair, is_same, name};
 use super::find::{self, bug, word};
 use super::input;
+use super::patch::{new_flag, new_segment};
 use crate::document;
 use crate::native::Native;
 use crate::native::caller::Asking;
@@ -164,6 +165,7 @@ impl Copying {
             | Reply::PaymentMethodCreated(_)
             | Reply::EnvironmentCreated(_)
             | Reply::SecretAdded(_)
+            | Reply::ChangeRequested(_)
             | Reply::Payment(_) => Err(bug()),
         }
     }

@@ -1,23 +1,22 @@
-//! What flags and segments have in common: they are listed, made and changed. A change names the version that it is made upon, or is made upon
-//! the one that is there.
+//! What flags and segments have in common: they are listed, made and changed. A change names the
+//! version that it is made upon, or is made upon the one that is there.
 
 use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use domain::definition::{Definition, DefinitionKind, Expected, NewDefinition, PutDefinitions};
 use domain::environment::Environment;
-use domain::{Command, DefinitionId, Rejection, Reply};
-use evaluation::{Flag, Segment};
+use domain::{Command, Rejection, Reply};
 use http::{HeaderMap, StatusCode, Uri};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::find::{self, bug, word};
-use super::input::{self, FLAG_FIELDS, SEGMENT_FIELDS};
-use crate::document;
+use super::find::{self, word};
+use super::input;
+use super::patch::{self, Change, shown};
 use crate::native::Native;
 use crate::native::caller::Asking;
-use crate::native::parameters::{Parameters, invalid};
+use crate::native::parameters::Parameters;
 use crate::problem::Problem;
 
 /// How often a change is made upon what somebody else made of it meanwhile.
@@ -29,14 +28,6 @@ struct Place {
     asking: Asking,
     environment: Environment,
     kind: DefinitionKind,
-}
-
-/// What is to be made of a document.
-enum Change {
-    /// This.
-    Whole(Value),
-    /// These fields of it (RFC 7396).
-    Part(Map<String, Value>),
 }
 
 impl Place {
@@ -55,34 +46,6 @@ impl Place {
         find::definition(&self.native, &self.environment, self.kind, key).await
     }
 
-    fn fields(&self) -> &'static [&'static str] {
-        match self.kind {
-            DefinitionKind::Flag => FLAG_FIELDS,
-            DefinitionKind::Segment => SEGMENT_FIELDS,
-        }
-    }
-
-    /// Checks a document among those that are there; what is to be put of it.
-    async fn checked(&self, value: Value, expected: Expected) -> Result<NewDefinition, Problem> {
-        let there = find::definitions(&self.native, &self.environment).await?;
-        let there = input::segments_of(&there)?;
-        match self.kind {
-            DefinitionKind::Flag => {
-                let flag: Flag = input::document(value, self.fields())?;
-                input::check_key("key", &flag.key)?;
-                let new = new_flag("", &flag, expected)?;
-                input::check(vec![flag], vec![], there).await?;
-                Ok(new)
-            }
-            DefinitionKind::Segment => {
-                let segment: Segment = input::document(value, self.fields())?;
-                let new = new_segment("", &segment, expected)?;
-                input::check(vec![], vec![segment], there).await?;
-                Ok(new)
-            }
-        }
-    }
-
     async fn put(&self, new: NewDefinition) -> Result<Reply, Problem> {
         let (environment, definitions) = (self.environment.id, vec![new]);
         let put = PutDefinitions { environment, version: None, definitions };
@@ -98,7 +61,8 @@ impl Place {
         {
             fields.insert("id".to_owned(), Uuid::now_v7().to_string().into());
         }
-        let new = self.checked(value, Expected::Nothing).await?;
+        let there = find::definitions(&self.native, &self.environment).await?;
+        let new = patch::judged((self.kind, value), Expected::Nothing, &there).await?;
         let key = new.key.clone();
         match self.put(new).await {
             Ok(_) => answer(StatusCode::CREATED, &self.get(&key).await?),
@@ -123,7 +87,8 @@ impl Place {
             let before = self.get(key).await?;
             let version = expected.unwrap_or(before.version);
             let value = change.of(&before)?;
-            let new = self.checked(value, Expected::Version(version)).await?;
+            let there = find::definitions(&self.native, &self.environment).await?;
+            let new = patch::judged((self.kind, value), Expected::Version(version), &there).await?;
             match self.put(new).await {
                 Ok(_) => return answer(StatusCode::OK, &self.get(key).await?),
                 Err(Problem::Rejected(it)) if is_changed(&it) => {
@@ -137,119 +102,15 @@ impl Place {
     }
 }
 
-impl Change {
-    /// The document that it makes. What names it cannot change.
-    fn of(&self, before: &Definition) -> Result<Value, Problem> {
-        let Value::Object(there) = shown(before)? else { return Err(bug()) };
-        let mut document = match self {
-            Self::Whole(Value::Object(whole)) => whole.clone(),
-            Self::Whole(_) => return Err(invalid("body", "an object was expected")),
-            Self::Part(part) => {
-                let mut merged = Value::Object(there.clone());
-                merge(&mut merged, part);
-                let Value::Object(merged) = merged else { return Err(bug()) };
-                merged
-            }
-        };
-        let name = match before.key.kind {
-            DefinitionKind::Flag => "key",
-            DefinitionKind::Segment => "id",
-        };
-        match document.get(name) {
-            Some(given) if there.get(name) != Some(given) => Err(invalid(name, "cannot change")),
-            Some(_) => Ok(Value::Object(document)),
-            None => {
-                document.insert(name.to_owned(), before.key.key.clone().into());
-                Ok(Value::Object(document))
-            }
-        }
-    }
-}
-
-/// Puts fields into a document, and fields of those: `null` takes one out. JSON that was read is not
-/// deep.
-fn merge(document: &mut Value, part: &Map<String, Value>) {
-    if !document.is_object() {
-        *document = Value::Object(Map::new());
-    }
-    let Value::Object(fields) = document else { return };
-    for (name, value) in part {
-        match value {
-            Value::Null => drop(fields.remove(name)),
-            Value::Object(inner) => merge(fields.entry(name.clone()).or_insert(Value::Null), inner),
-            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                fields.insert(name.clone(), value.clone());
-            }
-        }
-    }
-}
-
-/// A flag that is to be put; `path` is where it stands in what the client sent.
-///
-/// # Errors
-/// Where its id is none, or it is too large.
-pub fn new_flag(path: &str, flag: &Flag, expected: Expected) -> Result<NewDefinition, Problem> {
-    Ok(NewDefinition {
-        kind: DefinitionKind::Flag,
-        key: flag.key.clone(),
-        id: id(path, &flag.id)?,
-        body: input::bounded(path, document::body_of_flag(flag))?,
-        is_archived: flag.is_archived,
-        expected,
-    })
-}
-
-/// A segment that is to be put.
-///
-/// # Errors
-/// See [`new_flag`].
-pub fn new_segment(
-    path: &str,
-    segment: &Segment,
-    expected: Expected,
-) -> Result<NewDefinition, Problem> {
-    Ok(NewDefinition {
-        kind: DefinitionKind::Segment,
-        key: segment.id.clone(),
-        id: id(path, &segment.id)?,
-        body: input::bounded(path, document::body_of_segment(segment))?,
-        is_archived: segment.is_archived,
-        expected,
-    })
-}
-
-/// An id, or a new one where none is given.
-fn id(path: &str, text: &str) -> Result<DefinitionId, Problem> {
-    if text.is_empty() {
-        return Ok(DefinitionId::new(Uuid::now_v7()));
-    }
-    Uuid::try_parse(text).map(DefinitionId::new).map_err(|_| {
-        let field = if path.is_empty() { "id".to_owned() } else { format!("{path}.id") };
-        input::wrong(vec![crate::problem::WrongField { field, reason: "is no UUID".to_owned() }])
-    })
-}
-
-/// Whether somebody else was faster.
 pub fn is_changed(rejection: &Rejection) -> bool {
     matches!(rejection, Rejection::DefinitionChanged { .. })
-}
-
-/// A definition as clients see it.
-///
-/// # Errors
-/// Where its document cannot be read.
-pub fn shown(it: &Definition) -> Result<Value, Problem> {
-    let value = match it.key.kind {
-        DefinitionKind::Flag => document::flag(it).map(|flag| json!(flag)),
-        DefinitionKind::Segment => document::segment(it).map(|segment| json!(segment)),
-    };
-    value.map_err(|error| input::unreadable(&error))
 }
 
 fn answer(status: StatusCode, it: &Definition) -> Result<Response, Problem> {
     Ok((status, [input::etag(it.version)], Json(shown(it)?)).into_response())
 }
 
+/// A number of rows.
 pub fn whole(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::definitions::shown;
 use super::find::{self, bug};
+use super::patch::shown;
 use crate::native::Native;
 use crate::native::caller::Asking;
 use crate::native::parameters::{Parameters, invalid};

@@ -2,9 +2,10 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use domain::environment::{Environment, Secret};
+use domain::Command;
+use domain::environment::{Environment, Secret, UpdateEnvironment};
 use http::{StatusCode, Uri};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -35,6 +36,8 @@ pub struct EnvironmentView {
     id: Uuid,
     /// The version of its last change, Unix time in milliseconds; 0 where nothing is defined yet.
     version: i64,
+    /// Whether its flags and segments change only by changes that another user has approved.
+    changes_need_approval: bool,
     /// For those with `flag:secrets`: those that have not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     secrets: Option<Vec<SecretView>>,
@@ -50,6 +53,16 @@ pub struct NewEnvironment {
     project: Option<String>,
     /// What people call it; the key where nothing is said.
     name: Option<String>,
+}
+
+/// What is to change of an environment.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EnvironmentPatch {
+    /// What people call it.
+    name: Option<String>,
+    /// Whether its flags and segments change only by changes that another user has approved.
+    changes_need_approval: Option<bool>,
 }
 
 /// The tenant's environments.
@@ -123,6 +136,47 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(view)).into_response())
 }
 
+/// Changes an environment.
+#[utoipa::path(
+    patch,
+    path = "/v1/environments/{key}",
+    tag = "Feature flags",
+    operation_id = "patch_environment",
+    summary = "Changes an environment's name, and whether changes need another user's approval there",
+    params(
+        ("key" = String, Path, description = "The environment"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+    ),
+    request_body = EnvironmentPatch,
+    responses(
+        (status = 200, description = "The environment as it is now", body = EnvironmentView),
+        (status = 400, description = "A field is wrong"),
+        (status = 403, description = "environment:update is missing"),
+        (status = 404, description = "There is no such environment"),
+    )
+)]
+pub async fn patch(
+    State(native): State<Native>,
+    asking: Asking,
+    Path(key): Path<String>,
+    uri: Uri,
+    body: Body,
+) -> Result<Json<EnvironmentView>, Problem> {
+    asking.require("environment:update")?;
+    let mut parameters = Parameters::of(&uri)?;
+    let environment = find::environment_by_key(&native, &asking, key, &mut parameters).await?;
+    parameters.end()?;
+    let EnvironmentPatch { name, changes_need_approval } = input::json(body).await?;
+    if let Some(name) = &name {
+        input::check_key("name", name)?;
+    }
+    let environment = environment.id;
+    let update = UpdateEnvironment { environment, name, changes_need_approval };
+    find::submit(&native, &asking, Command::UpdateEnvironment(update)).await?;
+    let now = find::environment_by_id(&native, &asking, environment).await?;
+    Ok(Json(view(&native, now, None)?))
+}
+
 /// An environment as it is shown, with those of `secrets` that are its own.
 fn view(
     native: &Native,
@@ -142,6 +196,6 @@ fn view(
         None => None,
     };
     let id = it.id.uuid();
-    let Environment { key, project, name, version, .. } = it;
-    Ok(EnvironmentView { key, project, name, id, version, secrets })
+    let Environment { key, project, name, version, changes_need_approval, .. } = it;
+    Ok(EnvironmentView { key, project, name, id, version, changes_need_approval, secrets })
 }

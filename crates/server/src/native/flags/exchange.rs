@@ -13,9 +13,9 @@ use http::Uri;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::definitions::{new_flag, new_segment};
 use super::find::{self, bug};
 use super::input;
+use super::patch::{new_flag, new_segment};
 use crate::document;
 use crate::native::Native;
 use crate::native::caller::Asking;
@@ -109,6 +109,7 @@ pub async fn import(
         | Reply::PaymentMethodCreated(_)
         | Reply::EnvironmentCreated(_)
         | Reply::SecretAdded(_)
+        | Reply::ChangeRequested(_)
         | Reply::Payment(_) => Err(bug()),
     }
 }

@@ -63,6 +63,22 @@ pub async fn environment(
     environment_by_key(native, asking, key, parameters).await
 }
 
+/// An environment by its id.
+///
+/// # Errors
+/// Where it cannot be read.
+pub async fn environment_by_id(
+    native: &Native,
+    asking: &Asking,
+    id: EnvironmentId,
+) -> Result<Environment, Problem> {
+    let no = asking.tenant.no;
+    // What is defined there is of no interest: nothing is that new.
+    let newest = Some(i64::MAX);
+    let read = native.engine.read(move |queries| queries.environment_file(no, id, newest));
+    Ok(read.await?.ok_or_else(bug)?.environment)
+}
+
 /// An environment by its key, of the project that a request's parameters name.
 ///
 /// # Errors
@@ -166,6 +182,7 @@ pub async fn create(
         | Reply::PaymentMethodCreated(_)
         | Reply::SecretAdded(_)
         | Reply::DefinitionsPut { .. }
+        | Reply::ChangeRequested(_)
         | Reply::Payment(_) => Err(bug()),
     }
 }

@@ -10,8 +10,9 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::definitions::{shown, whole};
+use super::definitions::whole;
 use super::find::{self, bug};
+use super::patch::shown;
 use crate::native::caller::Asking;
 use crate::native::parameters::Parameters;
 use crate::native::{Native, moment};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use domain::definition::{Definition, DefinitionKind};
 use evaluation::{Flag, Segment, User};
 use http::HeaderMap;
@@ -35,11 +35,28 @@ const WRONG_FIELDS_MAX: usize = 1_000;
 /// # Errors
 /// Where it does not come, or is no such JSON.
 pub async fn json<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
+    read(&bytes(body).await?)
+}
+
+/// As [`json`], of a body that need not be there.
+///
+/// # Errors
+/// See there.
+pub async fn json_or_nothing<T: DeserializeOwned + Default>(body: Body) -> Result<T, Problem> {
+    let bytes = bytes(body).await?;
+    if bytes.is_empty() { Ok(T::default()) } else { read(&bytes) }
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).map_err(|error| invalid("body", error))
+}
+
+async fn bytes(body: Body) -> Result<Bytes, Problem> {
     let collected = body.collect().await.map_err(|error| {
         let error = error.into_inner().downcast().map_or(BodyError::Broken, |error| *error);
         Problem::Body(error)
     })?;
-    serde_json::from_slice(&collected.to_bytes()).map_err(|error| invalid("body", error))
+    Ok(collected.to_bytes())
 }
 
 /// What `If-Match` expects.
@@ -206,6 +223,24 @@ fn wrong_fields(flags: &[Flag], segments: Vec<Segment>, there: Vec<Segment>) -> 
 #[must_use]
 pub fn wrong(problems: Vec<WrongField>) -> Problem {
     Problem::WrongFields(problems)
+}
+
+/// What is wrong, in one text: what it was asked for is not there to be answered any more.
+#[must_use]
+pub fn explained(problem: &Problem) -> String {
+    /// How long it may be; more wrong fields than that do not help.
+    const CHARS_MAX: usize = 1_000;
+    let Problem::WrongFields(wrong) = problem else { return problem.to_string() };
+    let mut text = String::new();
+    for WrongField { field, reason } in wrong {
+        let separator = if text.is_empty() { "" } else { "; " };
+        text.push_str(&format!("{separator}{field}: {reason}"));
+        if let Some((end, _)) = text.char_indices().nth(CHARS_MAX) {
+            text.truncate(end);
+            break;
+        }
+    }
+    text
 }
 
 /// A row that nobody can read: not what this door wrote.

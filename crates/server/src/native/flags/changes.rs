@@ -1,0 +1,470 @@
+//! Changes that are kept for later: until another user approves them, until their time has come, or
+//! both. They are judged when they are asked for, and again when they are made.
+
+use std::str::FromStr as _;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use domain::change_request::{ChangeRequest, ChangeStatus, DecideChange, Decision, RequestChange};
+use domain::definition::{Definition, DefinitionKey, DefinitionKind, Expected};
+use domain::environment::Environment;
+use domain::{ChangeRequestId, Command, Rejection, Reply, Timestamp};
+use engine::ports::Page;
+use http::{StatusCode, Uri};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::definitions::whole;
+use super::find::{self, bug};
+use super::history::changed_fields;
+use super::{input, patch};
+use crate::native::caller::Asking;
+use crate::native::parameters::{Parameters, invalid};
+use crate::native::{Native, moment};
+use crate::problem::{Problem, change_status_label};
+
+/// How many changes an answer has at most: each comes with its patch.
+const CHANGES_MAX: u64 = 100;
+
+/// A change to be kept.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChangeToKeep {
+    /// The flag that is to change, by its key; it is made where there is none.
+    flag: Option<String>,
+    /// Or the segment, by its id.
+    segment: Option<String>,
+    /// The fields that are to change (RFC 7396).
+    #[schema(value_type = Object)]
+    patch: Map<String, Value>,
+    /// When: RFC 3339; as soon as nobody has to approve it where nothing is said.
+    due_at: Option<String>,
+    /// Whether another user has to approve it although the environment does not demand that.
+    #[serde(default)]
+    needs_approval: bool,
+    /// The version that it must still have then.
+    expected_version: Option<i64>,
+    /// Why.
+    reason: Option<String>,
+}
+
+/// Why somebody decides so.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Why {
+    /// In their words.
+    reason: Option<String>,
+}
+
+/// Changes, newest first.
+#[derive(Serialize, ToSchema)]
+pub struct Changes {
+    /// Those in the window.
+    changes: Vec<ChangeView>,
+    /// Whether there are more behind them.
+    more: bool,
+}
+
+/// A change that is kept.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangeView {
+    /// Names it.
+    id: Uuid,
+    /// The environment's key.
+    environment: String,
+    /// The environment's project.
+    project: String,
+    /// The flag that it changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flag: Option<String>,
+    /// Or the segment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    segment: Option<String>,
+    /// The fields that it changes.
+    #[schema(value_type = Object)]
+    patch: Value,
+    /// The version that it must be made upon.
+    expected_version: Option<i64>,
+    /// When it is made.
+    due_at: Option<String>,
+    /// `pending` (waits for approval), `scheduled` (waits for its time), `applied`, `rejected`,
+    /// `withdrawn` or `failed`.
+    status: &'static str,
+    /// Who asked for it.
+    author: String,
+    /// Why.
+    reason: Option<String>,
+    /// What else they said about it.
+    comment: Option<String>,
+    /// Who approved or rejected it.
+    decided_by: Option<String>,
+    /// Why it was rejected, or failed.
+    explanation: Option<String>,
+    /// The version that it made.
+    version: Option<i64>,
+    /// When it was asked for.
+    created_at: String,
+    /// When it was made or given up.
+    settled_at: Option<String>,
+}
+
+/// A change, and what it would do now.
+#[derive(Serialize, ToSchema)]
+pub struct ChangeInFull {
+    #[serde(flatten)]
+    change: ChangeView,
+    /// Of one that waits: the fields that it would change of what is there now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<Vec<Difference>>,
+    /// Of one that waits: why it could not be made now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+/// A field before and after.
+#[derive(Serialize, ToSchema)]
+pub struct Difference {
+    /// Which.
+    field: String,
+    /// As it is.
+    #[schema(value_type = Object)]
+    from: Value,
+    /// As it would be.
+    #[schema(value_type = Object)]
+    to: Value,
+}
+
+impl ChangeView {
+    fn of(it: ChangeRequest, environment: &Environment) -> Result<Self, Problem> {
+        let (flag, segment) = match it.key.kind {
+            DefinitionKind::Flag => (Some(it.key.key), None),
+            DefinitionKind::Segment => (None, Some(it.key.key)),
+        };
+        Ok(Self {
+            id: it.id.uuid(),
+            environment: environment.key.clone(),
+            project: environment.project.clone(),
+            flag,
+            segment,
+            patch: serde_json::from_str(&it.patch).map_err(|_| bug())?,
+            expected_version: it.expected,
+            due_at: it.due_at.map(moment),
+            status: change_status_label(it.status),
+            author: it.author,
+            reason: it.reason,
+            comment: it.comment,
+            decided_by: it.decided_by,
+            explanation: it.explanation,
+            version: it.version,
+            created_at: moment(it.created_at),
+            settled_at: it.settled_at.map(moment),
+        })
+    }
+}
+
+/// The changes of an environment.
+#[utoipa::path(
+    get,
+    path = "/v1/changes",
+    tag = "Feature flags",
+    operation_id = "changes",
+    summary = "The changes that were kept for later in an environment, newest first",
+    params(
+        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+        ("status" = Option<String>, Query, description = "pending, scheduled, applied, rejected, withdrawn or failed; all by default"),
+        ("offset" = Option<u64>, Query, description = "How many to skip"),
+        ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, and no more"),
+    ),
+    responses(
+        (status = 200, description = "What was asked for", body = Changes),
+        (status = 403, description = "flag:read is missing"),
+        (status = 404, description = "There is no such environment"),
+    )
+)]
+pub async fn list(
+    State(native): State<Native>,
+    asking: Asking,
+    uri: Uri,
+) -> Result<Json<Changes>, Problem> {
+    asking.require("flag:read")?;
+    let mut parameters = Parameters::of(&uri)?;
+    let page = parameters.page_of(CHANGES_MAX)?;
+    let status = match parameters.text("status")? {
+        Some(text) => Some(status(&text).ok_or_else(|| invalid("status", "there is no such"))?),
+        None => None,
+    };
+    let environment = find::environment(&native, &asking, &mut parameters).await?;
+    parameters.end()?;
+    let (no, id) = (environment.tenant, environment.id);
+    let one_more = Page { limit: page.limit + 1, ..page };
+    let read = native.engine.read(move |queries| queries.change_requests(no, id, status, one_more));
+    let mut found = read.await?;
+    let more = found.len() > whole(page.limit);
+    found.truncate(whole(page.limit));
+    let changes = found.into_iter().map(|it| ChangeView::of(it, &environment));
+    Ok(Json(Changes { changes: changes.collect::<Result<_, _>>()?, more }))
+}
+
+fn status(text: &str) -> Option<ChangeStatus> {
+    use ChangeStatus as S;
+    let all = [S::Pending, S::Scheduled, S::Applied, S::Rejected, S::Withdrawn, S::Failed];
+    all.into_iter().find(|it| change_status_label(*it) == text)
+}
+
+/// Keeps a change for later.
+#[utoipa::path(
+    post,
+    path = "/v1/changes",
+    tag = "Feature flags",
+    operation_id = "request_change",
+    summary = "Keeps a change of a flag or a segment until another user approves it, until its time has come, or both",
+    params(
+        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+    ),
+    request_body = ChangeToKeep,
+    responses(
+        (status = 201, description = "It is kept; Location is where", body = ChangeInFull),
+        (status = 400, description = "A field is wrong, or too many changes wait"),
+        (status = 403, description = "flag:write is missing"),
+        (status = 404, description = "There is no such environment"),
+        (status = 412, description = "It is in another version than expected, which is told"),
+        (status = 422, description = "What it makes is wrong: all fields are listed"),
+    )
+)]
+pub async fn request(
+    State(native): State<Native>,
+    asking: Asking,
+    uri: Uri,
+    body: Body,
+) -> Result<Response, Problem> {
+    asking.require("flag:write")?;
+    let mut parameters = Parameters::of(&uri)?;
+    let environment = find::environment(&native, &asking, &mut parameters).await?;
+    parameters.end()?;
+    let asked: ChangeToKeep = input::json(body).await?;
+    let asking = asking.because(asked.reason)?;
+    let (kind, key) = match (asked.flag, asked.segment) {
+        (Some(key), None) => (DefinitionKind::Flag, key),
+        (None, Some(key)) => (DefinitionKind::Segment, key),
+        (Some(_), Some(_)) | (None, None) => {
+            return Err(invalid("flag", "either a flag or a segment was expected"));
+        }
+    };
+    let key = DefinitionKey { environment: environment.id, kind, key };
+    let there = find::definitions(&native, &environment).await?;
+    let before = there.iter().find(|it| it.key == key);
+    let version = before.map(|it| it.version);
+    if asked.expected_version.is_some_and(|expected| version != Some(expected)) {
+        let changed = Rejection::DefinitionChanged { key: key.key, version };
+        return Err(Problem::Rejected(Box::new(changed)));
+    }
+    let text = input::bounded("patch", Value::Object(asked.patch.clone()).to_string())?;
+    let document = patch::patched(&key, before, asked.patch)?;
+    patch::judged((kind, document), Expected::Anything, &there).await?;
+    let command = Command::RequestChange(RequestChange {
+        key,
+        patch: text,
+        expected: asked.expected_version,
+        due_at: asked.due_at.as_deref().map(due_at).transpose()?,
+        needs_approval: asked.needs_approval,
+    });
+    let Reply::ChangeRequested(id) = find::submit(&native, &asking, command).await? else {
+        return Err(bug());
+    };
+    let kept = in_full(&native, &asking, id).await?;
+    let location = [(http::header::LOCATION, format!("/v1/changes/{id}"))];
+    Ok((StatusCode::CREATED, location, Json(kept)).into_response())
+}
+
+fn due_at(text: &str) -> Result<Timestamp, Problem> {
+    let at = jiff::Timestamp::from_str(text);
+    let at = at.map_err(|_| invalid("dueAt", "is no time with an offset (RFC 3339)"))?;
+    Ok(Timestamp(at.as_microsecond()))
+}
+
+/// A change.
+#[utoipa::path(
+    get,
+    path = "/v1/changes/{id}",
+    tag = "Feature flags",
+    operation_id = "change",
+    summary = "A change, and while it waits, what it would do to what is there now",
+    params(("id" = String, Path, description = "The change")),
+    responses(
+        (status = 200, description = "What was asked for", body = ChangeInFull),
+        (status = 403, description = "flag:read is missing"),
+        (status = 404, description = "There is no such change"),
+    )
+)]
+pub async fn show(
+    State(native): State<Native>,
+    asking: Asking,
+    Path(id): Path<String>,
+    uri: Uri,
+) -> Result<Json<ChangeInFull>, Problem> {
+    asking.require("flag:read")?;
+    Parameters::of(&uri)?.end()?;
+    Ok(Json(in_full(&native, &asking, parsed(&id)?).await?))
+}
+
+/// Approves a change.
+#[utoipa::path(
+    post,
+    path = "/v1/changes/{id}/approve",
+    tag = "Feature flags",
+    operation_id = "approve_change",
+    summary = "Approves a change of another user, which is then made when its time has come",
+    params(("id" = String, Path, description = "The change")),
+    request_body = Option<Why>,
+    responses(
+        (status = 200, description = "It is approved", body = ChangeInFull),
+        (status = 403, description = "flag:approve is missing, or it is one's own change"),
+        (status = 404, description = "There is no such change"),
+        (status = 409, description = "It does not wait for approval"),
+    )
+)]
+pub async fn approve(
+    state: State<Native>,
+    asking: Asking,
+    id: Path<String>,
+    uri: Uri,
+    body: Body,
+) -> Result<Json<ChangeInFull>, Problem> {
+    asking.require("flag:approve")?;
+    decide((state.0, asking), (&id.0, &uri), body, Decision::Approve).await
+}
+
+/// Rejects a change.
+#[utoipa::path(
+    post,
+    path = "/v1/changes/{id}/reject",
+    tag = "Feature flags",
+    operation_id = "reject_change",
+    summary = "Rejects a change that waits, approved or not",
+    params(("id" = String, Path, description = "The change")),
+    request_body = Option<Why>,
+    responses(
+        (status = 200, description = "It is rejected", body = ChangeInFull),
+        (status = 403, description = "flag:approve is missing"),
+        (status = 404, description = "There is no such change"),
+        (status = 409, description = "It does not wait any more"),
+    )
+)]
+pub async fn reject(
+    state: State<Native>,
+    asking: Asking,
+    id: Path<String>,
+    uri: Uri,
+    body: Body,
+) -> Result<Json<ChangeInFull>, Problem> {
+    asking.require("flag:approve")?;
+    decide((state.0, asking), (&id.0, &uri), body, Decision::Reject).await
+}
+
+/// Takes a change back.
+#[utoipa::path(
+    post,
+    path = "/v1/changes/{id}/withdraw",
+    tag = "Feature flags",
+    operation_id = "withdraw_change",
+    summary = "Takes one's own change back while it waits",
+    params(("id" = String, Path, description = "The change")),
+    request_body = Option<Why>,
+    responses(
+        (status = 200, description = "It is withdrawn", body = ChangeInFull),
+        (status = 403, description = "flag:write is missing, or it is another user's change"),
+        (status = 404, description = "There is no such change"),
+        (status = 409, description = "It does not wait any more"),
+    )
+)]
+pub async fn withdraw(
+    state: State<Native>,
+    asking: Asking,
+    id: Path<String>,
+    uri: Uri,
+    body: Body,
+) -> Result<Json<ChangeInFull>, Problem> {
+    asking.require("flag:write")?;
+    decide((state.0, asking), (&id.0, &uri), body, Decision::Withdraw).await
+}
+
+async fn decide(
+    (native, asking): (Native, Asking),
+    (id, uri): (&str, &Uri),
+    body: Body,
+    decision: Decision,
+) -> Result<Json<ChangeInFull>, Problem> {
+    Parameters::of(uri)?.end()?;
+    let why: Why = input::json_or_nothing(body).await?;
+    let asking = asking.because(why.reason)?;
+    let change = parsed(id)?;
+    let environment = find_change(&native, &asking, change).await?.key.environment;
+    let command = Command::DecideChange(DecideChange { environment, change, decision });
+    find::submit(&native, &asking, command).await?;
+    Ok(Json(in_full(&native, &asking, change).await?))
+}
+
+fn parsed(id: &str) -> Result<ChangeRequestId, Problem> {
+    Uuid::try_parse(id).map(ChangeRequestId::new).map_err(|_| invalid("id", "is no UUID"))
+}
+
+async fn find_change(
+    native: &Native,
+    asking: &Asking,
+    id: ChangeRequestId,
+) -> Result<ChangeRequest, Problem> {
+    let no = asking.tenant.no;
+    let found = native.engine.read(move |queries| queries.change_request(no, id)).await?;
+    found.ok_or_else(|| Problem::NotFound { what: "change", name: id.to_string() })
+}
+
+async fn in_full(
+    native: &Native,
+    asking: &Asking,
+    id: ChangeRequestId,
+) -> Result<ChangeInFull, Problem> {
+    let change = find_change(native, asking, id).await?;
+    let environment = find::environment_by_id(native, asking, change.key.environment).await?;
+    let (mut diff, mut problem) = (None, None);
+    if change.status.is_waiting() {
+        let there = find::definitions(native, &environment).await?;
+        match differences(&change, &there).await {
+            Ok(found) => diff = Some(found),
+            Err(it @ Problem::Unavailable(_)) => return Err(it),
+            Err(it) => problem = Some(input::explained(&it)),
+        }
+    }
+    Ok(ChangeInFull { change: ChangeView::of(change, &environment)?, diff, problem })
+}
+
+/// What a change would do to what is there.
+async fn differences(
+    change: &ChangeRequest,
+    there: &[Definition],
+) -> Result<Vec<Difference>, Problem> {
+    let before = there.iter().find(|it| it.key == change.key);
+    let version = before.map(|it| it.version);
+    if change.expected.is_some_and(|expected| version != Some(expected)) {
+        let changed = Rejection::DefinitionChanged { key: change.key.key.clone(), version };
+        return Err(Problem::Rejected(Box::new(changed)));
+    }
+    let part = serde_json::from_str(&change.patch).map_err(|_| bug())?;
+    let to = patch::patched(&change.key, before, part)?;
+    patch::judged((change.key.kind, to.clone()), Expected::Anything, there).await?;
+    let from = before.map(patch::shown).transpose()?.unwrap_or_else(|| Map::new().into());
+    let field = |document: &Value, name: &str| document.get(name).cloned().unwrap_or_default();
+    let names = changed_fields(&from, &to).into_iter();
+    let differences = names.map(|name| Difference {
+        from: field(&from, &name),
+        to: field(&to, &name),
+        field: name,
+    });
+    Ok(differences.collect())
+}
