@@ -362,4 +362,27 @@ CREATE TABLE change_request (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX change_request_by_environment ON change_request (tenant, environment_id, id);
 CREATE INDEX change_request_due ON change_request (due_at_us, id) WHERE status = 2;
+CREATE TABLE flag_insight (
+    tenant INTEGER NOT NULL,
+    environment_id BLOB NOT NULL,
+    flag_key TEXT NOT NULL,
+    hour INTEGER NOT NULL,
+    variation_id TEXT NOT NULL,
+    evaluations INTEGER NOT NULL,
+    for_experiments INTEGER NOT NULL,
+    PRIMARY KEY (tenant, environment_id, flag_key, hour, variation_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX flag_insight_by_hour ON flag_insight (hour);
+
+CREATE TABLE metric_insight (
+    tenant INTEGER NOT NULL,
+    environment_id BLOB NOT NULL,
+    event TEXT NOT NULL,
+    hour INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    events INTEGER NOT NULL,
+    total REAL NOT NULL,
+    PRIMARY KEY (tenant, environment_id, event, hour, kind)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX metric_insight_by_hour ON metric_insight (hour);
 

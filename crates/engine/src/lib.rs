@@ -11,6 +11,7 @@ mod balances;
 mod clock;
 pub mod flags;
 mod handle;
+pub mod insights;
 mod offered;
 mod outbox;
 pub mod partition;

@@ -21,6 +21,8 @@ use domain::{
     RequestId, Seq, Sequences, TenantId, TenantNo, Timestamp, TransactionId,
 };
 
+use crate::insights::{FlagCount, Hours, MetricCount};
+
 /// The commits of one partition. Called from the partition's own thread, one call at a time.
 pub trait Store: Send {
     /// Takes ownership of the partition: from now on a commit under an older epoch fails.
@@ -355,6 +357,23 @@ pub trait Queries: Send + Sync {
         states: &[PaymentState],
         page: Page,
     ) -> Result<Paged<PaymentFile>, StoreError>;
+
+    /// What was counted of a flag in an environment, in the order of the hours.
+    fn flag_insights(
+        &self,
+        place: (TenantNo, EnvironmentId),
+        flag: &str,
+        hours: Hours,
+        page: Page,
+    ) -> Result<Vec<FlagCount>, StoreError>;
+    /// What was measured by a name in an environment, in the order of the hours.
+    fn metric_insights(
+        &self,
+        place: (TenantNo, EnvironmentId),
+        event: &str,
+        hours: Hours,
+        page: Page,
+    ) -> Result<Vec<MetricCount>, StoreError>;
 
     /// The history of one entity, oldest first; empty where there is no such entity.
     fn history(&self, no: TenantNo, of: HistoryOf) -> Result<Vec<HistoryRow>, StoreError>;

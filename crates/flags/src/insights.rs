@@ -17,8 +17,11 @@ const FLAG_COUNTS_MAX: usize = 50_000;
 /// How many counts of metrics there may be: anybody can make up names.
 const METRIC_COUNTS_MAX: usize = 2_000;
 
-/// The longest name of a metric, in bytes.
+/// The longest name of a metric, and id of a variation, in bytes.
 const NAME_BYTES_MAX: usize = 256;
+
+/// The largest value, in either direction: sums of any number of them are numbers still.
+const VALUE_MAX: f64 = 1e100;
 
 /// What was counted since it was taken last.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -89,6 +92,7 @@ impl Tally {
     ) {
         let known = flag.map(CompiledFlag::flag);
         let known = known.filter(|it| it.variations.iter().any(|it| it.id == variation_id));
+        let known = known.filter(|it| it.key.len().max(variation_id.len()) <= NAME_BYTES_MAX);
         let Some(flag) = known else {
             self.dropped += 1;
             return;
@@ -106,15 +110,13 @@ impl Tally {
     pub(crate) fn measured(&mut self, kind: &str, name: &str, value: f64, at: (i64, i64)) {
         let is_name = !name.trim().is_empty() && name.len().max(kind.len()) <= NAME_BYTES_MAX;
         let key = (kind.into(), name.into(), hour(at));
-        let counted = Some(&mut self.metrics).filter(|_| is_name);
+        let counted = Some(&mut self.metrics).filter(|_| is_name && value.abs() <= VALUE_MAX);
         let Some((count, sum)) = counted.and_then(|it| place(it, key, METRIC_COUNTS_MAX)) else {
             self.dropped += 1;
             return;
         };
         *count += 1;
-        if (*sum + value).is_finite() {
-            *sum += value;
-        }
+        *sum += value;
     }
 
     /// Adds all of it to what was taken of others.
@@ -224,7 +226,7 @@ mod tests {
         tally.measured("CustomEvent", "paid", 2.5, at);
         tally.measured("CustomEvent", "paid", -1.0, at);
         tally.measured("Click", "paid", 1.0, at);
-        for value in [f64::MAX, f64::MAX] {
+        for value in [VALUE_MAX, f64::MAX, f64::MIN, f64::NAN] {
             tally.measured("", "huge", value, at);
         }
         let long = "x".repeat(NAME_BYTES_MAX + 1);
@@ -238,10 +240,13 @@ mod tests {
             .map(|it| (it.kind.as_str(), it.event_name.as_str(), it.count, it.sum));
         let mut told: Vec<_> = told.collect();
         told.sort_by_key(|it| (it.1, it.0));
-        let expected =
-            [("", "huge", 2, f64::MAX), ("Click", "paid", 1, 1.0), ("CustomEvent", "paid", 2, 1.5)];
+        let expected = [
+            ("", "huge", 1, VALUE_MAX),
+            ("Click", "paid", 1, 1.0),
+            ("CustomEvent", "paid", 2, 1.5),
+        ];
         assert_eq!(told, expected);
-        assert_eq!(insights.dropped, 4);
+        assert_eq!(insights.dropped, 7);
     }
 
     #[test]

@@ -180,6 +180,7 @@ impl Config {
             ("gateway.simulator.timeout", self.gateway.simulator.timeout),
             ("push.timeout", self.push.timeout),
             ("queue.reply_timeout", self.queue.reply_timeout),
+            ("flags.insights_retention", self.flags.insights_retention),
             ("database.connect_timeout", self.database.connect_timeout),
             ("database.statement_timeout", self.database.statement_timeout),
         ];

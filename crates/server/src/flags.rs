@@ -6,6 +6,7 @@ mod exchange;
 mod explain;
 mod feed;
 mod judge;
+mod keeper;
 mod list;
 mod remote;
 mod toggle;
@@ -13,6 +14,7 @@ mod toggle;
 use std::process::ExitCode;
 
 pub use feed::{Feed, documents};
+pub use keeper::{Keeper, Owners};
 
 /// Options of `faregate flags`.
 #[derive(Debug, clap::Args)]

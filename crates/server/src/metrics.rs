@@ -57,6 +57,7 @@ fn describe() {
         ),
         ("faregate_gateway_calls_total", "Gateway calls ended, by gateway and answer."),
         ("faregate_password_hashes_total", "Passwords and API secrets hashed."),
+        ("faregate_insights_dropped_total", "Insights of feature flags not kept, by reason."),
     ];
     for (name, text) in counters {
         metrics::describe_counter!(name, text);

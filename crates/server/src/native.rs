@@ -71,6 +71,8 @@ pub struct Native {
     flags::history::of_segment,
     flags::explain::of_key,
     flags::explain::of_user,
+    flags::insights::of_flag,
+    flags::insights::of_metric,
     flags::segment::list,
     flags::segment::create,
     flags::segment::show,

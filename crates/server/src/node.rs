@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::config::{Config, Period, QueueKind, Role};
-use crate::flags::{Feed, due};
+use crate::flags::{Feed, Keeper, Owners, due};
 use crate::native::analytics::Models;
 use crate::queue::{self, Member};
 use crate::seal::{self, Sealer};
@@ -169,7 +169,7 @@ impl Node {
         let follower = Follower::open(queries, Box::new(models), clock)?;
         engine.waits_for(follower.applied());
         followers.follow(follower.run(engine.head(), until(followers.stopped())));
-        let flags = feed(config, (&engine, sealer.as_ref()), &mut followers);
+        let flags = feed(config, (&engine, sealer.as_ref()), &mut followers)?;
         followers.follow(due::run(engine.clone(), until(followers.stopped())));
         let analytics = Models::new(AnalyticsQueries::open(&path, &of_store, readers)?, readers);
         Ok(Self {
@@ -216,7 +216,7 @@ impl Node {
         };
         let mut followers = Followers::none();
         let flags = match has_doors {
-            true => feed(config, (&engine, sealer.as_ref()), &mut followers),
+            true => feed(config, (&engine, sealer.as_ref()), &mut followers)?,
             false => Arc::default(),
         };
         Ok(Self {
@@ -257,7 +257,8 @@ impl Node {
     #[must_use]
     pub fn feed(&self, config: &Config) -> Option<Feed> {
         let (board, missing) = (Arc::clone(&self.flags), config.flags.missing_attribute.rule());
-        self.sealer.clone().map(|sealer| Feed { board, sealer, missing })
+        let owners = Arc::default();
+        self.sealer.clone().map(|sealer| Feed { board, sealer, missing, owners })
     }
 
     /// Stops the followers, then the core; calls in flight get until the deadline.
@@ -281,21 +282,28 @@ fn sealer(config: &Config) -> Result<Option<Arc<Sealer>>, seal::Error> {
     Ok(Some(Arc::new(sealer)))
 }
 
-/// A board that shows the flags of the store, and follows them.
+/// A board that shows the flags of the store and follows them, and whose insights are kept.
 fn feed(
     config: &Config,
     (engine, sealer): (&Engine, Option<&Arc<Sealer>>),
     followers: &mut Followers,
-) -> Arc<Board> {
+) -> Result<Arc<Board>, store::Error> {
     let board = Arc::<Board>::default();
     let missing = config.flags.missing_attribute.rule();
     // Without the key no secret opens anything: streams are told to come again.
     if let Some(sealer) = sealer {
-        let feed = Feed { board: Arc::clone(&board), sealer: Arc::clone(sealer), missing };
+        let owners = Arc::<Owners>::default();
+        let counted = (Arc::clone(&board), Arc::clone(&owners));
+        let database = server(config)?.map(Source::Server);
+        let database = database.unwrap_or_else(|| Source::in_dir(&config.data_dir));
+        let retention = config.flags.insights_retention.0;
+        let keeper = Keeper::new(counted, database, engine.clock().clone(), retention);
+        followers.follow(keeper.keep(followers.stopped()));
+        let feed = Feed { board: Arc::clone(&board), sealer: Arc::clone(sealer), missing, owners };
         let stopped = until(followers.stopped());
         followers.follow(engine::flags::follow(engine.clone(), Arc::new(feed), stopped));
     }
-    board
+    Ok(board)
 }
 
 fn access(config: &Config, engine: &Engine) -> Access {

@@ -12,7 +12,7 @@ use crate::sqlite::{self, Options};
 use crate::tables::{Dialect, Table};
 
 /// One column of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     /// NULL.
     Null,
@@ -22,11 +22,18 @@ pub enum Value<'a> {
     Text(&'a str),
     /// See [`crate::tables::Kind::Id`].
     Id([u8; 16]),
+    /// See [`crate::tables::Kind::Real`].
+    Real(f64),
 }
 
 impl From<i64> for Value<'_> {
     fn from(value: i64) -> Self {
         Self::Int(value)
+    }
+}
+impl From<f64> for Value<'_> {
+    fn from(value: f64) -> Self {
+        Self::Real(value)
     }
 }
 impl<'a> From<&'a str> for Value<'a> {
@@ -56,6 +63,7 @@ pub(crate) enum Field<'a> {
     Int(i64),
     Text(&'a [u8]),
     Id(&'a [u8]),
+    Real(f64),
     Other,
 }
 
@@ -139,7 +147,9 @@ impl<'a> Cells<'a> {
         match self.take()? {
             Field::Null => Ok(None),
             Field::Int(value) => Ok(Some(value)),
-            Field::Text(_) | Field::Id(_) | Field::Other => Err(self.corrupt("is no integer")),
+            Field::Text(_) | Field::Id(_) | Field::Real(_) | Field::Other => {
+                Err(self.corrupt("is no integer"))
+            }
         }
     }
 
@@ -162,7 +172,9 @@ impl<'a> Cells<'a> {
                 Ok(text) => Ok(Some(text)),
                 Err(_) => Err(self.corrupt("is no UTF-8")),
             },
-            Field::Int(_) | Field::Id(_) | Field::Other => Err(self.corrupt("is no text")),
+            Field::Int(_) | Field::Id(_) | Field::Real(_) | Field::Other => {
+                Err(self.corrupt("is no text"))
+            }
         }
     }
 
@@ -185,7 +197,31 @@ impl<'a> Cells<'a> {
                 Ok(bytes) => Ok(Some(Uuid::from_bytes(bytes))),
                 Err(_) => Err(self.corrupt("has not 16 bytes")),
             },
-            Field::Int(_) | Field::Text(_) | Field::Other => Err(self.corrupt("is no id")),
+            Field::Int(_) | Field::Text(_) | Field::Real(_) | Field::Other => {
+                Err(self.corrupt("is no id"))
+            }
+        }
+    }
+
+    /// A floating-point number.
+    ///
+    /// # Errors
+    /// See [`Cells::int`].
+    pub fn real(&mut self) -> Result<f64, StoreError> {
+        self.opt_real()?.ok_or_else(|| self.corrupt("is NULL"))
+    }
+
+    /// A floating-point number or NULL.
+    ///
+    /// # Errors
+    /// See [`Cells::int`].
+    pub fn opt_real(&mut self) -> Result<Option<f64>, StoreError> {
+        match self.take()? {
+            Field::Null => Ok(None),
+            Field::Real(value) => Ok(Some(value)),
+            Field::Int(_) | Field::Text(_) | Field::Id(_) | Field::Other => {
+                Err(self.corrupt("is no floating-point number"))
+            }
         }
     }
 }
@@ -501,6 +537,16 @@ impl Database {
         tables: &[&'static Table],
     ) -> Result<Self, StoreError> {
         let connection = server.connect_to_write(is_alone)?;
+        Ok(Self::of(Connection::Postgres(Box::new(connection)), tables))
+    }
+
+    /// Opens a connection that writes what no partition owns into `tables` of a server, beside those
+    /// who own one.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it cannot be opened.
+    pub fn connect_beside(server: &Server, tables: &[&'static Table]) -> Result<Self, StoreError> {
+        let connection = server.connect_beside()?;
         Ok(Self::of(Connection::Postgres(Box::new(connection)), tables))
     }
 

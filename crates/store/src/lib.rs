@@ -10,6 +10,7 @@ mod commit;
 mod directory;
 pub mod driver;
 mod error;
+pub mod insights;
 pub mod journal;
 mod load;
 pub mod migrate;

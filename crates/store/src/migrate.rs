@@ -313,6 +313,8 @@ enum Cell {
     Int(i64),
     Text(String),
     Id([u8; 16]),
+    /// Its bits: it is never part of a key.
+    Real(u64),
 }
 
 /// A row, or the key at its beginning.
@@ -325,6 +327,7 @@ impl Cell {
             Self::Int(value) => Value::Int(*value),
             Self::Text(value) => Value::Text(value),
             Self::Id(value) => Value::Id(*value),
+            Self::Real(bits) => Value::Real(f64::from_bits(*bits)),
         }
     }
 
@@ -334,6 +337,7 @@ impl Cell {
             Value::Int(value) => Self::Int(value),
             Value::Text(value) => Self::Text(value.to_owned()),
             Value::Id(value) => Self::Id(value),
+            Value::Real(value) => Self::Real(value.to_bits()),
         }
     }
 
@@ -342,6 +346,7 @@ impl Cell {
             Kind::Int => cells.opt_int()?.map_or(Self::Null, Self::Int),
             Kind::Text => cells.opt_text()?.map_or(Self::Null, |it| Self::Text(it.to_owned())),
             Kind::Id => cells.opt_id()?.map_or(Self::Null, |id| Self::Id(id.into_bytes())),
+            Kind::Real => cells.opt_real()?.map_or(Self::Null, |it| Self::Real(it.to_bits())),
         })
     }
 }
@@ -402,7 +407,7 @@ fn portion(
         rows.into_iter().map(|row| (row[..table.key_columns].to_vec(), row)).collect();
     let bound = |key: Option<&[Cell]>| match key.and_then(<[Cell]>::first) {
         Some(Cell::Id(hash)) => Some(*hash),
-        Some(Cell::Null | Cell::Int(_) | Cell::Text(_)) | None => None,
+        Some(Cell::Null | Cell::Int(_) | Cell::Text(_) | Cell::Real(_)) | None => None,
     };
     let from = bound(after).map_or(Bound::Unbounded, Bound::Excluded);
     let to = bound(upto.as_deref()).map_or(Bound::Unbounded, Bound::Included);
@@ -508,6 +513,10 @@ impl Digest {
                     self.context.update(b"3");
                     self.context.update(value);
                 }
+                Cell::Real(bits) => {
+                    self.context.update(b"4");
+                    self.context.update(&bits.to_be_bytes());
+                }
             }
         }
     }
@@ -525,6 +534,7 @@ fn key_text(key: &[Cell]) -> String {
             Cell::Int(value) => value.to_string(),
             Cell::Text(value) => value.clone(),
             Cell::Id(value) => Uuid::from_bytes(*value).to_string(),
+            Cell::Real(bits) => bits.to_string(),
         })
         .collect();
     crate::cells::json(&texts)
@@ -540,6 +550,7 @@ fn key_of(table: &Table, text: &str) -> Result<Option<Row>, StoreError> {
     let cells = texts.into_iter().zip(table.columns).map(|(text, column)| match column.kind {
         Kind::Int => text.parse().map(Cell::Int).map_err(|_| corrupt()),
         Kind::Text => Ok(Cell::Text(text)),
+        Kind::Real => text.parse().map(Cell::Real).map_err(|_| corrupt()),
         Kind::Id => {
             Uuid::parse_str(&text).map(|id| Cell::Id(id.into_bytes())).map_err(|_| corrupt())
         }

@@ -35,6 +35,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     int: "BIGINT",
     text: "TEXT COLLATE \"C\"",
     id: "UUID",
+    real: "DOUBLE PRECISION",
     clustered: "",
     appended: "",
     parameter: '$',
@@ -125,6 +126,11 @@ impl Server {
     pub(crate) fn connect_to_write(&self, is_alone: bool) -> Result<Connection, StoreError> {
         let wanted = if is_alone { Use::WriteAlone } else { Use::WritePartition };
         Connection::open(self.clone(), wanted)
+    }
+
+    /// Opens a connection to write what no partition owns, beside those who do.
+    pub(crate) fn connect_beside(&self) -> Result<Connection, StoreError> {
+        Connection::open(self.clone(), Use::WriteBeside)
     }
 
     const fn connect_timeout(&self) -> Duration {

@@ -28,6 +28,7 @@ use domain::{
     AccountId, ChangeRequestId, EnvironmentId, PartitionNo, PaymentId, PaymentMethodId, Seq,
     TenantId, TenantNo, Timestamp, TransactionId,
 };
+use engine::insights::{FlagCount, Hours, MetricCount};
 use engine::ports::{
     AccountView, Delivery, EnvironmentFile, HistoryOf, HistoryRow, JournalRow, LedgerEntry,
     LedgerFilter, LedgerTotal, MethodView, Page, Paged, Queries, StoreError, Unresolved,
@@ -36,7 +37,9 @@ use engine::ports::{
 
 pub(crate) use self::followers::journal_head;
 use self::window::Key;
+pub(crate) use self::window::limit_offset;
 use crate::claims::{Claims, RecentClaims};
+use crate::insights;
 use crate::pool::{ReaderPool, Source};
 use crate::{Options, Reader, Server};
 
@@ -234,6 +237,26 @@ impl Queries for SqlQueries {
         limit: usize,
     ) -> Result<Vec<ChangeRequest>, StoreError> {
         self.read(|reader| changes::due(reader, now, after, limit))
+    }
+
+    fn flag_insights(
+        &self,
+        place: (TenantNo, EnvironmentId),
+        flag: &str,
+        hours: Hours,
+        page: Page,
+    ) -> Result<Vec<FlagCount>, StoreError> {
+        self.read(|reader| insights::of_flag(reader, place, flag, hours, page))
+    }
+
+    fn metric_insights(
+        &self,
+        place: (TenantNo, EnvironmentId),
+        event: &str,
+        hours: Hours,
+        page: Page,
+    ) -> Result<Vec<MetricCount>, StoreError> {
+        self.read(|reader| insights::of_metric(reader, place, event, hours, page))
     }
 
     fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError> {

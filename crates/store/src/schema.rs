@@ -8,7 +8,9 @@ use ring::digest::{SHA256, digest};
 
 use crate::Error;
 use crate::driver::{Database, Reader, Value};
-use crate::tables::{self, Dialect, FOUNDING_TABLES, MIGRATION, SECOND_TABLES, TABLES};
+use crate::tables::{
+    self, Dialect, FOUNDING_TABLES, INSIGHT_TABLES, MIGRATION, SECOND_TABLES, TABLES, THIRD_TABLES,
+};
 
 /// One step from a version to the next. Steps only add; what they did is never edited.
 struct Migration {
@@ -20,6 +22,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: founding },
     Migration { version: 2, sql: feature_flags },
     Migration { version: 3, sql: changes_kept_for_later },
+    Migration { version: 4, sql: insights },
 ];
 
 /// The version that this code writes.
@@ -34,8 +37,12 @@ fn feature_flags(dialect: &Dialect) -> String {
 }
 
 fn changes_kept_for_later(dialect: &Dialect) -> String {
-    let tables = tables::ddl(&TABLES[SECOND_TABLES..], dialect);
+    let tables = tables::ddl(&TABLES[SECOND_TABLES..THIRD_TABLES], dialect);
     format!("{}\n{tables}", tables::additions(3, dialect))
+}
+
+fn insights(dialect: &Dialect) -> String {
+    tables::ddl(INSIGHT_TABLES, dialect)
 }
 
 /// The whole schema of an empty database, step by step.
@@ -182,9 +189,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["7f5dccdeaa91b0efd29902cd8b0b4d71 8f01ffb2d54b84771292255ad2cd88ce 7ea1b172bff77472580d08ddf7f8dcf3"]
+        expect!["7f5dccdeaa91b0efd29902cd8b0b4d71 8f01ffb2d54b84771292255ad2cd88ce 7ea1b172bff77472580d08ddf7f8dcf3 8efc425235c23986e3eff606ab3ca4ee"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["8a991219a4681e74bb730589a848eb3f 3099c917813406cdb0b6792b789a3068 e6e5db6cec7f7aed30bf39940f3707ef"]
+        expect!["8a991219a4681e74bb730589a848eb3f 3099c917813406cdb0b6792b789a3068 e6e5db6cec7f7aed30bf39940f3707ef c369cc488f20a2e90f0d16f39a66c176"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

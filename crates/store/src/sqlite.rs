@@ -19,6 +19,7 @@ pub const DIALECT: Dialect = Dialect {
     int: "INTEGER",
     text: "TEXT",
     id: "BLOB",
+    real: "REAL",
     clustered: " STRICT, WITHOUT ROWID",
     appended: " STRICT",
     parameter: '?',
@@ -86,6 +87,7 @@ impl ToSql for Value<'_> {
             Self::Int(value) => ValueRef::Integer(*value),
             Self::Text(value) => ValueRef::Text(value.as_bytes()),
             Self::Id(value) => ValueRef::Blob(value),
+            Self::Real(value) => ValueRef::Real(*value),
         }))
     }
 }
@@ -326,7 +328,7 @@ pub(crate) fn field<'a>(row: &'a Row<'a>, at: usize) -> Option<Field<'a>> {
         ValueRef::Integer(value) => Field::Int(value),
         ValueRef::Text(value) => Field::Text(value),
         ValueRef::Blob(value) => Field::Id(value),
-        ValueRef::Real(_) => Field::Other,
+        ValueRef::Real(value) => Field::Real(value),
     })
 }
 

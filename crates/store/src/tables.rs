@@ -7,6 +7,8 @@
 
 use std::fmt::Write as _;
 
+use crate::insights::{FLAG_INSIGHT, METRIC_INSIGHT};
+
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -16,6 +18,8 @@ pub enum Kind {
     Text,
     /// A UUID, or another 16 bytes.
     Id,
+    /// A floating-point number: a measurement, never money.
+    Real,
 }
 
 /// One column.
@@ -80,6 +84,8 @@ pub struct Dialect {
     pub text: &'static str,
     /// The type of [`Kind::Id`].
     pub id: &'static str,
+    /// The type of [`Kind::Real`].
+    pub real: &'static str,
     /// What follows a table definition of [`Layout::Clustered`].
     pub clustered: &'static str,
     /// What follows a table definition of [`Layout::Appended`].
@@ -98,6 +104,10 @@ pub(crate) const fn id(name: &'static str) -> Column {
     Column { name, kind: Kind::Id, nullable: false, fixed: false, added: None }
 }
 
+pub(crate) const fn real(name: &'static str) -> Column {
+    Column { name, kind: Kind::Real, nullable: false, fixed: false, added: None }
+}
+
 impl Column {
     const fn null(self) -> Self {
         Self { nullable: true, ..self }
@@ -110,7 +120,7 @@ impl Column {
     }
 }
 
-const fn index(name: &'static str, columns: &'static str) -> Index {
+pub(crate) const fn index(name: &'static str, columns: &'static str) -> Index {
     Index { name, columns, unique: false, only: None }
 }
 const fn unique(name: &'static str, columns: &'static str) -> Index {
@@ -658,13 +668,21 @@ pub static TABLES: &[&Table] = &[
     &ENVIRONMENT_SECRET,
     &DEFINITION,
     &CHANGE_REQUEST,
+    &FLAG_INSIGHT,
+    &METRIC_INSIGHT,
 ];
 
 /// How many of [`TABLES`] there were in the first version of the schema.
 pub(crate) const FOUNDING_TABLES: usize = 21;
 
-/// How many there were in the second.
+/// How many there were in the second: feature flags.
 pub(crate) const SECOND_TABLES: usize = FOUNDING_TABLES + 3;
+
+/// How many there were in the third: changes that are kept for later.
+pub(crate) const THIRD_TABLES: usize = SECOND_TABLES + 1;
+
+/// The tables of insights.
+pub(crate) static INSIGHT_TABLES: &[&Table] = &[&FLAG_INSIGHT, &METRIC_INSIGHT];
 
 /// The statements that make these tables and their indexes.
 #[must_use]
@@ -743,6 +761,7 @@ impl Table {
                 Kind::Int => dialect.int,
                 Kind::Text => dialect.text,
                 Kind::Id => dialect.id,
+                Kind::Real => dialect.real,
             };
             let constraint = if column.nullable { "" } else { " NOT NULL" };
             writeln!(sql, "    {} {kind}{constraint},", column.name)?;

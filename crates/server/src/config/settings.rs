@@ -75,6 +75,8 @@ pub struct Flags {
     pub missing_attribute: MissingAttribute,
     /// Processes that hold the streams, beside the server's own; 0: the server holds them itself.
     pub workers: usize,
+    /// How long what programs tell of flags is kept.
+    pub insights_retention: Period,
 }
 
 /// What an attribute is that a user lacks.
@@ -357,6 +359,7 @@ impl Default for Config {
                 path_prefix: String::new(),
                 missing_attribute: MissingAttribute::Empty,
                 workers: 0,
+                insights_retention: Period::seconds(30 * 24 * 3_600),
             },
             log: Log { format: LogFormat::Human, level: "info".to_owned() },
         }

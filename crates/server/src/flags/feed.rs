@@ -10,6 +10,7 @@ use engine::ports::{Audience, EnvironmentFile};
 use evaluation::{Flag, MissingAttribute, Segment, Snapshot};
 use uuid::Uuid;
 
+use super::Owners;
 use crate::document;
 use crate::seal::Sealer;
 
@@ -22,10 +23,13 @@ pub struct Feed {
     pub sealer: Arc<Sealer>,
     /// What an attribute is that a user lacks.
     pub missing: MissingAttribute,
+    /// Whose the environments are.
+    pub owners: Arc<Owners>,
 }
 
 impl Audience for Feed {
     fn environment(&self, file: EnvironmentFile) {
+        self.owners.learn(file.environment.id, file.environment.tenant);
         let Contents { id, key, project_key, secrets, flags, segments } = self.read(file);
         let snapshot = Snapshot::new(self.missing).with(flags, segments);
         self.board.put([Environment { id, key, project_key, secrets, snapshot }]);

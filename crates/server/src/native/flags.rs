@@ -12,6 +12,7 @@ mod find;
 pub mod flag;
 pub mod history;
 pub mod input;
+pub mod insights;
 pub mod patch;
 pub mod secrets;
 pub mod segment;
@@ -35,6 +36,7 @@ pub fn router() -> Router<Native> {
         .route("/v1/environments/{key}/secrets", post(secrets::add))
         .route("/v1/environments/{key}/secrets/{id}", delete(secrets::expire))
         .route("/v1/environments/{key}/import", post(exchange::import))
+        .route("/v1/environments/{key}/insights/metrics", get(insights::of_metric))
         .route("/v1/environments/{key}/export", get(exchange::export))
         .route("/v1/environments/{key}/diff", get(diff::diff))
         .route("/v1/environments/{key}/copy", post(copy::copy))
@@ -47,6 +49,7 @@ pub fn router() -> Router<Native> {
         .route("/v1/flags/{key}", one_flag)
         .route("/v1/flags/{key}/explain", get(explain::of_key).post(explain::of_user))
         .route("/v1/flags/{key}/history", get(history::of_flag))
+        .route("/v1/flags/{key}/insights", get(insights::of_flag))
         .route("/v1/segments", get(segment::list).post(segment::create))
         .route("/v1/segments/{id}", one_segment)
         .route("/v1/segments/{id}/history", get(history::of_segment))

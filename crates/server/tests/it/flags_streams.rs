@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 use crate::client::Client;
 use crate::process::{Launch, PATIENCE, Server, TempDir};
 
-const FLAG: &str = "new-checkout";
+pub const FLAG: &str = "new-checkout";
 
 /// A flag that is on for everybody.
 pub fn sample() -> Value {

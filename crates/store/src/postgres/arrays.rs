@@ -17,6 +17,7 @@ pub(super) enum Array {
     Int(Vec<Option<i64>>),
     Text(Vec<Option<String>>),
     Id(Vec<Option<Uuid>>),
+    Real(Vec<Option<f64>>),
 }
 
 impl Array {
@@ -29,6 +30,7 @@ impl Array {
             Kind::Int => Self::Int(Vec::new()),
             Kind::Text => Self::Text(Vec::new()),
             Kind::Id => Self::Id(Vec::new()),
+            Kind::Real => Self::Real(Vec::new()),
         }
     }
 
@@ -37,6 +39,7 @@ impl Array {
             Self::Int(all) => all.len(),
             Self::Text(all) => all.len(),
             Self::Id(all) => all.len(),
+            Self::Real(all) => all.len(),
         }
     }
 
@@ -45,10 +48,12 @@ impl Array {
             (Self::Int(all), Value::Int(value)) => all.push(Some(value)),
             (Self::Text(all), Value::Text(value)) => all.push(Some(held(value).into_owned())),
             (Self::Id(all), Value::Id(value)) => all.push(Some(Uuid::from_bytes(value))),
+            (Self::Real(all), Value::Real(value)) => all.push(Some(value)),
             (Self::Int(all), Value::Null) => all.push(None),
             (Self::Text(all), Value::Null) => all.push(None),
             (Self::Id(all), Value::Null) => all.push(None),
-            (Self::Int(_) | Self::Text(_) | Self::Id(_), value) => {
+            (Self::Real(all), Value::Null) => all.push(None),
+            (Self::Int(_) | Self::Text(_) | Self::Id(_) | Self::Real(_), value) => {
                 panic!("a row has values of its table's kinds, not {value:?}")
             }
         }
@@ -59,6 +64,7 @@ impl Array {
             Self::Int(all) => all,
             Self::Text(all) => all,
             Self::Id(all) => all,
+            Self::Real(all) => all,
         }
     }
 }
@@ -75,6 +81,7 @@ pub(super) fn kind_of(value: Value<'_>) -> Kind {
         Value::Int(_) => Kind::Int,
         Value::Text(_) => Kind::Text,
         Value::Id(_) => Kind::Id,
+        Value::Real(_) => Kind::Real,
         Value::Null => panic!("nothing has the key NULL"),
     }
 }
@@ -87,6 +94,7 @@ fn arrays(kinds: impl Iterator<Item = Kind>) -> String {
             Kind::Int => "bigint",
             Kind::Text => "text",
             Kind::Id => "uuid",
+            Kind::Real => "double precision",
         };
         let comma = if at == 0 { "" } else { ", " };
         write!(text, "{comma}${}::{kind}[]", at + 1).expect("a String takes everything");
@@ -136,6 +144,7 @@ impl ToSql for Value<'_> {
             Self::Int(value) => value.to_sql(kind, out),
             Self::Text(value) => held(value).to_sql(kind, out),
             Self::Id(value) => Uuid::from_bytes(value).to_sql(kind, out),
+            Self::Real(value) => value.to_sql(kind, out),
         }
     }
 
@@ -156,6 +165,7 @@ impl<'a> FromSql<'a> for Field<'a> {
             Type::INT4 => Self::Int(i64::from(i32::from_sql(kind, raw)?)),
             Type::TEXT => Self::Text(raw),
             Type::UUID => Self::Id(raw),
+            Type::FLOAT8 => Self::Real(f64::from_sql(kind, raw)?),
             _ => Self::Other,
         })
     }

@@ -45,13 +45,15 @@ pub(super) enum Use {
     /// Writing a partition, while others write theirs. Who owns it is decided by its epoch, and not
     /// by a lock that a frozen process would keep.
     WritePartition,
+    /// Writing what no partition owns, and nobody alone.
+    WriteBeside,
 }
 
 impl Use {
     /// What takes the lock that it needs.
     const fn lock(self) -> Option<&'static str> {
         match self {
-            Self::Read => None,
+            Self::Read | Self::WriteBeside => None,
             Self::WriteAlone => Some("SELECT pg_try_advisory_lock($1)"),
             Self::WritePartition => Some("SELECT pg_try_advisory_lock_shared($1)"),
         }
@@ -136,6 +138,7 @@ enum Owned {
     Int(i64),
     Text(String),
     Id([u8; 16]),
+    Real(f64),
 }
 
 impl From<&Value<'_>> for Owned {
@@ -145,6 +148,7 @@ impl From<&Value<'_>> for Owned {
             Value::Int(value) => Self::Int(*value),
             Value::Text(value) => Self::Text((*value).to_owned()),
             Value::Id(value) => Self::Id(*value),
+            Value::Real(value) => Self::Real(*value),
         }
     }
 }
@@ -156,6 +160,7 @@ impl Owned {
             Self::Int(value) => Value::Int(*value),
             Self::Text(value) => Value::Text(value),
             Self::Id(value) => Value::Id(*value),
+            Self::Real(value) => Value::Real(*value),
         }
     }
 }
@@ -307,10 +312,12 @@ impl Session {
             let (client, moving) = server.connect_now().await?;
             client.batch_execute(&server.manners()).await?;
             let mut locked = true;
-            if let Some(sql) = wanted.lock() {
+            if wanted != Use::Read {
                 let silent_ms = SILENT_IN_TRANSACTION_MAX.as_millis();
                 let manners = format!("SET idle_in_transaction_session_timeout = {silent_ms}");
                 client.batch_execute(&manners).await?;
+            }
+            if let Some(sql) = wanted.lock() {
                 let given_up_at = Instant::now() + LOCK_WAIT_MAX;
                 loop {
                     locked = client.query_one(sql, &[&WRITER_LOCK]).await?.get(0);

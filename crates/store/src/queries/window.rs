@@ -13,7 +13,7 @@ use crate::totals::Counted;
 pub(super) const MATCHES_MAX: i64 = 100_000;
 
 /// The page as parameters of LIMIT and OFFSET.
-pub(super) fn limit_offset(page: Page) -> [Value<'static>; 2] {
+pub(crate) fn limit_offset(page: Page) -> [Value<'static>; 2] {
     let offset = Value::Int(i64::try_from(page.offset).unwrap_or(i64::MAX));
     [limit(page.limit), offset]
 }

@@ -21,6 +21,8 @@ mod history;
 #[cfg(test)]
 mod home;
 #[cfg(test)]
+mod insights;
+#[cfg(test)]
 mod order;
 #[cfg(test)]
 mod plans;

@@ -41,6 +41,31 @@ fn outcomes_due_are_ranges_of_their_index() {
 }
 
 #[test]
+fn insights_are_ranges_of_their_key_and_old_ones_of_an_index() {
+    let world = World::at(Home::embedded(), 41);
+    let path = database_path(world.home.path());
+    let reader = Reader::open(&path, &Options::default()).unwrap();
+    let check = |query: &str, expected: &[&str]| check(&reader, query, expected);
+    check(
+        "SELECT * FROM flag_insight WHERE tenant = ?1 AND environment_id = ?2 AND flag_key = ?3 \
+         AND hour >= ?4 AND hour < ?5 ORDER BY hour, variation_id LIMIT ?6 OFFSET ?7",
+        &[
+            "SEARCH flag_insight USING PRIMARY KEY (tenant=? AND environment_id=? AND flag_key=? AND hour>? AND hour<?)",
+        ],
+    );
+    check(
+        "DELETE FROM metric_insight WHERE (tenant, environment_id, event, hour, kind) IN \
+         (SELECT tenant, environment_id, event, hour, kind FROM metric_insight WHERE hour < ?1 \
+         ORDER BY hour LIMIT ?2)",
+        &[
+            "SEARCH metric_insight USING PRIMARY KEY (tenant=? AND environment_id=? AND event=? AND hour=? AND kind=?)",
+            "LIST SUBQUERY 2",
+            "SEARCH metric_insight USING COVERING INDEX metric_insight_by_hour (hour<?)",
+        ],
+    );
+}
+
+#[test]
 fn lists_of_an_account_and_of_a_gateway_are_ranges_of_their_index() {
     let world = World::at(Home::embedded(), 41);
     let path = database_path(world.home.path());

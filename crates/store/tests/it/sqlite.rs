@@ -274,10 +274,10 @@ fn a_database_of_another_kind_or_version_is_refused() {
         refused.to_string().replace(&scratch.path().display().to_string(), "DIR")
     };
     let insert = "INSERT INTO migration (version, checksum) VALUES (?1, ?2)";
-    expect!["DIR/faregate.db was written by a newer version: its schema is 99, this version knows up to 3"]
+    expect!["DIR/faregate.db was written by a newer version: its schema is 99, this version knows up to 4"]
     .assert_eq(&check(insert, &[99.into(), "x".into()]));
     repair(scratch.path(), "DELETE FROM migration WHERE version = 99");
-    expect!["the schema of DIR/faregate.db is not what version 3 of it should be"]
+    expect!["the schema of DIR/faregate.db is not what version 4 of it should be"]
         .assert_eq(&check("UPDATE migration SET checksum = ?1", &["x".into()]));
     repair(scratch.path(), "PRAGMA application_id = 1");
     expect!["DIR/faregate.db is not a Faregate database"].assert_eq(&refusal(scratch.path()));
@@ -303,17 +303,22 @@ fn an_older_database_is_brought_up_to_date() {
         lines
     };
     let newest = schema(scratch.path());
-    for sql in [
-        "DROP TABLE environment",
-        "DROP TABLE environment_secret",
-        "DROP TABLE definition",
-        "DROP TABLE change_request",
-        "DELETE FROM sqlite_stat1 WHERE tbl IN \
-         ('environment', 'environment_secret', 'definition', 'change_request')",
-        "DELETE FROM migration WHERE version >= 2",
-    ] {
-        repair(scratch.path(), sql);
-    }
+    let set_back_to = |version: i64| {
+        let added = [
+            (2, &["environment", "environment_secret", "definition"][..]),
+            (3, &["change_request"]),
+            (4, &["flag_insight", "metric_insight"]),
+        ];
+        for table in added.iter().filter(|it| it.0 > version).flat_map(|it| it.1) {
+            repair(scratch.path(), &format!("DROP TABLE {table}"));
+            repair(scratch.path(), &format!("DELETE FROM sqlite_stat1 WHERE tbl = '{table}'"));
+        }
+        repair(scratch.path(), &format!("DELETE FROM migration WHERE version > {version}"));
+    };
+    set_back_to(3);
+    drop(open(scratch.path()));
+    assert_eq!(schema(scratch.path()), newest);
+    set_back_to(1);
     let refused = store::read_dir(scratch.path(), &Options::default()).err().unwrap();
     assert!(matches!(refused, Error::SchemaDiffers { .. }), "{refused}");
     let store = open(scratch.path());

@@ -8,6 +8,7 @@ use store::{Error, Options, Reader, open_dir, open_server};
 use super::Scratch;
 use crate::commits::two_tenants;
 use crate::home::Home;
+use crate::insights;
 use crate::sqlite::{self, number};
 use crate::workload::World;
 
@@ -30,6 +31,7 @@ fn different(source: &Home, target: &Scratch) -> Vec<&'static str> {
 fn a_data_directory_is_copied_and_served_on() {
     let world = World::at(Home::embedded(), 61).run(5_000);
     let (head, tenants) = (world.workload.head(), world.queries.tenant_count().unwrap());
+    insights::fill(&world.home.source());
     let World { workload, home: source, queries, .. } = world;
     drop((workload, queries));
     let target = Scratch::new();
@@ -40,6 +42,7 @@ fn a_data_directory_is_copied_and_served_on() {
     let count = |table: &str| {
         copied.tables.iter().find(|it| it.table == table).map(|it| it.target_rows).unwrap()
     };
+    assert_eq!((count("flag_insight"), count("metric_insight")), (2, 1));
     assert!(count("journal") > 2_000 && count("claim") > 500, "{copied:?}");
     assert_eq!(different(&source, &target), Vec::<&str>::new());
 

@@ -1,0 +1,230 @@
+//! Insights: what programs tell of flags, by the hour. Whoever has doors adds to the counts, over a
+//! connection of its own beside those that own partitions: statistics neither wait for payments nor
+//! stand in their journal.
+
+use std::sync::LazyLock;
+
+use domain::{EnvironmentId, TenantNo};
+use engine::insights::{FlagCount, Hours, MetricCount};
+use engine::ports::{Page, StoreError};
+
+use crate::driver::{Cells, Database, Reader};
+use crate::pool::Source;
+use crate::queries::limit_offset;
+use crate::sqlite::Options;
+use crate::tables::{INSIGHT_TABLES, Layout, Table, id, index, int, real, text};
+
+/// How much of the database the connection keeps in memory: it writes few rows again and again.
+const CACHE_KIB: u32 = 512;
+
+/// How often a flag was a variation.
+pub static FLAG_INSIGHT: Table = Table {
+    name: "flag_insight",
+    columns: &[
+        int("tenant"),
+        id("environment_id"),
+        text("flag_key"),
+        int("hour"),
+        text("variation_id"),
+        int("evaluations"),
+        int("for_experiments"),
+    ],
+    key_columns: 5,
+    layout: Layout::Clustered,
+    indexes: &[index("flag_insight_by_hour", "hour")],
+};
+
+/// What was measured.
+pub static METRIC_INSIGHT: Table = Table {
+    name: "metric_insight",
+    columns: &[
+        int("tenant"),
+        id("environment_id"),
+        text("event"),
+        int("hour"),
+        text("kind"),
+        int("events"),
+        real("total"),
+    ],
+    key_columns: 5,
+    layout: Layout::Clustered,
+    indexes: &[index("metric_insight_by_hour", "hour")],
+};
+
+static ADD_FLAGS: LazyLock<String> =
+    LazyLock::new(|| add(&FLAG_INSIGHT, ["evaluations", "for_experiments"]));
+static ADD_METRICS: LazyLock<String> = LazyLock::new(|| add(&METRIC_INSIGHT, ["events", "total"]));
+
+/// `INSERT` of counts, or their addition to those that are there.
+fn add(table: &Table, counts: [&str; 2]) -> String {
+    let columns = table.columns.iter().map(|it| it.name).collect::<Vec<_>>();
+    let parameters = (1..=columns.len()).map(|n| format!("?{n}")).collect::<Vec<_>>();
+    let (name, key) = (table.name, columns[..table.key_columns].join(", "));
+    let sums = counts.map(|it| format!("{it} = {name}.{it} + excluded.{it}"));
+    format!(
+        "INSERT INTO {name} ({}) VALUES ({}) ON CONFLICT ({key}) DO UPDATE SET {}",
+        columns.join(", "),
+        parameters.join(", "),
+        sums.join(", ")
+    )
+}
+
+/// A connection that adds to the counts. After an error it is of no more use.
+pub struct InsightWriter {
+    db: Database,
+}
+
+impl InsightWriter {
+    /// Opens a connection beside those that own partitions. The tables have to be there.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it cannot be opened.
+    pub fn open(source: &Source) -> Result<Self, StoreError> {
+        let db = match source {
+            // Payments do not wait until counts are on the disk.
+            Source::File(path, options) => {
+                let options = Options { is_durable: false, cache_kib: CACHE_KIB, ..*options };
+                Database::open(path, &options, INSIGHT_TABLES)?
+            }
+            Source::Server(server) => Database::connect_beside(server, INSIGHT_TABLES)?,
+        };
+        Ok(Self { db })
+    }
+
+    /// Adds counts, all or none.
+    ///
+    /// # Errors
+    /// [`StoreError`]: none were added, except where the outcome is not known.
+    pub fn add(
+        &mut self,
+        flags: &mut [FlagCount],
+        metrics: &mut [MetricCount],
+    ) -> Result<(), StoreError> {
+        // Whoever adds to the same rows locks them in the same order.
+        flags.sort();
+        metrics.sort_by(|one, other| metric_key(one).cmp(&metric_key(other)));
+        self.db.begin()?;
+        let written = self.write(flags, metrics).and_then(|()| self.db.commit());
+        if written.is_err() {
+            // What went wrong first is worth more.
+            drop(self.db.rollback());
+        }
+        written
+    }
+
+    fn write(&self, flags: &[FlagCount], metrics: &[MetricCount]) -> Result<(), StoreError> {
+        let mut put = self.db.prepare(&ADD_FLAGS)?;
+        for it in flags {
+            put.row(&[
+                it.tenant.into(),
+                it.environment.into(),
+                (&it.flag).into(),
+                it.hour.into(),
+                (&it.variation).into(),
+                it.evaluations.into(),
+                it.for_experiments.into(),
+            ])?;
+        }
+        drop(put);
+        let mut put = self.db.prepare(&ADD_METRICS)?;
+        for it in metrics {
+            put.row(&[
+                it.tenant.into(),
+                it.environment.into(),
+                (&it.event).into(),
+                it.hour.into(),
+                (&it.kind).into(),
+                it.events.into(),
+                it.total.into(),
+            ])?;
+        }
+        Ok(())
+    }
+
+    /// Forgets counts of hours before this one, the oldest first and at most so many of each table;
+    /// says how many there were.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn forget(&mut self, before_hour: i64, rows_max: i64) -> Result<u64, StoreError> {
+        let forget = |table: &Table| {
+            let columns = &table.columns[..table.key_columns];
+            let key = columns.iter().map(|it| it.name).collect::<Vec<_>>().join(", ");
+            let name = table.name;
+            let sql = format!(
+                "DELETE FROM {name} WHERE ({key}) IN \
+                 (SELECT {key} FROM {name} WHERE hour < ?1 ORDER BY hour LIMIT ?2)"
+            );
+            self.db.exec(&sql, &[before_hour.into(), rows_max.into()])
+        };
+        Ok(forget(&FLAG_INSIGHT)? + forget(&METRIC_INSIGHT)?)
+    }
+}
+
+fn metric_key(it: &MetricCount) -> (TenantNo, EnvironmentId, &str, i64, &str) {
+    (it.tenant, it.environment, &it.event, it.hour, &it.kind)
+}
+
+pub(crate) fn of_flag(
+    reader: &Reader,
+    (no, environment): (TenantNo, EnvironmentId),
+    flag: &str,
+    hours: Hours,
+    page: Page,
+) -> Result<Vec<FlagCount>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        FLAG_INSIGHT.select(
+            "WHERE tenant = ?1 AND environment_id = ?2 AND flag_key = ?3 AND hour >= ?4 \
+             AND hour < ?5 ORDER BY hour, variation_id LIMIT ?6 OFFSET ?7",
+        )
+    });
+    let [limit, offset] = limit_offset(page);
+    let (from, to) = (hours.from.into(), hours.to.into());
+    let parameters = [no.into(), environment.into(), flag.into(), from, to, limit, offset];
+    reader.query(&SQL, &parameters, flag_count)
+}
+
+pub(crate) fn of_metric(
+    reader: &Reader,
+    (no, environment): (TenantNo, EnvironmentId),
+    event: &str,
+    hours: Hours,
+    page: Page,
+) -> Result<Vec<MetricCount>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        METRIC_INSIGHT.select(
+            "WHERE tenant = ?1 AND environment_id = ?2 AND event = ?3 AND hour >= ?4 \
+             AND hour < ?5 ORDER BY hour, kind LIMIT ?6 OFFSET ?7",
+        )
+    });
+    let [limit, offset] = limit_offset(page);
+    let (from, to) = (hours.from.into(), hours.to.into());
+    let parameters = [no.into(), environment.into(), event.into(), from, to, limit, offset];
+    reader.query(&SQL, &parameters, metric_count)
+}
+
+fn flag_count(cells: &mut Cells<'_>) -> Result<FlagCount, StoreError> {
+    cells.of(&FLAG_INSIGHT);
+    Ok(FlagCount {
+        tenant: cells.tenant()?,
+        environment: cells.entity()?,
+        flag: cells.string()?,
+        hour: cells.int()?,
+        variation: cells.string()?,
+        evaluations: cells.int()?,
+        for_experiments: cells.int()?,
+    })
+}
+
+fn metric_count(cells: &mut Cells<'_>) -> Result<MetricCount, StoreError> {
+    cells.of(&METRIC_INSIGHT);
+    Ok(MetricCount {
+        tenant: cells.tenant()?,
+        environment: cells.entity()?,
+        event: cells.string()?,
+        hour: cells.int()?,
+        kind: cells.string()?,
+        events: cells.int()?,
+        total: cells.real()?,
+    })
+}
