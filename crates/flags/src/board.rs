@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::insights::Insights;
+use crate::limit::{Limiters, RateLimits, Sort};
 use crate::live::Live;
 use crate::secret::{Digest, Secret, SecretKind};
 use crate::sockets::Open;
@@ -68,6 +69,8 @@ pub struct Grant {
     expires_at_ms: AtomicI64,
     /// The code that sockets which came in by it close with; 0: it is good.
     revoked: AtomicU16,
+    /// What is left of its limits; made when it is used first.
+    limiters: OnceLock<Limiters>,
     /// By what those are found who listen to what it opens.
     pub(crate) channel: Box<str>,
 }
@@ -293,6 +296,7 @@ impl Grant {
             kind,
             expires_at_ms: ends.max().unwrap_or(i64::MAX).into(),
             revoked: AtomicU16::default(),
+            limiters: OnceLock::new(),
             channel: channel.into(),
             environments: opened.iter().map(|it| Arc::clone(&it.live)).collect(),
             profiles: opened.into_iter().map(|it| it.profile).collect(),
@@ -309,6 +313,11 @@ impl Grant {
     #[must_use]
     pub fn environments(&self) -> &[Arc<Live>] {
         &self.environments
+    }
+
+    /// Counts a use of the secret, or says how long to wait.
+    pub(crate) fn check_rate(&self, limits: &RateLimits, sort: Sort) -> Result<(), Duration> {
+        self.limiters.get_or_init(|| Limiters::new(limits)).check(sort)
     }
 
     /// The code to close with what came in by it; nothing while it is good.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::board::{Board, Grant};
+use crate::limit::Sort;
 use crate::reply::Refusal;
 use crate::secret::SecretKind;
 use crate::settings::Settings;
@@ -32,16 +33,25 @@ impl Door {
         Self { board, settings, patience, listeners: Arc::default() }
     }
 
-    /// What a secret opens, if it is of one of these kinds. Asked before a request's body is read.
+    /// What a secret opens, if it is of one of these kinds and is not used too often. Asked before a
+    /// request's body is read.
     pub(crate) fn open(
         &self,
         secret: Option<&str>,
         kinds: &[SecretKind],
+        sort: Sort,
     ) -> Result<Arc<Grant>, Refusal> {
         if !self.board.is_available() {
             return Err(Refusal::Unavailable);
         }
         let grant = secret.and_then(|it| self.board.find(it));
-        grant.filter(|it| kinds.contains(&it.kind())).ok_or(Refusal::Unauthorized)
+        let grant = grant.filter(|it| kinds.contains(&it.kind())).ok_or(Refusal::Unauthorized)?;
+        self.check_rate(&grant, sort)?;
+        Ok(grant)
+    }
+
+    /// Refuses what comes too often with a secret.
+    pub(crate) fn check_rate(&self, grant: &Grant, sort: Sort) -> Result<(), Refusal> {
+        grant.check_rate(&self.settings.rate_limits, sort).map_err(Refusal::TooMany)
     }
 }

@@ -22,7 +22,8 @@
 //! What clients may do wrong on a stream, and what becomes of it: a message that is not JSON, not of
 //! the protocol or without a user's key goes unanswered; binary counts as text; a message of more
 //! than 8 KiB or four frames closes with 1009, a frame that no client may send with 1002, a text
-//! that is not UTF-8 with 1007; who takes nothing is closed with 1011, who says nothing with 1001.
+//! that is not UTF-8 with 1007; who takes nothing is closed with 1011, who says nothing with 1001. A secret that opens streams more often than the
+//! limits allow has them closed with 1013, on which every SDK comes back; requests get 429.
 
 #![forbid(unsafe_code)]
 
@@ -32,6 +33,7 @@ mod door;
 mod frame;
 mod http;
 mod insights;
+mod limit;
 mod live;
 mod ofrep;
 mod query;
@@ -52,6 +54,7 @@ use axum::routing::any;
 
 pub use board::{Board, Environment, Grant};
 pub use insights::{FlagCount, Insights, MetricCount};
+pub use limit::RateLimits;
 pub use live::Live;
 pub use secret::{Secret, SecretKind};
 pub use settings::Settings;

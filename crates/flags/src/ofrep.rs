@@ -22,6 +22,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use uuid::Uuid;
 
 use crate::door::{Door, SDK};
+use crate::limit::Sort;
 use crate::reply::{self, Refusal, read_body};
 use crate::wire::put;
 
@@ -58,7 +59,7 @@ async fn one(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let grant = door.open(secret(&headers), SDK)?;
+    let grant = door.open(secret(&headers), SDK, Sort::Ofrep)?;
     let body = read_body(body, door.settings.user_bytes_max).await?;
     let user = match context::user(&body) {
         Ok(user) => user,
@@ -83,7 +84,7 @@ async fn all(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let grant = door.open(secret(&headers), SDK)?;
+    let grant = door.open(secret(&headers), SDK, Sort::Ofrep)?;
     let body = read_body(body, door.settings.user_bytes_max).await?;
     let live = &grant.environments()[0];
     let state = live.state();

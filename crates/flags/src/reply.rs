@@ -1,13 +1,15 @@
 //! Answers, for pages of any origin, and the bodies of requests.
 
 use std::error::Error;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, CONTENT_TYPE, RETRY_AFTER,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    CONTENT_TYPE, RETRY_AFTER,
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::LengthLimitError;
@@ -26,6 +28,8 @@ pub(crate) enum Refusal {
     Unavailable,
     /// No secret, an unknown one, or one for something else.
     Unauthorized,
+    /// The secret is used too often; how long to wait.
+    TooMany(Duration),
     /// A body that is too long.
     TooLarge,
     /// Anything else that is wrong.
@@ -37,6 +41,7 @@ impl IntoResponse for Refusal {
         let (status, reason) = match self {
             Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, ""),
             Self::Unauthorized => (StatusCode::UNAUTHORIZED, ""),
+            Self::TooMany(_) => (StatusCode::TOO_MANY_REQUESTS, "too many requests"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"),
             Self::Bad(reason) => (StatusCode::BAD_REQUEST, reason),
         };
@@ -44,8 +49,15 @@ impl IntoResponse for Refusal {
         if !reason.is_empty() {
             response.headers_mut().insert(CONTENT_TYPE, TEXT);
         }
-        if self == Self::Unavailable {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        let retry_after_s = match self {
+            Self::Unavailable => Some(1),
+            Self::TooMany(wait) => Some(wait.as_secs() + 1),
+            Self::Unauthorized | Self::TooLarge | Self::Bad(_) => None,
+        };
+        if let Some(seconds) = retry_after_s {
+            let headers = response.headers_mut();
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Retry-After"));
         }
         response
     }

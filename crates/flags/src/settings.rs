@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::limit::RateLimits;
+
 /// Bounds of the doors.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -25,6 +27,8 @@ pub struct Settings {
     pub user_bytes_max: usize,
     /// The longest body of insights: SDKs send up to some thousands together.
     pub insights_bytes_max: usize,
+    /// How often a secret may be used; without limit by default.
+    pub rate_limits: RateLimits,
 }
 
 impl Default for Settings {
@@ -40,6 +44,7 @@ impl Default for Settings {
             listeners_max: 10_000,
             user_bytes_max: 64 * 1_024,
             insights_bytes_max: 2 * 1_024 * 1_024,
+            rate_limits: RateLimits::default(),
         }
     }
 }

@@ -24,6 +24,7 @@ use hyper::upgrade::OnUpgrade;
 
 use crate::board::{Grant, now_ms};
 use crate::door::Door;
+use crate::limit::Sort;
 use crate::query;
 use crate::secret::SecretKind;
 use crate::sockets::Seat;
@@ -165,5 +166,14 @@ fn admit(door: &Door, query: &str) -> Result<Arc<Grant>, Refused> {
         }
     };
     let grant = grant.ok_or(invalid("the secret is unknown"))?;
-    if grant.kind() == kind { Ok(grant) } else { Err(invalid("the secret is of another type")) }
+    if grant.kind() != kind {
+        return Err(invalid("the secret is of another type"));
+    }
+    match door.check_rate(&grant, Sort::Streaming) {
+        Ok(()) => Ok(grant),
+        Err(_) => {
+            let reason = "too many streams are opened with the secret";
+            Err(Refused { code: close::TRY_AGAIN_LATER, reason })
+        }
+    }
 }

@@ -362,7 +362,18 @@ pub fn front(
 
 /// How the doors of feature flags are set up.
 pub fn flag_settings(config: &Config) -> ::flags::Settings {
-    ::flags::Settings { prefix: config.flags.path_prefix.clone(), ..::flags::Settings::default() }
+    let limits = config.flags.rate_limits;
+    ::flags::Settings {
+        prefix: config.flags.path_prefix.clone(),
+        rate_limits: ::flags::RateLimits {
+            streaming: limits.streaming,
+            sdk: limits.sdk,
+            insight: limits.insight,
+            feature_flag: limits.feature_flag,
+            ofrep: limits.ofrep,
+        },
+        ..::flags::Settings::default()
+    }
 }
 
 /// What the doors are made of.

@@ -9,6 +9,7 @@ use http::HeaderMap;
 
 use super::secret;
 use crate::door::Door;
+use crate::limit::Sort;
 use crate::reply::{self, Refusal, read_body};
 use crate::secret::SecretKind;
 
@@ -22,7 +23,7 @@ pub(crate) async fn register(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    door.open(secret(&headers), &[SecretKind::RelayProxy])?;
+    door.open(secret(&headers), &[SecretKind::RelayProxy], Sort::Sdk)?;
     let body = read_body(body, 2 * AGENT_BYTES_MAX).await?;
     let agent: Option<String> = serde_json::from_slice(&body).ok();
     let agent = agent.filter(|it| !it.trim().is_empty() && it.len() <= AGENT_BYTES_MAX);

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::secret;
 use crate::door::{Door, SDK};
+use crate::limit::Sort;
 use crate::reply::{self, Refusal, read_body};
 use crate::user::SentUser;
 
@@ -61,7 +62,7 @@ pub(crate) async fn evaluate(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let grant = door.open(secret(&headers), SDK)?;
+    let grant = door.open(secret(&headers), SDK, Sort::FeatureFlag)?;
     let body = read_body(body, door.settings.user_bytes_max).await?;
     let question: Question<'_> =
         serde_json::from_slice(&body).map_err(|_| Refusal::Bad("The body is not as expected."))?;

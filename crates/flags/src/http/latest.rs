@@ -9,6 +9,7 @@ use http::{HeaderMap, StatusCode, Uri};
 
 use super::secret;
 use crate::door::Door;
+use crate::limit::Sort;
 use crate::query;
 use crate::reply::{self, Refusal, read_body};
 use crate::secret::SecretKind;
@@ -20,7 +21,7 @@ pub(crate) async fn server(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let grant = door.open(secret(&headers), &[SecretKind::Server])?;
+    let grant = door.open(secret(&headers), &[SecretKind::Server], Sort::Sdk)?;
     let timestamp = timestamp(&uri)?;
     let state = grant.environments()[0].state();
     if timestamp > 0 && !state.is_newer_for_servers(timestamp) {
@@ -36,7 +37,7 @@ pub(crate) async fn client(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let grant = door.open(secret(&headers), &[SecretKind::Client])?;
+    let grant = door.open(secret(&headers), &[SecretKind::Client], Sort::Sdk)?;
     let timestamp = timestamp(&uri)?;
     let body = read_body(body, door.settings.user_bytes_max).await?;
     let user = serde_json::from_slice(&body).ok().and_then(|it: SentUser<'_>| it.read());

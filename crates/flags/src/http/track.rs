@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::secret;
 use crate::board::now_ms;
 use crate::door::{Door, SDK};
+use crate::limit::Sort;
 use crate::reply::{self, Refusal, read_body};
 use crate::user::SentUser;
 
@@ -59,7 +60,7 @@ pub(crate) async fn track(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let grant = door.open(secret(&headers), SDK)?;
+    let grant = door.open(secret(&headers), SDK, Sort::Insight)?;
     let body = read_body(body, door.settings.insights_bytes_max).await?;
     let sent: Vec<SentInsight<'_>> =
         serde_json::from_slice(&body).map_err(|_| Refusal::Bad("insights were expected"))?;

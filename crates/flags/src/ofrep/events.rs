@@ -19,6 +19,7 @@ use tokio::time::Interval;
 
 use crate::board::{Grant, now_ms};
 use crate::door::Door;
+use crate::limit::Sort;
 use crate::reply::{self, Refusal};
 use crate::secret::SecretKind;
 use crate::sockets::{Place, Seat};
@@ -47,6 +48,7 @@ pub(crate) async fn listen(
     let grant = door.board.find_channel(&channel);
     let grant = grant.filter(|it| it.kind() != SecretKind::RelayProxy);
     let grant = grant.ok_or(Refusal::Unauthorized)?;
+    door.check_rate(&grant, Sort::Ofrep)?;
     let place = door.listeners.enter(door.settings.listeners_max).ok_or(Refusal::Unavailable)?;
     let last = headers.get(LAST_EVENT_ID).and_then(|it| it.to_str().ok());
     let listener = Listener::new(grant, place, last);

@@ -16,6 +16,8 @@ pub(crate) const TOO_BIG: u16 = 1009;
 pub(crate) const UNAVAILABLE: u16 = 1011;
 /// What the socket came in by was changed.
 pub(crate) const COME_AGAIN: u16 = 1012;
+/// The secret is used too often.
+pub(crate) const TRY_AGAIN_LATER: u16 = 1013;
 /// No SDK tries again after this one.
 pub(crate) const INVALID_REQUEST: u16 = 4003;
 
@@ -28,6 +30,7 @@ pub(crate) fn frame(code: u16) -> Bytes {
         TOO_BIG => "message too big",
         UNAVAILABLE => "service unavailable, close by server",
         COME_AGAIN => "service restart",
+        TRY_AGAIN_LATER => "too many requests",
         INVALID_REQUEST => "invalid request, close by server",
         _ => "",
     };

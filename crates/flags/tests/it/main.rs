@@ -6,6 +6,7 @@ mod changes;
 mod endings;
 mod frames;
 mod http;
+mod limits;
 mod ofrep;
 mod refused;
 mod relay;

@@ -77,6 +77,24 @@ pub struct Flags {
     pub workers: usize,
     /// How long what programs tell of flags is kept.
     pub insights_retention: Period,
+    /// How often a secret may be used.
+    pub rate_limits: RateLimits,
+}
+
+/// How many requests a second there may be with one secret, and how many at once; 0: any number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateLimits {
+    /// Streams that are opened.
+    pub streaming: u32,
+    /// What SDKs ask for in place of a stream.
+    pub sdk: u32,
+    /// Insights.
+    pub insight: u32,
+    /// Flags for a user.
+    pub feature_flag: u32,
+    /// The same over OFREP.
+    pub ofrep: u32,
 }
 
 /// What an attribute is that a user lacks.
@@ -360,6 +378,7 @@ impl Default for Config {
                 missing_attribute: MissingAttribute::Empty,
                 workers: 0,
                 insights_retention: Period::seconds(30 * 24 * 3_600),
+                rate_limits: RateLimits::default(),
             },
             log: Log { format: LogFormat::Human, level: "info".to_owned() },
         }

@@ -164,3 +164,30 @@ fn secrets_that_end_and_strangers_are_closed_for_good() {
     assert_eq!(page.closed(), 4003);
     assert_eq!(Stream::open(&server, "/featbit", "client", &browser).closed(), 4003);
 }
+
+/// As often as is configured for each sort of request, and no sort counts for another.
+#[test]
+fn a_secret_that_is_used_too_often_is_told_to_come_later() {
+    const TRIES: usize = 50;
+    let limits = [("SDK", "1"), ("STREAMING", "1")];
+    let launch = limits.iter().fold(Launch::usual(), |launch, (sort, limit)| {
+        launch.env(&format!("FAREGATE_FLAGS_RATE_LIMITS_{sort}"), limit)
+    });
+    let server = Server::start_with(launch);
+    let client = server.tenant();
+    let backend = secret(&client, "server");
+    Stream::open(&server, "", "server", &backend).sync(0);
+    let streams = (0..TRIES).map(|_| Stream::open(&server, "", "server", &backend));
+    // One that was let in says nothing by itself: it is asked, and the others have said why not.
+    let mut later = streams.filter_map(|mut it| {
+        it.ask(&json!({ "messageType": "data-sync", "data": { "timestamp": 0 } }));
+        let message = it.0.read().unwrap();
+        if let Message::Close(frame) = message { frame.map(|it| u16::from(it.code)) } else { None }
+    });
+    assert_eq!(later.next(), Some(1013));
+    let door = server.client().header("Authorization", &backend);
+    let ask = |path: &str| door.get(path).status;
+    assert!((0..TRIES).any(|_| ask("/api/public/sdk/server/latest-all") == 429));
+    let track = || door.post("/api/public/insight/track", &json!([])).status;
+    assert!((0..TRIES).all(|_| track() == 200));
+}
