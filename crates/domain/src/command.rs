@@ -6,7 +6,9 @@ use crate::access::{CreateUser, PutRole, UpdateUser};
 use crate::account::{CreateAccount, UpdateAccount};
 use crate::change_request::{ApplyChange, DecideChange, RequestChange};
 use crate::definition::PutDefinitions;
-use crate::environment::{self, AddSecret, CreateEnvironment, ExpireSecret, UpdateEnvironment};
+use crate::environment::{
+    self, AddSecret, AddSecrets, CreateEnvironment, ExpireSecret, ExpireSecrets, UpdateEnvironment,
+};
 use crate::payment::{
     Actor, Complete, FixTransaction, FollowUp, GatewayInquired, GatewayReplied, Initiate, ReplyKey,
     ResolvePending,
@@ -61,6 +63,10 @@ pub enum Command {
     AddSecret(AddSecret),
     /// See [`ExpireSecret`].
     ExpireSecret(ExpireSecret),
+    /// See [`AddSecrets`].
+    AddSecrets(AddSecrets),
+    /// See [`ExpireSecrets`].
+    ExpireSecrets(ExpireSecrets),
     /// See [`PutDefinitions`].
     PutDefinitions(PutDefinitions),
     /// See [`RequestChange`].
@@ -134,6 +140,8 @@ impl Command {
             Self::UpdateEnvironment(_) => "UpdateEnvironment",
             Self::AddSecret(_) => "AddSecret",
             Self::ExpireSecret(_) => "ExpireSecret",
+            Self::AddSecrets(_) => "AddSecrets",
+            Self::ExpireSecrets(_) => "ExpireSecrets",
             Self::PutDefinitions(_) => "PutDefinitions",
             Self::RequestChange(_) => "RequestChange",
             Self::DecideChange(_) => "DecideChange",
@@ -176,6 +184,8 @@ impl Command {
             | Self::UpdateEnvironment(_)
             | Self::AddSecret(_)
             | Self::ExpireSecret(_)
+            | Self::AddSecrets(_)
+            | Self::ExpireSecrets(_)
             | Self::PutDefinitions(_)
             | Self::RequestChange(_)
             | Self::DecideChange(_)
@@ -208,6 +218,8 @@ impl Command {
             | Self::UpdateEnvironment(_)
             | Self::AddSecret(_)
             | Self::ExpireSecret(_)
+            | Self::AddSecrets(_)
+            | Self::ExpireSecrets(_)
             | Self::PutDefinitions(_)
             | Self::RequestChange(_)
             | Self::DecideChange(_)
@@ -248,10 +260,11 @@ impl Command {
             }
             Self::UpdateEnvironment(it) => read(Read::Environment(tenant, it.environment)),
             Self::AddSecret(it) => read(Read::Environment(tenant, it.environment)),
-            Self::ExpireSecret(it) => {
-                read(Read::Environment(tenant, it.environment));
-                read(Read::Secret(tenant, it.secret));
+            Self::ExpireSecret(it) => it.reads(tenant, read),
+            Self::AddSecrets(it) => {
+                it.secrets.iter().for_each(|it| read(Read::Environment(tenant, it.environment)));
             }
+            Self::ExpireSecrets(it) => it.secrets.iter().for_each(|it| it.reads(tenant, read)),
             Self::PutDefinitions(it) => {
                 read(Read::Environment(tenant, it.environment));
                 it.keys().for_each(|key| read(Read::Definition(tenant, key)));

@@ -1,14 +1,19 @@
 //! Environments of feature flags, and the secrets that programs read them with.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::execute::{Accepted, Outcome};
-use crate::state::{Change, ClaimKey, ClaimKind, State};
+use crate::state::{Change, ClaimKey, ClaimKind, Read, State};
 use crate::{EnvironmentId, Event, Rejection, Reply, Revision, SecretId, TenantNo, Timestamp};
 
 /// How many secrets an environment has at most, those that ended too.
 pub const SECRETS_MAX: usize = 1_000;
+
+/// How many environments a relay proxy has at most.
+pub const ENVIRONMENTS_OF_RELAY_MAX: usize = 200;
 
 /// Where a project's flags have values of their own, such as `dev` or `prod`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +55,9 @@ pub enum SecretKind {
     Server,
     /// Flags as they are for one user, for browsers and apps: not secret from their users.
     Client,
+    /// Flags, segments and secrets of several environments, for proxies between them and programs.
+    /// Each environment has a row of it, with the same value.
+    RelayProxy,
 }
 
 /// What programs read an environment with. There may be several, so that one can take the other's
@@ -134,6 +142,27 @@ pub struct ExpireSecret {
     pub at: Timestamp,
 }
 
+impl ExpireSecret {
+    pub(crate) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+        read(Read::Environment(tenant, self.environment));
+        read(Read::Secret(tenant, self.secret));
+    }
+}
+
+/// Gives several environments a secret each, all or none: those of a relay proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddSecrets {
+    /// One for each environment, at most [`ENVIRONMENTS_OF_RELAY_MAX`].
+    pub secrets: Vec<AddSecret>,
+}
+
+/// Lets several secrets end, all or none: those of a relay proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpireSecrets {
+    /// One of each environment.
+    pub secrets: Vec<ExpireSecret>,
+}
+
 /// The claim on an environment's name.
 pub(crate) fn claim(tenant: TenantNo, project: &str, key: &str) -> ClaimKey {
     ClaimKey::new(tenant, ClaimKind::Environment, &format!("{project}/{key}"))
@@ -191,6 +220,22 @@ pub(crate) fn update(state: &State, it: &UpdateEnvironment, cx: &mut Context) ->
 }
 
 pub(crate) fn add_secret(state: &State, it: &AddSecret, cx: &mut Context) -> Outcome {
+    let id = add_to(state, it, cx)?;
+    Ok(Accepted::now(Reply::SecretAdded(id)))
+}
+
+pub(crate) fn add_secrets(state: &State, it: &AddSecrets, cx: &mut Context) -> Outcome {
+    check_each_once(it.secrets.iter().map(|it| it.environment))?;
+    let mut first = None;
+    for secret in &it.secrets {
+        let id = add_to(state, secret, cx)?;
+        first.get_or_insert(id);
+    }
+    let first = first.ok_or_else(|| Rejection::invalid("environments", "there is none"))?;
+    Ok(Accepted::now(Reply::SecretAdded(first)))
+}
+
+fn add_to(state: &State, it: &AddSecret, cx: &mut Context) -> Result<SecretId, Rejection> {
     let Some(before) = state.environment(cx.tenant, it.environment) else {
         return Err(Rejection::EnvironmentNotFound { id: it.environment });
     };
@@ -202,10 +247,42 @@ pub(crate) fn add_secret(state: &State, it: &AddSecret, cx: &mut Context) -> Out
     cx.change(Change::Environment(Environment { secrets, revision, ..before.clone() }));
     let id = add(it.environment, &it.secret, cx);
     cx.event(Event::EnvironmentChanged { environment: it.environment });
-    Ok(Accepted::now(Reply::SecretAdded(id)))
+    Ok(id)
 }
 
+/// Nothing is changed twice by one command.
+fn check_each_once(environments: impl Iterator<Item = EnvironmentId>) -> Result<(), Rejection> {
+    let mut seen = BTreeSet::new();
+    for environment in environments {
+        if !seen.insert(environment) {
+            return Err(Rejection::invalid("environments", "one is there twice"));
+        }
+    }
+    match seen.len() <= ENVIRONMENTS_OF_RELAY_MAX {
+        true => Ok(()),
+        false => Err(Rejection::invalid("environments", "there are too many")),
+    }
+}
+
+/// A relay proxy's secret ends in all of its environments, by [`expire_secrets`].
 pub(crate) fn expire_secret(state: &State, it: &ExpireSecret, cx: &mut Context) -> Outcome {
+    let known = state.secret(cx.tenant, it.secret);
+    if known.is_some_and(|it| it.kind == SecretKind::RelayProxy) {
+        return Err(Rejection::SecretNotFound { id: it.secret });
+    }
+    expire_in(state, it, cx)?;
+    Ok(Accepted::now(Reply::Done))
+}
+
+pub(crate) fn expire_secrets(state: &State, it: &ExpireSecrets, cx: &mut Context) -> Outcome {
+    check_each_once(it.secrets.iter().map(|it| it.environment))?;
+    for secret in &it.secrets {
+        expire_in(state, secret, cx)?;
+    }
+    Ok(Accepted::now(Reply::Done))
+}
+
+fn expire_in(state: &State, it: &ExpireSecret, cx: &mut Context) -> Result<(), Rejection> {
     let Some(environment) = state.environment(cx.tenant, it.environment) else {
         return Err(Rejection::EnvironmentNotFound { id: it.environment });
     };
@@ -222,7 +299,7 @@ pub(crate) fn expire_secret(state: &State, it: &ExpireSecret, cx: &mut Context) 
         ..before.clone()
     }));
     cx.event(Event::EnvironmentChanged { environment: before.environment });
-    Ok(Accepted::now(Reply::Done))
+    Ok(())
 }
 
 fn add(environment: EnvironmentId, it: &NewSecret, cx: &mut Context) -> SecretId {
@@ -286,6 +363,58 @@ mod tests {
         for key in ["", "a/b", "a b", &"x".repeat(65)] {
             let refused = create(&mut rows, 4, "default", key);
             assert!(matches!(refused, Err(Rejection::InvalidParameter { .. })), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_relay_proxy_s_secrets_are_added_and_end_together() {
+        let mut rows = Rows::new();
+        create(&mut rows, 1, "default", "dev").unwrap();
+        create(&mut rows, 2, "default", "prod").unwrap();
+        let environment = |n| EnvironmentId::new(Uuid::from_u128(n));
+        let add = |environments: &[u128]| {
+            let secret = |n: &u128| {
+                let (kind, sealed) = (SecretKind::RelayProxy, format!("sealed for {n}"));
+                let secret = NewSecret { kind, name: "agent".to_owned(), sealed };
+                AddSecret { environment: environment(*n), secret }
+            };
+            Command::AddSecrets(AddSecrets { secrets: environments.iter().map(secret).collect() })
+        };
+        let refused = |reason| Err(Rejection::invalid("environments", reason));
+        assert_eq!(rows.run(add(&[])), refused("there is none"));
+        assert_eq!(rows.run(add(&[1, 2, 1])), refused("one is there twice"));
+        let many: Vec<u128> = (1..=201).collect();
+        assert_eq!(rows.run(add(&many)), refused("there are too many"));
+        let nowhere = Err(Rejection::EnvironmentNotFound { id: environment(3) });
+        assert_eq!(rows.run(add(&[1, 3])), nowhere);
+        let before = rows.state.environment(TENANT, environment(1)).unwrap().secrets;
+        let executed = rows.run(add(&[2, 1])).unwrap();
+        assert_eq!(rows.state.environment(TENANT, environment(1)).unwrap().secrets, before + 1);
+        let added = executed.done.changes.iter().filter_map(|it| {
+            let Change::Secret(secret) = it else { return None };
+            Some((secret.environment, secret.id, secret.sealed.clone()))
+        });
+        let added: Vec<_> = added.collect();
+        let sealed: Vec<&str> = added.iter().map(|it| it.2.as_str()).collect();
+        assert_eq!(sealed, ["sealed for 2", "sealed for 1"]);
+        assert_eq!(executed.reply, Some(Reply::SecretAdded(added[0].1)));
+
+        let expire = |(environment, secret): (EnvironmentId, SecretId)| ExpireSecret {
+            environment,
+            secret,
+            at: Timestamp(7),
+        };
+        let [first, second] = [0, 1].map(|at| expire((added[at].0, added[at].1)));
+        let alone = Command::ExpireSecret(first.clone());
+        assert_eq!(rows.run(alone), Err(Rejection::SecretNotFound { id: first.secret }));
+        let crossed = ExpireSecret { environment: second.environment, ..first.clone() };
+        let crossed = Command::ExpireSecrets(ExpireSecrets { secrets: vec![crossed] });
+        assert_eq!(rows.run(crossed), Err(Rejection::SecretNotFound { id: first.secret }));
+        let both = ExpireSecrets { secrets: vec![first.clone(), second.clone()] };
+        rows.run(Command::ExpireSecrets(both)).unwrap();
+        for it in [first, second] {
+            let secret = rows.state.secret(TENANT, it.secret).unwrap();
+            assert_eq!(secret.expires_at, Some(Timestamp(7)));
         }
     }
 

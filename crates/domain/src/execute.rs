@@ -149,6 +149,8 @@ pub fn execute(state: &State, request: &Request, stamp: Stamp<'_>) -> Result<Exe
         Command::CreateEnvironment(it) => environment::create(state, it, cx),
         Command::UpdateEnvironment(it) => environment::update(state, it, cx),
         Command::AddSecret(it) => environment::add_secret(state, it, cx),
+        Command::AddSecrets(it) => environment::add_secrets(state, it, cx),
+        Command::ExpireSecrets(it) => environment::expire_secrets(state, it, cx),
         Command::ExpireSecret(it) => environment::expire_secret(state, it, cx),
         Command::PutDefinitions(it) => definition::put(state, it, cx),
         Command::RequestChange(it) => change_request::request(state, it, cx),

@@ -85,6 +85,8 @@ fn outcome_of(work: &Work) -> Option<TransactionId> {
         | Command::UpdateEnvironment(_)
         | Command::AddSecret(_)
         | Command::ExpireSecret(_)
+        | Command::AddSecrets(_)
+        | Command::ExpireSecrets(_)
         | Command::PutDefinitions(_)
         | Command::RequestChange(_)
         | Command::DecideChange(_)

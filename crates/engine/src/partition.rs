@@ -450,6 +450,8 @@ fn account_of(request: &Request, state: &State) -> Option<AccountId> {
         | Command::UpdateEnvironment(_)
         | Command::AddSecret(_)
         | Command::ExpireSecret(_)
+        | Command::AddSecrets(_)
+        | Command::ExpireSecrets(_)
         | Command::PutDefinitions(_)
         | Command::RequestChange(_)
         | Command::DecideChange(_)

@@ -340,7 +340,7 @@ impl Grant {
     /// A relay proxy is given secrets and names: it has to come again where they change.
     fn is_same(&self, other: &Self) -> bool {
         let same_live = |(one, other): (&Arc<Live>, &Arc<Live>)| Arc::ptr_eq(one, other);
-        let same_profile = |(one, other): (&Arc<Profile>, &Arc<Profile>)| one == other;
+        let same_profile = |(one, other): (&Arc<Profile>, &Arc<Profile>)| one.is_told_as(other);
         self.kind == other.kind
             && self.environments.len() == other.environments.len()
             && self.environments.iter().zip(&other.environments).all(same_live)

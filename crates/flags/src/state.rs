@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use evaluation::{CompiledFlag, CompiledSegment, Snapshot, User};
 use uuid::Uuid;
 
-use crate::secret::{Digest, Secret};
+use crate::secret::{Digest, Secret, SecretKind};
 use crate::wire::{self, Extent, Message, RelayItem};
 
 /// How many messages are kept of each sort: readers that come together ask for the same.
@@ -21,6 +21,17 @@ pub(crate) struct Profile {
     pub(crate) project_key: String,
     /// Each with what it is looked up by.
     pub(crate) secrets: Vec<(Digest, Secret)>,
+}
+
+impl Profile {
+    /// Whether relay proxies are told the same of it: their own secrets are not told.
+    pub(crate) fn is_told_as(&self, other: &Self) -> bool {
+        let told = |it: &&(Digest, Secret)| it.1.kind != SecretKind::RelayProxy;
+        let secrets = self.secrets.iter().filter(told);
+        self.key == other.key
+            && self.project_key == other.project_key
+            && secrets.eq(other.secrets.iter().filter(told))
+    }
 }
 
 /// An environment at one moment.

@@ -155,6 +155,7 @@ pub fn route(door: Door, path: &str) -> &'static str {
         None if path.starts_with("/v1/environments/") => "/v1/environments/{key}",
         None if path.starts_with("/v1/flags/") => "/v1/flags/{key}",
         None if path.starts_with("/v1/segments/") => "/v1/segments/{id}",
+        None if path.starts_with("/v1/relay-proxies/") => "/v1/relay-proxies/{id}",
         None => match door {
             Door::KillBill => "(not let in)",
             Door::Operations | Door::Native => "(other)",

@@ -50,6 +50,9 @@ pub struct Native {
     flags::environments::patch,
     flags::secrets::add,
     flags::secrets::expire,
+    flags::relays::list,
+    flags::relays::create,
+    flags::relays::expire,
     flags::exchange::import,
     flags::exchange::export,
     flags::diff::diff,
@@ -99,6 +102,7 @@ pub const PATHS: &[&str] = &[
     "/v1/changes",
     "/v1/flags",
     "/v1/segments",
+    "/v1/relay-proxies",
 ];
 
 /// The routes under `/v1`.

@@ -114,6 +114,14 @@ pub fn new_secret(environment: EnvironmentId) -> String {
     BASE64.encode(random) + &BASE64.encode(environment.uuid().to_bytes_le())
 }
 
+/// A new secret of a relay proxy: random, and as FeatBit's agent expects.
+#[must_use]
+pub fn new_relay_secret() -> String {
+    let mut random = [0; RANDOM_BYTES];
+    fill(&mut random);
+    format!("rp-{}", BASE64.encode(random))
+}
+
 fn fill(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the operating system gives random bytes");
 }

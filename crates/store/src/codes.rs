@@ -157,6 +157,7 @@ pub(crate) const fn secret_kind_code(kind: SecretKind) -> i64 {
     match kind {
         SecretKind::Server => 1,
         SecretKind::Client => 2,
+        SecretKind::RelayProxy => 3,
     }
 }
 
@@ -164,6 +165,7 @@ pub(crate) const fn secret_kind(code: i64) -> Option<SecretKind> {
     Some(match code {
         1 => SecretKind::Server,
         2 => SecretKind::Client,
+        3 => SecretKind::RelayProxy,
         _ => return None,
     })
 }

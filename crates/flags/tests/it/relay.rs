@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::world::{
     CHECKOUT, CLIENT_SECRET, Client, ENVIRONMENT, MEMBERS, RELAY_SECRET, SERVER_SECRET, World,
-    item, keys, moment_ms, sample, stream,
+    item, keys, moment_ms, now_ms, sample, stream,
 };
 
 const OTHER: Uuid = Uuid::from_u128(7);
@@ -110,5 +110,34 @@ async fn an_agent_comes_again_where_its_environments_or_secrets_change() {
     let mut client = world.client(&stream("relay-proxy", RELAY_SECRET)).await;
     assert_eq!(client.sync(&json!({})).await["items"].as_array().unwrap().len(), 1);
     world.board.put([Environment { secrets: vec![], ..sample() }]);
+    assert_eq!(client.ended().await.0, 4003);
+}
+
+/// A relay proxy's secret ends where it has ended in all of its environments, one after the other.
+#[tokio::test]
+async fn a_secret_that_ends_in_all_environments() {
+    let (world, mut client) = two().await;
+    client.sync(&json!({"timestamp": 0})).await;
+    let ending = |id: Uuid, at_ms: i64| {
+        let secrets = match id {
+            OTHER => vec![relay(RELAY_SECRET)],
+            _ => sample().secrets,
+        };
+        let end = |it: Secret| match it.kind {
+            SecretKind::RelayProxy => Secret { expires_at_ms: Some(at_ms), ..it },
+            SecretKind::Server | SecretKind::Client => it,
+        };
+        let key = if id == OTHER { "prod" } else { "dev" }.to_owned();
+        Environment { id, key, secrets: secrets.into_iter().map(end).collect(), ..sample() }
+    };
+    // Later, and one more relay proxy: this one's stream goes on.
+    world.board.put([ending(ENVIRONMENT, now_ms() + 3_600_000)]);
+    let mut more = ending(OTHER, now_ms() + 3_600_000);
+    more.secrets.push(relay("rp-another"));
+    world.board.put([more]);
+    client.hears_nothing().await;
+    world.board.put([ending(ENVIRONMENT, now_ms())]);
+    client.hears_nothing().await;
+    world.board.put([ending(OTHER, now_ms())]);
     assert_eq!(client.ended().await.0, 4003);
 }

@@ -84,6 +84,7 @@ impl Feed {
         let kind = match secret.kind {
             environment::SecretKind::Server => SecretKind::Server,
             environment::SecretKind::Client => SecretKind::Client,
+            environment::SecretKind::RelayProxy => SecretKind::RelayProxy,
         };
         let expires_at_ms = secret.expires_at.map(domain::Timestamp::millis);
         Some(::flags::Secret { kind, value, expires_at_ms })

@@ -14,6 +14,7 @@ pub mod history;
 pub mod input;
 pub mod insights;
 pub mod patch;
+pub mod relays;
 pub mod secrets;
 pub mod segment;
 
@@ -45,6 +46,8 @@ pub fn router() -> Router<Native> {
         .route("/v1/changes/{id}/approve", post(changes::approve))
         .route("/v1/changes/{id}/reject", post(changes::reject))
         .route("/v1/changes/{id}/withdraw", post(changes::withdraw))
+        .route("/v1/relay-proxies", get(relays::list).post(relays::create))
+        .route("/v1/relay-proxies/{id}", delete(relays::expire))
         .route("/v1/flags", get(flag::list).post(flag::create))
         .route("/v1/flags/{key}", one_flag)
         .route("/v1/flags/{key}/explain", get(explain::of_key).post(explain::of_user))

@@ -42,7 +42,11 @@ pub struct Stream(WebSocket<TcpStream>);
 impl Stream {
     pub fn open(server: &Server, prefix: &str, kind: &str, secret: &str) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
-        let token = Token::encode(secret, i64::try_from(now).unwrap(), 14);
+        let token = match kind {
+            // It sends its secret as it is.
+            "relay-proxy" => secret.to_owned(),
+            _ => Token::encode(secret, i64::try_from(now).unwrap(), 14),
+        };
         let address = server.client().address().to_owned();
         let tcp = TcpStream::connect(&address).unwrap();
         tcp.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -57,17 +61,34 @@ impl Stream {
 
     pub fn sync(&mut self, timestamp: i64) -> Value {
         let user = json!({ "keyId": "ada", "name": "Ada", "customizedProperties": [] });
-        let data = json!({ "timestamp": timestamp, "user": user });
+        self.ask_for(&json!({ "timestamp": timestamp, "user": user }))
+    }
+
+    /// What a data-sync answers.
+    pub fn ask_for(&mut self, data: &Value) -> Value {
+        self.try_ask_for(data).expect("the stream is open")
+    }
+
+    /// What a data-sync answers; nothing where the stream is closed.
+    pub fn try_ask_for(&mut self, data: &Value) -> Option<Value> {
         self.ask(&json!({ "messageType": "data-sync", "data": data }));
-        self.next()
+        self.try_next()
     }
 
     /// The next message's data.
     pub fn next(&mut self) -> Value {
-        let text = self.0.read().unwrap().into_text().unwrap();
+        self.try_next().expect("the stream is open")
+    }
+
+    fn try_next(&mut self) -> Option<Value> {
+        let message = self.0.read().unwrap();
+        if message.is_close() {
+            return None;
+        }
+        let text = message.into_text().unwrap();
         let mut message: Value = serde_json::from_str(text.as_str()).unwrap();
         assert_eq!(message["messageType"], "data-sync");
-        message["data"].take()
+        Some(message["data"].take())
     }
 
     /// The code that it is closed with.

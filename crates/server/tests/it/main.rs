@@ -12,6 +12,7 @@ mod flags_commands;
 mod flags_copy;
 mod flags_evaluate;
 mod flags_insights;
+mod flags_relays;
 mod flags_streams;
 mod flags_vectors;
 mod flags_workers;

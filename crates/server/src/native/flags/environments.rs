@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use domain::Command;
-use domain::environment::{Environment, Secret, UpdateEnvironment};
+use domain::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
 use http::{StatusCode, Uri};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -38,7 +38,7 @@ pub struct EnvironmentView {
     version: i64,
     /// Whether its flags and segments change only by changes that another user has approved.
     changes_need_approval: bool,
-    /// For those with `flag:secrets`: those that have not ended.
+    /// For those with `flag:secrets`: those that have not ended, relay proxies' aside.
     #[serde(skip_serializing_if = "Option::is_none")]
     secrets: Option<Vec<SecretView>>,
 }
@@ -185,7 +185,9 @@ fn view(
 ) -> Result<EnvironmentView, Problem> {
     let now = native.engine.clock().real_now();
     let own = |secret: &&Secret| {
-        secret.environment == it.id && secret.expires_at.is_none_or(|at| at > now)
+        secret.environment == it.id
+            && secret.kind != SecretKind::RelayProxy
+            && secret.expires_at.is_none_or(|at| at > now)
     };
     let secrets = match secrets {
         Some(secrets) => {

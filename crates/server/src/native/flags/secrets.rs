@@ -19,7 +19,7 @@ use crate::problem::Problem;
 use crate::seal::{Sealer, new_secret};
 
 /// How long a secret may still be used that is to end, in seconds.
-const AFTER_SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
+pub const AFTER_SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
 
 /// A secret, for those who may see it.
 #[derive(Serialize, ToSchema)]
@@ -52,6 +52,7 @@ impl SecretView {
         let kind = match secret.kind {
             SecretKind::Server => "server",
             SecretKind::Client => "client",
+            SecretKind::RelayProxy => "relay-proxy",
         };
         let expires_at = secret.expires_at.map(moment);
         Ok(Self { id: secret.id.uuid(), kind, name: secret.name.clone(), value, expires_at })
@@ -162,10 +163,15 @@ pub async fn expire(
     let after = parameters.number("after", AFTER_SECONDS_MAX)?.unwrap_or(0);
     let environment = find::environment_by_key(&native, &asking, key, &mut parameters).await?;
     parameters.end()?;
-    let after_us = i64::try_from(after).unwrap_or(i64::MAX).saturating_mul(Timestamp::SECOND_US);
-    let at = native.engine.clock().real_now().plus_us(after_us);
+    let at = end(&native, after);
     let (environment, secret) = (environment.id, SecretId::new(id));
     let command = Command::ExpireSecret(ExpireSecret { environment, secret, at });
     find::submit(&native, &asking, command).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// When a secret ends that may be used for so many seconds more.
+pub fn end(native: &Native, after_s: u64) -> Timestamp {
+    let after_us = i64::try_from(after_s).unwrap_or(i64::MAX).saturating_mul(Timestamp::SECOND_US);
+    native.engine.clock().real_now().plus_us(after_us)
 }
