@@ -39,6 +39,8 @@ from faregate.v1 import account_service_pb2 as accounts_pb  # noqa: E402
 from faregate.v1 import account_service_pb2_grpc as accounts_rpc  # noqa: E402
 from faregate.v1 import balance_service_pb2 as balances_pb  # noqa: E402
 from faregate.v1 import balance_service_pb2_grpc as balances_rpc  # noqa: E402
+from faregate.v1 import flag_service_pb2 as flags_pb  # noqa: E402
+from faregate.v1 import flag_service_pb2_grpc as flags_rpc  # noqa: E402
 from faregate.v1 import money_pb2, payment_pb2, property_pb2  # noqa: E402
 from faregate.v1 import payment_service_pb2 as payments_pb  # noqa: E402
 from faregate.v1 import payment_service_pb2_grpc as payments_rpc  # noqa: E402
@@ -52,6 +54,7 @@ channel = grpc.insecure_channel(target)
 payments = payments_rpc.PaymentServiceStub(channel)
 balances = balances_rpc.BalanceServiceStub(channel)
 accounts = accounts_rpc.AccountServiceStub(channel)
+flags = flags_rpc.FlagServiceStub(channel)
 counts = {"passed": 0, "failed": 0}
 
 
@@ -65,10 +68,27 @@ def step(check):
         print(f"FAILED  {check.__name__}: {type(error).__name__}: {error}")
 
 
-def make_tenant():
-    body = json.dumps({"apiKey": tenant, "apiSecret": "secret"}).encode()
+def http(method, path, body=None):
     headers = {"Authorization": basic, "X-Killbill-CreatedBy": "python", "Content-Type": "application/json"}
-    urllib.request.urlopen(urllib.request.Request(f"{http_url}/1.0/kb/tenants", body, headers), timeout=10)
+    headers |= {"X-Killbill-ApiKey": tenant, "X-Killbill-ApiSecret": "secret"}
+    body = json.dumps(body).encode() if body is not None else None
+    request = urllib.request.Request(http_url + path, body, headers, method=method)
+    return urllib.request.urlopen(request, timeout=10).read()
+
+
+def make_tenant():
+    http("POST", "/1.0/kb/tenants", {"apiKey": tenant, "apiSecret": "secret"})
+
+
+def make_flag():
+    """A flag that is on for everybody; the metadata that opens its environment."""
+    everybody = [{"id": "on", "rollout": [0, 1], "exptRollout": 1}]
+    variations = [{"id": "on", "value": "true"}, {"id": "off", "value": "false"}]
+    flag = {"key": "dark-mode", "name": "Dark mode", "variationType": "boolean", "variations": variations}
+    flag |= {"isEnabled": True, "disabledVariationId": "off", "fallthrough": {"variations": everybody}}
+    http("POST", "/v1/environments/dev/import", {"featureFlags": [flag]})
+    secrets = json.loads(http("GET", "/v1/environments"))[0]["secrets"]
+    return [("x-api-key", next(it["value"] for it in secrets if it["type"] == "server"))]
 
 
 def usd(minor_units):
@@ -177,6 +197,34 @@ def a_deadline_is_kept():
     equal(code, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
+def values(told):
+    return {it.key: getattr(it, it.WhichOneof("value")) for it in told.flags}
+
+
+def flags_are_evaluated_and_followed():
+    secret, user = make_flag(), flags_pb.FlagUser(key="ada", attributes={"plan": "pro"})
+    watching = flags.Watch(flags_pb.WatchRequest(user=user), metadata=secret, timeout=30)
+    told = next(watching)
+    equal(told.is_full, True)
+    while "dark-mode" not in values(told):  # it is told a moment after it was committed
+        told = next(watching)
+    equal(values(told), {"dark-mode": True})
+    equal(values(flags.Evaluate(flags_pb.EvaluateRequest(user=user), metadata=secret)), {"dark-mode": True})
+    http("PATCH", "/v1/flags/dark-mode?environment=dev", {"isEnabled": False})
+    told = next(watching)
+    equal((told.is_full, values(told), told.flags[0].reason), (False, {"dark-mode": False}, "flag disabled"))
+    http("DELETE", "/v1/flags/dark-mode?environment=dev")
+    equal(list(next(watching).removed_keys), ["dark-mode"])
+    watching.cancel()
+
+
+def flags_need_a_secret():
+    ask = lambda secret: flags.Evaluate(flags_pb.EvaluateRequest(), metadata=secret)  # noqa: E731
+    equal(refused(lambda: ask(metadata))[:2], (grpc.StatusCode.UNAUTHENTICATED, "SECRET_WRONG"))
+    code, _, fields = refused(lambda: ask(make_flag()))
+    equal((code, fields), (grpc.StatusCode.INVALID_ARGUMENT, ["user.key"]))
+
+
 make_tenant()
 step(a_payment_is_in_the_balance)
 step(authorize_capture_refund_void)
@@ -185,4 +233,6 @@ step(a_repeated_call_has_the_same_answer)
 step(pages)
 step(errors_have_details)
 step(a_deadline_is_kept)
+step(flags_are_evaluated_and_followed)
+step(flags_need_a_secret)
 print(f"{counts['passed']} passed, {counts['failed']} failed")

@@ -19,6 +19,8 @@
 //! | `POST /ofrep/v1/evaluate/flags` | all flags for a context |
 //! | `GET /ofrep/v1/events/{channel}` | when to ask again |
 //!
+//! Doors of other protocols ask by [`Calls`]: what flags are for a user, once or as they change.
+//!
 //! What clients may do wrong on a stream, and what becomes of it: a message that is not JSON, not of
 //! the protocol or without a user's key goes unanswered; binary counts as text; a message of more
 //! than 8 KiB or four frames closes with 1009, a frame that no client may send with 1002, a text
@@ -29,6 +31,7 @@
 
 mod asked;
 mod board;
+mod calls;
 mod door;
 mod frame;
 mod http;
@@ -53,6 +56,7 @@ use axum::Router;
 use axum::routing::any;
 
 pub use board::{Board, Environment, Grant};
+pub use calls::{Calls, News, NoFlags, Watch};
 pub use insights::{FlagCount, Insights, MetricCount};
 pub use limit::RateLimits;
 pub use live::Live;

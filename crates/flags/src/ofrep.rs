@@ -119,7 +119,7 @@ async fn all(
 }
 
 /// The secret of a request.
-fn secret(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn secret(headers: &HeaderMap) -> Option<&str> {
     let text = |name: &HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
     text(&API_KEY).or_else(|| {
         let authorization = text(&AUTHORIZATION)?;

@@ -216,6 +216,13 @@ impl State {
     }
 }
 
+impl Patch {
+    /// Keys of the flags that may be others for somebody, in their order, and since when.
+    pub(crate) fn affected(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.affected.iter().map(|(key, at_ms)| (&**key, *at_ms))
+    }
+}
+
 /// The last few of what was made, to be found again without a lock.
 struct Kept<K, V> {
     kept: ArcSwap<Vec<(K, V)>>,

@@ -27,6 +27,7 @@ use tower::{Service, ServiceExt};
 use crate::accounts::Accounts;
 use crate::api::account_service_server::{AccountServiceServer, SERVICE_NAME as ACCOUNTS};
 use crate::api::balance_service_server::{BalanceServiceServer, SERVICE_NAME as BALANCES};
+use crate::api::flag_service_server::SERVICE_NAME as FLAGS;
 use crate::api::payment_service_server::{PaymentServiceServer, SERVICE_NAME as PAYMENTS};
 use crate::balances::Balances;
 use crate::call::Entered;
@@ -44,10 +45,15 @@ const HEALTH: &str = "grpc.health.v1.Health";
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 
 /// What the health service knows; the empty name is the server as a whole.
-const SERVICES: [&str; 4] = ["", PAYMENTS, BALANCES, ACCOUNTS];
+const SERVICES: [&str; 5] = ["", PAYMENTS, BALANCES, ACCOUNTS, FLAGS];
 
 type Request = http::Request<Incoming>;
 type Response = http::Response<Body>;
+
+/// The service of feature flags with a gate of its own. What flags are is known elsewhere: whoever
+/// puts the door together has it.
+pub type FlagCalls = BoxCloneSyncService<Request, Response, Infallible>;
+
 type Answer = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
 /// What the services work with.
@@ -71,6 +77,7 @@ struct Inner {
     payments: PaymentServiceServer<Payments>,
     balances: BalanceServiceServer<Balances>,
     accounts: AccountServiceServer<Accounts>,
+    flags: FlagCalls,
     reporter: HealthReporter,
     health: HealthServer<HealthService>,
     reflection: BoxCloneSyncService<Request, Response, Infallible>,
@@ -82,6 +89,7 @@ enum Target {
     Payments,
     Balances,
     Accounts,
+    Flags,
     Health,
     Reflection,
 }
@@ -93,6 +101,7 @@ impl Target {
             PAYMENTS => Some(Self::Payments),
             BALANCES => Some(Self::Balances),
             ACCOUNTS => Some(Self::Accounts),
+            FLAGS => Some(Self::Flags),
             HEALTH => Some(Self::Health),
             REFLECTION => Some(Self::Reflection),
             _ => None,
@@ -104,7 +113,7 @@ impl Door {
     /// A door that works with these parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { engine, access, simulates_work, client_of, limits } = parts;
+        let Parts { engine, access, flags, simulates_work, client_of, limits } = parts;
         let core = Arc::new(Core { engine, simulates_work });
         let bytes = limits.message_bytes_max;
         let reflection = tonic_reflection::server::Builder::configure()
@@ -127,6 +136,7 @@ impl Door {
                 .max_decoding_message_size(bytes),
             accounts: AccountServiceServer::new(Accounts::new(core))
                 .max_decoding_message_size(bytes),
+            flags,
             health: HealthServer::new(HealthService::from_health_reporter(reporter.clone())),
             reporter,
             reflection: BoxCloneSyncService::new(reflection),
@@ -181,9 +191,9 @@ impl hyper::service::Service<Request> for Gate {
         match Target::of(request.uri().path()) {
             Some(Target::Health) => inner.health.clone().call(request),
             Some(Target::Reflection) => Box::pin(inner.reflection.clone().oneshot(request)),
-            Some(target @ (Target::Payments | Target::Balances | Target::Accounts)) => {
-                Box::pin(enter(inner, target, self.peer, request))
-            }
+            Some(
+                target @ (Target::Payments | Target::Balances | Target::Accounts | Target::Flags),
+            ) => Box::pin(enter(inner, target, self.peer, request)),
             None => Box::pin(std::future::ready(Ok(refused(Refusal::NoMethod)))),
         }
     }
@@ -206,13 +216,19 @@ async fn enter(
         let Some(_place) = Place::take(&inner) else { return Err(Refusal::Full) };
         let limit = deadline::of(request.headers())?;
         let passing = async {
+            if matches!(target, Target::Flags) {
+                let answered = inner.flags.clone().oneshot(request).await;
+                return Ok(answered.unwrap_or_else(|never| match never {}));
+            }
             let entered = admit(&inner, peer, request.headers()).await?;
             request.extensions_mut().insert(entered);
             let answered = match target {
                 Target::Payments => inner.payments.clone().call(request).await,
                 Target::Balances => inner.balances.clone().call(request).await,
                 Target::Accounts => inner.accounts.clone().call(request).await,
-                Target::Health | Target::Reflection => return Err(Refusal::NoMethod),
+                Target::Flags | Target::Health | Target::Reflection => {
+                    return Err(Refusal::NoMethod);
+                }
             };
             Ok(answered.unwrap_or_else(|never| match never {}))
         };

@@ -24,7 +24,8 @@ use engine::Engine;
 use engine::access::{Access, ClientAddress};
 use http::HeaderMap;
 
-pub use gate::Door;
+pub use gate::{Door, FlagCalls};
+pub use refusal::{Refusal, Thing};
 
 /// What the domain of every `google.rpc.ErrorInfo` is.
 pub const ERROR_DOMAIN: &str = "faregate";
@@ -38,6 +39,8 @@ pub struct Parts {
     pub engine: Engine,
     /// Who may call.
     pub access: Access,
+    /// Feature flags, whose callers have a secret in place of a user and a tenant.
+    pub flags: FlagCalls,
     /// Whether clients may ask for work that is only simulated; not for production.
     pub simulates_work: bool,
     /// Where calls come from.

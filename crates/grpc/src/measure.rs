@@ -8,7 +8,7 @@ use metrics::{Counter, Histogram, counter, histogram};
 use tonic::Code;
 
 /// The methods that are counted, each by its path; the last stands for all others.
-const METHODS: [&str; 14] = [
+const METHODS: [&str; 16] = [
     "/faregate.v1.PaymentService/Pay",
     "/faregate.v1.PaymentService/Authorize",
     "/faregate.v1.PaymentService/Capture",
@@ -22,6 +22,8 @@ const METHODS: [&str; 14] = [
     "/faregate.v1.AccountService/Get",
     "/faregate.v1.AccountService/GetByKey",
     "/faregate.v1.AccountService/AddPaymentMethod",
+    "/faregate.v1.FlagService/Evaluate",
+    "/faregate.v1.FlagService/Watch",
     "other",
 ];
 

@@ -16,7 +16,7 @@ const RETRY_AFTER_FULL: Duration = Duration::from_secs(1);
 
 /// Why a call gets no answer of the kind that it asked for.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// A field of the message cannot be what it is.
     #[error("{field}: {reason}")]
     Field {
@@ -71,6 +71,15 @@ pub(crate) enum Refusal {
     /// A sum does not fit 64 bits.
     #[error("the balance in {0} does not fit 64 bits")]
     BalanceTooLarge(domain::Currency),
+    /// No secret of feature flags, or one that opens nothing.
+    #[error("the secret is missing or wrong: x-api-key or authorization have it")]
+    SecretWrong,
+    /// The feature flags are not read yet.
+    #[error("the feature flags are not there yet")]
+    FlagsUnread,
+    /// Too many changes of feature flags went unread.
+    #[error("too many changes went unread: call again")]
+    ReaderTooSlow,
     /// There is no such method.
     #[error("there is no such method")]
     NoMethod,
@@ -81,7 +90,7 @@ pub(crate) enum Refusal {
 
 /// What was not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Thing {
+pub enum Thing {
     /// An account.
     Account,
     /// A payment.
@@ -99,7 +108,7 @@ impl std::fmt::Display for Thing {
 
 impl Refusal {
     /// A field that cannot be what it is.
-    pub(crate) fn field(field: &'static str, reason: impl Into<Cow<'static, str>>) -> Self {
+    pub fn field(field: &'static str, reason: impl Into<Cow<'static, str>>) -> Self {
         Self::Field { field, reason: reason.into() }
     }
 
@@ -129,6 +138,9 @@ impl Refusal {
             Self::Full => (Code::ResourceExhausted, "OVERLOADED"),
             Self::DeadlineExceeded => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
             Self::BalanceTooLarge(_) => (Code::OutOfRange, "BALANCE_TOO_LARGE"),
+            Self::SecretWrong => (Code::Unauthenticated, "SECRET_WRONG"),
+            Self::FlagsUnread => (Code::Unavailable, "FLAGS_NOT_READ"),
+            Self::ReaderTooSlow => (Code::ResourceExhausted, "READER_TOO_SLOW"),
             Self::NoMethod => (Code::Unimplemented, "NO_SUCH_METHOD"),
             Self::Bug => wire_unavailable(Reason::Bug),
         }
@@ -153,6 +165,9 @@ impl Refusal {
             | Self::Full
             | Self::DeadlineExceeded
             | Self::BalanceTooLarge(_)
+            | Self::SecretWrong
+            | Self::FlagsUnread
+            | Self::ReaderTooSlow
             | Self::NoMethod => false,
         }
     }
@@ -162,7 +177,7 @@ impl Refusal {
         match self {
             Self::Unavailable(it) | Self::Access(AccessError::Unavailable(it)) => it.retry_after,
             Self::Access(AccessError::Throttled { retry_after }) => Some(*retry_after),
-            Self::Full | Self::StillRunning => Some(RETRY_AFTER_FULL),
+            Self::Full | Self::StillRunning | Self::FlagsUnread => Some(RETRY_AFTER_FULL),
             Self::Field { .. }
             | Self::Metadata { .. }
             | Self::NotFound { .. }
@@ -173,6 +188,8 @@ impl Refusal {
             | Self::AnotherCall
             | Self::DeadlineExceeded
             | Self::BalanceTooLarge(_)
+            | Self::SecretWrong
+            | Self::ReaderTooSlow
             | Self::NoMethod
             | Self::Bug => None,
         }
@@ -233,6 +250,9 @@ impl Refusal {
             | Self::Full
             | Self::DeadlineExceeded
             | Self::BalanceTooLarge(_)
+            | Self::SecretWrong
+            | Self::FlagsUnread
+            | Self::ReaderTooSlow
             | Self::NoMethod
             | Self::Bug => None,
         }

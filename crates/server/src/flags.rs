@@ -1,5 +1,6 @@
 //! `faregate flags`: feature flags on the command line.
 
+mod calls;
 mod compare;
 pub mod due;
 mod exchange;
@@ -13,6 +14,7 @@ mod toggle;
 
 use std::process::ExitCode;
 
+pub use calls::service;
 pub use feed::{Feed, documents};
 pub use keeper::{Keeper, Owners};
 

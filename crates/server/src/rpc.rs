@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
+use crate::flags;
 use crate::health::Health;
 use crate::http::{client, listener};
 use crate::node::Node;
@@ -70,15 +71,18 @@ impl Bound {
         stopping: watch::Receiver<bool>,
     ) -> Serving {
         let trusted = config.access.trusted_proxies.clone();
+        let message_bytes_max = config.http.body_bytes_max;
+        let board = Arc::clone(&node.flags);
         let door = grpc::Door::new(grpc::Parts {
             engine: node.engine.clone(),
             access: node.access.clone(),
+            flags: flags::service(board, &::flags::Settings::default(), message_bytes_max),
             simulates_work: config.test_clock || config.gateway.simulator.enabled,
             client_of: Arc::new(move |peer, headers| client::address(peer, headers, &trusted)),
             limits: grpc::Limits {
                 calls_max: config.grpc.calls_max,
                 connection_calls_max: config.grpc.connection_calls_max,
-                message_bytes_max: config.http.body_bytes_max,
+                message_bytes_max,
                 connections_max: CONNECTIONS_MAX,
             },
         });

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test says what broke by panicking")]
 
 mod asking;
+mod calls;
 mod changes;
 mod endings;
 mod frames;

@@ -1002,6 +1002,492 @@ pub mod balance_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// Whoever flags are evaluated for.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FlagUser {
+    /// Who it is; may not be empty.
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    /// What people call them; absent: no name.
+    #[prost(string, optional, tag = "2")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    /// What else is known, at most 1000.
+    #[prost(map = "string, string", tag = "3")]
+    pub attributes: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+/// Asks what flags are for a user.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EvaluateRequest {
+    /// The user.
+    #[prost(message, optional, tag = "1")]
+    pub user: ::core::option::Option<FlagUser>,
+    /// The keys of the flags, at most 5000; all where none are named.
+    #[prost(string, repeated, tag = "2")]
+    pub keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// What flags are for a user.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EvaluateResponse {
+    /// Those that there are, in the order of their keys. What is put away is left out.
+    #[prost(message, repeated, tag = "1")]
+    pub flags: ::prost::alloc::vec::Vec<FlagValue>,
+}
+/// Asks to follow what flags are for a user.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchRequest {
+    /// The user.
+    #[prost(message, optional, tag = "1")]
+    pub user: ::core::option::Option<FlagUser>,
+}
+/// What is new.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchResponse {
+    /// Whether this is everything: what is not in it is gone.
+    #[prost(bool, tag = "1")]
+    pub is_full: bool,
+    /// Flags that are or may be others than before.
+    #[prost(message, repeated, tag = "2")]
+    pub flags: ::prost::alloc::vec::Vec<FlagValue>,
+    /// The keys of flags that were put away.
+    #[prost(string, repeated, tag = "3")]
+    pub removed_keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// What a flag is for a user.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FlagValue {
+    /// The flag's key.
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    /// The variation; empty where there is no value.
+    #[prost(string, tag = "6")]
+    pub variation_id: ::prost::alloc::string::String,
+    /// Why, in FeatBit's words.
+    #[prost(string, tag = "7")]
+    pub reason: ::prost::alloc::string::String,
+    /// Since when it may be another for somebody: Unix time in milliseconds, which grows with every
+    /// change.
+    #[prost(int64, tag = "8")]
+    pub version: i64,
+    /// The value, of the flag's type. Absent where no part of the rollout is the user's: take the one in
+    /// your code. A value that is not of the flag's type comes as `text`.
+    #[prost(oneof = "flag_value::Value", tags = "2, 3, 4, 5")]
+    pub value: ::core::option::Option<flag_value::Value>,
+}
+/// Nested message and enum types in `FlagValue`.
+pub mod flag_value {
+    /// The value, of the flag's type. Absent where no part of the rollout is the user's: take the one in
+    /// your code. A value that is not of the flag's type comes as `text`.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Value {
+        /// A boolean flag's.
+        #[prost(bool, tag = "2")]
+        Boolean(bool),
+        /// A number flag's.
+        #[prost(double, tag = "3")]
+        Number(f64),
+        /// A string flag's.
+        #[prost(string, tag = "4")]
+        Text(::prost::alloc::string::String),
+        /// A JSON flag's, as it is written.
+        #[prost(string, tag = "5")]
+        Json(::prost::alloc::string::String),
+    }
+}
+/// Generated client implementations.
+pub mod flag_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// What feature flags are for a user.
+    ///
+    /// Metadata of every call: a secret of the environment, for servers or for clients, as `x-api-key`,
+    /// or in `authorization` with or without `Bearer`. No user and no tenant: the secret names the
+    /// environment.
+    #[derive(Debug, Clone)]
+    pub struct FlagServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> FlagServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> FlagServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            FlagServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Evaluates flags for a user.
+        pub async fn evaluate(
+            &mut self,
+            request: impl tonic::IntoRequest<super::EvaluateRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::EvaluateResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/faregate.v1.FlagService/Evaluate",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("faregate.v1.FlagService", "Evaluate"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Follows flags for a user: first all of them, then those that are or may be others, as changes are
+        /// committed. Changes that come faster than they are read are told together.
+        ///
+        /// Ends with UNAVAILABLE where the server stops, with UNAUTHENTICATED where the secret ends, and
+        /// with RESOURCE_EXHAUSTED where too many changes went unread: call again, and take the state that
+        /// comes first.
+        pub async fn watch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/faregate.v1.FlagService/Watch",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("faregate.v1.FlagService", "Watch"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod flag_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with FlagServiceServer.
+    #[async_trait]
+    pub trait FlagService: std::marker::Send + std::marker::Sync + 'static {
+        /// Evaluates flags for a user.
+        async fn evaluate(
+            &self,
+            request: tonic::Request<super::EvaluateRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::EvaluateResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the Watch method.
+        type WatchStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WatchResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Follows flags for a user: first all of them, then those that are or may be others, as changes are
+        /// committed. Changes that come faster than they are read are told together.
+        ///
+        /// Ends with UNAVAILABLE where the server stops, with UNAUTHENTICATED where the secret ends, and
+        /// with RESOURCE_EXHAUSTED where too many changes went unread: call again, and take the state that
+        /// comes first.
+        async fn watch(
+            &self,
+            request: tonic::Request<super::WatchRequest>,
+        ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
+    }
+    /// What feature flags are for a user.
+    ///
+    /// Metadata of every call: a secret of the environment, for servers or for clients, as `x-api-key`,
+    /// or in `authorization` with or without `Bearer`. No user and no tenant: the secret names the
+    /// environment.
+    #[derive(Debug)]
+    pub struct FlagServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> FlagServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for FlagServiceServer<T>
+    where
+        T: FlagService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/faregate.v1.FlagService/Evaluate" => {
+                    #[allow(non_camel_case_types)]
+                    struct EvaluateSvc<T: FlagService>(pub Arc<T>);
+                    impl<
+                        T: FlagService,
+                    > tonic::server::UnaryService<super::EvaluateRequest>
+                    for EvaluateSvc<T> {
+                        type Response = super::EvaluateResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::EvaluateRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as FlagService>::evaluate(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = EvaluateSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/faregate.v1.FlagService/Watch" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchSvc<T: FlagService>(pub Arc<T>);
+                    impl<
+                        T: FlagService,
+                    > tonic::server::ServerStreamingService<super::WatchRequest>
+                    for WatchSvc<T> {
+                        type Response = super::WatchResponse;
+                        type ResponseStream = T::WatchStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as FlagService>::watch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for FlagServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "faregate.v1.FlagService";
+    impl<T> tonic::server::NamedService for FlagServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 /// An amount of money: whole minor units of a currency. No fractions, and nothing is rounded.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Money {

@@ -1,5 +1,6 @@
 //! The gRPC door: a client generated from the protos against the real binary.
 
+mod flags;
 mod limits;
 
 use std::time::Duration;
@@ -8,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use grpc::api::account_service_client::AccountServiceClient;
 use grpc::api::balance_service_client::BalanceServiceClient;
+use grpc::api::flag_service_client::FlagServiceClient;
 use grpc::api::payment_service_client::PaymentServiceClient;
 use grpc::api::{
     AccountServiceCreateRequest, AccountServiceGetByKeyRequest, AccountServiceGetRequest,
@@ -71,6 +73,10 @@ impl Caller {
 
     pub fn accounts(&self) -> AccountServiceClient<Channel> {
         AccountServiceClient::new(self.channel.clone())
+    }
+
+    pub fn flags(&self) -> FlagServiceClient<Channel> {
+        FlagServiceClient::new(self.channel.clone())
     }
 
     /// An account that pays with this gateway.

@@ -205,6 +205,7 @@ async fn health_and_reflection_are_for_anybody() {
     let expected = [
         "faregate.v1.AccountService",
         "faregate.v1.BalanceService",
+        "faregate.v1.FlagService",
         "faregate.v1.PaymentService",
         "grpc.health.v1.Health",
         "grpc.reflection.v1.ServerReflection",
