@@ -30,6 +30,7 @@ mod explain;
 mod model;
 mod number;
 mod problem;
+mod ring;
 mod rollout;
 mod snapshot;
 

@@ -5,9 +5,14 @@ use std::fmt;
 
 use crate::condition::{self, Unusable};
 use crate::model::{Condition, Flag, RolloutVariation, Segment};
+use crate::ring;
 
 /// How far the parts of a rollout may miss each other or the whole.
 const ROLLOUT_ERROR_MAX: f64 = 1e-5;
+
+/// How many segments may ask about each other for the way among them to be told: for each of them it
+/// is looked for, and nobody reads a longer one.
+const WAY_SEGMENTS_MAX: usize = 20;
 
 /// Something that is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,10 +77,9 @@ impl fmt::Display for Problem {
 /// All that is wrong with an environment's flags and segments, in the order of the text.
 #[must_use]
 pub fn problems(flags: &[Flag], segments: &[Segment]) -> Vec<Problem> {
-    let mut search = Search { found: vec![], segments: BTreeMap::new() };
-    for segment in segments {
-        search.segments.insert(&segment.id, asked_by(segment));
-    }
+    let asked = segments.iter().map(|segment| (segment.id.as_str(), asked_by(segment)));
+    let asked: BTreeMap<&str, Vec<Box<str>>> = asked.collect();
+    let mut search = Search { found: vec![], rings: rings(&asked), segments: asked };
     let keys = flags.iter().map(|flag| flag.key.as_str());
     search.names("featureFlags", "key", keys);
     for (at, flag) in flags.iter().enumerate() {
@@ -92,6 +96,15 @@ struct Search<'a> {
     found: Vec<Problem>,
     /// What each segment asks about.
     segments: BTreeMap<&'a str, Vec<Box<str>>>,
+    /// Those that ask about themselves.
+    rings: BTreeMap<&'a str, Ring>,
+}
+
+/// Segments that ask about each other.
+#[derive(Clone, Copy)]
+struct Ring {
+    number: usize,
+    segments: usize,
 }
 
 impl<'a> Search<'a> {
@@ -206,14 +219,17 @@ impl<'a> Search<'a> {
         for (at, rule) in segment.rules.iter().enumerate() {
             self.conditions(&format!("{path}.rules[{at}]"), &rule.conditions);
         }
-        if let Some(way) = self.way_back_to(&segment.id) {
+        if let Some(ring) = self.rings.get(segment.id.as_str()) {
+            let way = self.way_back_to(&segment.id, *ring);
             self.add(format!("{path}.rules"), Wrong::Cycle(way.join(" > ")));
         }
     }
 
-    /// The way on which a segment asks about itself, directly or through others, if it does. There may
-    /// be thousands on it: each is looked at once, and no stack grows with them.
-    fn way_back_to<'s>(&'s self, id: &'s str) -> Option<Vec<&'s str>> {
+    /// The way on which a segment of a ring asks about itself, directly or through others.
+    fn way_back_to<'s>(&'s self, id: &'s str, ring: Ring) -> Vec<&'s str> {
+        if ring.segments > WAY_SEGMENTS_MAX {
+            return vec!["...", id];
+        }
         let mut askers: BTreeMap<&str, &str> = BTreeMap::new();
         let mut next = vec![id];
         while let Some(asker) = next.pop() {
@@ -224,16 +240,33 @@ impl<'a> Search<'a> {
                     way.reverse();
                     way.remove(0);
                     way.push(id);
-                    return Some(way);
+                    return way;
                 }
-                if self.segments.contains_key(&**asked) && !askers.contains_key(&**asked) {
+                let is_of_ring =
+                    self.rings.get(&**asked).is_some_and(|it| it.number == ring.number);
+                if is_of_ring && !askers.contains_key(&**asked) {
                     askers.insert(asked, asker);
                     next.push(asked);
                 }
             }
         }
-        None
+        unreachable!("a segment of a ring leads back to itself")
     }
+}
+
+/// The rings of segments that ask about each other, by the segments in them.
+fn rings<'a>(segments: &BTreeMap<&'a str, Vec<Box<str>>>) -> BTreeMap<&'a str, Ring> {
+    let numbers: BTreeMap<&str, usize> = segments.keys().copied().zip(0..).collect();
+    let number = |id: &str| numbers.get(id).copied();
+    let asked = segments.values().map(|ids| ids.iter().filter_map(|id| number(id)).collect());
+    let rings = ring::rings(&asked.collect::<Vec<_>>());
+    let mut sizes = BTreeMap::<usize, usize>::new();
+    for number in rings.iter().flatten() {
+        *sizes.entry(*number).or_default() += 1;
+    }
+    let ring = |number: usize| Ring { number, segments: sizes[&number] };
+    let of_segments = segments.keys().copied().zip(rings);
+    of_segments.filter_map(|(id, number)| Some((id, ring(number?)))).collect()
 }
 
 /// The segments that a segment asks about.

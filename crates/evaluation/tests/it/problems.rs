@@ -165,6 +165,41 @@ fn segments_that_ask_about_each_other() {
     let told = told_of(&three);
     assert_eq!(told[0], "segments[0].rules: the segment asks about itself: b > c > a");
     assert_eq!(told.len(), 3);
+    // Who asks about those is not one of them.
+    let beside = [asks("d", &["a"]), asks("a", &["b", "e"]), asks("b", &["a"]), asks("e", &[])];
+    let expected = [
+        "segments[1].rules: the segment asks about itself: b > a",
+        "segments[2].rules: the segment asks about itself: a > b",
+    ];
+    assert_eq!(told_of(&beside), expected);
+}
+
+/// As many as an environment may have, each asking about the next: a look from each at all behind it
+/// would be twelve million.
+#[test]
+fn thousands_of_segments_one_behind_another() {
+    const SEGMENTS: usize = 5_000;
+    let chain = |last_asks: &str| {
+        let segment = |n: usize| {
+            let next = if n + 1 < SEGMENTS { format!("s{}", n + 1) } else { last_asks.to_owned() };
+            let value = serde_json::to_string(&[next]).expect("it is JSON");
+            json!({"id": format!("s{n}"), "rules": [{"conditions": [
+                {"property": "User is in segment", "value": value}]}]})
+        };
+        json!((0..SEGMENTS).map(segment).collect::<Vec<_>>())
+    };
+    let last = SEGMENTS - 1;
+    let unknown = told(&[], &chain("nobody"));
+    let path = format!("segments[{last}].rules[0].conditions[0].value");
+    assert_eq!(unknown, [format!("{path}: there is no segment \"nobody\"")]);
+    let ring = told(&[], &chain("s0"));
+    assert_eq!(ring.len(), SEGMENTS);
+    assert_eq!(ring[7], "segments[7].rules: the segment asks about itself: ... > s7");
+    // The two at the end.
+    let pair = told(&[], &chain(&format!("s{}", last - 1)));
+    assert_eq!(pair.len(), 2);
+    let expected = format!("the segment asks about itself: s{last} > s{}", last - 1);
+    assert_eq!(pair[0], format!("segments[{}].rules: {expected}", last - 1));
 }
 
 #[test]
