@@ -190,6 +190,26 @@ impl Board {
         insights
     }
 
+    /// Counts what the board of another process took. What is of an environment that is not here is
+    /// lost.
+    pub fn add_insights(&self, insights: Insights) {
+        let index = self.index.load();
+        let Insights { flags, metrics, dropped } = insights;
+        if let Some(any) = index.environments.values().next() {
+            any.tally().add_dropped(dropped);
+        }
+        for it in flags {
+            if let Some(live) = index.environments.get(&it.environment) {
+                live.tally().add_flag(it);
+            }
+        }
+        for it in metrics {
+            if let Some(live) = index.environments.get(&it.environment) {
+                live.tally().add_metric(it);
+            }
+        }
+    }
+
     /// How many sockets are open.
     #[must_use]
     pub fn open_sockets(&self) -> usize {

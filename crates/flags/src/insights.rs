@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use evaluation::CompiledFlag;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -24,7 +25,7 @@ const NAME_BYTES_MAX: usize = 256;
 const VALUE_MAX: f64 = 1e100;
 
 /// What was counted since it was taken last.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Insights {
     /// How often flags were evaluated.
     pub flags: Vec<FlagCount>,
@@ -35,7 +36,7 @@ pub struct Insights {
 }
 
 /// How often a flag was a variation, in an hour.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlagCount {
     /// The environment.
     pub environment: Uuid,
@@ -52,7 +53,7 @@ pub struct FlagCount {
 }
 
 /// What was measured by a name in an hour.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetricCount {
     /// The environment.
     pub environment: Uuid,
@@ -117,6 +118,37 @@ impl Tally {
         };
         *count += 1;
         *sum += value;
+    }
+
+    /// Adds what was counted of a flag elsewhere.
+    pub(crate) fn add_flag(&mut self, counted: FlagCount) {
+        let FlagCount { flag_key, variation_id, hour_ms, count, experiment_count, .. } = counted;
+        let key = (flag_key.into(), variation_id.into(), hour_ms);
+        match place(&mut self.flags, key, FLAG_COUNTS_MAX) {
+            Some(there) => {
+                there.0 += count;
+                there.1 += experiment_count;
+            }
+            None => self.dropped += count,
+        }
+    }
+
+    /// Adds what was measured elsewhere.
+    pub(crate) fn add_metric(&mut self, counted: MetricCount) {
+        let MetricCount { kind, event_name, hour_ms, count, sum, .. } = counted;
+        let key = (kind.into(), event_name.into(), hour_ms);
+        match place(&mut self.metrics, key, METRIC_COUNTS_MAX) {
+            Some(there) => {
+                there.0 += count;
+                there.1 += sum;
+            }
+            None => self.dropped += count,
+        }
+    }
+
+    /// Counts what was told elsewhere and not counted.
+    pub(crate) fn add_dropped(&mut self, dropped: u64) {
+        self.dropped += dropped;
     }
 
     /// Adds all of it to what was taken of others.

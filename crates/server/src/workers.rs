@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use ::flags::Board;
 use engine::Engine;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -104,7 +103,7 @@ impl Workers {
                 number,
                 config: for_worker(config, address),
                 engine: engine.clone(),
-                feed: Feed { board: Arc::<Board>::default(), ..feed.clone() },
+                feed: feed.clone(),
                 arrived: arrived.clone(),
                 streams: Arc::clone(&streams),
                 stopped: stopped.clone(),

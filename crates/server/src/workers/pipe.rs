@@ -10,6 +10,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
+use ::flags::Insights;
 use evaluation::{Flag, Segment};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -68,17 +69,20 @@ pub enum Said {
     Ready,
     /// So many streams are open.
     Streams(usize),
+    /// What programs told of flags.
+    Insights(Insights),
     /// This connection is not of feature flags.
     Handed(TcpStream),
 }
 
 /// The longest packet.
-const PACKET_BYTES_MAX: usize = 64;
+const PACKET_BYTES_MAX: usize = 32 * 1_024;
 
 /// What a packet begins with.
 const READY: u8 = b'r';
 const STREAMS: u8 = b's';
 const HANDED: u8 = b'h';
+const INSIGHTS: u8 = b'i';
 
 /// The server's ends, and the worker's.
 pub struct Pair {
@@ -144,6 +148,11 @@ impl Packets {
         let text = match said {
             Said::Ready => vec![READY],
             Said::Streams(count) => format!("{}{count}", char::from(STREAMS)).into_bytes(),
+            Said::Insights(insights) => {
+                let mut text = vec![INSIGHTS];
+                serde_json::to_writer(&mut text, insights)?;
+                text
+            }
             Said::Handed(_) => vec![HANDED],
         };
         self.0
@@ -164,7 +173,7 @@ impl Packets {
 
     /// Hears what a worker says; nothing where it has ended.
     pub async fn hear(&self) -> io::Result<Option<Said>> {
-        let mut text = [0; PACKET_BYTES_MAX];
+        let mut text = vec![0; PACKET_BYTES_MAX];
         let (length, handed) = self
             .0
             .async_io(Interest::READABLE, || {
@@ -189,6 +198,9 @@ impl Packets {
                 let count = std::str::from_utf8(count).ok().and_then(|it| it.parse().ok());
                 let unclear = || io::Error::new(io::ErrorKind::InvalidData, "an unclear packet");
                 Ok(Some(Said::Streams(count.ok_or_else(unclear)?)))
+            }
+            (Some((&INSIGHTS, insights)), None) => {
+                Ok(Some(Said::Insights(serde_json::from_slice(insights)?)))
             }
             (Some((&HANDED, _)), Some(connection)) => {
                 Ok(Some(Said::Handed(TcpStream::from(connection))))

@@ -35,7 +35,7 @@ pub struct Supervisor {
     pub number: usize,
     pub config: Config,
     pub engine: Engine,
-    /// Reads what is committed; its board is not used.
+    /// Reads what is committed.
     pub feed: Feed,
     pub arrived: mpsc::Sender<Arrival>,
     pub streams: Arc<[AtomicUsize]>,
@@ -104,6 +104,7 @@ impl Supervisor {
                     }
                 }
                 Said::Streams(count) => self.streams[self.number].store(count, Ordering::Relaxed),
+                Said::Insights(insights) => self.feed.board.add_insights(insights),
                 Said::Handed(connection) => match sorter::arrival(connection) {
                     Ok(arrival) => drop(self.arrived.send(arrival).await),
                     Err(error) => tracing::debug!(%error, "a connection was gone"),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::flags::{Board, Environment, Secret, SecretKind};
+use ::flags::{Board, Environment, Insights, Secret, SecretKind};
 use evaluation::{MissingAttribute, Snapshot};
 use http::header::CONNECTION;
 use tokio::net::{TcpListener, UnixStream};
@@ -31,7 +31,10 @@ const OPEN_FILES_OWN: u64 = 64;
 /// Connections that wait to be handed over.
 const HANDING_OVER_MAX: usize = 1_024;
 
-/// How often the server is told how many streams are open.
+/// Rows of insights in a packet: names have up to 256 bytes, and JSON may make six of each.
+const PACKET_ROWS: usize = 8;
+
+/// How often the server is told how many streams are open, and what programs told.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// How long to wait for what the server tells at first, before listening without it.
@@ -87,11 +90,12 @@ async fn serve(config: &Config) -> io::Result<()> {
     let arrivals = Arrivals::Listening(listener);
     let accepting = tokio::spawn(listener::serve(arrivals, Arc::new(front), manners, stopped));
     said.say(&Said::Ready).await?;
-    tokio::spawn(count(Arc::clone(&board), said));
+    tokio::spawn(count(Arc::clone(&board), Arc::clone(&said)));
     let over = following.await.map_err(io::Error::other)??;
     stopping.send_replace(true);
     board.drain(over, FAREWELL).await;
     drop(tokio::time::timeout(FAREWELL, accepting).await);
+    tell_insights(&board, &said).await?;
     Ok(())
 }
 
@@ -157,7 +161,27 @@ async fn count(board: Arc<Board>, said: Arc<Packets>) {
     loop {
         every.tick().await;
         drop(said.say(&Said::Streams(board.open_sockets())).await);
+        if let Err(error) = tell_insights(&board, &said).await {
+            tracing::warn!(%error, "insights are lost");
+        }
     }
+}
+
+/// Tells the server what programs told of flags, in packets that are not too long.
+async fn tell_insights(board: &Board, said: &Packets) -> io::Result<()> {
+    let Insights { flags, metrics, dropped } = board.take_insights();
+    if dropped > 0 {
+        said.say(&Said::Insights(Insights { dropped, ..Insights::default() })).await?;
+    }
+    for flags in flags.chunks(PACKET_ROWS) {
+        let flags = flags.to_vec();
+        said.say(&Said::Insights(Insights { flags, ..Insights::default() })).await?;
+    }
+    for metrics in metrics.chunks(PACKET_ROWS) {
+        let metrics = metrics.to_vec();
+        said.say(&Said::Insights(Insights { metrics, ..Insights::default() })).await?;
+    }
+    Ok(())
 }
 
 /// What a client gets that asks for something else on a connection which began with feature flags.

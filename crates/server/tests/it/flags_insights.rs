@@ -22,7 +22,7 @@ fn counted(client: &Client) -> Vec<(String, i64, i64)> {
 }
 
 /// Each variation with its counts, the hours aside: one may begin while the test runs.
-fn summed(client: &Client) -> Vec<(String, i64, i64)> {
+pub fn summed(client: &Client) -> Vec<(String, i64, i64)> {
     let mut sums: Vec<(String, i64, i64)> = vec![];
     for (variation, count, for_experiments) in counted(client) {
         match sums.iter_mut().find(|it| it.0 == variation) {
@@ -34,7 +34,7 @@ fn summed(client: &Client) -> Vec<(String, i64, i64)> {
     sums
 }
 
-fn tell(server: &Server, secret: &str, variations: &[(&str, bool)], metrics: &[f64]) {
+pub fn tell(server: &Server, secret: &str, variations: &[(&str, bool)], metrics: &[f64]) {
     tell_at(server, secret, Timestamp::now(), (variations, metrics));
 }
 
@@ -66,7 +66,7 @@ fn tell_at(
     assert_eq!(told.status, 200, "{}", told.text());
 }
 
-fn start(dir: &TempDir, launch: Launch) -> (Server, Client, String) {
+pub fn start(dir: &TempDir, launch: Launch) -> (Server, Client, String) {
     let server = Server::start_in(dir.path(), launch);
     let client = server.tenant();
     let imported = client.post("/v1/environments/dev/import", &sample());

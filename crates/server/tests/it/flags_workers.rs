@@ -8,6 +8,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::client::{Answer, Client};
+use crate::flags_insights;
 use crate::flags_streams::{Stream, sample, secret, seen, switch};
 use crate::process::{Launch, Server, TempDir, eventually, faregate};
 
@@ -105,6 +106,19 @@ fn a_worker_that_dies_is_replaced_and_none_outlives_the_server() {
     // The port is free, and the data directory.
     let server = Server::start_in(dir.path(), with_workers("1"));
     assert_eq!(server.client().tenant("bob", "lazar").get("/v1/flags").status, 200);
+}
+
+/// What a worker counted is the server's once it has been told, at the latest when both stop.
+#[test]
+fn what_programs_tell_a_worker_is_kept() {
+    let dir = TempDir::new();
+    let (server, _, secret) = flags_insights::start(&dir, with_workers("1"));
+    flags_insights::tell(&server, &secret, &[("on", true), ("on", false)], &[2.5]);
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log}");
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.client().tenant("bob", "lazar");
+    assert_eq!(flags_insights::summed(&client), [("on".to_owned(), 2, 1)]);
 }
 
 #[test]
