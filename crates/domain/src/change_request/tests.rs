@@ -348,6 +348,12 @@ fn what_is_not_there_is_told() {
     let stranger = ChangeRequestId::new(Uuid::from_u128(9));
     let unknown = Rejection::ChangeNotFound { id: stranger };
     assert_eq!(world.rows.run(decide(HERE, stranger)), Err(unknown));
+    // A change is not made of something else.
+    let (upon, judged) = (None, Judged::Fails { explanation: String::new() });
+    let key = DefinitionKey { key: "b".to_owned(), ..key() };
+    let other = Command::ApplyChange(ApplyChange { change, key, upon, judged });
+    let refused = world.rows.run(other);
+    assert!(matches!(refused, Err(Rejection::InvalidParameter { .. })), "{refused:?}");
     // A change is not decided upon as one of another environment.
     world.step("demand none").unwrap();
     let mut other = world.rows.state.environment(TENANT, HERE).unwrap().clone();

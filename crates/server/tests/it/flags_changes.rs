@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
 use crate::flags_streams::{Stream, secret};
-use crate::process::{Launch, Server, TempDir, eventually};
+use crate::process::{Launch, Server, TempDir, eventually, run};
 
 const FLAG: &str = "/v1/flags/checkout";
 
@@ -205,6 +205,50 @@ fn a_change_survives_a_kill_and_is_made_once() {
     assert_eq!(client.get(&format!("/v1/changes/{}", id(&kept))).json(), made);
     let history = client.get(&format!("{FLAG}/history")).json();
     assert_eq!(history["versions"].as_array().unwrap().len(), 3);
+}
+
+/// Killed as soon as the first of many changes is made.
+#[test]
+fn changes_that_were_due_at_a_kill_are_made_once() {
+    const FLAGS: usize = 60;
+    let dir = TempDir::new();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.tenant();
+    let named = |at: usize| {
+        let mut flag = checkout();
+        flag["key"] = json!(format!("flag-{at}"));
+        flag
+    };
+    let flags: Vec<Value> = (0..FLAGS).map(named).collect();
+    let imported = client.post("/v1/environments/dev/import", &json!({ "featureFlags": flags }));
+    assert_eq!(imported.status, 200, "{}", imported.text());
+    let due = days_later(&client, 1);
+    for at in 0..FLAGS {
+        let off = json!({ "isEnabled": false });
+        keep(&client, &json!({ "flag": format!("flag-{at}"), "patch": off, "dueAt": due }));
+    }
+    let made = |client: &Client| {
+        let listed = client.get("/v1/changes?status=applied").json();
+        listed["changes"].as_array().unwrap().len()
+    };
+    wait_days(&client, 2);
+    eventually("the first change", || (made(&client) > 0).then_some(()));
+    server.kill();
+
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.client().tenant("bob", "lazar");
+    wait_days(&client, 2);
+    eventually("the last change", || (made(&client) == FLAGS).then_some(()));
+    for at in 0..FLAGS {
+        let history = client.get(&format!("/v1/flags/flag-{at}/history")).json();
+        let versions = history["versions"].as_array().unwrap();
+        assert_eq!((versions.len(), &versions[0]["changed"]), (2, &json!(["isEnabled"])), "{at}");
+    }
+    let (status, said) = server.stop();
+    assert!(status.success(), "{said}");
+    let data = dir.path().to_str().unwrap();
+    let verified = run(&["verify", "--data-dir", data]);
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
 }
 
 #[test]
