@@ -6,6 +6,7 @@ use std::process::Output;
 use serde_json::Value;
 use store::{Reader, Server as Database};
 
+use crate::flags_insights;
 use crate::native::{account, purchase};
 use crate::process::{Launch, Server, TempDir, eventually, run};
 
@@ -119,4 +120,24 @@ fn a_server_that_loses_its_connections_goes_on() {
     }
     eventually("it is ready", || (client.get("/health/ready").status == 200).then_some(()));
     assert!(server.stop().0.success());
+}
+
+/// They are added over a connection beside the one that has the database to itself.
+#[test]
+fn insights_are_kept_on_a_server() {
+    let (scratch, dir) = (Scratch::new(), TempDir::new());
+    let key = dir.path().join("flags.key");
+    std::fs::write(&key, [7; 32]).unwrap();
+    let launch = || scratch.launch().env("FAREGATE_FLAGS_KEY_FILE", key.to_str().unwrap());
+    let (server, client, secret) = flags_insights::start(&dir, launch());
+    flags_insights::tell(&server, &secret, &[("on", true), ("off", false)], &[0.1]);
+    let mut expected = [("off".to_owned(), 1, 0), ("on".to_owned(), 1, 1)];
+    let summed = || (flags_insights::summed(&client) == expected).then_some(());
+    eventually("counts in the database", summed);
+    flags_insights::tell(&server, &secret, &[("on", false)], &[0.2]);
+    assert!(server.stop().0.success());
+    expected[1].1 = 2;
+    let server = Server::start_in(dir.path(), launch());
+    let client = server.client().tenant("bob", "lazar");
+    assert_eq!(flags_insights::summed(&client), expected);
 }
