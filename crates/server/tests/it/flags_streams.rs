@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 
 use crate::client::Client;
-use crate::process::{Launch, PATIENCE, Server, TempDir};
+use crate::process::{Launch, PATIENCE, Server, TempDir, eventually};
 
 pub const FLAG: &str = "new-checkout";
 
@@ -133,6 +133,11 @@ fn what_is_committed_is_pushed_and_survives_a_kill() {
     let imported = client.post("/v1/environments/dev/import", &sample());
     assert_eq!(imported.status, 200, "{}", imported.text());
     let browser = secret(&client, "client");
+    // What was imported is told a moment after it was answered.
+    eventually("the import is told", || {
+        let told = Stream::open(&server, "", "client", &browser).sync(0);
+        (told["featureFlags"] != json!([])).then_some(())
+    });
     let mut page = Stream::open(&server, "", "client", &browser);
     let mut backend = Stream::open(&server, "", "server", &secret(&client, "server"));
     let full = page.sync(0);
