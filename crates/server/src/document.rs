@@ -102,10 +102,12 @@ fn updated_at(row: &Definition) -> String {
     moment(row.version)
 }
 
-/// A time in milliseconds as RFC 3339, which clients read as the same milliseconds.
+/// A time in milliseconds as RFC 3339, which clients read as the same milliseconds: always with three
+/// digits of them, as FeatBit writes it and some parsers want it.
 fn moment(millis: i64) -> String {
     let at = Timestamp(millis.saturating_mul(1_000));
-    jiff::Timestamp::from_microsecond(at.0).map_or_else(|_| millis.to_string(), |at| at.to_string())
+    jiff::Timestamp::from_microsecond(at.0)
+        .map_or_else(|_| millis.to_string(), |at| format!("{at:.3}"))
 }
 
 #[cfg(test)]
@@ -150,7 +152,7 @@ mod tests {
             id: "00000000-0000-0000-0000-000000000002".to_owned(),
             key: "dark-mode".to_owned(),
             env_id: "00000000-0000-0000-0000-000000000001".to_owned(),
-            created_at: "2023-01-16T04:01:56.63Z".to_owned(),
+            created_at: "2023-01-16T04:01:56.630Z".to_owned(),
             updated_at: "2023-01-27T09:54:43.583Z".to_owned(),
             is_archived: true,
             ..flag

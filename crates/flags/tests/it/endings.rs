@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
-use crate::world::{CHECKOUT, World};
+use crate::world::{CHECKOUT, PATIENCE, World};
 
 #[tokio::test]
 async fn a_client_that_closes_gets_its_own_code_back() {
@@ -104,6 +104,21 @@ async fn a_drain_closes_all_with_1001() {
     };
     tokio::join!(drain, leave);
     assert!(drained.get());
+    assert_eq!(world.board.open_sockets(), 0);
+}
+
+#[tokio::test]
+async fn a_drain_of_a_few_takes_no_time_that_is_for_many() {
+    let world = World::start().await;
+    let mut client = world.server().await;
+    world.until_open(1).await;
+    let drain = world.board.drain(Duration::from_secs(3_600), PATIENCE);
+    let leave = async {
+        assert_eq!(client.ended().await.0, 1001);
+        drop(client);
+    };
+    let both = async { tokio::join!(drain, leave) };
+    tokio::time::timeout(PATIENCE, both).await.expect("it does not wait for an hour");
     assert_eq!(world.board.open_sockets(), 0);
 }
 
