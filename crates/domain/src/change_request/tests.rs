@@ -49,7 +49,7 @@ impl World {
             is_archived: false,
             expected: Expected::Anything,
         };
-        let put = PutDefinitions { environment: HERE, definitions: vec![new] };
+        let put = PutDefinitions { environment: HERE, version: None, definitions: vec![new] };
         Ok(self.rows.run(Command::PutDefinitions(put))?.reply)
     }
 
