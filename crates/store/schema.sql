@@ -362,6 +362,7 @@ CREATE TABLE change_request (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX change_request_by_environment ON change_request (tenant, environment_id, id);
 CREATE INDEX change_request_due ON change_request (due_at_us, id) WHERE status = 2;
+
 CREATE TABLE flag_insight (
     tenant INTEGER NOT NULL,
     environment_id BLOB NOT NULL,

@@ -339,10 +339,12 @@ fn an_older_environment_demands_nothing_and_nothing_waits() {
     flags::create(&mut workload, TenantNo(1), 1, "dev");
     drop(workload);
     for sql in [
+        "DROP TABLE flag_insight",
+        "DROP TABLE metric_insight",
         "DROP TABLE change_request",
         "ALTER TABLE environment DROP COLUMN changes_need_approval",
         "ALTER TABLE environment DROP COLUMN changes_waiting",
-        "DELETE FROM migration WHERE version = 3",
+        "DELETE FROM migration WHERE version >= 3",
     ] {
         repair(scratch.path(), sql);
     }
