@@ -10,7 +10,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::environment::Environment;
+use domain::environment::{ENVIRONMENTS_OF_RELAY_MAX, Environment};
 use domain::{EnvironmentId, Seq, TenantNo};
 
 use crate::ports::{Audience, EnvironmentFile};
@@ -26,8 +26,9 @@ const LOOK_ANYWAY_EVERY: Duration = Duration::from_secs(5);
 /// How long to wait after a read that failed.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
 
-/// How many environments it asks for at a time.
+/// How many environments it asks for at a time: more than a command changes.
 const ENVIRONMENTS_MAX: usize = 256;
+const _: () = assert!(ENVIRONMENTS_MAX > ENVIRONMENTS_OF_RELAY_MAX);
 
 /// Tells `audience` of every environment that there is, and then of every change once it is durable,
 /// until `stop` is ready. One follower serves all engines of a process that share
@@ -39,6 +40,15 @@ pub async fn follow(engine: Engine, audience: Arc<dyn Audience>, stop: impl Futu
         () = follower.run() => {}
         () = &mut stop => {}
     }
+}
+
+/// A page that may have been cut within what one command changed, without that command: the number
+/// that is asked behind next would pass over the rest of it.
+fn without_last_command(mut page: Vec<Environment>) -> Vec<Environment> {
+    if let Some(last) = page.last().map(|it| it.revision.seq) {
+        page.retain(|it| it.revision.seq != last);
+    }
+    page
 }
 
 struct Follower {
@@ -95,6 +105,7 @@ impl Follower {
                 .read(move |queries| queries.environments_changed(after, ENVIRONMENTS_MAX))
                 .await?;
             let is_last = changed.len() < ENVIRONMENTS_MAX;
+            let changed = if is_last { changed } else { without_last_command(changed) };
             for environment in changed {
                 self.tell(&environment).await?;
                 self.upto = environment.revision.seq;
@@ -142,5 +153,40 @@ impl Follower {
         newer_than: Option<i64>,
     ) -> Result<Option<EnvironmentFile>, Unavailable> {
         self.engine.read(move |queries| queries.environment_file(no, id, newer_than)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Revision, Timestamp};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn environment(key: u128, seq: i64) -> Environment {
+        Environment {
+            tenant: TenantNo(1),
+            id: EnvironmentId::new(Uuid::from_u128(key)),
+            project: "default".to_owned(),
+            key: key.to_string(),
+            name: String::new(),
+            version: 0,
+            definitions: 0,
+            secrets: 0,
+            changes_need_approval: false,
+            changes_waiting: 0,
+            created_at: Timestamp(0),
+            revision: Revision::first(Seq(seq)),
+        }
+    }
+
+    /// A command that changes several environments is told of as a whole.
+    #[test]
+    fn a_page_does_not_end_within_a_command() {
+        let page = [(1, 3), (2, 4), (3, 5), (4, 5)].map(|(key, seq)| environment(key, seq));
+        let kept: Vec<String> =
+            without_last_command(page.to_vec()).into_iter().map(|it| it.key).collect();
+        assert_eq!(kept, ["1", "2"]);
+        assert!(without_last_command(vec![]).is_empty());
     }
 }

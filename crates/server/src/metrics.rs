@@ -164,7 +164,8 @@ pub fn route(door: Door, path: &str) -> &'static str {
 }
 
 /// The paths that operators ask for.
-const PATHS: &[&str] = &["/health/live", "/health/ready", "/metrics"];
+const PATHS: &[&str] =
+    &["/health/live", "/health/ready", "/health/liveness", "/health/readiness", "/metrics"];
 
 /// What `/metrics` looks at.
 #[derive(Clone)]

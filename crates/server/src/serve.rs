@@ -411,7 +411,10 @@ impl Web<'_> {
         let operations = Router::new()
             .route("/metrics", get(metrics::scrape).with_state(Arc::new(exporter)))
             .route("/health/live", get(health::live))
-            .route("/health/ready", get(health::ready).with_state(self.health.clone()));
+            .route("/health/ready", get(health::ready).with_state(self.health.clone()))
+            // The same by FeatBit's names.
+            .route("/health/liveness", get(health::live))
+            .route("/health/readiness", get(health::ready).with_state(self.health.clone()));
         if self.config.role == Role::Processor {
             return operations.fallback(async || Problem::NoRoute);
         }

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 /// A connection that was accepted elsewhere.
 pub type Arrival = (TcpStream, IpAddr);
@@ -15,6 +15,9 @@ const LOOKED_AT_BYTES: usize = 1_024;
 
 /// How long to wait for more of a request line of which a part has come.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(5);
+
+/// How long in the end: it is twice as long each time, so that many who wait take little.
+const LOOK_AGAIN_AFTER_MAX: Duration = Duration::from_millis(500);
 
 /// Keeps connections that ask for feature flags, and hands over the others.
 pub struct Sorter {
@@ -41,12 +44,19 @@ impl Sorter {
 
     async fn keeps(&self, connection: &TcpStream) -> Option<bool> {
         let mut space = [0; LOOKED_AT_BYTES];
+        let mut again_after = LOOK_AGAIN_AFTER;
         loop {
             let length = connection.peek(&mut space).await.ok().filter(|it| *it > 0)?;
             match path(&space[..length]) {
                 Some(path) => return Some(is_of_flags(&self.prefix, path)),
                 None if length == LOOKED_AT_BYTES => return Some(false),
-                None => tokio::time::sleep_until(Instant::now() + LOOK_AGAIN_AFTER).await,
+                None => {}
+            }
+            // What is there already is there again at once: nothing tells of more, but of the end.
+            tokio::time::sleep(again_after).await;
+            again_after = (again_after * 2).min(LOOK_AGAIN_AFTER_MAX);
+            if connection.ready(Interest::READABLE).await.ok()?.is_read_closed() {
+                return None;
             }
         }
     }
@@ -78,6 +88,21 @@ pub fn arrival(connection: std::net::TcpStream) -> std::io::Result<Arrival> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn half_a_request_is_dropped_with_its_client() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (connection, _) = listener.accept().await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut client, b"GET /strea").await.unwrap();
+        drop(client);
+        let (others, mut handed) = mpsc::channel(1);
+        let sorter = Sorter::new(String::new(), others);
+        // It ends because the client has, not because the time has passed.
+        assert!(sorter.sort(connection, Duration::MAX).await.is_none());
+        drop(sorter);
+        assert!(handed.recv().await.is_none());
+    }
 
     #[test]
     fn paths() {

@@ -26,6 +26,9 @@ const OWN_BINARY: &str = "/proc/self/exe";
 /// How long to wait before a worker that ended is started again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// How long a worker may say nothing: it tells how many streams it has each second.
+const SILENT_MAX: Duration = Duration::from_secs(15);
+
 /// What may wait to be told. A worker that lets so much wait is ended and started again: then it is
 /// told how everything is, not how it became so.
 const WORDS_WAITING_MAX: usize = 4_096;
@@ -96,8 +99,10 @@ impl Supervisor {
         hearing: &pipe::Packets,
         ready: &mut Option<mpsc::Sender<()>>,
     ) -> io::Result<()> {
-        while let Some(said) = hearing.hear().await? {
-            match said {
+        loop {
+            let said = tokio::time::timeout(SILENT_MAX, hearing.hear()).await;
+            let said = said.map_err(|_| io::Error::other("it says nothing"))??;
+            match said.ok_or_else(|| io::Error::other("it hung up"))? {
                 Said::Ready => {
                     if let Some(ready) = ready.take() {
                         let _ = ready.send(()).await;
@@ -111,7 +116,6 @@ impl Supervisor {
                 },
             }
         }
-        Err(io::Error::other("it hung up"))
     }
 
     /// Tells the worker to end, and waits until it has.
