@@ -106,18 +106,33 @@ impl Follower {
                 .await?;
             let is_last = changed.len() < ENVIRONMENTS_MAX;
             let changed = if is_last { changed } else { without_last_command(changed) };
+            let mut whole = vec![];
+            let mut read = Ok(());
             for environment in changed {
-                self.tell(&environment).await?;
+                read = self.tell(&environment, &mut whole).await;
+                if read.is_err() {
+                    break;
+                }
                 self.upto = environment.revision.seq;
             }
+            // Also what was read before it failed: it is not asked for again.
+            if !whole.is_empty() {
+                self.audience.environments(whole);
+            }
+            read?;
             if is_last {
                 return Ok(());
             }
         }
     }
 
-    /// Tells what changed in an environment; all of it where it is new, or its secrets changed.
-    async fn tell(&mut self, environment: &Environment) -> Result<(), Unavailable> {
+    /// Tells what changed in an environment. Where it is new, or its secrets changed, all of it is to
+    /// be told, and comes to the others of those.
+    async fn tell(
+        &mut self,
+        environment: &Environment,
+        all_of: &mut Vec<EnvironmentFile>,
+    ) -> Result<(), Unavailable> {
         let (no, id) = (environment.tenant, environment.id);
         let before = self.told.get(&id);
         let Some(file) = self.file(no, id, before.map(|told| told.version)).await? else {
@@ -135,12 +150,12 @@ impl Follower {
             Some(_) => {
                 if let Some(whole) = self.file(no, id, None).await? {
                     self.told.insert(id, Told::of(&whole));
-                    self.audience.environment(whole);
+                    all_of.push(whole);
                 }
             }
             None => {
                 self.told.insert(id, told);
-                self.audience.environment(file);
+                all_of.push(file);
             }
         }
         Ok(())

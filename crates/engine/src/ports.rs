@@ -457,8 +457,8 @@ pub trait Queries: Send + Sync {
 /// Whoever holds what is committed of feature flags in memory: see [`crate::flags`]. Secrets come as
 /// they are stored.
 pub trait Audience: Send + Sync {
-    /// An environment is new, or its secrets changed: this is all of it, in place of what was told.
-    fn environment(&self, file: EnvironmentFile);
+    /// Environments are new, or their secrets changed: this is all of them, in place of what was told.
+    fn environments(&self, files: Vec<EnvironmentFile>);
     /// These flags and segments of an environment were made or changed, in the order of their
     /// versions.
     fn changed(&self, environment: EnvironmentId, definitions: Vec<Definition>);

@@ -28,11 +28,13 @@ pub struct Feed {
 }
 
 impl Audience for Feed {
-    fn environment(&self, file: EnvironmentFile) {
-        self.owners.learn(file.environment.id, file.environment.tenant);
-        let Contents { id, key, project_key, secrets, flags, segments } = self.read(file);
-        let snapshot = Snapshot::new(self.missing).with(flags, segments);
-        self.board.put([Environment { id, key, project_key, secrets, snapshot }]);
+    fn environments(&self, files: Vec<EnvironmentFile>) {
+        self.board.put(files.into_iter().map(|file| {
+            self.owners.learn(file.environment.id, file.environment.tenant);
+            let Contents { id, key, project_key, secrets, flags, segments } = self.read(file);
+            let snapshot = Snapshot::new(self.missing).with(flags, segments);
+            Environment { id, key, project_key, secrets, snapshot }
+        }));
     }
 
     fn changed(&self, environment: EnvironmentId, definitions: Vec<Definition>) {

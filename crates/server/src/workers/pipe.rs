@@ -28,8 +28,8 @@ use crate::config::Config;
 pub enum Told {
     /// First of all: how to serve.
     Config(Box<Config>),
-    /// An environment, in place of what was told of it.
-    Environment(Environment),
+    /// Environments, in place of what was told of them.
+    Environments(Vec<Environment>),
     /// Flags and segments that were made or changed.
     Changed { id: Uuid, flags: Vec<Flag>, segments: Vec<Segment> },
     /// All that there was at the start has been told.
@@ -255,10 +255,13 @@ mod tests {
             segments: vec![],
         };
         assert!(!format!("{environment:?}").contains("hush"));
-        tell(&mut telling, &Told::Environment(environment)).await.unwrap();
+        tell(&mut telling, &Told::Environments(vec![environment])).await.unwrap();
         tell(&mut telling, &Told::CaughtUp).await.unwrap();
-        let Told::Environment(heard) = hear(&mut input).await.unwrap() else { panic!("other") };
-        assert_eq!((heard.secrets[0].value.as_str(), heard.flags[0].key.as_str()), ("hush", "a"));
+        let Told::Environments(heard) = hear(&mut input).await.unwrap() else { panic!("other") };
+        assert_eq!(
+            (heard[0].secrets[0].value.as_str(), heard[0].flags[0].key.as_str()),
+            ("hush", "a")
+        );
         assert!(matches!(hear(&mut input).await.unwrap(), Told::CaughtUp));
         drop(telling);
         hear(&mut input).await.unwrap_err();

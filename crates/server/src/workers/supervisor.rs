@@ -153,6 +153,23 @@ struct Teller {
 }
 
 impl Teller {
+    fn read(&self, file: EnvironmentFile) -> pipe::Environment {
+        let read = self.feed.read(file);
+        let secrets = read.secrets.into_iter().map(|it| pipe::Secret {
+            kind: it.kind.text().to_owned(),
+            value: it.value,
+            expires_at_ms: it.expires_at_ms,
+        });
+        pipe::Environment {
+            id: read.id,
+            key: read.key,
+            project_key: read.project_key,
+            secrets: secrets.collect(),
+            flags: read.flags,
+            segments: read.segments,
+        }
+    }
+
     fn tell(&self, told: Told) {
         if self.words.try_send(told).is_err() {
             self.stuck.notify_one();
@@ -161,21 +178,9 @@ impl Teller {
 }
 
 impl Audience for Teller {
-    fn environment(&self, file: EnvironmentFile) {
-        let read = self.feed.read(file);
-        let secrets = read.secrets.into_iter().map(|it| pipe::Secret {
-            kind: it.kind.text().to_owned(),
-            value: it.value,
-            expires_at_ms: it.expires_at_ms,
-        });
-        self.tell(Told::Environment(pipe::Environment {
-            id: read.id,
-            key: read.key,
-            project_key: read.project_key,
-            secrets: secrets.collect(),
-            flags: read.flags,
-            segments: read.segments,
-        }));
+    fn environments(&self, files: Vec<EnvironmentFile>) {
+        let all = files.into_iter().map(|file| self.read(file)).collect();
+        self.tell(Told::Environments(all));
     }
 
     fn changed(&self, environment: EnvironmentId, definitions: Vec<Definition>) {

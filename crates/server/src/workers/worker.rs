@@ -128,13 +128,13 @@ async fn follow(
     loop {
         match pipe::hear(&mut told).await? {
             Told::Config(_) => {}
-            Told::Environment(it) => board.put([Environment {
+            Told::Environments(all) => board.put(all.into_iter().map(|it| Environment {
                 id: it.id,
                 key: it.key,
                 project_key: it.project_key,
                 secrets: it.secrets.into_iter().filter_map(secret).collect(),
                 snapshot: Snapshot::new(missing).with(it.flags, it.segments),
-            }]),
+            })),
             Told::Changed { id, flags, segments } => {
                 board.change(id, flags, segments);
             }

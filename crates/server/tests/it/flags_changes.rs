@@ -144,6 +144,12 @@ fn a_change_is_made_at_its_time_and_pushed() {
     let server = Server::start();
     let client = server.tenant();
     assert_eq!(client.post("/v1/flags", &checkout()).status, 201);
+    // What is committed is told a moment later.
+    eventually("the flag at the doors", || {
+        let door = server.client().header("Authorization", &secret(&client, "server"));
+        let flags = door.get("/api/public/sdk/server/latest-all");
+        flags.text().contains("checkout").then_some(())
+    });
     let mut page = Stream::open(&server, "", "client", &secret(&client, "client"));
     assert_eq!(page.sync(0)["featureFlags"][0]["variation"], "true");
     let due = days_later(&client, 1);

@@ -38,11 +38,13 @@ struct Known {
 struct Listener(watch::Sender<Known>);
 
 impl Audience for Listener {
-    fn environment(&self, file: EnvironmentFile) {
+    fn environments(&self, files: Vec<EnvironmentFile>) {
         self.0.send_modify(|known| {
-            known.whole += 1;
-            let all = file.definitions.into_iter().map(|it| (it.key.clone(), it)).collect();
-            known.environments.insert(file.environment.id, (file.secrets.len(), all));
+            for file in files {
+                known.whole += 1;
+                let all = file.definitions.into_iter().map(|it| (it.key.clone(), it)).collect();
+                known.environments.insert(file.environment.id, (file.secrets.len(), all));
+            }
         });
     }
 
