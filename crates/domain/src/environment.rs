@@ -12,8 +12,9 @@ use crate::{EnvironmentId, Event, Rejection, Reply, Revision, SecretId, TenantNo
 /// How many secrets an environment has at most, those that ended too.
 pub const SECRETS_MAX: usize = 1_000;
 
-/// How many environments a relay proxy has at most.
-pub const ENVIRONMENTS_OF_RELAY_MAX: usize = 200;
+/// How many environments a relay proxy has at most: it names all of them where it asks for what is
+/// new, in a message of 8 KiB at most.
+pub const ENVIRONMENTS_OF_RELAY_MAX: usize = 100;
 
 /// Where a project's flags have values of their own, such as `dev` or `prod`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -383,7 +384,7 @@ mod tests {
         let refused = |reason| Err(Rejection::invalid("environments", reason));
         assert_eq!(rows.run(add(&[])), refused("there is none"));
         assert_eq!(rows.run(add(&[1, 2, 1])), refused("one is there twice"));
-        let many: Vec<u128> = (1..=201).collect();
+        let many: Vec<u128> = (1..=101).collect();
         assert_eq!(rows.run(add(&many)), refused("there are too many"));
         let nowhere = Err(Rejection::EnvironmentNotFound { id: environment(3) });
         assert_eq!(rows.run(add(&[1, 3])), nowhere);

@@ -77,6 +77,17 @@ async fn what_is_newer_in_each() {
     }
 }
 
+/// As many as the domain allows a relay proxy, which names each of them in one message.
+#[tokio::test]
+async fn a_hundred_environments_are_asked_for_in_one_message() {
+    let (_world, mut client) = two().await;
+    let now = now_ms();
+    let envs: Vec<Value> =
+        (7..107).map(|it| json!({"envId": Uuid::from_u128(it), "timestamp": now})).collect();
+    let answer = client.sync(&json!({"timestamp": now, "envs": envs})).await;
+    assert_eq!(answer["items"].as_array().map(Vec::len), Some(2), "it is read, not too long");
+}
+
 #[tokio::test]
 async fn changes_of_each() {
     let (world, mut client) = two().await;
