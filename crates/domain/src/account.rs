@@ -239,7 +239,8 @@ fn refuse_fixed_fields(before: &Account, it: &UpdateAccount) -> Result<(), Rejec
     Ok(())
 }
 
-fn merge(known: Person, new: &Person) -> Person {
+/// What is known, with what is new in its place.
+pub(crate) fn merge(known: Person, new: &Person) -> Person {
     let pick = |new: &Option<String>, old: Option<String>| new.clone().or(old);
     Person {
         name: pick(&new.name, known.name),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::{CreateUser, PutRole, UpdateUser};
 use crate::account::{CreateAccount, UpdateAccount};
 use crate::change_request::{ApplyChange, DecideChange, RequestChange};
+use crate::customer::CustomerCommand;
 use crate::definition::PutDefinitions;
 use crate::environment::{
     self, AddSecret, AddSecrets, CreateEnvironment, ExpireSecret, ExpireSecrets, UpdateEnvironment,
@@ -79,6 +80,8 @@ pub enum Command {
     CreateAccount(Box<CreateAccount>),
     /// See [`UpdateAccount`].
     UpdateAccount(Box<UpdateAccount>),
+    /// See [`CustomerCommand`].
+    Customer(CustomerCommand),
     /// See [`CreatePaymentMethod`].
     CreatePaymentMethod(CreatePaymentMethod),
     /// See [`SetDefaultPaymentMethod`].
@@ -148,6 +151,7 @@ impl Command {
             Self::ApplyChange(_) => "ApplyChange",
             Self::CreateAccount(_) => "CreateAccount",
             Self::UpdateAccount(_) => "UpdateAccount",
+            Self::Customer(it) => it.name(),
             Self::CreatePaymentMethod(_) => "CreatePaymentMethod",
             Self::SetDefaultPaymentMethod(_) => "SetDefaultPaymentMethod",
             Self::DeletePaymentMethod(_) => "DeletePaymentMethod",
@@ -172,6 +176,7 @@ impl Command {
     pub fn account(&self) -> Option<AccountId> {
         match self {
             Self::UpdateAccount(it) => Some(it.account),
+            Self::Customer(it) => it.customer().map(|customer| customer.account),
             Self::CreatePaymentMethod(it) => Some(it.account),
             Self::SetDefaultPaymentMethod(it) => Some(it.account),
             Self::Authorize(it) | Self::Purchase(it) | Self::Credit(it) => Some(it.account),
@@ -227,6 +232,7 @@ impl Command {
             // The first thing that it mints.
             Self::CreateAccount(_) => Subject::Account(request.entity(0)),
             Self::UpdateAccount(it) => Subject::Account(it.account),
+            Self::Customer(it) => Subject::Account(it.account(request)),
             Self::CreatePaymentMethod(it) => Subject::Account(it.account),
             Self::SetDefaultPaymentMethod(it) => Subject::Account(it.account),
             Self::Authorize(it) | Self::Purchase(it) | Self::Credit(it) => {
@@ -286,6 +292,7 @@ impl Command {
                 let method = it.payment_method_id;
                 method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
             }
+            Self::Customer(it) => it.reads(tenant, read),
             Self::CreatePaymentMethod(it) => {
                 read(Read::Account(tenant, it.account));
                 if let Some(key) = &it.external_key {

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::payment::{TransactionStatus, TransactionType};
 use crate::{
-    AccountId, AmountMinor, Currency, EnvironmentId, PaymentId, TenantValueId, Timestamp,
-    TransactionId,
+    AccountId, AmountMinor, Currency, CustomerId, EnvironmentId, PaymentId, TenantValueId,
+    Timestamp, TransactionId,
 };
 
 /// A fact, written in the journal row of the command that made it. Durable format: additive only.
@@ -59,6 +59,34 @@ pub enum Event {
         /// Under which key.
         key: String,
     },
+    /// Somebody signed up, and has an account.
+    CustomerRegistered {
+        /// Who.
+        customer: CustomerId,
+        /// Their account.
+        account: AccountId,
+    },
+    /// A customer's address is theirs.
+    CustomerVerified {
+        /// Who.
+        customer: CustomerId,
+        /// Their account.
+        account: AccountId,
+    },
+    /// What is known of a customer changed, or whether they may log in.
+    CustomerChanged {
+        /// Who.
+        customer: CustomerId,
+        /// Their account.
+        account: AccountId,
+    },
+    /// A customer is forgotten.
+    CustomerErased {
+        /// Who.
+        customer: CustomerId,
+        /// Their account, which stays.
+        account: AccountId,
+    },
     /// An environment of feature flags was made, or its secrets changed.
     EnvironmentChanged {
         /// Which.
@@ -80,6 +108,10 @@ impl Event {
         match self {
             Self::AccountCreated { account }
             | Self::AccountChanged { account }
+            | Self::CustomerRegistered { account, .. }
+            | Self::CustomerVerified { account, .. }
+            | Self::CustomerChanged { account, .. }
+            | Self::CustomerErased { account, .. }
             | Self::TransactionChanged { account, .. } => Some(*account),
             Self::TenantConfigChanged { .. }
             | Self::EnvironmentChanged { .. }

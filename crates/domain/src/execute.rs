@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::{Command, Request};
 use crate::context::{Context, Done, Sequences, Stamp};
+use crate::customer::{self, CustomerCommand, CustomerReply};
 use crate::payment::{TransactionStatus, TransactionType};
 use crate::state::State;
 use crate::{
     AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, Rejection, SecretId,
-    TenantId, TransactionId, access, account, change_request, definition, environment, payment,
-    payment_method, tenant,
+    TenantId, TransactionId, access, account, change_request, definition, environment, operation,
+    payment, payment_method, tenant,
 };
 
 /// An answer to an accepted command. Durable format: additive only.
@@ -38,6 +39,8 @@ pub enum Reply {
     },
     /// A change is kept for later.
     ChangeRequested(ChangeRequestId),
+    /// What was asked about a customer was done.
+    Customer(CustomerReply),
     /// A payment transaction reached a status.
     Payment(PaymentReply),
 }
@@ -94,7 +97,8 @@ impl Reply {
             | Self::EnvironmentCreated(_)
             | Self::SecretAdded(_)
             | Self::DefinitionsPut { .. }
-            | Self::ChangeRequested(_) => false,
+            | Self::ChangeRequested(_)
+            | Self::Customer(_) => false,
         }
     }
 }
@@ -158,6 +162,7 @@ pub fn execute(state: &State, request: &Request, stamp: Stamp<'_>) -> Result<Exe
         Command::ApplyChange(it) => change_request::apply(state, it, cx),
         Command::CreateAccount(it) => account::create(state, it, cx),
         Command::UpdateAccount(it) => account::update(state, it, cx),
+        Command::Customer(it) => of_customer(state, it, cx),
         Command::CreatePaymentMethod(it) => payment_method::create(state, it, cx),
         Command::SetDefaultPaymentMethod(it) => payment_method::set_default(state, it, cx),
         Command::DeletePaymentMethod(it) => payment_method::delete(state, it, cx),
@@ -177,4 +182,20 @@ pub fn execute(state: &State, request: &Request, stamp: Stamp<'_>) -> Result<Exe
     }?;
     let sequences = cx.sequences();
     Ok(Executed { reply: accepted.reply, done: std::mem::take(&mut cx.done), sequences })
+}
+
+fn of_customer(state: &State, command: &CustomerCommand, cx: &mut Context) -> Outcome {
+    match command {
+        CustomerCommand::Register(it) => customer::register(state, it, cx),
+        CustomerCommand::VerifyEmail(it) => customer::verify_email(state, it, cx),
+        CustomerCommand::RequestToken(it) => customer::request_token(state, it, cx),
+        CustomerCommand::SetPassword(it) => customer::set_password(state, it, cx),
+        CustomerCommand::OpenSession(it) => customer::open_session(state, it, cx),
+        CustomerCommand::RefreshSession(it) => customer::refresh_session(state, it, cx),
+        CustomerCommand::CloseSessions(it) => customer::close_sessions(state, it, cx),
+        CustomerCommand::Update(it) => customer::update(state, it, cx),
+        CustomerCommand::Erase(it) => customer::erase(state, it, cx),
+        CustomerCommand::QueueRegistration(it) => operation::queue(it, cx),
+        CustomerCommand::FailOperation(it) => operation::fail(state, it, cx),
+    }
 }

@@ -33,6 +33,16 @@ pub mod kind {
     pub enum Definition {}
     /// A change of a flag or a segment that is kept for later.
     pub enum ChangeRequest {}
+    /// Somebody who signed up.
+    pub enum Customer {}
+    /// A customer who is logged in.
+    pub enum Session {}
+    /// A token that was mailed.
+    pub enum Token {}
+    /// A mail.
+    pub enum Mail {}
+    /// What a client is told the end of later.
+    pub enum Operation {}
 }
 
 /// Names a tenant to the outside. Inside, rows carry the shorter [`TenantNo`].
@@ -55,6 +65,16 @@ pub type SecretId = Id<kind::Secret>;
 pub type DefinitionId = Id<kind::Definition>;
 /// Names a change that is kept for later.
 pub type ChangeRequestId = Id<kind::ChangeRequest>;
+/// Names a customer.
+pub type CustomerId = Id<kind::Customer>;
+/// Names a customer's session.
+pub type SessionId = Id<kind::Session>;
+/// Names a token that was mailed; the token is derived from it.
+pub type TokenId = Id<kind::Token>;
+/// Names a mail.
+pub type MailId = Id<kind::Mail>;
+/// Names an operation.
+pub type OperationId = Id<kind::Operation>;
 
 impl<K> Id<K> {
     /// Takes a UUID as it is, for ids that come from a client or from storage.

@@ -9,6 +9,7 @@ pub mod card_data;
 pub mod change_request;
 pub mod command;
 pub mod context;
+pub mod customer;
 pub mod definition;
 mod effect;
 pub mod environment;
@@ -16,7 +17,9 @@ mod event;
 mod execute;
 mod id;
 pub mod ledger;
+pub mod mail;
 mod money;
+pub mod operation;
 pub mod partition;
 pub mod payment;
 pub mod payment_method;
@@ -35,8 +38,9 @@ pub use effect::{Effect, GatewayCall, Properties};
 pub use event::Event;
 pub use execute::{Accepted, Executed, PaymentReply, PaymentResult, Reply, execute};
 pub use id::{
-    AccountId, ChangeRequestId, DefinitionId, EnvironmentId, Id, PaymentId, PaymentMethodId,
-    RequestId, SecretId, TenantId, TenantNo, TenantValueId, TransactionId, kind,
+    AccountId, ChangeRequestId, CustomerId, DefinitionId, EnvironmentId, Id, MailId, OperationId,
+    PaymentId, PaymentMethodId, RequestId, SecretId, SessionId, TenantId, TenantNo, TenantValueId,
+    TokenId, TransactionId, kind,
 };
 pub use money::{AmountError, AmountMinor, Currency};
 pub use partition::PartitionNo;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::change_request::ChangeStatus;
+use crate::customer::CustomerRefusal;
 use crate::payment::{PaymentState, TransactionType};
 use crate::{AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, SecretId};
 
@@ -170,6 +171,8 @@ pub enum Rejection {
         /// The id.
         id: ChangeRequestId,
     },
+    /// What was asked about a customer cannot be.
+    Customer(CustomerRefusal),
     /// A field's value cannot be.
     InvalidParameter {
         /// The field, in Kill Bill's spelling.

@@ -8,15 +8,18 @@ use uuid::Uuid;
 use crate::access::{Role, User};
 use crate::account::{Account, Person};
 use crate::change_request::ChangeRequest;
+use crate::customer::{Customer, CustomerFile, Session};
 use crate::definition::{Definition, DefinitionKey};
 use crate::environment::{Environment, Secret};
 use crate::ledger::Posting;
+use crate::mail::Mail;
+use crate::operation::Operation;
 use crate::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
 use crate::payment_method::PaymentMethod;
 use crate::tenant::{Tenant, TenantValue};
 use crate::{
-    AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, Reply, SecretId,
-    TenantNo, Timestamp, TransactionId,
+    AccountId, ChangeRequestId, CustomerId, EnvironmentId, OperationId, PaymentId, PaymentMethodId,
+    Reply, SecretId, SessionId, TenantNo, Timestamp, TransactionId,
 };
 
 /// What a claimed key names.
@@ -36,6 +39,8 @@ pub enum ClaimKind {
     Transaction,
     /// An environment's name: its project's key, a slash, its own key.
     Environment,
+    /// A customer's e-mail address.
+    CustomerEmail,
 }
 
 /// A name that at most one thing of a tenant may have.
@@ -94,6 +99,29 @@ pub enum Change {
         /// What is known now.
         person: Box<Person>,
     },
+    /// Somebody who signed up.
+    Customer(Customer),
+    /// Nothing is known of a person any more, nor ever was: all revisions of what their account said
+    /// of them, and their mails, are deleted.
+    PersonForgotten {
+        /// Whose account.
+        account: AccountId,
+        /// Who.
+        customer: CustomerId,
+    },
+    /// A customer is logged in, or their session's tokens were renewed.
+    Session(Session),
+    /// A session has ended.
+    SessionEnded {
+        /// Which.
+        session: SessionId,
+        /// Whose.
+        customer: CustomerId,
+    },
+    /// A mail to be sent.
+    Mail(Mail),
+    /// What a client is told the end of later.
+    Operation(Operation),
     /// A payment method.
     PaymentMethod(PaymentMethod),
     /// A payment.
@@ -108,6 +136,11 @@ pub enum Change {
         key: ClaimKey,
         /// Its owner.
         claim: Claim,
+    },
+    /// A key that nobody has any more.
+    ClaimReleased {
+        /// The key.
+        key: ClaimKey,
     },
     /// An outcome to wait for.
     Outstanding(Outstanding),
@@ -157,6 +190,10 @@ pub enum Read {
     Definition(TenantNo, DefinitionKey),
     /// By id.
     ChangeRequest(TenantNo, ChangeRequestId),
+    /// By id; with their sessions.
+    Customer(TenantNo, CustomerId),
+    /// By id.
+    Operation(TenantNo, OperationId),
 }
 
 /// The rows of a batch. A row that was looked for and is not there is present as `None`; a look at
@@ -191,6 +228,10 @@ pub struct State {
     pub definitions: BTreeMap<(TenantNo, DefinitionKey), Option<Definition>>,
     /// Changes that are kept for later, by id.
     pub change_requests: BTreeMap<(TenantNo, ChangeRequestId), Option<ChangeRequest>>,
+    /// Customers by id, with their sessions.
+    pub customers: BTreeMap<(TenantNo, CustomerId), Option<CustomerFile>>,
+    /// Operations by id.
+    pub operations: BTreeMap<(TenantNo, OperationId), Option<Operation>>,
 }
 
 const LOADED: &str = "a command's reads are loaded before it is executed";
@@ -285,6 +326,14 @@ impl State {
         self.change_requests.get(&(tenant, id)).expect(LOADED).as_ref()
     }
 
+    pub(crate) fn customer(&self, tenant: TenantNo, id: CustomerId) -> Option<&CustomerFile> {
+        self.customers.get(&(tenant, id)).expect(LOADED).as_ref()
+    }
+
+    pub(crate) fn operation(&self, tenant: TenantNo, id: OperationId) -> Option<&Operation> {
+        self.operations.get(&(tenant, id)).expect(LOADED).as_ref()
+    }
+
     /// Makes a command's changes visible to the commands after it in the batch.
     pub fn apply(&mut self, tenant: TenantNo, changes: &[Change]) {
         for change in changes {
@@ -316,6 +365,19 @@ impl State {
                 Change::Person { account, person } => {
                     self.people.insert((tenant, *account), (**person).clone());
                 }
+                Change::Customer(it) => self.apply_customer(it),
+                Change::PersonForgotten { account, .. } => {
+                    self.people.remove(&(tenant, *account));
+                }
+                Change::Session(it) => self.apply_session(it),
+                Change::SessionEnded { session, customer } => {
+                    if let Some(Some(file)) = self.customers.get_mut(&(tenant, *customer)) {
+                        file.sessions.retain(|own| own.id != *session);
+                    }
+                }
+                Change::Operation(it) => {
+                    self.operations.insert((it.tenant, it.id), Some(it.clone()));
+                }
                 Change::PaymentMethod(it) => {
                     self.payment_methods.insert((it.tenant, it.id), Some(it.clone()));
                 }
@@ -324,14 +386,38 @@ impl State {
                 Change::Claim { key, claim } => {
                     self.claims.insert(key.clone(), Some(*claim));
                 }
+                Change::ClaimReleased { key } => {
+                    self.claims.insert(key.clone(), None);
+                }
                 Change::Outstanding(it) => {
                     self.outstanding.insert((it.tenant, it.transaction_id), it.clone());
                 }
                 Change::OutstandingClosed { transaction } => {
                     self.outstanding.remove(&(tenant, *transaction));
                 }
-                Change::Tenant(_) | Change::Posting(_) | Change::ReplySettled { .. } => {}
+                Change::Tenant(_)
+                | Change::Mail(_)
+                | Change::Posting(_)
+                | Change::ReplySettled { .. } => {}
             }
+        }
+    }
+
+    fn apply_customer(&mut self, customer: &Customer) {
+        let slot = self.customers.entry((customer.tenant, customer.id)).or_default();
+        match slot {
+            Some(file) => file.customer = customer.clone(),
+            None => *slot = Some(CustomerFile { customer: customer.clone(), sessions: vec![] }),
+        }
+    }
+
+    fn apply_session(&mut self, session: &Session) {
+        let key = (session.tenant, session.customer);
+        let slot = self.customers.get_mut(&key).and_then(Option::as_mut);
+        let file = slot.expect("a session is changed with its customer");
+        match file.sessions.iter_mut().find(|own| own.id == session.id) {
+            Some(known) => *known = session.clone(),
+            None => file.sessions.push(session.clone()),
         }
     }
 

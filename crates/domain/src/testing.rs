@@ -107,6 +107,10 @@ impl Rows {
             Read::ChangeRequest(tenant, id) => {
                 state.change_requests.entry((tenant, id)).or_default();
             }
+            Read::Customer(tenant, id) => drop(state.customers.entry((tenant, id)).or_default()),
+            Read::Operation(tenant, id) => {
+                state.operations.entry((tenant, id)).or_default();
+            }
         });
     }
 }

@@ -182,7 +182,11 @@ impl Deltas {
                     activity.last_transaction_at = activity.last_transaction_at.max(*effective_at);
                 }
             }
-            Event::AccountChanged { .. }
+            Event::CustomerRegistered { .. }
+            | Event::CustomerVerified { .. }
+            | Event::CustomerChanged { .. }
+            | Event::CustomerErased { .. }
+            | Event::AccountChanged { .. }
             | Event::TenantConfigChanged { .. }
             | Event::EnvironmentChanged { .. }
             | Event::DefinitionsChanged { .. } => {}

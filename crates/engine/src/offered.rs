@@ -91,6 +91,7 @@ fn outcome_of(work: &Work) -> Option<TransactionId> {
         | Command::RequestChange(_)
         | Command::DecideChange(_)
         | Command::ApplyChange(_)
+        | Command::Customer(_)
         | Command::CreateAccount(_)
         | Command::UpdateAccount(_)
         | Command::CreatePaymentMethod(_)

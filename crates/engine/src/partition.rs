@@ -456,6 +456,7 @@ fn account_of(request: &Request, state: &State) -> Option<AccountId> {
         | Command::RequestChange(_)
         | Command::DecideChange(_)
         | Command::ApplyChange(_)
+        | Command::Customer(_)
         | Command::CreateAccount(_)
         | Command::UpdateAccount(_)
         | Command::CreatePaymentMethod(_)
@@ -615,7 +616,9 @@ impl Run<'_> {
                 | Read::Environment(..)
                 | Read::Secret(..)
                 | Read::Definition(..)
-                | Read::ChangeRequest(..) => None,
+                | Read::ChangeRequest(..)
+                | Read::Customer(..)
+                | Read::Operation(..) => None,
             };
             let file = payment.and_then(|id| state.payments.get(&(request.tenant, id)));
             file.and_then(Option::as_ref).into_iter().for_each(&mut look);

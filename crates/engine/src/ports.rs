@@ -7,8 +7,11 @@ use std::pin::Pin;
 
 use domain::access::{Role, User};
 use domain::change_request::{ChangeRequest, ChangeStatus};
+use domain::customer::{Customer, CustomerFile, Session};
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
+use domain::mail::Mail;
+use domain::operation::Operation;
 use domain::payment::{
     Actor, GatewayAnswer, GatewayKnowledge, Outstanding, PaymentFile, PaymentState, ReplyKey,
     Transaction, TransactionStatus,
@@ -16,9 +19,10 @@ use domain::payment::{
 use domain::state::{Change, Read, State};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountId, ChangeRequestId, Currency, EnvironmentId, Event, GatewayCall,
-    GatewaySettings, PaymentId, PaymentMethod, PaymentMethodId, Person, Rejection, Reply,
-    RequestId, Seq, Sequences, TenantId, TenantNo, Timestamp, TransactionId,
+    Account, AccountId, ChangeRequestId, Currency, CustomerId, EnvironmentId, Event, GatewayCall,
+    GatewaySettings, MailId, OperationId, PaymentId, PaymentMethod, PaymentMethodId, Person,
+    Rejection, Reply, RequestId, Seq, Sequences, SessionId, TenantId, TenantNo, Timestamp,
+    TransactionId,
 };
 
 use crate::insights::{FlagCount, Hours, MetricCount};
@@ -132,6 +136,26 @@ pub enum Bookkeeping {
     },
     /// A delivery that failed and is to be tried again (insert or replace by id).
     DeliveryPostponed(Delivery),
+    /// A mail that could not be sent and is to be tried again, or was given up.
+    MailPostponed(Mail),
+    /// A mail that was sent, or is not to be sent any more.
+    MailClosed {
+        /// Whose.
+        tenant: TenantNo,
+        /// Which.
+        id: MailId,
+    },
+    /// Whoever wanted to be told the end of an operation was called.
+    OperationNotified {
+        /// Whose.
+        tenant: TenantNo,
+        /// Which.
+        id: OperationId,
+        /// When to call again; `None` where they were told, or it was given up.
+        again_at: Option<Timestamp>,
+        /// How often they could not be called.
+        attempts: u32,
+    },
     /// A delivery that succeeded or was given up.
     DeliveryClosed {
         /// Which.
@@ -258,6 +282,55 @@ pub trait Queries: Send + Sync {
         after: Option<(Timestamp, ChangeRequestId)>,
         limit: usize,
     ) -> Result<Vec<ChangeRequest>, StoreError>;
+
+    /// A customer, one who is forgotten too.
+    fn customer(&self, no: TenantNo, id: CustomerId) -> Result<Option<Customer>, StoreError>;
+    /// A customer by their address, as it is compared.
+    fn customer_by_email(
+        &self,
+        no: TenantNo,
+        email_key: &str,
+    ) -> Result<Option<Customer>, StoreError>;
+    /// Whether an address, as it is compared, has a customer.
+    fn is_email_taken(&self, no: TenantNo, email_key: &str) -> Result<bool, StoreError>;
+    /// A customer with their sessions.
+    fn customer_file(
+        &self,
+        no: TenantNo,
+        id: CustomerId,
+    ) -> Result<Option<CustomerFile>, StoreError>;
+    /// A session and whose it is.
+    fn session(
+        &self,
+        no: TenantNo,
+        id: SessionId,
+    ) -> Result<Option<(Session, Customer)>, StoreError>;
+    /// All customers, oldest first, those that are forgotten too.
+    fn customers(&self, no: TenantNo, page: Page) -> Result<Vec<Customer>, StoreError>;
+    /// Customers of all tenants whose time to verify their address is over, the longest first.
+    fn customers_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<Customer>, StoreError>;
+    /// Mails of all tenants whose time has come, oldest first.
+    fn mails_due(&self, now: Timestamp, limit: usize) -> Result<Vec<Mail>, StoreError>;
+    /// A mail that is not sent yet, or was given up.
+    fn mail(&self, no: TenantNo, id: MailId) -> Result<Option<Mail>, StoreError>;
+    /// Mails that are still tried, or those that were given up, oldest first.
+    fn mails(&self, no: TenantNo, given_up: bool, page: Page) -> Result<Vec<Mail>, StoreError>;
+    /// An operation.
+    fn operation(&self, no: TenantNo, id: OperationId) -> Result<Option<Operation>, StoreError>;
+    /// Operations of all tenants that are to be made, oldest first, behind the one with this id.
+    fn operations_waiting(
+        &self,
+        after: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Vec<Operation>, StoreError>;
+    /// Operations of all tenants whose end somebody is to be told now.
+    fn operations_to_notify(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Operation>, StoreError>;
+    /// How much waits to be done for customers of all tenants.
+    fn backlog(&self) -> Result<Backlog, StoreError>;
 
     /// An account.
     fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError>;
@@ -509,6 +582,21 @@ pub struct UnresolvedCount {
     pub transactions: i64,
     /// Domain time of the request for the oldest of them; `None` where there are none.
     pub oldest_at: Option<Timestamp>,
+}
+
+/// What waits to be done for customers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Mails to be sent.
+    pub mails: i64,
+    /// When the oldest of them was asked for.
+    pub oldest_mail_at: Option<Timestamp>,
+    /// Mails that were given up.
+    pub dead_mails: i64,
+    /// Operations to be made.
+    pub operations: i64,
+    /// When the oldest of them was asked for.
+    pub oldest_operation_at: Option<Timestamp>,
 }
 
 /// An environment with what belongs to it, at one moment.

@@ -264,7 +264,8 @@ async fn outcome(call: &Call<'_>, reply: Reply) -> Result<Outcome, Refusal> {
         | Reply::EnvironmentCreated(_)
         | Reply::SecretAdded(_)
         | Reply::DefinitionsPut { .. }
-        | Reply::ChangeRequested(_) => {
+        | Reply::ChangeRequested(_)
+        | Reply::Customer(_) => {
             unreachable!("a payment command is answered with a payment")
         }
     };

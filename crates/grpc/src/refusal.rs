@@ -237,7 +237,8 @@ impl Refusal {
                 | Rejection::ChangeNotFound { .. }
                 | Rejection::ChangeNotWaiting { .. }
                 | Rejection::ApprovalByAuthor { .. }
-                | Rejection::WithdrawalByAnother { .. } => None,
+                | Rejection::WithdrawalByAnother { .. }
+                | Rejection::Customer(_) => None,
             },
             Self::Metadata { .. }
             | Self::NotFound { .. }
@@ -298,6 +299,7 @@ const fn wire_rejection(rejection: &Rejection) -> (Code, &'static str) {
         R::DefinitionChanged { .. } => (Code::Aborted, "DEFINITION_CHANGED"),
         R::ApprovalNeeded { .. } => (Code::FailedPrecondition, "APPROVAL_NEEDED"),
         R::ChangeNotFound { .. } => (Code::NotFound, "CHANGE_NOT_FOUND"),
+        R::Customer(_) => (Code::FailedPrecondition, "CUSTOMER_REFUSED"),
         R::ChangeNotWaiting { .. } => (Code::FailedPrecondition, "CHANGE_NOT_WAITING"),
         R::ApprovalByAuthor { .. } => (Code::PermissionDenied, "APPROVAL_BY_AUTHOR"),
         R::WithdrawalByAnother { .. } => (Code::PermissionDenied, "WITHDRAWAL_BY_ANOTHER"),
@@ -383,6 +385,7 @@ fn said(rejection: &Rejection) -> String {
              ask for one at /v1/changes"
         ),
         R::ChangeNotFound { id } => format!("there is no change {id}"),
+        R::Customer(refusal) => format!("sign-up is not part of this API: {refusal:?}"),
         R::ChangeNotWaiting { id, status } => format!("the change {id} is {status:?} already"),
         R::ApprovalByAuthor { id } => {
             format!("the change {id} needs the approval of another user than its author")

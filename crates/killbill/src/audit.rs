@@ -155,6 +155,13 @@ impl<'a> Image<'a> {
             | Change::Secret(_)
             | Change::Definition(_)
             | Change::ChangeRequest(_)
+            | Change::Customer(_)
+            | Change::Operation(_)
+            | Change::Session(_)
+            | Change::SessionEnded { .. }
+            | Change::Mail(_)
+            | Change::PersonForgotten { .. }
+            | Change::ClaimReleased { .. }
             | Change::Person { .. }
             | Change::Posting(_)
             | Change::Claim { .. }

@@ -158,6 +158,7 @@ fn wire(rejection: &Rejection) -> (Code, String) {
         | R::WithdrawalByAnother { .. } => {
             (code::ILLEGAL_ARGUMENT, "Feature flags are not part of this API".to_owned())
         }
+        R::Customer(_) => (code::ILLEGAL_ARGUMENT, "Sign-up is not part of this API".to_owned()),
         R::PermissionInvalid { permission } => {
             (code::INVALID_PERMISSION, format!("The permission {permission} is invalid"))
         }

@@ -281,7 +281,8 @@ const fn wire_rejection(rejection: &Rejection) -> (StatusCode, &'static str) {
         | R::TransactionKeySucceeded { .. }
         | R::NoSuchSuccess { .. }
         | R::InvalidTransition { .. }
-        | R::PaymentInDoubt { .. } => (StatusCode::BAD_REQUEST, "refused"),
+        | R::PaymentInDoubt { .. }
+        | R::Customer(_) => (StatusCode::BAD_REQUEST, "refused"),
     }
 }
 

@@ -92,11 +92,18 @@ pub fn revision(image: &Change) -> Option<Revision> {
         Change::Secret(it) => Some(it.revision),
         Change::Definition(it) => Some(it.revision),
         Change::ChangeRequest(it) => Some(it.revision),
+        Change::Customer(it) => Some(it.revision),
+        Change::Operation(it) => Some(it.revision),
         Change::Account(it) => Some(it.revision),
         Change::PaymentMethod(it) => Some(it.revision),
         Change::Payment(it) => Some(it.revision),
         Change::Transaction(it) => Some(it.revision),
         Change::Person { .. }
+        | Change::PersonForgotten { .. }
+        | Change::Session(_)
+        | Change::SessionEnded { .. }
+        | Change::Mail(_)
+        | Change::ClaimReleased { .. }
         | Change::Posting(_)
         | Change::Claim { .. }
         | Change::Outstanding(_)
@@ -127,6 +134,13 @@ pub fn entity(image: &Change) -> Option<HistoryOf> {
         | Change::Secret(_)
         | Change::Definition(_)
         | Change::ChangeRequest(_)
+        | Change::Customer(_)
+        | Change::Operation(_)
+        | Change::Session(_)
+        | Change::SessionEnded { .. }
+        | Change::Mail(_)
+        | Change::PersonForgotten { .. }
+        | Change::ClaimReleased { .. }
         | Change::Person { .. }
         | Change::Posting(_)
         | Change::Claim { .. }

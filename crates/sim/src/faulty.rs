@@ -221,6 +221,10 @@ fn is_empty(batch: &Batch) -> bool {
 fn followed(row: &Bookkeeping) -> Option<i64> {
     match row {
         Bookkeeping::Followed { upto, .. } => Some(upto.0),
-        Bookkeeping::DeliveryPostponed(_) | Bookkeeping::DeliveryClosed { .. } => None,
+        Bookkeeping::DeliveryPostponed(_)
+        | Bookkeeping::DeliveryClosed { .. }
+        | Bookkeeping::MailPostponed(_)
+        | Bookkeeping::MailClosed { .. }
+        | Bookkeeping::OperationNotified { .. } => None,
     }
 }

@@ -5,15 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::access::{Role, User};
 use domain::change_request::ChangeRequest;
+use domain::customer::{Customer, CustomerFile, Session};
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
+use domain::mail::Mail;
+use domain::operation::Operation;
 use domain::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
 use domain::state::{Change, Claim, ClaimKey, ClaimKind, Read, State};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountId, ChangeRequestId, EnvironmentId, PartitionNo, PaymentId, PaymentMethod,
-    PaymentMethodId, Person, Revision, SecretId, Seq, Sequences, TenantNo, Timestamp,
-    TransactionId,
+    Account, AccountId, ChangeRequestId, CustomerId, EnvironmentId, MailId, OperationId,
+    PartitionNo, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision, SecretId, Seq,
+    Sequences, SessionId, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{
     Batch, Bookkeeping, Entry, HistoryOf, LedgerEntry, Loaded, Opened, Store, StoreError,
@@ -68,6 +71,10 @@ struct Tables {
     secrets: BTreeMap<(TenantNo, SecretId), Secret>,
     definitions: BTreeMap<(TenantNo, DefinitionKey), Definition>,
     change_requests: BTreeMap<(TenantNo, ChangeRequestId), ChangeRequest>,
+    customers: BTreeMap<(TenantNo, CustomerId), Customer>,
+    sessions: BTreeMap<(TenantNo, SessionId), Session>,
+    mails: BTreeMap<(TenantNo, MailId), Mail>,
+    operations: BTreeMap<(TenantNo, OperationId), Operation>,
     accounts: BTreeMap<(TenantNo, AccountId), Account>,
     people: BTreeMap<(TenantNo, AccountId), Person>,
     methods: BTreeMap<(TenantNo, PaymentMethodId), PaymentMethod>,
@@ -253,6 +260,13 @@ impl Tables {
             | Change::Secret(_)
             | Change::Definition(_)
             | Change::ChangeRequest(_)
+            | Change::Customer(_)
+            | Change::Operation(_)
+            | Change::Session(_)
+            | Change::SessionEnded { .. }
+            | Change::Mail(_)
+            | Change::PersonForgotten { .. }
+            | Change::ClaimReleased { .. }
             | Change::Person { .. }
             | Change::Posting(_)
             | Change::Claim { .. }
@@ -277,7 +291,11 @@ impl Tables {
                 Bookkeeping::Followed { follower, upto } => {
                     self.followed.insert((no, follower), *upto);
                 }
-                Bookkeeping::DeliveryPostponed(_) | Bookkeeping::DeliveryClosed { .. } => {}
+                Bookkeeping::DeliveryPostponed(_)
+                | Bookkeeping::DeliveryClosed { .. }
+                | Bookkeeping::MailPostponed(_)
+                | Bookkeeping::MailClosed { .. }
+                | Bookkeeping::OperationNotified { .. } => {}
             }
         }
         let part = self.part(no);
@@ -303,6 +321,24 @@ impl Tables {
             Change::ChangeRequest(it) => {
                 drop(self.change_requests.insert((it.tenant, it.id), it));
             }
+            Change::Customer(mut it) => {
+                tabled(&mut it.revision);
+                self.customers.insert((it.tenant, it.id), it);
+            }
+            Change::PersonForgotten { account, customer } => {
+                self.people.remove(&(tenant, account));
+                self.mails.retain(|(no, _), mail| (*no, mail.customer) != (tenant, customer));
+            }
+            Change::Session(it) => drop(self.sessions.insert((it.tenant, it.id), it)),
+            Change::SessionEnded { session, .. } => {
+                self.sessions.remove(&(tenant, session));
+            }
+            Change::Mail(it) => drop(self.mails.insert((it.tenant, it.id), it)),
+            Change::Operation(mut it) => {
+                tabled(&mut it.revision);
+                self.operations.insert((it.tenant, it.id), it);
+            }
+            Change::ClaimReleased { key } => drop(self.claims.remove(&key)),
             Change::Account(mut it) => {
                 tabled(&mut it.revision);
                 self.accounts.insert((it.tenant, it.id), it);
@@ -384,6 +420,18 @@ impl Tables {
                 let key = (*tenant, key.clone());
                 state.definitions.insert(key.clone(), self.definitions.get(&key).cloned());
             }
+            Read::Customer(tenant, id) => {
+                let key = (*tenant, *id);
+                let of_customer = |it: &&Session| (it.tenant, it.customer) == (*tenant, *id);
+                let sessions = self.sessions.values().filter(of_customer).cloned().collect();
+                let customer = self.customers.get(&key).cloned();
+                let file = customer.map(|customer| CustomerFile { customer, sessions });
+                state.customers.insert(key, file);
+            }
+            Read::Operation(tenant, id) => {
+                let key = (*tenant, *id);
+                state.operations.insert(key, self.operations.get(&key).cloned());
+            }
             Read::ChangeRequest(tenant, id) => {
                 let key = (*tenant, *id);
                 state.change_requests.insert(key, self.change_requests.get(&key).cloned());
@@ -440,7 +488,10 @@ impl Tables {
             ClaimKind::Payment | ClaimKind::Transaction => {
                 self.read_payment(key.tenant, PaymentId::new(claim.owner), state);
             }
-            ClaimKind::TenantApiKey | ClaimKind::TenantId | ClaimKind::Environment => {}
+            ClaimKind::TenantApiKey
+            | ClaimKind::TenantId
+            | ClaimKind::CustomerEmail
+            | ClaimKind::Environment => {}
         }
     }
 

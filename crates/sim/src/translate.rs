@@ -289,7 +289,8 @@ fn said_by(reply: &Reply) -> Said {
         Reply::EnvironmentCreated(_)
         | Reply::SecretAdded(_)
         | Reply::DefinitionsPut { .. }
-        | Reply::ChangeRequested(_) => Said::Done,
+        | Reply::ChangeRequested(_)
+        | Reply::Customer(_) => Said::Done,
         Reply::AccountCreated(id) => Said::Made(id.uuid().as_u128()),
         Reply::PaymentMethodCreated(id) => Said::Made(id.uuid().as_u128()),
         Reply::Payment(paid) => Said::Paid {
@@ -337,6 +338,7 @@ pub fn reason(rejection: &Rejection) -> Reason {
         | Rejection::SecretNotFound { .. }
         | Rejection::DefinitionChanged { .. }
         | Rejection::ApprovalNeeded { .. }
+        | Rejection::Customer(_)
         | Rejection::ChangeNotFound { .. }
         | Rejection::ChangeNotWaiting { .. }
         | Rejection::ApprovalByAuthor { .. }
@@ -363,6 +365,13 @@ pub fn created(entry: &Entry) -> Created {
             | Change::Secret(_)
             | Change::Definition(_)
             | Change::ChangeRequest(_)
+            | Change::Customer(_)
+            | Change::Operation(_)
+            | Change::Session(_)
+            | Change::SessionEnded { .. }
+            | Change::Mail(_)
+            | Change::PersonForgotten { .. }
+            | Change::ClaimReleased { .. }
             | Change::Person { .. }
             | Change::Posting(_)
             | Change::Claim { .. }

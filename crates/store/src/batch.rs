@@ -1,5 +1,7 @@
 //! The rows that a batch writes: each entity's newest image once, however often it was changed.
 
+mod customers;
+
 use std::collections::BTreeMap;
 
 use domain::access::{Role, User};
@@ -16,6 +18,7 @@ use domain::{
 };
 use engine::ports::{Batch, Entry, StoreError};
 
+use self::customers::CustomerRows;
 use crate::cells::json;
 use crate::claims::{Claimed, Run};
 use crate::driver::{Database, Value};
@@ -46,6 +49,7 @@ pub(crate) struct Rows<'a> {
     secrets: BTreeMap<(TenantNo, SecretId), Newest<'a, Secret>>,
     definitions: BTreeMap<(TenantNo, &'a DefinitionKey), Newest<'a, Definition>>,
     change_requests: BTreeMap<(TenantNo, ChangeRequestId), Newest<'a, ChangeRequest>>,
+    customers: CustomerRows<'a>,
     accounts: BTreeMap<(TenantNo, AccountId), Newest<'a, Account>>,
     people: Vec<(TenantNo, AccountId, Seq, &'a Person)>,
     methods: BTreeMap<(TenantNo, PaymentMethodId), Newest<'a, PaymentMethod>>,
@@ -109,6 +113,12 @@ impl<'a> Rows<'a> {
             Change::Person { account, person } => {
                 self.people.push((entry.tenant, *account, seq, person));
             }
+            Change::Customer(_)
+            | Change::Session(_)
+            | Change::SessionEnded { .. }
+            | Change::Mail(_)
+            | Change::Operation(_)
+            | Change::PersonForgotten { .. } => self.customers.take(entry.tenant, change, seq),
             Change::PaymentMethod(it) => self.take_method(it, seq),
             Change::Payment(it) => self.take_payment(it, seq, gateways),
             Change::Transaction(it) => {
@@ -123,6 +133,9 @@ impl<'a> Rows<'a> {
             Change::Claim { key, claim } => {
                 let claimed = Claimed { tenant: key.tenant, kind: key.kind, claim: *claim };
                 self.claims.insert(rows::claim_hash(key), claimed);
+            }
+            Change::ClaimReleased { key } => {
+                self.claims.insert(rows::claim_hash(key), Claimed::released(key));
             }
             Change::Outstanding(it) => {
                 self.outstanding.insert((it.tenant, it.transaction_id), Some(it));
@@ -184,6 +197,7 @@ impl<'a> Rows<'a> {
                 put.row(&rows::person_row(tenant, account, seq, person))?;
             }
         }
+        self.customers.write(db)?;
         put_all(db, &tables::PAYMENT_METHOD, self.methods.values(), |put, it| {
             let properties = rows::properties_text(it.image);
             put.row(&rows::payment_method_row(it.image, properties.as_deref()))
@@ -212,6 +226,9 @@ impl<'a> Rows<'a> {
         }
         for &(tenant, account, _, person) in &self.people {
             recent.person_changed(tenant, account, person);
+        }
+        for (tenant, account) in self.customers.forgotten() {
+            recent.person_changed(tenant, account, &Person::default());
         }
         for it in self.methods.values() {
             recent.method_changed(it.image);

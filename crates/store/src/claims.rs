@@ -6,6 +6,9 @@
 //! share pages: a slice with each commit that adds claims, and then its rows are deleted. See
 //! `docs/decisions/0010-recent-claims.md`.
 //!
+//! A key that is released (a customer's address, once they are forgotten) is a claim of nobody's until
+//! it is merged, which deletes its row.
+//!
 //! What is looked for is in the young run, else in the run that is merged, else in `claim`. Memory
 //! follows the database: it learns of a claim after the commit that made it, and forgets one after
 //! the commit that put it into `claim`.
@@ -38,6 +41,9 @@ static SELECT_NEWER: LazyLock<String> = LazyLock::new(|| {
 });
 static SELECT_CLAIM: LazyLock<String> = LazyLock::new(|| CLAIM.select("WHERE key_hash = ?1"));
 
+/// The owner of a key that nobody has any more, until its row is gone.
+const NOBODY: Uuid = Uuid::nil();
+
 /// Claims by their hashes.
 pub(crate) type Run = BTreeMap<ClaimHash, Claimed>;
 
@@ -50,6 +56,19 @@ pub(crate) struct Claimed {
     pub(crate) tenant: TenantNo,
     pub(crate) kind: ClaimKind,
     pub(crate) claim: Claim,
+}
+
+impl Claimed {
+    /// A key that nobody has any more.
+    pub(crate) fn released(key: &ClaimKey) -> Self {
+        let claim = Claim { owner: NOBODY, account: None };
+        Self { tenant: key.tenant, kind: key.kind, claim }
+    }
+
+    /// Whether nobody has the key any more.
+    pub(crate) const fn is_released(&self) -> bool {
+        self.claim.owner.is_nil()
+    }
 }
 
 /// The claims that memory knows; the writer and the readers of a process share them. A reader that
@@ -98,7 +117,8 @@ impl RecentClaims {
             sought[unknown[at]].known = Some(rows::claim(cells)?.1);
             Ok(())
         })?;
-        sought.iter().map(|it| it.known.map(|known| it.claim(&known)).transpose()).collect()
+        let claim_of = |it: &Sought| it.known.map_or(Ok(None), |known| it.claim(&known));
+        sought.iter().map(claim_of).collect()
     }
 
     /// The next claims of the run that is merged, in the order of their hashes.
@@ -136,7 +156,7 @@ impl Sought {
         }
         let parameters = [self.next.into(), Value::Id(self.hash)];
         match reader.load(&SELECT_NEWER)?.first(&parameters, rows::recent_claim)? {
-            Some((_, (_, newer))) => self.claim(&newer).map(Some),
+            Some((_, (_, newer))) => self.claim(&newer),
             None => self.find_known(reader),
         }
     }
@@ -144,15 +164,15 @@ impl Sought {
     /// Who has the key, if anybody has: for the writer, behind whom memory never is.
     pub(crate) fn find_known(&self, reader: &Reader) -> Result<Option<Claim>, StoreError> {
         if let Some(known) = &self.known {
-            return self.claim(known).map(Some);
+            return self.claim(known);
         }
         let merged = reader.load(&SELECT_CLAIM)?.first(&[Value::Id(self.hash)], rows::claim)?;
-        merged.map(|(_, claimed)| self.claim(&claimed)).transpose()
+        merged.map_or(Ok(None), |(_, claimed)| self.claim(&claimed))
     }
 
-    fn claim(&self, found: &Claimed) -> Result<Claim, StoreError> {
+    fn claim(&self, found: &Claimed) -> Result<Option<Claim>, StoreError> {
         if (found.tenant, found.kind) == (self.tenant, self.kind) {
-            return Ok(found.claim);
+            return Ok((!found.is_released()).then_some(found.claim));
         }
         let reason = "is of another tenant or kind than its hash".to_owned();
         Err(StoreError::Corrupt { table: CLAIM.name, reason })
@@ -317,12 +337,18 @@ impl Claims {
 /// whoever has the key.
 fn take_all(db: &Database, added: &Run, owners: &Owners) -> Result<(), StoreError> {
     let mut insert = db.insert(&CLAIM)?;
-    for (hash, claimed) in added.iter().filter(|(hash, _)| owners.get(*hash) == Some(&None)) {
+    let made = added.iter().filter(|(hash, _)| owners.get(*hash) == Some(&None));
+    for (hash, claimed) in made.filter(|(_, claimed)| !claimed.is_released()) {
         insert.row(&rows::claim_row(*hash, claimed))?;
     }
     for (hash, claimed) in added {
         match owners.get(hash) {
             Some(None) => {}
+            Some(Some(owner)) if claimed.is_released() => {
+                let sql = "DELETE FROM claim WHERE key_hash = ?1 AND owner = ?2";
+                let row = [Value::Id(*hash), (*owner).into()];
+                db.require(sql, &row, StoreError::KeyTaken)?;
+            }
             Some(Some(owner)) => {
                 let sql = "UPDATE claim SET owner = ?3, account_id = ?4 \
                            WHERE key_hash = ?1 AND owner = ?2";
@@ -342,10 +368,18 @@ fn put_all(
     claims: impl Iterator<Item = (ClaimHash, Claimed)>,
 ) -> Result<(), StoreError> {
     let mut put = db.upsert(&CLAIM)?;
+    let mut released = vec![];
     for (hash, claimed) in claims {
-        put.row(&rows::claim_row(hash, &claimed))?;
+        match claimed.is_released() {
+            true => released.push([Value::Id(hash)]),
+            false => put.row(&rows::claim_row(hash, &claimed))?,
+        }
     }
-    Ok(())
+    if released.is_empty() {
+        return Ok(());
+    }
+    let mut delete = db.prepare("DELETE FROM claim WHERE key_hash = ?1")?;
+    released.iter().try_for_each(|key| delete.row(key))
 }
 
 /// How many claims of a run a commit puts into `claim` when it adds so many others.

@@ -1,9 +1,11 @@
 //! Numbers that stand for the domain's enumerations in columns. Durable: never given another meaning.
 
 use domain::change_request::ChangeStatus;
+use domain::customer::CustomerStatus;
 use domain::definition::DefinitionKind;
 use domain::environment::SecretKind;
 use domain::ledger::LedgerAccount;
+use domain::mail::MailKind;
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::state::ClaimKind;
 
@@ -97,6 +99,7 @@ pub(crate) const fn claim_kind_code(kind: ClaimKind) -> i64 {
         ClaimKind::Payment => 5,
         ClaimKind::Transaction => 6,
         ClaimKind::Environment => 7,
+        ClaimKind::CustomerEmail => 8,
     }
 }
 
@@ -111,6 +114,52 @@ pub const fn claim_kind(code: i64) -> Option<ClaimKind> {
         5 => ClaimKind::Payment,
         6 => ClaimKind::Transaction,
         7 => ClaimKind::Environment,
+        8 => ClaimKind::CustomerEmail,
+        _ => return None,
+    })
+}
+
+/// The code of an operation that is to be made.
+pub const OPERATION_WAITING: i64 = 1;
+/// Of one that was made.
+pub const OPERATION_SUCCEEDED: i64 = 2;
+/// Of one that could not be made.
+pub const OPERATION_FAILED: i64 = 3;
+
+pub(crate) const fn customer_status_code(status: CustomerStatus) -> i64 {
+    match status {
+        CustomerStatus::Active => 1,
+        CustomerStatus::Deactivated => 2,
+        CustomerStatus::Erased => 3,
+    }
+}
+
+pub(crate) const fn customer_status(code: i64) -> Option<CustomerStatus> {
+    Some(match code {
+        1 => CustomerStatus::Active,
+        2 => CustomerStatus::Deactivated,
+        3 => CustomerStatus::Erased,
+        _ => return None,
+    })
+}
+
+pub(crate) const fn mail_kind_code(kind: MailKind) -> i64 {
+    match kind {
+        MailKind::Welcome => 1,
+        MailKind::Verification => 2,
+        MailKind::PasswordReset => 3,
+        MailKind::PasswordChanged => 4,
+        MailKind::AlreadyRegistered => 5,
+    }
+}
+
+pub(crate) const fn mail_kind(code: i64) -> Option<MailKind> {
+    Some(match code {
+        1 => MailKind::Welcome,
+        2 => MailKind::Verification,
+        3 => MailKind::PasswordReset,
+        4 => MailKind::PasswordChanged,
+        5 => MailKind::AlreadyRegistered,
         _ => return None,
     })
 }

@@ -261,6 +261,26 @@ impl SqlStore {
             Bookkeeping::DeliveryPostponed(delivery) => {
                 self.db.upsert(&tables::DELIVERY)?.row(&rows::delivery_row(delivery))
             }
+            Bookkeeping::MailPostponed(mail) => {
+                // One that was deleted meanwhile, with its customer, stays so.
+                let sql = "UPDATE mail SET due_at_us = ?3, attempts = ?4, error = ?5 \
+                           WHERE tenant = ?1 AND id = ?2";
+                let attempts = i64::from(mail.attempts).into();
+                let error = mail.error.as_ref().into();
+                let row = [mail.tenant.into(), mail.id.into(), mail.due_at.into(), attempts, error];
+                self.db.prepare(sql)?.row(&row)
+            }
+            Bookkeeping::MailClosed { tenant, id } => {
+                let sql = "DELETE FROM mail WHERE tenant = ?1 AND id = ?2";
+                self.db.prepare(sql)?.row(&[(*tenant).into(), (*id).into()])
+            }
+            Bookkeeping::OperationNotified { tenant, id, again_at, attempts } => {
+                let sql = "UPDATE operation SET notify_at_us = ?3, notify_attempts = ?4 \
+                           WHERE tenant = ?1 AND id = ?2";
+                let attempts = i64::from(*attempts).into();
+                let row = [(*tenant).into(), (*id).into(), (*again_at).into(), attempts];
+                self.db.prepare(sql)?.row(&row)
+            }
             Bookkeeping::DeliveryClosed { id } => {
                 let sql = "DELETE FROM delivery WHERE seq = ?1 AND ordinal = ?2";
                 self.db.prepare(sql)?.row(&[id.seq.into(), i64::from(id.ordinal).into()])

@@ -107,13 +107,20 @@ pub const fn revision(change: &Change) -> Option<Revision> {
         Change::Secret(it) => Some(it.revision),
         Change::Definition(it) => Some(it.revision),
         Change::ChangeRequest(it) => Some(it.revision),
+        Change::Customer(it) => Some(it.revision),
+        Change::Operation(it) => Some(it.revision),
         Change::Account(it) => Some(it.revision),
         Change::PaymentMethod(it) => Some(it.revision),
         Change::Payment(it) => Some(it.revision),
         Change::Transaction(it) => Some(it.revision),
         Change::Person { .. }
+        | Change::PersonForgotten { .. }
+        | Change::Session(_)
+        | Change::SessionEnded { .. }
+        | Change::Mail(_)
         | Change::Posting(_)
         | Change::Claim { .. }
+        | Change::ClaimReleased { .. }
         | Change::Outstanding(_)
         | Change::OutstandingClosed { .. }
         | Change::ReplySettled { .. } => None,
@@ -124,7 +131,8 @@ pub const fn revision(change: &Change) -> Option<Revision> {
 fn account(entry: &Entry) -> Option<AccountId> {
     let changed = entry.changes.iter().find_map(|change| match change {
         Change::Account(it) => Some(it.id),
-        Change::Person { account, .. } => Some(*account),
+        Change::Customer(it) => Some(it.account),
+        Change::Person { account, .. } | Change::PersonForgotten { account, .. } => Some(*account),
         Change::PaymentMethod(it) => Some(it.account_id),
         Change::Payment(it) => Some(it.account_id),
         Change::Transaction(it) => Some(it.account_id),
@@ -138,7 +146,12 @@ fn account(entry: &Entry) -> Option<AccountId> {
         | Change::Secret(_)
         | Change::Definition(_)
         | Change::ChangeRequest(_)
+        | Change::Session(_)
+        | Change::SessionEnded { .. }
+        | Change::Mail(_)
+        | Change::Operation(_)
         | Change::Claim { .. }
+        | Change::ClaimReleased { .. }
         | Change::OutstandingClosed { .. }
         | Change::ReplySettled { .. } => None,
     });

@@ -1,5 +1,7 @@
 //! Loads what a batch of commands may look at: each row with what belongs to it.
 
+mod customers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::sync::LazyLock;
@@ -8,8 +10,8 @@ use domain::definition::DefinitionKey;
 use domain::payment::{PaymentFile, ReplyKey, Transaction};
 use domain::state::{Claim, ClaimKey, ClaimKind, Read, State};
 use domain::{
-    AccountId, ChangeRequestId, EnvironmentId, Id, PaymentId, PaymentMethodId, SecretId, Seq,
-    TenantNo, TransactionId,
+    AccountId, ChangeRequestId, CustomerId, EnvironmentId, Id, OperationId, PaymentId,
+    PaymentMethodId, SecretId, Seq, TenantNo, TransactionId,
 };
 use engine::ports::{StoreError, StoredReply};
 
@@ -81,6 +83,8 @@ pub(crate) fn state(
     load_methods(reader, &defaults, &mut state, recent)?;
     load_named(reader, &wanted, &mut state)?;
     load_flags(reader, &wanted, &mut state)?;
+    customers::customers(reader, &wanted.customers, &mut state)?;
+    customers::operations(reader, &wanted.operations, &mut state)?;
     Ok(state)
 }
 
@@ -113,6 +117,8 @@ struct Wanted<'a> {
     secrets: Vec<(TenantNo, SecretId)>,
     definitions: Vec<(TenantNo, &'a DefinitionKey)>,
     change_requests: Vec<(TenantNo, ChangeRequestId)>,
+    customers: Vec<(TenantNo, CustomerId)>,
+    operations: Vec<(TenantNo, OperationId)>,
 }
 
 impl<'a> Wanted<'a> {
@@ -130,6 +136,8 @@ impl<'a> Wanted<'a> {
             Read::Secret(tenant, id) => self.secrets.push((*tenant, *id)),
             Read::Definition(tenant, key) => self.definitions.push((*tenant, key)),
             Read::ChangeRequest(tenant, id) => self.change_requests.push((*tenant, *id)),
+            Read::Customer(tenant, id) => self.customers.push((*tenant, *id)),
+            Read::Operation(tenant, id) => self.operations.push((*tenant, *id)),
         }
     }
 
@@ -143,7 +151,10 @@ impl<'a> Wanted<'a> {
             ClaimKind::Payment | ClaimKind::Transaction => {
                 self.payments.insert((tenant, PaymentId::new(owner)));
             }
-            ClaimKind::TenantApiKey | ClaimKind::TenantId | ClaimKind::Environment => {}
+            ClaimKind::TenantApiKey
+            | ClaimKind::TenantId
+            | ClaimKind::Environment
+            | ClaimKind::CustomerEmail => {}
         }
     }
 }

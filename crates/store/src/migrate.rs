@@ -413,7 +413,11 @@ fn portion(
     let to = bound(upto.as_deref()).map_or(Bound::Unbounded, Bound::Included);
     for (hash, claimed) in recent.range((from, to)) {
         let row: Row = rows::claim_row(*hash, claimed).into_iter().map(Cell::owned).collect();
-        merged.insert(row[..table.key_columns].to_vec(), row);
+        let key = row[..table.key_columns].to_vec();
+        match claimed.is_released() {
+            true => drop(merged.remove(&key)),
+            false => drop(merged.insert(key, row)),
+        }
     }
     Ok((merged.into_values().collect(), upto))
 }

@@ -5,6 +5,7 @@
 mod access;
 mod accounts;
 mod changes;
+mod customers;
 mod flags;
 mod followers;
 mod history;
@@ -19,20 +20,23 @@ use std::sync::Arc;
 
 use domain::access::{Role, User};
 use domain::change_request::{ChangeRequest, ChangeStatus};
+use domain::customer::{Customer, CustomerFile, Session};
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
+use domain::mail::Mail;
+use domain::operation::Operation;
 use domain::payment::{Outstanding, PaymentFile, PaymentState};
 use domain::state::ClaimKind;
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    AccountId, ChangeRequestId, EnvironmentId, PartitionNo, PaymentId, PaymentMethodId, Seq,
-    TenantId, TenantNo, Timestamp, TransactionId,
+    AccountId, ChangeRequestId, CustomerId, EnvironmentId, MailId, OperationId, PartitionNo,
+    PaymentId, PaymentMethodId, Seq, SessionId, TenantId, TenantNo, Timestamp, TransactionId,
 };
 use engine::insights::{FlagCount, Hours, MetricCount};
 use engine::ports::{
-    AccountView, Delivery, EnvironmentFile, HistoryOf, HistoryRow, JournalRow, LedgerEntry,
-    LedgerFilter, LedgerTotal, MethodView, Page, Paged, Queries, StoreError, Unresolved,
-    UnresolvedCount,
+    AccountView, Backlog, Delivery, EnvironmentFile, HistoryOf, HistoryRow, JournalRow,
+    LedgerEntry, LedgerFilter, LedgerTotal, MethodView, Page, Paged, Queries, StoreError,
+    Unresolved, UnresolvedCount,
 };
 
 pub(crate) use self::followers::journal_head;
@@ -257,6 +261,84 @@ impl Queries for SqlQueries {
         page: Page,
     ) -> Result<Vec<MetricCount>, StoreError> {
         self.read(|reader| insights::of_metric(reader, place, event, hours, page))
+    }
+
+    fn customer(&self, no: TenantNo, id: CustomerId) -> Result<Option<Customer>, StoreError> {
+        self.read(|reader| customers::by_id(reader, no, id))
+    }
+
+    fn customer_by_email(
+        &self,
+        no: TenantNo,
+        email_key: &str,
+    ) -> Result<Option<Customer>, StoreError> {
+        let key = self.seek(no, ClaimKind::CustomerEmail, email_key);
+        self.snapshot(|reader| customers::by_email(reader, &key))
+    }
+
+    fn is_email_taken(&self, no: TenantNo, email_key: &str) -> Result<bool, StoreError> {
+        let key = self.seek(no, ClaimKind::CustomerEmail, email_key);
+        self.snapshot(|reader| customers::is_taken(reader, &key))
+    }
+
+    fn customer_file(
+        &self,
+        no: TenantNo,
+        id: CustomerId,
+    ) -> Result<Option<CustomerFile>, StoreError> {
+        self.snapshot(|reader| customers::file(reader, no, id))
+    }
+
+    fn session(
+        &self,
+        no: TenantNo,
+        id: SessionId,
+    ) -> Result<Option<(Session, Customer)>, StoreError> {
+        self.read(|reader| customers::by_session(reader, no, id))
+    }
+
+    fn customers(&self, no: TenantNo, page: Page) -> Result<Vec<Customer>, StoreError> {
+        self.read(|reader| customers::page(reader, no, page))
+    }
+
+    fn customers_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<Customer>, StoreError> {
+        self.read(|reader| customers::expired(reader, now, limit))
+    }
+
+    fn mails_due(&self, now: Timestamp, limit: usize) -> Result<Vec<Mail>, StoreError> {
+        self.read(|reader| customers::mails_due(reader, now, limit))
+    }
+
+    fn mail(&self, no: TenantNo, id: MailId) -> Result<Option<Mail>, StoreError> {
+        self.read(|reader| customers::mail(reader, no, id))
+    }
+
+    fn mails(&self, no: TenantNo, given_up: bool, page: Page) -> Result<Vec<Mail>, StoreError> {
+        self.read(|reader| customers::mails(reader, no, given_up, page))
+    }
+
+    fn operation(&self, no: TenantNo, id: OperationId) -> Result<Option<Operation>, StoreError> {
+        self.read(|reader| customers::operation(reader, no, id))
+    }
+
+    fn operations_waiting(
+        &self,
+        after: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Vec<Operation>, StoreError> {
+        self.read(|reader| customers::waiting(reader, after, limit))
+    }
+
+    fn operations_to_notify(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Operation>, StoreError> {
+        self.read(|reader| customers::to_notify(reader, now, limit))
+    }
+
+    fn backlog(&self) -> Result<Backlog, StoreError> {
+        self.snapshot(customers::backlog)
     }
 
     fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError> {

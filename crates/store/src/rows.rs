@@ -1,6 +1,8 @@
 //! Entities as rows and back: each direction once per table. What a row cannot hold is
 //! [`StoreError::Corrupt`] when it is read.
 
+pub mod customers;
+
 use domain::access::{Role, User};
 use domain::change_request::ChangeRequest;
 use domain::definition::{Definition, DefinitionKey};

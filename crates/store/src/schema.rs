@@ -9,7 +9,8 @@ use ring::digest::{SHA256, digest};
 use crate::Error;
 use crate::driver::{Database, Reader, Value};
 use crate::tables::{
-    self, Dialect, FOUNDING_TABLES, INSIGHT_TABLES, MIGRATION, SECOND_TABLES, TABLES, THIRD_TABLES,
+    self, CUSTOMER_TABLES, Dialect, FOUNDING_TABLES, INSIGHT_TABLES, MIGRATION, SECOND_TABLES,
+    TABLES, THIRD_TABLES,
 };
 
 /// One step from a version to the next. Steps only add; what they did is never edited.
@@ -23,6 +24,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, sql: feature_flags },
     Migration { version: 3, sql: changes_kept_for_later },
     Migration { version: 4, sql: insights },
+    Migration { version: 6, sql: customers },
 ];
 
 /// The version that this code writes.
@@ -43,6 +45,10 @@ fn changes_kept_for_later(dialect: &Dialect) -> String {
 
 fn insights(dialect: &Dialect) -> String {
     tables::ddl(INSIGHT_TABLES, dialect)
+}
+
+fn customers(dialect: &Dialect) -> String {
+    tables::ddl(CUSTOMER_TABLES, dialect)
 }
 
 /// The whole schema of an empty database, step by step.

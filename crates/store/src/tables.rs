@@ -7,8 +7,11 @@
 
 use std::fmt::Write as _;
 
+mod customers;
 mod flags;
 
+pub use customers::{CUSTOMER, MAIL, OPERATION, SESSION};
+pub(crate) use customers::{EXPIRING, GIVEN_UP, TO_NOTIFY, TO_SEND, WAITING};
 pub(crate) use flags::DUE;
 pub use flags::{CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
 
@@ -575,6 +578,10 @@ pub static TABLES: &[&Table] = &[
     &CHANGE_REQUEST,
     &FLAG_INSIGHT,
     &METRIC_INSIGHT,
+    &CUSTOMER,
+    &SESSION,
+    &MAIL,
+    &OPERATION,
 ];
 
 /// How many of [`TABLES`] there were in the first version of the schema.
@@ -588,6 +595,9 @@ pub(crate) const THIRD_TABLES: usize = SECOND_TABLES + 1;
 
 /// The tables of insights.
 pub(crate) static INSIGHT_TABLES: &[&Table] = &[&FLAG_INSIGHT, &METRIC_INSIGHT];
+
+/// The tables of customers.
+pub(crate) static CUSTOMER_TABLES: &[&Table] = &[&CUSTOMER, &SESSION, &MAIL, &OPERATION];
 
 /// The statements that make these tables and their indexes.
 #[must_use]
@@ -712,6 +722,11 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn waiting_are_the_operations_that_are_to_be_made() {
+        assert_eq!(WAITING, format!("status = {}", crate::codes::OPERATION_WAITING));
     }
 
     #[test]

@@ -147,7 +147,14 @@ impl World {
                 let line = format!("{from}>{to} {}", posting.amount.0);
                 self.postings.entry(posting.payment_id).or_default().push(line);
             }
-            Change::Tenant(_)
+            Change::Customer(_)
+            | Change::PersonForgotten { .. }
+            | Change::Session(_)
+            | Change::SessionEnded { .. }
+            | Change::Mail(_)
+            | Change::Operation(_)
+            | Change::ClaimReleased { .. }
+            | Change::Tenant(_)
             | Change::TenantValue(_)
             | Change::User(_)
             | Change::Role(_)

@@ -21,7 +21,12 @@ pub fn body(event: &Event) -> Option<Bytes> {
         },
         Event::TransactionChanged { .. } => of_transaction(event)?,
         // Kill Bill has none of these.
-        Event::EnvironmentChanged { .. } | Event::DefinitionsChanged { .. } => return None,
+        Event::CustomerRegistered { .. }
+        | Event::CustomerVerified { .. }
+        | Event::CustomerChanged { .. }
+        | Event::CustomerErased { .. }
+        | Event::EnvironmentChanged { .. }
+        | Event::DefinitionsChanged { .. } => return None,
     };
     Some(json(&notification).into())
 }

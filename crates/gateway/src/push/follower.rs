@@ -336,7 +336,10 @@ impl Follower {
                 | Bookkeeping::DeliveryClosed { id } => {
                     self.stored.remove(id);
                 }
-                Bookkeeping::Followed { .. } => {}
+                Bookkeeping::Followed { .. }
+                | Bookkeeping::MailPostponed(_)
+                | Bookkeeping::MailClosed { .. }
+                | Bookkeeping::OperationNotified { .. } => {}
             }
         }
     }

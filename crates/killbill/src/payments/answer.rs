@@ -36,7 +36,8 @@ pub(crate) fn of(call: &Call, reply: Reply) -> Answered {
         | Reply::EnvironmentCreated(_)
         | Reply::SecretAdded(_)
         | Reply::DefinitionsPut { .. }
-        | Reply::ChangeRequested(_) => unexpected(),
+        | Reply::ChangeRequested(_)
+        | Reply::Customer(_) => unexpected(),
     }
 }
 

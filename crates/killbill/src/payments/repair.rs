@@ -102,6 +102,7 @@ fn may_be_outdated(rejection: &Rejection) -> bool {
         | Rejection::SecretNotFound { .. }
         | Rejection::DefinitionChanged { .. }
         | Rejection::ApprovalNeeded { .. }
+        | Rejection::Customer(_)
         | Rejection::ChangeNotFound { .. }
         | Rejection::ChangeNotWaiting { .. }
         | Rejection::ApprovalByAuthor { .. }

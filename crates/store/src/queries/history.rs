@@ -264,6 +264,13 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
             | Change::Secret(_)
             | Change::Definition(_)
             | Change::ChangeRequest(_)
+            | Change::Customer(_)
+            | Change::Operation(_)
+            | Change::Session(_)
+            | Change::SessionEnded { .. }
+            | Change::Mail(_)
+            | Change::PersonForgotten { .. }
+            | Change::ClaimReleased { .. }
             | Change::Account(_)
             | Change::Person { .. }
             | Change::PaymentMethod(_)

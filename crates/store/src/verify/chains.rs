@@ -15,8 +15,9 @@ use crate::journal::{self, revision};
 use crate::load::BY_KEY;
 use crate::rows;
 use crate::tables::{
-    ACCOUNT, APP_USER, CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET, JOURNAL,
-    PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, ROLE, TENANT, TENANT_VALUE, Table,
+    ACCOUNT, APP_USER, CHANGE_REQUEST, CUSTOMER, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET,
+    JOURNAL, OPERATION, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, ROLE, TENANT, TENANT_VALUE,
+    Table,
 };
 
 static RECORDS: LazyLock<String> = LazyLock::new(|| JOURNAL.select("ORDER BY seq"));
@@ -51,6 +52,22 @@ const ENTITIES: &[(&Table, Journalled)] = &[
     (&CHANGE_REQUEST, |cells| {
         let patch = String::new();
         Ok(Change::ChangeRequest(ChangeRequest { patch, ..rows::change_request(cells)? }))
+    }),
+    (&CUSTOMER, |cells| {
+        Ok(Change::Customer(domain::customer::Customer {
+            profile: domain::customer::Profile::default(),
+            credentials: domain::customer::Credentials::default(),
+            ..rows::customers::customer(cells)?
+        }))
+    }),
+    (&OPERATION, |cells| {
+        Ok(Change::Operation(domain::operation::Operation {
+            sealed: None,
+            callback: None,
+            notify_at: None,
+            notify_attempts: 0,
+            ..rows::customers::operation(cells)?
+        }))
     }),
     (&ACCOUNT, |cells| {
         Ok(Change::Account(domain::Account {
@@ -285,6 +302,8 @@ struct NewestSeq<'c> {
     secrets: Load<'c>,
     definitions: Load<'c>,
     change_requests: Load<'c>,
+    customers: Load<'c>,
+    operations: Load<'c>,
     accounts: Load<'c>,
     methods: Load<'c>,
     payments: Load<'c>,
@@ -307,6 +326,8 @@ impl<'c> NewestSeq<'c> {
             definitions: reader.load(&format!("SELECT seq FROM definition {BY_KEY}"))?,
             change_requests: by(&CHANGE_REQUEST, by_id)?,
             accounts: by(&ACCOUNT, by_id)?,
+            customers: by(&CUSTOMER, by_id)?,
+            operations: by(&OPERATION, by_id)?,
             methods: by(&PAYMENT_METHOD, by_id)?,
             payments: by(&PAYMENT, by_id)?,
             transactions: by(&PAYMENT_TRANSACTION, by_id)?,
@@ -332,6 +353,8 @@ impl<'c> NewestSeq<'c> {
             Change::ChangeRequest(it) => {
                 self.change_requests.first(&[it.tenant.into(), it.id.into()], seq)
             }
+            Change::Customer(it) => self.customers.first(&[it.tenant.into(), it.id.into()], seq),
+            Change::Operation(it) => self.operations.first(&[it.tenant.into(), it.id.into()], seq),
             Change::Account(it) => self.accounts.first(&[it.tenant.into(), it.id.into()], seq),
             Change::PaymentMethod(it) => self.methods.first(&[it.tenant.into(), it.id.into()], seq),
             Change::Payment(it) => self.payments.first(&[it.tenant.into(), it.id.into()], seq),
@@ -339,8 +362,13 @@ impl<'c> NewestSeq<'c> {
                 self.transactions.first(&[it.tenant.into(), it.id.into()], seq)
             }
             Change::Person { .. }
+            | Change::PersonForgotten { .. }
+            | Change::Session(_)
+            | Change::SessionEnded { .. }
+            | Change::Mail(_)
             | Change::Posting(_)
             | Change::Claim { .. }
+            | Change::ClaimReleased { .. }
             | Change::Outstanding(_)
             | Change::OutstandingClosed { .. }
             | Change::ReplySettled { .. } => Ok(None),
@@ -363,6 +391,8 @@ fn is_of_one(a: &Change, b: &Change) -> bool {
         (Change::ChangeRequest(a), Change::ChangeRequest(b)) => {
             (a.tenant, a.id) == (b.tenant, b.id)
         }
+        (Change::Customer(a), Change::Customer(b)) => (a.tenant, a.id) == (b.tenant, b.id),
+        (Change::Operation(a), Change::Operation(b)) => (a.tenant, a.id) == (b.tenant, b.id),
         (Change::Account(a), Change::Account(b)) => (a.tenant, a.id) == (b.tenant, b.id),
         (Change::PaymentMethod(a), Change::PaymentMethod(b)) => {
             (a.tenant, a.id) == (b.tenant, b.id)
@@ -378,6 +408,13 @@ fn is_of_one(a: &Change, b: &Change) -> bool {
             | Change::Secret(_)
             | Change::Definition(_)
             | Change::ChangeRequest(_)
+            | Change::Customer(_)
+            | Change::Operation(_)
+            | Change::Session(_)
+            | Change::SessionEnded { .. }
+            | Change::Mail(_)
+            | Change::PersonForgotten { .. }
+            | Change::ClaimReleased { .. }
             | Change::Account(_)
             | Change::PaymentMethod(_)
             | Change::Payment(_)
@@ -404,13 +441,20 @@ const fn set_previous(row: &mut Change, previous: Option<Seq>) {
         Change::Secret(it) => &mut it.revision,
         Change::Definition(it) => &mut it.revision,
         Change::ChangeRequest(it) => &mut it.revision,
+        Change::Customer(it) => &mut it.revision,
+        Change::Operation(it) => &mut it.revision,
         Change::Account(it) => &mut it.revision,
         Change::PaymentMethod(it) => &mut it.revision,
         Change::Payment(it) => &mut it.revision,
         Change::Transaction(it) => &mut it.revision,
         Change::Person { .. }
+        | Change::PersonForgotten { .. }
+        | Change::Session(_)
+        | Change::SessionEnded { .. }
+        | Change::Mail(_)
         | Change::Posting(_)
         | Change::Claim { .. }
+        | Change::ClaimReleased { .. }
         | Change::Outstanding(_)
         | Change::OutstandingClosed { .. }
         | Change::ReplySettled { .. } => return,
@@ -430,13 +474,20 @@ fn name(change: &Change) -> String {
             format!("{:?} {} of environment {}", it.key.kind, it.key.key, it.key.environment)
         }
         Change::ChangeRequest(it) => format!("change {}", it.id),
+        Change::Customer(it) => format!("customer {}", it.id),
+        Change::Operation(it) => format!("operation {}", it.id),
         Change::Account(it) => format!("account {}", it.id),
         Change::PaymentMethod(it) => format!("payment method {}", it.id),
         Change::Payment(it) => format!("payment {}", it.id),
         Change::Transaction(it) => format!("transaction {}", it.id),
         Change::Person { .. }
+        | Change::PersonForgotten { .. }
+        | Change::Session(_)
+        | Change::SessionEnded { .. }
+        | Change::Mail(_)
         | Change::Posting(_)
         | Change::Claim { .. }
+        | Change::ClaimReleased { .. }
         | Change::Outstanding(_)
         | Change::OutstandingClosed { .. }
         | Change::ReplySettled { .. } => "what has no history".to_owned(),

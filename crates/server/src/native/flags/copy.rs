@@ -166,6 +166,7 @@ impl Copying {
             | Reply::EnvironmentCreated(_)
             | Reply::SecretAdded(_)
             | Reply::ChangeRequested(_)
+            | Reply::Customer(_)
             | Reply::Payment(_) => Err(bug()),
         }
     }

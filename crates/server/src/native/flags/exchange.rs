@@ -110,6 +110,7 @@ pub async fn import(
         | Reply::EnvironmentCreated(_)
         | Reply::SecretAdded(_)
         | Reply::ChangeRequested(_)
+        | Reply::Customer(_)
         | Reply::Payment(_) => Err(bug()),
     }
 }

@@ -183,6 +183,7 @@ pub async fn create(
         | Reply::SecretAdded(_)
         | Reply::DefinitionsPut { .. }
         | Reply::ChangeRequested(_)
+        | Reply::Customer(_)
         | Reply::Payment(_) => Err(bug()),
     }
 }

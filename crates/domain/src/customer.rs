@@ -1,0 +1,532 @@
+//! Customers: people who signed up. Each comes with a billing account, made in the same commit.
+//!
+//! What is known of the person, and what they prove themselves with, is kept out of the journal, and
+//! only as it is now: forgetting somebody ([`EraseCustomer`]) empties their row, deletes what belongs
+//! to it, and breaks no history.
+
+use serde::{Deserialize, Serialize};
+
+use crate::account::Person;
+use crate::mail::MailKind;
+use crate::operation::{FailOperation, QueueRegistration};
+use crate::state::{ClaimKey, ClaimKind, Read};
+use crate::{
+    AccountId, Currency, CustomerId, OperationId, RequestId, Revision, SessionId, TenantNo,
+    Timestamp, TokenId,
+};
+
+mod rules;
+mod sessions;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use rules::{erase, register, request_token, set_password, update, verify_email};
+pub(crate) use sessions::{close_sessions, open_session, refresh_session};
+
+/// How many sessions a customer has at the same time; one more ends the oldest.
+pub const SESSIONS_MAX: usize = 20;
+
+/// How a customer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum CustomerStatus {
+    /// They may log in, once their address is verified.
+    Active,
+    /// They may not, until somebody activates them again.
+    Deactivated,
+    /// They are forgotten.
+    Erased,
+}
+
+/// Somebody who signed up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Customer {
+    /// Whose customer.
+    pub tenant: TenantNo,
+    /// Their id; also the external key of their account.
+    pub id: CustomerId,
+    /// Their billing account.
+    pub account: AccountId,
+    /// Who they are. Never journalled.
+    #[serde(skip)]
+    pub profile: Profile,
+    /// What they prove it with. Never journalled.
+    #[serde(skip)]
+    pub credentials: Credentials,
+    /// How they stand.
+    pub status: CustomerStatus,
+    /// Whether their address is known to be theirs.
+    pub is_verified: bool,
+    /// How often the password was set: what was checked against an earlier one is refused.
+    pub password_version: i64,
+    /// The one token that verifies their address.
+    pub verification: Option<Issued>,
+    /// The one token that sets another password.
+    pub reset: Option<Issued>,
+    /// When they are forgotten, unless their address is verified by then.
+    pub expires_at: Option<Timestamp>,
+    /// When they signed up.
+    pub created_at: Timestamp,
+    /// When something of this last changed.
+    pub updated_at: Timestamp,
+    /// Their history.
+    pub revision: Revision,
+}
+
+/// Who a customer is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    /// Their address, as it is written to.
+    pub email: String,
+    /// The same, as it is compared: unique among the tenant's customers.
+    pub email_key: String,
+    /// First name.
+    pub first_name: String,
+    /// Last name.
+    pub last_name: String,
+    /// A document of the door; empty where there is none.
+    pub preferences: String,
+}
+
+/// What a customer proves themselves with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credentials {
+    /// A PHC string (argon2id), or one of bcrypt that was brought along.
+    pub password_hash: String,
+    /// A second factor.
+    pub second_factor: Option<SecondFactor>,
+}
+
+/// A second factor by time (RFC 6238).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecondFactor {
+    /// Its secret, encrypted by the door.
+    pub sealed: String,
+    /// Whether it is asked for: its first code was given.
+    pub is_confirmed: bool,
+    /// The last step of time whose code was taken; none is taken twice.
+    pub last_step: i64,
+    /// Hashes of the codes that do in its place, each once.
+    pub recovery_hashes: Vec<String>,
+}
+
+/// A token that was mailed. The token itself is derived from this id with a key that no row has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issued {
+    /// Its id.
+    pub id: TokenId,
+    /// When it ends.
+    pub expires_at: Timestamp,
+}
+
+/// A customer who is logged in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Whose customer.
+    pub tenant: TenantNo,
+    /// Its id.
+    pub id: SessionId,
+    /// Who.
+    pub customer: CustomerId,
+    /// How often its tokens were renewed: earlier ones are worth nothing.
+    pub generation: u32,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// When its tokens were last renewed.
+    pub renewed_at: Timestamp,
+    /// When its access token ends.
+    pub expires_at: Timestamp,
+    /// When its refresh token ends.
+    pub refresh_until: Timestamp,
+}
+
+/// A customer with what belongs to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CustomerFile {
+    /// Who.
+    pub customer: Customer,
+    /// Their sessions, oldest first, those that ended by themselves too.
+    pub sessions: Vec<Session>,
+}
+
+/// What can be asked about customers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CustomerCommand {
+    /// See [`Register`].
+    Register(Box<Register>),
+    /// See [`VerifyEmail`].
+    VerifyEmail(VerifyEmail),
+    /// See [`RequestToken`].
+    RequestToken(RequestToken),
+    /// See [`SetPassword`].
+    SetPassword(SetPassword),
+    /// See [`OpenSession`].
+    OpenSession(OpenSession),
+    /// See [`RefreshSession`].
+    RefreshSession(RefreshSession),
+    /// See [`CloseSessions`].
+    CloseSessions(CloseSessions),
+    /// See [`UpdateCustomer`].
+    Update(Box<UpdateCustomer>),
+    /// See [`EraseCustomer`].
+    Erase(EraseCustomer),
+    /// See [`QueueRegistration`].
+    QueueRegistration(QueueRegistration),
+    /// See [`FailOperation`].
+    FailOperation(FailOperation),
+}
+
+/// Names a customer and the account whose partition has what is theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CustomerRef {
+    /// Who.
+    pub id: CustomerId,
+    /// Their account.
+    pub account: AccountId,
+}
+
+/// Signs somebody up. What the door checked: the address, the names, and that the password may be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Register {
+    /// Who.
+    pub profile: Profile,
+    /// What their account says of them besides name and address.
+    pub person: Person,
+    /// The currency of their account.
+    pub currency: Option<Currency>,
+    /// See [`Credentials::password_hash`].
+    pub password_hash: String,
+    /// What becomes of it where the address has a customer.
+    pub taken: Taken,
+    /// How their address is verified.
+    pub verification: Verification,
+    /// The operation that this ends.
+    pub operation: Option<OperationId>,
+}
+
+/// What becomes of a registration whose address has a customer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Taken {
+    /// It is refused, which says that the address has one.
+    Refuse,
+    /// It seems to succeed; who has the address is told by mail.
+    TellByMail,
+}
+
+/// How an address is verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verification {
+    /// By a token that is mailed and ends after so many microseconds, and the customer with it.
+    Mailed {
+        /// How long.
+        within_us: i64,
+    },
+    /// It needs none, and nothing is mailed: a probe's customer.
+    Given,
+}
+
+/// An address is its customer's: they showed the token that was mailed there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifyEmail {
+    /// Who.
+    pub customer: CustomerRef,
+    /// The token.
+    pub token: TokenId,
+}
+
+/// What a token is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TokenPurpose {
+    /// To verify an address.
+    Verification,
+    /// To set another password.
+    PasswordReset,
+}
+
+/// Mails a new token; the one before ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestToken {
+    /// To whom.
+    pub customer: CustomerRef,
+    /// What for.
+    pub purpose: TokenPurpose,
+    /// After how many microseconds it ends.
+    pub within_us: i64,
+}
+
+/// Sets another password, or writes the same one's hash anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetPassword {
+    /// Whose.
+    pub customer: CustomerRef,
+    /// See [`Credentials::password_hash`].
+    pub password_hash: String,
+    /// What allows it.
+    pub by: PasswordProof,
+}
+
+/// What allows somebody to set a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PasswordProof {
+    /// A token that was mailed.
+    Token(TokenId),
+    /// The password of this version ([`Customer::password_version`]).
+    Password {
+        /// The version.
+        version: i64,
+    },
+}
+
+/// Logs a customer in, whose password and code were right.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenSession {
+    /// Who.
+    pub customer: CustomerRef,
+    /// The password that was right.
+    pub password_version: i64,
+    /// A new hash of the same password, where the stored one is out of date.
+    pub rehashed: Option<String>,
+    /// The code of the second factor that was given.
+    pub code: Option<Code>,
+    /// How long the access token lasts, in microseconds.
+    pub lifetime_us: i64,
+    /// How long the refresh token lasts, in microseconds.
+    pub refresh_us: i64,
+}
+
+/// A code of a second factor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Code {
+    /// By time: its step.
+    Step(i64),
+    /// One of those that do in its place: its hash.
+    Recovery(String),
+}
+
+/// Renews a session's tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefreshSession {
+    /// Whose.
+    pub customer: CustomerRef,
+    /// Which.
+    pub session: SessionId,
+    /// The generation of the token that was shown. Where it is an earlier one, somebody has a token
+    /// who should not: the session ends.
+    pub generation: u32,
+    /// See [`OpenSession::lifetime_us`].
+    pub lifetime_us: i64,
+    /// See [`OpenSession::refresh_us`].
+    pub refresh_us: i64,
+}
+
+/// Ends sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CloseSessions {
+    /// Whose.
+    pub customer: CustomerRef,
+    /// Which; `None`: all.
+    pub session: Option<SessionId>,
+}
+
+/// Changes a customer: what is `None` stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpdateCustomer {
+    /// Whom.
+    pub customer: CustomerRef,
+    /// First name.
+    pub first_name: Option<String>,
+    /// Last name.
+    pub last_name: Option<String>,
+    /// See [`Profile::preferences`].
+    pub preferences: Option<String>,
+    /// What the account says of them besides name and address; a field that is `None` stays.
+    pub person: Person,
+    /// Whether they may log in.
+    pub is_active: Option<bool>,
+    /// A second factor in place of what was there.
+    pub second_factor: Option<NewSecondFactor>,
+}
+
+/// What becomes of a second factor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NewSecondFactor {
+    /// One that is not asked for before its first code was given.
+    Proposed {
+        /// See [`SecondFactor::sealed`].
+        sealed: String,
+        /// See [`SecondFactor::recovery_hashes`].
+        recovery_hashes: Vec<String>,
+    },
+    /// The first code of the one that was proposed was given.
+    Confirmed {
+        /// Its step.
+        step: i64,
+    },
+    /// None.
+    Removed,
+}
+
+/// Forgets a customer. Their account, its payments and its ledger stay, and say nothing of a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EraseCustomer {
+    /// Whom.
+    pub customer: CustomerRef,
+    /// Whether only because their address was not verified in time.
+    pub if_expired: bool,
+}
+
+/// What an accepted command of these says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CustomerReply {
+    /// Somebody signed up.
+    Registered(CustomerRef),
+    /// The address has a customer, who is told.
+    Told,
+    /// A session began, or its tokens were renewed.
+    Session {
+        /// Which.
+        session: SessionId,
+        /// The generation of its tokens.
+        generation: u32,
+        /// When its access token ends.
+        expires_at: Timestamp,
+    },
+    /// A token of an earlier generation was shown: the session has ended.
+    SessionRevoked,
+    /// A registration is kept and made later.
+    Queued(OperationId),
+}
+
+/// Why one of these commands is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CustomerRefusal {
+    /// The address has a customer.
+    EmailTaken,
+    /// No such customer of this tenant, or they are forgotten.
+    NotFound,
+    /// They may not log in.
+    Deactivated,
+    /// Their address is not verified.
+    NotVerified,
+    /// Their address is verified already.
+    AlreadyVerified,
+    /// A token that was used, has ended, or was replaced by another.
+    TokenInvalid,
+    /// The password was changed since it was checked.
+    PasswordChanged,
+    /// A code that was used before, or is none of theirs.
+    CodeInvalid,
+    /// There is no second factor that waits for its first code.
+    NoSecondFactor,
+    /// No such session, or it has ended.
+    SessionNotFound,
+    /// Their time to verify their address is not over, or they have.
+    NotExpired,
+    /// No such operation of this tenant.
+    OperationNotFound,
+    /// The operation has come to its end.
+    OperationSettled,
+}
+
+/// The claim that an address makes.
+#[must_use]
+pub fn email_claim(tenant: TenantNo, email_key: &str) -> ClaimKey {
+    ClaimKey::new(tenant, ClaimKind::CustomerEmail, email_key)
+}
+
+impl CustomerCommand {
+    /// Its name in the journal, in logs and in metrics.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Register(_) => "Register",
+            Self::VerifyEmail(_) => "VerifyEmail",
+            Self::RequestToken(_) => "RequestToken",
+            Self::SetPassword(_) => "SetPassword",
+            Self::OpenSession(_) => "OpenSession",
+            Self::RefreshSession(_) => "RefreshSession",
+            Self::CloseSessions(_) => "CloseSessions",
+            Self::Update(_) => "UpdateCustomer",
+            Self::Erase(_) => "EraseCustomer",
+            Self::QueueRegistration(_) => "QueueRegistration",
+            Self::FailOperation(_) => "FailOperation",
+        }
+    }
+
+    /// Whom it is about, where they are there already.
+    #[must_use]
+    pub fn customer(&self) -> Option<CustomerRef> {
+        match self {
+            Self::Register(_) | Self::QueueRegistration(_) | Self::FailOperation(_) => None,
+            Self::VerifyEmail(it) => Some(it.customer),
+            Self::RequestToken(it) => Some(it.customer),
+            Self::SetPassword(it) => Some(it.customer),
+            Self::OpenSession(it) => Some(it.customer),
+            Self::RefreshSession(it) => Some(it.customer),
+            Self::CloseSessions(it) => Some(it.customer),
+            Self::Update(it) => Some(it.customer),
+            Self::Erase(it) => Some(it.customer),
+        }
+    }
+
+    /// The account whose partition executes it. A registration that is kept has the one that it will
+    /// make: it is made by a request of the same id.
+    #[must_use]
+    pub fn account(&self, request: RequestId) -> AccountId {
+        match (self, self.customer()) {
+            (_, Some(customer)) => customer.account,
+            (Self::FailOperation(it), None) => RequestId(it.operation.uuid()).entity(0),
+            (_, None) => request.entity(0),
+        }
+    }
+
+    /// The rows that executing it may look at.
+    pub fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+        if let Some(customer) = self.customer() {
+            read(Read::Customer(tenant, customer.id));
+        }
+        match self {
+            Self::Register(it) => {
+                read(Read::Claim(email_claim(tenant, &it.profile.email_key)));
+                it.operation.into_iter().for_each(|id| read(Read::Operation(tenant, id)));
+            }
+            Self::Update(it) => read(Read::Account(tenant, it.customer.account)),
+            Self::FailOperation(it) => read(Read::Operation(tenant, it.operation)),
+            Self::VerifyEmail(_)
+            | Self::RequestToken(_)
+            | Self::SetPassword(_)
+            | Self::OpenSession(_)
+            | Self::RefreshSession(_)
+            | Self::CloseSessions(_)
+            | Self::Erase(_)
+            | Self::QueueRegistration(_) => {}
+        }
+    }
+}
+
+impl TokenPurpose {
+    /// The mail that brings such a token.
+    #[must_use]
+    pub const fn mail(self) -> MailKind {
+        match self {
+            Self::Verification => MailKind::Verification,
+            Self::PasswordReset => MailKind::PasswordReset,
+        }
+    }
+}
+
+impl Customer {
+    /// What a token is good for now, if it is the one that holds.
+    #[must_use]
+    pub const fn issued(&self, purpose: TokenPurpose) -> Option<Issued> {
+        match purpose {
+            TokenPurpose::Verification => self.verification,
+            TokenPurpose::PasswordReset => self.reset,
+        }
+    }
+
+    /// Names them.
+    #[must_use]
+    pub const fn reference(&self) -> CustomerRef {
+        CustomerRef { id: self.id, account: self.account }
+    }
+}

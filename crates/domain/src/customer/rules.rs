@@ -1,0 +1,282 @@
+//! Who may sign up, and what becomes of their address, password and data.
+
+use super::{
+    Credentials, Customer, CustomerFile, CustomerRef, CustomerRefusal as R, CustomerReply,
+    CustomerStatus, EraseCustomer, Issued, NewSecondFactor, PasswordProof, Profile, Register,
+    RequestToken, SecondFactor, SetPassword, Taken, TokenPurpose, UpdateCustomer, Verification,
+    VerifyEmail, email_claim, sessions,
+};
+use crate::account::{self, Account, Person};
+use crate::context::Context;
+use crate::execute::{Accepted, Outcome};
+use crate::mail::{self, MailKind};
+use crate::operation::{self, OperationStatus};
+use crate::state::{Change, ClaimKey, ClaimKind, State};
+use crate::{AccountId, CustomerId, Event, Rejection, Reply, Revision};
+
+pub(crate) fn register(state: &State, it: &Register, cx: &mut Context) -> Outcome {
+    // An account is the first thing that is minted: its partition executes this.
+    let (account, id): (AccountId, CustomerId) = (cx.mint(), cx.mint());
+    let operation = it.operation.map(|id| operation::waiting(state, id, cx)).transpose()?.cloned();
+    let claim = email_claim(cx.tenant, &it.profile.email_key);
+    if let Some(owner) = state.claim(&claim) {
+        return match it.taken {
+            Taken::Refuse => Err(Rejection::Customer(R::EmailTaken)),
+            Taken::TellByMail => {
+                mail::put(CustomerId::new(owner.owner), MailKind::AlreadyRegistered, None, cx);
+                if let Some(operation) = operation {
+                    operation::settle(operation, OperationStatus::Succeeded(None), cx);
+                }
+                Ok(Accepted::now(Reply::Customer(CustomerReply::Told)))
+            }
+        };
+    }
+    cx.claim(claim, id.uuid(), Some(account));
+    open_account(it, (account, id), cx);
+    let (verification, expires_at) = match it.verification {
+        Verification::Given => (None, None),
+        Verification::Mailed { within_us } => {
+            let expires_at = cx.now.plus_us(within_us);
+            (Some(Issued { id: cx.mint(), expires_at }), Some(expires_at))
+        }
+    };
+    cx.change(Change::Customer(Customer {
+        tenant: cx.tenant,
+        id,
+        account,
+        profile: it.profile.clone(),
+        credentials: Credentials { password_hash: it.password_hash.clone(), second_factor: None },
+        status: CustomerStatus::Active,
+        is_verified: verification.is_none(),
+        password_version: 0,
+        verification,
+        reset: None,
+        expires_at,
+        created_at: cx.now,
+        updated_at: cx.now,
+        revision: Revision::first(cx.seq),
+    }));
+    if let Some(issued) = verification {
+        mail::put(id, MailKind::Welcome, None, cx);
+        mail::put(id, MailKind::Verification, Some(issued.id), cx);
+    }
+    if let Some(operation) = operation {
+        operation::settle(operation, OperationStatus::Succeeded(Some(id)), cx);
+    }
+    cx.event(Event::CustomerRegistered { customer: id, account });
+    Ok(Accepted::now(Reply::Customer(CustomerReply::Registered(CustomerRef { id, account }))))
+}
+
+/// Makes a customer's billing account, which is charged by nothing but by hand for now.
+fn open_account(it: &Register, (account, id): (AccountId, CustomerId), cx: &mut Context) {
+    let key = id.to_string();
+    cx.claim(ClaimKey::new(cx.tenant, ClaimKind::Account, &key), account.uuid(), Some(account));
+    cx.change(Change::Account(Account {
+        tenant: cx.tenant,
+        id: account,
+        external_key: Some(key),
+        currency: it.currency,
+        bill_cycle_day_local: 0,
+        parent_account_id: None,
+        is_payment_delegated_to_parent: false,
+        payment_method_id: None,
+        external_payment_method: None,
+        reference_time: cx.now,
+        time_zone: "UTC".to_owned(),
+        is_migrated: None,
+        created_at: cx.now,
+        updated_at: cx.now,
+        revision: Revision::first(cx.seq),
+    }));
+    let person = named(it.person.clone(), &it.profile);
+    cx.change(Change::Person { account, person: Box::new(person) });
+    cx.event(Event::AccountCreated { account });
+}
+
+/// What an account says of a person with this name and address.
+fn named(person: Person, profile: &Profile) -> Person {
+    let length = profile.first_name.chars().count();
+    Person {
+        name: Some(format!("{} {}", profile.first_name, profile.last_name)),
+        first_name_length: i32::try_from(length).ok(),
+        email: Some(profile.email.clone()),
+        ..person
+    }
+}
+
+pub(crate) fn verify_email(state: &State, it: &VerifyEmail, cx: &mut Context) -> Outcome {
+    let before = &find(state, it.customer, cx)?.customer;
+    take_token(before, TokenPurpose::Verification, it.token, cx)?;
+    cx.change(Change::Customer(Customer {
+        is_verified: true,
+        verification: None,
+        expires_at: None,
+        ..changed(before, cx)
+    }));
+    cx.event(Event::CustomerVerified { customer: before.id, account: before.account });
+    Ok(Accepted::now(Reply::Done))
+}
+
+pub(crate) fn request_token(state: &State, it: &RequestToken, cx: &mut Context) -> Outcome {
+    let before = &find(state, it.customer, cx)?.customer;
+    let issued = Some(Issued { id: cx.mint(), expires_at: cx.now.plus_us(it.within_us) });
+    let after = match it.purpose {
+        TokenPurpose::Verification if before.is_verified => {
+            return Err(Rejection::Customer(R::AlreadyVerified));
+        }
+        // The time to verify is counted from the last token.
+        TokenPurpose::Verification => Customer {
+            verification: issued,
+            expires_at: issued.map(|it| it.expires_at),
+            ..changed(before, cx)
+        },
+        TokenPurpose::PasswordReset => {
+            if before.status == CustomerStatus::Deactivated {
+                return Err(Rejection::Customer(R::Deactivated));
+            }
+            Customer { reset: issued, ..changed(before, cx) }
+        }
+    };
+    cx.change(Change::Customer(after));
+    mail::put(before.id, it.purpose.mail(), issued.map(|it| it.id), cx);
+    Ok(Accepted::now(Reply::Done))
+}
+
+pub(crate) fn set_password(state: &State, it: &SetPassword, cx: &mut Context) -> Outcome {
+    let file = find(state, it.customer, cx)?;
+    let before = &file.customer;
+    let mut after = changed(before, cx);
+    match it.by {
+        PasswordProof::Token(token) => {
+            take_token(before, TokenPurpose::PasswordReset, token, cx)?;
+            // Whoever has a token that was mailed to an address has the address.
+            if !before.is_verified {
+                after.is_verified = true;
+                after.verification = None;
+                after.expires_at = None;
+                cx.event(Event::CustomerVerified { customer: before.id, account: before.account });
+            }
+        }
+        PasswordProof::Password { version } if version == before.password_version => {}
+        PasswordProof::Password { .. } => return Err(Rejection::Customer(R::PasswordChanged)),
+    }
+    after.credentials.password_hash.clone_from(&it.password_hash);
+    after.password_version += 1;
+    after.reset = None;
+    cx.change(Change::Customer(after));
+    sessions::end_all(file, cx);
+    mail::put(before.id, MailKind::PasswordChanged, None, cx);
+    Ok(Accepted::now(Reply::Done))
+}
+
+pub(crate) fn update(state: &State, it: &UpdateCustomer, cx: &mut Context) -> Outcome {
+    let file = find(state, it.customer, cx)?;
+    let before = &file.customer;
+    let mut after = changed(before, cx);
+    let profile = &mut after.profile;
+    let pick = |field: &mut String, new: &Option<String>| {
+        new.iter().for_each(|new| field.clone_from(new));
+    };
+    pick(&mut profile.first_name, &it.first_name);
+    pick(&mut profile.last_name, &it.last_name);
+    pick(&mut profile.preferences, &it.preferences);
+    let known = state.person(cx.tenant, before.account);
+    let person = named(account::merge(known.clone(), &it.person), profile);
+    if person != known {
+        let seen = state.account(cx.tenant, before.account);
+        let seen = seen.ok_or(Rejection::AccountNotFound { id: before.account })?;
+        cx.change(Change::Person { account: before.account, person: Box::new(person) });
+        cx.change(Change::Account(Account {
+            updated_at: cx.now,
+            revision: seen.revision.next(cx.seq),
+            ..seen.clone()
+        }));
+        cx.event(Event::AccountChanged { account: before.account });
+    }
+    if let Some(is_active) = it.is_active {
+        after.status = if is_active { CustomerStatus::Active } else { CustomerStatus::Deactivated };
+        if !is_active {
+            sessions::end_all(file, cx);
+        }
+    }
+    if let Some(new) = &it.second_factor {
+        let second_factor = &mut after.credentials.second_factor;
+        *second_factor = change_second_factor(second_factor.take(), new)?;
+    }
+    cx.change(Change::Customer(after));
+    cx.event(Event::CustomerChanged { customer: before.id, account: before.account });
+    Ok(Accepted::now(Reply::Done))
+}
+
+fn change_second_factor(
+    before: Option<SecondFactor>,
+    new: &NewSecondFactor,
+) -> Result<Option<SecondFactor>, Rejection> {
+    match new {
+        NewSecondFactor::Removed => Ok(None),
+        NewSecondFactor::Proposed { sealed, recovery_hashes } => Ok(Some(SecondFactor {
+            sealed: sealed.clone(),
+            is_confirmed: false,
+            last_step: 0,
+            recovery_hashes: recovery_hashes.clone(),
+        })),
+        NewSecondFactor::Confirmed { step } => {
+            let proposed = before.filter(|it| !it.is_confirmed);
+            let proposed = proposed.ok_or(Rejection::Customer(R::NoSecondFactor))?;
+            Ok(Some(SecondFactor { is_confirmed: true, last_step: *step, ..proposed }))
+        }
+    }
+}
+
+pub(crate) fn erase(state: &State, it: &EraseCustomer, cx: &mut Context) -> Outcome {
+    let file = find(state, it.customer, cx)?;
+    let before = &file.customer;
+    if it.if_expired && before.expires_at.is_none_or(|at| at > cx.now) {
+        return Err(Rejection::Customer(R::NotExpired));
+    }
+    cx.change(Change::ClaimReleased { key: email_claim(cx.tenant, &before.profile.email_key) });
+    cx.change(Change::Customer(Customer {
+        profile: Profile::default(),
+        credentials: Credentials::default(),
+        status: CustomerStatus::Erased,
+        verification: None,
+        reset: None,
+        expires_at: None,
+        ..changed(before, cx)
+    }));
+    sessions::end_all(file, cx);
+    cx.change(Change::PersonForgotten { account: before.account, customer: before.id });
+    cx.event(Event::CustomerErased { customer: before.id, account: before.account });
+    Ok(Accepted::now(Reply::Done))
+}
+
+/// A customer who is there and is not forgotten.
+pub(super) fn find<'s>(
+    state: &'s State,
+    customer: CustomerRef,
+    cx: &Context,
+) -> Result<&'s CustomerFile, Rejection> {
+    state
+        .customer(cx.tenant, customer.id)
+        .filter(|file| file.customer.status != CustomerStatus::Erased)
+        .filter(|file| file.customer.account == customer.account)
+        .ok_or(Rejection::Customer(R::NotFound))
+}
+
+/// The customer as this command leaves them, but for what it changes.
+pub(super) fn changed(before: &Customer, cx: &Context) -> Customer {
+    Customer { updated_at: cx.now, revision: before.revision.next(cx.seq), ..before.clone() }
+}
+
+fn take_token(
+    customer: &Customer,
+    purpose: TokenPurpose,
+    token: crate::TokenId,
+    cx: &Context,
+) -> Result<(), Rejection> {
+    let issued = customer.issued(purpose);
+    match issued {
+        Some(issued) if issued.id == token && issued.expires_at > cx.now => Ok(()),
+        Some(_) | None => Err(Rejection::Customer(R::TokenInvalid)),
+    }
+}

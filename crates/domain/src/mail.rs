@@ -1,0 +1,62 @@
+//! Mails to customers, from the commit that asks for one until it is sent. A mail has no address and
+//! no token: both are looked up, or derived, when it is sent.
+
+use serde::{Deserialize, Serialize};
+
+use crate::context::Context;
+use crate::state::Change;
+use crate::{CustomerId, MailId, TenantNo, Timestamp, TokenId};
+
+/// What a mail is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum MailKind {
+    /// Somebody signed up.
+    Welcome,
+    /// They are asked to verify their address.
+    Verification,
+    /// They asked for another password.
+    PasswordReset,
+    /// Their password is another one now.
+    PasswordChanged,
+    /// Somebody tried to sign up with their address.
+    AlreadyRegistered,
+}
+
+/// A mail that is to be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mail {
+    /// Whose customer.
+    pub tenant: TenantNo,
+    /// Its id.
+    pub id: MailId,
+    /// To whom.
+    pub customer: CustomerId,
+    /// What about.
+    pub kind: MailKind,
+    /// The token that it brings. Where that is not the customer's any more, it is not sent.
+    pub token: Option<TokenId>,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// When it is to be sent, or tried again; `None` once it was given up.
+    pub due_at: Option<Timestamp>,
+    /// How often it could not be sent.
+    pub attempts: u32,
+    /// Why not, the last time.
+    pub error: Option<String>,
+}
+
+/// Asks for a mail.
+pub(crate) fn put(customer: CustomerId, kind: MailKind, token: Option<TokenId>, cx: &mut Context) {
+    let id = cx.mint();
+    cx.change(Change::Mail(Mail {
+        tenant: cx.tenant,
+        id,
+        customer,
+        kind,
+        token,
+        created_at: cx.now,
+        due_at: Some(cx.now),
+        attempts: 0,
+        error: None,
+    }));
+}

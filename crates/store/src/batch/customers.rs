@@ -1,0 +1,109 @@
+//! What a batch writes of customers: their rows, and what is deleted with them.
+
+use std::collections::BTreeMap;
+
+use domain::customer::{Customer, Session};
+use domain::mail::Mail;
+use domain::operation::Operation;
+use domain::state::Change;
+use domain::{AccountId, CustomerId, MailId, OperationId, Seq, SessionId, TenantNo};
+use engine::ports::StoreError;
+
+use super::{Newest, newest, put_all};
+use crate::driver::{Database, Value};
+use crate::rows::customers as rows;
+use crate::tables::{self, SESSION};
+
+/// The part of a batch's rows that is about customers.
+#[derive(Default)]
+pub(super) struct CustomerRows<'a> {
+    customers: BTreeMap<(TenantNo, CustomerId), Newest<'a, Customer>>,
+    operations: BTreeMap<(TenantNo, OperationId), Newest<'a, Operation>>,
+    /// The newest image of a session; `None` once it has ended.
+    sessions: BTreeMap<(TenantNo, SessionId), Option<&'a Session>>,
+    mails: BTreeMap<(TenantNo, MailId), &'a Mail>,
+    forgotten: Vec<(TenantNo, AccountId, CustomerId)>,
+}
+
+impl<'a> CustomerRows<'a> {
+    /// Takes a change, if it is about customers.
+    pub(super) fn take(&mut self, tenant: TenantNo, change: &'a Change, seq: Seq) {
+        match change {
+            Change::Customer(it) => {
+                newest(&mut self.customers, (it.tenant, it.id), it, (it.revision, seq));
+            }
+            Change::Operation(it) => {
+                newest(&mut self.operations, (it.tenant, it.id), it, (it.revision, seq));
+            }
+            Change::Session(it) => drop(self.sessions.insert((it.tenant, it.id), Some(it))),
+            Change::SessionEnded { session, .. } => {
+                self.sessions.insert((tenant, *session), None);
+            }
+            Change::Mail(it) => drop(self.mails.insert((it.tenant, it.id), it)),
+            Change::PersonForgotten { account, customer } => {
+                // What the batch itself asked for before is not sent either.
+                self.mails.retain(|(no, _), it| (*no, it.customer) != (tenant, *customer));
+                self.forgotten.push((tenant, *account, *customer));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whose account says nothing any more.
+    pub(super) fn forgotten(&self) -> impl Iterator<Item = (TenantNo, AccountId)> + '_ {
+        self.forgotten.iter().map(|&(tenant, account, _)| (tenant, account))
+    }
+
+    /// Writes the rows; what is known of people was written before.
+    pub(super) fn write(&self, db: &Database) -> Result<(), StoreError> {
+        put_all(db, &tables::CUSTOMER, self.customers.values(), |put, it| {
+            let second_factor = rows::second_factor_text(it.image);
+            put.row(&rows::customer_row(it.image, second_factor.as_deref()))
+        })?;
+        put_all(db, &tables::OPERATION, self.operations.values(), |put, it| {
+            put.row(&rows::operation_row(it.image))
+        })?;
+        self.write_sessions(db)?;
+        if !self.mails.is_empty() {
+            let mut put = db.insert(&tables::MAIL)?;
+            for mail in self.mails.values() {
+                put.row(&rows::mail_row(mail))?;
+            }
+        }
+        self.forget(db)
+    }
+
+    fn write_sessions(&self, db: &Database) -> Result<(), StoreError> {
+        let live = self.sessions.values().flatten();
+        if live.clone().next().is_some() {
+            let mut put = db.upsert(&SESSION)?;
+            for session in live {
+                put.row(&rows::session_row(session))?;
+            }
+        }
+        let ended: Vec<[Value<'_>; 2]> = self
+            .sessions
+            .iter()
+            .filter(|(_, it)| it.is_none())
+            .map(|((tenant, session), _)| [(*tenant).into(), (*session).into()])
+            .collect();
+        delete(db, "DELETE FROM customer_session WHERE tenant = ?1 AND id = ?2", &ended)
+    }
+
+    fn forget(&self, db: &Database) -> Result<(), StoreError> {
+        let of_account = |it: &(TenantNo, AccountId, CustomerId)| [it.0.into(), it.1.into()];
+        let people: Vec<[Value<'_>; 2]> = self.forgotten.iter().map(of_account).collect();
+        delete(db, "DELETE FROM account_person WHERE tenant = ?1 AND account_id = ?2", &people)?;
+        let of_customer = |it: &(TenantNo, AccountId, CustomerId)| [it.0.into(), it.2.into()];
+        let mails: Vec<[Value<'_>; 2]> = self.forgotten.iter().map(of_customer).collect();
+        delete(db, "DELETE FROM mail WHERE tenant = ?1 AND customer_id = ?2", &mails)
+    }
+}
+
+fn delete(db: &Database, sql: &str, keys: &[[Value<'_>; 2]]) -> Result<(), StoreError> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let mut delete = db.prepare(sql)?;
+    keys.iter().try_for_each(|key| delete.row(key))
+}
