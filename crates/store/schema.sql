@@ -387,3 +387,15 @@ CREATE TABLE metric_insight (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX metric_insight_by_hour ON metric_insight (hour);
 
+CREATE TABLE tag (
+    tenant INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    definition INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    active INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, account_id, definition)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX tag_by_id ON tag (tenant, id);
+

@@ -1,10 +1,13 @@
 //! Accounts: a tenant's customers. Personal data is a row of its own, so that a person can be erased.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::execute::{Accepted, Outcome};
 use crate::state::{Change, ClaimKey, ClaimKind, State};
+use crate::tag::{self, ControlTag, TagKey};
 use crate::{
     AccountId, Currency, Event, PaymentMethodId, Rejection, Reply, Revision, TenantNo, Timestamp,
 };
@@ -100,6 +103,9 @@ pub struct CreateAccount {
     pub time_zone: Option<String>,
     /// See [`Account::is_migrated`].
     pub is_migrated: Option<bool>,
+    /// The tags that it has from the beginning, so that it is never there without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<ControlTag>,
 }
 
 /// Changes an account: `None` keeps, unless `reset` says that it clears. What may never change
@@ -146,6 +152,7 @@ pub(crate) fn create(state: &State, it: &CreateAccount, cx: &mut Context) -> Out
     {
         return Err(Rejection::AccountNotFound { id: parent });
     }
+    it.tags.iter().try_for_each(|tag| tag::fits(*tag))?;
     cx.change(Change::Account(Account {
         tenant: cx.tenant,
         id,
@@ -167,6 +174,9 @@ pub(crate) fn create(state: &State, it: &CreateAccount, cx: &mut Context) -> Out
         cx.change(Change::Person { account: id, person: Box::new(it.person.clone()) });
     }
     cx.event(Event::AccountCreated { account: id });
+    for definition in it.tags.iter().copied().collect::<BTreeSet<_>>() {
+        tag::put(TagKey { account: id, definition }, None, cx);
+    }
     Ok(Accepted::now(Reply::AccountCreated(id)))
 }
 
@@ -278,6 +288,7 @@ mod tests {
             reference_time: None,
             time_zone: None,
             is_migrated: None,
+            tags: vec![],
         }
     }
 

@@ -16,6 +16,7 @@ use crate::payment::{
 };
 use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
 use crate::state::{ClaimKey, ClaimKind, Read};
+use crate::tag::{self, AddTags, RemoveTags};
 use crate::tenant::{CreateTenant, SetTenantValue};
 use crate::{AccountId, PaymentId, PaymentMethodId, RequestId, TenantNo, TransactionId};
 
@@ -82,6 +83,10 @@ pub enum Command {
     UpdateAccount(Box<UpdateAccount>),
     /// See [`CustomerCommand`].
     Customer(CustomerCommand),
+    /// See [`AddTags`].
+    AddTags(AddTags),
+    /// See [`RemoveTags`].
+    RemoveTags(RemoveTags),
     /// See [`CreatePaymentMethod`].
     CreatePaymentMethod(CreatePaymentMethod),
     /// See [`SetDefaultPaymentMethod`].
@@ -152,6 +157,8 @@ impl Command {
             Self::CreateAccount(_) => "CreateAccount",
             Self::UpdateAccount(_) => "UpdateAccount",
             Self::Customer(it) => it.name(),
+            Self::AddTags(_) => "AddTags",
+            Self::RemoveTags(_) => "RemoveTags",
             Self::CreatePaymentMethod(_) => "CreatePaymentMethod",
             Self::SetDefaultPaymentMethod(_) => "SetDefaultPaymentMethod",
             Self::DeletePaymentMethod(_) => "DeletePaymentMethod",
@@ -177,6 +184,8 @@ impl Command {
         match self {
             Self::UpdateAccount(it) => Some(it.account),
             Self::Customer(it) => it.customer().map(|customer| customer.account),
+            Self::AddTags(it) => Some(it.account),
+            Self::RemoveTags(it) => Some(it.account),
             Self::CreatePaymentMethod(it) => Some(it.account),
             Self::SetDefaultPaymentMethod(it) => Some(it.account),
             Self::Authorize(it) | Self::Purchase(it) | Self::Credit(it) => Some(it.account),
@@ -233,6 +242,8 @@ impl Command {
             Self::CreateAccount(_) => Subject::Account(request.entity(0)),
             Self::UpdateAccount(it) => Subject::Account(it.account),
             Self::Customer(it) => Subject::Account(it.account(request)),
+            Self::AddTags(it) => Subject::Account(it.account),
+            Self::RemoveTags(it) => Subject::Account(it.account),
             Self::CreatePaymentMethod(it) => Subject::Account(it.account),
             Self::SetDefaultPaymentMethod(it) => Subject::Account(it.account),
             Self::Authorize(it) | Self::Purchase(it) | Self::Credit(it) => {
@@ -293,6 +304,8 @@ impl Command {
                 method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
             }
             Self::Customer(it) => it.reads(tenant, read),
+            Self::AddTags(it) => tag::reads((it.account, &it.definitions), tenant, read),
+            Self::RemoveTags(it) => tag::reads((it.account, &it.definitions), tenant, read),
             Self::CreatePaymentMethod(it) => {
                 read(Read::Account(tenant, it.account));
                 if let Some(key) = &it.external_key {

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::payment::{TransactionStatus, TransactionType};
+use crate::tag::ControlTag;
 use crate::{
-    AccountId, AmountMinor, Currency, CustomerId, EnvironmentId, PaymentId, TenantValueId,
+    AccountId, AmountMinor, Currency, CustomerId, EnvironmentId, PaymentId, TagId, TenantValueId,
     Timestamp, TransactionId,
 };
 
@@ -20,6 +21,24 @@ pub enum Event {
     AccountChanged {
         /// Which.
         account: AccountId,
+    },
+    /// An account has a tag that it did not have.
+    TagAdded {
+        /// Which account.
+        account: AccountId,
+        /// Which tag.
+        tag: TagId,
+        /// What it says.
+        definition: ControlTag,
+    },
+    /// An account has a tag no more.
+    TagRemoved {
+        /// Which account.
+        account: AccountId,
+        /// Which tag.
+        tag: TagId,
+        /// What it said.
+        definition: ControlTag,
     },
     /// A transaction reached a status.
     TransactionChanged {
@@ -112,6 +131,8 @@ impl Event {
             | Self::CustomerVerified { account, .. }
             | Self::CustomerChanged { account, .. }
             | Self::CustomerErased { account, .. }
+            | Self::TagAdded { account, .. }
+            | Self::TagRemoved { account, .. }
             | Self::TransactionChanged { account, .. } => Some(*account),
             Self::TenantConfigChanged { .. }
             | Self::EnvironmentChanged { .. }

@@ -10,7 +10,7 @@ use crate::state::State;
 use crate::{
     AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, Rejection, SecretId,
     TenantId, TransactionId, access, account, change_request, definition, environment, operation,
-    payment, payment_method, tenant,
+    payment, payment_method, tag, tenant,
 };
 
 /// An answer to an accepted command. Durable format: additive only.
@@ -163,6 +163,8 @@ pub fn execute(state: &State, request: &Request, stamp: Stamp<'_>) -> Result<Exe
         Command::CreateAccount(it) => account::create(state, it, cx),
         Command::UpdateAccount(it) => account::update(state, it, cx),
         Command::Customer(it) => of_customer(state, it, cx),
+        Command::AddTags(it) => tag::add(state, it, cx),
+        Command::RemoveTags(it) => tag::remove(state, it, cx),
         Command::CreatePaymentMethod(it) => payment_method::create(state, it, cx),
         Command::SetDefaultPaymentMethod(it) => payment_method::set_default(state, it, cx),
         Command::DeletePaymentMethod(it) => payment_method::delete(state, it, cx),

@@ -19,6 +19,10 @@ pub mod kind {
     pub enum Account {}
     /// A means of payment on an account.
     pub enum PaymentMethod {}
+    /// A tag on an account.
+    pub enum Tag {}
+    /// What a tag says.
+    pub enum TagDefinition {}
     /// A payment: one or more transactions under one key.
     pub enum Payment {}
     /// One operation on a payment.
@@ -51,6 +55,10 @@ pub type TenantId = Id<kind::Tenant>;
 pub type AccountId = Id<kind::Account>;
 /// Names a payment method.
 pub type PaymentMethodId = Id<kind::PaymentMethod>;
+/// Names a tag.
+pub type TagId = Id<kind::Tag>;
+/// Names what a tag says.
+pub type TagDefinitionId = Id<kind::TagDefinition>;
 /// Names a payment.
 pub type PaymentId = Id<kind::Payment>;
 /// Names a payment transaction; also the idempotency key towards the gateway.

@@ -26,6 +26,7 @@ pub mod payment_method;
 mod rejection;
 mod revision;
 pub mod state;
+pub mod tag;
 pub mod tenant;
 #[cfg(test)]
 mod testing;
@@ -39,8 +40,8 @@ pub use event::Event;
 pub use execute::{Accepted, Executed, PaymentReply, PaymentResult, Reply, execute};
 pub use id::{
     AccountId, ChangeRequestId, CustomerId, DefinitionId, EnvironmentId, Id, MailId, OperationId,
-    PaymentId, PaymentMethodId, RequestId, SecretId, SessionId, TenantId, TenantNo, TenantValueId,
-    TokenId, TransactionId, kind,
+    PaymentId, PaymentMethodId, RequestId, SecretId, SessionId, TagDefinitionId, TagId, TenantId,
+    TenantNo, TenantValueId, TokenId, TransactionId, kind,
 };
 pub use money::{AmountError, AmountMinor, Currency};
 pub use partition::PartitionNo;

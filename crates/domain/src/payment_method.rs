@@ -191,6 +191,7 @@ mod tests {
             reference_time: None,
             time_zone: None,
             is_migrated: None,
+            tags: vec![],
         };
         match rows.run(Command::CreateAccount(Box::new(it))).unwrap().reply {
             Some(Reply::AccountCreated(id)) => id,

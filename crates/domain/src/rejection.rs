@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::change_request::ChangeStatus;
 use crate::customer::CustomerRefusal;
 use crate::payment::{PaymentState, TransactionType};
-use crate::{AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, SecretId};
+use crate::{
+    AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, SecretId,
+    TagDefinitionId,
+};
 
 /// Why a command was refused; nothing was written. Durable format: additive only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +62,21 @@ pub enum Rejection {
     AccountFieldIsFixed {
         /// The field, in Kill Bill's spelling.
         field: String,
+    },
+    /// There is no such definition of a tag.
+    TagDefinitionNotFound {
+        /// The id.
+        id: TagDefinitionId,
+    },
+    /// The account does not have that tag.
+    TagNotFound {
+        /// What the tag is called.
+        name: String,
+    },
+    /// An account cannot have that tag.
+    TagNotApplicable {
+        /// What the tag is called.
+        name: String,
     },
     /// No such payment method on the account, or deleted.
     PaymentMethodNotFound {

@@ -16,6 +16,7 @@ use crate::mail::Mail;
 use crate::operation::Operation;
 use crate::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
 use crate::payment_method::PaymentMethod;
+use crate::tag::{Tag, TagKey};
 use crate::tenant::{Tenant, TenantValue};
 use crate::{
     AccountId, ChangeRequestId, CustomerId, EnvironmentId, OperationId, PaymentId, PaymentMethodId,
@@ -122,6 +123,8 @@ pub enum Change {
     Mail(Mail),
     /// What a client is told the end of later.
     Operation(Operation),
+    /// A tag on an account.
+    Tag(Tag),
     /// A payment method.
     PaymentMethod(PaymentMethod),
     /// A payment.
@@ -170,6 +173,8 @@ pub enum Read {
     Account(TenantNo, AccountId),
     /// By id.
     PaymentMethod(TenantNo, PaymentMethodId),
+    /// By key.
+    Tag(TenantNo, TagKey),
     /// By id.
     Payment(TenantNo, PaymentId),
     /// A transaction by id; it comes with its payment.
@@ -206,6 +211,8 @@ pub struct State {
     pub people: BTreeMap<(TenantNo, AccountId), Person>,
     /// Payment methods by id.
     pub payment_methods: BTreeMap<(TenantNo, PaymentMethodId), Option<PaymentMethod>>,
+    /// Tags on accounts by key.
+    pub tags: BTreeMap<(TenantNo, TagKey), Option<Tag>>,
     /// Payments by id.
     pub payments: BTreeMap<(TenantNo, PaymentId), Option<PaymentFile>>,
     /// The payments of transactions that were looked for by id.
@@ -257,6 +264,10 @@ impl State {
         id: PaymentMethodId,
     ) -> Option<&PaymentMethod> {
         self.payment_methods.get(&(tenant, id)).expect(LOADED).as_ref()
+    }
+
+    pub(crate) fn tag(&self, tenant: TenantNo, key: TagKey) -> Option<&Tag> {
+        self.tags.get(&(tenant, key)).expect(LOADED).as_ref()
     }
 
     pub(crate) fn payment(&self, tenant: TenantNo, id: PaymentId) -> Option<&PaymentFile> {
@@ -380,6 +391,9 @@ impl State {
                 }
                 Change::PaymentMethod(it) => {
                     self.payment_methods.insert((it.tenant, it.id), Some(it.clone()));
+                }
+                Change::Tag(it) => {
+                    self.tags.insert((it.tenant, it.key), Some(it.clone()));
                 }
                 Change::Payment(it) => self.apply_payment(it),
                 Change::Transaction(it) => self.apply_transaction(it),

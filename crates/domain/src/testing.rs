@@ -91,6 +91,7 @@ impl Rows {
                 let payment = found.map(|file| file.payment.id);
                 state.transactions.insert((tenant, id), payment);
             }
+            Read::Tag(tenant, key) => drop(state.tags.entry((tenant, key)).or_default()),
             Read::Claim(key) => drop(state.claims.entry(key).or_default()),
             Read::TenantValue(tenant, key) => {
                 state.tenant_values.entry((tenant, key)).or_default();

@@ -7,6 +7,7 @@ use domain::definition::{Definition, DefinitionKey, DefinitionKind};
 use domain::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
 use domain::payment::{PaymentState, TransactionStatus, TransactionType};
 use domain::state::Change;
+use domain::tag::{AddTags, ControlTag, RemoveTags, Tag, TagKey};
 use domain::{
     AccountId, AmountMinor, Command, Currency, Event, PaymentId, PaymentReply, PaymentResult,
     Rejection, Reply, Revision, Seq, TenantId, TenantNo, TenantValueId, Timestamp, TransactionId,
@@ -36,6 +37,18 @@ fn events() {
     check(
         &Event::AccountChanged { account },
         expect![[r#"{"AccountChanged":{"account":"00000000-0000-0000-0000-000000000001"}}"#]],
+    );
+    check(
+        &Event::TagAdded { account, tag: id(9), definition: ControlTag::AutoPayOff },
+        expect![[
+            r#"{"TagAdded":{"account":"00000000-0000-0000-0000-000000000001","tag":"00000000-0000-0000-0000-000000000009","definition":"AutoPayOff"}}"#
+        ]],
+    );
+    check(
+        &Event::TagRemoved { account, tag: id(9), definition: ControlTag::ManualPay },
+        expect![[
+            r#"{"TagRemoved":{"account":"00000000-0000-0000-0000-000000000001","tag":"00000000-0000-0000-0000-000000000009","definition":"ManualPay"}}"#
+        ]],
     );
     let value: TenantValueId = id(2);
     let key = "PUSH_NOTIFICATION_CB".to_owned();
@@ -186,6 +199,15 @@ fn rejections() {
         expect![[r#"{"AccountFieldIsFixed":{"field":"x"}}"#]],
     );
     check(
+        &Rejection::TagDefinitionNotFound { id: id(1) },
+        expect![[r#"{"TagDefinitionNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
+    );
+    check(&Rejection::TagNotFound { name: text() }, expect![[r#"{"TagNotFound":{"name":"x"}}"#]]);
+    check(
+        &Rejection::TagNotApplicable { name: text() },
+        expect![[r#"{"TagNotApplicable":{"name":"x"}}"#]],
+    );
+    check(
         &Rejection::PaymentMethodNotFound { id: id(1) },
         expect![[r#"{"PaymentMethodNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
     );
@@ -244,6 +266,43 @@ fn rejections_of_feature_flags() {
         &Rejection::WithdrawalByAnother { id: id(1) },
         expect![[r#"{"WithdrawalByAnother":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
     );
+}
+
+#[test]
+fn tags() {
+    let (account, definitions) = (id(1), vec![id(2)]);
+    check(
+        &Change::Tag(Tag {
+            tenant: TenantNo(1),
+            key: TagKey { account, definition: ControlTag::AutoPayOff },
+            id: id(3),
+            active: true,
+            created_at: Timestamp(1),
+            revision: Revision::first(Seq(9)),
+        }),
+        expect![[
+            r#"{"Tag":{"tenant":1,"key":{"account":"00000000-0000-0000-0000-000000000001","definition":"AutoPayOff"},"id":"00000000-0000-0000-0000-000000000003","active":true,"created_at":1,"revision":{"seq":9,"previous":null}}}"#
+        ]],
+    );
+    check(
+        &Command::AddTags(AddTags { account, definitions: definitions.clone() }),
+        expect![[
+            r#"{"AddTags":{"account":"00000000-0000-0000-0000-000000000001","definitions":["00000000-0000-0000-0000-000000000002"]}}"#
+        ]],
+    );
+    check(
+        &Command::RemoveTags(RemoveTags { account, definitions }),
+        expect![[
+            r#"{"RemoveTags":{"account":"00000000-0000-0000-0000-000000000001","definitions":["00000000-0000-0000-0000-000000000002"]}}"#
+        ]],
+    );
+    for it in domain::tag::CONTROL_TAGS {
+        let written = serde_json::to_string(&it.tag).unwrap();
+        assert_eq!(
+            written.trim_matches('"').to_lowercase(),
+            it.name.replace('_', "").to_lowercase()
+        );
+    }
 }
 
 /// Its patch is in the table, and not in the journal as well.

@@ -187,6 +187,8 @@ impl Deltas {
             | Event::CustomerChanged { .. }
             | Event::CustomerErased { .. }
             | Event::AccountChanged { .. }
+            | Event::TagAdded { .. }
+            | Event::TagRemoved { .. }
             | Event::TenantConfigChanged { .. }
             | Event::EnvironmentChanged { .. }
             | Event::DefinitionsChanged { .. } => {}

@@ -94,6 +94,8 @@ fn outcome_of(work: &Work) -> Option<TransactionId> {
         | Command::Customer(_)
         | Command::CreateAccount(_)
         | Command::UpdateAccount(_)
+        | Command::AddTags(_)
+        | Command::RemoveTags(_)
         | Command::CreatePaymentMethod(_)
         | Command::SetDefaultPaymentMethod(_)
         | Command::DeletePaymentMethod(_)

@@ -459,6 +459,8 @@ fn account_of(request: &Request, state: &State) -> Option<AccountId> {
         | Command::Customer(_)
         | Command::CreateAccount(_)
         | Command::UpdateAccount(_)
+        | Command::AddTags(_)
+        | Command::RemoveTags(_)
         | Command::CreatePaymentMethod(_)
         | Command::SetDefaultPaymentMethod(_)
         | Command::DeletePaymentMethod(_)
@@ -610,6 +612,7 @@ impl Run<'_> {
                 }
                 Read::Account(..)
                 | Read::PaymentMethod(..)
+                | Read::Tag(..)
                 | Read::TenantValue(..)
                 | Read::User(_)
                 | Read::Role(_)

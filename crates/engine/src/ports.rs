@@ -17,11 +17,12 @@ use domain::payment::{
     Transaction, TransactionStatus,
 };
 use domain::state::{Change, Read, State};
+use domain::tag::Tag;
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
     Account, AccountId, ChangeRequestId, Currency, CustomerId, EnvironmentId, Event, GatewayCall,
     GatewaySettings, MailId, OperationId, PaymentId, PaymentMethod, PaymentMethodId, Person,
-    Rejection, Reply, RequestId, Seq, Sequences, SessionId, TenantId, TenantNo, Timestamp,
+    Rejection, Reply, RequestId, Seq, Sequences, SessionId, TagId, TenantId, TenantNo, Timestamp,
     TransactionId,
 };
 
@@ -347,6 +348,9 @@ pub trait Queries: Send + Sync {
         page: Page,
     ) -> Result<Paged<AccountView>, StoreError>;
 
+    /// An account's tags, those that were removed too, by when they were added.
+    fn tags_of(&self, no: TenantNo, account: AccountId) -> Result<Vec<Tag>, StoreError>;
+
     /// A payment method, deleted or not.
     fn payment_method(
         &self,
@@ -633,6 +637,8 @@ pub struct MethodView {
 pub enum HistoryOf {
     /// An account's.
     Account(AccountId),
+    /// A tag's.
+    Tag(TagId),
     /// A payment method's.
     PaymentMethod(PaymentMethodId),
     /// A payment's.

@@ -124,6 +124,7 @@ fn create(it: AccountServiceCreateRequest) -> Result<CreateAccount, Refusal> {
         reference_time: None,
         time_zone: None,
         is_migrated: None,
+        tags: vec![],
     })
 }
 

@@ -218,6 +218,9 @@ impl Refusal {
                 | Rejection::AccountAlreadyExists { .. }
                 | Rejection::AccountNotFound { .. }
                 | Rejection::AccountKeyIsFixed { .. }
+                | Rejection::TagDefinitionNotFound { .. }
+                | Rejection::TagNotFound { .. }
+                | Rejection::TagNotApplicable { .. }
                 | Rejection::PaymentMethodNotFound { .. }
                 | Rejection::ExternalPaymentMethodExists { .. }
                 | Rejection::DefaultPaymentMethodInUse { .. }
@@ -273,6 +276,9 @@ const fn wire_rejection(rejection: &Rejection) -> (Code, &'static str) {
         R::AccountNotFound { .. } => (Code::NotFound, "ACCOUNT_NOT_FOUND"),
         R::AccountKeyIsFixed { .. } => (Code::FailedPrecondition, "ACCOUNT_KEY_IS_FIXED"),
         R::AccountFieldIsFixed { .. } => (Code::FailedPrecondition, "ACCOUNT_FIELD_IS_FIXED"),
+        R::TagDefinitionNotFound { .. } => (Code::NotFound, "TAG_DEFINITION_NOT_FOUND"),
+        R::TagNotFound { .. } => (Code::NotFound, "TAG_NOT_FOUND"),
+        R::TagNotApplicable { .. } => (Code::FailedPrecondition, "TAG_NOT_APPLICABLE"),
         R::PaymentMethodNotFound { .. } => (Code::NotFound, "PAYMENT_METHOD_NOT_FOUND"),
         R::ExternalPaymentMethodExists { .. } => {
             (Code::AlreadyExists, "EXTERNAL_PAYMENT_METHOD_EXISTS")
@@ -345,6 +351,9 @@ fn said(rejection: &Rejection) -> String {
         R::AccountFieldIsFixed { field } => {
             format!("{}: cannot change", our_spelling(field))
         }
+        R::TagDefinitionNotFound { id } => format!("there is no tag definition {id}"),
+        R::TagNotFound { name } => format!("the account has no tag {name}"),
+        R::TagNotApplicable { name } => format!("an account cannot have the tag {name}"),
         R::PaymentMethodNotFound { id } => format!("there is no payment method {id}"),
         R::ExternalPaymentMethodExists { account } => {
             format!("the account {account} has a method of external payment already")

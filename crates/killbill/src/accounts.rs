@@ -205,6 +205,7 @@ impl AccountBody<'_> {
             reference_time: JSON.time("referenceTime", self.reference_time)?,
             time_zone: self.time_zone()?,
             is_migrated: JSON.boolean("isMigrated", self.is_migrated)?,
+            tags: vec![],
         })
     }
 

@@ -5,6 +5,7 @@ mod history;
 use domain::account::Person;
 use domain::payment::{Payment, PaymentState, Transaction, TransactionStatus, TransactionType};
 use domain::state::Change;
+use domain::tag::Tag;
 use domain::{
     Account, EXTERNAL_PAYMENT, PaymentId, PaymentMethod, Rejection, TenantNo, TransactionId,
 };
@@ -135,6 +136,7 @@ enum Stage {
 #[derive(Clone, Copy)]
 enum Image<'a> {
     Account(&'a Account, Option<&'a Person>),
+    Tag(&'a Tag),
     PaymentMethod(&'a PaymentMethod),
     Payment(&'a Payment),
     Transaction(&'a Transaction),
@@ -144,6 +146,7 @@ impl<'a> Image<'a> {
     fn of(row: &'a HistoryRow) -> Self {
         match &row.image {
             Change::Account(account) => Self::Account(account, row.person.as_ref()),
+            Change::Tag(tag) => Self::Tag(tag),
             Change::PaymentMethod(method) => Self::PaymentMethod(method),
             Change::Payment(payment) => Self::Payment(payment),
             Change::Transaction(transaction) => Self::Transaction(transaction),
@@ -175,6 +178,7 @@ impl<'a> Image<'a> {
     const fn object(self) -> (&'static str, Uuid) {
         match self {
             Self::Account(it, _) => ("ACCOUNT", it.id.uuid()),
+            Self::Tag(it) => ("TAG", it.id.uuid()),
             Self::PaymentMethod(it) => ("PAYMENT_METHOD", it.id.uuid()),
             Self::Payment(it) => ("PAYMENT", it.id.uuid()),
             Self::Transaction(it) => ("TRANSACTION", it.id.uuid()),
@@ -184,6 +188,9 @@ impl<'a> Image<'a> {
     const fn change_type(self, first: bool) -> &'static str {
         match self {
             Self::PaymentMethod(method) if !method.active => "DELETE",
+            Self::Tag(tag) if !tag.active => "DELETE",
+            // One that comes back was added once more.
+            Self::Tag(_) => "INSERT",
             Self::Account(..)
             | Self::PaymentMethod(_)
             | Self::Payment(_)
@@ -209,7 +216,7 @@ impl<'a> Image<'a> {
         const ENDED: &[Stage] = &[Stage::AsWritten];
         const OPENED_AND_ENDED: &[Stage] = &[Stage::Opened, Stage::AsWritten];
         match self {
-            Self::Account(..) | Self::PaymentMethod(_) => ENDED,
+            Self::Account(..) | Self::Tag(_) | Self::PaymentMethod(_) => ENDED,
             Self::Payment(it) if it.state.status == TransactionStatus::InFlight => OPENED,
             Self::Payment(it) if it.gateway == EXTERNAL_PAYMENT => OPENED_AND_ENDED,
             Self::Payment(it) => match it.state.operation {

@@ -23,6 +23,8 @@ pub(crate) mod class {
     pub(crate) const ACCOUNT: &str = "org.killbill.billing.account.api.AccountApiException";
     /// A payment's or a payment method's.
     pub(crate) const PAYMENT: &str = "org.killbill.billing.payment.api.PaymentApiException";
+    /// A tag's.
+    pub(crate) const TAG: &str = "org.killbill.billing.util.api.TagApiException";
     /// A tenant's.
     pub(crate) const TENANT: &str = "org.killbill.billing.tenant.api.TenantApiException";
     /// A user's or a role's.
@@ -99,6 +101,8 @@ pub(crate) mod code {
         coded(StatusCode::NOT_FOUND, 3003, class::ACCOUNT);
     pub(crate) const ACCOUNT_KEY_IS_FIXED: Code =
         coded(StatusCode::BAD_REQUEST, 3005, class::ACCOUNT);
+    pub(crate) const NO_DEFINITION_FOR_TAG: Code = coded(StatusCode::BAD_REQUEST, 3902, class::TAG);
+    pub(crate) const NO_SUCH_TAG: Code = coded(StatusCode::NOT_FOUND, 3950, class::TAG);
     pub(crate) const NO_SUCH_PAYMENT_METHOD: Code =
         coded(StatusCode::NOT_FOUND, 7000, class::PAYMENT);
     pub(crate) const INTERNAL_PAYMENT_ERROR: Code =
@@ -170,6 +174,14 @@ fn wire(rejection: &Rejection) -> (Code, String) {
         }
         R::AccountKeyIsFixed { current } => (code::ACCOUNT_KEY_IS_FIXED, key_is_fixed(current)),
         R::AccountFieldIsFixed { field } => (code::ILLEGAL_ARGUMENT, field_is_fixed(field)),
+        R::TagDefinitionNotFound { id } => (code::NO_DEFINITION_FOR_TAG, no_tag_definition(id)),
+        R::TagNotFound { name } => {
+            (code::NO_SUCH_TAG, format!("The tag does not exist (name: {name})"))
+        }
+        R::TagNotApplicable { name } => (
+            code::plain(StatusCode::BAD_REQUEST, class::ILLEGAL_STATE),
+            format!("Invalid control tag '{name}' for object type 'ACCOUNT'"),
+        ),
         R::PaymentMethodNotFound { id } => {
             (code::NO_SUCH_PAYMENT_METHOD, format!("Payment method {id} does not exist"))
         }
@@ -214,6 +226,10 @@ fn key_is_fixed(current: &str) -> String {
 
 fn field_is_fixed(field: &str) -> String {
     format!("Killbill doesn't support updating the account {field}")
+}
+
+fn no_tag_definition(id: &impl std::fmt::Display) -> String {
+    format!("The tag definition {id} does not exist")
 }
 
 fn external_method_exists(account: &impl std::fmt::Display) -> String {
@@ -510,7 +526,7 @@ fn container(status: StatusCode, message: &str, url: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use domain::payment::{PaymentState, TransactionStatus, TransactionType};
-    use domain::{AccountId, PaymentId, PaymentMethodId};
+    use domain::{AccountId, PaymentId, PaymentMethodId, TagDefinitionId};
     use expect_test::{Expect, expect};
     use uuid::Uuid;
 
@@ -579,6 +595,22 @@ mod tests {
             &Rejection::AccountFieldIsFixed { field: name() },
             expect![
                 "400 null IllegalArgumentException: Killbill doesn't support updating the account n"
+            ],
+        );
+        check(
+            &Rejection::TagDefinitionNotFound { id: TagDefinitionId::new(Uuid::nil()) },
+            expect![
+                "400 3902 TagApiException: The tag definition 00000000-0000-0000-0000-000000000000 does not exist"
+            ],
+        );
+        check(
+            &Rejection::TagNotFound { name: name() },
+            expect!["404 3950 TagApiException: The tag does not exist (name: n)"],
+        );
+        check(
+            &Rejection::TagNotApplicable { name: name() },
+            expect![
+                "400 null IllegalStateException: Invalid control tag 'n' for object type 'ACCOUNT'"
             ],
         );
         check(

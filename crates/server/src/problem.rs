@@ -270,6 +270,9 @@ const fn wire_rejection(rejection: &Rejection) -> (StatusCode, &'static str) {
         | R::AccountNotFound { .. }
         | R::AccountKeyIsFixed { .. }
         | R::AccountFieldIsFixed { .. }
+        | R::TagDefinitionNotFound { .. }
+        | R::TagNotFound { .. }
+        | R::TagNotApplicable { .. }
         | R::PaymentMethodNotFound { .. }
         | R::ExternalPaymentMethodExists { .. }
         | R::DefaultPaymentMethodInUse { .. }

@@ -95,6 +95,7 @@ pub fn revision(image: &Change) -> Option<Revision> {
         Change::Customer(it) => Some(it.revision),
         Change::Operation(it) => Some(it.revision),
         Change::Account(it) => Some(it.revision),
+        Change::Tag(it) => Some(it.revision),
         Change::PaymentMethod(it) => Some(it.revision),
         Change::Payment(it) => Some(it.revision),
         Change::Transaction(it) => Some(it.revision),
@@ -123,6 +124,7 @@ pub fn is_made(entry: &Entry, image: &Change) -> bool {
 pub fn entity(image: &Change) -> Option<HistoryOf> {
     match image {
         Change::Account(it) => Some(HistoryOf::Account(it.id)),
+        Change::Tag(it) => Some(HistoryOf::Tag(it.id)),
         Change::PaymentMethod(it) => Some(HistoryOf::PaymentMethod(it.id)),
         Change::Payment(it) => Some(HistoryOf::Payment(it.id)),
         Change::Transaction(it) => Some(HistoryOf::Transaction(it.id)),

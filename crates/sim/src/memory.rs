@@ -12,6 +12,7 @@ use domain::mail::Mail;
 use domain::operation::Operation;
 use domain::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
 use domain::state::{Change, Claim, ClaimKey, ClaimKind, Read, State};
+use domain::tag::{Tag, TagKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
     Account, AccountId, ChangeRequestId, CustomerId, EnvironmentId, MailId, OperationId,
@@ -77,6 +78,7 @@ struct Tables {
     operations: BTreeMap<(TenantNo, OperationId), Operation>,
     accounts: BTreeMap<(TenantNo, AccountId), Account>,
     people: BTreeMap<(TenantNo, AccountId), Person>,
+    tags: BTreeMap<(TenantNo, TagKey), Tag>,
     methods: BTreeMap<(TenantNo, PaymentMethodId), PaymentMethod>,
     payments: BTreeMap<(TenantNo, PaymentId), Payment>,
     transactions: BTreeMap<(TenantNo, PaymentId), Vec<Transaction>>,
@@ -268,6 +270,7 @@ impl Tables {
             | Change::PersonForgotten { .. }
             | Change::ClaimReleased { .. }
             | Change::Person { .. }
+            | Change::Tag(_)
             | Change::Posting(_)
             | Change::Claim { .. }
             | Change::Outstanding(_)
@@ -346,6 +349,10 @@ impl Tables {
             Change::Person { account, person } => {
                 self.people.insert((tenant, account), *person);
             }
+            Change::Tag(mut it) => {
+                tabled(&mut it.revision);
+                self.tags.insert((it.tenant, it.key), it);
+            }
             Change::PaymentMethod(mut it) => {
                 tabled(&mut it.revision);
                 self.methods.insert((it.tenant, it.id), it);
@@ -395,6 +402,10 @@ impl Tables {
                 if let Some(payment) = payment {
                     self.read_payment(*tenant, payment, state);
                 }
+            }
+            Read::Tag(tenant, key) => {
+                let key = (*tenant, *key);
+                state.tags.insert(key, self.tags.get(&key).cloned());
             }
             Read::Claim(key) => self.read_claim(key, state),
             Read::TenantValue(tenant, key) => {

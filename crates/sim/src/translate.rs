@@ -176,6 +176,7 @@ fn new_account(key: Option<String>, currency: Option<Currency>) -> account::Crea
         reference_time: None,
         time_zone: None,
         is_migrated: None,
+        tags: vec![],
     }
 }
 
@@ -343,6 +344,9 @@ pub fn reason(rejection: &Rejection) -> Reason {
         | Rejection::ChangeNotWaiting { .. }
         | Rejection::ApprovalByAuthor { .. }
         | Rejection::WithdrawalByAnother { .. }
+        | Rejection::TagDefinitionNotFound { .. }
+        | Rejection::TagNotFound { .. }
+        | Rejection::TagNotApplicable { .. }
         | Rejection::GatewayNotRegistered { .. } => Reason::Other(format!("{rejection:?}")),
     }
 }
@@ -373,6 +377,7 @@ pub fn created(entry: &Entry) -> Created {
             | Change::PersonForgotten { .. }
             | Change::ClaimReleased { .. }
             | Change::Person { .. }
+            | Change::Tag(_)
             | Change::Posting(_)
             | Change::Claim { .. }
             | Change::Outstanding(_)

@@ -208,6 +208,7 @@ impl Shop {
             reference_time: None,
             time_zone: None,
             is_migrated: None,
+            tags: vec![],
         }));
         self.request(TENANT, command)
     }

@@ -191,6 +191,7 @@ impl Bench {
             reference_time: None,
             time_zone: None,
             is_migrated: None,
+            tags: vec![],
         }))
     }
 

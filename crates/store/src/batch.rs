@@ -11,6 +11,7 @@ use domain::environment::{Environment, Secret};
 use domain::ledger::Posting;
 use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
 use domain::state::Change;
+use domain::tag::{Tag, TagKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
     Account, AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethod, PaymentMethodId,
@@ -52,6 +53,7 @@ pub(crate) struct Rows<'a> {
     customers: CustomerRows<'a>,
     accounts: BTreeMap<(TenantNo, AccountId), Newest<'a, Account>>,
     people: Vec<(TenantNo, AccountId, Seq, &'a Person)>,
+    tags: BTreeMap<(TenantNo, TagKey), Newest<'a, Tag>>,
     methods: BTreeMap<(TenantNo, PaymentMethodId), Newest<'a, PaymentMethod>>,
     payments: BTreeMap<(TenantNo, PaymentId), Newest<'a, Payment>>,
     transactions: BTreeMap<(TenantNo, PaymentId, TransactionId), Newest<'a, Transaction>>,
@@ -119,6 +121,7 @@ impl<'a> Rows<'a> {
             | Change::Mail(_)
             | Change::Operation(_)
             | Change::PersonForgotten { .. } => self.customers.take(entry.tenant, change, seq),
+            Change::Tag(it) => newest(&mut self.tags, (it.tenant, it.key), it, (it.revision, seq)),
             Change::PaymentMethod(it) => self.take_method(it, seq),
             Change::Payment(it) => self.take_payment(it, seq, gateways),
             Change::Transaction(it) => {
@@ -198,6 +201,7 @@ impl<'a> Rows<'a> {
             }
         }
         self.customers.write(db)?;
+        put_all(db, &tables::TAG, self.tags.values(), |put, it| put.row(&rows::tag_row(it.image)))?;
         put_all(db, &tables::PAYMENT_METHOD, self.methods.values(), |put, it| {
             let properties = rows::properties_text(it.image);
             put.row(&rows::payment_method_row(it.image, properties.as_deref()))

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use domain::definition::DefinitionKey;
 use domain::payment::{PaymentFile, ReplyKey, Transaction};
 use domain::state::{Claim, ClaimKey, ClaimKind, Read, State};
+use domain::tag::TagKey;
 use domain::{
     AccountId, ChangeRequestId, CustomerId, EnvironmentId, Id, OperationId, PaymentId,
     PaymentMethodId, SecretId, Seq, TenantNo, TransactionId,
@@ -21,7 +22,8 @@ use crate::recent::{AccountEntry, Held, PaymentEntry, Recent};
 use crate::rows;
 use crate::tables::{
     ACCOUNT, ACCOUNT_PERSON, APP_USER, CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET,
-    OUTSTANDING, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, ROLE, TENANT_VALUE, Table,
+    OUTSTANDING, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, ROLE, TAG, TENANT_VALUE,
+    Table,
 };
 
 const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
@@ -35,6 +37,8 @@ static SELECT_PERSON: LazyLock<String> = LazyLock::new(|| {
     ACCOUNT_PERSON.select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY seq DESC LIMIT 1")
 });
 static SELECT_METHOD: LazyLock<String> = LazyLock::new(|| PAYMENT_METHOD.select(BY_ID));
+static SELECT_TAG: LazyLock<String> =
+    LazyLock::new(|| TAG.select("WHERE tenant = ?1 AND account_id = ?2 AND definition = ?3"));
 static SELECT_PAYMENT: LazyLock<String> = LazyLock::new(|| PAYMENT.select(BY_ID));
 static SELECT_TRANSACTIONS: LazyLock<String> =
     LazyLock::new(|| PAYMENT_TRANSACTION.select("WHERE tenant = ?1 AND payment_id = ?2"));
@@ -81,6 +85,7 @@ pub(crate) fn state(
         .collect();
     // They belong to accounts that are loaded already.
     load_methods(reader, &defaults, &mut state, recent)?;
+    load_tags(reader, &wanted, &mut state)?;
     load_named(reader, &wanted, &mut state)?;
     load_flags(reader, &wanted, &mut state)?;
     customers::customers(reader, &wanted.customers, &mut state)?;
@@ -109,6 +114,7 @@ struct Wanted<'a> {
     methods: BTreeSet<(TenantNo, PaymentMethodId)>,
     payments: BTreeSet<(TenantNo, PaymentId)>,
     transactions: Vec<(TenantNo, TransactionId)>,
+    tags: Vec<(TenantNo, TagKey)>,
     claims: Vec<&'a ClaimKey>,
     values: Vec<(TenantNo, &'a str)>,
     users: Vec<&'a str>,
@@ -128,6 +134,7 @@ impl<'a> Wanted<'a> {
             Read::PaymentMethod(tenant, id) => drop(self.methods.insert((*tenant, *id))),
             Read::Payment(tenant, id) => drop(self.payments.insert((*tenant, *id))),
             Read::Transaction(tenant, id) => self.transactions.push((*tenant, *id)),
+            Read::Tag(tenant, key) => self.tags.push((*tenant, *key)),
             Read::Claim(key) => self.claims.push(key),
             Read::TenantValue(tenant, key) => self.values.push((*tenant, key)),
             Read::User(username) => self.users.push(username),
@@ -330,6 +337,18 @@ fn read_accounts(
 /// Ids of a tenant's, as the parameters of a query.
 fn values<K>(keys: &[(TenantNo, Id<K>)]) -> Vec<[Value<'static>; 2]> {
     keys.iter().map(|(tenant, id)| [(*tenant).into(), (*id).into()]).collect()
+}
+
+/// Tags are seldom changed, and never asked for by payments.
+fn load_tags(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<(), StoreError> {
+    state.tags.extend(wanted.tags.iter().map(|key| (*key, None)));
+    let keys: Vec<[Value<'_>; 3]> =
+        wanted.tags.iter().map(|(tenant, key)| rows::tag_key(*tenant, *key)).collect();
+    reader.for_keys(&SELECT_TAG, &keys, |_, cells| {
+        let it = rows::tag(cells)?;
+        state.tags.insert((it.tenant, it.key), Some(it));
+        Ok(())
+    })
 }
 
 fn load_named(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<(), StoreError> {

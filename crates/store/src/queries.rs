@@ -12,6 +12,7 @@ mod history;
 mod ledger;
 mod payment_methods;
 mod payments;
+mod tags;
 mod unresolved;
 mod window;
 
@@ -27,6 +28,7 @@ use domain::mail::Mail;
 use domain::operation::Operation;
 use domain::payment::{Outstanding, PaymentFile, PaymentState};
 use domain::state::ClaimKind;
+use domain::tag::Tag;
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
     AccountId, ChangeRequestId, CustomerId, EnvironmentId, MailId, OperationId, PartitionNo,
@@ -361,6 +363,10 @@ impl Queries for SqlQueries {
         page: Page,
     ) -> Result<Paged<AccountView>, StoreError> {
         self.snapshot(|reader| accounts::search(reader, no, text, page))
+    }
+
+    fn tags_of(&self, no: TenantNo, account: AccountId) -> Result<Vec<Tag>, StoreError> {
+        self.read(|reader| tags::of_account(reader, no, account))
     }
 
     fn payment_method(

@@ -28,6 +28,11 @@ use crate::codes::{
 use crate::driver::{Cells, Value};
 use crate::tables;
 
+mod tags;
+
+pub use tags::tag;
+pub(crate) use tags::{tag_key, tag_row};
+
 /// A currency borrowed by a row.
 fn currency(currency: Option<&Currency>) -> Value<'_> {
     Value::from(currency)

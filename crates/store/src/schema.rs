@@ -10,7 +10,7 @@ use crate::Error;
 use crate::driver::{Database, Reader, Value};
 use crate::tables::{
     self, CUSTOMER_TABLES, Dialect, FOUNDING_TABLES, INSIGHT_TABLES, MIGRATION, SECOND_TABLES,
-    TABLES, THIRD_TABLES,
+    TABLES, TAG_TABLES, THIRD_TABLES,
 };
 
 /// One step from a version to the next. Steps only add; what they did is never edited.
@@ -24,6 +24,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, sql: feature_flags },
     Migration { version: 3, sql: changes_kept_for_later },
     Migration { version: 4, sql: insights },
+    Migration { version: 5, sql: tags },
     Migration { version: 6, sql: customers },
 ];
 
@@ -49,6 +50,10 @@ fn insights(dialect: &Dialect) -> String {
 
 fn customers(dialect: &Dialect) -> String {
     tables::ddl(CUSTOMER_TABLES, dialect)
+}
+
+fn tags(dialect: &Dialect) -> String {
+    tables::ddl(TAG_TABLES, dialect)
 }
 
 /// The whole schema of an empty database, step by step.
@@ -195,9 +200,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["7f5dccdeaa91b0efd29902cd8b0b4d71 8f01ffb2d54b84771292255ad2cd88ce 7ea1b172bff77472580d08ddf7f8dcf3 8efc425235c23986e3eff606ab3ca4ee"]
+        expect!["7f5dccdeaa91b0efd29902cd8b0b4d71 8f01ffb2d54b84771292255ad2cd88ce 7ea1b172bff77472580d08ddf7f8dcf3 8efc425235c23986e3eff606ab3ca4ee f5c771afc419c30df7617cd143795b8e"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["8a991219a4681e74bb730589a848eb3f 3099c917813406cdb0b6792b789a3068 e6e5db6cec7f7aed30bf39940f3707ef c369cc488f20a2e90f0d16f39a66c176"]
+        expect!["8a991219a4681e74bb730589a848eb3f 3099c917813406cdb0b6792b789a3068 e6e5db6cec7f7aed30bf39940f3707ef c369cc488f20a2e90f0d16f39a66c176 0c51a16dbc833a3b94a225d62c8fd209"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

@@ -549,6 +549,23 @@ pub static MIGRATION: Table = Table {
     indexes: &[],
 };
 
+/// Tags on accounts, those that were removed too. `definition` is the number of a control tag.
+pub static TAG: Table = Table {
+    name: "tag",
+    columns: &[
+        int("tenant"),
+        id("account_id"),
+        int("definition"),
+        id("id").fixed(),
+        int("active"),
+        int("created_at_us"),
+        int("seq"),
+    ],
+    key_columns: 3,
+    layout: Layout::Clustered,
+    indexes: &[unique("tag_by_id", "tenant, id")],
+};
+
 /// Every table, in the order in which versions of the schema added them.
 pub static TABLES: &[&Table] = &[
     &MIGRATION,
@@ -578,6 +595,7 @@ pub static TABLES: &[&Table] = &[
     &CHANGE_REQUEST,
     &FLAG_INSIGHT,
     &METRIC_INSIGHT,
+    &TAG,
     &CUSTOMER,
     &SESSION,
     &MAIL,
@@ -598,6 +616,8 @@ pub(crate) static INSIGHT_TABLES: &[&Table] = &[&FLAG_INSIGHT, &METRIC_INSIGHT];
 
 /// The tables of customers.
 pub(crate) static CUSTOMER_TABLES: &[&Table] = &[&CUSTOMER, &SESSION, &MAIL, &OPERATION];
+/// The tables that came with tags on accounts.
+pub(crate) static TAG_TABLES: &[&Table] = &[&TAG];
 
 /// The statements that make these tables and their indexes.
 #[must_use]

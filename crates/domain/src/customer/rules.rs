@@ -12,6 +12,7 @@ use crate::execute::{Accepted, Outcome};
 use crate::mail::{self, MailKind};
 use crate::operation::{self, OperationStatus};
 use crate::state::{Change, ClaimKey, ClaimKind, State};
+use crate::tag::{self, ControlTag, TagKey};
 use crate::{AccountId, CustomerId, Event, Rejection, Reply, Revision};
 
 pub(crate) fn register(state: &State, it: &Register, cx: &mut Context) -> Outcome {
@@ -67,7 +68,7 @@ pub(crate) fn register(state: &State, it: &Register, cx: &mut Context) -> Outcom
     Ok(Accepted::now(Reply::Customer(CustomerReply::Registered(CustomerRef { id, account }))))
 }
 
-/// Makes a customer's billing account, which is charged by nothing but by hand for now.
+/// Makes a customer's billing account, from which nothing is paid by itself for now.
 fn open_account(it: &Register, (account, id): (AccountId, CustomerId), cx: &mut Context) {
     let key = id.to_string();
     cx.claim(ClaimKey::new(cx.tenant, ClaimKind::Account, &key), account.uuid(), Some(account));
@@ -91,6 +92,7 @@ fn open_account(it: &Register, (account, id): (AccountId, CustomerId), cx: &mut 
     let person = named(it.person.clone(), &it.profile);
     cx.change(Change::Person { account, person: Box::new(person) });
     cx.event(Event::AccountCreated { account });
+    tag::put(TagKey { account, definition: ControlTag::AutoPayOff }, None, cx);
 }
 
 /// What an account says of a person with this name and address.

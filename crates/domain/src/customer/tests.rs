@@ -117,6 +117,10 @@ fn signing_up_is_one_commit() {
     assert_eq!(person.name.as_deref(), Some("Ann Lee"));
     assert_eq!(person.email.as_deref(), Some("Ann@Example.com"));
     assert_eq!(person.company.as_deref(), Some("Acme"));
+    let is_tagged = changes.iter().any(
+        |change| matches!(change, Change::Tag(tag) if tag.key.account == account.id && tag.active),
+    );
+    assert!(is_tagged);
     let mails = mails(&executed);
     assert_eq!(mails.len(), 2);
     assert_eq!(mails[0].kind, MailKind::Welcome);

@@ -164,6 +164,7 @@ impl World {
             | Change::ChangeRequest(_)
             | Change::Account(_)
             | Change::Person { .. }
+            | Change::Tag(_)
             | Change::PaymentMethod(_)
             | Change::Transaction(_)
             | Change::Claim { .. }

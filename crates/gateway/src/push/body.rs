@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use domain::payment::{TransactionStatus, TransactionType};
-use domain::{AmountMinor, Currency, Event, Timestamp};
+use domain::tag::ControlTag;
+use domain::{AccountId, AmountMinor, Currency, Event, TagId, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -19,6 +20,12 @@ pub fn body(event: &Event) -> Option<Bytes> {
             object_id: value.to_string(),
             meta_data: Some(json(&ConfigMetaData { key })),
         },
+        Event::TagAdded { account, tag, definition } => {
+            Notification::of_tag("TAG_CREATION", account, (tag, *definition))
+        }
+        Event::TagRemoved { account, tag, definition } => {
+            Notification::of_tag("TAG_DELETION", account, (tag, *definition))
+        }
         Event::TransactionChanged { .. } => of_transaction(event)?,
         // Kill Bill has none of these.
         Event::CustomerRegistered { .. }
@@ -144,7 +151,7 @@ struct Notification {
 }
 
 impl Notification {
-    fn of_account(event_type: &'static str, account: &domain::AccountId) -> Self {
+    fn of_account(event_type: &'static str, account: &AccountId) -> Self {
         Self {
             event_type,
             account_id: Some(account.to_string()),
@@ -153,11 +160,32 @@ impl Notification {
             meta_data: None,
         }
     }
+
+    fn of_tag(
+        event_type: &'static str,
+        account: &AccountId,
+        (tag, definition): (&TagId, ControlTag),
+    ) -> Self {
+        let tag_definition_name = definition.definition().name;
+        Self {
+            event_type,
+            account_id: Some(account.to_string()),
+            object_type: "TAG",
+            object_id: tag.to_string(),
+            meta_data: Some(json(&TagMetaData { tag_definition_name })),
+        }
+    }
 }
 
 #[derive(Serialize)]
 struct ConfigMetaData<'a> {
     key: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TagMetaData {
+    tag_definition_name: &'static str,
 }
 
 #[derive(Serialize)]
@@ -174,7 +202,7 @@ struct TransactionMetaData<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::{AccountId, PaymentId, TenantValueId, TransactionId};
+    use domain::{PaymentId, TenantValueId, TransactionId};
     use expect_test::{Expect, expect};
     use uuid::Uuid;
 
@@ -232,6 +260,19 @@ mod tests {
             &Event::AccountChanged { account },
             expect![[
                 r#"{"eventType":"ACCOUNT_CHANGE","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"ACCOUNT","objectId":"0192aabb-ccdd-7000-8000-000000000001","metaData":null}"#
+            ]],
+        );
+        let (tag, definition) = (TagId::new(id(8)), ControlTag::AutoPayOff);
+        check(
+            &Event::TagAdded { account, tag, definition },
+            expect![[
+                r#"{"eventType":"TAG_CREATION","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"TAG","objectId":"0192aabb-ccdd-7000-8000-000000000008","metaData":"{\"tagDefinitionName\":\"AUTO_PAY_OFF\"}"}"#
+            ]],
+        );
+        check(
+            &Event::TagRemoved { account, tag, definition },
+            expect![[
+                r#"{"eventType":"TAG_DELETION","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"TAG","objectId":"0192aabb-ccdd-7000-8000-000000000008","metaData":"{\"tagDefinitionName\":\"AUTO_PAY_OFF\"}"}"#
             ]],
         );
         let value = TenantValueId::new(id(9));

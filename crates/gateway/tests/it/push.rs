@@ -123,6 +123,7 @@ impl World {
             reference_time: None,
             time_zone: None,
             is_migrated: None,
+            tags: vec![],
         };
         let created = self.submit(tenant, Command::CreateAccount(Box::new(create))).await;
         let Reply::AccountCreated(account) = created else { panic!("{created:?}") };

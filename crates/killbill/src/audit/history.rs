@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use domain::account::Person;
 use domain::payment::{Payment, Transaction, TransactionStatus};
+use domain::tag::Tag;
 use domain::{Account, AccountId, Currency, PaymentMethod, PaymentMethodId, TenantNo, Timestamp};
 use serde::Serialize;
 use uuid::Uuid;
@@ -34,6 +35,7 @@ pub(super) struct HistoryJson<'a> {
 #[serde(untagged)]
 enum Columns<'a> {
     Account(Box<AccountColumns<'a>>),
+    Tag(TagColumns),
     PaymentMethod(PaymentMethodColumns<'a>),
     Payment(PaymentColumns<'a>),
     Transaction(Box<TransactionColumns<'a>>),
@@ -79,6 +81,16 @@ struct PaymentMethodColumns<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+struct TagColumns {
+    tag_definition_id: Uuid,
+    object_id: Uuid,
+    object_type: &'static str,
+    is_active: bool,
+    active: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct PaymentColumns<'a> {
     account_id: Uuid,
     /// Always null, as in Kill Bill.
@@ -117,6 +129,7 @@ impl<'a> HistoryJson<'a> {
                 let columns = Columns::Account(Box::new(account_columns(account, person)));
                 (columns, "ACCOUNT_HISTORY", "ACCOUNT")
             }
+            Image::Tag(tag) => (Columns::Tag(tag_columns(tag)), "TAG_HISTORY", "TAG"),
             Image::PaymentMethod(method) => {
                 let columns = Columns::PaymentMethod(payment_method_columns(method));
                 (columns, "PAYMENT_METHOD_HISTORY", "PAYMENT_METHODS")
@@ -148,6 +161,7 @@ impl<'a> HistoryJson<'a> {
 const fn owner(image: Image<'_>) -> (TenantNo, AccountId, Timestamp) {
     match image {
         Image::Account(it, _) => (it.tenant, it.id, it.created_at),
+        Image::Tag(it) => (it.tenant, it.key.account, it.created_at),
         Image::PaymentMethod(it) => (it.tenant, it.account_id, it.created_at),
         Image::Payment(it) => (it.tenant, it.account_id, it.created_at),
         Image::Transaction(it) => (it.tenant, it.account_id, it.effective_at),
@@ -183,6 +197,16 @@ fn account_columns<'a>(account: &'a Account, person: Option<&'a Person>) -> Acco
         phone: of(|it| &it.phone),
         notes: of(|it| &it.notes),
         migrated: account.is_migrated,
+    }
+}
+
+fn tag_columns(tag: &Tag) -> TagColumns {
+    TagColumns {
+        tag_definition_id: tag.key.definition.definition().id().uuid(),
+        object_id: tag.key.account.uuid(),
+        object_type: tag.key.definition.definition().applies_to.name(),
+        is_active: tag.active,
+        active: tag.active,
     }
 }
 

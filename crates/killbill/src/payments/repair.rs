@@ -112,6 +112,9 @@ fn may_be_outdated(rejection: &Rejection) -> bool {
         | Rejection::AccountNotFound { .. }
         | Rejection::AccountKeyIsFixed { .. }
         | Rejection::AccountFieldIsFixed { .. }
+        | Rejection::TagDefinitionNotFound { .. }
+        | Rejection::TagNotFound { .. }
+        | Rejection::TagNotApplicable { .. }
         | Rejection::PaymentMethodNotFound { .. }
         | Rejection::ExternalPaymentMethodExists { .. }
         | Rejection::DefaultPaymentMethodInUse { .. }

@@ -10,7 +10,7 @@ use domain::{
 };
 use engine::ports::{HistoryOf, HistoryRow, Page, ROWS_MAX, StoreError};
 
-use super::{accounts, window};
+use super::{accounts, tags, window};
 use crate::driver::{Load, Reader};
 use crate::load::BY_KEY;
 use crate::{journal, rows, tables};
@@ -25,7 +25,10 @@ pub(super) fn of(
     let limit = window::bounded(usize::MAX);
     match of {
         HistoryOf::Account(id) => walker.account(id, limit),
-        HistoryOf::PaymentMethod(_) | HistoryOf::Payment(_) | HistoryOf::Transaction(_) => {
+        HistoryOf::Tag(_)
+        | HistoryOf::PaymentMethod(_)
+        | HistoryOf::Payment(_)
+        | HistoryOf::Transaction(_) => {
             let newest = newest(reader, no, of)?;
             walker.walk(of, newest, limit)
         }
@@ -69,6 +72,10 @@ pub(super) fn of_all_of_account(
         return Ok(all);
     }
     let parameters = [no.into(), account.into()];
+    for tag in tags::of_account(reader, no, account)? {
+        let left = limit - all.len();
+        all.extend(walker.walk(HistoryOf::Tag(tag.id), Some(tag.revision.seq), left)?);
+    }
     let sql =
         "SELECT id, seq FROM payment_method WHERE tenant = ?1 AND account_id = ?2 ORDER BY id";
     let methods: Vec<(PaymentMethodId, Seq)> =
@@ -117,6 +124,7 @@ fn newest(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Option<Seq>, S
         HistoryOf::Account(id) => {
             ("SELECT seq FROM account WHERE tenant = ?1 AND id = ?2", id.uuid())
         }
+        HistoryOf::Tag(id) => ("SELECT seq FROM tag WHERE tenant = ?1 AND id = ?2", id.uuid()),
         HistoryOf::PaymentMethod(id) => {
             ("SELECT seq FROM payment_method WHERE tenant = ?1 AND id = ?2", id.uuid())
         }
@@ -252,6 +260,7 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
     }
     match (change, of) {
         (Change::Account(it), HistoryOf::Account(id)) => same(it.id, id),
+        (Change::Tag(it), HistoryOf::Tag(id)) => same(it.id, id),
         (Change::PaymentMethod(it), HistoryOf::PaymentMethod(id)) => same(it.id, id),
         (Change::Payment(it), HistoryOf::Payment(id)) => same(it.id, id),
         (Change::Transaction(it), HistoryOf::Transaction(id)) => same(it.id, id),
@@ -273,6 +282,7 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
             | Change::ClaimReleased { .. }
             | Change::Account(_)
             | Change::Person { .. }
+            | Change::Tag(_)
             | Change::PaymentMethod(_)
             | Change::Payment(_)
             | Change::Transaction(_)

@@ -16,8 +16,8 @@ use crate::load::BY_KEY;
 use crate::rows;
 use crate::tables::{
     ACCOUNT, APP_USER, CHANGE_REQUEST, CUSTOMER, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET,
-    JOURNAL, OPERATION, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, ROLE, TENANT, TENANT_VALUE,
-    Table,
+    JOURNAL, OPERATION, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, ROLE, TAG, TENANT,
+    TENANT_VALUE, Table,
 };
 
 static RECORDS: LazyLock<String> = LazyLock::new(|| JOURNAL.select("ORDER BY seq"));
@@ -76,6 +76,7 @@ const ENTITIES: &[(&Table, Journalled)] = &[
             ..rows::account(cells)?
         }))
     }),
+    (&TAG, |cells| Ok(Change::Tag(rows::tag(cells)?))),
     (&PAYMENT_METHOD, |cells| Ok(Change::PaymentMethod(rows::payment_method(cells)?))),
 ];
 
@@ -305,6 +306,7 @@ struct NewestSeq<'c> {
     customers: Load<'c>,
     operations: Load<'c>,
     accounts: Load<'c>,
+    tags: Load<'c>,
     methods: Load<'c>,
     payments: Load<'c>,
     transactions: Load<'c>,
@@ -328,6 +330,7 @@ impl<'c> NewestSeq<'c> {
             accounts: by(&ACCOUNT, by_id)?,
             customers: by(&CUSTOMER, by_id)?,
             operations: by(&OPERATION, by_id)?,
+            tags: by(&TAG, by_id)?,
             methods: by(&PAYMENT_METHOD, by_id)?,
             payments: by(&PAYMENT, by_id)?,
             transactions: by(&PAYMENT_TRANSACTION, by_id)?,
@@ -356,6 +359,7 @@ impl<'c> NewestSeq<'c> {
             Change::Customer(it) => self.customers.first(&[it.tenant.into(), it.id.into()], seq),
             Change::Operation(it) => self.operations.first(&[it.tenant.into(), it.id.into()], seq),
             Change::Account(it) => self.accounts.first(&[it.tenant.into(), it.id.into()], seq),
+            Change::Tag(it) => self.tags.first(&[it.tenant.into(), it.id.into()], seq),
             Change::PaymentMethod(it) => self.methods.first(&[it.tenant.into(), it.id.into()], seq),
             Change::Payment(it) => self.payments.first(&[it.tenant.into(), it.id.into()], seq),
             Change::Transaction(it) => {
@@ -394,6 +398,7 @@ fn is_of_one(a: &Change, b: &Change) -> bool {
         (Change::Customer(a), Change::Customer(b)) => (a.tenant, a.id) == (b.tenant, b.id),
         (Change::Operation(a), Change::Operation(b)) => (a.tenant, a.id) == (b.tenant, b.id),
         (Change::Account(a), Change::Account(b)) => (a.tenant, a.id) == (b.tenant, b.id),
+        (Change::Tag(a), Change::Tag(b)) => (a.tenant, a.id) == (b.tenant, b.id),
         (Change::PaymentMethod(a), Change::PaymentMethod(b)) => {
             (a.tenant, a.id) == (b.tenant, b.id)
         }
@@ -416,6 +421,7 @@ fn is_of_one(a: &Change, b: &Change) -> bool {
             | Change::PersonForgotten { .. }
             | Change::ClaimReleased { .. }
             | Change::Account(_)
+            | Change::Tag(_)
             | Change::PaymentMethod(_)
             | Change::Payment(_)
             | Change::Transaction(_)
@@ -444,6 +450,7 @@ const fn set_previous(row: &mut Change, previous: Option<Seq>) {
         Change::Customer(it) => &mut it.revision,
         Change::Operation(it) => &mut it.revision,
         Change::Account(it) => &mut it.revision,
+        Change::Tag(it) => &mut it.revision,
         Change::PaymentMethod(it) => &mut it.revision,
         Change::Payment(it) => &mut it.revision,
         Change::Transaction(it) => &mut it.revision,
@@ -477,6 +484,7 @@ fn name(change: &Change) -> String {
         Change::Customer(it) => format!("customer {}", it.id),
         Change::Operation(it) => format!("operation {}", it.id),
         Change::Account(it) => format!("account {}", it.id),
+        Change::Tag(it) => format!("tag {}", it.id),
         Change::PaymentMethod(it) => format!("payment method {}", it.id),
         Change::Payment(it) => format!("payment {}", it.id),
         Change::Transaction(it) => format!("transaction {}", it.id),

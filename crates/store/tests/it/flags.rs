@@ -226,6 +226,7 @@ pub fn damaged(sql: &str) -> String {
     let home = Home::new();
     let mut workload = crate::commits::two_tenants(home.open(&crate::sqlite::OPTIONS), 95);
     fill(&mut workload);
+    crate::tags::fill(&mut workload);
     let reader = |workload: &mut Workload<store::SqlStore>| {
         verify(workload.partition.store().database().reader()).unwrap()
     };

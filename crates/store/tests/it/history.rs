@@ -12,10 +12,11 @@ use crate::workload::{World, create_account, person, rename};
 type Key = (TenantNo, &'static str, Uuid);
 
 /// What an image is of, and its revision.
-#[expect(clippy::wildcard_enum_match_arm, reason = "only four kinds of things have a history here")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "only five kinds of things have a history here")]
 fn named(change: &Change) -> Option<(Key, Revision)> {
     Some(match change {
         Change::Account(it) => ((it.tenant, "account", it.id.uuid()), it.revision),
+        Change::Tag(it) => ((it.tenant, "tag", it.id.uuid()), it.revision),
         Change::PaymentMethod(it) => ((it.tenant, "method", it.id.uuid()), it.revision),
         Change::Payment(it) => ((it.tenant, "payment", it.id.uuid()), it.revision),
         Change::Transaction(it) => ((it.tenant, "transaction", it.id.uuid()), it.revision),
@@ -27,6 +28,7 @@ fn of(key: Key) -> HistoryOf {
     use domain::Id;
     match key.1 {
         "account" => HistoryOf::Account(Id::new(key.2)),
+        "tag" => HistoryOf::Tag(Id::new(key.2)),
         "method" => HistoryOf::PaymentMethod(Id::new(key.2)),
         "payment" => HistoryOf::Payment(Id::new(key.2)),
         _ => HistoryOf::Transaction(Id::new(key.2)),
@@ -132,7 +134,7 @@ fn an_accounts_histories_are_those_of_all_that_belongs_to_it() {
     assert!(world.queries.account_histories(no, nobody, 100).unwrap().is_empty());
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "only four kinds of things have a history here")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "only five kinds of things have a history here")]
 fn owner(change: &Change) -> Option<AccountId> {
     match change {
         Change::Account(it) => Some(it.id),

@@ -38,6 +38,8 @@ mod scratch;
 #[cfg(test)]
 mod sqlite;
 #[cfg(test)]
+mod tags;
+#[cfg(test)]
 mod verification;
 #[cfg(test)]
 mod workload;

@@ -308,6 +308,7 @@ fn an_older_database_is_brought_up_to_date() {
             (2, &["environment", "environment_secret", "definition"][..]),
             (3, &["change_request"]),
             (4, &["flag_insight", "metric_insight"]),
+            (5, &["tag"]),
         ];
         for table in added.iter().filter(|it| it.0 > version).flat_map(|it| it.1) {
             repair(scratch.path(), &format!("DROP TABLE {table}"));
@@ -339,6 +340,7 @@ fn an_older_environment_demands_nothing_and_nothing_waits() {
     flags::create(&mut workload, TenantNo(1), 1, "dev");
     drop(workload);
     for sql in [
+        "DROP TABLE tag",
         "DROP TABLE flag_insight",
         "DROP TABLE metric_insight",
         "DROP TABLE change_request",

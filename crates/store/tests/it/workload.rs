@@ -512,6 +512,7 @@ pub fn create_account(external_key: Option<String>, person: Person) -> Command {
         reference_time: None,
         time_zone: None,
         is_migrated: None,
+        tags: vec![],
     }))
 }
 
