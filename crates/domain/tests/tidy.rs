@@ -18,6 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("kafka", &["domain", "engine"]),
     ("killbill", &["domain", "engine"]),
     ("grpc", &["domain", "engine"]),
+    ("signup", &["domain", "engine"]),
     // Libraries by themselves: they could be published.
     ("evaluation", &[]),
     ("iso8583", &[]),

@@ -1,0 +1,12 @@
+//! Sign-up: customers' passwords, addresses, tokens and second factors.
+//!
+//! What is here knows no database and no wire: each module answers one question of whoever
+//! registers, logs in or resets a password.
+
+#![forbid(unsafe_code)]
+
+mod keys;
+pub mod seal;
+pub mod tokens;
+
+pub use keys::{KEY_BYTES, RootKey};
