@@ -8,5 +8,6 @@
 mod keys;
 pub mod seal;
 pub mod tokens;
+pub mod totp;
 
 pub use keys::{KEY_BYTES, RootKey};

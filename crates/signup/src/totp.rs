@@ -1,0 +1,342 @@
+//! Second factors: codes that change every half minute (RFC 6238), and what helps without a phone.
+
+use std::fmt::Write as _;
+
+use domain::TenantNo;
+use ring::hmac;
+use subtle::ConstantTimeEq as _;
+use uuid::Uuid;
+
+use crate::tokens::TokenKey;
+
+/// Bytes of a secret: as long as the hash, as RFC 4226 recommends.
+pub const SECRET_BYTES: usize = 20;
+
+/// Recovery codes that a customer gets.
+pub const RECOVERY_CODES: usize = 8;
+
+/// How long a step is.
+const STEP_SECONDS: u64 = 30;
+
+/// Digits of a code, and how many codes there are.
+const DIGITS: usize = 6;
+const CODES: u32 = 1_000_000;
+
+/// Steps before and after the present one whose codes are taken too: clocks differ.
+const WINDOW_STEPS: u64 = 1;
+
+/// Random bytes of a recovery code: 16 characters.
+const RECOVERY_BYTES: usize = 10;
+
+/// Characters of a recovery code between two dashes.
+const RECOVERY_GROUP: usize = 4;
+
+/// The alphabet of RFC 4648 for base32.
+const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+/// What a customer's device makes codes from.
+#[derive(Clone, Copy)]
+pub struct Secret([u8; SECRET_BYTES]);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl Secret {
+    /// A new one.
+    #[must_use]
+    pub fn generate() -> Self {
+        Self(random())
+    }
+
+    /// The one that was stored; none where the length is another.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
+    /// What to store: sealed, because codes can be made from it.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; SECRET_BYTES] {
+        &self.0
+    }
+
+    /// What a customer types where there is no camera.
+    #[must_use]
+    pub fn base32(&self) -> String {
+        base32(&self.0)
+    }
+
+    /// What a device reads from a QR code (the format of Google Authenticator's key URIs).
+    #[must_use]
+    pub fn uri(&self, issuer: &str, account: &str) -> String {
+        let (secret, issuer, account) = (self.base32(), escape(issuer), escape(account));
+        format!(
+            "otpauth://totp/{issuer}:{account}?secret={secret}&issuer={issuer}\
+             &algorithm=SHA1&digits={DIGITS}&period={STEP_SECONDS}"
+        )
+    }
+
+    /// The step whose code this is, of the present one and its neighbours. Each step may be used
+    /// once: the caller remembers it, and hands in the last one that was used.
+    #[must_use]
+    pub fn check(&self, code: &str, unix_seconds: u64, last_used: Option<u64>) -> Option<u64> {
+        if code.len() != DIGITS || !code.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let now = unix_seconds / STEP_SECONDS;
+        let steps = now.saturating_sub(WINDOW_STEPS)..=now.saturating_add(WINDOW_STEPS);
+        let mut found = None;
+        // All of them are compared, so that the time does not tell which one it is.
+        for step in steps {
+            let is_new = last_used.is_none_or(|used| step > used);
+            if bool::from(self.code(step).as_bytes().ct_eq(code.as_bytes())) && is_new {
+                found = found.or(Some(step));
+            }
+        }
+        found
+    }
+
+    /// The code of a step (RFC 4226, section 5.3).
+    fn code(&self, step: u64) -> String {
+        let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &self.0);
+        let tag = hmac::sign(&key, &step.to_be_bytes());
+        let mac = tag.as_ref();
+        let at = usize::from(mac[mac.len() - 1] & 0x0f);
+        let word = mac[at..at + 4].try_into().expect("the offset is 15 at most, of 20 bytes");
+        let number = u32::from_be_bytes(word) & 0x7fff_ffff;
+        format!("{:0DIGITS$}", number % CODES)
+    }
+}
+
+/// What lets a customer in without the device, once each. Shown once; only codes of them are
+/// stored.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RecoveryCode(String);
+
+impl std::fmt::Debug for RecoveryCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RecoveryCode(…)")
+    }
+}
+
+impl RecoveryCode {
+    /// As many new ones as a customer gets.
+    #[must_use]
+    pub fn generate() -> [Self; RECOVERY_CODES] {
+        std::array::from_fn(|_| Self(base32(&random::<RECOVERY_BYTES>())))
+    }
+
+    /// Reads what a customer typed: dashes, spaces and case do not count, and digits that are not
+    /// in the alphabet stand for the letters that they look like.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        if text.len() > 64 {
+            return None;
+        }
+        let typed = text.chars().filter(|c| !matches!(c, '-' | ' '));
+        let meant = typed.map(|c| match c.to_ascii_uppercase() {
+            '0' => 'O',
+            '1' => 'I',
+            '8' => 'B',
+            other => other,
+        });
+        let code: String = meant.collect();
+        let is_code =
+            code.len() == RECOVERY_BYTES * 8 / 5 && code.bytes().all(|byte| BASE32.contains(&byte));
+        is_code.then_some(Self(code))
+    }
+
+    /// What the customer is shown: `ABCD-EFGH-IJKL-MNOP`.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        let groups: Vec<_> = (0..self.0.len())
+            .step_by(RECOVERY_GROUP)
+            .map(|at| &self.0[at..at + RECOVERY_GROUP])
+            .collect();
+        groups.join("-")
+    }
+
+    /// What is stored of it. A code has 80 random bits and needs no slow hash; the key keeps whoever
+    /// has only the database from trying any at all.
+    #[must_use]
+    pub fn stored(&self, key: &TokenKey, tenant: TenantNo, customer: Uuid) -> [u8; 32] {
+        let tenant = tenant.0.to_be_bytes();
+        key.mac(&[b"recovery", &tenant, customer.as_bytes(), self.0.as_bytes()])
+    }
+
+    /// Whether this is the code that was stored, in constant time.
+    #[must_use]
+    pub fn matches(&self, key: &TokenKey, tenant: TenantNo, customer: Uuid, stored: &[u8]) -> bool {
+        self.stored(key, tenant, customer).as_slice().ct_eq(stored).into()
+    }
+}
+
+fn random<const BYTES: usize>() -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    bytes
+}
+
+/// Base32 of bytes whose number is a multiple of five, which needs no padding.
+fn base32(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() / 5 * 8);
+    for group in bytes.chunks_exact(5) {
+        let bits = group.iter().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
+        for at in (0..8).rev() {
+            let index = usize::try_from(bits >> (at * 5) & 31).expect("31 at most");
+            text.push(char::from(BASE32[index]));
+        }
+    }
+    text
+}
+
+/// Percent-encodes all but what RFC 3986 leaves as it is everywhere.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            write!(escaped, "%{byte:02X}").expect("a string takes everything");
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::keys::RootKey;
+
+    /// The secret of the test vectors of RFC 4226, appendix D, and RFC 6238, appendix B.
+    const VECTORS: Secret = Secret(*b"12345678901234567890");
+
+    #[test]
+    fn codes_are_those_of_rfc_4226() {
+        let codes = [
+            "755224", "287082", "359152", "969429", "338314", "254676", "287922", "162583",
+            "399871", "520489",
+        ];
+        for (step, code) in codes.into_iter().enumerate() {
+            assert_eq!(VECTORS.code(step as u64), code);
+        }
+    }
+
+    #[test]
+    fn codes_are_those_of_rfc_6238() {
+        // The RFC gives eight digits: the last six are the same.
+        for (seconds, code) in [
+            (59, "94287082"),
+            (1_111_111_109, "07081804"),
+            (1_111_111_111, "14050471"),
+            (1_234_567_890, "89005924"),
+            (2_000_000_000, "69279037"),
+            (20_000_000_000, "65353130"),
+        ] {
+            let step = VECTORS.check(&code[2..], seconds, None);
+            assert_eq!(step, Some(seconds / STEP_SECONDS), "{seconds}");
+        }
+    }
+
+    #[test]
+    fn a_code_is_good_for_its_step_and_its_neighbours() {
+        let step = 37_037_036;
+        let code = VECTORS.code(step);
+        let at = |seconds| VECTORS.check(&code, seconds, None);
+        assert_eq!(at((step - 1) * 30), Some(step));
+        assert_eq!(at(step * 30 + 29), Some(step));
+        assert_eq!(at((step + 1) * 30 + 29), Some(step));
+        assert_eq!(at((step - 1) * 30 - 1), None);
+        assert_eq!(at((step + 2) * 30), None);
+        for at in [0, u64::MAX] {
+            assert_eq!(VECTORS.check("000000", at, None), None);
+        }
+    }
+
+    #[test]
+    fn a_step_is_used_once() {
+        let step = 37_037_036;
+        let check = |code: &str, used| VECTORS.check(code, step * 30, used);
+        let code = VECTORS.code(step);
+        assert_eq!(check(&code, Some(step - 1)), Some(step));
+        assert_eq!(check(&code, Some(step)), None);
+        // Nor one before it.
+        assert_eq!(check(&VECTORS.code(step - 1), Some(step)), None);
+        assert_eq!(check(&VECTORS.code(step + 1), Some(step)), Some(step + 1));
+    }
+
+    #[test]
+    fn what_is_no_code_is_refused() {
+        for code in ["", "75522", "7552240", "75522a", "７５５２２４", " 755224", "+55224"] {
+            assert_eq!(VECTORS.check(code, 0, None), None, "{code}");
+        }
+        assert_eq!(VECTORS.check("755224", 0, None), Some(0));
+    }
+
+    #[test]
+    fn a_device_reads_the_uri() {
+        assert_eq!(base32(b"fooba"), "MZXW6YTB");
+        assert_eq!(
+            VECTORS.uri("Ana & Söhne", "ana@example.com"),
+            "otpauth://totp/Ana%20%26%20S%C3%B6hne:ana%40example.com\
+             ?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Ana%20%26%20S%C3%B6hne\
+             &algorithm=SHA1&digits=6&period=30"
+        );
+        assert_eq!(format!("{VECTORS:?}"), "Secret(…)");
+    }
+
+    #[test]
+    fn secrets_come_back_as_they_were_stored() {
+        let secret = Secret::generate();
+        assert_ne!(Secret::generate().0, secret.0);
+        assert_eq!(Secret::from_bytes(secret.as_bytes()).unwrap().0, secret.0);
+        assert!(Secret::from_bytes(&[0; 19]).is_none() && Secret::from_bytes(&[]).is_none());
+    }
+
+    #[test]
+    fn recovery_codes_are_read_as_they_are_typed() {
+        let code = RecoveryCode::read("BOIB-2345-abcd EFGH").unwrap();
+        assert_eq!(code.shown(), "BOIB-2345-ABCD-EFGH");
+        assert_eq!(
+            RecoveryCode::read("8018 2345 abcd efgh"),
+            RecoveryCode::read("BOIB2345ABCDEFGH")
+        );
+        for text in ["", "BOIB-2345-ABCD-EFG", "BOIB-2345-ABCD-EFGHI", "BOIB-2349-ABCD-EFGH"] {
+            assert!(RecoveryCode::read(text).is_none(), "{text}");
+        }
+        let long = format!("BOIB2345ABCDEFGH{}", "-".repeat(60));
+        assert!(RecoveryCode::read(&long).is_none());
+        assert_eq!(format!("{code:?}"), "RecoveryCode(…)");
+    }
+
+    #[test]
+    fn a_recovery_code_is_one_customers() {
+        let key = TokenKey::new(&RootKey::new([7; 32]));
+        let (tenant, customer) = (TenantNo(7), Uuid::from_u128(1));
+        let codes = RecoveryCode::generate();
+        let stored = codes[0].stored(&key, tenant, customer);
+        let matching =
+            codes.iter().filter(|code| code.matches(&key, tenant, customer, &stored)).count();
+        assert_eq!(matching, 1);
+        assert!(codes[0].matches(&key, tenant, customer, &stored));
+        assert!(!codes[0].matches(&key, TenantNo(8), customer, &stored));
+        assert!(!codes[0].matches(&key, tenant, Uuid::from_u128(2), &stored));
+        assert!(!codes[0].matches(&key, tenant, customer, &stored[..16]));
+        assert!(!codes[0].matches(&key, tenant, customer, &[]));
+    }
+
+    proptest! {
+        #[test]
+        fn anything_can_be_typed(text in ".{0,80}", seconds: u64) {
+            let _ = VECTORS.check(&text, seconds, None);
+            if let Some(code) = RecoveryCode::read(&text) {
+                prop_assert_eq!(RecoveryCode::read(&code.shown()), Some(code));
+            }
+        }
+    }
+}
