@@ -5,9 +5,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod email;
+mod invalid;
 mod keys;
+pub mod profile;
 pub mod seal;
 pub mod tokens;
 pub mod totp;
 
+pub use invalid::Invalid;
 pub use keys::{KEY_BYTES, RootKey};
