@@ -8,6 +8,7 @@
 pub mod email;
 mod invalid;
 mod keys;
+pub mod password_policy;
 pub mod profile;
 pub mod seal;
 pub mod tokens;
