@@ -1,7 +1,8 @@
 //! Sign-up: customers' passwords, addresses, tokens and second factors.
 //!
 //! What is here knows no database and no wire: each module answers one question of whoever
-//! registers, logs in or resets a password.
+//! registers, logs in or resets a password. Passwords are hashed by a [`passwords::Hasher`], which
+//! refuses at once what it cannot do in time.
 
 #![forbid(unsafe_code)]
 
@@ -9,6 +10,7 @@ pub mod email;
 mod invalid;
 mod keys;
 pub mod password_policy;
+pub mod passwords;
 pub mod profile;
 pub mod seal;
 pub mod tokens;

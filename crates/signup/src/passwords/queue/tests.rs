@@ -1,0 +1,171 @@
+//! The queue under a clock of the test's own.
+
+use super::*;
+
+/// Ten milliseconds, once the queue has learnt that a unit takes 10 us.
+const JOB: Work = Work::Argon2(1000);
+
+struct World {
+    queue: Queue<&'static str>,
+    now: Instant,
+}
+
+impl World {
+    /// A pool whose jobs take 10 ms each.
+    fn new(threads: usize, wait_max_ms: u64) -> Self {
+        let limits = Limits { wait_max: Duration::from_millis(wait_max_ms), jobs_max: 100 };
+        let mut world = Self { queue: Queue::new(threads, limits), now: Instant::now() };
+        world.work(100, 10);
+        world
+    }
+
+    /// So many jobs of so many milliseconds on the first thread.
+    fn work(&mut self, times: usize, ms: u64) {
+        for _ in 0..times {
+            self.queue.begin(0, JOB, self.now);
+            self.pass(ms);
+            self.queue.end(0, self.now);
+        }
+    }
+
+    fn pass(&mut self, ms: u64) {
+        self.now += Duration::from_millis(ms);
+    }
+
+    fn put(&mut self, lane: Lane, job: &'static str) -> Result<(), (Undone, Busy)> {
+        self.queue.put(lane, JOB, job, self.now)
+    }
+
+    /// What a thread gets, and what was left undone before.
+    fn take(&mut self, thread: usize) -> (Option<&'static str>, Vec<Undone>) {
+        let mut skipped = vec![];
+        let is_gone = |job: &&str| *job == "gone";
+        let taken = self.queue.take(thread, self.now, is_gone, |_, why| skipped.push(why));
+        (taken.map(|it| it.job), skipped)
+    }
+
+    fn wait_ms(&self, lane: Lane) -> u128 {
+        (self.queue.wait(lane, self.now).as_micros() + 500) / 1000
+    }
+}
+
+#[test]
+fn logins_go_first_and_wait_for_logins_only() {
+    let mut world = World::new(1, 1000);
+    world.queue.begin(0, JOB, world.now);
+    for job in ["register 1", "register 2"] {
+        world.put(Lane::Registration, job).unwrap();
+    }
+    world.put(Lane::Login, "login").unwrap();
+    assert_eq!(world.wait_ms(Lane::Login), 20);
+    assert_eq!(world.wait_ms(Lane::Registration), 40);
+    // Half of what was begun is done.
+    world.pass(5);
+    assert_eq!(world.wait_ms(Lane::Login), 15);
+    world.pass(5);
+    world.queue.end(0, world.now);
+    assert_eq!(world.take(0), (Some("login"), vec![]));
+    assert_eq!(world.take(0), (Some("register 1"), vec![]));
+    assert_eq!(world.take(0), (Some("register 2"), vec![]));
+    assert_eq!(world.take(0), (None, vec![]));
+}
+
+#[test]
+fn what_would_wait_too_long_is_refused_at_once() {
+    let mut world = World::new(2, 100);
+    for thread in [0, 1] {
+        world.queue.begin(thread, JOB, world.now);
+    }
+    // Two are in progress; ten more for each of the two threads fit into the 100 ms.
+    let taken = (0..50).filter(|_| world.put(Lane::Registration, "job").is_ok()).count();
+    assert_eq!(taken, 19);
+    let (why, busy) = world.put(Lane::Registration, "job").unwrap_err();
+    assert_eq!((why, busy.retry_after), (Undone::Wait, Duration::from_secs(1)));
+    // A login waits for none of these.
+    world.put(Lane::Login, "login").unwrap();
+    assert_eq!(world.queue.depth(), 20);
+}
+
+#[test]
+fn a_free_thread_refuses_nothing_however_slow_it_was() {
+    let mut world = World::new(2, 0);
+    world.work(20, 60_000);
+    world.put(Lane::Registration, "first").unwrap();
+    world.put(Lane::Registration, "second").unwrap();
+    assert_eq!(world.put(Lane::Registration, "third").unwrap_err().0, Undone::Wait);
+    assert_eq!(world.take(0), (Some("first"), vec![]));
+    assert_eq!(world.take(1), (Some("second"), vec![]));
+}
+
+#[test]
+fn after_an_overload_the_queue_drains_and_the_estimate_recovers() {
+    let mut world = World::new(1, 200);
+    // The machine was stopped for ten seconds: one sample, and everything in the queue is late.
+    world.queue.begin(0, JOB, world.now);
+    for _ in 0..15 {
+        world.put(Lane::Registration, "job").unwrap();
+    }
+    world.pass(10_000);
+    world.queue.end(0, world.now);
+    let (taken, skipped) = world.take(0);
+    assert_eq!((taken, skipped), (None, vec![Undone::Late; 15]));
+    assert_eq!((world.queue.depth(), world.wait_ms(Lane::Registration)), (0, 0));
+    // One at a time is admitted; the estimate comes back with what is measured.
+    let mut rounds = 0;
+    loop {
+        world.put(Lane::Registration, "job").unwrap();
+        assert_eq!(world.take(0).0, Some("job"));
+        if world.wait_ms(Lane::Registration) <= 20 {
+            break;
+        }
+        world.pass(10);
+        world.queue.end(0, world.now);
+        rounds += 1;
+        assert!(rounds < 60, "{} ms", world.wait_ms(Lane::Registration));
+    }
+}
+
+#[test]
+fn whoever_hung_up_costs_nothing() {
+    let mut world = World::new(1, 1000);
+    for job in ["gone", "there", "gone"] {
+        world.put(Lane::Login, job).unwrap();
+    }
+    assert_eq!(world.take(0), (Some("there"), vec![Undone::Gone]));
+    assert_eq!(world.take(0), (None, vec![Undone::Gone]));
+}
+
+#[test]
+fn no_more_jobs_wait_than_may() {
+    let mut world = World::new(1, 3_600_000);
+    let taken = (0..200).filter(|_| world.put(Lane::Registration, "job").is_ok()).count();
+    assert_eq!(taken, 100);
+    assert_eq!(world.put(Lane::Registration, "job").unwrap_err().0, Undone::Full);
+    world.put(Lane::Login, "job").unwrap();
+}
+
+#[test]
+fn what_waits_is_given_back_when_the_pool_ends() {
+    let mut world = World::new(1, 1000);
+    world.put(Lane::Registration, "register").unwrap();
+    world.put(Lane::Login, "login").unwrap();
+    let left = world.queue.stop();
+    assert_eq!(left, [(Lane::Login, "login"), (Lane::Registration, "register")]);
+    assert_eq!(world.put(Lane::Login, "job").unwrap_err().0, Undone::Stopping);
+    assert_eq!(world.take(0), (None, vec![]));
+}
+
+#[test]
+fn old_hashes_are_weighed_by_their_own_pace() {
+    let mut world = World::new(1, 1000);
+    let old = Work::Bcrypt(4096);
+    for _ in 0..100 {
+        world.queue.begin(0, old, world.now);
+        world.pass(200);
+        world.queue.end(0, world.now);
+    }
+    world.queue.begin(0, old, world.now);
+    world.queue.put(Lane::Login, Work::Bcrypt(8192), "slow", world.now).unwrap();
+    world.put(Lane::Login, "quick").unwrap();
+    assert_eq!(world.wait_ms(Lane::Login), 610);
+}
