@@ -13,8 +13,10 @@ pub mod password_policy;
 pub mod passwords;
 pub mod profile;
 pub mod seal;
+pub mod service;
 pub mod tokens;
 pub mod totp;
 
 pub use invalid::Invalid;
 pub use keys::{KEY_BYTES, RootKey};
+pub use service::SignUp;

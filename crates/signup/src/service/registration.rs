@@ -1,0 +1,225 @@
+//! Registering: what was entered becomes a customer with an account, in one commit.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
+
+use domain::account::Person;
+use domain::customer::{
+    CustomerCommand, CustomerRef, CustomerRefusal, CustomerReply, Profile, Register, Taken,
+    Verification,
+};
+use domain::{Currency, OperationId, Reply};
+
+use super::{Asked, Error, SignUp, micros};
+use crate::email::EmailAddress;
+use crate::{Invalid, password_policy, profile};
+
+/// What somebody entered to register; nothing of it is checked.
+#[derive(Clone, Default)]
+pub struct Entered {
+    /// E-mail address.
+    pub email: String,
+    /// Password.
+    pub password: String,
+    /// First name.
+    pub first_name: String,
+    /// Last name.
+    pub last_name: String,
+    /// Phone.
+    pub phone: Option<String>,
+    /// Company.
+    pub company: Option<String>,
+    /// Country.
+    pub country: Option<String>,
+    /// IANA time zone.
+    pub time_zone: Option<String>,
+    /// Language.
+    pub language: Option<String>,
+    /// The customer's preferences, as the door keeps them.
+    pub preferences: String,
+}
+
+/// Somebody to register: every field keeps its rule, and the password may be.
+pub struct NewCustomer {
+    email: EmailAddress,
+    password: String,
+    profile: Profile,
+    person: Person,
+}
+
+/// Somebody who is registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// Who; `None` where the address has a customer already, who is told by mail.
+    pub customer: Option<CustomerRef>,
+    /// Their address.
+    pub email: String,
+    /// Their first name.
+    pub first_name: String,
+    /// Their last name.
+    pub last_name: String,
+}
+
+/// How somebody is registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// Whether the answer may tell that an address has a customer.
+    pub taken: Taken,
+    /// The operation that this ends.
+    pub operation: Option<OperationId>,
+    /// Whether it is a probe: nothing is mailed or counted, and the address needs no verification.
+    pub is_probe: bool,
+}
+
+impl How {
+    /// By a door that tells whether an address has a customer.
+    pub const OPENLY: Self = Self { taken: Taken::Refuse, operation: None, is_probe: false };
+    /// By a door that does not.
+    pub const DISCREETLY: Self = Self { taken: Taken::TellByMail, ..Self::OPENLY };
+}
+
+/// Checks what somebody entered.
+///
+/// # Errors
+/// Every field that breaks its rule.
+pub fn registration(entered: &Entered) -> Result<NewCustomer, Vec<Invalid>> {
+    let mut wrong = vec![];
+    let mut keep =
+        |it: Result<String, Invalid>| it.map_err(|it| wrong.push(it)).unwrap_or_default();
+    let first_name = keep(profile::first_name(&entered.first_name));
+    let last_name = keep(profile::last_name(&entered.last_name));
+    let password =
+        keep(password_policy::check(&entered.password).map(|()| entered.password.clone()));
+    let phone = entered.phone.as_deref().map(|it| keep(profile::phone(it).map(str::to_owned)));
+    if let Some(zone) = &entered.time_zone {
+        keep(profile::time_zone(zone));
+    }
+    let email = EmailAddress::parse(entered.email.trim());
+    let email = match email {
+        Ok(email) if wrong.is_empty() => email,
+        Ok(_) => return Err(wrong),
+        Err(invalid) => {
+            wrong.push(invalid);
+            return Err(wrong);
+        }
+    };
+    let profile = Profile {
+        email: email.shown().to_owned(),
+        email_key: email.folded().to_owned(),
+        first_name,
+        last_name,
+        preferences: entered.preferences.clone(),
+    };
+    let person = Person {
+        phone,
+        company: entered.company.clone(),
+        country: entered.country.clone(),
+        locale: entered.language.clone(),
+        ..Person::default()
+    };
+    Ok(NewCustomer { email, password, profile, person })
+}
+
+impl SignUp {
+    /// Registers somebody.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] at once where the password would wait too long to be hashed;
+    /// [`CustomerRefusal::EmailTaken`] where the address has a customer, if `how` may tell.
+    pub async fn register(
+        &self,
+        asked: &Asked,
+        new: NewCustomer,
+        how: How,
+    ) -> Result<Registered, Error> {
+        let counted = (!how.is_probe).then(Counted::begin);
+        let done = self.register_uncounted(asked, new, how).await;
+        if let Some(counted) = counted {
+            counted.end(&done);
+        }
+        done
+    }
+
+    async fn register_uncounted(
+        &self,
+        asked: &Asked,
+        new: NewCustomer,
+        how: How,
+    ) -> Result<Registered, Error> {
+        let NewCustomer { email, password, profile, person } = new;
+        // A repetition is answered as the first one was, which the core knows.
+        if how.taken == Taken::Refuse && asked.idempotency_key.is_none() {
+            self.refuse_taken(asked, &email).await?;
+        }
+        let password_hash = self.inner.hasher.hash(password).await?.into_string();
+        let says = [&*profile.email, &profile.first_name, &profile.last_name];
+        let idempotency = self.idempotency(asked, "register", &says);
+        let verification = match how.is_probe {
+            true => Verification::Given,
+            false => Verification::Mailed { within_us: micros(self.settings().verify_within) },
+        };
+        let (email, first_name) = (profile.email.clone(), profile.first_name.clone());
+        let last_name = profile.last_name.clone();
+        let command = CustomerCommand::Register(Box::new(Register {
+            profile,
+            person,
+            currency: Currency::parse(&self.settings().currency),
+            password_hash,
+            taken: how.taken,
+            verification,
+            operation: how.operation,
+        }));
+        let reply = self.submit_repeatable(asked, command, idempotency).await?;
+        let customer = match reply {
+            Reply::Customer(CustomerReply::Registered(customer)) => Some(customer),
+            _ => None,
+        };
+        Ok(Registered { customer, email, first_name, last_name })
+    }
+
+    /// Nobody waits for a hash to be told that an address has a customer.
+    async fn refuse_taken(&self, asked: &Asked, email: &EmailAddress) -> Result<(), Error> {
+        let (tenant, key) = (asked.tenant, email.folded().to_owned());
+        match self.read(move |queries| queries.is_email_taken(tenant, &key)).await? {
+            true => Err(CustomerRefusal::EmailTaken.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Registrations in progress.
+static CONCURRENT: AtomicI64 = AtomicI64::new(0);
+
+/// A registration that is counted, under the names that its operators know from before.
+struct Counted {
+    since: Instant,
+}
+
+impl Counted {
+    fn begin() -> Self {
+        show(CONCURRENT.fetch_add(1, Ordering::Relaxed) + 1);
+        Self { since: Instant::now() }
+    }
+
+    fn end<T>(self, done: &Result<T, Error>) {
+        let status = match done {
+            Ok(_) => "success",
+            Err(error) if error.is_ours() => "failure",
+            Err(_) => "rejected",
+        };
+        metrics::counter!("user_service_registration_total", "status" => status).increment(1);
+        metrics::histogram!("user_service_registration_duration_seconds")
+            .record(self.since.elapsed());
+    }
+}
+
+impl Drop for Counted {
+    /// Also where the client hung up.
+    fn drop(&mut self) {
+        show(CONCURRENT.fetch_sub(1, Ordering::Relaxed) - 1);
+    }
+}
+
+fn show(concurrent: i64) {
+    metrics::gauge!("user_service_concurrent_registrations_gauge").set(concurrent as f64);
+}
