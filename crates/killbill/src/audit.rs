@@ -7,7 +7,7 @@ use domain::payment::{Payment, PaymentState, Transaction, TransactionStatus, Tra
 use domain::state::Change;
 use domain::tag::Tag;
 use domain::{
-    Account, EXTERNAL_PAYMENT, PaymentId, PaymentMethod, Rejection, TenantNo, TransactionId,
+    Account, EXTERNAL_PAYMENT, PaymentId, PaymentMethod, Rejection, TagId, TenantNo, TransactionId,
 };
 use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError};
 use serde::Serialize;
@@ -325,6 +325,17 @@ pub(crate) async fn account_history(call: Call) -> Answered {
 pub(crate) async fn payment_method_history(call: Call) -> Answered {
     let id = call.param_id("paymentMethodId")?;
     history(call, HistoryOf::PaymentMethod(id), Rejection::PaymentMethodNotFound { id }).await
+}
+
+/// The audit of a tag, with its history.
+#[utoipa::path(get, path = "/1.0/kb/tags/{tagId}/auditLogsWithHistory", tag = "Tag", operation_id = "history",
+    params(("tagId" = Uuid, Path)),
+    responses((status = 200, body = [AuditLogJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn tag_history(call: Call) -> Answered {
+    let id: TagId = call.param_id("tagId")?;
+    let absent = Rejection::TagNotFound { name: id.to_string() };
+    history(call, HistoryOf::Tag(id), absent).await
 }
 
 /// The audit of a payment, with its history.

@@ -194,7 +194,11 @@ impl Call {
     }
 }
 
-fn read_id<K>(name: &str, text: &str) -> Result<Id<K>, Failure> {
+/// An id out of the path or the query.
+///
+/// # Errors
+/// One that is no UUID.
+pub(crate) fn read_id<K>(name: &str, text: &str) -> Result<Id<K>, Failure> {
     parse_uuid(text).map(Id::new).ok_or_else(|| {
         Failure::illegal(format!("{name}: Invalid UUID string: {}", request::shown(text)))
     })

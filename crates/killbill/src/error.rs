@@ -25,6 +25,9 @@ pub(crate) mod class {
     pub(crate) const PAYMENT: &str = "org.killbill.billing.payment.api.PaymentApiException";
     /// A tag's.
     pub(crate) const TAG: &str = "org.killbill.billing.util.api.TagApiException";
+    /// A definition's of tags.
+    pub(crate) const TAG_DEFINITION: &str =
+        "org.killbill.billing.util.api.TagDefinitionApiException";
     /// A tenant's.
     pub(crate) const TENANT: &str = "org.killbill.billing.tenant.api.TenantApiException";
     /// A user's or a role's.
@@ -102,6 +105,8 @@ pub(crate) mod code {
     pub(crate) const ACCOUNT_KEY_IS_FIXED: Code =
         coded(StatusCode::BAD_REQUEST, 3005, class::ACCOUNT);
     pub(crate) const NO_DEFINITION_FOR_TAG: Code = coded(StatusCode::BAD_REQUEST, 3902, class::TAG);
+    pub(crate) const NO_SUCH_TAG_DEFINITION: Code =
+        coded(StatusCode::NOT_FOUND, 3902, class::TAG_DEFINITION);
     pub(crate) const NO_SUCH_TAG: Code = coded(StatusCode::NOT_FOUND, 3950, class::TAG);
     pub(crate) const NO_SUCH_PAYMENT_METHOD: Code =
         coded(StatusCode::NOT_FOUND, 7000, class::PAYMENT);
@@ -228,7 +233,7 @@ fn field_is_fixed(field: &str) -> String {
     format!("Killbill doesn't support updating the account {field}")
 }
 
-fn no_tag_definition(id: &impl std::fmt::Display) -> String {
+pub(crate) fn no_tag_definition(id: &impl std::fmt::Display) -> String {
     format!("The tag definition {id} does not exist")
 }
 

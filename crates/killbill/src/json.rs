@@ -332,6 +332,21 @@ impl Json {
         id.ok_or_else(|| self.invalid_format(field, "java.util.UUID", text))
     }
 
+    /// The whole body: an array of ids.
+    pub(crate) fn ids<K>(self, field: &str, body: &[u8]) -> Result<Vec<Id<K>>, Failure> {
+        let text = std::str::from_utf8(body)
+            .map_err(|_| self.malformed("the body is not valid UTF-8"))?
+            .trim_ascii();
+        if text.is_empty() {
+            return Err(self.missing_body());
+        }
+        let raw: Raw<'_> =
+            serde_json::from_str(text).map_err(|error| self.malformed(&error.to_string()))?;
+        let items = self.items(field, raw)?.ok_or_else(|| self.missing_body())?;
+        let id = |item| self.id(field, item)?.ok_or_else(|| self.missing(field));
+        items.into_iter().map(id).collect()
+    }
+
     /// A currency's code.
     pub(crate) fn currency(self, field: &str, raw: Raw<'_>) -> Result<Option<Currency>, Failure> {
         let Some(text) = self.scalar(field, raw)? else { return Ok(None) };

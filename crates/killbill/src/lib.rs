@@ -26,6 +26,7 @@ mod request;
 mod routes;
 mod security;
 mod system;
+mod tags;
 mod tenants;
 mod test_clock;
 mod transactions;

@@ -11,7 +11,7 @@ use utoipa::openapi::{Header, RefOr, Required, Response};
 use crate::payments::{follow_up, read};
 use crate::routes::{self, Needs, Route};
 use crate::{
-    accounts, admin, audit, payment_methods, payments, security, system, tenants, test_clock,
+    accounts, admin, audit, payment_methods, payments, security, system, tags, tenants, test_clock,
     transactions,
 };
 
@@ -34,6 +34,13 @@ use crate::{
     audit::payment_method_history,
     audit::payment_history,
     audit::transaction_history,
+    audit::tag_history,
+    tags::list_of_account,
+    tags::list_of_all,
+    tags::add,
+    tags::remove,
+    tags::definitions,
+    tags::definition,
     payment_methods::create,
     payment_methods::list_of_account,
     payment_methods::get,

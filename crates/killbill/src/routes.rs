@@ -12,7 +12,7 @@ use crate::payments::{follow_up, read as payment_reads};
 use crate::reply::Answered;
 use crate::unserved::UNSERVED;
 use crate::{
-    accounts, admin, audit, payment_methods, payments, security, system, tenants, test_clock,
+    accounts, admin, audit, payment_methods, payments, security, system, tags, tenants, test_clock,
     transactions,
 };
 
@@ -132,6 +132,13 @@ static ROUTES: &[Route] = &[
     read("/1.0/kb/accounts/{accountId}/auditLogsWithHistory", |it| {
         Box::pin(audit::account_history(it))
     }),
+    read(TAGS_OF_ACCOUNT, |it| Box::pin(tags::list_of_account(it))),
+    post(TAGS_OF_ACCOUNT, "tag:add", |it| Box::pin(tags::add(it))),
+    delete(TAGS_OF_ACCOUNT, "tag:delete", |it| Box::pin(tags::remove(it))).without_body(),
+    read("/1.0/kb/accounts/{accountId}/allTags", |it| Box::pin(tags::list_of_all(it))),
+    read("/1.0/kb/tagDefinitions", |it| Box::pin(tags::definitions(it))),
+    read("/1.0/kb/tagDefinitions/{tagDefinitionId}", |it| Box::pin(tags::definition(it))),
+    read("/1.0/kb/tags/{tagId}/auditLogsWithHistory", |it| Box::pin(audit::tag_history(it))),
     post(METHODS_OF_ACCOUNT, "payment_method:create", |it| Box::pin(payment_methods::create(it))),
     read(METHODS_OF_ACCOUNT, |it| Box::pin(payment_methods::list_of_account(it))),
     put("/1.0/kb/accounts/{accountId}/paymentMethods/refresh", "payment_method:update", |it| {
@@ -237,6 +244,7 @@ static TEST_ROUTES: &[Route] = &[
 ];
 
 const ACCOUNT: &str = "/1.0/kb/accounts/{accountId}";
+const TAGS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/tags";
 const METHODS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/paymentMethods";
 const PAYMENTS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/payments";
 const METHOD: &str = "/1.0/kb/paymentMethods/{paymentMethodId}";
