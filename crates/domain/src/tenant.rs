@@ -10,6 +10,9 @@ use crate::{Event, Rejection, Reply, Revision, TenantId, TenantNo, TenantValueId
 /// The key under which a tenant's push callback is stored (Kill Bill's name for it).
 pub const PUSH_CALLBACK: &str = "PUSH_NOTIFICATION_CB";
 
+/// The key under which a tenant's templates for mails are stored.
+pub const MAIL_TEMPLATES: &str = "MAIL_TEMPLATES";
+
 /// One company on this installation. All its data carries `no` first in its key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tenant {

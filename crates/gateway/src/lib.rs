@@ -1,8 +1,9 @@
-//! Faregate's outbound side: payment gateways, push notifications, and the comparison of a
+//! Faregate's outbound side: payment gateways, push notifications, mail, and the comparison of a
 //! gateway's journal with the store.
 
 mod error;
 pub mod external;
+pub mod mail;
 mod multiplexed;
 mod outbound;
 pub mod push;

@@ -4,8 +4,12 @@
 
 mod calls;
 mod journal;
+mod mail;
+mod postbox;
 mod push;
 mod receiver;
 mod reconcile;
 mod remote;
 mod simulator;
+#[cfg(feature = "smtp_server")]
+mod smtp_server;
