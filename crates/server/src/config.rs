@@ -1,6 +1,7 @@
 //! The configuration: built-in defaults, then the file, then the environment, then the command line.
 
 mod database;
+mod mail;
 mod period;
 mod prefix;
 mod secret;
@@ -205,6 +206,9 @@ impl Config {
         }
         if let Some(reason) = self.check_workers() {
             return invalid("flags.workers", reason);
+        }
+        if let Err((key, reason)) = self.mail.check(&self.data_dir) {
+            return invalid(key, &reason);
         }
         if !self.grpc.listen.is_empty() && self.grpc.listen.parse::<SocketAddr>().is_err() {
             return invalid("grpc.listen", "is no address such as 127.0.0.1:9090");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::database::DatabaseUrl;
+use super::mail::Mail;
 use super::period::Period;
 use super::prefix::Prefix;
 use super::secret::Secret;
@@ -58,6 +59,8 @@ pub struct Config {
     pub kafka: Kafka,
     /// Feature flags.
     pub flags: Flags,
+    /// Mail.
+    pub mail: Mail,
     /// Logs.
     pub log: Log,
 }
@@ -380,6 +383,7 @@ impl Default for Config {
                 insights_retention: Period::seconds(30 * 24 * 3_600),
                 rate_limits: RateLimits::default(),
             },
+            mail: Mail::default(),
             log: Log { format: LogFormat::Human, level: "info".to_owned() },
         }
     }

@@ -188,6 +188,90 @@ fn a_queue_between_processes_is_named_whole() {
 }
 
 #[test]
+fn mail_by_smtp_is_set_up_whole() {
+    let transport = ("FAREGATE_MAIL_TRANSPORT", "smtp");
+    let host = ("FAREGATE_MAIL_SMTP_HOST", "mail.example.org");
+    let username = ("FAREGATE_MAIL_SMTP_USERNAME", "me");
+    let password_file = ("FAREGATE_MAIL_SMTP_PASSWORD_FILE", "/run/secrets/mail");
+    let with = |environment: &[(&str, &str)], expected: Expect| {
+        check("", environment, Arguments::default(), expected);
+    };
+    with(
+        &[transport],
+        expect![
+            "environment variable FAREGATE_MAIL_TRANSPORT: setting `mail.smtp.host`: is needed where `mail.transport` is `smtp`"
+        ],
+    );
+    with(
+        &[transport, host, username],
+        expect![
+            "environment variable FAREGATE_MAIL_SMTP_USERNAME: setting `mail.smtp.username`: and `mail.smtp.password_file` are set together or not at all"
+        ],
+    );
+    let clear = ("FAREGATE_MAIL_SMTP_SECURITY", "none");
+    with(
+        &[transport, host, username, password_file, clear],
+        expect![
+            "environment variable FAREGATE_MAIL_SMTP_SECURITY: setting `mail.smtp.security`: must be `starttls` or `tls` where there is a password"
+        ],
+    );
+    let retries = ("FAREGATE_MAIL_RETRY_DELAYS", "1s, 2m");
+    with(
+        &[transport, host, username, password_file, retries],
+        expect![[r#"
+        mail.retry_delays = ["1s", "2m"]
+        mail.smtp.host = "mail.example.org"
+        mail.smtp.password_file = "/run/secrets/mail"
+        mail.smtp.username = "me"
+        mail.transport = "smtp"
+    "#]],
+    );
+}
+
+#[test]
+fn a_bad_setting_of_mail_is_named() {
+    let with = |environment: &[(&str, &str)], expected: Expect| {
+        check("", environment, Arguments::default(), expected);
+    };
+    with(
+        &[("FAREGATE_MAIL_TRANSPORT", "post")],
+        expect![
+            "environment variable FAREGATE_MAIL_TRANSPORT: setting `mail.transport`: unknown variant `post`, expected one of `file`, `smtp`, `none`"
+        ],
+    );
+    with(
+        &[("FAREGATE_MAIL_FROM", "nobody")],
+        expect![
+            "environment variable FAREGATE_MAIL_FROM: setting `mail.from`: the address is none"
+        ],
+    );
+    with(
+        &[("FAREGATE_MAIL_BASE_URL", "example.org")],
+        expect![
+            "environment variable FAREGATE_MAIL_BASE_URL: setting `mail.base_url`: is no URL such as https://billing.example.org, without a query"
+        ],
+    );
+    with(
+        &[("FAREGATE_MAIL_ATTEMPTS", "0")],
+        expect![
+            "environment variable FAREGATE_MAIL_ATTEMPTS: setting `mail.attempts`: must be at least 1"
+        ],
+    );
+    with(
+        &[("FAREGATE_MAIL_RETRY_DELAYS", "0s")],
+        expect![
+            "environment variable FAREGATE_MAIL_RETRY_DELAYS: setting `mail.retry_delays`: must be more than nothing"
+        ],
+    );
+    with(
+        &[("FAREGATE_MAIL_RETRY_DELAYS", "")],
+        expect![
+            "environment variable FAREGATE_MAIL_RETRY_DELAYS: setting `mail.retry_delays`: are 1 to 100 periods"
+        ],
+    );
+}
+
+#[test]
 fn a_bad_setting_is_named_with_where_it_came_from() {
     let none = || Arguments::default();
     check("listn = 1", &[], none(), expect!["DIR/faregate.toml: there is no setting `listn`"]);
