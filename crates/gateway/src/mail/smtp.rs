@@ -110,7 +110,7 @@ impl Smtp {
                 say_goodbye(idle.connection);
                 Err(error)
             }
-            Err(_) => Err(self.late("take the mail")),
+            Err(_) => Err(self.late("did not take the mail")),
         }
     }
 
@@ -124,7 +124,7 @@ impl Smtp {
             return Ok(kept);
         }
         let connection = match timeout(self.patience, self.connect()).await {
-            Err(_) => return Err(self.late("be ready for a mail")),
+            Err(_) => return Err(self.late("was not ready for a mail")),
             Ok(Err(reason)) => {
                 let place = format!("{}:{}", self.host, self.port);
                 return Err(MailError::Temporary(format!("{place}: {}", clean::line(&reason))));
@@ -166,7 +166,7 @@ impl Smtp {
 
     fn late(&self, what: &str) -> MailError {
         let (host, port, patience) = (&self.host, self.port, self.patience);
-        MailError::Temporary(format!("{host}:{port} did not {what} within {patience:?}"))
+        MailError::Temporary(format!("{host}:{port} {what} within {patience:?}"))
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {

@@ -120,7 +120,7 @@ async fn a_server_that_does_not_greet_is_left() {
     for security in [Security::None, Security::Starttls, Security::Tls] {
         let options = SmtpOptions { port, timeout: SOON, ..postbox.options(security) };
         let error = send(&by(options), "zoe@example.com").await.unwrap_err();
-        assert!(error.to_string().ends_with("did not be ready for a mail within 200ms"), "{error}");
+        assert!(error.to_string().ends_with("was not ready for a mail within 200ms"), "{error}");
     }
 }
 
