@@ -21,6 +21,7 @@ mod request;
 mod response;
 mod sample;
 mod schedule;
+mod signup;
 mod tally;
 mod target;
 
@@ -50,6 +51,8 @@ enum Bench {
     Iso8583(iso8583::Args),
     /// Streams of feature flags: opened at a rate, held, told of changes.
     Flags(flags::Args),
+    /// Registrations of users, and what they cost part by part.
+    Signup(signup::Args),
     /// A receiver of push notifications that measures how late they come.
     CallbackReceiver(callbacks::Args),
 }
@@ -65,6 +68,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Bench::Grpc(args) => grpc::run(&args),
         Bench::Iso8583(args) => iso8583::run(&args),
         Bench::Flags(args) => flags::run(&args),
+        Bench::Signup(args) => signup::run(&args),
         Bench::CallbackReceiver(args) => callbacks::run(&args),
     }
 }

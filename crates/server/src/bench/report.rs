@@ -184,7 +184,8 @@ fn cpu_us_per_flow(cpu: Duration, flows: u64) -> Option<f64> {
     (flows > 0).then(|| round(cpu.as_secs_f64() * 1e6 / flows as f64, 10.0))
 }
 
-fn round(value: f64, steps_per_unit: f64) -> f64 {
+/// Rounds to so many steps per unit.
+pub fn round(value: f64, steps_per_unit: f64) -> f64 {
     (value * steps_per_unit).round() / steps_per_unit
 }
 

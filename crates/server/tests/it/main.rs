@@ -3,6 +3,7 @@
 
 mod access;
 mod bench;
+mod bench_signup;
 mod callbacks;
 mod client;
 mod faults;

@@ -1,0 +1,181 @@
+//! The requests of a run, each about somebody else, and what counts as success.
+
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+
+use crate::bench::target::Target;
+
+/// Satisfies the rules for passwords.
+const PASSWORD: &str = "LoadTest123@";
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// A user with all that belongs to one.
+    Registration,
+    /// The billing account alone.
+    Account,
+}
+
+impl Sort {
+    /// Where it is posted to.
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Registration => "/user/auth/register",
+            Self::Account => "/billing/api/billing/accounts/",
+        }
+    }
+
+    /// The health check of the part that is under load.
+    pub const fn health_path(self) -> &'static str {
+        match self {
+            Self::Registration => "/user/health",
+            Self::Account => "/billing/health",
+        }
+    }
+
+    /// The status of a success.
+    const fn created(self) -> u16 {
+        match self {
+            Self::Registration => 201,
+            Self::Account => 200,
+        }
+    }
+
+    /// One of them, for messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Registration => "registration",
+            Self::Account => "account",
+        }
+    }
+
+    /// Several of them, for headings.
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Registration => "registrations",
+            Self::Account => "accounts",
+        }
+    }
+
+    /// The body about somebody whom no other run and no other number has.
+    fn body(self, run: u64, number: u64) -> String {
+        let email = format!("cap_{run:016x}_{number}@loadtest.example.com");
+        match self {
+            Self::Registration => format!(
+                r#"{{"email":"{email}","password":"{PASSWORD}","first_name":"John","last_name":"Smith","accept_terms":true}}"#
+            ),
+            Self::Account => {
+                let mut bytes = [0; 16];
+                bytes[..8].copy_from_slice(&run.to_be_bytes());
+                bytes[8..].copy_from_slice(&number.to_be_bytes());
+                let customer = uuid::Builder::from_random_bytes(bytes).into_uuid();
+                format!(
+                    r#"{{"customer_id":"{customer}","email":"{email}","name":"John Smith","currency":"USD"}}"#
+                )
+            }
+        }
+    }
+
+    /// The whole request.
+    pub fn request(self, target: &Target, run: u64, number: u64) -> Vec<u8> {
+        let body = self.body(run, number);
+        let mut text = String::with_capacity(body.len() + 256);
+        write!(
+            text,
+            "POST {} HTTP/1.1\r\nHost: {}\r\nAccept: application/json\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.path(),
+            target.authority,
+            body.len()
+        )
+        .expect("writing to a String does not fail");
+        text.into_bytes()
+    }
+
+    /// What an answer says. A status alone is no success: the body has to say so too.
+    pub fn judge(self, status: u16, body: &[u8]) -> Verdict {
+        #[derive(Deserialize)]
+        struct Said {
+            success: bool,
+        }
+        if matches!(status, 429 | 503) {
+            return Verdict::Refused;
+        }
+        if status != self.created() {
+            return Verdict::Failed(status.to_string());
+        }
+        match serde_json::from_slice(body) {
+            Ok(Said { success: true }) => Verdict::Done,
+            Ok(Said { success: false }) => Verdict::Failed(format!("{status} without success")),
+            Err(_) => Verdict::Failed(format!("{status} without a word on success")),
+        }
+    }
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was done.
+    Done,
+    /// There was no room for it: nothing happened.
+    Refused,
+    /// Anything else, by kind.
+    Failed(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn shown(sort: Sort, number: u64) -> String {
+        let target = Target::parse("--url", "127.0.0.1:8080").unwrap();
+        String::from_utf8(sort.request(&target, 0xfeed, number)).unwrap().replace("\r\n", "\n")
+    }
+
+    #[test]
+    fn requests() {
+        expect![[r#"
+            POST /user/auth/register HTTP/1.1
+            Host: 127.0.0.1:8080
+            Accept: application/json
+            Content-Type: application/json
+            Content-Length: 141
+
+            {"email":"cap_000000000000feed_7@loadtest.example.com","password":"LoadTest123@","first_name":"John","last_name":"Smith","accept_terms":true}"#]]
+        .assert_eq(&shown(Sort::Registration, 7));
+        expect![[r#"
+            POST /billing/api/billing/accounts/ HTTP/1.1
+            Host: 127.0.0.1:8080
+            Accept: application/json
+            Content-Type: application/json
+            Content-Length: 145
+
+            {"customer_id":"00000000-0000-4eed-8000-000000000007","email":"cap_000000000000feed_7@loadtest.example.com","name":"John Smith","currency":"USD"}"#]].assert_eq(&shown(Sort::Account, 7));
+        assert_ne!(shown(Sort::Account, 7), shown(Sort::Account, 8));
+    }
+
+    #[test]
+    fn verdicts() {
+        let check = |sort: Sort, status, body: &str, expected: Verdict| {
+            assert_eq!(sort.judge(status, body.as_bytes()), expected, "{sort:?} {status} {body}");
+        };
+        let failed = |kind: &str| Verdict::Failed(kind.to_owned());
+        let said = r#"{"success":true,"message":"x"}"#;
+        check(Sort::Registration, 201, said, Verdict::Done);
+        check(Sort::Registration, 200, said, failed("200"));
+        check(Sort::Registration, 202, said, failed("202"));
+        check(Sort::Account, 200, said, Verdict::Done);
+        check(Sort::Account, 201, said, failed("201"));
+        check(Sort::Account, 200, r#"{"success":false}"#, failed("200 without success"));
+        for body in ["", "{}", r#"{"success":"yes"}"#, "<html>"] {
+            check(Sort::Registration, 201, body, failed("201 without a word on success"));
+        }
+        check(Sort::Registration, 503, said, Verdict::Refused);
+        check(Sort::Account, 429, "", Verdict::Refused);
+        check(Sort::Registration, 409, "", failed("409"));
+    }
+}
