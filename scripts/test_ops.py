@@ -1,0 +1,140 @@
+"""Tests of what ops/ holds, against the metrics that there are: python3 -m unittest discover scripts"""
+
+import json
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ALERTS = ROOT / "ops" / "alerts.yml"
+DASHBOARDS = sorted((ROOT / "ops" / "grafana").glob("*.json"))
+
+# Documented and drawn, and not yet counted by any code. A name leaves this list with the change that
+# counts it: the test below fails where a name is here and in the code.
+TO_COME = {
+    "billing_service_killbill_latency_seconds",
+    "billing_service_killbill_requests_total",
+    "faregate_mail_dead_total",
+    "faregate_mail_oldest_seconds",
+    "faregate_mail_queue_depth",
+    "faregate_operations_oldest_seconds",
+    "faregate_operations_waiting",
+    "faregate_password_queue_wait_seconds",
+    "faregate_synthetic_probe_age_seconds",
+    "faregate_synthetic_probe_success",
+    "user_service_billing_client_errors_total",
+    "user_service_billing_client_requests_total",
+    "user_service_concurrent_registrations_gauge",
+    "user_service_registration_duration_seconds",
+    "user_service_registration_total",
+}
+
+NAME = re.compile(r"\b(?:faregate|user_service|billing_service|process)_[a-z0-9_]*[a-z0-9]\b")
+
+
+def names(text):
+    """The metrics that an expression asks for; of a histogram the histogram itself."""
+    return {re.sub(r"_(bucket|count|sum)$", "", name) for name in NAME.findall(text)}
+
+
+def documented():
+    """What the tables of the reference name in their first column."""
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text()
+    cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell) if name.islower()}
+
+
+def counted():
+    """What the code names in quotes, its own tests aside."""
+    found = set()
+    for path in ROOT.glob("crates/*/src/**/*.rs"):
+        code = path.read_text().split("\n#[cfg(test)]")[0]
+        found.update(re.findall(r'"((?:faregate|user_service|billing_service|process)_\w+)"', code))
+    return found
+
+
+def expressions(dashboard):
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"]
+
+
+class Metrics(unittest.TestCase):
+    def test_alerts_ask_for_what_the_reference_names(self):
+        # Texts for people name pages and commands as well; only expressions are asked.
+        rules = re.findall(r"expr: (\|\n(?:\s{10}.*\n)+|.*\n)", ALERTS.read_text())
+        self.assertEqual(len(rules), ALERTS.read_text().count("expr:"))
+        asked = set().union(*map(names, rules))
+        self.assertGreater(len(asked), 10)
+        self.assertEqual(asked - documented(), set())
+
+    def test_dashboards_ask_for_what_the_reference_names(self):
+        self.assertEqual([path.stem for path in DASHBOARDS], ["flags", "mail", "payments", "signup"])
+        for path in DASHBOARDS:
+            for panel, expression in expressions(json.loads(path.read_text())):
+                with self.subTest(dashboard=path.stem, panel=panel):
+                    self.assertTrue(names(expression))
+                    self.assertEqual(names(expression) - documented(), set())
+
+    def test_what_the_reference_names_is_counted_or_to_come(self):
+        self.assertEqual(documented() - counted() - TO_COME, set())
+
+    def test_what_is_to_come_is_documented_and_not_there_yet(self):
+        self.assertEqual(TO_COME - documented(), set())
+        self.assertEqual(TO_COME & counted(), set(), "is counted now: take it out of TO_COME")
+
+
+class Alerts(unittest.TestCase):
+    def test_each_has_a_case_in_which_it_fires(self):
+        alerts = re.findall(r"- alert: (\w+)", ALERTS.read_text())
+        cases = (ROOT / "ops" / "alerts_test.yml").read_text()
+        fired = re.findall(r"alertname: (\w+)\n\s+eval_time: \w+\n\s+exp_alerts:", cases)
+        self.assertEqual(set(alerts) - set(fired), set())
+        self.assertEqual(len(alerts), len(set(alerts)))
+
+    def test_the_reference_lists_each(self):
+        page = (ROOT / "docs" / "reference" / "metrics.md").read_text()
+        for alert in re.findall(r"- alert: (\w+)", ALERTS.read_text()):
+            self.assertIn(f"`{alert}`", page)
+
+
+class Dashboards(unittest.TestCase):
+    def test_each_has_its_data_source_as_a_variable(self):
+        for path in DASHBOARDS:
+            with self.subTest(dashboard=path.stem):
+                dashboard = json.loads(path.read_text())
+                variables = {variable["name"]: variable for variable in dashboard["templating"]["list"]}
+                self.assertEqual(variables["datasource"]["type"], "datasource")
+                for panel in dashboard["panels"]:
+                    for place in [panel, *panel["targets"]]:
+                        self.assertEqual(place["datasource"]["uid"], "${datasource}")
+
+    def test_panels_are_told_apart_and_do_not_overlap(self):
+        for path in DASHBOARDS:
+            with self.subTest(dashboard=path.stem):
+                panels = json.loads(path.read_text())["panels"]
+                self.assertEqual(len({panel["id"] for panel in panels}), len(panels))
+                taken = set()
+                for panel in panels:
+                    place = panel["gridPos"]
+                    self.assertLessEqual(place["x"] + place["w"], 24)
+                    cells = {
+                        (x, y)
+                        for x in range(place["x"], place["x"] + place["w"])
+                        for y in range(place["y"], place["y"] + place["h"])
+                    }
+                    self.assertEqual(taken & cells, set(), panel["title"])
+                    taken |= cells
+
+
+class Service(unittest.TestCase):
+    def test_systemd_waits_longer_than_the_server_drains(self):
+        settings = (ROOT / "config.default.toml").read_text()
+        drain_s = int(re.search(r'^drain_deadline = "(\d+)s"', settings, re.M).group(1))
+        unit = (ROOT / "ops" / "systemd" / "faregate.service").read_text()
+        stop_s = int(re.search(r"^TimeoutStopSec=(\d+)$", unit, re.M).group(1))
+        self.assertGreaterEqual(stop_s, drain_s + 5)
+
+
+if __name__ == "__main__":
+    unittest.main()
