@@ -21,6 +21,7 @@ mod grpc;
 mod iso8583;
 mod killbill_bad_input;
 mod killbill_requests;
+mod killbill_tags;
 mod lifecycle;
 mod limits;
 mod logs;
