@@ -198,6 +198,9 @@ pub trait Queries: Send + Sync {
     /// # Errors
     /// [`StoreError`], here and below.
     fn tenant_by_api_key(&self, api_key: &str) -> Result<Option<Tenant>, StoreError>;
+    /// The tenant with this external key or API key; the oldest where several have it, so that no
+    /// later tenant takes a name over.
+    fn tenant_named(&self, name: &str) -> Result<Option<Tenant>, StoreError>;
     /// A tenant by id.
     fn tenant(&self, id: TenantId) -> Result<Option<Tenant>, StoreError>;
     /// A tenant by number.

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod compat;
 pub mod email;
 mod invalid;
 mod keys;
@@ -14,6 +15,7 @@ pub mod passwords;
 pub mod profile;
 pub mod seal;
 pub mod service;
+pub mod tenant;
 pub mod tokens;
 pub mod totp;
 

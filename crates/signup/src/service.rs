@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use domain::customer::{Customer, CustomerCommand, CustomerRefusal, Session};
 use domain::payment::{Actor, ReplyKey};
-use domain::{Command, Idempotency, Rejection, Reply, Request, RequestId, SessionId, TenantNo};
+use domain::{
+    Command, CustomerId, Idempotency, Rejection, Reply, Request, RequestId, SessionId, TenantNo,
+};
 use engine::ports::{Queries, StoreError};
 use engine::{Answer, Engine, Reason, Unavailable};
 use uuid::Uuid;
@@ -162,6 +164,20 @@ impl SignUp {
         Ok(self.read(move |queries| queries.customer_by_email(tenant, &key)).await?)
     }
 
+    /// Submits a command that is about no customer of ours.
+    ///
+    /// # Errors
+    /// [`Unavailable`].
+    pub(crate) async fn submit_plain(
+        &self,
+        asked: &Asked,
+        command: Command,
+    ) -> Result<Answer, Unavailable> {
+        let (id, tenant, actor) = (asked.id, asked.tenant, actor(asked, None));
+        let request = Request { id, tenant, actor, idempotency: None, command };
+        self.inner.engine.submit(request).await
+    }
+
     /// Submits a command in a customer's or nobody's name.
     async fn submit(&self, asked: &Asked, command: CustomerCommand) -> Result<Reply, Error> {
         self.submit_repeatable(asked, command, None).await
@@ -173,14 +189,7 @@ impl SignUp {
         command: CustomerCommand,
         idempotency: Option<Idempotency>,
     ) -> Result<Reply, Error> {
-        let customer = command.customer().map(|it| it.id.to_string());
-        let actor = Actor {
-            user: customer.unwrap_or_else(|| ANYBODY.to_owned()),
-            created_by: CREATED_BY.to_owned(),
-            reason: None,
-            comments: None,
-            token: asked.id.0,
-        };
+        let actor = actor(asked, command.customer().map(|it| it.id));
         let (id, tenant) = (asked.id, asked.tenant);
         let command = Command::Customer(command);
         let request = Request { id, tenant, actor, idempotency, command };
@@ -218,6 +227,16 @@ const ANYBODY: &str = "anonymous";
 
 /// In whose name rows are made, in the words of Kill Bill's audit.
 const CREATED_BY: &str = "sign-up";
+
+fn actor(asked: &Asked, customer: Option<CustomerId>) -> Actor {
+    Actor {
+        user: customer.map_or_else(|| ANYBODY.to_owned(), |id| id.to_string()),
+        created_by: CREATED_BY.to_owned(),
+        reason: None,
+        comments: None,
+        token: asked.id.0,
+    }
+}
 
 impl From<CustomerRefusal> for Error {
     fn from(refusal: CustomerRefusal) -> Self {

@@ -127,6 +127,10 @@ impl Queries for SqlQueries {
         self.read(|reader| access::tenant_by_api_key(reader, api_key))
     }
 
+    fn tenant_named(&self, name: &str) -> Result<Option<Tenant>, StoreError> {
+        self.read(|reader| access::tenant_named(reader, name))
+    }
+
     fn tenant(&self, id: TenantId) -> Result<Option<Tenant>, StoreError> {
         self.read(|reader| access::tenant(reader, id))
     }

@@ -19,6 +19,14 @@ pub(super) fn tenant_by_api_key(
     reader.query_one(&SQL, &[api_key.into()], rows::tenant)
 }
 
+/// Looks at every tenant: there are few, and whoever asks remembers the answer.
+pub(super) fn tenant_named(reader: &Reader, name: &str) -> Result<Option<Tenant>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        tables::TENANT.select("WHERE external_key = ?1 OR api_key = ?1 ORDER BY no LIMIT 1")
+    });
+    reader.query_one(&SQL, &[name.into()], rows::tenant)
+}
+
 pub(super) fn tenant(reader: &Reader, id: TenantId) -> Result<Option<Tenant>, StoreError> {
     static SQL: LazyLock<String> = LazyLock::new(|| tables::TENANT.select("WHERE id = ?1"));
     reader.query_one(&SQL, &[id.into()], rows::tenant)

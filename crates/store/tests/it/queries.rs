@@ -401,6 +401,8 @@ fn access_is_read_back() {
     assert_eq!(world.queries.tenant(one.id).unwrap().as_ref(), Some(&one));
     assert_eq!(world.queries.tenant_by_no(no).unwrap(), Some(one));
     assert!(world.queries.tenant_by_api_key("key-3").unwrap().is_none());
+    assert_eq!(world.queries.tenant_named("key-1").unwrap().unwrap().no, no);
+    assert!(world.queries.tenant_named("key-3").unwrap().is_none());
     assert_eq!(world.queries.tenant_count().unwrap(), 2);
     let set = |value: Option<&str>| {
         let value = value.map(str::to_owned);

@@ -1,0 +1,184 @@
+//! `/billing/api/billing/accounts`: a customer's billing account.
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use domain::account::{CreateAccount, Person};
+use domain::tag::ControlTag;
+use domain::{Command, Currency, Rejection, Reply, TenantNo};
+use engine::Answer;
+use engine::ports::AccountView;
+use http::request::Parts;
+use serde_json::{Value, json};
+
+use super::auth::moment;
+use super::body::Fields;
+use super::error::Failure;
+use super::{Door, caller};
+
+/// Makes accounts.
+const CREATE: &str = "account:create";
+
+/// Reads customers of a tenant.
+const READ: &str = "customer:read";
+
+/// How long an id of a customer may be that is not ours, in characters.
+const CUSTOMER_CHARACTERS_MAX: usize = 255;
+
+/// `POST /billing/api/billing/accounts/`: makes an account, with its tag in one commit; one that is
+/// there is shown.
+pub(super) async fn create(
+    State(door): State<Door>,
+    request: Request,
+) -> Result<Json<Value>, Failure> {
+    let (parts, body) = request.into_parts();
+    let mut fields = Fields::read(body).await.map_err(Failure::of_billing)?;
+    let customer = fields.text("customer_id");
+    let (email, name) = (fields.text("email"), fields.text("name"));
+    let company = fields.optional_text("company", 100);
+    let currency = fields.optional_text("currency", 3);
+    let currency = Currency::parse(currency.as_deref().unwrap_or("USD"));
+    if currency.is_none() {
+        fields.note("currency", "value_error", "Value error, Not an ISO 4217 currency");
+    }
+    for (field, text) in [("customer_id", &customer), ("email", &email), ("name", &name)] {
+        if text.chars().nth(CUSTOMER_CHARACTERS_MAX).is_some() {
+            fields.note(field, "string_too_long", "String should have at most 255 characters");
+        }
+    }
+    if customer.is_empty() {
+        fields.note("customer_id", "string_too_short", "String should have at least 1 character");
+    }
+    fields.finish()?;
+    let asked = caller::internal(&door, &parts, (&customer, CREATE)).await;
+    let asked = asked.map_err(Failure::of_billing)?;
+    if let Some(known) = find(&door, asked.tenant, &customer).await? {
+        return Ok(Json(created(
+            &known.account.id.to_string(),
+            &customer,
+            "Account already exists",
+        )));
+    }
+    let command = CreateAccount {
+        external_key: Some(customer.clone()),
+        person: Person { name: Some(name), email: Some(email), company, ..Person::default() },
+        currency,
+        bill_cycle_day_local: 0,
+        parent_account_id: None,
+        is_payment_delegated_to_parent: false,
+        reference_time: None,
+        time_zone: None,
+        is_migrated: None,
+        tags: vec![ControlTag::AutoPayOff],
+    };
+    let command = Command::CreateAccount(Box::new(command));
+    match door.sign_up.submit_plain(&asked, command).await.map_err(Failure::from)? {
+        Answer::Replied(Reply::AccountCreated(id)) => {
+            Ok(Json(created(&id.to_string(), &customer, "Account created successfully")))
+        }
+        // Another request was faster.
+        Answer::Refused(Rejection::AccountAlreadyExists { .. }) => {
+            let known = find(&door, asked.tenant, &customer).await?;
+            let id = known.map(|it| it.account.id.to_string()).unwrap_or_default();
+            Ok(Json(created(&id, &customer, "Account already exists")))
+        }
+        other => {
+            tracing::warn!(?other, "an account could not be made");
+            Ok(Json(json!({
+                "success": false,
+                "customer_id": customer,
+                "message": "Failed to create account: it was refused",
+            })))
+        }
+    }
+}
+
+fn created(id: &str, customer: &str, message: &str) -> Value {
+    json!({
+        "success": true,
+        "killbill_account_id": id,
+        "customer_id": customer,
+        "message": message,
+    })
+}
+
+/// `GET /billing/api/billing/accounts/{customer}`
+pub(super) async fn show(
+    State(door): State<Door>,
+    Path(customer): Path<String>,
+    parts: Parts,
+) -> Result<Json<Value>, Failure> {
+    let account = of_customer(&door, &parts, &customer).await?;
+    Ok(Json(json!({ "success": true, "account": account_json(&account) })))
+}
+
+/// `GET /billing/api/billing/accounts/overview/{customer}`
+pub(super) async fn overview(
+    State(door): State<Door>,
+    Path(customer): Path<String>,
+    parts: Parts,
+) -> Result<Json<Value>, Failure> {
+    let view = of_customer(&door, &parts, &customer).await?;
+    let (tenant, account) = (view.account.tenant, view.account.id);
+    let engine = door.sign_up.engine();
+    let methods = engine.read(move |queries| queries.payment_methods_of(tenant, account)).await?;
+    let methods: Vec<Value> = methods
+        .iter()
+        .filter(|it| it.method.active)
+        .map(|it| {
+            json!({
+                "paymentMethodId": it.method.id,
+                "pluginName": it.method.gateway,
+                "isDefault": view.account.payment_method_id == Some(it.method.id),
+            })
+        })
+        .collect();
+    let balance = engine.balance(tenant, account, None).await?.unwrap_or_default();
+    let balance: Vec<Value> = balance
+        .iter()
+        .map(|it| json!({ "currency": it.currency.code(), "minor": (it.credit - it.debit).to_string() }))
+        .collect();
+    Ok(Json(json!({
+        "success": true,
+        "customer_id": customer,
+        "account": account_json(&view),
+        "bundles": [],
+        "instances": [],
+        "payment_methods": methods,
+        "balance": balance,
+    })))
+}
+
+async fn of_customer(door: &Door, parts: &Parts, customer: &str) -> Result<AccountView, Failure> {
+    let asked = caller::internal(door, parts, (customer, READ)).await;
+    let asked = asked.map_err(Failure::of_billing)?;
+    let found = find(door, asked.tenant, customer).await?;
+    found.ok_or_else(|| Failure::not_found("Account not found").of_billing())
+}
+
+async fn find(
+    door: &Door,
+    tenant: TenantNo,
+    customer: &str,
+) -> Result<Option<AccountView>, Failure> {
+    let key = customer.to_owned();
+    Ok(door.sign_up.engine().read(move |queries| queries.account_by_key(tenant, &key)).await?)
+}
+
+/// An account in Kill Bill's words.
+pub(super) fn account_json(view: &AccountView) -> Value {
+    let (account, person) = (&view.account, &view.person);
+    let key = account.external_key.clone().unwrap_or_else(|| account.id.to_string());
+    json!({
+        "accountId": account.id,
+        "externalKey": key,
+        "name": person.name,
+        "email": person.email,
+        "company": person.company,
+        "phone": person.phone,
+        "country": person.country,
+        "currency": account.currency.as_ref().map(Currency::code),
+        "paymentMethodId": account.payment_method_id,
+        "timeZone": account.time_zone,
+        "referenceTime": moment(account.reference_time),
+    })
+}

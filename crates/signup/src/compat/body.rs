@@ -1,0 +1,120 @@
+//! Bodies as the contract has them: a JSON object whose wrong fields are all told at once.
+
+use axum::body::Body;
+use http::StatusCode;
+use http_body_util::{BodyExt as _, Limited};
+use serde_json::{Map, Value, json};
+
+use super::error::{Failure, wrong};
+
+/// How large a body may be, in bytes.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// A body's fields, and what was wrong with those that were read.
+pub(super) struct Fields {
+    object: Map<String, Value>,
+    wrong: Vec<Value>,
+}
+
+impl Fields {
+    /// Reads a body, all of it.
+    ///
+    /// # Errors
+    /// 413, 400 where it breaks off, 422 where it is no JSON object.
+    pub(super) async fn read(body: Body) -> Result<Self, Failure> {
+        let collected = Limited::new(body, BODY_BYTES_MAX).collect().await;
+        let bytes =
+            collected.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
+                true => Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "Request body too large"),
+                false => Failure::bad("The request body did not arrive"),
+            })?;
+        match serde_json::from_slice(&bytes.to_bytes()) {
+            Ok(Value::Object(object)) => Ok(Self { object, wrong: vec![] }),
+            Ok(_) => Err(Failure::fields(vec![json!({
+                "type": "model_attributes_type",
+                "loc": ["body"],
+                "msg": "Input should be a valid dictionary or object to extract fields from",
+            })])),
+            Err(error) => Err(Failure::fields(vec![json!({
+                "type": "json_invalid",
+                "loc": ["body", error.column()],
+                "msg": "JSON decode error",
+            })])),
+        }
+    }
+
+    /// A text that must be there.
+    pub(super) fn text(&mut self, name: &str) -> String {
+        match self.object.remove(name) {
+            Some(Value::String(text)) => return text,
+            Some(_) => self.note(name, "string_type", "Input should be a valid string"),
+            None => self.note(name, "missing", "Field required"),
+        }
+        String::new()
+    }
+
+    /// A text that need not be there, of at most so many characters.
+    pub(super) fn optional_text(&mut self, name: &str, characters_max: usize) -> Option<String> {
+        match self.object.remove(name) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) if text.chars().nth(characters_max).is_none() => Some(text),
+            Some(Value::String(_)) => {
+                let message = format!("String should have at most {characters_max} characters");
+                self.note(name, "string_too_long", &message);
+                None
+            }
+            Some(_) => {
+                self.note(name, "string_type", "Input should be a valid string");
+                None
+            }
+        }
+    }
+
+    /// One of some texts, or nothing.
+    pub(super) fn choice(&mut self, name: &str, choices: &[&str]) -> Option<String> {
+        let text = self.optional_text(name, 32)?;
+        if !choices.contains(&text.as_str()) {
+            let message = format!("String should match pattern '^({})$'", choices.join("|"));
+            self.note(name, "string_pattern_mismatch", &message);
+        }
+        Some(text)
+    }
+
+    /// True or false; `None` where it is not there.
+    pub(super) fn flag(&mut self, name: &str) -> Option<bool> {
+        match self.object.remove(name) {
+            None | Some(Value::Null) => None,
+            Some(Value::Bool(flag)) => Some(flag),
+            Some(_) => {
+                self.note(name, "bool_parsing", "Input should be a valid boolean");
+                None
+            }
+        }
+    }
+
+    /// Whether a field is there, whatever it is.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.object.contains_key(name)
+    }
+
+    /// Something else is wrong with a field.
+    pub(super) fn note(&mut self, name: &str, kind: &str, message: &str) {
+        self.wrong.push(wrong(name, kind, message));
+    }
+
+    /// The same of a rule of ours, unless the field is known to be wrong.
+    pub(super) fn break_rule(&mut self, invalid: crate::Invalid) {
+        let field = Value::from(invalid.field());
+        if !self.wrong.iter().any(|it| it["loc"][1] == field) {
+            self.wrong.push(super::error::broken(invalid));
+        }
+    }
+
+    /// Goes on where nothing was wrong.
+    ///
+    /// # Errors
+    /// 422 with everything that was.
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        if self.wrong.is_empty() { Ok(()) } else { Err(Failure::fields(self.wrong)) }
+    }
+}

@@ -1,0 +1,84 @@
+//! Who calls: a customer with their access token, an operator, or anybody.
+
+use engine::access::ClientAddress;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName};
+
+use super::Door;
+use super::error::Failure;
+use crate::service::{Asked, Who};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// How long an idempotency key may be, in bytes.
+const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
+
+/// Where a request comes from.
+pub(super) fn from(parts: &Parts) -> ClientAddress {
+    parts.extensions.get().copied().unwrap_or(ClientAddress::UNKNOWN)
+}
+
+/// On whose behalf a request is made.
+///
+/// # Errors
+/// An idempotency key that is none, a tenant that is not there or whose secret is wrong.
+pub(super) async fn asked(door: &Door, parts: &Parts) -> Result<Asked, Failure> {
+    let tenant = door.tenants.of(&parts.headers, from(parts)).await?;
+    let idempotency_key = idempotency_key(&parts.headers)?;
+    Ok(Asked { tenant, id: door.sign_up.engine().mint(), idempotency_key })
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Failure> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let text = value.to_str().map(|text| text.trim().trim_matches('"')).unwrap_or_default();
+    match text.len() {
+        1..=IDEMPOTENCY_KEY_BYTES_MAX => Ok(Some(text.to_owned())),
+        _ => Err(Failure::bad("Idempotency-Key should have 1 to 255 visible characters")),
+    }
+}
+
+/// The customer whose access token a request has.
+///
+/// # Errors
+/// 401.
+pub(super) async fn customer(door: &Door, parts: &Parts) -> Result<(Asked, Who), Failure> {
+    let asked = asked(door, parts).await?;
+    let token = bearer(&parts.headers).ok_or_else(|| Failure::unauthorized("Not authenticated"))?;
+    let who = door.sign_up.who(asked.tenant, token).await?;
+    Ok((asked, who))
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Lets in whoever may see a customer from outside: the customer, an operator with a permission, or,
+/// where the door is told to trust whoever reaches it, anybody.
+///
+/// # Errors
+/// 401; 404 for another customer's token, as if there were nobody of that id.
+pub(super) async fn internal(
+    door: &Door,
+    parts: &Parts,
+    (customer, permission): (&str, &str),
+) -> Result<Asked, Failure> {
+    let authorization = parts.headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes);
+    if authorization.is_none() && door.sign_up.settings().trust_internal {
+        return asked(door, parts).await;
+    }
+    if bearer(&parts.headers).is_some() {
+        let (asked, who) = self::customer(door, parts).await?;
+        return match who.customer.id.to_string() == customer {
+            true => Ok(asked),
+            false => Err(Failure::not_found("Customer not found")),
+        };
+    }
+    let caller = door.access.user(from(parts), authorization).await?;
+    match caller.may(permission) {
+        true => asked(door, parts).await,
+        false => Err(Failure::new(http::StatusCode::FORBIDDEN, "Not permitted")),
+    }
+}

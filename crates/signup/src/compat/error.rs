@@ -1,0 +1,227 @@
+//! Failures in the contract's words: `{"error":true,...}` for users, `{"detail":...}` for billing and
+//! for fields that break rules.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use domain::customer::CustomerRefusal;
+use engine::access::AccessError;
+use engine::{Reason, Unavailable};
+use http::header::{HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+
+use crate::Invalid;
+use crate::service::Error;
+use crate::tenant::TenantError;
+
+/// Why a request is not answered as it was meant.
+pub(super) struct Failure {
+    status: StatusCode,
+    said: Said,
+    retry_after: Option<Duration>,
+    /// Set where the core could not do it: for the log.
+    reason: Option<Reason>,
+}
+
+enum Said {
+    /// A sentence.
+    Message(String),
+    /// A sentence in the shape of billing's answers.
+    Detail(String),
+    /// Fields that break rules.
+    Fields(Vec<Value>),
+}
+
+impl Failure {
+    /// A status with a sentence.
+    pub(super) fn new(status: StatusCode, message: &str) -> Self {
+        Self { status, said: Said::Message(message.to_owned()), retry_after: None, reason: None }
+    }
+
+    /// 400 with a sentence.
+    pub(super) fn bad(message: &str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// 401 with a sentence.
+    pub(super) fn unauthorized(message: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, message)
+    }
+
+    /// 404 with a sentence.
+    pub(super) fn not_found(message: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    /// Another method than the route has.
+    pub(super) fn no_method() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
+    }
+
+    /// Fields that break rules; each as [`wrong`].
+    pub(super) const fn fields(fields: Vec<Value>) -> Self {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Self { status, said: Said::Fields(fields), retry_after: None, reason: None }
+    }
+
+    /// The same in the shape of billing's answers.
+    pub(super) fn of_billing(mut self) -> Self {
+        if let Said::Message(message) = self.said {
+            self.said = Said::Detail(message);
+        }
+        self
+    }
+
+    fn unavailable(unavailable: &Unavailable) -> Self {
+        let status = match unavailable.reason {
+            Reason::Bug => StatusCode::INTERNAL_SERVER_ERROR,
+            Reason::MessageTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let failure = Self::new(status, &unavailable.to_string());
+        let reason = Some(unavailable.reason);
+        Self { retry_after: unavailable.retry_after, reason, ..failure }
+    }
+}
+
+/// A field that breaks a rule, as FastAPI says it, without what was entered.
+pub(super) fn wrong(field: &str, kind: &str, message: &str) -> Value {
+    json!({ "type": kind, "loc": ["body", field], "msg": message })
+}
+
+/// The same of a rule of ours.
+pub(super) fn broken(invalid: Invalid) -> Value {
+    let (kind, message) = match invalid {
+        Invalid::PasswordTooShort => {
+            ("string_too_short", "String should have at least 8 characters".to_owned())
+        }
+        Invalid::PasswordTooLong => {
+            ("string_too_long", "String should have at most 128 characters".to_owned())
+        }
+        Invalid::Phone => (
+            "string_pattern_mismatch",
+            r"String should match pattern '^\+?[1-9]\d{1,14}$'".to_owned(),
+        ),
+        other => ("value_error", format!("Value error, {other}")),
+    };
+    wrong(invalid.field(), kind, &message)
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let busy = |message, retry_after| Self {
+            retry_after: Some(retry_after),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+        };
+        match error {
+            Error::Fields(invalid) => Self::fields(invalid.into_iter().map(broken).collect()),
+            Error::Refused(refusal) => refusal.into(),
+            Error::Credentials => Self::unauthorized("Invalid email or password"),
+            Error::CodeNeeded => Self::unauthorized("Second factor code required"),
+            Error::TokenInvalid => Self::bad("Invalid or expired token"),
+            Error::NoSession => Self::unauthorized("Invalid or expired token"),
+            Error::Busy { retry_after } => {
+                busy("Too many registrations and logins at once, try again later", retry_after)
+            }
+            Error::TooMany { retry_after } => Self {
+                status: StatusCode::TOO_MANY_REQUESTS,
+                ..busy("Too many requests, try again later", retry_after)
+            },
+            Error::StillRunning => Self::new(
+                StatusCode::CONFLICT,
+                "A request with this Idempotency-Key is in progress",
+            ),
+            Error::AnotherRequest => Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "The Idempotency-Key was used for another request",
+            ),
+            Error::Unavailable(unavailable) => Self::unavailable(&unavailable),
+        }
+    }
+}
+
+impl From<CustomerRefusal> for Failure {
+    fn from(refusal: CustomerRefusal) -> Self {
+        use CustomerRefusal as R;
+        match refusal {
+            R::EmailTaken => {
+                Self::new(StatusCode::CONFLICT, "Customer with this email already exists")
+            }
+            R::NotFound => Self::not_found("Customer not found"),
+            R::Deactivated => Self::unauthorized("Account is deactivated"),
+            R::NotVerified => Self::unauthorized(
+                "Email verification required. Please check your email and verify your account.",
+            ),
+            R::AlreadyVerified => Self::bad("Email is already verified"),
+            R::TokenInvalid => Self::bad("Invalid or expired token"),
+            R::PasswordChanged => Self::unauthorized("Invalid email or password"),
+            R::CodeInvalid => Self::unauthorized("Invalid second factor code"),
+            R::NoSecondFactor => Self::bad("There is no second factor to confirm"),
+            R::SessionNotFound => Self::not_found("Session not found"),
+            R::NotExpired => Self::bad("The customer has not expired"),
+            R::OperationNotFound => Self::not_found("Operation not found"),
+            R::OperationSettled => Self::bad("The operation has come to its end"),
+        }
+    }
+}
+
+impl From<TenantError> for Failure {
+    fn from(error: TenantError) -> Self {
+        match error {
+            TenantError::Incomplete => Self::unauthorized("Not authenticated"),
+            TenantError::Nobody => {
+                tracing::error!("the tenant of sign-up does not exist");
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "Sign-up has no tenant")
+            }
+            TenantError::Access(error) => error.into(),
+            TenantError::Unavailable(unavailable) => Self::unavailable(&unavailable),
+        }
+    }
+}
+
+impl From<AccessError> for Failure {
+    fn from(error: AccessError) -> Self {
+        match error {
+            AccessError::Throttled { retry_after } => Self {
+                retry_after: Some(retry_after),
+                ..Self::new(StatusCode::TOO_MANY_REQUESTS, "Too many failed attempts")
+            },
+            AccessError::Unavailable(unavailable) => Self::unavailable(&unavailable),
+            AccessError::Missing
+            | AccessError::Invalid
+            | AccessError::UnknownApiKey
+            | AccessError::WrongSecret => Self::unauthorized("Not authenticated"),
+        }
+    }
+}
+
+impl From<Unavailable> for Failure {
+    fn from(unavailable: Unavailable) -> Self {
+        Self::unavailable(&unavailable)
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let body = match self.said {
+            Said::Message(message) => json!({
+                "error": true,
+                "message": message,
+                "status_code": self.status.as_u16(),
+            }),
+            Said::Detail(message) => json!({ "detail": message }),
+            Said::Fields(fields) => json!({ "detail": fields }),
+        };
+        let mut headers = HeaderMap::new();
+        if let Some(retry_after) = self.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(retry_after.as_secs().max(1)));
+        }
+        let mut response = (self.status, headers, Json(body)).into_response();
+        if let Some(reason) = self.reason {
+            response.extensions_mut().insert(reason);
+        }
+        response
+    }
+}

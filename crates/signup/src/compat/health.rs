@@ -1,0 +1,59 @@
+//! Whether sign-up works: asked often, answered without waiting for a password.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::Door;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// `GET /user/`
+pub(super) async fn info() -> Json<Value> {
+    Json(json!({ "service": "user-service", "version": VERSION, "status": "running" }))
+}
+
+/// `GET /user/health`
+pub(super) async fn user() -> Json<Value> {
+    Json(json!({ "status": "healthy", "service": "user-service", "version": VERSION }))
+}
+
+/// `GET /user/health/database`
+pub(super) async fn database(State(door): State<Door>) -> Response {
+    match door.sign_up.engine().check().await {
+        Ok(()) => Json(json!({
+            "status": "healthy",
+            "database": "connected",
+            "test_query": "passed",
+        }))
+        .into_response(),
+        Err(unavailable) => unhealthy(&json!({
+            "status": "unhealthy",
+            "database": "disconnected",
+            "error": unavailable.to_string(),
+        })),
+    }
+}
+
+/// `GET /billing/health`: the billing server is in the same process.
+pub(super) async fn billing(State(door): State<Door>) -> Response {
+    match door.sign_up.engine().check().await {
+        Ok(()) => Json(json!({
+            "status": "healthy",
+            "service": "billing-service",
+            "killbill": { "status": "healthy" },
+        }))
+        .into_response(),
+        Err(unavailable) => unhealthy(&json!({
+            "status": "unhealthy",
+            "service": "billing-service",
+            "killbill": { "status": "unhealthy", "error": unavailable.to_string() },
+        })),
+    }
+}
+
+fn unhealthy(body: &Value) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
+}
