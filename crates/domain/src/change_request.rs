@@ -129,6 +129,9 @@ pub struct ApplyChange {
     pub key: DefinitionKey,
     /// The version that was looked at; `None` where there was nothing.
     pub upon: Option<i64>,
+    /// See [`crate::definition::PutDefinitions::version`].
+    #[serde(default)]
+    pub version: Option<i64>,
     /// What came of it.
     pub judged: Judged,
 }
@@ -246,6 +249,7 @@ pub(crate) fn apply(state: &State, it: &ApplyChange, cx: &mut Context) -> Outcom
         }));
         return Ok(Accepted::now(Reply::Done));
     }
+    definition::check_version(environment, it.version)?;
     let version = state.definition(cx.tenant, &it.key).map(|there| there.version);
     if version != it.upon {
         return Err(Rejection::DefinitionChanged { key: it.key.key.clone(), version });

@@ -118,12 +118,21 @@ pub(crate) fn put(state: &State, it: &PutDefinitions, cx: &mut Context) -> Outco
     if it.definitions.is_empty() || it.definitions.len() > DEFINITIONS_MAX {
         return Err(Rejection::invalid("definitions", "there are none or too many"));
     }
-    if it.version.is_some_and(|expected| expected != environment.version) {
-        let (key, version) = (environment.key.clone(), Some(environment.version));
-        return Err(Rejection::DefinitionChanged { key, version });
-    }
+    check_version(environment, it.version)?;
     let version = put_into(state, environment.clone(), &it.definitions, cx)?;
     Ok(Accepted::now(Reply::DefinitionsPut { version }))
+}
+
+/// Whether an environment is still in the version that it was looked at in, where it was.
+pub(crate) fn check_version(
+    environment: &Environment,
+    expected: Option<i64>,
+) -> Result<(), Rejection> {
+    if expected.is_none_or(|it| it == environment.version) {
+        return Ok(());
+    }
+    let (key, version) = (environment.key.clone(), Some(environment.version));
+    Err(Rejection::DefinitionChanged { key, version })
 }
 
 /// Makes definitions in an environment, as it is to be but for what this changes of it, or puts them

@@ -404,19 +404,26 @@ fn commands_of_changes_that_are_kept() {
             r#"{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Withdraw"}}"#
         ]],
     );
-    let apply =
-        |judged| Command::ApplyChange(ApplyChange { change, key: key(), upon: Some(7), judged });
+    let apply = |judged| {
+        Command::ApplyChange(ApplyChange {
+            change,
+            key: key(),
+            upon: Some(7),
+            version: None,
+            judged,
+        })
+    };
     let body = "{}".to_owned();
     check(
         &apply(Judged::Fits { id: id(3), body, is_archived: true }),
         expect![[
-            r#"{"ApplyChange":{"change":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"upon":7,"judged":{"Fits":{"id":"00000000-0000-0000-0000-000000000003","body":"{}","is_archived":true}}}}"#
+            r#"{"ApplyChange":{"change":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"upon":7,"version":null,"judged":{"Fits":{"id":"00000000-0000-0000-0000-000000000003","body":"{}","is_archived":true}}}}"#
         ]],
     );
     check(
         &apply(Judged::Fails { explanation: "no".to_owned() }),
         expect![[
-            r#"{"ApplyChange":{"change":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"upon":7,"judged":{"Fails":{"explanation":"no"}}}}"#
+            r#"{"ApplyChange":{"change":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"upon":7,"version":null,"judged":{"Fails":{"explanation":"no"}}}}"#
         ]],
     );
 }

@@ -21,6 +21,9 @@ pub const CONTENT_TYPE: &str = "application/problem+json";
 /// When to try again where there was no room for a body.
 const RETRY_AFTER_FULL: Duration = Duration::from_secs(1);
 
+/// When to try again where others were always quicker.
+const RETRY_AFTER_CONTENDED: Duration = Duration::from_secs(1);
+
 /// What a problem's type starts with; `docs/reference/errors.md` lists them.
 const TYPE_PREFIX: &str = "urn:faregate:problem:";
 
@@ -69,6 +72,9 @@ pub enum Problem {
     /// The core's refusal.
     #[error("{}", said(.0))]
     Rejected(Box<Rejection>),
+    /// Others changed again and again what this change was to be made upon.
+    #[error("others change it all the time: nothing was written")]
+    Contended,
     /// There is nothing to encrypt secrets with.
     #[error("secrets of environments need a key: set `flags.key_file`")]
     NoSecretsKey,
@@ -170,6 +176,7 @@ impl Problem {
             Self::Exists { .. } => (StatusCode::CONFLICT, "already-exists"),
             Self::WrongFields(_) => (StatusCode::UNPROCESSABLE_ENTITY, "wrong-fields"),
             Self::Rejected(rejection) => wire_rejection(rejection),
+            Self::Contended => (StatusCode::SERVICE_UNAVAILABLE, "contended"),
             Self::NoSecretsKey => (StatusCode::NOT_IMPLEMENTED, "secrets-key-missing"),
             Self::WrongSecretsKey => (StatusCode::INTERNAL_SERVER_ERROR, "secrets-key-wrong"),
             Self::OtherConnection => (StatusCode::MISDIRECTED_REQUEST, "misdirected"),
@@ -198,6 +205,7 @@ impl Problem {
             | Self::Access(AccessError::Unavailable(unavailable)) => unavailable.retry_after,
             Self::Access(AccessError::Throttled { retry_after }) => Some(*retry_after),
             Self::Body(BodyError::NoRoom) => Some(RETRY_AFTER_FULL),
+            Self::Contended => Some(RETRY_AFTER_CONTENDED),
             Self::Access(
                 AccessError::Missing
                 | AccessError::Invalid
@@ -231,6 +239,7 @@ impl Problem {
             Self::Forbidden(_)
             | Self::Body(_)
             | Self::Exists { .. }
+            | Self::Contended
             | Self::NoSecretsKey
             | Self::WrongSecretsKey
             | Self::NotFound { .. }

@@ -84,8 +84,18 @@ impl World {
     }
 
     fn apply(&mut self, upon: Option<i64>, judged: Judged) -> Result<Option<Reply>, Rejection> {
+        self.apply_within(None, upon, judged)
+    }
+
+    /// Upon a version of the whole environment.
+    fn apply_within(
+        &mut self,
+        version: Option<i64>,
+        upon: Option<i64>,
+        judged: Judged,
+    ) -> Result<Option<Reply>, Rejection> {
         let change = *self.changes.last().unwrap();
-        let it = ApplyChange { change, key: key(), upon, judged };
+        let it = ApplyChange { change, key: key(), upon, version, judged };
         Ok(self.rows.run(Command::ApplyChange(it))?.reply)
     }
 
@@ -114,6 +124,10 @@ impl World {
             ["withdraw"] => return self.decide(Decision::Withdraw),
             ["apply"] => return self.apply(self.there(), fits()),
             ["apply", "upon", version] => return self.apply(version.parse().ok(), fits()),
+            ["apply", "within", version] => {
+                let version = version.parse().ok();
+                return self.apply_within(version, self.there(), fits());
+            }
             ["fail"] => {
                 let explanation = "it cannot be".to_owned();
                 return self.apply(self.there(), Judged::Fails { explanation });
@@ -281,6 +295,17 @@ fn what_changed_meanwhile_is_seen() {
             r#"refused: DefinitionChanged { key: "a", version: Some(1000000) }; Scheduled ann - -; flag old, waiting 1"#
         ]],
     );
+    // Nor is the environment as it was when the change was looked at among all that is there.
+    check(
+        "put old | ann | request | apply within 1000000",
+        expect!["Applied ann - -; flag changed, waiting 0"],
+    );
+    check(
+        "put old | ann | request | put new | apply within 1000000",
+        expect![[
+            r#"refused: DefinitionChanged { key: "dev", version: Some(1000001) }; Scheduled ann - -; flag new, waiting 1"#
+        ]],
+    );
     check(
         "put old | ann | request | fail",
         expect!["Failed ann - it cannot be; flag old, waiting 0"],
@@ -351,7 +376,7 @@ fn what_is_not_there_is_told() {
     // A change is not made of something else.
     let (upon, judged) = (None, Judged::Fails { explanation: String::new() });
     let key = DefinitionKey { key: "b".to_owned(), ..key() };
-    let other = Command::ApplyChange(ApplyChange { change, key, upon, judged });
+    let other = Command::ApplyChange(ApplyChange { change, key, upon, version: None, judged });
     let refused = world.rows.run(other);
     assert!(matches!(refused, Err(Rejection::InvalidParameter { .. })), "{refused:?}");
     // A change is not decided upon as one of another environment.

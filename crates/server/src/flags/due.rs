@@ -9,7 +9,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use domain::change_request::{ApplyChange, ChangeRequest, Judged};
-use domain::definition::{Definition, Expected, NewDefinition};
+use domain::definition::{Definition, DefinitionKind, Expected, NewDefinition};
 use domain::payment::Actor;
 use domain::{Command, Rejection, Request};
 use engine::{Answer, Engine, Unavailable};
@@ -74,6 +74,16 @@ async fn pass(engine: &Engine) -> Result<bool, Unavailable> {
 /// makes it upon theirs.
 async fn make(engine: &Engine, change: ChangeRequest) -> Result<(), Problem> {
     let (no, environment) = (change.tenant, change.key.environment);
+    let version = match change.key.kind {
+        DefinitionKind::Flag => None,
+        // Judged by all segments: if one changes meanwhile, this one may not fit any more.
+        DefinitionKind::Segment => {
+            let newest = Some(i64::MAX);
+            let read =
+                engine.read(move |queries| queries.environment_file(no, environment, newest));
+            read.await?.map(|it| it.environment.version)
+        }
+    };
     let there = engine.read(move |queries| queries.definitions(no, environment)).await?;
     let before = there.iter().find(|it| it.key == change.key);
     let upon = before.map(|it| it.version);
@@ -102,6 +112,7 @@ async fn make(engine: &Engine, change: ChangeRequest) -> Result<(), Problem> {
             change: change.id,
             key: change.key,
             upon,
+            version,
             judged,
         }),
     };

@@ -13,6 +13,7 @@ mod flags_commands;
 mod flags_copy;
 mod flags_evaluate;
 mod flags_insights;
+mod flags_races;
 mod flags_relays;
 mod flags_streams;
 mod flags_vectors;

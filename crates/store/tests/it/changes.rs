@@ -46,7 +46,7 @@ fn apply<S: Store>(
     (name, upon): (&str, Option<i64>),
     judged: Judged,
 ) {
-    let command = ApplyChange { change, key: key(1, name), upon, judged };
+    let command = ApplyChange { change, key: key(1, name), upon, version: None, judged };
     workload.accepted(TENANT, Command::ApplyChange(command));
 }
 

@@ -95,17 +95,11 @@ pub async fn copy(
     parameters.end()?;
     let expected = input::expected(&headers)?;
     let copying: Copying = input::json(body).await?;
-    let mut tries = 0;
-    loop {
-        tries += 1;
+    for _ in 0..TRIES_MAX {
         let (project, key) = (here.project.clone(), here.key.clone());
         let pair = Pair::read((&native, &asking), here, copying.from.clone()).await?;
         match copying.once((&native, &asking), &pair, expected).await {
-            Err(Problem::Rejected(it)) if is_changed(&it) => {
-                if expected.is_some() || tries == TRIES_MAX {
-                    return Err(Problem::Rejected(it));
-                }
-            }
+            Err(Problem::Rejected(it)) if is_changed(&it) && expected.is_none() => {}
             Ok(copied) => {
                 let etag = input::etag(copied.version);
                 return Ok(([etag], Json(copied)).into_response());
@@ -114,6 +108,7 @@ pub async fn copy(
         }
         here = find::environment_of(&native, &asking, project, key).await?;
     }
+    Err(Problem::Contended)
 }
 
 impl Copying {

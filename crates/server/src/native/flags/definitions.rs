@@ -19,8 +19,9 @@ use crate::native::caller::Asking;
 use crate::native::parameters::Parameters;
 use crate::problem::Problem;
 
-/// How often a change is made upon what somebody else made of it meanwhile.
-pub const TRIES_MAX: usize = 4;
+/// How often a change is made upon what somebody else made of it meanwhile, before its client is told
+/// to come again: of clients that change segments of an environment together, each try lets one pass.
+pub const TRIES_MAX: usize = 16;
 
 /// What a request asks about: where, and what.
 struct Place {
@@ -46,9 +47,24 @@ impl Place {
         find::definition(&self.native, &self.environment, self.kind, key).await
     }
 
-    async fn put(&self, new: NewDefinition) -> Result<Reply, Problem> {
+    /// What is there to judge by, and the version of the environment that it is judged in.
+    ///
+    /// Whether segments ask about each other in a circle is a matter of all of them: what was found
+    /// right of one holds while nobody changes another. About a flag nobody asks.
+    async fn look(&self) -> Result<(Option<i64>, Vec<Definition>), Problem> {
+        let version = match self.kind {
+            DefinitionKind::Flag => None,
+            DefinitionKind::Segment => {
+                let id = self.environment.id;
+                Some(find::environment_by_id(&self.native, &self.asking, id).await?.version)
+            }
+        };
+        Ok((version, find::definitions(&self.native, &self.environment).await?))
+    }
+
+    async fn put(&self, new: NewDefinition, version: Option<i64>) -> Result<Reply, Problem> {
         let (environment, definitions) = (self.environment.id, vec![new]);
-        let put = PutDefinitions { environment, version: None, definitions };
+        let put = PutDefinitions { environment, version, definitions };
         find::submit(&self.native, &self.asking, Command::PutDefinitions(put)).await
     }
 
@@ -61,44 +77,50 @@ impl Place {
         {
             fields.insert("id".to_owned(), Uuid::now_v7().to_string().into());
         }
-        let there = find::definitions(&self.native, &self.environment).await?;
-        let new = patch::judged((self.kind, value), Expected::Nothing, &there).await?;
-        let key = new.key.clone();
-        match self.put(new).await {
-            Ok(_) => answer(StatusCode::CREATED, &self.get(&key).await?),
-            Err(Problem::Rejected(it)) if is_changed(&it) => {
-                Err(Problem::Exists { what: word(self.kind), name: key })
+        for _ in 0..TRIES_MAX {
+            let (version, there) = self.look().await?;
+            let new = patch::judged((self.kind, value.clone()), Expected::Nothing, &there).await?;
+            let key = new.key.clone();
+            match self.put(new, version).await {
+                Ok(_) => return answer(StatusCode::CREATED, &self.get(&key).await?),
+                Err(Problem::Rejected(it)) if is_changed(&it) => match self.get(&key).await {
+                    Ok(_) => return Err(Problem::Exists { what: word(self.kind), name: key }),
+                    // Something else of the environment was changed.
+                    Err(Problem::NotFound { .. }) => {}
+                    Err(problem) => return Err(problem),
+                },
+                Err(problem) => return Err(problem),
             }
-            Err(problem) => Err(problem),
         }
+        Err(Problem::Contended)
     }
 
-    /// Changes what is there. Where no version is expected and somebody else changes it meanwhile,
-    /// the change is made upon theirs.
+    /// Changes what is there. Where somebody else changes it meanwhile, or what it was judged by, the
+    /// change is made upon theirs, unless a version is expected that is not there any more.
     async fn change(
         &self,
         key: &str,
         change: Change,
         expected: Option<i64>,
     ) -> Result<Response, Problem> {
-        let mut tries = 0;
-        loop {
-            tries += 1;
+        for _ in 0..TRIES_MAX {
+            let (version, there) = self.look().await?;
             let before = self.get(key).await?;
-            let version = expected.unwrap_or(before.version);
+            let upon = before.version;
+            if expected.is_some_and(|it| it != upon) {
+                let (key, version) = (before.key.key, Some(upon));
+                let changed = Rejection::DefinitionChanged { key, version };
+                return Err(Problem::Rejected(Box::new(changed)));
+            }
             let value = change.of(&before)?;
-            let there = find::definitions(&self.native, &self.environment).await?;
-            let new = patch::judged((self.kind, value), Expected::Version(version), &there).await?;
-            match self.put(new).await {
+            let new = patch::judged((self.kind, value), Expected::Version(upon), &there).await?;
+            match self.put(new, version).await {
                 Ok(_) => return answer(StatusCode::OK, &self.get(key).await?),
-                Err(Problem::Rejected(it)) if is_changed(&it) => {
-                    if expected.is_some() || tries == TRIES_MAX {
-                        return Err(Problem::Rejected(it));
-                    }
-                }
+                Err(Problem::Rejected(it)) if is_changed(&it) => {}
                 Err(problem) => return Err(problem),
             }
         }
+        Err(Problem::Contended)
     }
 }
 

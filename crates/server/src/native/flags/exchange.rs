@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use domain::Command;
-use domain::Reply;
 use domain::definition::{DEFINITIONS_MAX, Definition, Expected, NewDefinition, PutDefinitions};
+use domain::environment::Environment;
+use domain::{Command, EnvironmentId, Reply};
 use evaluation::{Flag, Segment};
 use http::Uri;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::definitions::{TRIES_MAX, is_changed};
 use super::find::{self, bug};
 use super::input;
 use super::patch::{new_flag, new_segment};
@@ -23,7 +24,7 @@ use crate::native::parameters::{Parameters, invalid};
 use crate::problem::{Problem, WrongField};
 
 /// Flags and segments in FeatBit's shape. What it has besides is passed over.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Documents {
     /// The flags.
@@ -86,7 +87,31 @@ pub async fn import(
         let reason = format!("1 to {DEFINITIONS_MAX} flags and segments were expected");
         return Err(invalid("body", reason));
     }
-    let there = find::definitions(&native, &environment).await?;
+    let imported = |version| Imported { feature_flags: flags, segments, version, dry_run };
+    for _ in 0..TRIES_MAX {
+        let environment = find::environment_by_id(&native, &asking, environment.id).await?;
+        let definitions = fitting(&native, &environment, documents.clone()).await?;
+        if dry_run {
+            return Ok(Json(imported(environment.version)));
+        }
+        // Segments were looked at as a whole: see `Place::look`.
+        let version = (segments > 0).then_some(environment.version);
+        match put(&native, &asking, (environment.id, version), definitions).await {
+            Ok(version) => return Ok(Json(imported(version))),
+            Err(Problem::Rejected(it)) if is_changed(&it) => {}
+            Err(problem) => return Err(problem),
+        }
+    }
+    Err(Problem::Contended)
+}
+
+/// What is to be put of documents in an environment, which has to have room for them.
+async fn fitting(
+    native: &Native,
+    environment: &Environment,
+    documents: Documents,
+) -> Result<Vec<NewDefinition>, Problem> {
+    let there = find::definitions(native, environment).await?;
     let definitions = checked(documents, &there).await?;
     let keys: BTreeSet<_> = there.iter().map(|it| (it.key.kind, it.key.key.as_str())).collect();
     let new = definitions.iter().filter(|it| !keys.contains(&(it.kind, it.key.as_str())));
@@ -94,13 +119,19 @@ pub async fn import(
         let reason = format!("the environment would have more than {DEFINITIONS_MAX}");
         return Err(invalid("body", reason));
     }
-    let imported = |version| Imported { feature_flags: flags, segments, version, dry_run };
-    if dry_run {
-        return Ok(Json(imported(environment.version)));
-    }
-    let put = PutDefinitions { environment: environment.id, version: None, definitions };
-    match find::submit(&native, &asking, Command::PutDefinitions(put)).await? {
-        Reply::DefinitionsPut { version } => Ok(Json(imported(version))),
+    Ok(definitions)
+}
+
+/// Puts definitions; the version that they have then.
+async fn put(
+    native: &Native,
+    asking: &Asking,
+    (environment, version): (EnvironmentId, Option<i64>),
+    definitions: Vec<NewDefinition>,
+) -> Result<i64, Problem> {
+    let put = PutDefinitions { environment, version, definitions };
+    match find::submit(native, asking, Command::PutDefinitions(put)).await? {
+        Reply::DefinitionsPut { version } => Ok(version),
         Reply::Done
         | Reply::TenantCreated(_)
         | Reply::UserCreated(_)
