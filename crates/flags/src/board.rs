@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use evaluation::{Flag, Segment, Snapshot};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -48,6 +49,8 @@ pub struct Environment {
 pub struct Board {
     index: ArcSwap<Index>,
     writing: Mutex<()>,
+    /// Told when what secrets open was changed.
+    indexed: Notify,
     is_available: AtomicBool,
     is_draining: AtomicBool,
     pub(crate) open: Arc<Open>,
@@ -137,6 +140,7 @@ impl Board {
     ) {
         let index = Arc::new(Index::new(environments, before));
         self.index.store(Arc::clone(&index));
+        self.indexed.notify_waiters();
         for (digest, grant) in &before.grants {
             let now = index.grants.get(digest);
             if now.is_some_and(|it| Arc::ptr_eq(it, grant)) {
@@ -172,6 +176,26 @@ impl Board {
     pub fn find(&self, secret: &str) -> Option<Arc<Grant>> {
         let grant = self.index.load().grants.get(&Digest::of(secret)).cloned();
         grant.filter(|it| !it.has_expired(now_ms()))
+    }
+
+    /// What a secret opens, if it is good or becomes so within `patience`.
+    pub async fn find_within(&self, secret: &str, patience: Duration) -> Option<Arc<Grant>> {
+        let waiting = async {
+            loop {
+                // Before the look: what is put on the board behind it is heard of.
+                let indexed = self.indexed.notified();
+                if let Some(grant) = self.find(secret) {
+                    return grant;
+                }
+                indexed.await;
+            }
+        };
+        tokio::time::timeout(patience, waiting).await.ok()
+    }
+
+    /// Whether there is such a secret, good or ended.
+    pub(crate) fn knows(&self, secret: &str) -> bool {
+        self.index.load().grants.contains_key(&Digest::of(secret))
     }
 
     /// What the listeners to a channel came in by.

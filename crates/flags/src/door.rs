@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use crate::board::{Board, Grant};
 use crate::limit::Sort;
 use crate::reply::Refusal;
@@ -20,6 +22,8 @@ pub(crate) struct Door {
     pub(crate) patience: Arc<Patience>,
     /// Who listens to event streams.
     pub(crate) listeners: Arc<Open>,
+    /// Room for streams whose secrets are not known yet.
+    pub(crate) strangers: Semaphore,
 }
 
 impl Door {
@@ -30,7 +34,8 @@ impl Door {
             farewell: settings.farewell_timeout,
             behind_max: settings.behind_max,
         });
-        Self { board, settings, patience, listeners: Arc::default() }
+        let strangers = Semaphore::new(settings.strangers_max);
+        Self { board, settings, patience, listeners: Arc::default(), strangers }
     }
 
     /// What a secret opens, if it is of one of these kinds and is not used too often. Asked before a

@@ -11,6 +11,11 @@ pub struct Settings {
     pub prefix: String,
     /// How far a token's moment may be from ours, before or behind.
     pub token_age_max: Duration,
+    /// How long a stream waits for its secret to become known: another process may have made it, and
+    /// whoever is told that it opens nothing never comes again.
+    pub secret_patience: Duration,
+    /// How many streams wait for that; the others are told to come again.
+    pub strangers_max: usize,
     /// How long a socket may say nothing. SDKs ping every 18 s.
     pub idle_timeout: Duration,
     /// How long a socket may take for a message before it is dropped.
@@ -36,6 +41,8 @@ impl Default for Settings {
         Self {
             prefix: String::new(),
             token_age_max: Duration::from_secs(30),
+            secret_patience: Duration::from_millis(300),
+            strangers_max: 256,
             idle_timeout: Duration::from_secs(90),
             write_timeout: Duration::from_secs(15),
             farewell_timeout: Duration::from_secs(3),

@@ -8,6 +8,7 @@ pub(crate) mod conversation;
 pub(crate) mod inbound;
 pub(crate) mod socket;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -38,6 +39,9 @@ const ACCEPT_SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// The only version of WebSocket that there is.
 const WEBSOCKET_VERSION: &str = "13";
 
+/// What a relay proxy's secret begins with.
+const RELAY_SECRET_PREFIX: &str = "rp-";
+
 /// Versions of the protocol that SDKs name; none is one too.
 const VERSIONS: [&str; 3] = ["", "1", "2"];
 
@@ -47,8 +51,9 @@ pub(crate) async fn open(State(door): State<Arc<Door>>, mut request: Request) ->
         Ok(handshake) => handshake,
         Err(refusal) => return *refusal,
     };
-    let admitted = admit(&door, request.uri().query().unwrap_or_default());
+    let uri = request.uri().clone();
     drop(request);
+    let admitted = admit(&door, uri.query().unwrap_or_default()).await;
     let (coming, patience) = (handshake.coming, Arc::clone(&door.patience));
     let socket = match admitted {
         Ok(grant) => match door.board.open.enter(door.settings.sockets_max) {
@@ -141,7 +146,7 @@ const fn invalid(reason: &'static str) -> Refused {
 }
 
 /// What a stream's address opens.
-fn admit(door: &Door, query: &str) -> Result<Arc<Grant>, Refused> {
+async fn admit(door: &Door, query: &str) -> Result<Arc<Grant>, Refused> {
     if !door.board.is_available() {
         let reason = "the environments are not there";
         return Err(Refused { code: close::UNAVAILABLE, reason });
@@ -153,19 +158,22 @@ fn admit(door: &Door, query: &str) -> Result<Arc<Grant>, Refused> {
         return Err(invalid("there is no such version"));
     }
     let token = query::value(query, "token").ok_or(invalid("the token is missing"))?;
-    let grant = match kind {
+    let secret = match kind {
         // FeatBit's agent sends its key as it is.
-        SecretKind::RelayProxy => door.board.find(&token),
+        SecretKind::RelayProxy => token,
         SecretKind::Server | SecretKind::Client => {
             let token = Token::decode(&token).map_err(|_| invalid("the token is none"))?;
             let age_ms = now_ms().abs_diff(token.made_at_ms);
             if u128::from(age_ms) > door.settings.token_age_max.as_millis() {
                 return Err(invalid("the token is of another time"));
             }
-            door.board.find(&token.secret)
+            Cow::Owned(token.secret)
         }
     };
-    let grant = grant.ok_or(invalid("the secret is unknown"))?;
+    let grant = match door.board.find(&secret) {
+        Some(grant) => grant,
+        None => look_again(door, kind, &secret).await?,
+    };
     if grant.kind() != kind {
         return Err(invalid("the secret is of another type"));
     }
@@ -176,4 +184,23 @@ fn admit(door: &Door, query: &str) -> Result<Arc<Grant>, Refused> {
             Err(Refused { code: close::TRY_AGAIN_LATER, reason })
         }
     }
+}
+
+/// What an unknown secret opens that is made known soon: the process that made it may have answered
+/// before this one was told.
+async fn look_again(door: &Door, kind: SecretKind, secret: &str) -> Result<Arc<Grant>, Refused> {
+    let may_become_known = match kind {
+        SecretKind::RelayProxy => secret.starts_with(RELAY_SECRET_PREFIX),
+        // A token has no other.
+        SecretKind::Server | SecretKind::Client => true,
+    };
+    if !may_become_known || door.board.knows(secret) {
+        return Err(invalid("the secret opens nothing"));
+    }
+    let Ok(_place) = door.strangers.try_acquire() else {
+        let reason = "too many streams come with secrets that are not known";
+        return Err(Refused { code: close::TRY_AGAIN_LATER, reason });
+    };
+    let found = door.board.find_within(secret, door.settings.secret_patience).await;
+    found.ok_or(invalid("the secret is unknown"))
 }

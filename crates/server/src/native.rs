@@ -9,6 +9,7 @@ mod unresolved;
 
 use std::sync::Arc;
 
+use ::flags::Board;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
@@ -33,6 +34,8 @@ pub struct Native {
     pub analytics: Option<analytics::Models>,
     /// What the secrets of environments are stored with, where there is a key.
     pub sealer: Option<Arc<Sealer>>,
+    /// What the doors of feature flags show.
+    pub board: Arc<Board>,
     /// What an attribute of a flag's user is that they lack.
     pub missing: MissingAttribute,
 }

@@ -429,7 +429,8 @@ impl Web<'_> {
         let kill_bill = killbill::Door::new(engine.clone(), access.clone(), settings);
         let (analytics, sealer) = (self.node.analytics.clone(), self.node.sealer.clone());
         let missing = self.config.flags.missing_attribute.rule();
-        let native = Native { engine, access, analytics, sealer, missing };
+        let board = Arc::clone(&self.node.flags);
+        let native = Native { engine, access, analytics, sealer, board, missing };
         Router::new()
             .merge(operations)
             .merge(pages::router())

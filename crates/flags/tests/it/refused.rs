@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use uuid::Uuid;
 
 use crate::world::{
-    CLIENT_SECRET, RELAY_SECRET, SERVER_SECRET, World, now_ms, sample, stream, token,
+    CLIENT_SECRET, PATIENCE, RELAY_SECRET, SERVER_SECRET, World, now_ms, sample, stream, token,
 };
 
 const INVALID: (u16, &str) = (4003, "invalid request, close by server");
@@ -95,6 +95,58 @@ async fn without_the_store_clients_come_again() {
     check(&world, &stream("server", &token(SERVER_SECRET)), UNAVAILABLE).await;
     check(&world, "/streaming", UNAVAILABLE).await;
     world.board.set_available(true);
+    is_let_in(&world, &stream("server", &token(SERVER_SECRET))).await;
+}
+
+/// Another process may have made it, and answered before this one was told.
+#[tokio::test]
+async fn a_secret_that_becomes_known_in_time_is_let_in() {
+    let settings = Settings { secret_patience: PATIENCE, ..Settings::default() };
+    let world = World::start_with(settings).await;
+    let rotated = "Aq3sVb1kQe6TgYh8mNp0RwDjchZ8arFUDk-fHCuNkOGn";
+    let made = async {
+        let mut other = world.server().await;
+        for _ in 0..3 {
+            other.hears_nothing().await;
+        }
+        let secrets = vec![
+            secret(SecretKind::Server, SERVER_SECRET, None),
+            secret(SecretKind::Server, rotated, None),
+        ];
+        world.board.put([Environment { secrets, ..sample() }]);
+    };
+    let path = stream("server", &token(rotated));
+    let (mut new, ()) = tokio::join!(world.client(&path), made);
+    new.hears_nothing().await;
+    // One that ended is known: nobody waits for it.
+    let ended = vec![secret(SecretKind::Server, rotated, Some(now_ms() - 1))];
+    world.board.put([Environment { secrets: ended, ..sample() }]);
+    check(&world, &path, INVALID).await;
+}
+
+/// Whoever finds no room to wait for that is told to come again, not to stay away.
+#[tokio::test]
+async fn so_many_wait_for_secrets_to_become_known() {
+    let settings = Settings { secret_patience: PATIENCE, strangers_max: 2, ..Settings::default() };
+    let world = World::start_with(settings).await;
+    let unknown = |number: usize| {
+        let secret = format!("{number:022}DjchZ8arFUDk-fHCuNkOGn");
+        stream("server", &token(&secret))
+    };
+    let paths: Vec<String> = (0..3).map(unknown).collect();
+    let third = async {
+        let mut other = world.server().await;
+        for _ in 0..3 {
+            other.hears_nothing().await;
+        }
+        world.client(&paths[2]).await.ended().await.0
+    };
+    tokio::select! {
+        biased;
+        _ = world.client(&paths[0]) => panic!("it does not wait"),
+        _ = world.client(&paths[1]) => panic!("it does not wait"),
+        code = third => assert_eq!(code, 1013),
+    }
     is_let_in(&world, &stream("server", &token(SERVER_SECRET))).await;
 }
 

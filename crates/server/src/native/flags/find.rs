@@ -1,5 +1,7 @@
 //! The environments of a tenant, the ones that every tenant has included, and commands about them.
 
+use std::time::Duration;
+
 use domain::definition::{Definition, DefinitionKey, DefinitionKind};
 use domain::environment::{CreateEnvironment, Environment, NewSecret, SecretKind};
 use domain::payment::Actor;
@@ -19,6 +21,9 @@ pub const PROJECT: &str = "default";
 
 /// The environment where none is named.
 const ENVIRONMENT: &str = "dev";
+
+/// How long to wait until a new secret is known.
+const OPENS_WITHIN: Duration = Duration::from_secs(1);
 
 /// What every tenant has in the project [`PROJECT`], with a server's secret and a client's each.
 const DEFAULTS: [(&str, &str); 2] = [(ENVIRONMENT, "Dev"), ("prod", "Prod")];
@@ -157,10 +162,11 @@ pub async fn create(
 ) -> Result<EnvironmentId, Problem> {
     let sealer = sealer(native)?;
     let id = EnvironmentId::new(Uuid::now_v7());
-    let secret = |kind, name: &str| NewSecret {
+    let (for_servers, for_clients) = (new_secret(id), new_secret(id));
+    let secret = |kind, name: &str, value: &str| NewSecret {
         kind,
         name: name.to_owned(),
-        sealed: sealer.seal(id, &new_secret(id)),
+        sealed: sealer.seal(id, value),
     };
     let command = Command::CreateEnvironment(CreateEnvironment {
         id,
@@ -168,12 +174,15 @@ pub async fn create(
         key: key.to_owned(),
         name: name.to_owned(),
         secrets: vec![
-            secret(SecretKind::Server, "Server key"),
-            secret(SecretKind::Client, "Client key"),
+            secret(SecretKind::Server, "Server key", &for_servers),
+            secret(SecretKind::Client, "Client key", &for_clients),
         ],
     });
     match submit(native, asking, command).await? {
-        Reply::EnvironmentCreated(id) => Ok(id),
+        Reply::EnvironmentCreated(id) => {
+            opens(native, &for_servers).await;
+            Ok(id)
+        }
         Reply::Done
         | Reply::TenantCreated(_)
         | Reply::UserCreated(_)
@@ -185,6 +194,14 @@ pub async fn create(
         | Reply::ChangeRequested(_)
         | Reply::Customer(_)
         | Reply::Payment(_) => Err(bug()),
+    }
+}
+
+/// Waits until a new secret opens what it opens at the doors of this process, but not for long: an
+/// SDK that comes too early stays away for good.
+pub async fn opens(native: &Native, secret: &str) {
+    if native.board.find_within(secret, OPENS_WITHIN).await.is_none() {
+        tracing::warn!("a new secret does not open anything yet");
     }
 }
 

@@ -143,6 +143,7 @@ pub async fn create(
     });
     let command = Command::AddSecrets(AddSecrets { secrets: secrets.collect() });
     let reply = find::submit(&native, &asking, command).await?;
+    find::opens(&native, &value).await;
     let is_it = |it: &&Relay| it.secrets.iter().any(|it| reply == Reply::SecretAdded(it.id));
     let relays = relays(&native, &asking).await?;
     let made = relays.iter().find(is_it).ok_or_else(find::bug)?;

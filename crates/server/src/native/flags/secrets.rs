@@ -118,11 +118,13 @@ pub async fn add(
         KindOfSecret::Client => SecretKind::Client,
     };
     let sealer = find::sealer(&native)?;
-    let sealed = sealer.seal(environment.id, &new_secret(environment.id));
     let environment = environment.id;
+    let value = new_secret(environment);
+    let sealed = sealer.seal(environment, &value);
     let secret = NewSecret { kind, name, sealed };
     let command = Command::AddSecret(AddSecret { environment, secret });
     let reply = find::submit(&native, &asking, command).await?;
+    find::opens(&native, &value).await;
     let no = asking.tenant.no;
     let secrets = native.engine.read(move |queries| queries.secrets(no)).await?;
     let is_it = |secret: &&Secret| reply == Reply::SecretAdded(secret.id);
