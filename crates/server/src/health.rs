@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ::flags::Board;
 use arc_swap::ArcSwap;
 use axum::Json;
 use axum::extract::State;
@@ -28,6 +29,7 @@ const DISK_FREE_BYTES_MIN: u64 = 1024 * 1024;
 #[derive(Clone)]
 pub struct Health {
     state: Arc<ArcSwap<Known>>,
+    flags: Option<Arc<Board>>,
     stopping: watch::Receiver<bool>,
 }
 
@@ -44,6 +46,7 @@ enum Trouble {
     Store,
     Silent,
     Stopping,
+    FlagsUnread,
 }
 
 impl Trouble {
@@ -53,16 +56,23 @@ impl Trouble {
             Self::Store => "the database is not available",
             Self::Silent => "the core does not answer",
             Self::Stopping => "the server is shutting down",
+            Self::FlagsUnread => "the feature flags are not read yet",
         }
     }
 }
 
 impl Health {
-    /// Probes once, and goes on probing until `stopping` turns true.
-    pub async fn watch(engine: Engine, data_dir: PathBuf, stopping: watch::Receiver<bool>) -> Self {
+    /// Probes once, and goes on probing until `stopping` turns true. `flags` are those that doors
+    /// show, where they show any.
+    pub async fn watch(
+        engine: Engine,
+        data_dir: PathBuf,
+        flags: Option<Arc<Board>>,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
         let known = Known { answered_at: Instant::now(), trouble: probe(&engine, &data_dir).await };
         let state = Arc::new(ArcSwap::from_pointee(known));
-        let health = Self { state: Arc::clone(&state), stopping: stopping.clone() };
+        let health = Self { state: Arc::clone(&state), flags, stopping: stopping.clone() };
         let mut stopping = stopping;
         tokio::spawn(async move {
             loop {
@@ -90,7 +100,8 @@ impl Health {
         } else if known.trouble.is_none() && known.answered_at.elapsed() > PROBE_AGE_MAX {
             Some(Trouble::Silent)
         } else {
-            known.trouble
+            let are_unread = self.flags.as_ref().is_some_and(|it| !it.is_available());
+            known.trouble.or(are_unread.then_some(Trouble::FlagsUnread))
         }
     }
 }
@@ -146,7 +157,7 @@ pub async fn live() -> Response {
     summary = "Whether payments can be taken",
     responses(
         (status = 200, description = "They can"),
-        (status = 503, description = "Stopping, the disk is full, or the core does not answer"),
+        (status = 503, description = "Stopping, the disk is full, the core does not answer, or the feature flags are not read yet"),
     ),
     security(())
 )]
@@ -157,5 +168,30 @@ pub async fn ready(State(health): State<Health>) -> Response {
             let body = json!({ "status": "not ready", "reason": trouble.label() });
             (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_is_who_has_read_the_flags() {
+        let known = Known { answered_at: Instant::now(), trouble: None };
+        let (stop, stopping) = watch::channel(false);
+        let state = Arc::new(ArcSwap::from_pointee(known));
+        let board = Arc::<Board>::default();
+        let health = Health { state, flags: Some(Arc::clone(&board)), stopping };
+        assert_eq!(health.trouble(), Some(Trouble::FlagsUnread));
+        let without = Health { flags: None, ..health.clone() };
+        assert!(without.is_ready(), "it has no doors to flags, or no key");
+        board.set_available(true);
+        assert!(health.is_ready());
+        board.set_available(false);
+        let known = Known { trouble: Some(Trouble::DiskFull), ..known };
+        health.state.store(Arc::new(known));
+        assert_eq!(health.trouble(), Some(Trouble::DiskFull));
+        stop.send_replace(true);
+        assert_eq!(health.trouble(), Some(Trouble::Stopping));
     }
 }

@@ -243,14 +243,21 @@ impl Node {
     /// for them meanwhile is told to come again.
     pub async fn flags_are_read(&self) {
         let given_up_at = tokio::time::Instant::now() + FLAGS_READ_WITHIN;
-        let is_followed = self.sealer.is_some() && self.has_doors;
-        while is_followed && !self.flags.is_available() {
+        let Some(flags) = self.shown_flags() else { return };
+        while !flags.is_available() {
             if tokio::time::Instant::now() >= given_up_at {
                 tracing::warn!("the feature flags are not read yet");
                 return;
             }
             tokio::time::sleep(FLAGS_LOOK_EVERY).await;
         }
+    }
+
+    /// The feature flags, where doors show them and there is a key to their secrets.
+    #[must_use]
+    pub fn shown_flags(&self) -> Option<Arc<Board>> {
+        let are_shown = self.sealer.is_some() && self.has_doors;
+        are_shown.then(|| Arc::clone(&self.flags))
     }
 
     /// What reads the feature flags of the store, where there is a key to their secrets.

@@ -174,7 +174,8 @@ impl Server {
         node.flags_are_read().await;
         let (stopping, stopped) = watch::channel(false);
         let data_dir = config.data_dir.clone();
-        let health = Health::watch(node.engine.clone(), data_dir, stopped.clone()).await;
+        let (engine, flags) = (node.engine.clone(), node.shown_flags());
+        let health = Health::watch(engine, data_dir, flags, stopped.clone()).await;
         let upkeep = tokio::spawn(metrics::upkeep(recorder.clone()));
         let is_tls = acceptor.is_some();
         let grpc = grpc.map(|it| it.serve(config, (&node, health.clone()), stopped.clone()));
