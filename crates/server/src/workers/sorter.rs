@@ -69,7 +69,8 @@ fn path(request: &[u8]) -> Option<&[u8]> {
     Some(&request[from..from + length])
 }
 
-fn is_of_flags(prefix: &str, path: &[u8]) -> bool {
+/// Whether a path is at a door of feature flags, or below one.
+pub fn is_of_flags(prefix: &str, path: &[u8]) -> bool {
     let Some(path) = path.strip_prefix(prefix.as_bytes()) else { return false };
     let below = |door: &str| {
         let rest = path.strip_prefix(door.as_bytes());

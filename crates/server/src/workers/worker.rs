@@ -7,14 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::flags::{Board, Environment, Insights, Secret, SecretKind};
+use axum::response::{IntoResponse as _, Response};
 use evaluation::{MissingAttribute, Snapshot};
+use http::Uri;
 use http::header::CONNECTION;
 use tokio::net::{TcpListener, UnixStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::pipe::{self, Packets, Said, Told};
-use super::sorter::Sorter;
+use super::sorter::{Sorter, is_of_flags};
 use crate::config::Config;
 use crate::http::Admission;
 use crate::http::listener::{self, Arrivals};
@@ -59,11 +61,10 @@ pub fn run() -> anyhow::Result<ExitCode> {
         anyhow::bail!("this command is for the server itself: set `flags.workers`")
     };
     logging::start(&config)?;
-    serve::runtime(&config)?.block_on(serve(&config))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(serve::runtime(&config)?.block_on(serve(&config))?)
 }
 
-async fn serve(config: &Config) -> io::Result<()> {
+async fn serve(config: &Config) -> io::Result<ExitCode> {
     let (told, said) = pipe::inherited()?;
     let said = Arc::new(said);
     // The server ends its workers: signals of a terminal or a service manager come to both.
@@ -83,7 +84,9 @@ async fn serve(config: &Config) -> io::Result<()> {
     tokio::spawn(hand_over(handed, Arc::clone(&said)));
     let (stopping, stopped) = watch::channel(false);
     let settings = serve::flag_settings(config);
-    let router = ::flags::router(Arc::clone(&board), settings).fallback(elsewhere);
+    let prefix = config.flags.path_prefix.clone();
+    let router = ::flags::router(Arc::clone(&board), settings)
+        .fallback(async move |uri: Uri| elsewhere(&prefix, &uri));
     let front = serve::front(config, Admission::new(config.admission.requests_max), |_| router);
     let sorter = Sorter::new(config.flags.path_prefix.clone(), others);
     let manners = serve::manners(config, None, connections_max, Some(sorter));
@@ -91,12 +94,18 @@ async fn serve(config: &Config) -> io::Result<()> {
     let accepting = tokio::spawn(listener::serve(arrivals, Arc::new(front), manners, stopped));
     said.say(&Said::Ready).await?;
     tokio::spawn(count(Arc::clone(&board), Arc::clone(&said)));
-    let over = following.await.map_err(io::Error::other)??;
+    let over = match following.await.map_err(io::Error::other)? {
+        Ok(over) => over,
+        Err(error) => {
+            tracing::error!(%error, "the server is gone: its worker ends");
+            return Ok(ExitCode::FAILURE);
+        }
+    };
     stopping.send_replace(true);
     board.drain(over, FAREWELL).await;
     drop(tokio::time::timeout(FAREWELL, accepting).await);
     tell_insights(&board, &said).await?;
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Waits until all environments were told, but not for long: whoever asks for them meanwhile is told
@@ -184,7 +193,10 @@ async fn tell_insights(board: &Board, said: &Packets) -> io::Result<()> {
     Ok(())
 }
 
-/// What a client gets that asks for something else on a connection which began with feature flags.
-async fn elsewhere() -> impl axum::response::IntoResponse {
-    ([(CONNECTION, "close")], Problem::OtherConnection)
+/// What a client gets that asks on a connection of feature flags for what is nowhere, or elsewhere.
+fn elsewhere(prefix: &str, uri: &Uri) -> Response {
+    match is_of_flags(prefix, uri.path().as_bytes()) {
+        true => Problem::NoRoute.into_response(),
+        false => ([(CONNECTION, "close")], Problem::OtherConnection).into_response(),
+    }
 }

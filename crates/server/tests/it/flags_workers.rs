@@ -101,7 +101,10 @@ fn a_worker_that_dies_is_replaced_and_none_outlives_the_server() {
         Some(Stream::open(&server, "", "client", &browser))
     });
     assert_eq!(seen(&page.sync(0)).1, "true");
-    server.kill();
+    server.signal("-KILL");
+    let (_, log) = server.wait();
+    assert!(log.contains("the server is gone"), "{log}");
+    assert!(!log.lines().any(|it| it.starts_with("faregate: ")), "{log}");
     eventually("the worker is gone", || (!is_running(second)).then_some(()));
     // The port is free, and the data directory.
     let server = Server::start_in(dir.path(), with_workers("1"));
@@ -131,6 +134,10 @@ fn a_connection_of_flags_is_for_nothing_else() {
         Answer::read(&mut connection)
     };
     assert_eq!(ask("/api/public/sdk/server/latest-all").status, 401);
+    // What is below a door and nowhere is not elsewhere.
+    let nowhere = ask("/api/public/nothing");
+    assert_eq!((nowhere.status, nowhere.header("connection")), (404, None));
+    assert_eq!(nowhere.json()["type"], "urn:faregate:problem:not-found");
     let answer = ask("/v1/flags");
     assert_eq!(answer.status, 421);
     assert_eq!(answer.header("connection"), Some("close"));
