@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -55,11 +56,15 @@ pub(crate) fn router(door: &Arc<Door>) -> Router {
 /// `POST /ofrep/v1/evaluate/flags/{key}`
 async fn one(
     State(door): State<Arc<Door>>,
-    Path(key): Path<String>,
+    key: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
     let grant = door.open(secret(&headers), SDK, Sort::Ofrep)?;
+    let Ok(Path(key)) = key else {
+        let words = ("PARSE_ERROR", "the flag's key is no UTF-8");
+        return Ok(failure(StatusCode::BAD_REQUEST, None, words));
+    };
     let body = read_body(body, door.settings.user_bytes_max).await?;
     let user = match context::user(&body) {
         Ok(user) => user,
@@ -86,16 +91,17 @@ async fn all(
 ) -> Result<Response, Refusal> {
     let grant = door.open(secret(&headers), SDK, Sort::Ofrep)?;
     let body = read_body(body, door.settings.user_bytes_max).await?;
+    // First of all: of a context that cannot be, nobody has an answer.
+    let user = match context::user(&body) {
+        Ok(user) => user,
+        Err(wrong) => return Ok(failure(StatusCode::BAD_REQUEST, None, wrong.words())),
+    };
     let live = &grant.environments()[0];
     let state = live.state();
     let etag = etag(live.id(), &state.version, &body);
     if has_etag(&headers, &etag) {
         return Ok(with_etag(reply::answer(StatusCode::NOT_MODIFIED, Body::empty()), &etag));
     }
-    let user = match context::user(&body) {
-        Ok(user) => user,
-        Err(wrong) => return Ok(failure(StatusCode::BAD_REQUEST, None, wrong.words())),
-    };
     let mut out = Vec::with_capacity(ENVELOPE_BYTES + state.flags().count() * FLAG_BYTES);
     out.extend_from_slice(br#"{"flags":["#);
     let there = state.flags().filter(|(flag, _)| !flag.flag().is_archived);

@@ -78,6 +78,30 @@ async fn one_flag_that_there_is_not() {
 }
 
 #[tokio::test]
+async fn a_key_that_is_no_text_is_refused_in_json() {
+    let world = World::start().await;
+    let ask = Ask::post(&of("%FF"), &context("ann")).header("x-api-key", CLIENT_SECRET);
+    let answer = ask.of(&world).await;
+    let expected =
+        json!({"errorCode": "PARSE_ERROR", "errorDetails": "the flag's key is no UTF-8"});
+    assert_eq!((answer.status.as_u16(), answer.json()), (400, expected));
+    assert_eq!(Ask::post(&of("%FF"), &context("ann")).of(&world).await.status, 401);
+}
+
+/// Whoever has any answer has none for a context that cannot be.
+#[tokio::test]
+async fn a_context_is_looked_at_before_what_the_client_has() {
+    let world = World::start().await;
+    for (body, status) in
+        [("", 400), ("{}", 400), ("{\"context\":{}}", 400), (&*context("ann").to_string(), 304)]
+    {
+        let ask = Ask::post_text(ALL, body.to_owned()).header("x-api-key", CLIENT_SECRET);
+        let answer = ask.header("if-none-match", "*").of(&world).await;
+        assert_eq!(answer.status, status, "{body}");
+    }
+}
+
+#[tokio::test]
 async fn all_flags() {
     let world = World::start().await;
     world.change_flag(LAYOUT, 1, |it| it.is_archived = true);
