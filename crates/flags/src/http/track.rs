@@ -7,7 +7,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use super::secret;
 use crate::board::now_ms;
@@ -16,14 +17,24 @@ use crate::limit::Sort;
 use crate::reply::{self, Refusal, read_body};
 use crate::user::SentUser;
 
+/// An entry of a list; nothing where it is another than expected: the others count all the same.
+struct Entry<T>(Option<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entry<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = <&'de RawValue>::deserialize(from)?.get();
+        Ok(Self(serde_json::from_str(text).ok()))
+    }
+}
+
 #[derive(Deserialize)]
 struct SentInsight<'a> {
     #[serde(borrow)]
     user: Option<SentUser<'a>>,
     #[serde(borrow)]
-    variations: Option<Vec<SentEvaluation<'a>>>,
+    variations: Option<Vec<Entry<SentEvaluation<'a>>>>,
     #[serde(borrow)]
-    metrics: Option<Vec<SentMetric<'a>>>,
+    metrics: Option<Vec<Entry<SentMetric<'a>>>>,
 }
 
 #[derive(Deserialize)]
@@ -62,22 +73,36 @@ pub(crate) async fn track(
 ) -> Result<Response, Refusal> {
     let grant = door.open(secret(&headers), SDK, Sort::Insight)?;
     let body = read_body(body, door.settings.insights_bytes_max).await?;
-    let sent: Vec<SentInsight<'_>> =
+    let sent: Vec<Entry<SentInsight<'_>>> =
         serde_json::from_slice(&body).map_err(|_| Refusal::Bad("insights were expected"))?;
     let live = &grant.environments()[0];
     let (state, now_ms) = (live.state(), now_ms());
     let mut tally = live.tally();
-    // Those of nobody are passed over, as FeatBit's server does.
-    let sent = sent.into_iter().filter(|it| it.user.as_ref().is_some_and(SentUser::has_key));
-    for insight in sent {
-        for it in insight.variations.into_iter().flatten() {
+    for Entry(insight) in sent {
+        let Some(insight) = insight else {
+            tally.add_dropped(1);
+            continue;
+        };
+        // Those of nobody are passed over, as FeatBit's server does.
+        if !insight.user.as_ref().is_some_and(SentUser::has_key) {
+            continue;
+        }
+        for Entry(it) in insight.variations.into_iter().flatten() {
+            let Some(it) = it else {
+                tally.add_dropped(1);
+                continue;
+            };
             let flag = it.feature_flag_key.and_then(|key| state.snapshot.flag(&key));
             let id = it.variation.and_then(|it| it.id).unwrap_or_default();
             let is_for_experiment = it.send_to_experiment.unwrap_or_default();
             let at_ms = it.timestamp.unwrap_or(now_ms);
             tally.evaluated(flag, &id, is_for_experiment, (at_ms, now_ms));
         }
-        for it in insight.metrics.into_iter().flatten() {
+        for Entry(it) in insight.metrics.into_iter().flatten() {
+            let Some(it) = it else {
+                tally.add_dropped(1);
+                continue;
+            };
             let (kind, name) = (it.r#type.unwrap_or_default(), it.event_name.unwrap_or_default());
             let at_ms = it.timestamp.unwrap_or(now_ms);
             tally.measured(&kind, &name, it.numeric_value.unwrap_or(1.0), (at_ms, now_ms));

@@ -269,10 +269,33 @@ async fn insights_are_counted_and_handed_out_once() {
     assert_eq!(told, [("Click", 2, 2.0), ("CustomEvent", 2, 5.0)]);
     assert_eq!(taken.dropped, 4);
     assert_eq!(world.board.take_insights(), flags::Insights::default());
-    for wrong in ["", "{}", "[7]", "[{\"variations\": {}}]"] {
+    for wrong in ["", "{}", "[7", "[{\"variations\": }]"] {
         let answer = Ask::post_text(TRACK, wrong).secret(CLIENT_SECRET).of(&world).await;
         assert_eq!(answer.status, 400, "{wrong}");
     }
+}
+
+/// A program that tells one thing oddly is not to lose the others of its batch.
+#[tokio::test]
+async fn of_odd_insights_the_others_count() {
+    let world = World::start().await;
+    let on = json!({"id": "c1f0a7d2-0001-4c1e-8f00-000000000001"});
+    let good = json!({"featureFlagKey": CHECKOUT, "variation": on});
+    let user = json!({"keyId": "ann"});
+    let body = json!([
+        7,
+        {"user": user, "variations": {}},
+        {"user": user, "variations": [good, {"featureFlagKey": 7, "variation": on}, null, good]},
+        {"user": user, "variations": [{"featureFlagKey": CHECKOUT, "variation": on, "timestamp": "soon"}]},
+        {"user": user, "metrics": [{"type": "Click", "eventName": "a", "numericValue": "2"},
+                                   {"type": "Click", "eventName": "b", "numericValue": 2}]},
+    ]);
+    let answer = Ask::post(TRACK, &body).secret(SERVER_SECRET).of(&world).await;
+    assert_eq!(answer.status, 200);
+    let taken = world.board.take_insights();
+    let counts: Vec<u64> = taken.flags.iter().map(|it| it.count).collect();
+    let metrics: Vec<_> = taken.metrics.iter().map(|it| (it.event_name.as_str(), it.sum)).collect();
+    assert_eq!((counts, metrics, taken.dropped), (vec![2], vec![("b", 2.0)], 6));
 }
 
 #[tokio::test]
