@@ -9,6 +9,7 @@ use engine::access::{Caller, ClientAddress, TenantRef};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
+use percent_encoding::percent_decode_str;
 
 use super::Native;
 use super::parameters::invalid;
@@ -70,6 +71,10 @@ pub async fn admit(State(native): State<Native>, mut request: Request, next: Nex
         Ok(asking) => asking,
         Err(problem) => return problem.into_response(),
     };
+    // A handler that takes the path apart would say so in plain text.
+    if percent_decode_str(request.uri().path()).decode_utf8().is_err() {
+        return invalid("path", "is no UTF-8").into_response();
+    }
     let no = asking.tenant.no;
     request.extensions_mut().insert(asking);
     let mut response = next.run(request).await;

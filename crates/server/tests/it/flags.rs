@@ -550,6 +550,16 @@ fn changes_at_the_same_time_are_both_made() {
 }
 
 #[test]
+fn a_path_that_is_no_text_is_a_problem() {
+    let (_server, client) = with_sample();
+    for path in ["/v1/flags/%FF", "/v1/flags/%C3/history", "/v1/environments/a%80/export"] {
+        let refused = client.get(path);
+        assert_eq!((refused.status, &refused.json()["field"]), (400, &json!("path")), "{path}");
+        assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+    }
+}
+
+#[test]
 fn a_segment_is_made_changed_and_put_away() {
     let (server, client) = with_sample();
     let new = json!({ "name": "Guests", "included": ["eve"] });
