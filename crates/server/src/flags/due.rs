@@ -74,19 +74,15 @@ async fn pass(engine: &Engine) -> Result<bool, Unavailable> {
 /// makes it upon theirs.
 async fn make(engine: &Engine, change: ChangeRequest) -> Result<(), Problem> {
     let (no, environment) = (change.tenant, change.key.environment);
-    let version = match change.key.kind {
-        DefinitionKind::Flag => None,
-        // Judged by all segments: if one changes meanwhile, this one may not fit any more.
-        DefinitionKind::Segment => {
-            let newest = Some(i64::MAX);
-            let read =
-                engine.read(move |queries| queries.environment_file(no, environment, newest));
-            read.await?.map(|it| it.environment.version)
-        }
-    };
+    let newest = Some(i64::MAX);
+    let read = engine.read(move |queries| queries.environment_file(no, environment, newest));
+    let version = read.await?.map(|it| it.environment.version);
     let there = engine.read(move |queries| queries.definitions(no, environment)).await?;
     let before = there.iter().find(|it| it.key == change.key);
     let upon = before.map(|it| it.version);
+    // What is judged by all that is there: if something changes meanwhile, it may not fit any more.
+    let is_by_all = change.key.kind == DefinitionKind::Segment || upon.is_none();
+    let version = version.filter(|_| is_by_all);
     let judged = match judge(&change, before, &there).await {
         Ok(NewDefinition { id, body, is_archived, .. }) => Judged::Fits { id, body, is_archived },
         Err(problem @ (Problem::Unavailable(_) | Problem::Access(_))) => return Err(problem),

@@ -348,6 +348,7 @@ fn an_import_with_one_bad_flag_takes_nothing_in_and_lists_every_problem() {
     let (server, client) = with_sample();
     let (mut good, mut bad) = (checkout(), checkout());
     good["key"] = json!("good");
+    good["id"] = json!(Uuid::now_v7());
     bad["key"] = json!("bad");
     bad["id"] = json!("no uuid");
     bad["disabledVariationId"] = json!("nothing");
@@ -557,6 +558,37 @@ fn a_path_that_is_no_text_is_a_problem() {
         assert_eq!((refused.status, &refused.json()["field"]), (400, &json!("path")), "{path}");
         assert_eq!(refused.header("content-type"), Some("application/problem+json"));
     }
+}
+
+/// Ids tell flags apart, for whoever keeps them by it.
+#[test]
+fn no_two_flags_have_the_same_id() {
+    let (_server, client) = with_sample();
+    let id = checkout()["id"].clone();
+    let named = |key: &str, id: &Value| {
+        let mut flag = checkout();
+        flag.as_object_mut().unwrap().remove("unknownToUs");
+        (flag["key"], flag["id"]) = (json!(key), id.clone());
+        flag
+    };
+    let taken = json!([{ "field": "id",
+        "reason": "is another flag's: leave it out, and one is made up" }]);
+    let refused = client.post("/v1/flags", &named("second", &id));
+    assert_eq!((refused.status, &refused.json()["problems"]), (422, &taken));
+    let other = json!(Uuid::now_v7());
+    let import = |flags: &[Value]| {
+        client.post("/v1/environments/dev/import", &json!({ "featureFlags": flags }))
+    };
+    let refused = import(&[named("a", &other), named("b", &other), named("c", &id)]);
+    let fields = refused.json()["problems"].as_array().unwrap().clone();
+    let fields: Vec<&Value> = fields.iter().map(|it| &it["field"]).collect();
+    assert_eq!(fields, ["featureFlags[1].id", "featureFlags[2].id"], "{}", refused.text());
+    // One that is there keeps its id, whatever is said; another environment's are others.
+    assert_eq!(import(&[named("new-checkout", &other)]).status, 200);
+    assert_eq!(client.get("/v1/flags/new-checkout").json()["id"], id);
+    assert_eq!(client.post("/v1/flags", &named("second", &other)).status, 201);
+    let prod = json!({ "featureFlags": [named("new-checkout", &id)], "segments": [staff()] });
+    assert_eq!(client.post("/v1/environments/prod/import", &prod).status, 200);
 }
 
 #[test]

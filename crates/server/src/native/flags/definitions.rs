@@ -47,19 +47,24 @@ impl Place {
         find::definition(&self.native, &self.environment, self.kind, key).await
     }
 
-    /// What is there to judge by, and the version of the environment that it is judged in.
+    /// What is there to judge by, and where it is judged by all of that, the version of the
+    /// environment that has to stay for it.
     ///
-    /// Whether segments ask about each other in a circle is a matter of all of them: what was found
-    /// right of one holds while nobody changes another. About a flag nobody asks.
-    async fn look(&self) -> Result<(Option<i64>, Vec<Definition>), Problem> {
-        let version = match self.kind {
-            DefinitionKind::Flag => None,
-            DefinitionKind::Segment => {
+    /// Whether segments ask about each other in a circle is a matter of all of them, and so is whether
+    /// a new flag's id is its own. About a flag that is there nobody asks.
+    async fn look(&self, is_by_all: bool) -> Result<(Option<i64>, Vec<Definition>), Problem> {
+        let version = match is_by_all {
+            true => {
                 let id = self.environment.id;
                 Some(find::environment_by_id(&self.native, &self.asking, id).await?.version)
             }
+            false => None,
         };
         Ok((version, find::definitions(&self.native, &self.environment).await?))
+    }
+
+    fn is_segment(&self) -> bool {
+        self.kind == DefinitionKind::Segment
     }
 
     async fn put(&self, new: NewDefinition, version: Option<i64>) -> Result<Reply, Problem> {
@@ -70,15 +75,15 @@ impl Place {
 
     /// Makes something new.
     async fn create(&self, mut value: Value) -> Result<Response, Problem> {
-        let is_segment = self.kind == DefinitionKind::Segment;
         if let Value::Object(fields) = &mut value
-            && is_segment
+            && self.is_segment()
             && !fields.contains_key("id")
         {
             fields.insert("id".to_owned(), Uuid::now_v7().to_string().into());
         }
+        let has_id = value.get("id").is_some();
         for _ in 0..TRIES_MAX {
-            let (version, there) = self.look().await?;
+            let (version, there) = self.look(has_id).await?;
             let new = patch::judged((self.kind, value.clone()), Expected::Nothing, &there).await?;
             let key = new.key.clone();
             match self.put(new, version).await {
@@ -104,7 +109,7 @@ impl Place {
         expected: Option<i64>,
     ) -> Result<Response, Problem> {
         for _ in 0..TRIES_MAX {
-            let (version, there) = self.look().await?;
+            let (version, there) = self.look(self.is_segment()).await?;
             let before = self.get(key).await?;
             let upon = before.version;
             if expected.is_some_and(|it| it != upon) {

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use super::definitions::{TRIES_MAX, is_changed};
 use super::find::{self, bug};
 use super::input;
-use super::patch::{new_flag, new_segment};
+use super::patch::{FlagIds, new_flag, new_segment, taken};
 use crate::document;
 use crate::native::Native;
 use crate::native::caller::Asking;
@@ -152,7 +152,7 @@ async fn checked(
     there: &[Definition],
 ) -> Result<Vec<NewDefinition>, Problem> {
     let Documents { feature_flags, segments } = documents;
-    let mut wrong = vec![];
+    let (mut wrong, mut ids) = (vec![], FlagIds::of(there));
     let mut new = Vec::with_capacity(feature_flags.len() + segments.len());
     for (at, segment) in segments.iter().enumerate() {
         let path = format!("segments[{at}]");
@@ -163,7 +163,11 @@ async fn checked(
         if input::check_key("key", &flag.key).is_err() {
             wrong.push(WrongField { field: format!("{path}.key"), reason: "is no key".to_owned() });
         }
-        take(new_flag(&path, flag, Expected::Anything), &mut new, &mut wrong)?;
+        let found = new_flag(&path, flag, Expected::Anything);
+        if found.as_ref().is_ok_and(|it| !ids.takes(it)) {
+            wrong.push(taken(&path));
+        }
+        take(found, &mut new, &mut wrong)?;
     }
     match input::check(feature_flags, segments, input::segments_of(there)?).await {
         Err(Problem::WrongFields(more)) => wrong.extend(more),

@@ -1,6 +1,8 @@
 //! What a change makes of a flag or a segment, and whether that can be: for changes that are made at
 //! once, and for those that were kept for later.
 
+use std::collections::BTreeSet;
+
 use domain::DefinitionId;
 use domain::definition::{Definition, DefinitionKey, DefinitionKind, Expected, NewDefinition};
 use evaluation::{Flag, Segment};
@@ -86,12 +88,16 @@ pub async fn judged(
     expected: Expected,
     there: &[Definition],
 ) -> Result<NewDefinition, Problem> {
+    let mut flags = FlagIds::of(there);
     let there = input::segments_of(there)?;
     match kind {
         DefinitionKind::Flag => {
             let flag: Flag = input::document(value, FLAG_FIELDS)?;
             input::check_key("key", &flag.key)?;
             let new = new_flag("", &flag, expected)?;
+            if !flags.takes(&new) {
+                return Err(input::wrong(vec![taken("")]));
+            }
             input::check(vec![flag], vec![], there).await?;
             Ok(new)
         }
@@ -162,9 +168,42 @@ fn id(path: &str, text: &str) -> Result<DefinitionId, Problem> {
         return Ok(DefinitionId::new(Uuid::now_v7()));
     }
     Uuid::try_parse(text).map(DefinitionId::new).map_err(|_| {
-        let field = if path.is_empty() { "id".to_owned() } else { format!("{path}.id") };
-        input::wrong(vec![WrongField { field, reason: "is no UUID".to_owned() }])
+        let (field, reason) = (id_field(path), "is no UUID".to_owned());
+        input::wrong(vec![WrongField { field, reason }])
     })
+}
+
+/// The flags that there are, by key and id: no two have the same id.
+pub struct FlagIds {
+    keys: BTreeSet<String>,
+    ids: BTreeSet<DefinitionId>,
+}
+
+impl FlagIds {
+    /// Those of these definitions.
+    pub fn of(there: &[Definition]) -> Self {
+        let flags = || there.iter().filter(|it| it.key.kind == DefinitionKind::Flag);
+        Self {
+            keys: flags().map(|it| it.key.key.clone()).collect(),
+            ids: flags().map(|it| it.id).collect(),
+        }
+    }
+
+    /// Whether a flag's id is its own; it is taken then. A flag that is there keeps the id that it
+    /// has, whatever the document says.
+    pub fn takes(&mut self, new: &NewDefinition) -> bool {
+        self.keys.contains(&new.key) || self.ids.insert(new.id)
+    }
+}
+
+/// What is wrong with a new flag that has another one's id; `path` is where it stands.
+pub fn taken(path: &str) -> WrongField {
+    let reason = "is another flag's: leave it out, and one is made up".to_owned();
+    WrongField { field: id_field(path), reason }
+}
+
+fn id_field(path: &str) -> String {
+    if path.is_empty() { "id".to_owned() } else { format!("{path}.id") }
 }
 
 /// A definition as clients see it.
