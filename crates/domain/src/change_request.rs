@@ -10,7 +10,8 @@ use crate::environment::Environment;
 use crate::execute::{Accepted, Outcome};
 use crate::state::{Change, State};
 use crate::{
-    ChangeRequestId, DefinitionId, EnvironmentId, Rejection, Reply, Revision, TenantNo, Timestamp,
+    ChangeRequestId, DefinitionId, EnvironmentId, Rejection, Reply, Revision, Seq, TenantNo,
+    Timestamp,
 };
 
 /// How many changes of an environment wait at most.
@@ -118,6 +119,20 @@ pub struct DecideChange {
     pub change: ChangeRequestId,
     /// What about it.
     pub decision: Decision,
+    /// What was looked at before, where it has to be there still.
+    #[serde(default)]
+    pub seen: Option<Seen>,
+}
+
+/// A change, and what it is to change, as somebody saw them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// The change's last journal row.
+    pub change: Seq,
+    /// What it is to change.
+    pub key: DefinitionKey,
+    /// The version of that; `None` where there was nothing.
+    pub version: Option<i64>,
 }
 
 /// Makes a change whose time has come, or gives it up.
@@ -201,6 +216,9 @@ pub(crate) fn decide(state: &State, it: &DecideChange, cx: &mut Context) -> Outc
     if !is_open {
         return Err(Rejection::ChangeNotWaiting { id: it.change, status: before.status });
     }
+    if let Some(seen) = &it.seen {
+        check_seen(state, before, seen, cx)?;
+    }
     let is_author = before.author == cx.actor.user;
     let decided_by = Some(cx.actor.user.clone());
     match it.decision {
@@ -229,6 +247,24 @@ pub(crate) fn decide(state: &State, it: &DecideChange, cx: &mut Context) -> Outc
             Ok(Accepted::now(Reply::Done))
         }
     }
+}
+
+/// Whether a change, and what it is to change, are as they were seen.
+fn check_seen(
+    state: &State,
+    change: &ChangeRequest,
+    seen: &Seen,
+    cx: &Context,
+) -> Result<(), Rejection> {
+    if change.revision.seq != seen.change || change.key != seen.key {
+        let version = Some(change.revision.seq.0);
+        return Err(Rejection::DefinitionChanged { key: change.id.to_string(), version });
+    }
+    let version = state.definition(cx.tenant, &seen.key).map(|there| there.version);
+    if version != seen.version {
+        return Err(Rejection::DefinitionChanged { key: seen.key.key.clone(), version });
+    }
+    Ok(())
 }
 
 pub(crate) fn apply(state: &State, it: &ApplyChange, cx: &mut Context) -> Outcome {

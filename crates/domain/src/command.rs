@@ -290,6 +290,8 @@ impl Command {
             Self::DecideChange(it) => {
                 read(Read::Environment(tenant, it.environment));
                 read(Read::ChangeRequest(tenant, it.change));
+                let seen = it.seen.iter();
+                seen.for_each(|seen| read(Read::Definition(tenant, seen.key.clone())));
             }
             Self::ApplyChange(it) => {
                 read(Read::Environment(tenant, it.key.environment));

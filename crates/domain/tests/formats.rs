@@ -1,7 +1,7 @@
 //! The durable formats: what is written today must be readable for ever, so each has its golden text.
 
 use domain::change_request::{
-    ApplyChange, ChangeRequest, ChangeStatus, DecideChange, Decision, Judged, RequestChange,
+    ApplyChange, ChangeRequest, ChangeStatus, DecideChange, Decision, Judged, RequestChange, Seen,
 };
 use domain::definition::{Definition, DefinitionKey, DefinitionKind};
 use domain::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
@@ -357,11 +357,13 @@ fn images_of_changes_that_are_kept() {
     );
 }
 
+fn key() -> DefinitionKey {
+    DefinitionKey { environment: id(1), kind: DefinitionKind::Segment, key: "a".to_owned() }
+}
+
 /// As they go over the queue.
 #[test]
 fn commands_of_changes_that_are_kept() {
-    let key =
-        || DefinitionKey { environment: id(1), kind: DefinitionKind::Segment, key: "a".to_owned() };
     check(
         &Command::UpdateEnvironment(UpdateEnvironment {
             environment: id(1),
@@ -385,25 +387,40 @@ fn commands_of_changes_that_are_kept() {
         ]],
     );
     let (environment, change) = (id(1), id(2));
-    let decide = |decision| Command::DecideChange(DecideChange { environment, change, decision });
+    let decide = |decision| {
+        Command::DecideChange(DecideChange { environment, change, decision, seen: None })
+    };
     check(
         &decide(Decision::Approve),
         expect![[
-            r#"{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Approve"}}"#
+            r#"{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Approve","seen":null}}"#
         ]],
     );
     check(
         &decide(Decision::Reject),
         expect![[
-            r#"{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Reject"}}"#
+            r#"{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Reject","seen":null}}"#
         ]],
     );
     check(
         &decide(Decision::Withdraw),
         expect![[
-            r#"{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Withdraw"}}"#
+            r#"{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Withdraw","seen":null}}"#
         ]],
     );
+    let seen = Some(Seen { change: Seq(9), key: key(), version: Some(7) });
+    let decision = Decision::Approve;
+    check(
+        &Command::DecideChange(DecideChange { environment, change, decision, seen }),
+        expect![[
+            r#"{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Approve","seen":{"change":9,"key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"version":7}}}"#
+        ]],
+    );
+}
+
+#[test]
+fn commands_that_make_a_change() {
+    let change = id(2);
     let apply = |judged| {
         Command::ApplyChange(ApplyChange {
             change,

@@ -19,6 +19,7 @@ fn key() -> DefinitionKey {
 struct World {
     rows: Rows,
     changes: Vec<ChangeRequestId>,
+    seen: Option<Seen>,
 }
 
 impl World {
@@ -32,7 +33,7 @@ impl World {
             secrets: vec![],
         }))
         .unwrap();
-        Self { rows, changes: vec![] }
+        Self { rows, changes: vec![], seen: None }
     }
 
     fn there(&self) -> Option<i64> {
@@ -79,7 +80,8 @@ impl World {
 
     fn decide(&mut self, decision: Decision) -> Result<Option<Reply>, Rejection> {
         let change = *self.changes.last().unwrap();
-        let it = DecideChange { environment: HERE, change, decision };
+        let seen = self.seen.clone();
+        let it = DecideChange { environment: HERE, change, decision, seen };
         Ok(self.rows.run(Command::DecideChange(it))?.reply)
     }
 
@@ -119,6 +121,11 @@ impl World {
             }
             ["put", body] => return self.put(body),
             ["request", ref rest @ ..] => return self.request(rest),
+            ["look"] => {
+                let last = *self.changes.last().unwrap();
+                let change = self.rows.state.change_request(TENANT, last).unwrap().revision.seq;
+                self.seen = Some(Seen { change, key: key(), version: self.there() });
+            }
             ["approve"] => return self.decide(Decision::Approve),
             ["reject"] => return self.decide(Decision::Reject),
             ["withdraw"] => return self.decide(Decision::Withdraw),
@@ -200,6 +207,39 @@ fn approval_is_anothers() {
         "ann | request review | bob | apply",
         expect![
             "refused: ChangeNotWaiting { id: it, status: Pending }; Pending ann - -; flag nothing, waiting 1"
+        ],
+    );
+}
+
+#[test]
+fn what_was_seen_is_what_is_decided_upon() {
+    check(
+        "put old | ann | request review | bob | look | approve",
+        expect!["Scheduled ann bob -; flag old, waiting 1"],
+    );
+    check(
+        "put old | ann | request review | bob | look | put new | approve",
+        expect![[
+            r#"refused: DefinitionChanged { key: "a", version: Some(1000001) }; Pending ann - -; flag new, waiting 1"#
+        ]],
+    );
+    check(
+        "ann | request review | bob | look | put new | reject",
+        expect![[
+            r#"refused: DefinitionChanged { key: "a", version: Some(1000000) }; Pending ann - -; flag new, waiting 1"#
+        ]],
+    );
+    // It has waited for its time, and for approval since.
+    check(
+        "ann | request in 9 | bob | look | demand approval | wait 9 | apply | approve",
+        expect![[
+            r#"refused: DefinitionChanged { key: "it", version: Some(4) }; Pending ann - -; flag nothing, waiting 1"#
+        ]],
+    );
+    check(
+        "ann | request review | bob | look | reject | approve",
+        expect![
+            "refused: ChangeNotWaiting { id: it, status: Rejected }; Rejected ann bob -; flag nothing, waiting 0"
         ],
     );
 }
@@ -366,7 +406,12 @@ fn what_is_not_there_is_told() {
     let (change, elsewhere) = (world.changes[0], EnvironmentId::new(Uuid::from_u128(2)));
     world.rows.state.environments.insert((TENANT, elsewhere), None);
     let decide = |environment, change| {
-        Command::DecideChange(DecideChange { environment, change, decision: Decision::Reject })
+        Command::DecideChange(DecideChange {
+            environment,
+            change,
+            decision: Decision::Reject,
+            seen: None,
+        })
     };
     let nowhere = Rejection::EnvironmentNotFound { id: elsewhere };
     assert_eq!(world.rows.run(decide(elsewhere, change)), Err(nowhere));

@@ -105,6 +105,43 @@ fn id(change: &Value) -> &str {
     change["id"].as_str().unwrap()
 }
 
+/// Who approves what they saw does not approve what became of it meanwhile.
+#[test]
+fn an_approval_is_of_what_was_seen() {
+    let server = Server::start();
+    let admin = server.tenant();
+    assert_eq!(admin.post("/v1/flags", &checkout()).status, 201);
+    let off = json!({ "flag": "checkout", "patch": { "isEnabled": false }, "needsApproval": true });
+    let kept = admin.post("/v1/changes", &off);
+    let path = format!("/v1/changes/{}", id(&kept.json()));
+    let seen = admin.get(&path).header("etag").unwrap().to_owned();
+    assert_eq!(kept.header("etag"), Some(&*seen));
+    let bob = user(&admin, "bob", &["flag:read", "flag:approve"]);
+    let approve = |etag: &str| {
+        bob.clone().header("If-Match", etag).send("POST", &format!("{path}/approve"), None)
+    };
+    let (revision, version) = seen.trim_matches('"').split_once('-').unwrap();
+    assert_eq!(admin.get(FLAG).header("etag"), Some(&*format!("\"{version}\"")));
+    for (wrong, status) in [("\"x\"", 400), ("7", 400), (&*format!("\"{revision}-7\""), 412)] {
+        let refused = approve(wrong);
+        assert_eq!(refused.status, status, "{wrong}: {}", refused.text());
+    }
+    // The rollout that was seen is another one now.
+    assert_eq!(patch(&admin, FLAG, &json!({ "name": "Check-out" })).status, 200);
+    let refused = approve(&seen);
+    assert_eq!(
+        (refused.status, &refused.json()["type"]),
+        (412, &json!("urn:faregate:problem:version-changed"))
+    );
+    let now = admin.get(FLAG).header("etag").unwrap().trim_matches('"').parse::<i64>().unwrap();
+    assert_eq!(refused.json()["version"], now);
+    let now = bob.get(&path).header("etag").unwrap().to_owned();
+    assert_ne!(now, seen);
+    let approved = approve(&now);
+    assert_eq!((approved.status, &approved.json()["decidedBy"]), (200, &json!("bob")));
+    assert_eq!(approve("*").status, 409);
+}
+
 fn decide(client: &Client, change: &Value, decision: &str) -> Answer {
     client.send("POST", &format!("/v1/changes/{}/{decision}", id(change)), None)
 }

@@ -36,7 +36,7 @@ fn keep<S: Store>(
 
 fn decide<S: Store>(workload: &mut Workload<S>, change: ChangeRequestId, decision: Decision) {
     let environment = key(1, "").environment;
-    let command = DecideChange { environment, change, decision };
+    let command = DecideChange { environment, change, decision, seen: None };
     workload.accepted(TENANT, Command::DecideChange(command));
 }
 

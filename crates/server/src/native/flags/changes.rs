@@ -7,12 +7,15 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use domain::change_request::{ChangeRequest, ChangeStatus, DecideChange, Decision, RequestChange};
+use domain::change_request::{
+    ChangeRequest, ChangeStatus, DecideChange, Decision, RequestChange, Seen,
+};
 use domain::definition::{Definition, DefinitionKey, DefinitionKind, Expected};
 use domain::environment::Environment;
-use domain::{ChangeRequestId, Command, Rejection, Reply, Timestamp};
+use domain::{ChangeRequestId, Command, Rejection, Reply, Seq, Timestamp};
 use engine::ports::Page;
-use http::{StatusCode, Uri};
+use http::header::{ETAG, HeaderName, IF_MATCH};
+use http::{HeaderMap, StatusCode, Uri};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -29,6 +32,9 @@ use crate::problem::{Problem, change_status_label};
 
 /// How many changes an answer has at most: each comes with its patch.
 const CHANGES_MAX: u64 = 100;
+
+/// The version of what is not there, in an ETag.
+const NOTHING: i64 = 0;
 
 /// A change to be kept.
 #[derive(Deserialize, ToSchema)]
@@ -278,9 +284,9 @@ pub async fn request(
     let Reply::ChangeRequested(id) = find::submit(&native, &asking, command).await? else {
         return Err(bug());
     };
-    let kept = in_full(&native, &asking, id).await?;
-    let location = [(http::header::LOCATION, format!("/v1/changes/{id}"))];
-    Ok((StatusCode::CREATED, location, Json(kept)).into_response())
+    let (etag, kept) = in_full(&native, &asking, id).await?;
+    let location = (http::header::LOCATION, format!("/v1/changes/{id}"));
+    Ok((StatusCode::CREATED, [etag, location], Json(kept)).into_response())
 }
 
 fn due_at(text: &str) -> Result<Timestamp, Problem> {
@@ -295,7 +301,7 @@ fn due_at(text: &str) -> Result<Timestamp, Problem> {
     path = "/v1/changes/{id}",
     tag = "Feature flags",
     operation_id = "change",
-    summary = "A change, and while it waits, what it would do to what is there now",
+    summary = "A change, and while it waits, what it would do to what is there now; ETag is for deciding upon just that",
     params(("id" = String, Path, description = "The change")),
     responses(
         (status = 200, description = "What was asked for", body = ChangeInFull),
@@ -308,10 +314,10 @@ pub async fn show(
     asking: Asking,
     Path(id): Path<String>,
     uri: Uri,
-) -> Result<Json<ChangeInFull>, Problem> {
+) -> Result<Response, Problem> {
     asking.require("flag:read")?;
     Parameters::of(&uri)?.end()?;
-    Ok(Json(in_full(&native, &asking, parsed(&id)?).await?))
+    shown(&native, &asking, parsed(&id)?).await
 }
 
 /// Approves a change.
@@ -321,24 +327,29 @@ pub async fn show(
     tag = "Feature flags",
     operation_id = "approve_change",
     summary = "Approves a change of another user, which is then made when its time has come",
-    params(("id" = String, Path, description = "The change")),
+    params(
+        ("id" = String, Path, description = "The change"),
+        ("If-Match" = Option<String>, Header, description = "The change and what it would change, as they were seen"),
+    ),
     request_body = Option<Why>,
     responses(
         (status = 200, description = "It is approved", body = ChangeInFull),
         (status = 403, description = "flag:approve is missing, or it is one's own change"),
         (status = 404, description = "There is no such change"),
         (status = 409, description = "It does not wait for approval"),
+        (status = 412, description = "The change, or what it would change, is another one than was seen"),
     )
 )]
 pub async fn approve(
     state: State<Native>,
     asking: Asking,
     id: Path<String>,
-    uri: Uri,
+    (uri, headers): (Uri, HeaderMap),
     body: Body,
-) -> Result<Json<ChangeInFull>, Problem> {
+) -> Result<Response, Problem> {
     asking.require("flag:approve")?;
-    decide((state.0, asking), (&id.0, &uri), body, Decision::Approve).await
+    let said = Said { id: &id.0, uri: &uri, headers: &headers, body };
+    decide((state.0, asking), said, Decision::Approve).await
 }
 
 /// Rejects a change.
@@ -348,24 +359,29 @@ pub async fn approve(
     tag = "Feature flags",
     operation_id = "reject_change",
     summary = "Rejects a change that waits, approved or not",
-    params(("id" = String, Path, description = "The change")),
+    params(
+        ("id" = String, Path, description = "The change"),
+        ("If-Match" = Option<String>, Header, description = "The change and what it would change, as they were seen"),
+    ),
     request_body = Option<Why>,
     responses(
         (status = 200, description = "It is rejected", body = ChangeInFull),
         (status = 403, description = "flag:approve is missing"),
         (status = 404, description = "There is no such change"),
         (status = 409, description = "It does not wait any more"),
+        (status = 412, description = "The change, or what it would change, is another one than was seen"),
     )
 )]
 pub async fn reject(
     state: State<Native>,
     asking: Asking,
     id: Path<String>,
-    uri: Uri,
+    (uri, headers): (Uri, HeaderMap),
     body: Body,
-) -> Result<Json<ChangeInFull>, Problem> {
+) -> Result<Response, Problem> {
     asking.require("flag:approve")?;
-    decide((state.0, asking), (&id.0, &uri), body, Decision::Reject).await
+    let said = Said { id: &id.0, uri: &uri, headers: &headers, body };
+    decide((state.0, asking), said, Decision::Reject).await
 }
 
 /// Takes a change back.
@@ -375,40 +391,76 @@ pub async fn reject(
     tag = "Feature flags",
     operation_id = "withdraw_change",
     summary = "Takes one's own change back while it waits",
-    params(("id" = String, Path, description = "The change")),
+    params(
+        ("id" = String, Path, description = "The change"),
+        ("If-Match" = Option<String>, Header, description = "The change and what it would change, as they were seen"),
+    ),
     request_body = Option<Why>,
     responses(
         (status = 200, description = "It is withdrawn", body = ChangeInFull),
         (status = 403, description = "flag:write is missing, or it is another user's change"),
         (status = 404, description = "There is no such change"),
         (status = 409, description = "It does not wait any more"),
+        (status = 412, description = "The change, or what it would change, is another one than was seen"),
     )
 )]
 pub async fn withdraw(
     state: State<Native>,
     asking: Asking,
     id: Path<String>,
-    uri: Uri,
+    (uri, headers): (Uri, HeaderMap),
     body: Body,
-) -> Result<Json<ChangeInFull>, Problem> {
+) -> Result<Response, Problem> {
     asking.require("flag:write")?;
-    decide((state.0, asking), (&id.0, &uri), body, Decision::Withdraw).await
+    let said = Said { id: &id.0, uri: &uri, headers: &headers, body };
+    decide((state.0, asking), said, Decision::Withdraw).await
+}
+
+/// What is said of a change, and whatever else comes with it.
+struct Said<'a> {
+    id: &'a str,
+    uri: &'a Uri,
+    headers: &'a HeaderMap,
+    body: Body,
 }
 
 async fn decide(
     (native, asking): (Native, Asking),
-    (id, uri): (&str, &Uri),
-    body: Body,
+    said: Said<'_>,
     decision: Decision,
-) -> Result<Json<ChangeInFull>, Problem> {
+) -> Result<Response, Problem> {
+    let Said { id, uri, headers, body } = said;
     Parameters::of(uri)?.end()?;
+    let expected = expected(headers)?;
     let why: Why = input::json_or_nothing(body).await?;
     let asking = asking.because(why.reason)?;
     let change = parsed(id)?;
-    let environment = find_change(&native, &asking, change).await?.key.environment;
-    let command = Command::DecideChange(DecideChange { environment, change, decision });
+    let key = find_change(&native, &asking, change).await?.key;
+    let environment = key.environment;
+    let seen = expected.map(|(seq, version)| Seen { change: seq, key, version });
+    let command = Command::DecideChange(DecideChange { environment, change, decision, seen });
     find::submit(&native, &asking, command).await?;
-    Ok(Json(in_full(&native, &asking, change).await?))
+    shown(&native, &asking, change).await
+}
+
+/// What `If-Match` expects: the change's last journal row, and the version of what it is to change.
+fn expected(headers: &HeaderMap) -> Result<Option<(Seq, Option<i64>)>, Problem> {
+    let Some(value) = headers.get(IF_MATCH) else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default().trim();
+    if text == "*" {
+        return Ok(None);
+    }
+    let parsed = text.trim_matches('"').split_once('-').and_then(|(seq, version)| {
+        let version: i64 = version.parse().ok()?;
+        Some((Seq(seq.parse().ok()?), Some(version).filter(|it| *it != NOTHING)))
+    });
+    let wrong = || invalid("If-Match", "is no ETag of a change, such as \"12-1893456000000\"");
+    parsed.map(Some).ok_or_else(wrong)
+}
+
+fn etag(change: &ChangeRequest, version: Option<i64>) -> (HeaderName, String) {
+    let (seq, version) = (change.revision.seq.0, version.unwrap_or(NOTHING));
+    (ETAG, format!("\"{seq}-{version}\""))
 }
 
 fn parsed(id: &str) -> Result<ChangeRequestId, Problem> {
@@ -425,23 +477,31 @@ async fn find_change(
     found.ok_or_else(|| Problem::NotFound { what: "change", name: id.to_string() })
 }
 
+async fn shown(native: &Native, asking: &Asking, id: ChangeRequestId) -> Result<Response, Problem> {
+    let (etag, change) = in_full(native, asking, id).await?;
+    Ok(([etag], Json(change)).into_response())
+}
+
+/// A change with what it would do, and what both are known by.
 async fn in_full(
     native: &Native,
     asking: &Asking,
     id: ChangeRequestId,
-) -> Result<ChangeInFull, Problem> {
+) -> Result<((HeaderName, String), ChangeInFull), Problem> {
     let change = find_change(native, asking, id).await?;
     let environment = find::environment_by_id(native, asking, change.key.environment).await?;
-    let (mut diff, mut problem) = (None, None);
+    let (mut diff, mut problem, mut version) = (None, None, None);
     if change.status.is_waiting() {
         let there = find::definitions(native, &environment).await?;
+        version = there.iter().find(|it| it.key == change.key).map(|it| it.version);
         match differences(&change, &there).await {
             Ok(found) => diff = Some(found),
             Err(it @ Problem::Unavailable(_)) => return Err(it),
             Err(it) => problem = Some(input::explained(&it)),
         }
     }
-    Ok(ChangeInFull { change: ChangeView::of(change, &environment)?, diff, problem })
+    let etag = etag(&change, version);
+    Ok((etag, ChangeInFull { change: ChangeView::of(change, &environment)?, diff, problem }))
 }
 
 /// What a change would do to what is there.
