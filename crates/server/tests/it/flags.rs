@@ -550,6 +550,29 @@ fn changes_at_the_same_time_are_both_made() {
     drop(server);
 }
 
+/// Whoever is given a secret may use it: what does not wait for it shows whether it opens.
+#[test]
+fn a_new_secret_opens_as_soon_as_it_is_answered() {
+    let (_server, client) = with_sample();
+    let opens = |secret: &Value, path: &str, body: Option<&[u8]>| {
+        let client = client.clone().header("Authorization", secret.as_str().unwrap());
+        let method = if body.is_some() { "POST" } else { "GET" };
+        let answer = client.send(method, path, body);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    };
+    let all = "/api/public/sdk/server/latest-all";
+    for number in 0..10 {
+        let new = json!({ "type": "server", "name": number.to_string() });
+        let made = client.post("/v1/environments/dev/secrets", &new);
+        opens(&made.json()["value"], all, None);
+        let new = json!({ "name": number.to_string(), "environments": "all" });
+        let made = client.post("/v1/relay-proxies", &new);
+        opens(&made.json()["value"], "/api/public/agent/register", Some(b"\"agent\""));
+        let made = client.post("/v1/environments", &json!({ "key": format!("e{number}") }));
+        opens(&made.json()["secrets"][0]["value"], all, None);
+    }
+}
+
 #[test]
 fn a_path_that_is_no_text_is_a_problem() {
     let (_server, client) = with_sample();
