@@ -18,6 +18,7 @@ use domain::{Currency, Timestamp};
 use engine::Engine;
 use engine::access::Access;
 use evaluation::MissingAttribute;
+use tokio::sync::RwLock;
 use utoipa::OpenApi;
 
 use crate::problem::Problem;
@@ -36,6 +37,8 @@ pub struct Native {
     pub sealer: Option<Arc<Sealer>>,
     /// What the doors of feature flags show.
     pub board: Arc<Board>,
+    /// Who changes flags and segments: see `flags::turn`.
+    pub turns: Arc<RwLock<()>>,
     /// What an attribute of a flag's user is that they lack.
     pub missing: MissingAttribute,
 }

@@ -431,7 +431,8 @@ impl Web<'_> {
         let (analytics, sealer) = (self.node.analytics.clone(), self.node.sealer.clone());
         let missing = self.config.flags.missing_attribute.rule();
         let board = Arc::clone(&self.node.flags);
-        let native = Native { engine, access, analytics, sealer, board, missing };
+        let turns = Arc::default();
+        let native = Native { engine, access, analytics, sealer, board, turns, missing };
         Router::new()
             .merge(operations)
             .merge(pages::router())

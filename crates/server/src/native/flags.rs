@@ -17,6 +17,7 @@ pub mod patch;
 pub mod relays;
 pub mod secrets;
 pub mod segment;
+mod turn;
 
 use axum::Router;
 use axum::routing::{delete, get, post};

@@ -1,11 +1,13 @@
 //! What becomes of segments and flags that several clients change at the same time.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::client::{Answer, Client};
+use crate::flags::with_sample;
 use crate::process::Server;
 
 /// How often a race is run: each try is short, and most of them meet.
@@ -66,6 +68,46 @@ fn segments_that_are_changed_together_ask_in_no_circle() {
         assert_eq!(statuses, [200, 422], "{said:?}");
         let again = client.post("/v1/environments/dev/import", &plain);
         assert_eq!(again.status, 200, "{}", again.text());
+    }
+}
+
+/// Whoever changes flags all the time keeps nobody from changing segments.
+#[test]
+fn segments_are_changed_while_flags_are() {
+    let (server, client) = with_sample();
+    let [a, b] = [Uuid::now_v7(), Uuid::now_v7()];
+    with_segments(&client, [a, b]);
+    let patch = |path: &str, body: Value| {
+        let answer = client.send("PATCH", path, Some(body.to_string().as_bytes()));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    };
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    patch("/v1/flags/new-checkout", json!({ "isEnabled": true }));
+                }
+            });
+        }
+        let done = Done(&is_done);
+        for round in 0..ROUNDS {
+            patch(&format!("/v1/segments/{a}"), json!({ "description": round.to_string() }));
+        }
+        let import = json!({ "segments": [segment(a, Some(b))] });
+        let imported = client.post("/v1/environments/dev/import", &import);
+        assert_eq!(imported.status, 200, "{}", imported.text());
+        drop(done);
+    });
+    drop(server);
+}
+
+/// Ends the others also where a test fails.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

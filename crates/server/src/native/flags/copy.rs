@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use domain::definition::{
     DEFINITIONS_MAX, Definition, DefinitionKind, Expected, NewDefinition, PutDefinitions,
 };
-use domain::{Command, Rejection, Reply};
+use domain::{Rejection, Reply};
 use evaluation::{Condition, Flag, IN_SEGMENT, NOT_IN_SEGMENT, Segment};
 use http::{HeaderMap, Uri};
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,7 @@ use super::diff::{Pair, is_same, name};
 use super::find::{self, bug, word};
 use super::input;
 use super::patch::{new_flag, new_segment};
+use super::turn::Turn;
 use crate::document;
 use crate::native::Native;
 use crate::native::caller::Asking;
@@ -95,11 +96,14 @@ pub async fn copy(
     parameters.end()?;
     let expected = input::expected(&headers)?;
     let copying: Copying = input::json(body).await?;
+    let mut turn = Turn::new(&native);
     for _ in 0..TRIES_MAX {
         let (project, key) = (here.project.clone(), here.key.clone());
         let pair = Pair::read((&native, &asking), here, copying.from.clone()).await?;
-        match copying.once((&native, &asking), &pair, expected).await {
-            Err(Problem::Rejected(it)) if is_changed(&it) && expected.is_none() => {}
+        match copying.once((&turn, &asking), &pair, expected).await {
+            Err(Problem::Rejected(it)) if is_changed(&it) && expected.is_none() => {
+                turn.wait_to_be_alone().await;
+            }
             Ok(copied) => {
                 let etag = input::etag(copied.version);
                 return Ok(([etag], Json(copied)).into_response());
@@ -115,7 +119,7 @@ impl Copying {
     /// Copies upon what was read, or not at all: what was found right fits nothing else.
     async fn once(
         &self,
-        (native, asking): (&Native, &Asking),
+        (turn, asking): (&Turn<'_>, &Asking),
         pair: &Pair,
         expected: Option<i64>,
     ) -> Result<CopiedView, Problem> {
@@ -150,7 +154,7 @@ impl Copying {
         let definitions = checked(&changing, &pair.ours).await?;
         let environment = pair.here.id;
         let put = PutDefinitions { environment, version: Some(version), definitions };
-        match find::submit(native, asking, Command::PutDefinitions(put)).await? {
+        match turn.put(asking, put).await? {
             Reply::DefinitionsPut { version } => Ok(CopiedView { version, ..copied }),
             Reply::Done
             | Reply::TenantCreated(_)

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use domain::definition::{Definition, DefinitionKind, Expected, NewDefinition, PutDefinitions};
 use domain::environment::Environment;
-use domain::{Command, Rejection, Reply};
+use domain::{Rejection, Reply};
 use http::{HeaderMap, StatusCode, Uri};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -14,13 +14,14 @@ use uuid::Uuid;
 use super::find::{self, word};
 use super::input;
 use super::patch::{self, Change, shown};
+use super::turn::Turn;
 use crate::native::Native;
 use crate::native::caller::Asking;
 use crate::native::parameters::Parameters;
 use crate::problem::Problem;
 
 /// How often a change is made upon what somebody else made of it meanwhile, before its client is told
-/// to come again: of clients that change segments of an environment together, each try lets one pass.
+/// to come again.
 pub const TRIES_MAX: usize = 16;
 
 /// What a request asks about: where, and what.
@@ -67,10 +68,15 @@ impl Place {
         self.kind == DefinitionKind::Segment
     }
 
-    async fn put(&self, new: NewDefinition, version: Option<i64>) -> Result<Reply, Problem> {
+    async fn put(
+        &self,
+        turn: &Turn<'_>,
+        new: NewDefinition,
+        version: Option<i64>,
+    ) -> Result<Reply, Problem> {
         let (environment, definitions) = (self.environment.id, vec![new]);
         let put = PutDefinitions { environment, version, definitions };
-        find::submit(&self.native, &self.asking, Command::PutDefinitions(put)).await
+        turn.put(&self.asking, put).await
     }
 
     /// Makes something new.
@@ -82,16 +88,17 @@ impl Place {
             fields.insert("id".to_owned(), Uuid::now_v7().to_string().into());
         }
         let has_id = value.get("id").is_some();
+        let mut turn = Turn::new(&self.native);
         for _ in 0..TRIES_MAX {
             let (version, there) = self.look(has_id).await?;
             let new = patch::judged((self.kind, value.clone()), Expected::Nothing, &there).await?;
             let key = new.key.clone();
-            match self.put(new, version).await {
+            match self.put(&turn, new, version).await {
                 Ok(_) => return answer(StatusCode::CREATED, &self.get(&key).await?),
                 Err(Problem::Rejected(it)) if is_changed(&it) => match self.get(&key).await {
                     Ok(_) => return Err(Problem::Exists { what: word(self.kind), name: key }),
                     // Something else of the environment was changed.
-                    Err(Problem::NotFound { .. }) => {}
+                    Err(Problem::NotFound { .. }) => turn.wait_to_be_alone().await,
                     Err(problem) => return Err(problem),
                 },
                 Err(problem) => return Err(problem),
@@ -108,6 +115,7 @@ impl Place {
         change: Change,
         expected: Option<i64>,
     ) -> Result<Response, Problem> {
+        let mut turn = Turn::new(&self.native);
         for _ in 0..TRIES_MAX {
             let (version, there) = self.look(self.is_segment()).await?;
             let before = self.get(key).await?;
@@ -119,9 +127,9 @@ impl Place {
             }
             let value = change.of(&before)?;
             let new = patch::judged((self.kind, value), Expected::Version(upon), &there).await?;
-            match self.put(new, version).await {
+            match self.put(&turn, new, version).await {
                 Ok(_) => return answer(StatusCode::OK, &self.get(key).await?),
-                Err(Problem::Rejected(it)) if is_changed(&it) => {}
+                Err(Problem::Rejected(it)) if is_changed(&it) => turn.wait_to_be_alone().await,
                 Err(problem) => return Err(problem),
             }
         }

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use domain::definition::{DEFINITIONS_MAX, Definition, Expected, NewDefinition, PutDefinitions};
 use domain::environment::Environment;
-use domain::{Command, EnvironmentId, Reply};
+use domain::{EnvironmentId, Reply};
 use evaluation::{Flag, Segment};
 use http::Uri;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,7 @@ use super::definitions::{TRIES_MAX, is_changed};
 use super::find::{self, bug};
 use super::input;
 use super::patch::{FlagIds, new_flag, new_segment, taken};
+use super::turn::Turn;
 use crate::document;
 use crate::native::Native;
 use crate::native::caller::Asking;
@@ -88,6 +89,7 @@ pub async fn import(
         return Err(invalid("body", reason));
     }
     let imported = |version| Imported { feature_flags: flags, segments, version, dry_run };
+    let mut turn = Turn::new(&native);
     for _ in 0..TRIES_MAX {
         let environment = find::environment_by_id(&native, &asking, environment.id).await?;
         let definitions = fitting(&native, &environment, documents.clone()).await?;
@@ -96,9 +98,9 @@ pub async fn import(
         }
         // Segments were looked at as a whole: see `Place::look`.
         let version = (segments > 0).then_some(environment.version);
-        match put(&native, &asking, (environment.id, version), definitions).await {
+        match put(&turn, &asking, (environment.id, version), definitions).await {
             Ok(version) => return Ok(Json(imported(version))),
-            Err(Problem::Rejected(it)) if is_changed(&it) => {}
+            Err(Problem::Rejected(it)) if is_changed(&it) => turn.wait_to_be_alone().await,
             Err(problem) => return Err(problem),
         }
     }
@@ -124,13 +126,13 @@ async fn fitting(
 
 /// Puts definitions; the version that they have then.
 async fn put(
-    native: &Native,
+    turn: &Turn<'_>,
     asking: &Asking,
     (environment, version): (EnvironmentId, Option<i64>),
     definitions: Vec<NewDefinition>,
 ) -> Result<i64, Problem> {
     let put = PutDefinitions { environment, version, definitions };
-    match find::submit(native, asking, Command::PutDefinitions(put)).await? {
+    match turn.put(asking, put).await? {
         Reply::DefinitionsPut { version } => Ok(version),
         Reply::Done
         | Reply::TenantCreated(_)
