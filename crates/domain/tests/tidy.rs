@@ -33,6 +33,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "kafka",
             "killbill",
             "grpc",
+            "signup",
             "iso8583",
             "evaluation",
             "flags",

@@ -6,6 +6,7 @@ mod period;
 mod prefix;
 mod secret;
 mod settings;
+mod signup;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use toml::{Table, Value};
 pub use period::Period;
 pub use prefix::Prefix;
 pub use settings::{Config, LogFormat, QueueKind, Role, Tls};
+pub use signup::Signup;
 
 /// What the environment's names start with.
 const PREFIX: &str = "FAREGATE_";
@@ -209,6 +211,9 @@ impl Config {
         }
         if let Err((key, reason)) = self.mail.check(&self.data_dir) {
             return invalid(key, &reason);
+        }
+        if let Err((key, reason)) = self.signup.check() {
+            return invalid(key, reason);
         }
         if !self.grpc.listen.is_empty() && self.grpc.listen.parse::<SocketAddr>().is_err() {
             return invalid("grpc.listen", "is no address such as 127.0.0.1:9090");

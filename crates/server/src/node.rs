@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::flags::Board;
+use ::signup::SignUp;
 use domain::Settings;
 use engine::access::Access;
 use engine::analytics::Follower;
@@ -51,6 +52,9 @@ pub enum Error {
     /// The key of environments' secrets cannot be used.
     #[error(transparent)]
     Seal(#[from] seal::Error),
+    /// Sign-up cannot be started.
+    #[error(transparent)]
+    Signup(#[from] crate::signup::Error),
     /// The queue cannot be used.
     #[error(transparent)]
     Queue(#[from] queue::Error),
@@ -75,6 +79,8 @@ pub struct Node {
     pub analytics: Option<Models>,
     /// What the secrets of environments are stored with, where there is a key.
     pub sealer: Option<Arc<Sealer>>,
+    /// Sign-up, where there is a key.
+    pub sign_up: Option<SignUp>,
     /// What the doors of feature flags show.
     pub flags: Arc<Board>,
     has_doors: bool,
@@ -174,6 +180,7 @@ impl Node {
         let analytics = Models::new(AnalyticsQueries::open(&path, &of_store, readers)?, readers);
         Ok(Self {
             access: access(config, &engine),
+            sign_up: crate::signup::open(config, &engine)?,
             engine,
             analytics: Some(analytics),
             sealer,
@@ -221,6 +228,7 @@ impl Node {
         };
         Ok(Self {
             access: access(config, &engine),
+            sign_up: crate::signup::open(config, &engine)?,
             engine,
             analytics: None,
             sealer,

@@ -78,6 +78,9 @@ pub enum Problem {
     /// There is nothing to encrypt secrets with.
     #[error("secrets of environments need a key: set `flags.key_file`")]
     NoSecretsKey,
+    /// There is no key that tokens of sign-up are made with.
+    #[error("sign-up needs `signup.key_file`")]
+    NoSignupKey,
     /// The secrets were stored with another key.
     #[error("the secrets of environments were stored with another key than `flags.key_file`")]
     WrongSecretsKey,
@@ -178,6 +181,7 @@ impl Problem {
             Self::Rejected(rejection) => wire_rejection(rejection),
             Self::Contended => (StatusCode::SERVICE_UNAVAILABLE, "contended"),
             Self::NoSecretsKey => (StatusCode::NOT_IMPLEMENTED, "secrets-key-missing"),
+            Self::NoSignupKey => (StatusCode::NOT_IMPLEMENTED, "signup-key-missing"),
             Self::WrongSecretsKey => (StatusCode::INTERNAL_SERVER_ERROR, "secrets-key-wrong"),
             Self::OtherConnection => (StatusCode::MISDIRECTED_REQUEST, "misdirected"),
             Self::NotFound { .. } | Self::NoRoute => (StatusCode::NOT_FOUND, "not-found"),
@@ -219,6 +223,7 @@ impl Problem {
             | Self::WrongFields(_)
             | Self::Rejected(_)
             | Self::NoSecretsKey
+            | Self::NoSignupKey
             | Self::WrongSecretsKey
             | Self::NotFound { .. }
             | Self::NotHere { .. }
@@ -241,6 +246,7 @@ impl Problem {
             | Self::Exists { .. }
             | Self::Contended
             | Self::NoSecretsKey
+            | Self::NoSignupKey
             | Self::WrongSecretsKey
             | Self::NotFound { .. }
             | Self::NotHere { .. }

@@ -3,18 +3,14 @@
 //! AES-256-GCM with a random nonce; what is authenticated beside the secret is its environment, so
 //! that a secret opens nothing where somebody moved its row to another environment.
 
-use std::fs::OpenOptions;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use domain::EnvironmentId;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
-/// Bytes of a key.
-const KEY_BYTES: usize = 32;
+use crate::key_file::{self, Key};
 
 /// Random bytes at the beginning of a secret: as many as a GUID has.
 const RANDOM_BYTES: usize = 16;
@@ -25,20 +21,9 @@ const KEY_FILE: &str = "secrets.key";
 /// Why there is no key, or it opens nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The key's file cannot be read or made.
-    #[error("the key of the flags' secrets, {path}: {source}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The file is something else.
-    #[error("the key of the flags' secrets, {path}: {KEY_BYTES} bytes were expected")]
-    Length {
-        /// The file.
-        path: PathBuf,
-    },
+    /// The key cannot be read or made.
+    #[error("the flags' secrets: {0}")]
+    Key(#[from] key_file::Error),
     /// What was sealed with another key, for another environment, or was changed since.
     #[error("a secret cannot be opened with this key")]
     Sealed,
@@ -50,18 +35,17 @@ pub struct Sealer {
 }
 
 impl Sealer {
+    fn new(key: Key) -> Self {
+        let key = UnboundKey::new(&AES_256_GCM, &key);
+        Self { key: LessSafeKey::new(key.expect("a key has the cipher's length")) }
+    }
+
     /// Reads the key from a file.
     ///
     /// # Errors
     /// [`Error`] where it cannot be read, or is no key.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let failed = |source| Error::File { path: path.to_owned(), source };
-        let mut bytes = Vec::with_capacity(KEY_BYTES + 1);
-        let file = std::fs::File::open(path).map_err(failed)?;
-        file.take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-        let key = UnboundKey::new(&AES_256_GCM, &bytes);
-        let key = key.map_err(|_| Error::Length { path: path.to_owned() })?;
-        Ok(Self { key: LessSafeKey::new(key) })
+        Ok(Self::new(key_file::read(path)?))
     }
 
     /// Reads the key in a data directory, and makes it where there is none. The directory is ours
@@ -70,12 +54,7 @@ impl Sealer {
     /// # Errors
     /// See [`Sealer::read`].
     pub fn in_dir(dir: &Path) -> Result<Self, Error> {
-        let path = dir.join(KEY_FILE);
-        if path.try_exists().map_err(|source| Error::File { path: path.clone(), source })? {
-            return Self::read(&path);
-        }
-        make_key(&path).map_err(|source| Error::File { path: path.clone(), source })?;
-        Self::read(&path)
+        Ok(Self::new(key_file::in_dir(dir, KEY_FILE)?))
     }
 
     /// Encrypts a secret of an environment.
@@ -126,27 +105,15 @@ fn fill(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the operating system gives random bytes");
 }
 
-/// Makes a key's file whole or not at all: under another name first.
-fn make_key(path: &Path) -> io::Result<()> {
-    let mut key = [0; KEY_BYTES];
-    fill(&mut key);
-    let begun = path.with_extension("key.new");
-    let mut options = OpenOptions::new();
-    let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&begun)?;
-    file.write_all(&key)?;
-    file.sync_all()?;
-    std::fs::rename(&begun, path)?;
-    let dir = path.parent().unwrap_or_else(|| Path::new("."));
-    std::fs::File::open(dir)?.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
+    use std::path::PathBuf;
 
     use uuid::Uuid;
 
     use super::*;
+    use crate::key_file::KEY_BYTES;
 
     fn environment(text: &str) -> EnvironmentId {
         EnvironmentId::new(Uuid::parse_str(text).unwrap())
@@ -196,7 +163,7 @@ mod tests {
         assert!(Sealer::read(&path).unwrap().open(here, &sealed).is_err());
         for wrong in [KEY_BYTES - 1, KEY_BYTES + 1] {
             std::fs::write(&path, vec![7; wrong]).unwrap();
-            assert!(matches!(Sealer::read(&path), Err(Error::Length { .. })), "{wrong}");
+            assert!(matches!(Sealer::read(&path), Err(Error::Key(_))), "{wrong}");
         }
     }
 

@@ -438,6 +438,7 @@ impl Web<'_> {
             .merge(pages::router())
             .merge(native::router(native))
             .merge(::flags::router(Arc::clone(&self.node.flags), flag_settings(self.config)))
+            .merge(crate::signup::router(self.node.sign_up.as_ref(), &self.node.access))
             .merge(killbill::router(kill_bill))
             .fallback(async || Problem::NoRoute)
     }

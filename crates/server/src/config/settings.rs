@@ -11,6 +11,7 @@ use super::mail::Mail;
 use super::period::Period;
 use super::prefix::Prefix;
 use super::secret::Secret;
+use super::signup::Signup;
 
 /// Kibibyte.
 const KIB: usize = 1024;
@@ -61,6 +62,8 @@ pub struct Config {
     pub flags: Flags,
     /// Mail.
     pub mail: Mail,
+    /// Sign-up.
+    pub signup: Signup,
     /// Logs.
     pub log: Log,
 }
@@ -384,6 +387,7 @@ impl Default for Config {
                 rate_limits: RateLimits::default(),
             },
             mail: Mail::default(),
+            signup: Signup::default(),
             log: Log { format: LogFormat::Human, level: "info".to_owned() },
         }
     }

@@ -1,0 +1,82 @@
+//! Sign-up, put together by configuration.
+
+use std::path::Path;
+
+use ::signup::RootKey;
+use ::signup::compat;
+use ::signup::passwords::{Cost, Hasher, Options};
+use ::signup::service::{Settings, SignUp};
+use ::signup::tenant::Tenants;
+use axum::Router;
+use axum::response::IntoResponse as _;
+use axum::routing::any;
+use engine::Engine;
+use engine::access::Access;
+
+use crate::config::{Config, Signup};
+use crate::key_file;
+use crate::problem::Problem;
+
+/// The key's file in the data directory, where no other is configured.
+const KEY_FILE: &str = "signup.key";
+
+/// Why sign-up cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no key.
+    #[error("sign-up: {0}")]
+    Key(#[from] key_file::Error),
+    /// There are no threads for passwords.
+    #[error("sign-up: no threads for passwords: {0}")]
+    Threads(std::io::Error),
+}
+
+/// Sign-up, where there is a key: with a database on a server it has to be given, because all
+/// processes need the same.
+///
+/// # Errors
+/// [`Error`].
+pub fn open(config: &Config, engine: &Engine) -> Result<Option<SignUp>, Error> {
+    let it = &config.signup;
+    let key = match (it.key_file.as_str(), config.database.url.is_empty()) {
+        ("", true) => key_file::in_dir(&config.data_dir, KEY_FILE)?,
+        ("", false) => return Ok(None),
+        (path, _) => key_file::read(Path::new(path))?,
+    };
+    let hasher = Hasher::new(hashing(it)).map_err(Error::Threads)?;
+    Ok(Some(SignUp::new(engine.clone(), hasher, &RootKey::new(key), settings(it))))
+}
+
+fn hashing(it: &Signup) -> Options {
+    let default = Options::default();
+    let threads = if it.hashing_threads == 0 { default.threads } else { it.hashing_threads };
+    // Looked at with the configuration.
+    let cost = it.cost().unwrap_or(Cost::RECOMMENDED);
+    Options { threads, queue_wait_max: it.queue_wait_max.0, cost, ..default }
+}
+
+fn settings(it: &Signup) -> Settings {
+    Settings {
+        tenant: it.tenant.clone(),
+        verify_within: it.verify_within.0,
+        reset_within: it.reset_within.0,
+        session: it.session.0,
+        session_remembered: it.session_remembered.0,
+        refresh: it.refresh.0,
+        issuer: it.issuer.clone(),
+        currency: it.currency.clone(),
+        trust_internal: it.trust_internal,
+    }
+}
+
+/// The doors of sign-up; without a key they say what is missing.
+pub fn router(sign_up: Option<&SignUp>, access: &Access) -> Router {
+    let Some(sign_up) = sign_up else {
+        let no_key = || any(async || Problem::NoSignupKey.into_response());
+        return Router::new().route("/user/{*rest}", no_key()).route("/billing/{*rest}", no_key());
+    };
+    let tenant = &sign_up.settings().tenant;
+    let tenants = Tenants::new(access.clone(), sign_up.engine().clone(), tenant);
+    let (sign_up, access) = (sign_up.clone(), access.clone());
+    compat::router(compat::Door { sign_up, tenants, access })
+}
