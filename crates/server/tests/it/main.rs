@@ -32,4 +32,5 @@ mod operations;
 #[cfg(feature = "postgres_server")]
 mod postgres;
 mod process;
+mod signup;
 mod tls;

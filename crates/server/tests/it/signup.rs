@@ -1,0 +1,409 @@
+//! Sign-up by the paths, statuses and bodies that SaaSOdoo's clients know.
+
+use std::path::Path;
+use std::sync::Barrier;
+
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Client};
+use crate::process::{Launch, Server, TempDir, eventually};
+
+const PASSWORD: &str = "LoadTest123@";
+
+/// A server whose hashes cost nearly nothing.
+fn launch() -> Launch {
+    Launch::usual()
+        .env("FAREGATE_SIGNUP_ARGON2_MEMORY_KIB", "64")
+        .env("FAREGATE_SIGNUP_ARGON2_PASSES", "1")
+}
+
+fn start(dir: &TempDir) -> (Server, Client) {
+    let server = Server::start_in(dir.path(), launch());
+    let client = Client::new(&server.url);
+    (server, client)
+}
+
+fn entered(email: &str) -> Value {
+    json!({
+        "email": email,
+        "password": PASSWORD,
+        "first_name": "John",
+        "last_name": "Smith",
+        "accept_terms": true,
+    })
+}
+
+fn register(client: &Client, email: &str) -> Value {
+    let answer = client.post("/user/auth/register", &entered(email));
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    answer.json()
+}
+
+fn log_in(client: &Client, email: &str, password: &str) -> Answer {
+    client.post("/user/auth/login", &json!({ "email": email, "password": password }))
+}
+
+fn message(answer: &Answer) -> String {
+    let body = answer.json();
+    assert_eq!((&body["error"], &body["status_code"]), (&json!(true), &json!(answer.status)));
+    body["message"].as_str().unwrap().to_owned()
+}
+
+/// The token of the newest mail to an address with such a link.
+fn mailed_token(dir: &Path, email: &str, link: &str) -> String {
+    let marker = format!("/{link}?token=");
+    eventually("the mail", || {
+        let mut newest = None;
+        for entry in std::fs::read_dir(dir.join("mail")).ok()?.flatten() {
+            // Soft line breaks of quoted-printable go, and `=3D` is an equals sign.
+            let text = std::fs::read_to_string(entry.path()).ok()?;
+            let text = text.replace("=\r\n", "").replace("=3D", "=");
+            let Some((_, rest)) = text.split_once(&marker) else { continue };
+            let token = rest.chars().take_while(|it| it.is_alphanumeric() || "-_".contains(*it));
+            if text.contains(email) {
+                let at = entry.metadata().ok()?.modified().ok()?;
+                newest = newest.max(Some((at, token.collect::<String>())));
+            }
+        }
+        newest.map(|(_, token)| token)
+    })
+}
+
+/// A customer who verified their address and is logged in.
+fn customer(dir: &TempDir, client: &Client, email: &str) -> (Client, Value) {
+    register(client, email);
+    let token = mailed_token(dir.path(), email, "verify-email");
+    let verified = client.post("/user/auth/verify-email", &json!({ "token": token }));
+    assert_eq!(verified.status, 200, "{}", verified.text());
+    let tokens = log_in(client, email, PASSWORD).json()["tokens"].clone();
+    (bearer(client, &tokens), tokens)
+}
+
+fn bearer(client: &Client, tokens: &Value) -> Client {
+    let token = tokens["access_token"].as_str().unwrap();
+    client.clone().header("Authorization", &format!("Bearer {token}"))
+}
+
+#[test]
+fn somebody_registers_and_has_an_account() {
+    let dir = TempDir::new();
+    let (server, client) = start(&dir);
+    let body = register(&client, "John.Smith@Example.com");
+    let id = body["customer"]["id"].as_str().unwrap();
+    let expected = json!({
+        "success": true,
+        "message": "Customer registered successfully",
+        "customer": {
+            "id": id,
+            "email": "john.smith@example.com",
+            "first_name": "John",
+            "last_name": "Smith",
+            "requires_verification": true,
+        },
+    });
+    assert_eq!(body, expected);
+    let again = client.post("/user/auth/register", &entered("JOHN.SMITH@example.com"));
+    assert_eq!(again.status, 409);
+    assert_eq!(message(&again), "Customer with this email already exists");
+    // The account is there, with its tag, for whoever may see it.
+    let path = format!("/billing/api/billing/accounts/{id}");
+    assert_eq!(client.get(&path).status, 401);
+    let account = server.client().get(&path).json();
+    assert_eq!(account["account"]["externalKey"], json!(id));
+    assert_eq!(account["account"]["name"], json!("John Smith"));
+    assert_eq!(client.get(&format!("/user/users/internal/{id}")).status, 401);
+    let internal = server.client().get(&format!("/user/users/internal/{id}")).json();
+    assert_eq!(internal["status"], json!("pending"));
+    let unverified = log_in(&client, "john.smith@example.com", PASSWORD);
+    assert_eq!(unverified.status, 401);
+    assert!(message(&unverified).starts_with("Email verification required."));
+}
+
+#[test]
+fn each_rule_that_is_broken_is_told() {
+    let server = Server::start_with(launch());
+    let client = Client::new(&server.url);
+    let check = |change: Value, wrong: &[(&str, &str)]| {
+        let mut body = entered("rules@example.com");
+        for (field, value) in change.as_object().unwrap() {
+            body[field] = value.clone();
+        }
+        let answer = client.post("/user/auth/register", &body);
+        assert_eq!(answer.status, 422, "{change}: {}", answer.text());
+        let json = answer.json();
+        let detail = json["detail"].as_array().unwrap();
+        let told: Vec<(&str, &str)> = detail
+            .iter()
+            .map(|it| (it["loc"][1].as_str().unwrap(), it["type"].as_str().unwrap()))
+            .collect();
+        assert_eq!(told, wrong, "{change}");
+        assert!(detail.iter().all(|it| it["loc"][0] == "body" && it["msg"].is_string()));
+        let entered = body["password"].as_str().unwrap_or(PASSWORD);
+        assert!(entered.is_empty() || !answer.text().contains(entered), "no password in answers");
+    };
+    check(json!({ "email": "nobody" }), &[("email", "value_error")]);
+    check(json!({ "email": "a@b.example\r\nBcc: c@d.example" }), &[("email", "value_error")]);
+    check(json!({ "email": 7 }), &[("email", "string_type")]);
+    check(json!({ "password": "Ab1@" }), &[("password", "string_too_short")]);
+    check(json!({ "password": "loadtest123@" }), &[("password", "value_error")]);
+    check(json!({ "password": "LOADTEST123@" }), &[("password", "value_error")]);
+    check(json!({ "password": "LoadTestLoad@" }), &[("password", "value_error")]);
+    check(json!({ "password": "LoadTest1234" }), &[("password", "value_error")]);
+    check(json!({ "password": "Password123!" }), &[("password", "value_error")]);
+    let long = format!("Ab1@{}", "x".repeat(10_000));
+    check(json!({ "password": long }), &[("password", "string_too_long")]);
+    check(json!({ "first_name": "" }), &[("first_name", "value_error")]);
+    check(json!({ "last_name": "x".repeat(51) }), &[("last_name", "value_error")]);
+    check(json!({ "accept_terms": false }), &[("accept_terms", "value_error")]);
+    check(json!({ "accept_terms": null }), &[("accept_terms", "missing")]);
+    check(json!({ "phone": "12-34" }), &[("phone", "string_pattern_mismatch")]);
+    check(json!({ "timezone": "Mars/Olympus" }), &[("timezone", "value_error")]);
+    check(json!({ "company": "x".repeat(101) }), &[("company", "string_too_long")]);
+    check(
+        json!({ "email": "x", "password": "", "accept_terms": false }),
+        &[
+            ("accept_terms", "value_error"),
+            ("password", "string_too_short"),
+            ("email", "value_error"),
+        ],
+    );
+    let missing = client.post("/user/auth/register", &json!({}));
+    assert_eq!(missing.json()["detail"][0]["type"], json!("missing"));
+    let broken = client.send("POST", "/user/auth/register", Some(b"{"));
+    assert_eq!((broken.status, &broken.json()["detail"][0]["type"]), (422, &json!("json_invalid")));
+    let array = client.send("POST", "/user/auth/register", Some(b"[]"));
+    assert_eq!(array.status, 422);
+    let large = format!(r#"{{"email":"{}"}}"#, "x".repeat(100_000));
+    assert_eq!(client.send("POST", "/user/auth/register", Some(large.as_bytes())).status, 413);
+    assert_eq!(client.get("/user/auth/register").status, 405);
+}
+
+#[test]
+fn an_address_is_registered_once_by_however_many_at_once() {
+    let server = Server::start_with(launch());
+    let client = Client::new(&server.url);
+    let start = Barrier::new(64);
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let ask = || {
+            start.wait();
+            client.post("/user/auth/register", &entered("once@example.com")).status
+        };
+        let asking: Vec<_> = (0..64).map(|_| scope.spawn(ask)).collect();
+        asking.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    assert_eq!(statuses.iter().filter(|it| **it == 201).count(), 1);
+    assert_eq!(statuses.iter().filter(|it| **it == 409).count(), 63);
+}
+
+#[test]
+fn a_registration_that_comes_again_is_answered_again() {
+    let dir = TempDir::new();
+    let (server, client) = start(&dir);
+    let keyed = client.clone().header("Idempotency-Key", "k-1");
+    let first = keyed.post("/user/auth/register", &entered("again@example.com"));
+    assert_eq!(first.status, 201);
+    server.kill();
+    let (_server, client) = start(&dir);
+    let keyed = client.header("Idempotency-Key", "k-1");
+    let second = keyed.post("/user/auth/register", &entered("again@example.com"));
+    assert_eq!((second.status, second.json()), (201, first.json()));
+    let other = keyed.post("/user/auth/register", &entered("other@example.com"));
+    assert_eq!(other.status, 422);
+}
+
+#[test]
+fn a_session_from_login_to_logout() {
+    let dir = TempDir::new();
+    let (_server, client) = start(&dir);
+    let email = "session@example.com";
+    let (mine, tokens) = customer(&dir, &client, email);
+    assert_eq!(tokens["access_token"].as_str().unwrap().len(), 43);
+    assert_eq!(tokens["token_type"], json!("redis"));
+    for (who, password) in [(email, "Wrong123@"), ("nobody@example.com", PASSWORD)] {
+        let wrong = log_in(&client, who, password);
+        assert_eq!((wrong.status, message(&wrong).as_str()), (401, "Invalid email or password"));
+    }
+    let me = mine.get("/user/auth/me").json();
+    assert_eq!((&me["email"], &me["first_name"]), (&json!(email), &json!("John")));
+    assert_eq!(client.get("/user/auth/me").status, 401);
+    let forged = client.clone().header("Authorization", &format!("Bearer {}", "A".repeat(43)));
+    assert_eq!(forged.get("/user/auth/me").status, 401);
+    // The tokens are renewed: the old ones are worth nothing, and showing one again ends it all.
+    let refresh = |tokens: &Value| {
+        let body = json!({ "refresh_token": tokens["refresh_token"] });
+        client.post("/user/auth/refresh-token", &body)
+    };
+    let renewed = refresh(&tokens).json()["tokens"].clone();
+    assert_eq!(mine.get("/user/auth/me").status, 401);
+    let mine = bearer(&client, &renewed);
+    assert_eq!(mine.get("/user/auth/me").status, 200);
+    assert_eq!(refresh(&tokens).status, 401);
+    assert_eq!(mine.get("/user/auth/me").status, 401);
+    assert_eq!(refresh(&renewed).status, 401);
+    let mine = bearer(&client, &log_in(&client, email, PASSWORD).json()["tokens"]);
+    let other = bearer(&client, &log_in(&client, email, PASSWORD).json()["tokens"]);
+    let sessions = mine.get("/user/users/sessions").json();
+    assert_eq!(sessions["total_count"], json!(2));
+    let listed = sessions["sessions"].as_array().unwrap();
+    let id = listed.iter().find(|it| it["is_current"] == json!(false)).unwrap()["id"].clone();
+    let path = format!("/user/users/sessions/{}", id.as_str().unwrap());
+    assert_eq!(mine.delete(&path).status, 200);
+    assert_eq!(other.get("/user/auth/me").status, 401);
+    assert_eq!(mine.post("/user/auth/logout", &json!({})).status, 200);
+    assert_eq!(mine.get("/user/auth/me").status, 401);
+}
+
+#[test]
+fn passwords_are_changed_and_reset() {
+    let dir = TempDir::new();
+    let (_server, client) = start(&dir);
+    let email = "password@example.com";
+    let (mine, _) = customer(&dir, &client, email);
+    let change = |current: &str, new: &str, confirmed: &str| {
+        let body = json!({
+            "current_password": current,
+            "new_password": new,
+            "confirm_password": confirmed,
+        });
+        mine.post("/user/auth/password-change", &body)
+    };
+    let wrong = change("Wrong123@", "Another123@", "Another123@");
+    assert_eq!((wrong.status, message(&wrong).as_str()), (400, "Current password is incorrect"));
+    let unequal = change(PASSWORD, "Another123@", "Different123@").json();
+    assert_eq!(unequal["detail"][0]["loc"][1], json!("confirm_password"));
+    assert_eq!(change(PASSWORD, "Another123@", "Another123@").status, 200);
+    assert_eq!(mine.get("/user/auth/me").status, 401, "all sessions have ended");
+    assert_eq!(log_in(&client, email, PASSWORD).status, 401);
+    assert_eq!(log_in(&client, email, "Another123@").status, 200);
+    let ask = |email: &str| {
+        let answer = client.post("/user/auth/password-reset", &json!({ "email": email }));
+        (answer.status, answer.text())
+    };
+    assert_eq!(ask(email), ask("nobody@example.com"), "who has an address is not told");
+    let token = mailed_token(dir.path(), email, "reset-password");
+    let complete = |token: &str, password: &str| {
+        let body = json!({
+            "token": token,
+            "new_password": password,
+            "confirm_password": password,
+        });
+        client.post("/user/auth/password-reset-complete", &body)
+    };
+    assert_eq!(complete("nonsense", "Third1234@").status, 400);
+    assert_eq!(complete(&token, "weak").status, 422);
+    assert_eq!(complete(&token, "Third1234@").status, 200);
+    assert_eq!(complete(&token, "Fourth1234@").status, 400, "a token is used once");
+    assert_eq!(log_in(&client, email, "Third1234@").status, 200);
+}
+
+#[test]
+fn a_profile_is_shown_and_changed() {
+    let dir = TempDir::new();
+    let (_server, client) = start(&dir);
+    let (mine, _) = customer(&dir, &client, "profile@example.com");
+    let change =
+        json!({ "first_name": "Jane", "phone": "+4930123456", "timezone": "Europe/Berlin" });
+    let changed = mine.put("/user/users/profile", &change).json();
+    assert_eq!((&changed["first_name"], &changed["last_name"]), (&json!("Jane"), &json!("Smith")));
+    assert_eq!(changed["status"], json!("active"));
+    let shown = mine.get("/user/users/profile").json();
+    assert_eq!((&shown["phone"], &shown["timezone"]), (&change["phone"], &change["timezone"]));
+    assert_eq!(mine.put("/user/users/profile", &json!({ "first_name": "" })).status, 422);
+    let preferences = mine.put("/user/users/preferences", &json!({ "theme": "dark" })).json();
+    assert_eq!(
+        (&preferences["theme"], &preferences["timezone"]),
+        (&json!("dark"), &change["timezone"])
+    );
+    assert_eq!(mine.get("/user/users/preferences").json(), preferences);
+    assert_eq!(mine.put("/user/users/preferences", &json!({ "theme": "loud" })).status, 422);
+    for path in ["stats", "instances", "billing"] {
+        assert_eq!(mine.get(&format!("/user/users/{path}")).status, 200, "{path}");
+    }
+    assert_eq!(mine.post("/user/users/deactivate", &json!({})).status, 200);
+    assert_eq!(mine.get("/user/auth/me").status, 401);
+    let refused = log_in(&client, "profile@example.com", PASSWORD);
+    assert_eq!((refused.status, message(&refused).as_str()), (401, "Account is deactivated"));
+}
+
+#[test]
+fn who_is_forgotten_leaves_an_account_without_a_name() {
+    let dir = TempDir::new();
+    let (server, client) = start(&dir);
+    let email = "forget.me@example.com";
+    let (mine, _) = customer(&dir, &client, email);
+    let id = mine.get("/user/auth/me").json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(mine.delete("/user/users/account").status, 400);
+    assert_eq!(mine.delete("/user/users/account?confirmation=DELETE").status, 200);
+    assert_eq!(mine.get("/user/auth/me").status, 401);
+    assert_eq!(log_in(&client, email, PASSWORD).status, 401);
+    let account = server.client().get(&format!("/billing/api/billing/accounts/{id}")).json();
+    assert_eq!(account["account"]["externalKey"], json!(id));
+    assert_eq!(
+        (&account["account"]["name"], &account["account"]["email"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(server.client().get(&format!("/user/users/internal/{id}")).status, 404);
+    register(&client, email);
+    assert!(server.stop().0.success());
+    let verified = crate::process::run(&["verify", "--data-dir", dir.path().to_str().unwrap()]);
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+}
+
+#[test]
+fn billing_accounts_are_made_once_per_customer() {
+    let server = Server::start_with(launch());
+    let admin = server.client();
+    let body = json!({ "customer_id": "c-1", "email": "c@example.com", "name": "C" });
+    let path = "/billing/api/billing/accounts/";
+    assert_eq!(Client::new(&server.url).post(path, &body).status, 401);
+    let first = admin.post(path, &body);
+    assert_eq!(
+        (first.status, &first.json()["message"]),
+        (200, &json!("Account created successfully"))
+    );
+    let second = admin.post(path, &body).json();
+    assert_eq!(second["message"], json!("Account already exists"));
+    assert_eq!(second["killbill_account_id"], first.json()["killbill_account_id"]);
+    assert_eq!(admin.get(&format!("{path}c-1")).status, 200);
+    assert_eq!(admin.get(&format!("{path}overview/c-1")).status, 200);
+    let nobody = admin.get(&format!("{path}c-2"));
+    assert_eq!((nobody.status, nobody.json()), (404, json!({ "detail": "Account not found" })));
+    assert_eq!(admin.post(path, &json!({ "customer_id": "c" })).status, 422);
+}
+
+#[test]
+fn health_is_told_to_everybody() {
+    let server = Server::start_with(launch());
+    let client = Client::new(&server.url);
+    for (path, service) in
+        [("/user/health", "user-service"), ("/billing/health", "billing-service")]
+    {
+        let answer = client.get(path);
+        assert_eq!(answer.status, 200);
+        let body = answer.json();
+        assert_eq!((&body["status"], &body["service"]), (&json!("healthy"), &json!(service)));
+    }
+    let database = client.get("/user/health/database").json();
+    assert_eq!(database["database"], json!("connected"));
+}
+
+#[test]
+fn whoever_would_wait_too_long_is_refused_at_once() {
+    let launch = Launch::usual().env("FAREGATE_SIGNUP_QUEUE_WAIT_MAX", "1ms");
+    let server = Server::start_with(launch);
+    let client = Client::new(&server.url);
+    let answers: Vec<Answer> = std::thread::scope(|scope| {
+        let ask =
+            |at: usize| client.post("/user/auth/register", &entered(&format!("{at}@example.com")));
+        let asking: Vec<_> = (0..32).map(|at| scope.spawn(move || ask(at))).collect();
+        asking.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    let refused: Vec<&Answer> = answers.iter().filter(|it| it.status == 503).collect();
+    assert!(!refused.is_empty());
+    assert!(answers.iter().all(|it| [201, 503].contains(&it.status)));
+    for answer in refused {
+        assert!(answer.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+        message(answer);
+    }
+    assert_eq!(client.get("/user/health").status, 200);
+}
