@@ -16,6 +16,9 @@ use expect_test::{Expect, expect};
 use serde::{Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
+#[path = "formats/customers.rs"]
+mod customers;
+
 /// The value is written as expected, and what is written reads as the value.
 fn check<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T, text: Expect) {
     let written = serde_json::to_string(value).expect("it is plain data");
