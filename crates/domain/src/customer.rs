@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::account::Person;
 use crate::mail::MailKind;
 use crate::operation::{FailOperation, QueueRegistration};
-use crate::state::{ClaimKey, ClaimKind, Read};
+use crate::state::{ClaimKey, ClaimKind, Read, State};
 use crate::{
     AccountId, Currency, CustomerId, OperationId, RequestId, Revision, SessionId, TenantNo,
     Timestamp, TokenId,
@@ -476,6 +476,38 @@ impl CustomerCommand {
             (_, Some(customer)) => customer.account,
             (Self::FailOperation(it), None) => RequestId(it.operation.uuid()).entity(0),
             (_, None) => request.entity(0),
+        }
+    }
+
+    /// Whether what this request makes is there already, among the rows that were read: then it came
+    /// twice, and nothing is to be done again. A session would otherwise be what it was at first.
+    #[must_use]
+    pub fn has_made(&self, request: RequestId, tenant: TenantNo, state: &State) -> bool {
+        let file = self.customer().and_then(|it| state.customers.get(&(tenant, it.id))?.as_ref());
+        match self {
+            Self::Register(it) => {
+                let claim = state.claims.get(&email_claim(tenant, &it.profile.email_key)).copied();
+                // A customer is the second thing that is minted.
+                let own: CustomerId = request.entity(1);
+                claim.flatten().is_some_and(|claim| claim.owner == own.uuid())
+            }
+            Self::QueueRegistration(it) => {
+                state.operations.get(&(tenant, it.operation)).is_some_and(Option::is_some)
+            }
+            Self::OpenSession(_) => {
+                file.is_some_and(|it| it.sessions.iter().any(|own| own.id == request.entity(0)))
+            }
+            Self::RequestToken(it) => {
+                let issued = file.and_then(|file| file.customer.issued(it.purpose));
+                issued.is_some_and(|issued| issued.id == request.entity(0))
+            }
+            Self::VerifyEmail(_)
+            | Self::SetPassword(_)
+            | Self::RefreshSession(_)
+            | Self::CloseSessions(_)
+            | Self::Update(_)
+            | Self::Erase(_)
+            | Self::FailOperation(_) => false,
         }
     }
 

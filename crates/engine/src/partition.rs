@@ -591,6 +591,9 @@ impl Run<'_> {
         let mut is_there = is_some(&state.accounts, (tenant, request.id.entity(0)))
             || is_some(&state.payment_methods, (tenant, request.id.entity(0)))
             || is_some(&state.payments, (tenant, request.id.entity(0)));
+        if let Command::Customer(it) = &request.command {
+            is_there |= it.has_made(request.id, tenant, state);
+        }
         self.look_at_payments(request, |file| {
             is_there |= file.transaction(request.id.entity(0)).is_some();
         });

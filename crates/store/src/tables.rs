@@ -440,8 +440,14 @@ pub static CLAIM_RECENT: Table = Table {
 };
 
 /// Tables whose rows have their id from the request that makes them.
-pub(crate) static MADE_BY_REQUESTS: [&str; 4] =
-    [ACCOUNT.name, PAYMENT_METHOD.name, PAYMENT.name, PAYMENT_TRANSACTION.name];
+pub(crate) static MADE_BY_REQUESTS: [&str; 6] = [
+    ACCOUNT.name,
+    PAYMENT_METHOD.name,
+    PAYMENT.name,
+    PAYMENT_TRANSACTION.name,
+    MAIL.name,
+    OPERATION.name,
+];
 
 /// Outcomes that are waited for; whoever owns the partition asks about them.
 pub static OUTSTANDING: Table = Table {
