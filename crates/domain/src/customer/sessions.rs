@@ -69,8 +69,9 @@ fn take_code(
 
 /// Ends the sessions that nobody can go on with, and the oldest where there are too many.
 fn end_superfluous(file: &CustomerFile, cx: &mut Context) {
-    let (live, over): (Vec<&Session>, Vec<&Session>) =
+    let (mut live, over): (Vec<&Session>, Vec<&Session>) =
         file.sessions.iter().partition(|it| it.refresh_until > cx.now);
+    live.sort_by_key(|it| (it.created_at, it.id));
     let too_many = (live.len() + 1).saturating_sub(SESSIONS_MAX);
     for session in over.into_iter().chain(live.into_iter().take(too_many)) {
         end(session, cx);

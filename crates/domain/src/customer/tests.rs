@@ -5,7 +5,7 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::mail::Mail;
 use crate::operation::{Operation, OperationStatus};
-use crate::state::Change;
+use crate::state::{Change, Claim};
 use crate::testing::{Rows, TENANT};
 use crate::{Command, Event, Executed, Rejection, Reply};
 
@@ -145,7 +145,11 @@ fn who_has_an_address_can_be_told_instead() {
     let told = mails(&executed);
     assert_eq!(told.len(), 1);
     assert_eq!((told[0].kind, told[0].customer), (MailKind::AlreadyRegistered, customer.id));
-    assert_eq!(executed.done.changes.len(), 1);
+    // The address is theirs when it is committed: the commit tells where it was freed meanwhile.
+    let key = email_claim(TENANT, "ann@example.com");
+    let claim = Claim { owner: customer.id.uuid(), account: Some(customer.account) };
+    assert_eq!(executed.done.changes[0], Change::Claim { key, claim });
+    assert_eq!(executed.done.changes.len(), 2);
 }
 
 #[test]
