@@ -115,12 +115,15 @@ impl<'a> Rows<'a> {
             Change::Person { account, person } => {
                 self.people.push((entry.tenant, *account, seq, person));
             }
+            Change::PersonForgotten { account, .. } => {
+                self.people.retain(|it| (it.0, it.1) != (entry.tenant, *account));
+                self.customers.take(entry.tenant, change, seq);
+            }
             Change::Customer(_)
             | Change::Session(_)
             | Change::SessionEnded { .. }
             | Change::Mail(_)
-            | Change::Operation(_)
-            | Change::PersonForgotten { .. } => self.customers.take(entry.tenant, change, seq),
+            | Change::Operation(_) => self.customers.take(entry.tenant, change, seq),
             Change::Tag(it) => newest(&mut self.tags, (it.tenant, it.key), it, (it.revision, seq)),
             Change::PaymentMethod(it) => self.take_method(it, seq),
             Change::Payment(it) => self.take_payment(it, seq, gateways),
@@ -194,6 +197,7 @@ impl<'a> Rows<'a> {
         put_all(db, &tables::ACCOUNT, self.accounts.values(), |put, it| {
             put.row(&rows::account_row(it.image))
         })?;
+        self.customers.forget(db)?;
         if !self.people.is_empty() {
             let mut put = db.insert(&tables::ACCOUNT_PERSON)?;
             for &(tenant, account, seq, person) in &self.people {
@@ -228,11 +232,11 @@ impl<'a> Rows<'a> {
         for it in self.accounts.values() {
             recent.account_changed(it.image, it.made_by.is_some());
         }
-        for &(tenant, account, _, person) in &self.people {
-            recent.person_changed(tenant, account, person);
-        }
         for (tenant, account) in self.customers.forgotten() {
-            recent.person_changed(tenant, account, &Person::default());
+            recent.person_changed(tenant, account, None);
+        }
+        for &(tenant, account, _, person) in &self.people {
+            recent.person_changed(tenant, account, Some(person));
         }
         for it in self.methods.values() {
             recent.method_changed(it.image);

@@ -115,10 +115,15 @@ impl Recent {
         }
     }
 
-    /// What is known of a person now.
-    pub(crate) fn person_changed(&mut self, tenant: TenantNo, id: AccountId, person: &Person) {
+    /// What is known of a person now; `None` where nothing is any more.
+    pub(crate) fn person_changed(
+        &mut self,
+        tenant: TenantNo,
+        id: AccountId,
+        person: Option<&Person>,
+    ) {
         if let Some(held) = self.accounts.get((tenant, id)) {
-            held.person = Some(person.clone());
+            held.person = person.cloned();
         }
     }
 

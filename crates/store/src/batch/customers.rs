@@ -45,7 +45,26 @@ impl<'a> CustomerRows<'a> {
                 self.mails.retain(|(no, _), it| (*no, it.customer) != (tenant, *customer));
                 self.forgotten.push((tenant, *account, *customer));
             }
-            _ => {}
+            Change::Tenant(_)
+            | Change::TenantValue(_)
+            | Change::User(_)
+            | Change::Role(_)
+            | Change::Environment(_)
+            | Change::Secret(_)
+            | Change::Definition(_)
+            | Change::ChangeRequest(_)
+            | Change::Account(_)
+            | Change::Person { .. }
+            | Change::Tag(_)
+            | Change::PaymentMethod(_)
+            | Change::Payment(_)
+            | Change::Transaction(_)
+            | Change::Posting(_)
+            | Change::Claim { .. }
+            | Change::ClaimReleased { .. }
+            | Change::Outstanding(_)
+            | Change::OutstandingClosed { .. }
+            | Change::ReplySettled { .. } => {}
         }
     }
 
@@ -54,7 +73,7 @@ impl<'a> CustomerRows<'a> {
         self.forgotten.iter().map(|&(tenant, account, _)| (tenant, account))
     }
 
-    /// Writes the rows; what is known of people was written before.
+    /// Writes the rows.
     pub(super) fn write(&self, db: &Database) -> Result<(), StoreError> {
         put_all(db, &tables::CUSTOMER, self.customers.values(), |put, it| {
             let second_factor = rows::second_factor_text(it.image);
@@ -70,7 +89,7 @@ impl<'a> CustomerRows<'a> {
                 put.row(&rows::mail_row(mail))?;
             }
         }
-        self.forget(db)
+        Ok(())
     }
 
     fn write_sessions(&self, db: &Database) -> Result<(), StoreError> {
@@ -90,7 +109,9 @@ impl<'a> CustomerRows<'a> {
         delete(db, "DELETE FROM customer_session WHERE tenant = ?1 AND id = ?2", &ended)
     }
 
-    fn forget(&self, db: &Database) -> Result<(), StoreError> {
+    /// Deletes what was known before the batch. What the batch itself knew before it forgot somebody is
+    /// not here any more, and what came afterwards is still to be written.
+    pub(super) fn forget(&self, db: &Database) -> Result<(), StoreError> {
         let of_account = |it: &(TenantNo, AccountId, CustomerId)| [it.0.into(), it.1.into()];
         let people: Vec<[Value<'_>; 2]> = self.forgotten.iter().map(of_account).collect();
         delete(db, "DELETE FROM account_person WHERE tenant = ?1 AND account_id = ?2", &people)?;
