@@ -399,3 +399,75 @@ CREATE TABLE tag (
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX tag_by_id ON tag (tenant, id);
 
+CREATE TABLE customer (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    account_id BLOB NOT NULL,
+    email TEXT NOT NULL,
+    email_key TEXT NOT NULL,
+    first_name TEXT NOT NULL,
+    last_name TEXT NOT NULL,
+    preferences TEXT NOT NULL,
+    password_hash TEXT NOT NULL,
+    second_factor TEXT,
+    status INTEGER NOT NULL,
+    is_verified INTEGER NOT NULL,
+    password_version INTEGER NOT NULL,
+    verification_id BLOB,
+    verification_until_us INTEGER,
+    reset_id BLOB,
+    reset_until_us INTEGER,
+    expires_at_us INTEGER,
+    created_at_us INTEGER NOT NULL,
+    updated_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX customer_expiring ON customer (expires_at_us, id) WHERE expires_at_us IS NOT NULL;
+
+CREATE TABLE customer_session (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    customer_id BLOB NOT NULL,
+    generation INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    renewed_at_us INTEGER NOT NULL,
+    expires_at_us INTEGER NOT NULL,
+    refresh_until_us INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX customer_session_by_customer ON customer_session (customer_id, tenant, id);
+
+CREATE TABLE mail (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    customer_id BLOB NOT NULL,
+    kind INTEGER NOT NULL,
+    token_id BLOB,
+    created_at_us INTEGER NOT NULL,
+    due_at_us INTEGER,
+    attempts INTEGER NOT NULL,
+    error TEXT,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX mail_due ON mail (due_at_us, id) WHERE due_at_us IS NOT NULL;
+CREATE INDEX mail_by_customer ON mail (customer_id, tenant);
+
+CREATE TABLE operation (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    status INTEGER NOT NULL,
+    customer_id BLOB,
+    explanation TEXT,
+    sealed TEXT,
+    callback TEXT,
+    notify_at_us INTEGER,
+    notify_attempts INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    settled_at_us INTEGER,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX operation_waiting ON operation (id, status) WHERE status = 1;
+CREATE INDEX operation_to_notify ON operation (notify_at_us, id) WHERE notify_at_us IS NOT NULL;
+

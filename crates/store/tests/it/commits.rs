@@ -95,6 +95,7 @@ fn fill_access<S: Store>(workload: &mut Workload<S>) {
     );
     flags::fill(workload);
     crate::tags::fill(workload);
+    crate::customers::fill(workload);
     for value in [Some("http://localhost/"), None, Some("http://[::1]/")] {
         workload.accepted(
             TenantNo(1),
@@ -126,6 +127,8 @@ fn expected(entries: &[Entry]) -> (State, BTreeSet<Read>) {
     reads.extend(state.definitions.keys().cloned().map(|(no, key)| Read::Definition(no, key)));
     let changes = state.change_requests.keys();
     reads.extend(changes.map(|(no, id)| Read::ChangeRequest(*no, *id)));
+    reads.extend(state.customers.keys().map(|(no, id)| Read::Customer(*no, *id)));
+    reads.extend(state.operations.keys().map(|(no, id)| Read::Operation(*no, *id)));
     (state, reads)
 }
 
@@ -148,6 +151,9 @@ fn assert_same(expected: &mut State, loaded: State) {
     expected.secrets.values_mut().flatten().for_each(|it| forget(&mut it.revision));
     expected.definitions.values_mut().flatten().for_each(|it| forget(&mut it.revision));
     expected.change_requests.values_mut().flatten().for_each(|it| forget(&mut it.revision));
+    expected.operations.values_mut().flatten().for_each(|it| forget(&mut it.revision));
+    let customers = expected.customers.values_mut().flatten();
+    customers.for_each(|it| forget(&mut it.customer.revision));
     for file in expected.payments.values_mut().flatten() {
         forget(&mut file.payment.revision);
         file.transactions.iter_mut().for_each(|it| forget(&mut it.revision));
@@ -166,6 +172,8 @@ fn assert_same(expected: &mut State, loaded: State) {
     assert_eq!(expected.secrets, loaded.secrets);
     assert_eq!(expected.definitions, loaded.definitions);
     assert_eq!(expected.change_requests, loaded.change_requests);
+    assert_eq!(expected.customers, loaded.customers);
+    assert_eq!(expected.operations, loaded.operations);
 }
 
 /// Each read loads what belongs to it, and what is not there as `None`.
@@ -188,6 +196,8 @@ pub fn a_read_loads_what_belongs_to_it<S: Store>(open: impl Fn() -> S) {
         Read::Secret(payment.tenant, Id::new(Uuid::from_u128(1))),
         Read::Definition(payment.tenant, flags::key(1, "nothing")),
         Read::ChangeRequest(payment.tenant, Id::new(Uuid::from_u128(1))),
+        Read::Customer(payment.tenant, Id::new(Uuid::from_u128(1))),
+        Read::Operation(payment.tenant, Id::new(Uuid::from_u128(1))),
         // Another tenant's view of the same payment.
         Read::Payment(TenantNo(99), payment.id),
     ];

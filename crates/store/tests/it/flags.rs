@@ -227,6 +227,7 @@ pub fn damaged(sql: &str) -> String {
     let mut workload = crate::commits::two_tenants(home.open(&crate::sqlite::OPTIONS), 95);
     fill(&mut workload);
     crate::tags::fill(&mut workload);
+    crate::customers::fill(&mut workload);
     let reader = |workload: &mut Workload<store::SqlStore>| {
         verify(workload.partition.store().database().reader()).unwrap()
     };

@@ -15,6 +15,8 @@ mod claims;
 #[cfg(test)]
 mod commits;
 #[cfg(test)]
+mod customers;
+#[cfg(test)]
 mod flags;
 #[cfg(test)]
 mod history;

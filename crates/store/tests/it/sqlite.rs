@@ -275,9 +275,10 @@ fn a_database_of_another_kind_or_version_is_refused() {
     };
     let insert = "INSERT INTO migration (version, checksum) VALUES (?1, ?2)";
     expect!["DIR/faregate.db was written by a newer version: its schema is 99, this version knows up to 5"]
+    expect!["DIR/faregate.db was written by a newer version: its schema is 99, this version knows up to 6"]
     .assert_eq(&check(insert, &[99.into(), "x".into()]));
     repair(scratch.path(), "DELETE FROM migration WHERE version = 99");
-    expect!["the schema of DIR/faregate.db is not what version 4 of it should be"]
+    expect!["the schema of DIR/faregate.db is not what version 6 of it should be"]
         .assert_eq(&check("UPDATE migration SET checksum = ?1", &["x".into()]));
     repair(scratch.path(), "PRAGMA application_id = 1");
     expect!["DIR/faregate.db is not a Faregate database"].assert_eq(&refusal(scratch.path()));
@@ -309,6 +310,7 @@ fn an_older_database_is_brought_up_to_date() {
             (3, &["change_request"]),
             (4, &["flag_insight", "metric_insight"]),
             (5, &["tag"]),
+            (6, &["customer", "customer_session", "mail", "operation"]),
         ];
         for table in added.iter().filter(|it| it.0 > version).flat_map(|it| it.1) {
             repair(scratch.path(), &format!("DROP TABLE {table}"));
@@ -316,9 +318,11 @@ fn an_older_database_is_brought_up_to_date() {
         }
         repair(scratch.path(), &format!("DELETE FROM migration WHERE version > {version}"));
     };
-    set_back_to(3);
-    drop(open(scratch.path()));
-    assert_eq!(schema(scratch.path()), newest);
+    for version in [5, 4, 3] {
+        set_back_to(version);
+        drop(open(scratch.path()));
+        assert_eq!(schema(scratch.path()), newest, "from {version}");
+    }
     set_back_to(1);
     let refused = store::read_dir(scratch.path(), &Options::default()).err().unwrap();
     assert!(matches!(refused, Error::SchemaDiffers { .. }), "{refused}");
@@ -327,6 +331,7 @@ fn an_older_database_is_brought_up_to_date() {
     assert_eq!(number(&store, "SELECT count(*) FROM partition"), 1);
     let mut workload = Workload::new(store, 5);
     flags::fill(&mut workload);
+    crate::customers::fill(&mut workload);
     assert!(verify(workload.partition.store().database().reader()).unwrap().is_sound());
     drop(workload);
     assert_eq!(schema(scratch.path()), newest);
@@ -340,6 +345,10 @@ fn an_older_environment_demands_nothing_and_nothing_waits() {
     flags::create(&mut workload, TenantNo(1), 1, "dev");
     drop(workload);
     for sql in [
+        "DROP TABLE customer",
+        "DROP TABLE customer_session",
+        "DROP TABLE mail",
+        "DROP TABLE operation",
         "DROP TABLE tag",
         "DROP TABLE flag_insight",
         "DROP TABLE metric_insight",

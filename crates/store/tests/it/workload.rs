@@ -255,7 +255,8 @@ impl<S: Store> Workload<S> {
             | Reply::EnvironmentCreated(_)
             | Reply::SecretAdded(_)
             | Reply::DefinitionsPut { .. }
-            | Reply::ChangeRequested(_) => {}
+            | Reply::ChangeRequested(_)
+            | Reply::Customer(_) => {}
         }
     }
 

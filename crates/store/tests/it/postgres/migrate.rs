@@ -1,5 +1,6 @@
 //! The copy of a data directory to a server: killed and gone on with, served meanwhile, compared.
 
+use domain::TenantNo;
 use engine::ports::{Queries as _, Store as _};
 use store::migrate::{Progress, check, sqlite_to_server};
 use store::verify::verify;
@@ -8,9 +9,9 @@ use store::{Error, Options, Reader, open_dir, open_server};
 use super::Scratch;
 use crate::commits::two_tenants;
 use crate::home::Home;
-use crate::insights;
 use crate::sqlite::{self, number};
 use crate::workload::World;
+use crate::{customers, insights};
 
 fn no_progress(_: Progress) {}
 
@@ -29,7 +30,10 @@ fn different(source: &Home, target: &Scratch) -> Vec<&'static str> {
 
 #[test]
 fn a_data_directory_is_copied_and_served_on() {
-    let world = World::at(Home::embedded(), 61).run(5_000);
+    let mut world = World::at(Home::embedded(), 61).run(5_000);
+    customers::fill(&mut world.workload);
+    let passing = customers::sign_up(&mut world.workload, TenantNo(1), "Passing");
+    customers::ask(&mut world.workload, customers::erase(passing));
     let (head, tenants) = (world.workload.head(), world.queries.tenant_count().unwrap());
     insights::fill(&world.home.source());
     let World { workload, home: source, queries, .. } = world;
@@ -37,12 +41,17 @@ fn a_data_directory_is_copied_and_served_on() {
     let target = Scratch::new();
     let recent = number(&sqlite::open(source.path()), "SELECT count(*) FROM claim_recent");
     assert!(recent > 0, "claims that wait to be merged go among the others");
+    let released = "SELECT count(*) FROM claim_recent WHERE owner = zeroblob(16)";
+    let released = number(&sqlite::open(source.path()), released);
+    assert!(released > 0, "what nobody has any more waits too");
     let copied = sqlite_to_server(source.path(), &target.server(), &mut no_progress).unwrap();
     assert!(copied.is_complete(), "{copied:?}");
     let count = |table: &str| {
         copied.tables.iter().find(|it| it.table == table).map(|it| it.target_rows).unwrap()
     };
     assert_eq!((count("flag_insight"), count("metric_insight")), (2, 1));
+    let of_customers = ["customer", "customer_session", "mail", "operation"].map(count);
+    assert!(of_customers.iter().all(|rows| *rows > 1), "{copied:?}");
     assert!(count("journal") > 2_000 && count("claim") > 500, "{copied:?}");
     assert_eq!(different(&source, &target), Vec::<&str>::new());
 
@@ -51,6 +60,11 @@ fn a_data_directory_is_copied_and_served_on() {
     let report = verify(store.database().reader()).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);
     assert_eq!(report.claims, count("claim"));
+    let of_nobody =
+        "SELECT count(*) FROM claim WHERE owner = '00000000-0000-0000-0000-000000000000'";
+    assert_eq!(number(&store, of_nobody), 0);
+    let found = store.queries(1).unwrap().customer_by_email(TenantNo(1), "bob@example.org");
+    assert_eq!(found.unwrap().map(|it| it.profile.first_name).as_deref(), Some("Bob"));
     assert_eq!(store.queries(1).unwrap().tenant_count().unwrap(), tenants);
     // It is served now: a copy would overwrite what is written there.
     drop(store);

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use domain::customer::{CustomerRefusal, email_claim};
 use domain::payment::ReplyKey;
-use domain::state::{ClaimKey, ClaimKind, Read};
+use domain::state::{Change, Claim, ClaimKey, ClaimKind, Read};
 use domain::{PartitionNo, Reply, Seq, TenantNo};
 use engine::ports::{Batch, Queries, Store, StoreError, StoredReply};
 use store::verify::verify;
@@ -12,6 +13,8 @@ use uuid::Uuid;
 
 use super::Scratch;
 use crate::commits::{account_created, account_id, batch, two_tenants};
+use crate::customers;
+use crate::sqlite::number;
 use crate::workload::{BEGIN, Workload};
 
 const PARTITIONS: u16 = 3;
@@ -99,10 +102,64 @@ fn a_key_that_two_want_goes_to_one_and_the_other_learns_of_it() {
     assert_eq!(now.state.claims[&key].unwrap().owner, account_id(8).uuid());
 }
 
+#[test]
+fn an_address_that_two_want_goes_to_one_and_is_free_again() {
+    let scratch = Scratch::new();
+    let (mut a, mut b) = (open(&scratch, 0), open(&scratch, 1));
+    let (at_a, at_b) = (a.open().unwrap().next_seq, b.open().unwrap().next_seq);
+    let key = email_claim(TenantNo(1), "ada@example.org");
+    let looked_for = [Read::Claim(key.clone())];
+    let with = |at: i64, change: Change| {
+        let mut entry = account_created(Seq(at), account_id(u128::from(at.unsigned_abs())));
+        entry.changes.push(change);
+        batch(vec![entry])
+    };
+    let taken = |at: i64, owner: u128| {
+        let claim = Claim { owner: account_id(owner).uuid(), account: None };
+        with(at, Change::Claim { key: key.clone(), claim })
+    };
+    begin(&mut a, &looked_for, &[]);
+    begin(&mut b, &looked_for, &[]);
+    a.commit(&taken(at_a.0, 7)).unwrap();
+    assert!(matches!(b.commit(&taken(at_b.0, 8)), Err(StoreError::KeyTaken)));
+    // Whoever forgets somebody does not look for the address: it is theirs.
+    begin(&mut a, &[], &[]);
+    a.commit(&with(at_a.0 + 1, Change::ClaimReleased { key: key.clone() })).unwrap();
+    begin(&mut a, &looked_for, &[]);
+    begin(&mut b, &looked_for, &[]);
+    b.commit(&taken(at_b.0, 8)).unwrap();
+    assert!(matches!(a.commit(&taken(at_a.0 + 2, 7)), Err(StoreError::KeyTaken)));
+    let now = a.load(&looked_for.into(), &BTreeSet::new()).unwrap().state;
+    assert_eq!(now.claims[&key].unwrap().owner, account_id(8).uuid());
+}
+
+#[test]
+fn customers_of_all_partitions_share_their_addresses() {
+    let scratch = Scratch::new();
+    let mut a = two_tenants(open(&scratch, 0), 8);
+    let mut b = Workload::new(open(&scratch, 1), 9);
+    let queries = b.partition.store().queries(1).unwrap();
+    for _ in 0..3 {
+        let ada = customers::sign_up(&mut a, TenantNo(1), "Ada");
+        let again = customers::register(customers::registration("Ada"));
+        let refused = b.one(TenantNo(1), again);
+        assert_eq!(customers::refusal(&refused), CustomerRefusal::EmailTaken);
+        customers::ask(&mut a, customers::erase(ada));
+        let ada = customers::sign_up(&mut b, TenantNo(1), "Ada");
+        let found = queries.customer_by_email(TenantNo(1), "ada@example.org").unwrap();
+        assert_eq!(found.map(|it| it.id), Some(ada.id));
+        customers::ask(&mut b, customers::erase(ada));
+    }
+    let report = verify(a.partition.store().database().reader()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.problems);
+    let sql = "SELECT count(*) FROM claim WHERE kind = 8";
+    assert_eq!(number(a.partition.store(), sql), 0);
+}
+
 fn reclaimed(seq: Seq, key: &ClaimKey, owner: u128) -> engine::ports::Entry {
     let mut entry = account_created(seq, account_id(owner + 100));
-    let claim = domain::state::Claim { owner: account_id(owner).uuid(), account: None };
-    entry.changes.push(domain::state::Change::Claim { key: key.clone(), claim });
+    let claim = Claim { owner: account_id(owner).uuid(), account: None };
+    entry.changes.push(Change::Claim { key: key.clone(), claim });
     entry
 }
 

@@ -1,0 +1,193 @@
+//! What is still to be done for customers: mails until they are sent, operations until they have ended.
+
+use domain::customer::RequestToken;
+use std::slice::from_ref;
+
+use domain::customer::{
+    CustomerCommand, CustomerRefusal, CustomerReply, Register, Taken, TokenPurpose,
+};
+use domain::mail::{Mail, MailKind};
+use domain::operation::{FailOperation, Operation, OperationStatus};
+use domain::{Reply, Timestamp};
+use engine::partition::{Answer, Times, Verdict, Work};
+use engine::ports::{Bookkeeping, Page, Queries, Store};
+
+use super::{
+    HOUR_US, OTHER, TENANT, ask, customer_of, erase, make, queue, refusal, refused, register,
+    registration, sign_up,
+};
+use crate::workload::{Workload, World};
+
+const ALL: Page = Page { offset: 0, limit: 100 };
+const LATE: Timestamp = Timestamp(i64::MAX);
+
+fn note<S: Store>(workload: &mut Workload<S>, rows: Vec<Bookkeeping>) {
+    let times = Times { now: workload.now, real_now: workload.now };
+    let processed = workload.partition.process(&[Work::Bookkeeping(rows)], times, &mut |_| true);
+    assert!(processed.committed, "{processed:?}");
+}
+
+/// The kinds of mails, those of one moment in no order.
+fn kinds(mails: &[Mail]) -> Vec<MailKind> {
+    let mut kinds: Vec<(Timestamp, MailKind)> =
+        mails.iter().map(|it| (it.created_at, it.kind)).collect();
+    kinds.sort();
+    kinds.into_iter().map(|it| it.1).collect()
+}
+
+#[test]
+fn mails_are_due_postponed_given_up_and_closed() {
+    let mut world = World::new(121);
+    let (workload, queries) = (&mut world.workload, &*world.queries);
+    let ada = sign_up(workload, TENANT, "Ada");
+    workload.now = workload.now.plus_us(HOUR_US);
+    let again = Register { taken: Taken::TellByMail, ..registration("Ada") };
+    workload.accepted(TENANT, register(again));
+    let due = |at: Timestamp| queries.mails_due(at, 10).unwrap();
+    let mut all = due(workload.now);
+    assert_eq!(queries.mails_due(workload.now, 1).unwrap(), all[..1]);
+    all.sort_by_key(|it| (it.created_at, it.kind));
+    let expected = [MailKind::Welcome, MailKind::Verification, MailKind::AlreadyRegistered];
+    assert_eq!(kinds(&all), expected);
+    assert!(all.iter().all(|it| it.customer == ada.id && it.attempts == 0));
+    let token = queries.customer(TENANT, ada.id).unwrap().unwrap().verification.unwrap().id;
+    assert_eq!(all[1].token, Some(token));
+    assert_eq!(kinds(&due(workload.now.plus_us(-1))), &expected[..2]);
+    assert_eq!(queries.mail(TENANT, all[0].id).unwrap().as_ref(), Some(&all[0]));
+    assert_eq!(queries.mail(OTHER, all[0].id).unwrap(), None);
+
+    let later = Some(workload.now.plus_us(HOUR_US));
+    let error = Some("no route".to_owned());
+    let postponed = Mail { due_at: later, attempts: 1, error: error.clone(), ..all[0].clone() };
+    let given_up = Mail { due_at: None, attempts: 9, error, ..all[1].clone() };
+    note(
+        workload,
+        vec![
+            Bookkeeping::MailPostponed(postponed.clone()),
+            Bookkeeping::MailPostponed(given_up.clone()),
+            Bookkeeping::MailClosed { tenant: TENANT, id: all[2].id },
+        ],
+    );
+    assert_eq!(due(workload.now), []);
+    assert_eq!(due(LATE), from_ref(&postponed));
+    assert_eq!(queries.mails(TENANT, false, ALL).unwrap(), from_ref(&postponed));
+    assert_eq!(queries.mails(TENANT, true, ALL).unwrap(), [given_up]);
+    assert_eq!(queries.mails(OTHER, true, ALL).unwrap(), []);
+    let backlog = queries.backlog().unwrap();
+    assert_eq!((backlog.mails, backlog.dead_mails), (1, 1));
+    assert_eq!(backlog.oldest_mail_at, Some(postponed.created_at));
+    assert_eq!((backlog.operations, backlog.oldest_operation_at), (0, None));
+}
+
+/// Whoever sends mails may be told of a failure only after the customer is forgotten.
+#[test]
+fn a_mail_that_was_deleted_with_its_customer_stays_so() {
+    let mut world = World::new(122);
+    let (workload, queries) = (&mut world.workload, &*world.queries);
+    let ada = sign_up(workload, TENANT, "Ada");
+    let bob = sign_up(workload, TENANT, "Bob");
+    let mails = queries.mails_due(LATE, 10).unwrap();
+    let (of_ada, of_bob): (Vec<Mail>, Vec<Mail>) =
+        mails.into_iter().partition(|it| it.customer == ada.id);
+    ask(workload, erase(ada));
+    assert_eq!(queries.mails_due(LATE, 10).unwrap(), of_bob);
+    let late = |it: &Mail| Bookkeeping::MailPostponed(Mail { attempts: 1, ..it.clone() });
+    note(workload, of_ada.iter().map(late).collect());
+    assert_eq!(queries.mails_due(LATE, 10).unwrap(), of_bob);
+    // In one commit with what forgets them too.
+    let request = workload.request(TENANT, domain::Command::Customer(erase(bob)));
+    let works =
+        [Work::Request(Box::new(request)), Work::Bookkeeping(of_bob.iter().map(late).collect())];
+    let times = Times { now: workload.now, real_now: workload.now };
+    assert!(workload.partition.process(&works, times, &mut |_| true).committed);
+    assert_eq!(queries.mails_due(LATE, 10).unwrap(), []);
+}
+
+fn told<S: Store>(workload: &mut Workload<S>, it: &Operation, again_at: Option<Timestamp>) {
+    let (tenant, id, attempts) = (it.tenant, it.id, it.notify_attempts + 1);
+    note(workload, vec![Bookkeeping::OperationNotified { tenant, id, again_at, attempts }]);
+}
+
+#[test]
+fn operations_wait_are_made_and_told() {
+    let mut world = World::new(123);
+    let (workload, queries) = (&mut world.workload, &*world.queries);
+    // The first two want to be called.
+    let ids = [0, 1, 2].map(|n| queue(workload, n));
+    let waiting = |after| -> Vec<_> {
+        queries.operations_waiting(after, 10).unwrap().iter().map(|it| it.id).collect()
+    };
+    let mut sorted = ids.to_vec();
+    sorted.sort();
+    assert_eq!(waiting(None), sorted);
+    assert_eq!(waiting(Some(sorted[0])), sorted[1..]);
+    assert_eq!(queries.operations_waiting(None, 1).unwrap().len(), 1);
+    let operation = |id| queries.operation(TENANT, id).unwrap().unwrap();
+    assert_eq!(operation(ids[0]).sealed.as_deref(), Some("sealed 0"));
+    assert_eq!(queries.operation(OTHER, ids[0]).unwrap(), None);
+    assert_eq!(queries.backlog().unwrap().operations, 3);
+
+    let registered = |operation| Register { operation: Some(operation), ..registration("Ada") };
+    let verdict = make(workload, ids[0], registered(ids[0]));
+    let Verdict::Answered(Answer::Replied(reply)) = &verdict else { panic!("{verdict:?}") };
+    let ada = customer_of(reply);
+    assert_eq!(ada.account, domain::RequestId(ids[0].uuid()).entity(0));
+    let made = operation(ids[0]);
+    assert_eq!(made.status, OperationStatus::Succeeded(Some(ada.id)));
+    assert_eq!((made.sealed.as_ref(), made.notify_at), (None, Some(workload.now)));
+    // The address has a customer: the operation is not over before somebody says so.
+    let verdict = make(workload, ids[1], registered(ids[1]));
+    assert_eq!(refusal(&verdict), CustomerRefusal::EmailTaken);
+    let fail = |operation| {
+        let explanation = "the address is taken".to_owned();
+        CustomerCommand::FailOperation(FailOperation { operation, explanation })
+    };
+    assert_eq!(operation(ids[1]).status, OperationStatus::Waiting);
+    ask(workload, fail(ids[1]));
+    assert_eq!(refused(workload, fail(ids[1])), CustomerRefusal::OperationSettled);
+    let tell = Register { taken: Taken::TellByMail, ..registered(ids[2]) };
+    let verdict = make(workload, ids[2], tell);
+    let expected = Answer::Replied(Reply::Customer(CustomerReply::Told));
+    assert!(matches!(&verdict, Verdict::Answered(it) if *it == expected), "{verdict:?}");
+    assert_eq!(operation(ids[2]).status, OperationStatus::Succeeded(None));
+    assert_eq!((operation(ids[2]).sealed, operation(ids[2]).notify_at), (None, None));
+    assert_eq!(waiting(None), []);
+    assert_eq!(queries.backlog().unwrap().operations, 0);
+
+    let to_tell = |at: Timestamp| -> Vec<_> {
+        queries.operations_to_notify(at, 10).unwrap().iter().map(|it| it.id).collect()
+    };
+    assert_eq!(to_tell(workload.now), ids[..2]);
+    told(workload, &operation(ids[0]), None);
+    let later = workload.now.plus_us(HOUR_US);
+    told(workload, &operation(ids[1]), Some(later));
+    assert_eq!((to_tell(workload.now), to_tell(later)), (vec![], vec![ids[1]]));
+    assert_eq!(operation(ids[1]).notify_attempts, 1);
+    let report = store::verify::verify_source(&world.home.source()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.problems);
+}
+
+/// Only the last of the tokens that were mailed holds; the mails stay until they are sent or closed.
+#[test]
+fn a_new_token_takes_the_place_of_the_one_before() {
+    let mut world = World::new(124);
+    let (workload, queries) = (&mut world.workload, &*world.queries);
+    let ada = sign_up(workload, TENANT, "Ada");
+    let held = || queries.customer(TENANT, ada.id).unwrap().unwrap().verification.unwrap();
+    let first = held();
+    let purpose = TokenPurpose::Verification;
+    let request = RequestToken { customer: ada, purpose, within_us: HOUR_US };
+    ask(workload, CustomerCommand::RequestToken(request));
+    assert_ne!(held().id, first.id);
+    assert_eq!(held().expires_at, workload.now.plus_us(HOUR_US));
+    let verify = |token| {
+        CustomerCommand::VerifyEmail(domain::customer::VerifyEmail { customer: ada, token })
+    };
+    assert_eq!(refused(workload, verify(first.id)), CustomerRefusal::TokenInvalid);
+    ask(workload, verify(held().id));
+    let known = queries.customer(TENANT, ada.id).unwrap().unwrap();
+    assert_eq!((known.is_verified, known.verification, known.expires_at), (true, None, None));
+    let mails = queries.mails_due(LATE, 10).unwrap();
+    let expected = [MailKind::Welcome, MailKind::Verification, MailKind::Verification];
+    assert_eq!(kinds(&mails), expected);
+}
