@@ -345,10 +345,14 @@ mod tests {
             Ok(executed) => executed,
             Err(refused) => return format!("{refused:?}"),
         };
-        let name = |it: &Event| match it {
-            Event::TagAdded { definition, .. } => format!("+{definition:?}"),
-            Event::TagRemoved { definition, .. } => format!("-{definition:?}"),
-            other => format!("{other:?}"),
+        let name = |it: &Event| {
+            if let Event::TagAdded { definition, .. } = it {
+                format!("+{definition:?}")
+            } else if let Event::TagRemoved { definition, .. } = it {
+                format!("-{definition:?}")
+            } else {
+                format!("{it:?}")
+            }
         };
         executed.done.events.iter().map(name).collect::<Vec<_>>().join(" ")
     }

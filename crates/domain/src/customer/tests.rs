@@ -59,11 +59,8 @@ fn now(rows: &Rows, customer: CustomerRef) -> &Customer {
 }
 
 fn mails(executed: &Executed) -> Vec<&Mail> {
-    let mail = |change| match change {
-        &Change::Mail(ref mail) => Some(mail),
-        _ => None,
-    };
-    executed.done.changes.iter().filter_map(mail).collect()
+    let changes = executed.done.changes.iter();
+    changes.filter_map(|it| if let Change::Mail(mail) = it { Some(mail) } else { None }).collect()
 }
 
 fn login(rows: &Rows, customer: CustomerRef) -> OpenSession {
@@ -101,14 +98,10 @@ fn signing_up_is_one_commit() {
     let mut rows = Rows::new();
     let executed = register(&mut rows, registration("Ann@Example.com")).unwrap();
     let changes = &executed.done.changes;
-    let account = changes.iter().find_map(|change| match change {
-        Change::Account(it) => Some(it),
-        _ => None,
-    });
-    let customer = changes.iter().find_map(|change| match change {
-        Change::Customer(it) => Some(it),
-        _ => None,
-    });
+    let account =
+        changes.iter().find_map(|it| if let Change::Account(it) = it { Some(it) } else { None });
+    let customer =
+        changes.iter().find_map(|it| if let Change::Customer(it) = it { Some(it) } else { None });
     let (account, customer) = (account.unwrap(), customer.unwrap());
     assert_eq!(account.external_key, Some(customer.id.to_string()));
     assert_eq!(customer.account, account.id);
