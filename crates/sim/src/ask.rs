@@ -1,6 +1,8 @@
 //! What the simulated world asks and is told, in words of its own: the model shares no type with
 //! the code that it checks.
 
+pub mod signup;
+
 /// A UUID as a number.
 pub type Uid = u128;
 
@@ -177,6 +179,8 @@ pub enum What {
         /// The answer.
         heard: Heard,
     },
+    /// Something about customers.
+    Customers(signup::Wish),
     /// A gateway's answer to a question, or its notification.
     Inquired {
         /// The payment.
@@ -309,6 +313,8 @@ pub enum Said {
         /// How it stands.
         how: How,
     },
+    /// So stands what was asked about a customer.
+    Customer(signup::Word),
     /// No.
     Refused(Reason),
     /// It runs already.
@@ -363,6 +369,14 @@ pub enum Reason {
     Transition,
     /// An outcome is in doubt.
     InDoubt,
+    /// A customer's: in the code's own word.
+    Customer(String),
+    /// The account does not have that tag.
+    NoTag,
+    /// There is no such definition of a tag.
+    NoTagDefinition,
+    /// No account can have that tag.
+    UnfitTag,
     /// A field cannot be.
     Field(String),
     /// Something else, in the code's own words.
@@ -391,6 +405,12 @@ pub struct Created {
     pub payment: Option<Uid>,
     /// A transaction.
     pub transaction: Option<Uid>,
+    /// A customer.
+    pub customer: Option<Uid>,
+    /// A customer's session.
+    pub session: Option<Uid>,
+    /// A token that was mailed.
+    pub token: Option<Uid>,
 }
 
 /// A decimal of the currency's major unit.

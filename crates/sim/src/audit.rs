@@ -1,12 +1,14 @@
 //! The checks: what the store holds against what the model says it ought to hold.
 
 mod closing;
+mod people;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::PartitionNo;
 use domain::payment::{Outstanding, PaymentFile, Transaction, TransactionStatus, TransactionType};
-use engine::ports::HistoryOf;
+use domain::state::Change;
+use engine::ports::{Entry, HistoryOf};
 
 use crate::ask::{Ask, Said, Uid, When};
 use crate::disk::{Disk, entity, is_made};
@@ -40,7 +42,7 @@ pub struct Ledgers {
     pub acknowledged: Vec<(u32, Said)>,
     /// The request behind each idempotency key that was answered.
     pub asked: BTreeMap<Uid, Ask>,
-    /// The requests that made an account, a method, a payment or a transaction.
+    /// The requests that made something that has its id from them.
     pub made: BTreeSet<Uid>,
     /// Transactions that an operator decided without the gateway.
     pub astray: BTreeSet<Uid>,
@@ -81,10 +83,20 @@ pub fn batch(seen: &Seen, when: When, ledgers: &mut Ledgers) -> Vec<Wrong> {
                 if rows.last() != Some(&row) {
                     rows.push(row);
                 }
+            } else if has_its_requests_id(entry, change) {
+                ledgers.made.insert(entry.request.0.as_u128());
             }
         }
     }
     found
+}
+
+/// Whether a row without a history of its own is named after the request that made it: then the same
+/// request makes it once.
+fn has_its_requests_id(entry: &Entry, change: &Change) -> bool {
+    let is_new_session = matches!(change, Change::Session(it) if it.generation == 0);
+    let is_kept = matches!(change, Change::Operation(_)) && is_made(entry, change);
+    matches!(change, Change::Mail(_)) || is_new_session || is_kept
 }
 
 /// An entity, as [`Ledgers::written`] names it.

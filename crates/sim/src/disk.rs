@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use domain::customer::CustomerFile;
+use domain::mail::Mail;
+use domain::operation::Operation;
 use domain::payment::{Outstanding, PaymentFile};
 use domain::state::Change;
+use domain::tag::Tag;
 use domain::{
     Account, PartitionNo, PaymentId, PaymentMethod, Person, Revision, TenantNo, Timestamp,
 };
@@ -59,6 +63,14 @@ pub struct Books {
     pub journal: Vec<i64>,
     /// Accounts with what is known of the person.
     pub accounts: Vec<(Account, Person)>,
+    /// Customers with their sessions, forgotten ones too.
+    pub customers: Vec<CustomerFile>,
+    /// Mails that are still to be sent.
+    pub mails: Vec<Mail>,
+    /// What was kept to be made later, and how it ended.
+    pub operations: Vec<Operation>,
+    /// Tags on accounts, those that were removed too.
+    pub tags: Vec<Tag>,
     /// Payment methods, deleted ones too.
     pub methods: Vec<PaymentMethod>,
     /// Payments with their transactions.

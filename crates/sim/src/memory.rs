@@ -175,7 +175,9 @@ impl MemoryStore {
     fn is_taken(&self, tables: &Tables, batch: &Batch) -> bool {
         let mut changes = batch.entries.iter().flat_map(|entry| &entry.changes);
         changes.any(|change| {
-            let Change::Claim { key, .. } = change else { return false };
+            let (Change::Claim { key, .. } | Change::ClaimReleased { key }) = change else {
+                return false;
+            };
             let now = tables.claims.get(key).map(|claim| claim.owner);
             self.owners.get(key).is_some_and(|then| *then != now)
         })
@@ -228,7 +230,9 @@ impl Tables {
         for entry in &batch.entries {
             for change in &entry.changes {
                 let Some((table, id, is_there)) = self.made_by_request(change) else { continue };
-                if written.insert(id) && is_there && is_made(entry, change) {
+                // A mail has no history: it is only ever made.
+                let makes = matches!(change, Change::Mail(_)) || is_made(entry, change);
+                if written.insert(id) && is_there && makes {
                     return Err(StoreError::Repeated(format!("{table}: {id} is there")));
                 }
             }
@@ -249,6 +253,12 @@ impl Tables {
             Change::Payment(it) => {
                 ("payment", it.id.uuid(), self.payments.contains_key(&(it.tenant, it.id)))
             }
+            Change::Mail(it) => {
+                ("mail", it.id.uuid(), self.mails.contains_key(&(it.tenant, it.id)))
+            }
+            Change::Operation(it) => {
+                ("operation", it.id.uuid(), self.operations.contains_key(&(it.tenant, it.id)))
+            }
             Change::Transaction(it) => {
                 let of_payment = self.transactions.get(&(it.tenant, it.payment_id));
                 let is_there = of_payment.is_some_and(|all| all.iter().any(|own| own.id == it.id));
@@ -263,10 +273,8 @@ impl Tables {
             | Change::Definition(_)
             | Change::ChangeRequest(_)
             | Change::Customer(_)
-            | Change::Operation(_)
             | Change::Session(_)
             | Change::SessionEnded { .. }
-            | Change::Mail(_)
             | Change::PersonForgotten { .. }
             | Change::ClaimReleased { .. }
             | Change::Person { .. }
@@ -324,10 +332,7 @@ impl Tables {
             Change::ChangeRequest(it) => {
                 drop(self.change_requests.insert((it.tenant, it.id), it));
             }
-            Change::Customer(mut it) => {
-                tabled(&mut it.revision);
-                self.customers.insert((it.tenant, it.id), it);
-            }
+            Change::Customer(it) => self.put_customer(it),
             Change::PersonForgotten { account, customer } => {
                 self.people.remove(&(tenant, account));
                 self.mails.retain(|(no, _), mail| (*no, mail.customer) != (tenant, customer));
@@ -361,14 +366,7 @@ impl Tables {
                 tabled(&mut it.revision);
                 self.payments.insert((it.tenant, it.id), it);
             }
-            Change::Transaction(mut it) => {
-                tabled(&mut it.revision);
-                let of_payment = self.transactions.entry((it.tenant, it.payment_id)).or_default();
-                match of_payment.iter_mut().find(|known| known.id == it.id) {
-                    Some(known) => *known = it,
-                    None => of_payment.push(it),
-                }
-            }
+            Change::Transaction(it) => self.put_transaction(it),
             Change::Posting(posting) => {
                 self.entries.push((tenant, LedgerEntry { seq: entry.seq, posting }));
             }
@@ -385,6 +383,20 @@ impl Tables {
                     stored.answer = Some(Ok(reply));
                 }
             }
+        }
+    }
+
+    fn put_customer(&mut self, mut it: Customer) {
+        tabled(&mut it.revision);
+        self.customers.insert((it.tenant, it.id), it);
+    }
+
+    fn put_transaction(&mut self, mut it: Transaction) {
+        tabled(&mut it.revision);
+        let of_payment = self.transactions.entry((it.tenant, it.payment_id)).or_default();
+        match of_payment.iter_mut().find(|known| known.id == it.id) {
+            Some(known) => *known = it,
+            None => of_payment.push(it),
         }
     }
 
@@ -433,11 +445,7 @@ impl Tables {
             }
             Read::Customer(tenant, id) => {
                 let key = (*tenant, *id);
-                let of_customer = |it: &&Session| (it.tenant, it.customer) == (*tenant, *id);
-                let sessions = self.sessions.values().filter(of_customer).cloned().collect();
-                let customer = self.customers.get(&key).cloned();
-                let file = customer.map(|customer| CustomerFile { customer, sessions });
-                state.customers.insert(key, file);
+                state.customers.insert(key, self.customer(key));
             }
             Read::Operation(tenant, id) => {
                 let key = (*tenant, *id);
@@ -448,6 +456,12 @@ impl Tables {
                 state.change_requests.insert(key, self.change_requests.get(&key).cloned());
             }
         }
+    }
+
+    fn customer(&self, key: (TenantNo, CustomerId)) -> Option<CustomerFile> {
+        let customer = self.customers.get(&key)?.clone();
+        let own = self.sessions.values().filter(|it| (it.tenant, it.customer) == key);
+        Some(CustomerFile { customer, sessions: own.cloned().collect() })
     }
 
     fn read_account(&self, tenant: TenantNo, id: AccountId, state: &mut State) {
@@ -576,6 +590,10 @@ impl Disk for MemoryDisk {
         Books {
             heads: tables.parts.iter().map(|(no, part)| (*no, part.head.0)).collect(),
             journal,
+            customers: tables.customers.keys().filter_map(|key| tables.customer(*key)).collect(),
+            mails: tables.mails.values().cloned().collect(),
+            operations: tables.operations.values().cloned().collect(),
+            tags: tables.tags.values().cloned().collect(),
             accounts: accounts.map(|(key, account)| (account.clone(), person(key))).collect(),
             methods: tables.methods.values().cloned().collect(),
             payments: files.collect(),

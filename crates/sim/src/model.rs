@@ -3,12 +3,14 @@
 
 mod ending;
 mod paying;
+mod signing;
 mod sums;
 
 use std::collections::BTreeMap;
 
 use crate::ask::{Ask, Code, Created, Kind, Reason, Repeat, Said, Status, Uid, What, When};
 
+pub use signing::{Customer, Operation, People};
 pub use sums::Sums;
 
 /// What the model knows of a gateway.
@@ -91,6 +93,8 @@ pub struct Tenant {
     pub payments: BTreeMap<Uid, Payment>,
     /// Which payment has a transaction key.
     pub key_owners: BTreeMap<String, Uid>,
+    /// Who signed up.
+    pub people: People,
 }
 
 /// An account.
@@ -249,6 +253,9 @@ impl Model {
             What::DropMethod { method, even_if_default } => {
                 self.tenant(ask.tenant).drop_method(*method, *even_if_default)
             }
+            What::Customers(wish) => {
+                self.tenant(ask.tenant).wish(wish, (ask.id, when.domain, created))
+            }
             What::Start(it) => self.start((ask.tenant, it), (when, reply), created),
             What::Follow(it) => self.follow((ask.tenant, it), (when, reply), created),
             What::Complete(it) => self.complete((ask.tenant, it), (when, reply)),
@@ -275,7 +282,11 @@ impl Model {
             Said::Refused(Reason::InDoubt) => return,
             Said::Refused(_) if self.looks_at_what_is_open(ask) => return,
             Said::Waits(_) => None,
-            Said::Done | Said::Made(_) | Said::Paid { .. } | Said::Refused(_) => Some(said.clone()),
+            Said::Done
+            | Said::Made(_)
+            | Said::Paid { .. }
+            | Said::Customer(_)
+            | Said::Refused(_) => Some(said.clone()),
         };
         let until = when.domain.saturating_add(self.rules.reply_keep_us);
         let alive = |old: &Kept| old.said.is_none() || old.until > when.domain;
@@ -315,7 +326,8 @@ impl Model {
             | What::Rename { .. }
             | What::NewMethod { .. }
             | What::SetDefault { .. }
-            | What::DropMethod { .. } => vec![],
+            | What::DropMethod { .. }
+            | What::Customers(_) => vec![],
         };
         let found = payments.iter().flatten().filter_map(|id| tenant.payments.get(id));
         found.flat_map(|payment| &payment.moves).any(|it| it.status.is_open())

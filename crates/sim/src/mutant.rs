@@ -70,6 +70,20 @@ pub enum Mutant {
     ForgetsCalledAmount,
     /// The store finds no transaction by its id.
     FindsNoIds,
+    /// The store loses the claims on customers' addresses.
+    LosesAddress,
+    /// The store keeps the claims on the addresses of who is forgotten.
+    KeepsAddress,
+    /// The store keeps what accounts say of who is forgotten, and their mails.
+    KeepsPerson,
+    /// The store loses the sessions' ends.
+    KeepsSession,
+    /// The store loses mails.
+    LosesMail,
+    /// The store loses tags.
+    LosesTag,
+    /// The store loses how what was kept for later ended.
+    KeepsOperation,
     /// The process sends calls through another gateway.
     SendsElsewhere,
     /// The process ignores gateways that say that something is undecided.
@@ -128,6 +142,13 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("mixes-up-methods", Mutant::MixesUpMethods),
     ("forgets-called-amount", Mutant::ForgetsCalledAmount),
     ("finds-no-ids", Mutant::FindsNoIds),
+    ("loses-address", Mutant::LosesAddress),
+    ("keeps-address", Mutant::KeepsAddress),
+    ("keeps-person", Mutant::KeepsPerson),
+    ("keeps-session", Mutant::KeepsSession),
+    ("loses-mail", Mutant::LosesMail),
+    ("loses-tag", Mutant::LosesTag),
+    ("keeps-operation", Mutant::KeepsOperation),
     ("sends-elsewhere", Mutant::SendsElsewhere),
     ("ignores-pending", Mutant::IgnoresPending),
     ("gateway-forgets-ids", Mutant::GatewayForgetsIds),
@@ -195,7 +216,20 @@ impl Mutant {
             (Self::ForgetsPosting, Change::Posting(_))
             | (Self::DropsOutstanding, Change::Outstanding(_))
             | (Self::KeepsOutstanding, Change::OutstandingClosed { .. })
-            | (Self::LosesReply, Change::ReplySettled { .. }) => return vec![],
+            | (Self::LosesReply, Change::ReplySettled { .. })
+            | (Self::KeepsAddress, Change::ClaimReleased { .. })
+            | (Self::KeepsPerson, Change::PersonForgotten { .. })
+            | (Self::KeepsSession, Change::SessionEnded { .. })
+            | (Self::LosesMail, Change::Mail(_))
+            | (Self::LosesTag, Change::Tag(_)) => return vec![],
+            (Self::LosesAddress, Change::Claim { key, .. })
+                if key.kind == ClaimKind::CustomerEmail =>
+            {
+                return vec![];
+            }
+            (Self::KeepsOperation, Change::Operation(it)) if it.settled_at.is_some() => {
+                return vec![];
+            }
             (Self::LosesClaim, Change::Claim { key, .. }) if key.kind == ClaimKind::Transaction => {
                 return vec![];
             }

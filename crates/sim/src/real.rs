@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 use domain::payment::{Outstanding, PaymentFile};
 use domain::{PartitionNo, PaymentId, Seq, TenantNo, Timestamp};
 use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, StoreError};
-use store::{Options, Reader, Server, Share, Source, SqlQueries, SqlStore};
+use store::tables::OPERATION;
+use store::{Options, Reader, Server, Share, Source, SqlQueries, SqlStore, rows};
 
 use crate::disk::{Books, Disk, Image, ROWS_MAX};
 use crate::faulty::Cut;
@@ -215,10 +216,19 @@ impl RealDisk {
             let followed = queries.followed(crate::world::FOLLOWER)?.0;
             books.followed.extend((followed > no.start().0).then_some((no, followed)));
         }
+        let reader =
+            self.source().read().map_err(|error| StoreError::Database(error.to_string()))?;
+        let operations = OPERATION.select("ORDER BY tenant, id");
+        books.operations = reader.query(&operations, &[], rows::customers::operation)?;
         for no in self.tenants() {
+            for it in queries.customers(no, ALL)? {
+                books.customers.extend(queries.customer_file(no, it.id)?);
+            }
+            books.mails.extend(queries.mails(no, false, ALL)?);
             for view in queries.accounts(no, ALL)?.items {
                 let methods = queries.payment_methods_of(no, view.account.id)?;
                 books.methods.extend(methods.into_iter().map(|view| view.method));
+                books.tags.extend(queries.tags_of(no, view.account.id)?);
                 books.accounts.push((view.account, view.person));
             }
             books.payments.extend(queries.payments(no, None, ALL)?.items);

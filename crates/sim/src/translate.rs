@@ -1,6 +1,8 @@
 //! Between the simulation's words and those of the code under test: requests one way, answers the
 //! other.
 
+mod signing;
+
 use domain::payment::{
     Actor, Complete, FixTransaction, FollowUp, GatewayAnswer, GatewayInquired, GatewayKnowledge,
     GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, ReplyKey, ResolvePending,
@@ -23,6 +25,8 @@ use crate::ask::{
     Start, Status, Uid, What,
 };
 use crate::model::Rules;
+
+pub use signing::letter;
 
 /// The settings, for the code under test.
 #[must_use]
@@ -62,11 +66,11 @@ pub fn request(ask: &Ask) -> Request {
             key: ReplyKey(Uuid::from_u128(repeat.key)),
             fingerprint: Uuid::from_u128(repeat.print),
         }),
-        command: command(&ask.what),
+        command: command(&ask.what, ask.id),
     }
 }
 
-fn command(what: &What) -> Command {
+fn command(what: &What, request: Uid) -> Command {
     match what {
         What::NewTenant { api_key } => Command::CreateTenant(CreateTenant {
             id: None,
@@ -105,6 +109,7 @@ fn command(what: &What) -> Command {
                 even_if_default: *even_if_default,
             })
         }
+        What::Customers(wish) => signing::command(wish, request),
         What::Start(it) => start(it),
         What::Follow(it) => follow(it),
         What::Complete(it) => Command::Complete(Complete {
@@ -159,6 +164,7 @@ fn ending(what: &What) -> Command {
         | What::NewMethod { .. }
         | What::SetDefault { .. }
         | What::DropMethod { .. }
+        | What::Customers(_)
         | What::Start(_)
         | What::Follow(_)
         | What::Complete(_) => unreachable!("{what:?} ends no transaction"),
@@ -290,8 +296,8 @@ fn said_by(reply: &Reply) -> Said {
         Reply::EnvironmentCreated(_)
         | Reply::SecretAdded(_)
         | Reply::DefinitionsPut { .. }
-        | Reply::ChangeRequested(_)
-        | Reply::Customer(_) => Said::Done,
+        | Reply::ChangeRequested(_) => Said::Done,
+        Reply::Customer(it) => signing::said_by(it),
         Reply::AccountCreated(id) => Said::Made(id.uuid().as_u128()),
         Reply::PaymentMethodCreated(id) => Said::Made(id.uuid().as_u128()),
         Reply::Payment(paid) => Said::Paid {
@@ -327,6 +333,10 @@ pub fn reason(rejection: &Rejection) -> Reason {
         Rejection::InvalidTransition { .. } => Reason::Transition,
         Rejection::PaymentInDoubt { .. } => Reason::InDoubt,
         Rejection::InvalidParameter { field, .. } => Reason::Field(field.clone()),
+        Rejection::Customer(why) => Reason::Customer(format!("{why:?}")),
+        Rejection::TagNotFound { .. } => Reason::NoTag,
+        Rejection::TagDefinitionNotFound { .. } => Reason::NoTagDefinition,
+        Rejection::TagNotApplicable { .. } => Reason::UnfitTag,
         Rejection::UserAlreadyExists { .. }
         | Rejection::UserNotFound { .. }
         | Rejection::RoleAlreadyExists { .. }
@@ -339,14 +349,10 @@ pub fn reason(rejection: &Rejection) -> Reason {
         | Rejection::SecretNotFound { .. }
         | Rejection::DefinitionChanged { .. }
         | Rejection::ApprovalNeeded { .. }
-        | Rejection::Customer(_)
         | Rejection::ChangeNotFound { .. }
         | Rejection::ChangeNotWaiting { .. }
         | Rejection::ApprovalByAuthor { .. }
         | Rejection::WithdrawalByAnother { .. }
-        | Rejection::TagDefinitionNotFound { .. }
-        | Rejection::TagNotFound { .. }
-        | Rejection::TagNotApplicable { .. }
         | Rejection::GatewayNotRegistered { .. } => Reason::Other(format!("{rejection:?}")),
     }
 }
@@ -362,6 +368,15 @@ pub fn created(entry: &Entry) -> Created {
             Change::PaymentMethod(it) => created.method = Some(it.id.uuid().as_u128()),
             Change::Payment(it) => created.payment = Some(it.id.uuid().as_u128()),
             Change::Transaction(it) => created.transaction = Some(it.id.uuid().as_u128()),
+            Change::Customer(it) if it.revision.previous.is_none() => {
+                created.customer = Some(it.id.uuid().as_u128());
+            }
+            Change::Session(it) if it.generation == 0 => {
+                created.session = Some(it.id.uuid().as_u128());
+            }
+            Change::Mail(it) => {
+                created.token = it.token.map(|id| id.uuid().as_u128()).or(created.token);
+            }
             Change::TenantValue(_)
             | Change::User(_)
             | Change::Role(_)
@@ -373,7 +388,6 @@ pub fn created(entry: &Entry) -> Created {
             | Change::Operation(_)
             | Change::Session(_)
             | Change::SessionEnded { .. }
-            | Change::Mail(_)
             | Change::PersonForgotten { .. }
             | Change::ClaimReleased { .. }
             | Change::Person { .. }

@@ -1,6 +1,8 @@
 //! What the simulated clients ask for: everything, in every order, often about the same payment,
 //! and now and then what cannot be.
 
+mod signing;
+
 use crate::ask::{
     Ask, CURRENCIES, Code, Completion, Follow, Kind, Repeat, Start, Status, Uid, What, decimal,
 };
@@ -11,6 +13,9 @@ use crate::random::Random;
 pub const CARD: &str = "card";
 /// See [`CARD`].
 pub const WALLET: &str = "wallet";
+
+/// How much of what is wanted is about customers: payments are what matters.
+const CUSTOMERS_PERMILLE: u64 = 90;
 
 /// The clients.
 #[derive(Debug)]
@@ -62,6 +67,9 @@ impl Workload {
         let tenant = &model.tenants[&no];
         if tenant.accounts.is_empty() && self.random.chance(800) {
             return (no, self.new_account(tenant));
+        }
+        if self.random.chance(CUSTOMERS_PERMILLE) {
+            return (no, self.about_customers(tenant));
         }
         let what = match self.random.below(100) {
             0 => What::NewTenant { api_key: format!("tenant-{}", self.random.below(4)) },

@@ -132,7 +132,9 @@ impl Job {
     const fn client(&self) -> Option<u64> {
         match self.from {
             From::Client(no) => Some(no),
-            From::Call | From::Resolver | From::Notification | From::Follower(_) => None,
+            From::Call | From::Resolver | From::Maker | From::Notification | From::Follower(_) => {
+                None
+            }
         }
     }
 }
@@ -146,6 +148,8 @@ enum From {
     Call,
     /// The resolver.
     Resolver,
+    /// Whoever makes what was kept for later; they look again where it fails.
+    Maker,
     /// The gateway, unasked; it tells again until it is heard.
     Notification,
     /// A follower of the journal.
@@ -310,6 +314,7 @@ impl<D: Disk> World<D> {
             200..=229 => self.operator(),
             230..=259 => self.hearsay(),
             260..=299 => self.repeat_answered(),
+            380..=399 => self.make_kept(),
             300..=379 if self.is_shared() => self.move_partition()?,
             _ => {}
         }

@@ -7,7 +7,8 @@ use domain::ledger::LedgerAccount;
 use domain::payment::{PaymentFile, Transaction, TransactionStatus, TransactionType};
 use engine::ports::HistoryOf;
 
-use super::{Ledgers, Wrong, name, payment};
+use super::{Ledgers, Wrong, name, payment, people};
+use crate::ask::signup::Word;
 use crate::ask::{How, Said, Status, Uid};
 use crate::disk::{Books, Disk, Image, revision};
 use crate::gateway::{Gateway, Stand};
@@ -34,6 +35,7 @@ pub fn everything<D: Disk>(
         charged_once(gateway),
         charges((books, model), gateway, ledgers),
     ];
+    found.extend(people::all(books, model));
     for (tenant, payments) in model.tenants.iter().map(|(no, tenant)| (*no, &tenant.payments)) {
         for id in payments.keys() {
             found.extend(payment(disk, model, (tenant, *id)).into_iter().map(Err));
@@ -246,13 +248,18 @@ fn acknowledged((books, model): (&Books, &Model), ledgers: &Ledgers) -> Result<(
         let lasting = file.transactions.iter().filter(|it| succeeded(it) || doubted);
         paid.extend(lasting.map(|it| (it.tenant, it.id.uuid().as_u128())));
     }
+    let customers = books.customers.iter().map(|file| &file.customer);
+    let customers: BTreeSet<(TenantNo, Uid)> =
+        customers.map(|it| (it.tenant, it.id.uuid().as_u128())).collect();
     let is_lost = |(tenant, said): &&(u32, Said)| match said {
         Said::Made(id) => !made.contains(&(TenantNo(*tenant), *id)),
         Said::Paid { transaction, how: How::Is(Status::Success), .. } => {
             !paid.contains(&(TenantNo(*tenant), *transaction))
         }
+        Said::Customer(Word::Joined(who)) => !customers.contains(&(TenantNo(*tenant), who.id)),
         Said::Done
         | Said::Paid { .. }
+        | Said::Customer(_)
         | Said::Refused(_)
         | Said::StillRunning
         | Said::AnotherRequest

@@ -8,6 +8,7 @@ use engine::ports::{Bookkeeping, Store};
 
 use super::owners::{LIVES, Owner, OwnerId, Reading};
 use super::{Caller, Event, FOLLOWER, From, Job, SECOND_US, World};
+use crate::ask::signup::Wish;
 use crate::ask::{Ask, Created, How, Known, Reason, Said, Start, Status, Uid, What, When};
 use crate::audit::{self, Wrong};
 use crate::disk::Disk;
@@ -93,8 +94,11 @@ impl<D: Disk> World<D> {
         }
     }
 
-    /// Somebody wants the same key at the same time, for another account.
+    /// Somebody wants the same key at the same time, for another account, or the same address.
     fn twin(&mut self, tenant: u32, what: &What) -> Option<What> {
+        if let What::Customers(Wish::Join(_)) = what {
+            return self.random.chance(300).then(|| what.clone());
+        }
         let What::Start(it) = what else { return None };
         let accounts: Vec<Uid> = self.model.tenants[&tenant].accounts.keys().copied().collect();
         if it.key.is_none() || accounts.is_empty() || !self.random.chance(300) {
@@ -374,7 +378,7 @@ impl<D: Disk> World<D> {
                         self.later(5 * SECOND_US, Event::Gateway(notify));
                     }
                 }
-                From::Resolver | From::Follower(_) => {}
+                From::Resolver | From::Maker | From::Follower(_) => {}
             }
         }
     }
@@ -528,6 +532,7 @@ impl<D: Disk> World<D> {
                     self.gateway.unheard.remove(&transaction);
                 }
             }
+            From::Maker => self.hold(right)?,
             From::Resolver | From::Follower(_) => {}
         }
         Ok(())
@@ -563,7 +568,7 @@ impl<D: Disk> World<D> {
     fn same_words(&mut self, ask: &Ask, said: &Said, verdict: &Verdict) -> Result<(), Wrong> {
         let Some(repeat) = ask.repeat else { return Ok(()) };
         let is_final = match said {
-            Said::Done | Said::Made(_) => true,
+            Said::Done | Said::Made(_) | Said::Customer(_) => true,
             Said::Refused(reason) => *reason != Reason::InDoubt,
             Said::Paid { how, .. } => matches!(how, How::Is(status) if !status.is_doubtful()),
             Said::StillRunning | Said::AnotherRequest | Said::Waits(_) | Said::Unavailable(_) => {
@@ -701,7 +706,7 @@ fn work(job: &Job) -> Work {
             follower: FOLLOWER,
             upto: domain::Seq(upto),
         }]),
-        From::Client(_) | From::Call | From::Resolver | From::Notification => {
+        From::Client(_) | From::Call | From::Resolver | From::Maker | From::Notification => {
             Work::Request(Box::new(translate::request(&job.ask)))
         }
     }

@@ -142,6 +142,11 @@ impl<D: Disk> World<D> {
         self.current[&self.partition_of(tenant, account)]
     }
 
+    /// The owner of the partition that executes a request.
+    pub(super) fn owner_for(&self, ask: &Ask) -> OwnerId {
+        self.current[&self.route(ask)]
+    }
+
     fn partition_of(&self, tenant: u32, account: Option<Uid>) -> PartitionNo {
         account.map_or(PartitionNo::FIRST, |account| {
             PartitionNo::of(TenantNo(tenant), translate::id(account), self.plan.partitions)

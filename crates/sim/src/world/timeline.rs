@@ -10,6 +10,7 @@ use crate::ask::{Known, Status, Uid, What};
 use crate::audit::Wrong;
 use crate::disk::Disk;
 use crate::gateway::{Call, Later, Stand};
+use crate::model::Operation;
 use crate::mutant::Mutant;
 use crate::translate;
 
@@ -124,6 +125,24 @@ impl<D: Disk> World<D> {
         let request = self.workload.mint(self.real);
         let ask = crate::ask::Ask { id: request, tenant, repeat: None, what };
         self.owners.get_mut(&id).expect(LIVES).inbox.push_back(Job { ask, from });
+    }
+
+    /// Somebody makes a registration that was kept: by a request with the name that it was kept under.
+    pub(super) fn make_kept(&mut self) {
+        let tenants = self.model.tenants.iter();
+        let kept = tenants.flat_map(|(no, it)| it.people.operations.iter().map(|it| (*no, it)));
+        let waiting = kept.filter(|(_, (_, how))| **how == Operation::Waiting);
+        let waiting: Vec<(u32, Uid)> = waiting.map(|(no, (id, _))| (no, *id)).collect();
+        if waiting.is_empty() {
+            return;
+        }
+        let (tenant, operation) = *self.random.pick(&waiting);
+        let what = self.workload.make(operation);
+        let ask = crate::ask::Ask { id: operation, tenant, repeat: None, what };
+        let id = self.owner_for(&ask);
+        self.note(format!("makes {operation:x}"));
+        let job = Job { ask, from: From::Maker };
+        self.owners.get_mut(&id).expect(LIVES).inbox.push_back(job);
     }
 
     /// The resolver looks for outcomes to ask about: those that are due, and those whose call

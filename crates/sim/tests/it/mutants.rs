@@ -15,6 +15,7 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
         &[
             Mutant::AnswersDeclineAsSuccess,
             Mutant::FindsNoIds,
+            Mutant::KeepsAddress,
             Mutant::LoadsStale,
             Mutant::LosesClaim,
             Mutant::LosesReply,
@@ -44,6 +45,13 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
     ),
     ("sums are those of the transactions", &[Mutant::MiscountsSums]),
     ("amounts are conserved", &[Mutant::LoadsStale]),
+    ("an address has one customer", &[Mutant::LosesAddress]),
+    ("a customer has one account", &[Mutant::LosesTag]),
+    ("nothing is left of who is forgotten", &[Mutant::KeepsPerson]),
+    ("customers are what the model says", &[Mutant::KeepsSession]),
+    ("mails are those that were asked for", &[Mutant::LosesMail]),
+    ("what was kept for later is what the model says", &[Mutant::KeepsOperation]),
+    ("tags are what the model says", &[Mutant::LosesTag]),
     ("postings balance", &[Mutant::PostsOneSided]),
     (
         "no payment without its postings",

@@ -1,0 +1,164 @@
+//! What is asked about customers, the tags of their accounts, and what they are told.
+
+use super::{Code, Uid};
+
+/// How long a token that was mailed holds, in microseconds.
+pub const TOKEN_US: i64 = 20 * 3_600_000_000;
+
+/// How long a session's tokens hold: the one that is shown, and the one that renews both.
+pub const SESSION_US: [i64; 2] = [3_600_000_000, 30 * 3_600_000_000];
+
+/// A customer, and the account that has what is theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Who {
+    /// The customer.
+    pub id: Uid,
+    /// The account.
+    pub account: Uid,
+}
+
+/// What can be wanted.
+#[derive(Clone, Debug)]
+pub enum Wish {
+    /// To sign up.
+    Join(Join),
+    /// An address is theirs.
+    Verify {
+        /// Whose.
+        who: Who,
+        /// What was mailed there.
+        token: Uid,
+    },
+    /// Another token.
+    NewToken {
+        /// For whom.
+        who: Who,
+        /// Whether for another password.
+        reset: bool,
+    },
+    /// Another password.
+    NewPassword {
+        /// Whose.
+        who: Who,
+        /// What allows it.
+        proof: Proof,
+    },
+    /// A session.
+    Login {
+        /// Whose.
+        who: Who,
+        /// Which of their passwords was right.
+        version: i64,
+    },
+    /// Other tokens of a session.
+    Refresh {
+        /// Whose.
+        who: Who,
+        /// Which.
+        session: Uid,
+        /// Of which generation those are that were shown.
+        generation: u32,
+    },
+    /// The end of a session.
+    Logout {
+        /// Whose.
+        who: Who,
+        /// Which; `None`: all.
+        session: Option<Uid>,
+    },
+    /// Another name, or whether they may log in.
+    Change {
+        /// Whom.
+        who: Who,
+        /// First name.
+        name: Option<String>,
+        /// Whether they may.
+        active: Option<bool>,
+    },
+    /// To be forgotten.
+    Erase {
+        /// Whom.
+        who: Who,
+        /// Only where their time to verify their address is over.
+        if_expired: bool,
+    },
+    /// To sign up later: the request names what is kept.
+    Queue,
+    /// What was kept cannot be made.
+    Fail {
+        /// Which.
+        operation: Uid,
+    },
+    /// Tags on an account, or off it.
+    Tag {
+        /// Which.
+        account: Uid,
+        /// The numbers of the definitions.
+        numbers: Vec<u8>,
+        /// Off it.
+        off: bool,
+    },
+}
+
+/// A registration.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// The address.
+    pub address: String,
+    /// First name.
+    pub name: String,
+    /// The currency of the account.
+    pub currency: Option<Code>,
+    /// Whether who has the address is told, where somebody has.
+    pub tell: bool,
+    /// Whether the address needs no verification.
+    pub given: bool,
+    /// What was kept and is made by this.
+    pub operation: Option<Uid>,
+}
+
+/// What allows another password.
+#[derive(Clone, Copy, Debug)]
+pub enum Proof {
+    /// What was mailed.
+    Token(Uid),
+    /// The password before.
+    Version(i64),
+}
+
+/// What is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// They signed up.
+    Joined(Who),
+    /// Who has the address is told.
+    Told,
+    /// A session.
+    Session {
+        /// Which.
+        session: Uid,
+        /// Of which generation its tokens are.
+        generation: u32,
+        /// How long the one that is shown holds.
+        until: i64,
+    },
+    /// The session is over: somebody has a token who should not.
+    Revoked,
+    /// It is kept, under this name.
+    Queued(Uid),
+}
+
+/// What a mail is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Letter {
+    /// Welcome.
+    Welcome,
+    /// A token to verify an address.
+    Verify,
+    /// A token for another password.
+    Reset,
+    /// There is another password.
+    Changed,
+    /// Somebody tried to sign up.
+    Known,
+}

@@ -1,0 +1,392 @@
+//! Customers: who has which address, what they may do, and what is known of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Account, Expected, Tenant};
+use crate::ask::signup::{Join, Letter, Proof, SESSION_US, TOKEN_US, Who, Wish, Word};
+use crate::ask::{Created, Reason, Said, Uid};
+
+/// How many sessions somebody has.
+const SESSIONS_MAX: usize = 20;
+
+/// The tag of a new customer's account: nothing is paid from it by itself.
+const NOT_PAID_FROM: u8 = 1;
+
+/// The tag that is for invoices only.
+const FOR_INVOICES: u8 = 4;
+
+/// How many definitions of tags there are.
+const TAGS: u8 = 9;
+
+/// Customers of a tenant, and what is to be done for them.
+#[derive(Clone, Debug, Default)]
+pub struct People {
+    /// Customers by id, forgotten ones too.
+    pub customers: BTreeMap<Uid, Customer>,
+    /// What was kept to be made later.
+    pub operations: BTreeMap<Uid, Operation>,
+    /// Mails: to whom, what about, with which token, and for which request.
+    pub mails: BTreeSet<(Uid, Letter, Option<Uid>, Uid)>,
+    /// Tags on accounts, those that were taken off too.
+    pub tags: BTreeMap<(Uid, u8), bool>,
+}
+
+/// Somebody who signed up.
+#[derive(Clone, Debug)]
+pub struct Customer {
+    /// Their account.
+    pub account: Uid,
+    /// Their address; `None` where they are forgotten.
+    pub address: Option<String>,
+    /// Their first name.
+    pub name: String,
+    /// Whether they may log in.
+    pub active: bool,
+    /// Whether their address is theirs.
+    pub verified: bool,
+    /// How often their password changed.
+    pub version: i64,
+    /// The token that verifies their address, and when it ends.
+    pub verification: Option<(Uid, i64)>,
+    /// The one for another password.
+    pub reset: Option<(Uid, i64)>,
+    /// When they are forgotten.
+    pub expires: Option<i64>,
+    /// Their sessions.
+    pub sessions: Vec<Session>,
+}
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Session {
+    /// When it began.
+    pub began: i64,
+    /// Its id.
+    pub id: Uid,
+    /// How often it was renewed.
+    pub generation: u32,
+    /// How long it can be renewed.
+    pub until: i64,
+}
+
+/// How a registration that was kept stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// It is kept.
+    Waiting,
+    /// It made somebody, or told who was there.
+    Made(Option<Uid>),
+    /// It could not be made.
+    Failed,
+}
+
+/// A refusal in the code's own word.
+fn no(word: &str) -> Expected {
+    Expected::refused(Reason::Customer(word.to_owned()))
+}
+
+const fn done() -> Expected {
+    Expected::Said(Said::Done)
+}
+
+/// What the request was, when, and what the journal names for it.
+pub(super) type Asked = (Uid, i64, Created);
+
+impl Tenant {
+    pub(super) fn wish(&mut self, wish: &Wish, asked: Asked) -> Expected {
+        let (request, now, created) = asked;
+        match wish {
+            Wish::Join(it) => self.join(it, asked),
+            Wish::Queue => {
+                self.people.operations.insert(request, Operation::Waiting);
+                Expected::Said(Said::Customer(Word::Queued(request)))
+            }
+            Wish::Fail { operation } => match self.people.operations.get_mut(operation) {
+                None => no("OperationNotFound"),
+                Some(it @ Operation::Waiting) => {
+                    *it = Operation::Failed;
+                    done()
+                }
+                Some(Operation::Made(_) | Operation::Failed) => no("OperationSettled"),
+            },
+            Wish::Tag { account, numbers, off } => self.tag(*account, numbers, *off),
+            Wish::Verify { who, .. }
+            | Wish::NewToken { who, .. }
+            | Wish::NewPassword { who, .. }
+            | Wish::Login { who, .. }
+            | Wish::Refresh { who, .. }
+            | Wish::Logout { who, .. }
+            | Wish::Change { who, .. }
+            | Wish::Erase { who, .. } => {
+                let there = self.people.customers.get(&who.id);
+                let there = there.filter(|it| it.account == who.account && it.address.is_some());
+                match there.cloned() {
+                    None => no("NotFound"),
+                    Some(mut it) => {
+                        let said = self.of_customer(wish, (who, &mut it), (request, now, created));
+                        // What is refused changes nothing: then it is as it was.
+                        self.people.customers.insert(who.id, it);
+                        said
+                    }
+                }
+            }
+        }
+    }
+
+    fn of_customer(
+        &mut self,
+        wish: &Wish,
+        (who, it): (&Who, &mut Customer),
+        asked: Asked,
+    ) -> Expected {
+        match wish {
+            Wish::Verify { token, .. } => it.verify(*token, asked.1),
+            Wish::NewToken { reset, .. } => self.new_token((who, it), *reset, asked),
+            Wish::NewPassword { proof, .. } => self.new_password((who, it), *proof, asked),
+            Wish::Login { version, .. } => it.login(*version, asked),
+            Wish::Refresh { session, generation, .. } => it.refresh(*session, *generation, asked.1),
+            Wish::Logout { session: None, .. } => {
+                it.sessions.clear();
+                done()
+            }
+            Wish::Logout { session: Some(id), .. } => {
+                let before = it.sessions.len();
+                it.sessions.retain(|own| own.id != *id);
+                if it.sessions.len() == before { no("SessionNotFound") } else { done() }
+            }
+            Wish::Change { name, active, .. } => {
+                it.name = name.clone().unwrap_or_else(|| it.name.clone());
+                it.active = active.unwrap_or(it.active);
+                if !it.active && active.is_some() {
+                    it.sessions.clear();
+                }
+                self.named(who.account, Some(&it.name));
+                done()
+            }
+            Wish::Erase { if_expired, .. } => {
+                if *if_expired && it.expires.is_none_or(|at| at > asked.1) {
+                    return no("NotExpired");
+                }
+                self.forget(who, it);
+                done()
+            }
+            Wish::Join(_) | Wish::Queue | Wish::Fail { .. } | Wish::Tag { .. } => {
+                unreachable!("{wish:?} is not about somebody who is there")
+            }
+        }
+    }
+
+    fn join(&mut self, it: &Join, (request, now, created): Asked) -> Expected {
+        if let Some(operation) = it.operation {
+            match self.people.operations.get(&operation) {
+                None => return no("OperationNotFound"),
+                Some(Operation::Waiting) => {}
+                Some(Operation::Made(_) | Operation::Failed) => return no("OperationSettled"),
+            }
+        }
+        let mut customers = self.people.customers.iter();
+        let owner = customers.find(|(_, own)| own.address.as_ref() == Some(&it.address));
+        let (made, word) = match owner.map(|(id, _)| *id) {
+            Some(_) if !it.tell => return no("EmailTaken"),
+            Some(owner) => {
+                self.people.mails.insert((owner, Letter::Known, None, request));
+                (None, Word::Told)
+            }
+            None => {
+                let who = self.sign_up(it, (request, now, created));
+                (Some(who.id), Word::Joined(who))
+            }
+        };
+        if let Some(operation) = it.operation {
+            self.people.operations.insert(operation, Operation::Made(made));
+        }
+        Expected::Said(Said::Customer(word))
+    }
+
+    fn sign_up(&mut self, it: &Join, (request, now, created): Asked) -> Who {
+        let (id, account) =
+            (created.customer.unwrap_or_default(), created.account.unwrap_or_default());
+        let key = Some(uuid::Uuid::from_u128(id).to_string());
+        let (currency, default) = (it.currency, None);
+        self.accounts.insert(account, Account { key, currency, default, name: None });
+        self.named(account, Some(&it.name));
+        self.people.tags.insert((account, NOT_PAID_FROM), true);
+        let until = now + TOKEN_US;
+        let token = created.token.unwrap_or_default();
+        if !it.given {
+            let mails = &mut self.people.mails;
+            mails.insert((id, Letter::Welcome, None, request));
+            mails.insert((id, Letter::Verify, Some(token), request));
+        }
+        let customer = Customer {
+            account,
+            address: Some(it.address.clone()),
+            name: it.name.clone(),
+            active: true,
+            verified: it.given,
+            version: 0,
+            verification: (!it.given).then_some((token, until)),
+            reset: None,
+            expires: (!it.given).then_some(until),
+            sessions: vec![],
+        };
+        self.people.customers.insert(id, customer);
+        Who { id, account }
+    }
+
+    /// What an account says of its customer.
+    fn named(&mut self, account: Uid, name: Option<&String>) {
+        let account = self.accounts.get_mut(&account).expect("an account is never deleted");
+        account.name = name.map(|name| format!("{name} Doe"));
+    }
+
+    fn new_token(
+        &mut self,
+        (who, it): (&Who, &mut Customer),
+        reset: bool,
+        (request, now, created): Asked,
+    ) -> Expected {
+        let token = created.token.unwrap_or_default();
+        let held = Some((token, now + TOKEN_US));
+        let letter = if reset {
+            if !it.active {
+                return no("Deactivated");
+            }
+            it.reset = held;
+            Letter::Reset
+        } else {
+            if it.verified {
+                return no("AlreadyVerified");
+            }
+            it.verification = held;
+            it.expires = Some(now + TOKEN_US);
+            Letter::Verify
+        };
+        self.people.mails.insert((who.id, letter, Some(token), request));
+        done()
+    }
+
+    fn new_password(
+        &mut self,
+        (who, it): (&Who, &mut Customer),
+        proof: Proof,
+        (request, now, _): Asked,
+    ) -> Expected {
+        match proof {
+            Proof::Token(token) => {
+                if it.reset.is_none_or(|(own, until)| own != token || until <= now) {
+                    return no("TokenInvalid");
+                }
+                if !it.verified {
+                    it.is_theirs();
+                }
+            }
+            Proof::Version(version) if version == it.version => {}
+            Proof::Version(_) => return no("PasswordChanged"),
+        }
+        it.version += 1;
+        it.reset = None;
+        it.sessions.clear();
+        self.people.mails.insert((who.id, Letter::Changed, None, request));
+        done()
+    }
+
+    fn forget(&mut self, who: &Who, it: &mut Customer) {
+        it.address = None;
+        it.name = String::new();
+        it.verification = None;
+        it.reset = None;
+        it.expires = None;
+        it.sessions.clear();
+        self.people.mails.retain(|(to, ..)| *to != who.id);
+        self.named(who.account, None);
+    }
+
+    fn tag(&mut self, account: Uid, numbers: &[u8], off: bool) -> Expected {
+        if !self.accounts.contains_key(&account) {
+            return Expected::refused(Reason::NoAccount);
+        }
+        let tags = &mut self.people.tags;
+        let has = |number: &u8| tags.get(&(account, *number)).copied().unwrap_or_default();
+        let mut refused = vec![];
+        if numbers.iter().any(|number| !(1..=TAGS).contains(number)) {
+            refused.push(Reason::NoTagDefinition);
+        }
+        if off && numbers.iter().any(|number| !has(number)) {
+            refused.push(Reason::NoTag);
+        }
+        if !off && numbers.contains(&FOR_INVOICES) {
+            refused.push(Reason::UnfitTag);
+        }
+        if !refused.is_empty() {
+            return Expected::Refused(refused);
+        }
+        tags.extend(numbers.iter().map(|number| ((account, *number), !off)));
+        done()
+    }
+}
+
+impl Customer {
+    fn verify(&mut self, token: Uid, now: i64) -> Expected {
+        if self.verification.is_none_or(|(own, until)| own != token || until <= now) {
+            return no("TokenInvalid");
+        }
+        self.is_theirs();
+        done()
+    }
+
+    fn is_theirs(&mut self) {
+        self.verified = true;
+        self.verification = None;
+        self.expires = None;
+    }
+
+    fn login(&mut self, version: i64, (_, now, created): Asked) -> Expected {
+        let mut refused = vec![];
+        for (is_so, word) in [
+            (!self.active, "Deactivated"),
+            (!self.verified, "NotVerified"),
+            (self.version != version, "PasswordChanged"),
+        ] {
+            if is_so {
+                refused.push(Reason::Customer(word.to_owned()));
+            }
+        }
+        if !refused.is_empty() {
+            return Expected::Refused(refused);
+        }
+        self.sessions.retain(|own| own.until > now);
+        self.sessions.sort();
+        while self.sessions.len() >= SESSIONS_MAX {
+            self.sessions.remove(0);
+        }
+        let id = created.session.unwrap_or_default();
+        self.sessions.push(Session { began: now, id, generation: 0, until: now + SESSION_US[1] });
+        told(id, 0, now)
+    }
+
+    fn refresh(&mut self, session: Uid, generation: u32, now: i64) -> Expected {
+        let mut own = self.sessions.iter_mut();
+        let found = own.find(|own| own.id == session && own.until > now);
+        match found.filter(|own| own.generation >= generation) {
+            None => no("SessionNotFound"),
+            Some(own) if own.generation == generation => {
+                own.generation += 1;
+                own.until = now + SESSION_US[1];
+                told(session, generation + 1, now)
+            }
+            Some(_) => {
+                self.sessions.retain(|own| own.id != session);
+                Expected::Said(Said::Customer(Word::Revoked))
+            }
+        }
+    }
+}
+
+const fn told(session: Uid, generation: u32, now: i64) -> Expected {
+    Expected::Said(Said::Customer(Word::Session {
+        session,
+        generation,
+        until: now + SESSION_US[0],
+    }))
+}

@@ -1,0 +1,157 @@
+//! Customers, in the code's words and in the simulation's.
+
+use domain::customer::{
+    CloseSessions, CustomerCommand, CustomerRef, CustomerReply, EraseCustomer, OpenSession,
+    PasswordProof, Profile, RefreshSession, Register, RequestToken, SetPassword, Taken,
+    TokenPurpose, UpdateCustomer, Verification, VerifyEmail,
+};
+use domain::mail::MailKind;
+use domain::operation::{FailOperation, QueueRegistration};
+use domain::tag::{AddTags, RemoveTags};
+use domain::{Command, Id, Person, TagDefinitionId};
+use uuid::Uuid;
+
+use super::{currency_of, id};
+use crate::ask::signup::{Join, Letter, Proof, SESSION_US, TOKEN_US, Who, Wish, Word};
+use crate::ask::{Said, Uid};
+
+/// What every customer is called behind their first name.
+const LAST_NAME: &str = "Doe";
+
+pub(super) fn command(wish: &Wish, request: Uid) -> Command {
+    let password_hash = || "hash".to_owned();
+    Command::Customer(match wish {
+        Wish::Join(it) => CustomerCommand::Register(Box::new(register(it))),
+        Wish::Verify { who, token } => {
+            CustomerCommand::VerifyEmail(VerifyEmail { customer: named(who), token: id(*token) })
+        }
+        Wish::NewToken { who, reset } => CustomerCommand::RequestToken(RequestToken {
+            customer: named(who),
+            purpose: match reset {
+                true => TokenPurpose::PasswordReset,
+                false => TokenPurpose::Verification,
+            },
+            within_us: TOKEN_US,
+        }),
+        Wish::NewPassword { who, proof } => CustomerCommand::SetPassword(SetPassword {
+            customer: named(who),
+            password_hash: password_hash(),
+            by: match proof {
+                Proof::Token(token) => PasswordProof::Token(id(*token)),
+                Proof::Version(version) => PasswordProof::Password { version: *version },
+            },
+        }),
+        Wish::Login { who, version } => CustomerCommand::OpenSession(OpenSession {
+            customer: named(who),
+            password_version: *version,
+            rehashed: None,
+            code: None,
+            lifetime_us: SESSION_US[0],
+            refresh_us: SESSION_US[1],
+        }),
+        Wish::Refresh { who, session, generation } => {
+            CustomerCommand::RefreshSession(RefreshSession {
+                customer: named(who),
+                session: id(*session),
+                generation: *generation,
+                lifetime_us: SESSION_US[0],
+                refresh_us: SESSION_US[1],
+            })
+        }
+        Wish::Logout { who, session } => CustomerCommand::CloseSessions(CloseSessions {
+            customer: named(who),
+            session: session.map(id),
+        }),
+        Wish::Change { who, name, active } => {
+            CustomerCommand::Update(Box::new(update(who, name.as_ref(), *active)))
+        }
+        Wish::Erase { who, if_expired } => {
+            CustomerCommand::Erase(EraseCustomer { customer: named(who), if_expired: *if_expired })
+        }
+        Wish::Queue => CustomerCommand::QueueRegistration(QueueRegistration {
+            operation: id(request),
+            sealed: "sealed".to_owned(),
+            callback: None,
+        }),
+        Wish::Fail { operation } => CustomerCommand::FailOperation(FailOperation {
+            operation: id(*operation),
+            explanation: "no".to_owned(),
+        }),
+        Wish::Tag { account, numbers, off } => return tag(*account, numbers, *off),
+    })
+}
+
+fn register(it: &Join) -> Register {
+    Register {
+        profile: Profile {
+            email: it.address.to_uppercase(),
+            email_key: it.address.clone(),
+            first_name: it.name.clone(),
+            last_name: LAST_NAME.to_owned(),
+            preferences: String::new(),
+        },
+        person: Person::default(),
+        currency: it.currency.map(currency_of),
+        password_hash: "hash".to_owned(),
+        taken: if it.tell { Taken::TellByMail } else { Taken::Refuse },
+        verification: match it.given {
+            true => Verification::Given,
+            false => Verification::Mailed { within_us: TOKEN_US },
+        },
+        operation: it.operation.map(id),
+    }
+}
+
+fn update(who: &Who, name: Option<&String>, is_active: Option<bool>) -> UpdateCustomer {
+    UpdateCustomer {
+        customer: named(who),
+        first_name: name.cloned(),
+        last_name: None,
+        preferences: None,
+        person: Person::default(),
+        is_active,
+        second_factor: None,
+    }
+}
+
+fn tag(account: Uid, numbers: &[u8], off: bool) -> Command {
+    let number = |number: &u8| TagDefinitionId::new(Uuid::from_u128(u128::from(*number)));
+    let (account, definitions) = (id(account), numbers.iter().map(number).collect());
+    match off {
+        false => Command::AddTags(AddTags { account, definitions }),
+        true => Command::RemoveTags(RemoveTags { account, definitions }),
+    }
+}
+
+const fn named(who: &Who) -> CustomerRef {
+    let (id, account) = (Uuid::from_u128(who.id), Uuid::from_u128(who.account));
+    CustomerRef { id: Id::new(id), account: Id::new(account) }
+}
+
+pub(super) fn said_by(reply: &CustomerReply) -> Said {
+    Said::Customer(match reply {
+        CustomerReply::Registered(it) => {
+            Word::Joined(Who { id: it.id.uuid().as_u128(), account: it.account.uuid().as_u128() })
+        }
+        CustomerReply::Told => Word::Told,
+        CustomerReply::Session { session, generation, expires_at } => Word::Session {
+            session: session.uuid().as_u128(),
+            generation: *generation,
+            until: expires_at.0,
+        },
+        CustomerReply::SessionRevoked => Word::Revoked,
+        CustomerReply::Queued(id) => Word::Queued(id.uuid().as_u128()),
+    })
+}
+
+/// What a mail is about.
+#[must_use]
+pub const fn letter(kind: MailKind) -> Letter {
+    match kind {
+        MailKind::Welcome => Letter::Welcome,
+        MailKind::Verification => Letter::Verify,
+        MailKind::PasswordReset => Letter::Reset,
+        MailKind::PasswordChanged => Letter::Changed,
+        MailKind::AlreadyRegistered => Letter::Known,
+    }
+}
