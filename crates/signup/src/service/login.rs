@@ -1,5 +1,7 @@
 //! Logging in and out, and what keeps somebody logged in.
 
+use std::time::Duration;
+
 use domain::account::Person;
 use domain::customer::{
     CloseSessions, Code, Customer, CustomerCommand, CustomerRefusal, CustomerReply, CustomerStatus,
@@ -10,8 +12,13 @@ use engine::{Reason, Unavailable};
 
 use super::{Asked, Error, SignUp, Who, micros};
 use crate::email::EmailAddress;
+use crate::passwords::PhcString;
 use crate::seal::Purpose;
 use crate::totp::{RecoveryCode, Secret};
+
+/// How long a login waits at most for its password to be hashed anew, where the stored hash is out of
+/// date.
+const REHASH_WAIT_MAX: Duration = Duration::from_millis(200);
 
 /// What somebody entered to log in.
 pub struct Login {
@@ -75,8 +82,10 @@ impl SignUp {
             true => Some(self.read_code(&customer, login.code.as_deref())?),
             false => None,
         };
-        let rehashed = match verified.rehash {
-            true => Some(self.inner.hasher.hash(login.password).await?.into_string()),
+        // It can wait for a quieter login.
+        let is_quiet = self.inner.hasher.estimated_wait() <= REHASH_WAIT_MAX;
+        let rehashed = match verified.rehash && is_quiet {
+            true => self.inner.hasher.hash(login.password).await.ok().map(PhcString::into_string),
             false => None,
         };
         let settings = self.settings();
