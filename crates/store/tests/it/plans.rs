@@ -146,3 +146,40 @@ fn changes_due_and_of_an_environment_are_ranges_of_their_index() {
         ],
     );
 }
+
+#[test]
+fn what_is_to_be_done_for_customers_is_a_range_of_its_index() {
+    let world = World::at(Home::embedded(), 41);
+    let path = database_path(world.home.path());
+    let reader = Reader::open(&path, &Options::default()).unwrap();
+    let check = |query: &str, expected: &[&str]| check(&reader, query, expected);
+    check(
+        "SELECT * FROM customer WHERE expires_at_us IS NOT NULL AND expires_at_us <= ?1 \
+         ORDER BY expires_at_us, id LIMIT ?2",
+        &["SEARCH customer USING INDEX customer_expiring (expires_at_us>? AND expires_at_us<?)"],
+    );
+    check(
+        "SELECT * FROM customer_session WHERE customer_id = ?2 AND tenant = ?1 ORDER BY id",
+        &[
+            "SEARCH customer_session USING INDEX customer_session_by_customer (customer_id=? AND tenant=?)",
+        ],
+    );
+    check(
+        "SELECT * FROM mail WHERE due_at_us IS NOT NULL AND due_at_us <= ?1 \
+         ORDER BY due_at_us, id LIMIT ?2",
+        &["SEARCH mail USING INDEX mail_due (due_at_us>? AND due_at_us<?)"],
+    );
+    check(
+        "DELETE FROM mail WHERE tenant = ?1 AND customer_id = ?2",
+        &["SEARCH mail USING INDEX mail_by_customer (customer_id=? AND tenant=?)"],
+    );
+    check(
+        "SELECT * FROM operation WHERE status = 1 AND id > ?1 ORDER BY id LIMIT ?2",
+        &["SEARCH operation USING INDEX operation_waiting (id>?)"],
+    );
+    check(
+        "SELECT * FROM operation WHERE notify_at_us IS NOT NULL AND notify_at_us <= ?1 \
+         ORDER BY notify_at_us, id LIMIT ?2",
+        &["SEARCH operation USING INDEX operation_to_notify (notify_at_us>? AND notify_at_us<?)"],
+    );
+}

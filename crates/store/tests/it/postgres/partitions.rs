@@ -129,8 +129,13 @@ fn an_address_that_two_want_goes_to_one_and_is_free_again() {
     begin(&mut b, &looked_for, &[]);
     b.commit(&taken(at_b.0, 8)).unwrap();
     assert!(matches!(a.commit(&taken(at_a.0 + 2, 7)), Err(StoreError::KeyTaken)));
-    let now = a.load(&looked_for.into(), &BTreeSet::new()).unwrap().state;
+    let now = a.load(&looked_for.clone().into(), &BTreeSet::new()).unwrap().state;
     assert_eq!(now.claims[&key].unwrap().owner, account_id(8).uuid());
+    // Whoever tells its owner of something claims it for them: they may be forgotten meanwhile.
+    begin(&mut a, &looked_for, &[]);
+    begin(&mut b, &[], &[]);
+    b.commit(&with(at_b.0 + 1, Change::ClaimReleased { key: key.clone() })).unwrap();
+    assert!(matches!(a.commit(&taken(at_a.0 + 2, 8)), Err(StoreError::KeyTaken)));
 }
 
 #[test]
