@@ -41,7 +41,7 @@ impl Workload {
     }
 
     /// Somebody signs up.
-    pub(super) fn join(&mut self) -> Join {
+    pub fn join(&mut self) -> Join {
         Join {
             address: format!("a{}@example.org", self.random.below(ADDRESSES)),
             name: self.name(),

@@ -8,7 +8,7 @@ use engine::ports::{Bookkeeping, Store};
 
 use super::owners::{LIVES, Owner, OwnerId, Reading};
 use super::{Caller, Event, FOLLOWER, From, Job, SECOND_US, World};
-use crate::ask::signup::Wish;
+use crate::ask::signup::{Join, Wish};
 use crate::ask::{Ask, Created, How, Known, Reason, Said, Start, Status, Uid, What, When};
 use crate::audit::{self, Wrong};
 use crate::disk::Disk;
@@ -96,8 +96,8 @@ impl<D: Disk> World<D> {
 
     /// Somebody wants the same key at the same time, for another account, or the same address.
     fn twin(&mut self, tenant: u32, what: &What) -> Option<What> {
-        if let What::Customers(Wish::Join(_)) = what {
-            return self.random.chance(300).then(|| what.clone());
+        if let What::Customers(wish) = what {
+            return self.twin_address(tenant, wish);
         }
         let What::Start(it) = what else { return None };
         let accounts: Vec<Uid> = self.model.tenants[&tenant].accounts.keys().copied().collect();
@@ -108,6 +108,30 @@ impl<D: Disk> World<D> {
         let others =
             Start { account, payment: None, method: None, payment_key: None, ..it.clone() };
         Some(What::Start(others))
+    }
+
+    /// Somebody signs up with an address at the time when another one does, or when it is freed.
+    fn twin_address(&mut self, tenant: u32, wish: &Wish) -> Option<What> {
+        let address = match wish {
+            Wish::Join(it) => Some(it.address.clone()),
+            Wish::Erase { who, .. } => {
+                let it = self.model.tenants[&tenant].people.customers.get(&who.id);
+                it.and_then(|it| it.address.clone())
+            }
+            Wish::Verify { .. }
+            | Wish::NewToken { .. }
+            | Wish::NewPassword { .. }
+            | Wish::Login { .. }
+            | Wish::Refresh { .. }
+            | Wish::Logout { .. }
+            | Wish::Change { .. }
+            | Wish::Queue
+            | Wish::Fail { .. }
+            | Wish::Tag { .. } => None,
+        };
+        let address = address.filter(|_| self.random.chance(500))?;
+        let tell = self.random.chance(700);
+        Some(What::Customers(Wish::Join(Join { address, tell, ..self.workload.join() })))
     }
 
     /// A client sends a request; `again` says whether it insists where there is no answer.
