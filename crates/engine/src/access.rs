@@ -20,7 +20,7 @@ use guesses::{Guess, Guesses};
 use hashers::Hashers;
 use remembered::{Found, Remembered};
 
-pub use guesses::ClientAddress;
+pub use guesses::{ClientAddress, Peer};
 
 /// How long a user name, a password or an API key may be, in bytes.
 const CREDENTIAL_BYTES_MAX: usize = 1_024;

@@ -30,12 +30,21 @@ impl ClientAddress {
     pub const UNKNOWN: Self = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
     /// What one client has to itself: an IPv4 address, or an IPv6 network of 64 bits.
-    const fn network(self) -> IpAddr {
+    #[must_use]
+    pub const fn network(self) -> IpAddr {
         match self.0 {
             IpAddr::V4(_) => self.0,
             IpAddr::V6(it) => IpAddr::V6(Ipv6Addr::from_bits(it.to_bits() >> 64 << 64)),
         }
     }
+}
+
+/// Who a connection is with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Whether it is a program on this machine that asks for itself: it comes by loopback, and
+    /// nothing says that it hands on what somebody else asks.
+    pub is_local: bool,
 }
 
 /// A credential that may turn out wrong.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use engine::access::ClientAddress;
+use engine::access::{ClientAddress, Peer};
 use http::HeaderMap;
 use http::header::HeaderName;
 
@@ -10,6 +10,21 @@ use crate::config::Prefix;
 
 /// The addresses that a request came by, as each proxy adds the one it got it from.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// What proxies add to what they hand on, whether they are trusted or not.
+const HANDED_ON: [HeaderName; 4] = [
+    FORWARDED_FOR,
+    HeaderName::from_static("forwarded"),
+    HeaderName::from_static("x-real-ip"),
+    HeaderName::from_static("via"),
+];
+
+/// Who the connection is with. A proxy on this machine that says nothing of itself cannot be told
+/// from a program that asks for itself.
+pub fn peer(peer: IpAddr, headers: &HeaderMap) -> Peer {
+    let is_handed_on = HANDED_ON.iter().any(|name| headers.contains_key(name));
+    Peer { is_local: peer.to_canonical().is_loopback() && !is_handed_on }
+}
 
 /// The last address on the request's way that no trusted proxy has. What stands before that one,
 /// anybody could have written.
@@ -62,5 +77,30 @@ mod tests {
         check("10.0.0.1", &["192.0.2.9:4711"], "192.0.2.9");
         check("::1", &["[2001:db8::1]:4711"], "2001:db8::1");
         check("::ffff:10.0.0.1", &["::ffff:192.0.2.9"], "192.0.2.9");
+    }
+
+    #[test]
+    fn only_who_asks_for_itself_from_this_machine_is_local() {
+        let check = |from: &str, header: Option<&'static str>, expected: bool| {
+            let mut headers = HeaderMap::new();
+            headers.insert("host", "localhost".parse().unwrap());
+            if let Some(name) = header {
+                headers.insert(name, "127.0.0.1".parse().unwrap());
+            }
+            let is_local = peer(from.parse().unwrap(), &headers).is_local;
+            assert_eq!(is_local, expected, "{from} {header:?}");
+        };
+        check("127.0.0.1", None, true);
+        check("127.1.2.3", None, true);
+        check("::1", None, true);
+        check("::ffff:127.0.0.1", None, true);
+        check("192.0.2.1", None, false);
+        check("10.0.0.1", None, false);
+        check("2001:db8::1", None, false);
+        check("::ffff:192.0.2.1", None, false);
+        for header in ["x-forwarded-for", "forwarded", "x-real-ip", "via"] {
+            check("127.0.0.1", Some(header), false);
+            check("::1", Some(header), false);
+        }
     }
 }

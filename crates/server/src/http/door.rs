@@ -26,6 +26,7 @@ impl Door {
     pub fn of(path: &str) -> Self {
         match path {
             "/metrics" | "/1.0/healthcheck" | "/1.0/metrics" => Self::Operations,
+            "/user/health" | "/user/health/database" | "/billing/health" => Self::Operations,
             _ if path.starts_with("/health/") => Self::Operations,
             _ if path.starts_with("/1.0/") => Self::KillBill,
             _ => Self::Native,
@@ -125,4 +126,28 @@ fn kill_bill_error(refusal: Refusal) -> Vec<u8> {
         "stackTrace": [],
     });
     error.to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_one_door() {
+        let check = |path: &str, door: Door| assert_eq!(Door::of(path), door, "{path}");
+        check("/metrics", Door::Operations);
+        check("/1.0/metrics", Door::Operations);
+        check("/1.0/healthcheck", Door::Operations);
+        check("/health/ready", Door::Operations);
+        check("/health/synthetic", Door::Operations);
+        check("/user/health", Door::Operations);
+        check("/user/health/database", Door::Operations);
+        check("/billing/health", Door::Operations);
+        check("/1.0/kb/accounts", Door::KillBill);
+        check("/user/auth/register", Door::Native);
+        check("/user/healthy", Door::Native);
+        check("/billing/api/billing/accounts/", Door::Native);
+        check("/v1/flags", Door::Native);
+        check("/", Door::Native);
+    }
 }

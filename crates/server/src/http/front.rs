@@ -111,6 +111,7 @@ impl Connection {
         let (mut head, incoming) = request.into_parts();
         let from = client::address(self.peer, &head.headers, &self.front.trusted_proxies);
         head.extensions.insert(from);
+        head.extensions.insert(client::peer(self.peer, &head.headers));
         let (body, receipt) = self.front.bodies.hand_on(incoming, &head.headers, &self.pulse);
         let asked = Asked {
             front: Arc::clone(&self.front),
