@@ -59,7 +59,7 @@ fn describe() {
         ("faregate_password_hashes_total", "Passwords and API secrets hashed."),
         ("faregate_insights_dropped_total", "Insights of feature flags not kept, by reason."),
     ];
-    for (name, text) in counters {
+    for (name, text) in counters.into_iter().chain(SIGN_UP_COUNTERS) {
         metrics::describe_counter!(name, text);
     }
     // Alarms compare with the value before: what is rare is shown before it happens.
@@ -72,7 +72,7 @@ fn describe() {
         ("faregate_commit_seconds", "One batch: load, execute, commit."),
         ("faregate_gateway_seconds", "Gateway calls, by gateway."),
     ];
-    for (name, text) in seconds {
+    for (name, text) in seconds.into_iter().chain(SIGN_UP_SECONDS) {
         metrics::describe_histogram!(name, Unit::Seconds, text);
     }
     metrics::describe_histogram!("faregate_batch_commands", "Commands per commit.");
@@ -102,10 +102,42 @@ fn describe() {
         ("process_threads", "Threads."),
         ("process_start_time_seconds", "When the process started, in seconds since 1970."),
     ];
-    for (name, text) in gauges {
+    for (name, text) in gauges.into_iter().chain(SIGN_UP_GAUGES) {
         metrics::describe_gauge!(name, text);
     }
 }
+
+/// What sign-up counts; the first names are those that its operators know from before.
+const SIGN_UP_COUNTERS: [(&str, &str); 6] = [
+    ("user_service_registration_total", "Registrations answered, by status."),
+    (
+        "user_service_billing_client_requests_total",
+        "Billing accounts that registrations asked the core for.",
+    ),
+    ("user_service_billing_client_errors_total", "Of these, those that the core could not make."),
+    ("billing_service_killbill_requests_total", "Commands for billing accounts given to the core."),
+    ("faregate_password_refused_total", "Customers' passwords not hashed, by lane and reason."),
+    ("faregate_signup_limited_total", "What was asked of sign-up too often, by action."),
+];
+
+/// What sign-up measures in seconds.
+const SIGN_UP_SECONDS: [(&str, &str); 4] = [
+    ("user_service_registration_duration_seconds", "From a registration to its answer."),
+    (
+        "billing_service_killbill_latency_seconds",
+        "From a command for a billing account to its commit.",
+    ),
+    ("faregate_password_hash_seconds", "Hashing one customer's password, by algorithm."),
+    ("faregate_password_wait_seconds", "From a password to the thread that hashes it, by lane."),
+];
+
+/// How sign-up stands.
+const SIGN_UP_GAUGES: [(&str, &str); 4] = [
+    ("user_service_concurrent_registrations_gauge", "Registrations in progress."),
+    ("faregate_password_queue_jobs", "Customers' passwords that wait for a thread."),
+    ("faregate_synthetic_probe_success", "Whether the last synthetic registration succeeded."),
+    ("faregate_synthetic_probe_age_seconds", "Since the last synthetic registration ended."),
+];
 
 /// Condenses histograms until the runtime ends.
 pub async fn upkeep(handle: PrometheusHandle) {
@@ -164,8 +196,17 @@ pub fn route(door: Door, path: &str) -> &'static str {
 }
 
 /// The paths that operators ask for.
-const PATHS: &[&str] =
-    &["/health/live", "/health/ready", "/health/liveness", "/health/readiness", "/metrics"];
+const PATHS: &[&str] = &[
+    "/health/live",
+    "/health/ready",
+    "/health/liveness",
+    "/health/readiness",
+    "/health/synthetic",
+    "/user/health",
+    "/user/health/database",
+    "/billing/health",
+    "/metrics",
+];
 
 /// What `/metrics` looks at.
 #[derive(Clone)]

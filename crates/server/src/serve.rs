@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
+use ::signup::probe::Probe;
 use axum::Router;
 use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -148,6 +149,7 @@ pub struct Server {
     accepting: JoinHandle<()>,
     grpc_url: Option<String>,
     upkeep: JoinHandle<()>,
+    probing: Option<JoinHandle<()>>,
     node: Node,
     workers: Option<Workers>,
 }
@@ -181,7 +183,8 @@ impl Server {
         let grpc = grpc.map(|it| it.serve(config, (&node, health.clone()), stopped.clone()));
         let (arrivals, workers) = port.arrivals(config, &node).await?;
         let of_workers = workers.as_ref().map(Workers::streams).unwrap_or_default();
-        let web = Web { config, node: &node, health, recorder, of_workers, is_tls };
+        let (probe, probing) = crate::signup::probe(config, node.sign_up.as_ref()).unzip();
+        let web = Web { config, node: &node, health, recorder, of_workers, is_tls, probe };
         let connections_max = connections_max(config, open_files_max, OPEN_FILES_OWN);
         let accepting = web.accept(arrivals, acceptor, connections_max, stopped);
         let (grpc_url, accepting) = rpc::beside(accepting, grpc);
@@ -194,6 +197,7 @@ impl Server {
             accepting,
             grpc_url,
             upkeep,
+            probing,
             node,
             workers,
         })
@@ -225,6 +229,7 @@ impl Server {
             tracing::warn!("the drain deadline has passed with requests in progress");
         }
         self.upkeep.abort();
+        self.probing.iter().for_each(JoinHandle::abort);
         self.node.stop(until.saturating_duration_since(Instant::now())).await;
         let written = tokio::time::timeout(LAST_ANSWERS_WITHIN, self.accepting);
         if !drained && written.await.is_err() {
@@ -385,6 +390,7 @@ struct Web<'a> {
     recorder: PrometheusHandle,
     of_workers: Arc<[AtomicUsize]>,
     is_tls: bool,
+    probe: Option<Probe>,
 }
 
 impl Web<'_> {
@@ -419,6 +425,7 @@ impl Web<'_> {
         if self.config.role == Role::Processor {
             return operations.fallback(async || Problem::NoRoute);
         }
+        let synthetic = self.probe.clone().map(::signup::probe::router);
         let reach = node::push_reach(self.config);
         let settings = killbill::DoorSettings {
             tls: self.is_tls,
@@ -435,6 +442,7 @@ impl Web<'_> {
         let native = Native { engine, access, analytics, sealer, board, turns, missing };
         Router::new()
             .merge(operations)
+            .merge(synthetic.unwrap_or_default())
             .merge(pages::router())
             .merge(native::router(native))
             .merge(::flags::router(Arc::clone(&self.node.flags), flag_settings(self.config)))

@@ -5,6 +5,7 @@ use std::path::Path;
 use ::signup::RootKey;
 use ::signup::compat;
 use ::signup::passwords::{Cost, Hasher, Options};
+use ::signup::probe::Probe;
 use ::signup::service::{Settings, SignUp};
 use ::signup::tenant::Tenants;
 use axum::Router;
@@ -12,8 +13,9 @@ use axum::response::IntoResponse as _;
 use axum::routing::any;
 use engine::Engine;
 use engine::access::Access;
+use tokio::task::JoinHandle;
 
-use crate::config::{Config, Signup};
+use crate::config::{Config, Role, Signup};
 use crate::key_file;
 use crate::problem::Problem;
 
@@ -66,7 +68,14 @@ fn settings(it: &Signup) -> Settings {
         issuer: it.issuer.clone(),
         currency: it.currency.clone(),
         trust_internal: it.trust_internal,
+        limits: it.limits.settings(),
     }
+}
+
+/// Has somebody synthetic sign up now and then, where there are doors and a key.
+pub fn probe(config: &Config, sign_up: Option<&SignUp>) -> Option<(Probe, JoinHandle<()>)> {
+    let sign_up = sign_up.filter(|_| config.role != Role::Processor)?;
+    Probe::start(sign_up.clone(), config.signup.probe_interval.0)
 }
 
 /// The doors of sign-up; without a key they say what is missing.

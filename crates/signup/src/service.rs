@@ -5,6 +5,7 @@
 //! command. Nothing is kept between calls but what limits them.
 
 mod error;
+pub mod figures;
 mod login;
 mod password;
 mod profile;
@@ -18,6 +19,7 @@ use domain::payment::{Actor, ReplyKey};
 use domain::{
     Command, CustomerId, Idempotency, Rejection, Reply, Request, RequestId, SessionId, TenantNo,
 };
+use engine::access::ClientAddress;
 use engine::ports::{Queries, StoreError};
 use engine::{Answer, Engine, Reason, Unavailable};
 use uuid::Uuid;
@@ -29,6 +31,8 @@ pub use self::profile::{ProfileChange, SessionShown};
 pub use self::registration::{Entered, How, NewCustomer, Registered, registration};
 
 use crate::RootKey;
+use crate::email::EmailAddress;
+use crate::limits::{self, Action, Limits};
 use crate::passwords::Hasher;
 use crate::seal::Sealer;
 use crate::tokens::TokenKey;
@@ -56,6 +60,8 @@ pub struct Settings {
     /// Whether internal routes are open to everybody: for networks where only trusted services reach
     /// them.
     pub trust_internal: bool,
+    /// How often something may be asked.
+    pub limits: limits::Settings,
 }
 
 /// Sign-up. Cheap to clone.
@@ -69,6 +75,7 @@ struct Inner {
     hasher: Hasher,
     tokens: TokenKey,
     sealer: Sealer,
+    limits: Limits,
     settings: Settings,
 }
 
@@ -81,6 +88,10 @@ pub struct Asked {
     pub id: RequestId,
     /// What makes it repeatable, as its client sent it.
     pub idempotency_key: Option<String>,
+    /// Where it comes from.
+    pub from: ClientAddress,
+    /// Whether it counts against no limit: a program on this machine asks, or we do ourselves.
+    pub is_exempt: bool,
 }
 
 /// A customer who showed an access token.
@@ -99,7 +110,8 @@ impl SignUp {
     #[must_use]
     pub fn new(engine: Engine, hasher: Hasher, key: &RootKey, settings: Settings) -> Self {
         let (tokens, sealer) = (TokenKey::new(key), Sealer::new(key));
-        Self { inner: Arc::new(Inner { engine, hasher, tokens, sealer, settings }) }
+        let limits = Limits::new(settings.limits);
+        Self { inner: Arc::new(Inner { engine, hasher, tokens, sealer, limits, settings }) }
     }
 
     /// The core.
@@ -147,6 +159,22 @@ impl SignUp {
             return Err(Error::NoSession);
         }
         Ok(Who { tenant, session, customer })
+    }
+
+    /// Counts what is asked, about an address where it is about one.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`] where it is not to be done.
+    pub(crate) fn limit(
+        &self,
+        asked: &Asked,
+        action: Action,
+        about: Option<&EmailAddress>,
+    ) -> Result<(), Error> {
+        if asked.is_exempt {
+            return Ok(());
+        }
+        Ok(self.inner.limits.check(action, asked.from, about)?)
     }
 
     /// Reads committed rows.

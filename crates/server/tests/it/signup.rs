@@ -407,3 +407,69 @@ fn whoever_would_wait_too_long_is_refused_at_once() {
     }
     assert_eq!(client.get("/user/health").status, 200);
 }
+
+#[test]
+fn who_asks_too_often_is_told_when_to_come_back_and_this_machine_is_not_limited() {
+    let launch = launch()
+        .env("FAREGATE_ACCESS_TRUSTED_PROXIES", "127.0.0.1")
+        .env("FAREGATE_SIGNUP_LIMITS_REGISTRATIONS_PER_MINUTE", "2")
+        .env("FAREGATE_SIGNUP_LIMITS_LOGINS_PER_MINUTE", "2");
+    let server = Server::start_with(launch);
+    let here = Client::new(&server.url);
+    for n in 0..5 {
+        register(&here, &format!("here-{n}@example.com"));
+        assert_eq!(log_in(&here, "here-0@example.com", "Wrong-9384!").status, 401);
+    }
+    let via = |from: &str| Client::new(&server.url).header("X-Forwarded-For", from);
+    for n in 0..2 {
+        register(&via("192.0.2.1"), &format!("there-{n}@example.com"));
+        assert_eq!(log_in(&via("192.0.2.1"), "here-0@example.com", "Wrong-9384!").status, 401);
+    }
+    let refused = [
+        via("192.0.2.1").post("/user/auth/register", &entered("there-3@example.com")),
+        log_in(&via("192.0.2.1"), "here-0@example.com", PASSWORD),
+    ];
+    for refused in refused {
+        assert_eq!(refused.status, 429, "{}", refused.text());
+        let retry_after: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+        assert!((1..=30).contains(&retry_after), "{retry_after}");
+        assert_eq!(message(&refused), "Too many requests, try again later");
+    }
+    register(&via("192.0.2.2"), "there-3@example.com");
+    let metrics = here.get("/metrics").text();
+    for line in [
+        "faregate_signup_limited_total{action=\"register\"} 1",
+        "faregate_signup_limited_total{action=\"login\"} 1",
+        "faregate_signup_limited_total{action=\"mail\"} 0",
+        "user_service_registration_total{status=\"success\"} 8",
+        "user_service_registration_total{status=\"rejected\"} 1",
+        "user_service_billing_client_requests_total 8",
+        "billing_service_killbill_latency_seconds_count 8",
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "{line} is not in {metrics}");
+    }
+}
+
+#[test]
+fn a_synthetic_registration_says_whether_sign_up_works() {
+    let launch = launch().env("FAREGATE_SIGNUP_PROBE_INTERVAL", "100ms");
+    let server = Server::start_with(launch);
+    let client = Client::new(&server.url);
+    let healthy = eventually("it has succeeded", || {
+        let answer = client.get("/health/synthetic");
+        (answer.status == 200).then(|| answer.json())
+    });
+    assert_eq!(healthy["status"], "healthy");
+    let metrics = eventually("it is counted", || {
+        let metrics = client.get("/metrics").text();
+        metrics.contains("faregate_synthetic_probe_success 1\n").then_some(metrics)
+    });
+    assert!(metrics.contains("\nfaregate_synthetic_probe_age_seconds "), "{metrics}");
+    assert!(!metrics.contains("user_service_registration_total{"), "{metrics}");
+}
+
+#[test]
+fn without_an_interval_there_is_no_synthetic_registration() {
+    let server = Server::start_with(launch().env("FAREGATE_SIGNUP_PROBE_INTERVAL", "0s"));
+    assert_eq!(Client::new(&server.url).get("/health/synthetic").status, 404);
+}

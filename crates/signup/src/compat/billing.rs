@@ -14,6 +14,7 @@ use super::auth::moment;
 use super::body::Fields;
 use super::error::Failure;
 use super::{Door, caller};
+use crate::service::figures::AccountAsked;
 
 /// Makes accounts.
 const CREATE: &str = "account:create";
@@ -71,7 +72,10 @@ pub(super) async fn create(
         tags: vec![ControlTag::AutoPayOff],
     };
     let command = Command::CreateAccount(Box::new(command));
-    match door.sign_up.submit_plain(&asked, command).await.map_err(Failure::from)? {
+    let account = AccountAsked::by_billing();
+    let answer = door.sign_up.submit_plain(&asked, command).await;
+    account.end(answer.is_err());
+    match answer.map_err(Failure::from)? {
         Answer::Replied(Reply::AccountCreated(id)) => {
             Ok(Json(created(&id.to_string(), &customer, "Account created successfully")))
         }

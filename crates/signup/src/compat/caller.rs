@@ -1,6 +1,6 @@
 //! Who calls: a customer with their access token, an operator, or anybody.
 
-use engine::access::ClientAddress;
+use engine::access::{ClientAddress, Peer};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
@@ -26,7 +26,9 @@ pub(super) fn from(parts: &Parts) -> ClientAddress {
 pub(super) async fn asked(door: &Door, parts: &Parts) -> Result<Asked, Failure> {
     let tenant = door.tenants.of(&parts.headers, from(parts)).await?;
     let idempotency_key = idempotency_key(&parts.headers)?;
-    Ok(Asked { tenant, id: door.sign_up.engine().mint(), idempotency_key })
+    let is_exempt = parts.extensions.get().is_some_and(|peer: &Peer| peer.is_local);
+    let id = door.sign_up.engine().mint();
+    Ok(Asked { tenant, id, idempotency_key, from: from(parts), is_exempt })
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Failure> {

@@ -6,6 +6,7 @@ use domain::customer::CustomerRefusal;
 use engine::Unavailable;
 
 use crate::Invalid;
+use crate::limits::TooMany;
 use crate::passwords::Busy;
 
 /// Why not. Nothing was done.
@@ -61,6 +62,12 @@ impl From<Invalid> for Error {
 impl From<Busy> for Error {
     fn from(busy: Busy) -> Self {
         Self::Busy { retry_after: busy.retry_after }
+    }
+}
+
+impl From<TooMany> for Error {
+    fn from(too_many: TooMany) -> Self {
+        Self::TooMany { retry_after: too_many.retry_after }
     }
 }
 

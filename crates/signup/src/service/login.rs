@@ -13,6 +13,7 @@ use engine::{Reason, Unavailable};
 use super::{Asked, Error, SignUp, Who, micros};
 use crate::email::EmailAddress;
 use crate::passwords::PhcString;
+use crate::limits::Action;
 use crate::seal::Purpose;
 use crate::totp::{RecoveryCode, Secret};
 
@@ -62,9 +63,11 @@ impl SignUp {
     ///
     /// # Errors
     /// [`Error::Credentials`], and only after the right password [`CustomerRefusal::Deactivated`],
-    /// [`CustomerRefusal::NotVerified`], [`Error::CodeNeeded`] or [`CustomerRefusal::CodeInvalid`].
+    /// [`CustomerRefusal::NotVerified`], [`Error::CodeNeeded`] or [`CustomerRefusal::CodeInvalid`];
+    /// [`Error::TooMany`].
     pub async fn log_in(&self, asked: &Asked, login: Login) -> Result<LoggedIn, Error> {
         let email = EmailAddress::parse(login.email.trim()).ok();
+        self.limit(asked, Action::LogIn, email.as_ref())?;
         let customer = match &email {
             Some(email) => self.by_email(asked.tenant, email.folded()).await?,
             None => None,
@@ -79,7 +82,12 @@ impl SignUp {
             return Err(CustomerRefusal::NotVerified.into());
         }
         let code = match customer.needs_code() {
-            true => Some(self.read_code(&customer, login.code.as_deref())?),
+            true => {
+                if login.code.is_some() {
+                    self.limit(asked, Action::UseCode, email.as_ref())?;
+                }
+                Some(self.read_code(&customer, login.code.as_deref())?)
+            }
             false => None,
         };
         // It can wait for a quieter login.
@@ -167,8 +175,9 @@ impl SignUp {
     /// Renews a session's tokens. A token that was used before ends the session: somebody has a copy.
     ///
     /// # Errors
-    /// [`Error::TokenInvalid`].
+    /// [`Error::TokenInvalid`], [`Error::TooMany`].
     pub async fn refresh(&self, asked: &Asked, refresh_token: &str) -> Result<LoggedIn, Error> {
+        self.limit(asked, Action::Refresh, None)?;
         let tenant = asked.tenant;
         let read = self.inner.tokens.read_refresh(tenant, refresh_token);
         let (session, generation) = read.ok_or(Error::TokenInvalid)?;
@@ -263,7 +272,7 @@ impl SignUp {
         who: &Who,
         password: &str,
     ) -> Result<(), Error> {
-        self.check_password(&who.customer, password).await?;
+        self.check_password(asked, &who.customer, password).await?;
         self.change_second_factor(asked, who, NewSecondFactor::Removed).await
     }
 

@@ -10,6 +10,7 @@ use domain::{CustomerId, TenantNo, TokenId};
 
 use super::{Asked, Error, SignUp, Who, micros};
 use crate::email::EmailAddress;
+use crate::limits::Action;
 use crate::password_policy;
 use crate::tokens::{Purpose, TokenKey};
 
@@ -20,8 +21,9 @@ impl SignUp {
     /// Takes the token that was mailed to an address: it is its customer's.
     ///
     /// # Errors
-    /// [`Error::TokenInvalid`].
+    /// [`Error::TokenInvalid`], [`Error::TooMany`].
     pub async fn verify_email(&self, asked: &Asked, token: &str) -> Result<Customer, Error> {
+        self.limit(asked, Action::UseToken, None)?;
         let (customer, token) =
             self.by_token(asked.tenant, TokenPurpose::Verification, token).await?;
         let command =
@@ -34,7 +36,7 @@ impl SignUp {
     /// whether it has.
     ///
     /// # Errors
-    /// [`Error::Fields`] for what is no address, [`Error::Unavailable`].
+    /// [`Error::Fields`] for what is no address, [`Error::TooMany`], [`Error::Unavailable`].
     pub async fn mail_token(
         &self,
         asked: &Asked,
@@ -42,6 +44,7 @@ impl SignUp {
         purpose: TokenPurpose,
     ) -> Result<(), Error> {
         let email = EmailAddress::parse(email.trim())?;
+        self.limit(asked, Action::MailToken, Some(&email))?;
         // A commit takes longer than none: nobody is answered before one would be done.
         let (mailed, ()) = tokio::join!(
             self.mail_token_to(asked, &email, purpose),
@@ -74,13 +77,14 @@ impl SignUp {
     /// Sets another password by a token that was mailed; all sessions end.
     ///
     /// # Errors
-    /// [`Error::TokenInvalid`], [`Error::Fields`], [`Error::Busy`].
+    /// [`Error::TokenInvalid`], [`Error::Fields`], [`Error::TooMany`], [`Error::Busy`].
     pub async fn reset_password(
         &self,
         asked: &Asked,
         token: &str,
         password: &str,
     ) -> Result<(), Error> {
+        self.limit(asked, Action::UseToken, None)?;
         let (customer, token) =
             self.by_token(asked.tenant, TokenPurpose::PasswordReset, token).await?;
         self.set_password(asked, &customer, password, PasswordProof::Token(token)).await
@@ -89,7 +93,8 @@ impl SignUp {
     /// Sets another password by the one before; all sessions end.
     ///
     /// # Errors
-    /// [`Error::Credentials`] where the one before is wrong, [`Error::Fields`], [`Error::Busy`].
+    /// [`Error::Credentials`] where the one before is wrong, [`Error::Fields`], [`Error::TooMany`],
+    /// [`Error::Busy`].
     pub async fn change_password(
         &self,
         asked: &Asked,
@@ -97,7 +102,7 @@ impl SignUp {
         (current, new): (&str, &str),
     ) -> Result<(), Error> {
         password_policy::check(new)?;
-        self.check_password(&who.customer, current).await?;
+        self.check_password(asked, &who.customer, current).await?;
         let proof = PasswordProof::Password { version: who.customer.password_version };
         self.set_password(asked, &who.customer, new, proof).await
     }
@@ -105,9 +110,12 @@ impl SignUp {
     /// Whether a password is the customer's.
     pub(super) async fn check_password(
         &self,
+        asked: &Asked,
         customer: &Customer,
         password: &str,
     ) -> Result<(), Error> {
+        let email = EmailAddress::parse(&customer.profile.email).ok();
+        self.limit(asked, Action::LogIn, email.as_ref())?;
         let hash = Some(customer.credentials.password_hash.as_str());
         let verified = self.inner.hasher.verify(hash, password.to_owned()).await?;
         if verified.ok { Ok(()) } else { Err(Error::Credentials) }

@@ -1,8 +1,5 @@
 //! Registering: what was entered becomes a customer with an account, in one commit.
 
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Instant;
-
 use domain::account::Person;
 use domain::customer::{
     CustomerCommand, CustomerRef, CustomerRefusal, CustomerReply, Profile, Register, Taken,
@@ -10,8 +7,10 @@ use domain::customer::{
 };
 use domain::{Currency, OperationId, Reply};
 
+use super::figures::{AccountAsked, Registering};
 use super::{Asked, Error, SignUp, micros};
 use crate::email::EmailAddress;
+use crate::limits::Action;
 use crate::{Invalid, password_policy, profile};
 
 /// What somebody entered to register; nothing of it is checked.
@@ -125,14 +124,15 @@ impl SignUp {
     ///
     /// # Errors
     /// [`Error::Busy`] at once where the password would wait too long to be hashed;
-    /// [`CustomerRefusal::EmailTaken`] where the address has a customer, if `how` may tell.
+    /// [`CustomerRefusal::EmailTaken`] where the address has a customer, if `how` may tell;
+    /// [`Error::TooMany`], but for a probe and for what was accepted before.
     pub async fn register(
         &self,
         asked: &Asked,
         new: NewCustomer,
         how: How,
     ) -> Result<Registered, Error> {
-        let counted = (!how.is_probe).then(Counted::begin);
+        let counted = (!how.is_probe).then(Registering::begin);
         let done = self.register_uncounted(asked, new, how).await;
         if let Some(counted) = counted {
             counted.end(&done);
@@ -147,6 +147,9 @@ impl SignUp {
         how: How,
     ) -> Result<Registered, Error> {
         let NewCustomer { email, password, profile, person } = new;
+        if !how.is_probe && how.operation.is_none() {
+            self.limit(asked, Action::Register, Some(&email))?;
+        }
         // A repetition is answered as the first one was, which the core knows.
         if how.taken == Taken::Refuse && asked.idempotency_key.is_none() {
             self.refuse_taken(asked, &email).await?;
@@ -169,7 +172,12 @@ impl SignUp {
             verification,
             operation: how.operation,
         }));
-        let reply = self.submit_repeatable(asked, command, idempotency).await?;
+        let account = (!how.is_probe).then(AccountAsked::by_registration);
+        let reply = self.submit_repeatable(asked, command, idempotency).await;
+        if let Some(account) = account {
+            account.end(reply.as_ref().is_err_and(Error::is_ours));
+        }
+        let reply = reply?;
         let customer = match reply {
             Reply::Customer(CustomerReply::Registered(customer)) => Some(customer),
             _ => None,
@@ -185,41 +193,4 @@ impl SignUp {
             false => Ok(()),
         }
     }
-}
-
-/// Registrations in progress.
-static CONCURRENT: AtomicI64 = AtomicI64::new(0);
-
-/// A registration that is counted, under the names that its operators know from before.
-struct Counted {
-    since: Instant,
-}
-
-impl Counted {
-    fn begin() -> Self {
-        show(CONCURRENT.fetch_add(1, Ordering::Relaxed) + 1);
-        Self { since: Instant::now() }
-    }
-
-    fn end<T>(self, done: &Result<T, Error>) {
-        let status = match done {
-            Ok(_) => "success",
-            Err(error) if error.is_ours() => "failure",
-            Err(_) => "rejected",
-        };
-        metrics::counter!("user_service_registration_total", "status" => status).increment(1);
-        metrics::histogram!("user_service_registration_duration_seconds")
-            .record(self.since.elapsed());
-    }
-}
-
-impl Drop for Counted {
-    /// Also where the client hung up.
-    fn drop(&mut self) {
-        show(CONCURRENT.fetch_sub(1, Ordering::Relaxed) - 1);
-    }
-}
-
-fn show(concurrent: i64) {
-    metrics::gauge!("user_service_concurrent_registrations_gauge").set(concurrent as f64);
 }

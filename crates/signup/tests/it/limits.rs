@@ -1,0 +1,108 @@
+//! What is limited, by whom it is asked, and who is not.
+
+use domain::customer::TokenPurpose;
+use signup::limits::Settings;
+use signup::service::{Asked, Error, How, Login};
+
+use crate::world::{World, new_customer};
+
+const HERE: &str = "192.0.2.1";
+const THERE: &str = "192.0.2.2";
+const ANA: &str = "ana@example.com";
+
+/// One of each.
+const ONE: Settings = Settings {
+    registrations_per_minute: 1,
+    logins_per_minute: 1,
+    network_logins_per_minute: 1,
+    codes_per_hour: 1,
+    mails_per_hour: 1,
+    network_mails_per_hour: 1,
+    tokens_per_minute: 1,
+    refreshes_per_minute: 1,
+};
+
+fn is_too_many<T>(result: &Result<T, Error>) -> bool {
+    matches!(result, Err(Error::TooMany { .. }))
+}
+
+/// What each call says, whether it is limited.
+async fn ask_all(world: &World, asked: impl Fn() -> Asked) -> [bool; 6] {
+    let sign_up = &world.sign_up;
+    let (email, password) = (ANA.to_owned(), "another".to_owned());
+    let login = Login { email, password, code: None, remember: false };
+    let reset = TokenPurpose::PasswordReset;
+    [
+        is_too_many(&sign_up.register(&asked(), new_customer(ANA), How::DISCREETLY).await),
+        is_too_many(&sign_up.log_in(&asked(), login).await),
+        is_too_many(&sign_up.mail_token(&asked(), ANA, reset).await),
+        is_too_many(&sign_up.verify_email(&asked(), "none").await),
+        is_too_many(&sign_up.reset_password(&asked(), "none", "Zq8,lrvby").await),
+        is_too_many(&sign_up.refresh(&asked(), "none").await),
+    ]
+}
+
+#[tokio::test]
+async fn each_call_counts_against_its_limit() {
+    let world = World::start(ONE);
+    let tenant = world.tenant("test").await;
+    let from = |from: &'static str| world.asked(tenant, from, false);
+    // Both uses of tokens count as one.
+    assert_eq!(ask_all(&world, || from(HERE)).await, [false, false, false, false, true, false]);
+    assert_eq!(ask_all(&world, || from(HERE)).await, [true; 6]);
+    // From elsewhere the mails to this address are used up all the same.
+    assert_eq!(ask_all(&world, || from(THERE)).await, [false, false, true, false, true, false]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn who_is_exempt_is_never_refused_and_uses_nothing_up() {
+    let world = World::start(ONE);
+    let tenant = world.tenant("test").await;
+    for _ in 0..3 {
+        let exempt = || world.asked(tenant, "127.0.0.1", true);
+        assert_eq!(ask_all(&world, exempt).await, [false; 6]);
+    }
+    let here = ask_all(&world, || world.asked(tenant, "127.0.0.1", false)).await;
+    assert_eq!(here, [false, false, false, false, true, false]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_probe_and_what_was_accepted_before_are_not_counted() {
+    let world = World::start(ONE);
+    let tenant = world.tenant("test").await;
+    for n in 0..3 {
+        let asked = world.asked(tenant, HERE, false);
+        let how = How { is_probe: true, ..How::OPENLY };
+        let new = new_customer(&format!("probe-{n}@example.com"));
+        world.sign_up.register(&asked, new, how).await.unwrap();
+    }
+    let asked = world.asked(tenant, HERE, false);
+    world.sign_up.register(&asked, new_customer(ANA), How::OPENLY).await.unwrap();
+    let again = world.asked(tenant, HERE, false);
+    let refused = world.sign_up.register(&again, new_customer("bob@example.com"), How::OPENLY);
+    assert!(is_too_many(&refused.await));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_password_is_guessed_no_faster_by_who_is_logged_in() {
+    let world = World::start(Settings { logins_per_minute: 3, ..Settings::OFF });
+    let tenant = world.tenant("test").await;
+    let asked = || world.asked(tenant, HERE, false);
+    let how = How { is_probe: true, ..How::OPENLY };
+    world.sign_up.register(&asked(), new_customer(ANA), how).await.unwrap();
+    let (email, password) = (ANA.to_owned(), "Zq8,lrvbx".to_owned());
+    let login = Login { email, password, code: None, remember: false };
+    let logged_in = world.sign_up.log_in(&asked(), login).await.unwrap();
+    let who = world.sign_up.who(tenant, &logged_in.access_token).await.unwrap();
+    let wrong = ("Zq8,lrvbz", "Zq8,lrvby");
+    for _ in 0..2 {
+        let refused = world.sign_up.change_password(&asked(), &who, wrong).await;
+        assert!(matches!(refused, Err(Error::Credentials)), "{refused:?}");
+    }
+    assert!(is_too_many(&world.sign_up.change_password(&asked(), &who, wrong).await));
+    assert!(is_too_many(&world.sign_up.remove_second_factor(&asked(), &who, wrong.0).await));
+    world.stop().await;
+}
