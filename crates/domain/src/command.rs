@@ -282,10 +282,7 @@ impl Command {
                 it.secrets.iter().for_each(|it| read(Read::Environment(tenant, it.environment)));
             }
             Self::ExpireSecrets(it) => it.secrets.iter().for_each(|it| it.reads(tenant, read)),
-            Self::PutDefinitions(it) => {
-                read(Read::Environment(tenant, it.environment));
-                it.keys().for_each(|key| read(Read::Definition(tenant, key)));
-            }
+            Self::PutDefinitions(it) => read_definitions(it, tenant, read),
             Self::RequestChange(it) => read(Read::Environment(tenant, it.key.environment)),
             Self::DecideChange(it) => {
                 read(Read::Environment(tenant, it.environment));
@@ -345,6 +342,11 @@ fn read_tenant(it: &CreateTenant, read: &mut impl FnMut(Read)) {
     if let Some(id) = it.id {
         read(Read::Claim(ClaimKey::new(system, ClaimKind::TenantId, &id.to_string())));
     }
+}
+
+fn read_definitions(it: &PutDefinitions, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read(Read::Environment(tenant, it.environment));
+    it.keys().for_each(|key| read(Read::Definition(tenant, key)));
 }
 
 fn read_account(it: &CreateAccount, tenant: TenantNo, read: &mut impl FnMut(Read)) {

@@ -158,17 +158,7 @@ impl Config {
 
     /// What holds between settings.
     fn check(&self, origin: &Origin) -> Result<(), Error> {
-        let at_least_one = [
-            ("admission.requests_max", self.admission.requests_max),
-            ("admission.connections_max", self.admission.connections_max),
-            ("grpc.calls_max", self.grpc.calls_max),
-            ("engine.queue_commands_max", self.engine.queue_commands_max),
-            ("engine.reader_threads", self.engine.reader_threads),
-            ("engine.reads_waiting_max", self.engine.reads_waiting_max),
-            ("gateway.in_flight_max", self.gateway.in_flight_max),
-            ("push.lanes", self.push.lanes),
-            ("access.hashing_threads", self.access.hashing_threads),
-        ];
+        let at_least_one = self.at_least_one();
         let invalid = |key: &str, reason: &str| {
             let (key, reason) = (key.to_owned(), reason.to_owned());
             Err(Error::Invalid { origin: origin.clone(), key, reason })
@@ -231,6 +221,21 @@ impl Config {
             return invalid("http.headers_bytes_max", "must be at least 8192");
         }
         Ok(())
+    }
+
+    /// Limits that cannot be nothing.
+    const fn at_least_one(&self) -> [(&'static str, usize); 9] {
+        [
+            ("admission.requests_max", self.admission.requests_max),
+            ("admission.connections_max", self.admission.connections_max),
+            ("grpc.calls_max", self.grpc.calls_max),
+            ("engine.queue_commands_max", self.engine.queue_commands_max),
+            ("engine.reader_threads", self.engine.reader_threads),
+            ("engine.reads_waiting_max", self.engine.reads_waiting_max),
+            ("gateway.in_flight_max", self.gateway.in_flight_max),
+            ("push.lanes", self.push.lanes),
+            ("access.hashing_threads", self.access.hashing_threads),
+        ]
     }
 
     /// Why there cannot be so many workers, or any.

@@ -55,16 +55,9 @@ pub(super) async fn read_registration(body: Body) -> Result<Entered, Failure> {
         language: fields.optional_text("language", 10),
         preferences: String::new(),
     };
-    let had_terms = fields.has("accept_terms");
-    match fields.flag("accept_terms") {
-        Some(true) => {}
-        Some(false) => fields.note(
-            "accept_terms",
-            "value_error",
-            "Value error, Terms and conditions must be accepted",
-        ),
-        None if had_terms => {}
-        None => fields.note("accept_terms", "missing", "Field required"),
+    if fields.required_flag("accept_terms") == Some(false) {
+        let message = "Value error, Terms and conditions must be accepted";
+        fields.note("accept_terms", "value_error", message);
     }
     let marketing = fields.flag("marketing_consent").unwrap_or(false);
     if let Err(invalid) = registration(&entered) {
@@ -251,10 +244,10 @@ pub(super) async fn refresh_token(
 }
 
 fn token_failure(error: Error, what: &str) -> Failure {
-    match error {
-        Error::TokenInvalid => Failure::bad(&format!("Invalid or expired {what} token")),
-        other => other.into(),
+    if matches!(error, Error::TokenInvalid) {
+        return Failure::bad(&format!("Invalid or expired {what} token"));
     }
+    error.into()
 }
 
 /// Done, in a sentence.

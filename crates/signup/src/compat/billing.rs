@@ -75,25 +75,22 @@ pub(super) async fn create(
     let account = AccountAsked::by_billing();
     let answer = door.sign_up.submit_plain(&asked, command).await;
     account.end(answer.is_err());
-    match answer.map_err(Failure::from)? {
-        Answer::Replied(Reply::AccountCreated(id)) => {
-            Ok(Json(created(&id.to_string(), &customer, "Account created successfully")))
-        }
-        // Another request was faster.
-        Answer::Refused(Rejection::AccountAlreadyExists { .. }) => {
-            let known = find(&door, asked.tenant, &customer).await?;
-            let id = known.map(|it| it.account.id.to_string()).unwrap_or_default();
-            Ok(Json(created(&id, &customer, "Account already exists")))
-        }
-        other => {
-            tracing::warn!(?other, "an account could not be made");
-            Ok(Json(json!({
-                "success": false,
-                "customer_id": customer,
-                "message": "Failed to create account: it was refused",
-            })))
-        }
+    let answer = answer?;
+    if let Answer::Replied(Reply::AccountCreated(id)) = answer {
+        return Ok(Json(created(&id.to_string(), &customer, "Account created successfully")));
     }
+    if let Answer::Refused(Rejection::AccountAlreadyExists { .. }) = answer {
+        // Another request was faster.
+        let known = find(&door, asked.tenant, &customer).await?;
+        let id = known.map(|it| it.account.id.to_string()).unwrap_or_default();
+        return Ok(Json(created(&id, &customer, "Account already exists")));
+    }
+    tracing::warn!(?answer, "an account could not be made");
+    Ok(Json(json!({
+        "success": false,
+        "customer_id": customer,
+        "message": "Failed to create account: it was refused",
+    })))
 }
 
 fn created(id: &str, customer: &str, message: &str) -> Value {

@@ -92,9 +92,12 @@ impl Fields {
         }
     }
 
-    /// Whether a field is there, whatever it is.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.object.contains_key(name)
+    /// True or false, which must be there.
+    pub(super) fn required_flag(&mut self, name: &str) -> Option<bool> {
+        if self.object.get(name).is_none_or(Value::is_null) {
+            self.note(name, "missing", "Field required");
+        }
+        self.flag(name)
     }
 
     /// Something else is wrong with a field.

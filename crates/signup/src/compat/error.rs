@@ -78,7 +78,19 @@ impl Failure {
         let status = match unavailable.reason {
             Reason::Bug => StatusCode::INTERNAL_SERVER_ERROR,
             Reason::MessageTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            _ => StatusCode::SERVICE_UNAVAILABLE,
+            Reason::QueueFull
+            | Reason::GatewayFull
+            | Reason::QueueAway
+            | Reason::Expired
+            | Reason::ReadersFull
+            | Reason::HashersFull
+            | Reason::Stopping
+            | Reason::DiskFull
+            | Reason::Store
+            | Reason::NotOwner
+            | Reason::CommitInDoubt
+            | Reason::Repeated
+            | Reason::Quarantined => StatusCode::SERVICE_UNAVAILABLE,
         };
         let failure = Self::new(status, &unavailable.to_string());
         let reason = Some(unavailable.reason);
@@ -104,7 +116,16 @@ pub(super) fn broken(invalid: Invalid) -> Value {
             "string_pattern_mismatch",
             r"String should match pattern '^\+?[1-9]\d{1,14}$'".to_owned(),
         ),
-        other => ("value_error", format!("Value error, {other}")),
+        Invalid::PasswordLacksUpper
+        | Invalid::PasswordLacksLower
+        | Invalid::PasswordLacksDigit
+        | Invalid::PasswordLacksSpecial
+        | Invalid::PasswordCommon
+        | Invalid::Email
+        | Invalid::EmailScripts
+        | Invalid::FirstName
+        | Invalid::LastName
+        | Invalid::TimeZone => ("value_error", format!("Value error, {invalid}")),
     };
     wrong(invalid.field(), kind, &message)
 }

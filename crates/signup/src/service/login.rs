@@ -12,8 +12,8 @@ use engine::{Reason, Unavailable};
 
 use super::{Asked, Error, SignUp, Who, micros};
 use crate::email::EmailAddress;
-use crate::passwords::PhcString;
 use crate::limits::Action;
+use crate::passwords::PhcString;
 use crate::seal::Purpose;
 use crate::totp::{RecoveryCode, Secret};
 

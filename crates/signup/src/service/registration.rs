@@ -178,9 +178,10 @@ impl SignUp {
             account.end(reply.as_ref().is_err_and(Error::is_ours));
         }
         let reply = reply?;
-        let customer = match reply {
-            Reply::Customer(CustomerReply::Registered(customer)) => Some(customer),
-            _ => None,
+        let customer = if let Reply::Customer(CustomerReply::Registered(customer)) = reply {
+            Some(customer)
+        } else {
+            None
         };
         Ok(Registered { customer, email, first_name, last_name })
     }
