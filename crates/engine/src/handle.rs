@@ -79,6 +79,8 @@ pub struct Options {
     pub inquiries_max: usize,
     /// Told of each commit that changes feature flags; all engines of a process share it.
     pub flags: Arc<watch::Sender<()>>,
+    /// The same, of each commit that queues mails.
+    pub mails: Arc<watch::Sender<()>>,
 }
 
 impl Default for Options {
@@ -91,6 +93,7 @@ impl Default for Options {
             resolver_tick: Duration::from_millis(500),
             inquiries_max: 64,
             flags: Arc::default(),
+            mails: Arc::default(),
         }
     }
 }
@@ -434,14 +437,21 @@ impl Engine {
         self.shared.head.subscribe()
     }
 
-    /// Grows whenever users, roles or tenants changed: what was cached of them is stale.
-    pub(crate) fn access_generation(&self) -> i64 {
+    /// Grows whenever users, roles, tenants or their values changed: what was cached of them is stale.
+    #[must_use]
+    pub fn access_generation(&self) -> i64 {
         self.shared.access_generation.load(Ordering::Acquire)
     }
 
     /// See [`Options::flags`].
     pub(crate) fn flags_changed(&self) -> watch::Receiver<()> {
         self.shared.options.flags.subscribe()
+    }
+
+    /// See [`Options::mails`].
+    #[must_use]
+    pub fn mails_queued(&self) -> watch::Receiver<()> {
+        self.shared.options.mails.subscribe()
     }
 
     /// Whether other processes commit.
@@ -667,6 +677,9 @@ impl<S: Store> Worker<S> {
         self.lost_place |= read_on.is_some() && !processed.committed;
         if processed.flags_changed {
             self.engine.shared.options.flags.send_replace(());
+        }
+        if processed.mails_queued {
+            self.engine.shared.options.mails.send_replace(());
         }
         if processed.access_changed {
             self.engine.shared.access_generation.fetch_add(1, Ordering::AcqRel);

@@ -51,6 +51,8 @@ pub struct Processed {
     pub access_changed: bool,
     /// Whether feature flags changed.
     pub flags_changed: bool,
+    /// Whether mails wait to be sent that did not before.
+    pub mails_queued: bool,
     /// Whether the batch committed (also true where there was nothing to commit).
     pub committed: bool,
     /// Whether another partition has taken a key first, so that nothing was committed: processed
@@ -194,6 +196,7 @@ impl<S: Store> Partition<S> {
                     // A commit in doubt may have changed it.
                     access_changed: self.in_doubt,
                     flags_changed: self.in_doubt,
+                    mails_queued: self.in_doubt,
                     committed: false,
                     key_taken,
                     nothing_written: !matches!(
@@ -263,6 +266,7 @@ impl<S: Store> Partition<S> {
         self.store.commit(&run.batch)?;
         let access_changed = run.batch.entries.iter().any(changes_access);
         let flags_changed = run.batch.entries.iter().any(changes_flags);
+        let mails_queued = run.batch.entries.iter().any(queues_mail);
         (self.next_seq, self.sequences) = (run.next_seq, run.sequences);
         let head = self.head();
         let calls = run.calls;
@@ -272,6 +276,7 @@ impl<S: Store> Partition<S> {
             head,
             access_changed,
             flags_changed,
+            mails_queued,
             committed: true,
             key_taken: false,
             nothing_written: false,
@@ -426,6 +431,10 @@ fn changes_access(entry: &Entry) -> bool {
 
 fn changes_flags(entry: &Entry) -> bool {
     entry.changes.iter().any(|change| matches!(change, Change::Environment(_)))
+}
+
+fn queues_mail(entry: &Entry) -> bool {
+    entry.changes.iter().any(|change| matches!(change, Change::Mail(_)))
 }
 
 /// The account that a request is about, as far as the loaded rows tell.
