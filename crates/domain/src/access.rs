@@ -8,7 +8,7 @@ use crate::state::{Change, State};
 use crate::{Rejection, Reply, Revision};
 
 /// Every permission there is, as `group:value`: Kill Bill's names (contract section 5), and behind
-/// them those of feature flags.
+/// them those of feature flags and of mails.
 /// A role may also hold `group:*` or `*:*`.
 pub const PERMISSIONS: &[&str] = &[
     "account:create",
@@ -63,6 +63,8 @@ pub const PERMISSIONS: &[&str] = &[
     "flag:write",
     "flag:approve",
     "flag:secrets",
+    "mail:read",
+    "mail:send",
 ];
 
 /// Writes a permission the way it is stored: `account` becomes `account:*`; `None` where nothing

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
+pub use mail::Mail;
 pub use period::Period;
 pub use prefix::Prefix;
 pub use settings::{Config, LogFormat, QueueKind, Role, Tls};
@@ -431,5 +432,7 @@ fn parse_like(like: Option<&Value>, text: &str) -> Value {
     }
 }
 
+#[cfg(test)]
+pub use mail::{MailTransport, SmtpSecurity};
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ mod http;
 mod iso8583;
 mod key_file;
 mod logging;
+mod mail;
 mod maintenance;
 mod memory;
 mod metrics;

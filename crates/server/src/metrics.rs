@@ -58,6 +58,8 @@ fn describe() {
         ("faregate_gateway_calls_total", "Gateway calls ended, by gateway and answer."),
         ("faregate_password_hashes_total", "Passwords and API secrets hashed."),
         ("faregate_insights_dropped_total", "Insights of feature flags not kept, by reason."),
+        ("faregate_mail_sent_total", "Mails sent, by template."),
+        ("faregate_mail_dead_total", "Mails given up."),
     ];
     for (name, text) in counters.into_iter().chain(SIGN_UP_COUNTERS) {
         metrics::describe_counter!(name, text);
@@ -93,6 +95,10 @@ fn describe() {
         ),
         ("faregate_unresolved_oldest_seconds", "Age of the oldest of them, by status."),
         ("faregate_push_waiting", "Push notifications that wait for another attempt."),
+        ("faregate_mail_queue_depth", "Mails that wait to be sent."),
+        ("faregate_mail_oldest_seconds", "Age of the oldest of them."),
+        ("faregate_operations_waiting", "Operations that wait for their turn."),
+        ("faregate_operations_oldest_seconds", "Age of the oldest of them."),
         ("faregate_analytics_lag_seconds", "How far the analytics tables are behind."),
         ("faregate_push_lag_seconds", "How far push notifications are behind."),
         ("process_resident_memory_bytes", "Resident memory."),
@@ -184,6 +190,7 @@ pub fn route(door: Door, path: &str) -> &'static str {
     match known.copied().find(|known| *known == path) {
         Some(known) => known,
         None if path.starts_with("/v1/analytics/accounts/") => "/v1/analytics/accounts/{account}",
+        None if path.starts_with("/v1/mails/") => "/v1/mails/{id}",
         None if path.starts_with("/v1/environments/") => "/v1/environments/{key}",
         None if path.starts_with("/v1/flags/") => "/v1/flags/{key}",
         None if path.starts_with("/v1/segments/") => "/v1/segments/{id}",

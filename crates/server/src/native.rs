@@ -1,9 +1,10 @@
-//! The native API, `/v1`: ledger, analytics, unresolved payments, feature flags. Errors are RFC 9457.
+//! The native API, `/v1`: ledger, analytics, unresolved payments, feature flags, mails. Errors are RFC 9457.
 
 pub mod analytics;
 mod caller;
 pub mod flags;
 mod ledger;
+mod mails;
 mod parameters;
 mod unresolved;
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use ::flags::Board;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::get;
+use axum::routing::{get, post};
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::{Currency, Timestamp};
 use engine::Engine;
@@ -51,6 +52,8 @@ pub struct Native {
     analytics::payments,
     analytics::accounts,
     analytics::account,
+    mails::list,
+    mails::resend,
     flags::environments::list,
     flags::environments::create,
     flags::environments::patch,
@@ -104,6 +107,7 @@ pub const PATHS: &[&str] = &[
     "/v1/payments/unresolved",
     "/v1/analytics/payments",
     "/v1/analytics/accounts",
+    "/v1/mails",
     "/v1/environments",
     "/v1/changes",
     "/v1/flags",
@@ -120,6 +124,8 @@ pub fn router(native: Native) -> Router {
         .route("/v1/analytics/payments", get(analytics::payments))
         .route("/v1/analytics/accounts", get(analytics::accounts))
         .route("/v1/analytics/accounts/{account}", get(analytics::account))
+        .route("/v1/mails", get(mails::list))
+        .route("/v1/mails/{id}/resend", post(mails::resend))
         .merge(flags::router())
         .route_layer(from_fn_with_state(native.clone(), caller::admit))
         .method_not_allowed_fallback(async || Problem::NoMethod)

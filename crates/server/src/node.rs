@@ -8,22 +8,25 @@ use std::time::Duration;
 
 use ::flags::Board;
 use ::signup::SignUp;
-use domain::Settings;
+use ::signup::tokens::TokenKey;
+use domain::{PartitionNo, Settings};
 use engine::access::Access;
 use engine::analytics::Follower;
 use engine::ports::{Gateway, StoreError};
 use engine::queue::Queue;
 use engine::{Clock, Engine, FrontParts, Options, Parts, Running};
 use gateway::external::External;
+use gateway::mail::SetupError;
 use gateway::push::{self, Reach};
 use gateway::simulator::{self, Notification, Remote, Simulator};
 use store::analytics::{AnalyticsQueries, SqliteReadModels, analytics_path};
-use store::{Server, Source, SqlQueries, SqlStore};
+use store::{Server, Share, Source, SqlQueries, SqlStore};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::config::{Config, Period, QueueKind, Role};
 use crate::flags::{Feed, Keeper, Owners, due};
+use crate::mail::{self, Post, backlog, sweep};
 use crate::native::analytics::Models;
 use crate::queue::{self, Member};
 use crate::seal::{self, Sealer};
@@ -55,6 +58,9 @@ pub enum Error {
     /// Sign-up cannot be started.
     #[error(transparent)]
     Signup(#[from] crate::signup::Error),
+    /// Mail cannot be sent.
+    #[error("mail: {0}")]
+    Mail(#[from] SetupError),
     /// The queue cannot be used.
     #[error(transparent)]
     Queue(#[from] queue::Error),
@@ -110,18 +116,33 @@ pub struct Core {
     /// The engine's own settings.
     pub options: Options,
     push: push::Options,
+    post: Option<Arc<Post>>,
 }
 
 impl Core {
-    fn new(config: &Config, gateways: Gateways, clock: Clock) -> Self {
+    fn new(config: &Config, gateways: Gateways, clock: Clock) -> Result<Self, Error> {
         let (options, push) = (options(config), push_options(config));
-        Self { settings: settings(config, &gateways), gateways, clock, options, push }
+        let settings = settings(config, &gateways);
+        // Without the key there is no sign-up, and no mail.
+        let tokens = crate::signup::key(config)?.map(|key| TokenKey::new(&key));
+        let post = tokens.map(|tokens| Post::new(&config.mail, &config.data_dir, tokens));
+        let post = post.transpose()?.map(Arc::new);
+        Ok(Self { settings, gateways, clock, options, push, post })
     }
 
-    /// What follows the journal of a partition wherever it is owned.
-    pub fn follow(&self, engine: &Engine) -> Followers {
+    /// What runs beside a partition wherever it is owned. The first one's owner does what is to be
+    /// done once.
+    pub fn follow(&self, engine: &Engine, share: Share) -> Followers {
         let mut followers = Followers::none();
         followers.push = Some(push::start(engine.clone(), self.push.clone()));
+        followers.follow(sweep::run(engine.clone(), share, until(followers.stopped())));
+        if share.partition == PartitionNo::FIRST {
+            followers.follow(due::run(engine.clone(), until(followers.stopped())));
+            followers.follow(backlog::run(engine.clone(), until(followers.stopped())));
+            if let Some(post) = self.post.clone() {
+                followers.follow(mail::run(engine.clone(), post, until(followers.stopped())));
+            }
+        }
         followers
     }
 }
@@ -155,7 +176,7 @@ impl Node {
         // A connection more than readers: the followers read on threads of their own.
         let queries = Arc::new(store.queries(readers + 1)?);
         let (gateways, notifications) = gateways(config, &clock)?;
-        let core = Core::new(config, gateways, clock.clone());
+        let core = Core::new(config, gateways, clock.clone())?;
         let parts = Parts {
             store,
             queries: queries.clone(),
@@ -165,7 +186,7 @@ impl Node {
             options: core.options.clone(),
         };
         let (engine, running) = Engine::start(parts)?;
-        let mut followers = core.follow(&engine);
+        let mut followers = core.follow(&engine, Share::WHOLE);
         if let Some(notifications) = notifications {
             let stopped = followers.stopped();
             followers.follow(take_notifications(engine.clone(), notifications, stopped));
@@ -176,7 +197,6 @@ impl Node {
         engine.waits_for(follower.applied());
         followers.follow(follower.run(engine.head(), until(followers.stopped())));
         let flags = feed(config, (&engine, sealer.as_ref()), &mut followers)?;
-        followers.follow(due::run(engine.clone(), until(followers.stopped())));
         let analytics = Models::new(AnalyticsQueries::open(&path, &of_store, readers)?, readers);
         Ok(Self {
             access: access(config, &engine),
@@ -199,7 +219,7 @@ impl Node {
         let sealer = sealer(config)?;
         let clock = Clock::new(config.test_clock);
         let (gateways, _) = gateways(config, &clock)?;
-        let core = Core::new(config, gateways, clock);
+        let core = Core::new(config, gateways, clock)?;
         let options = store::Options::default();
         let queries = Arc::new(SqlQueries::of_server(&server, config.engine.reader_threads + 1)?);
         let has_doors = config.role != Role::Processor;

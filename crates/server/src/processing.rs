@@ -12,8 +12,7 @@ use engine::queue::{Place, Processor, SimulatedWork};
 use engine::{Answer, Engine, Parts, Reason, Running, Unavailable};
 use store::{Server, Share, SqlQueries};
 
-use crate::flags::due;
-use crate::node::{Core, Followers, until};
+use crate::node::{Core, Followers};
 use crate::queue::publish_events;
 use crate::{first_start, serve};
 
@@ -97,12 +96,11 @@ impl Processing {
         let opened = opening.await.map_err(|error| StoreError::Database(error.to_string()))?;
         let (engine, running) = opened?;
         let offset = running.queue_offset();
-        let mut followers = self.core.follow(&engine);
+        let mut followers = self.core.follow(&engine, share);
         let stopped = followers.stopped();
         let publishing = publish_events(engine.clone(), self.kafka.clone(), stopped);
         followers.follow(publishing);
         if share.partition == PartitionNo::FIRST {
-            followers.follow(due::run(engine.clone(), until(followers.stopped())));
             tokio::spawn(prepare(engine.clone()));
         }
         self.owned().insert(partition, Owned { engine, running, followers });

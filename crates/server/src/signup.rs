@@ -40,13 +40,22 @@ pub enum Error {
 /// [`Error`].
 pub fn open(config: &Config, engine: &Engine) -> Result<Option<SignUp>, Error> {
     let it = &config.signup;
-    let key = match (it.key_file.as_str(), config.database.url.is_empty()) {
+    let Some(key) = key(config)? else { return Ok(None) };
+    let hasher = Hasher::new(hashing(it)).map_err(Error::Threads)?;
+    Ok(Some(SignUp::new(engine.clone(), hasher, &key, settings(it))))
+}
+
+/// The key of sign-up, where there is one.
+///
+/// # Errors
+/// [`Error::Key`].
+pub fn key(config: &Config) -> Result<Option<RootKey>, Error> {
+    let key = match (config.signup.key_file.as_str(), config.database.url.is_empty()) {
         ("", true) => key_file::in_dir(&config.data_dir, KEY_FILE)?,
         ("", false) => return Ok(None),
         (path, _) => key_file::read(Path::new(path))?,
     };
-    let hasher = Hasher::new(hashing(it)).map_err(Error::Threads)?;
-    Ok(Some(SignUp::new(engine.clone(), hasher, &RootKey::new(key), settings(it))))
+    Ok(Some(RootKey::new(key)))
 }
 
 fn hashing(it: &Signup) -> Options {

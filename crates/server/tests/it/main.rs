@@ -26,6 +26,7 @@ mod killbill_tags;
 mod lifecycle;
 mod limits;
 mod logs;
+mod mails;
 mod maintenance;
 mod native;
 mod operations;
