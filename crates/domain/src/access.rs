@@ -8,7 +8,7 @@ use crate::state::{Change, State};
 use crate::{Rejection, Reply, Revision};
 
 /// Every permission there is, as `group:value`: Kill Bill's names (contract section 5), and behind
-/// them those of feature flags and of mails.
+/// them those of feature flags, of mails and of customers.
 /// A role may also hold `group:*` or `*:*`.
 pub const PERMISSIONS: &[&str] = &[
     "account:create",
@@ -65,6 +65,8 @@ pub const PERMISSIONS: &[&str] = &[
     "flag:secrets",
     "mail:read",
     "mail:send",
+    "customer:read",
+    "customer:write",
 ];
 
 /// Writes a permission the way it is stored: `account` becomes `account:*`; `None` where nothing

@@ -26,7 +26,9 @@ use tokio::task::JoinHandle;
 use tokio_rustls::rustls::ClientConfig;
 
 pub use body::body;
+
 pub use callback::{CallbackError, Reach, URL_BYTES_MAX, validate_callback};
+pub use post::Caller;
 
 /// The follower's name in the store.
 pub const FOLLOWER: &str = "push";

@@ -186,7 +186,7 @@ impl Requests {
 /// The route of a path: few, whatever clients ask for.
 #[must_use]
 pub fn route(door: Door, path: &str) -> &'static str {
-    let known = native::PATHS.iter().chain(pages::PATHS).chain(PATHS);
+    let known = native::PATHS.iter().chain(signup::native::PATHS).chain(pages::PATHS).chain(PATHS);
     match known.copied().find(|known| *known == path) {
         Some(known) => known,
         None if path.starts_with("/v1/analytics/accounts/") => "/v1/analytics/accounts/{account}",

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::flags::Board;
-use ::signup::SignUp;
 use ::signup::tokens::TokenKey;
+use ::signup::{SignUp, operations};
 use domain::{PartitionNo, Settings};
 use engine::access::Access;
 use engine::analytics::Follower;
@@ -197,10 +197,15 @@ impl Node {
         engine.waits_for(follower.applied());
         followers.follow(follower.run(engine.head(), until(followers.stopped())));
         let flags = feed(config, (&engine, sealer.as_ref()), &mut followers)?;
+        let sign_up = crate::signup::open(config, &engine)?;
+        if let Some(sign_up) = &sign_up {
+            let worker = crate::signup::worker(sign_up, &core.push);
+            followers.follow(operations::run(worker, until(followers.stopped())));
+        }
         let analytics = Models::new(AnalyticsQueries::open(&path, &of_store, readers)?, readers);
         Ok(Self {
             access: access(config, &engine),
-            sign_up: crate::signup::open(config, &engine)?,
+            sign_up,
             engine,
             analytics: Some(analytics),
             sealer,

@@ -31,6 +31,7 @@ struct Operations;
 pub fn openapi() -> OpenApi {
     let mut document = native::openapi();
     document.merge(killbill::openapi());
+    document.merge(signup::native::openapi());
     document.merge(<Operations as utoipa::OpenApi>::openapi());
     document.info = InfoBuilder::new()
         .title("Faregate")

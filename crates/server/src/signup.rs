@@ -1,19 +1,26 @@
 //! Sign-up, put together by configuration.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use ::signup::RootKey;
-use ::signup::compat;
+use ::signup::operations::{CallbackCheck, Post, Worker};
 use ::signup::passwords::{Cost, Hasher, Options};
 use ::signup::probe::Probe;
 use ::signup::service::{Settings, SignUp};
 use ::signup::tenant::Tenants;
+use ::signup::{compat, native};
 use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::middleware::map_request;
 use axum::response::IntoResponse as _;
 use axum::routing::any;
 use engine::Engine;
 use engine::access::Access;
 use tokio::task::JoinHandle;
+use http_body_util::BodyExt as _;
+use killbill::BodyError;
 
 use crate::config::{Config, Role, Signup};
 use crate::key_file;
@@ -88,13 +95,45 @@ pub fn probe(config: &Config, sign_up: Option<&SignUp>) -> Option<(Probe, JoinHa
 }
 
 /// The doors of sign-up; without a key they say what is missing.
-pub fn router(sign_up: Option<&SignUp>, access: &Access) -> Router {
+///
+/// `later`: see [`native::router`].
+pub fn router(sign_up: Option<&SignUp>, access: &Access, later: Option<CallbackCheck>) -> Router {
     let Some(sign_up) = sign_up else {
         let no_key = || any(async || Problem::NoSignupKey.into_response());
-        return Router::new().route("/user/{*rest}", no_key()).route("/billing/{*rest}", no_key());
+        let router = Router::new();
+        let router = router.route("/user/{*rest}", no_key()).route("/billing/{*rest}", no_key());
+        return native::PATHS.iter().fold(router, |router, path| router.route(path, no_key()));
     };
     let tenant = &sign_up.settings().tenant;
     let tenants = Tenants::new(access.clone(), sign_up.engine().clone(), tenant);
+    let later_too = later.clone();
+    let native = native::router(sign_up.clone(), tenants.clone(), later_too);
+    let native = native.layer(map_request(async |request: Request| request.map(with_own_errors)));
     let (sign_up, access) = (sign_up.clone(), access.clone());
-    compat::router(compat::Door { sign_up, tenants, access })
+    compat::router(compat::Door { sign_up, tenants, access, later }).merge(native)
+}
+
+/// A body that fails in the words of sign-up: doors do not know each other.
+fn with_own_errors(body: Body) -> Body {
+    Body::new(body.map_err(|error| {
+        let error = error.into_inner().downcast().map_or(BodyError::Broken, |error| *error);
+        match error {
+            BodyError::TooLarge => ::signup::BodyError::TooLarge,
+            BodyError::TimedOut => ::signup::BodyError::TimedOut,
+            BodyError::Broken => ::signup::BodyError::Broken,
+            BodyError::NoRoom => ::signup::BodyError::NoRoom,
+        }
+    }))
+}
+
+/// What makes the registrations that are kept, and calls those who want to be told.
+#[must_use]
+pub fn worker(sign_up: &SignUp, push: &gateway::push::Options) -> Worker {
+    let caller = gateway::push::Caller::new(push);
+    let post: Post = Arc::new(move |delivery| {
+        let caller = caller.clone();
+        Box::pin(async move { caller.post(&delivery.url, &delivery.headers, delivery.body).await })
+    });
+    let (signup, keeper) = (sign_up.clone(), sign_up.engine().clone());
+    Worker { signup, keeper, post: Some(post) }
 }

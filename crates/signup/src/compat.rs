@@ -24,6 +24,7 @@ use axum::routing::{delete, get, post};
 use engine::access::Access;
 
 use crate::SignUp;
+use crate::operations::CallbackCheck;
 use crate::tenant::Tenants;
 
 /// What the door works with.
@@ -35,6 +36,9 @@ pub struct Door {
     pub tenants: Tenants,
     /// Operators.
     pub access: Access,
+    /// Where somebody makes registrations that are kept: why a URL may not be called when one was
+    /// made.
+    pub later: Option<CallbackCheck>,
 }
 
 /// The routes.

@@ -6,11 +6,14 @@
 
 #![forbid(unsafe_code)]
 
+mod body;
 pub mod compat;
 pub mod email;
 mod invalid;
 mod keys;
 pub mod limits;
+pub mod native;
+pub mod operations;
 pub mod password_policy;
 pub mod passwords;
 pub mod probe;
@@ -21,6 +24,7 @@ pub mod tenant;
 pub mod tokens;
 pub mod totp;
 
+pub use body::BodyError;
 pub use invalid::Invalid;
 pub use keys::{KEY_BYTES, RootKey};
 pub use service::SignUp;

@@ -17,6 +17,8 @@ pub enum Purpose {
     TotpSecret,
     /// A request that is carried out later.
     Request,
+    /// Who is told the end of it, and with what secret.
+    Callback,
 }
 
 impl Purpose {
@@ -24,6 +26,7 @@ impl Purpose {
         match self {
             Self::TotpSecret => "totp-secret",
             Self::Request => "request",
+            Self::Callback => "callback",
         }
     }
 }

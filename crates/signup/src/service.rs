@@ -7,6 +7,7 @@
 mod error;
 pub mod figures;
 mod login;
+mod operators;
 mod password;
 mod profile;
 mod registration;
@@ -207,17 +208,32 @@ impl SignUp {
     }
 
     /// Submits a command in a customer's or nobody's name.
-    async fn submit(&self, asked: &Asked, command: CustomerCommand) -> Result<Reply, Error> {
+    pub(crate) async fn submit(
+        &self,
+        asked: &Asked,
+        command: CustomerCommand,
+    ) -> Result<Reply, Error> {
         self.submit_repeatable(asked, command, None).await
     }
 
-    async fn submit_repeatable(
+    pub(crate) async fn submit_repeatable(
         &self,
         asked: &Asked,
         command: CustomerCommand,
         idempotency: Option<Idempotency>,
     ) -> Result<Reply, Error> {
         let actor = actor(asked, command.customer().map(|it| it.id));
+        self.submit_as(asked, actor, command, idempotency).await
+    }
+
+    /// Submits a command in somebody's name.
+    async fn submit_as(
+        &self,
+        asked: &Asked,
+        actor: Actor,
+        command: CustomerCommand,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Reply, Error> {
         let (id, tenant) = (asked.id, asked.tenant);
         let command = Command::Customer(command);
         let request = Request { id, tenant, actor, idempotency, command };
@@ -235,7 +251,12 @@ impl SignUp {
 
     /// What makes a request the same when it comes again: its client's key, and what it says beside
     /// secrets.
-    fn idempotency(&self, asked: &Asked, route: &str, says: &[&str]) -> Option<Idempotency> {
+    pub(crate) fn idempotency(
+        &self,
+        asked: &Asked,
+        route: &str,
+        says: &[&str],
+    ) -> Option<Idempotency> {
         let key = asked.idempotency_key.as_ref()?;
         let tenant = asked.tenant.0.to_be_bytes();
         let name = self.print(&[b"idempotency-key", &tenant, route.as_bytes(), key.as_bytes()]);

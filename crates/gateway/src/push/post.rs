@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use super::Options;
 use super::callback::{Callback, Reach};
 use crate::outbound::{self, Connection, Idle, SendError, Tls};
 
@@ -50,21 +51,30 @@ impl Poster {
         idle: &Idle,
         body: Bytes,
     ) -> Result<(), Failure> {
-        match timeout(self.timeout, self.try_post(to, idle, body)).await {
+        let headers = [
+            ("user-agent", "KillBill/1.0".to_owned()),
+            ("content-type", "application/json; charset=UTF-8".to_owned()),
+        ];
+        match timeout(self.timeout, self.try_post(to, idle, (&headers, body))).await {
             Ok(delivered) => delivered.map_err(Failure::Refused),
             Err(_) => Err(Failure::TimedOut),
         }
     }
 
-    async fn try_post(&self, to: &Callback, idle: &Idle, body: Bytes) -> Result<(), String> {
-        let request = Request::builder()
+    async fn try_post(
+        &self,
+        to: &Callback,
+        idle: &Idle,
+        (headers, body): (&[(&'static str, String)], Bytes),
+    ) -> Result<(), String> {
+        let mut request = Request::builder()
             .method(Method::POST)
             .uri(&to.target)
-            .header(http::header::HOST, &to.authority)
-            .header(http::header::USER_AGENT, "KillBill/1.0")
-            .header(http::header::CONTENT_TYPE, "application/json; charset=UTF-8")
-            .body(Full::new(body))
-            .map_err(|error| error.to_string())?;
+            .header(http::header::HOST, &to.authority);
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
         let sent = outbound::send(idle, request, || self.connect(to)).await;
         let (response, connection) = sent.map_err(|error| match error {
             SendError::NotSent(reason) | SendError::Unknown(reason) => reason,
@@ -88,6 +98,36 @@ impl Poster {
             None
         };
         Connection::open(address, tls).await
+    }
+}
+
+/// Posts once to where a client wants it, under the same rules as push notifications: for what is
+/// signed and tried again by others.
+#[derive(Clone)]
+pub struct Caller(Poster);
+
+impl Caller {
+    /// One that may reach what push notifications may, as long as they may take.
+    #[must_use]
+    pub fn new(options: &Options) -> Self {
+        let Options { reach, timeout, .. } = *options;
+        Self(Poster { reach, timeout, tls: Arc::clone(&options.tls) })
+    }
+
+    /// Posts a body with these headers. Any 2xx is a delivery; a redirect is a refusal.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub async fn post(
+        &self,
+        url: &str,
+        headers: &[(&'static str, String)],
+        body: Bytes,
+    ) -> Result<(), String> {
+        let to = Callback::parse(url).map_err(|error| error.to_string())?;
+        let idle = Idle::default();
+        let posted = self.0.try_post(&to, &idle, (headers, body));
+        timeout(self.0.timeout, posted).await.unwrap_or_else(|_| Err(Failure::TimedOut.reason()))
     }
 }
 

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::body::Fields;
 use super::error::Failure;
 use super::{Door, caller};
+use crate::operations::{self, Callback, Manner};
 use crate::service::{Entered, Error, How, LoggedIn, Login, registration};
 
 /// `POST /user/auth/register`
@@ -23,6 +24,12 @@ pub(super) async fn register(
     let (parts, body) = request.into_parts();
     let asked = caller::asked(&door, &parts).await?;
     let entered = read_registration(body).await?;
+    if let Some(check) = door.later.as_ref().filter(|_| operations::is_preferred(&parts.headers)) {
+        let callback = Callback::of_headers(&parts.headers, check)
+            .map_err(|error| Failure::bad(&format!("Callback {}: {error}", error.field())))?;
+        let queued = door.sign_up.queue(&asked, &entered, Manner::Open, callback).await?;
+        return Ok(operations::accepted(&queued));
+    }
     let new = registration(&entered).map_err(Error::Fields)?;
     let done = door.sign_up.register(&asked, new, How::OPENLY).await?;
     let id = done.customer.map(|it| it.id);

@@ -106,7 +106,10 @@ impl SignUp {
             lifetime_us: micros(lifetime),
             refresh_us: micros(settings.refresh.max(lifetime)),
         });
-        let reply = self.submit(asked, command).await?;
+        // Whoever did not get the answer gets the same session by the same key.
+        let says = [&*customer.id.to_string()];
+        let idempotency = self.idempotency(asked, "log-in", &says);
+        let reply = self.submit_repeatable(asked, command, idempotency).await?;
         self.logged_in(asked.tenant, customer, &reply)
     }
 
@@ -192,7 +195,10 @@ impl SignUp {
             lifetime_us: lasts(before.renewed_at, before.expires_at),
             refresh_us: lasts(before.renewed_at, before.refresh_until),
         });
-        match self.submit(asked, command).await {
+        // A token that comes again with its key was not stolen: its client did not get the answer.
+        let says = [&*session.to_string(), &*generation.to_string()];
+        let idempotency = self.idempotency(asked, "refresh", &says);
+        match self.submit_repeatable(asked, command, idempotency).await {
             Ok(Reply::Customer(CustomerReply::SessionRevoked)) => {
                 tracing::warn!(
                     customer.id = %customer.id,

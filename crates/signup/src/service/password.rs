@@ -108,7 +108,7 @@ impl SignUp {
     }
 
     /// Whether a password is the customer's.
-    pub(super) async fn check_password(
+    pub(crate) async fn check_password(
         &self,
         asked: &Asked,
         customer: &Customer,

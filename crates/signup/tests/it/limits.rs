@@ -4,7 +4,7 @@ use domain::customer::TokenPurpose;
 use signup::limits::Settings;
 use signup::service::{Asked, Error, How, Login};
 
-use crate::world::{World, new_customer};
+use crate::plain::{World, new_customer};
 
 const HERE: &str = "192.0.2.1";
 const THERE: &str = "192.0.2.2";

@@ -14,7 +14,7 @@ use signup::probe::{self, Failure, Probe, Step};
 use signup::service::How;
 use tower::ServiceExt as _;
 
-use crate::world::{World, new_customer};
+use crate::plain::{World, new_customer};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

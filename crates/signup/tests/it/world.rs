@@ -1,127 +1,263 @@
-//! An engine on a store of its own, with sign-up on it and one tenant.
+//! A process with one tenant, in a directory that goes away with the test.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use axum::Router;
+use axum::body::Body;
+use domain::access::{CreateUser, PutRole};
+use domain::customer::{Customer, TokenPurpose};
 use domain::payment::Actor;
 use domain::tenant::CreateTenant;
-use domain::{Command, Request, TenantNo};
-use engine::access::ClientAddress;
+use domain::{Command, Reply, Request, Settings, TenantNo};
+use engine::access::Access;
 use engine::{Answer, Clock, Engine, Options, Parts, Running};
-use signup::limits;
+use http::{HeaderMap, Method, StatusCode};
+use serde_json::Value;
+use signup::operations::{self, Post, Worker};
 use signup::passwords::{self, Cost, Hasher};
-use signup::service::{Asked, Entered, NewCustomer, Settings, registration};
-use signup::{KEY_BYTES, RootKey, SignUp};
+use signup::service::{self, SignUp, token_purpose};
+use signup::tenant::Tenants;
+use signup::{RootKey, native};
+use tokio::sync::oneshot;
+use tower::ServiceExt as _;
+use uuid::Uuid;
 
-const HOUR: Duration = Duration::from_secs(3_600);
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a test waits for what must come.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+pub const PASSWORD: &str = "Correct-Horse-7";
+
+/// The operator with all permissions, and the one with none.
+pub const ADMIN: &str = "Basic YWRtaW46cGFzc3dvcmQ=";
+pub const CLERK: &str = "Basic Y2xlcms6cGFzc3dvcmQ=";
+
+/// The tenant's headers.
+pub const TENANT: [(&str, &str); 2] =
+    [("x-faregate-apikey", "bob"), ("x-faregate-apisecret", "lazar")];
+
+/// A directory that goes away with the test.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir =
+            std::env::temp_dir().join(format!("faregate-signup-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
 
 pub struct World {
-    pub sign_up: SignUp,
+    pub signup: SignUp,
+    pub engine: Engine,
+    pub router: Router,
+    pub no: TenantNo,
     running: Running,
-    directory: PathBuf,
+    worker: Option<(oneshot::Sender<()>, tokio::task::JoinHandle<()>)>,
+}
+
+/// An answer, with its body as JSON or null.
+pub struct Answered {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Value,
+}
+
+impl Answered {
+    /// The status, and the type of the problem where it is one.
+    pub fn outcome(&self) -> (u16, &str) {
+        let kind = self.body["type"].as_str().unwrap_or_default();
+        (self.status.as_u16(), kind.trim_start_matches("urn:faregate:problem:"))
+    }
+
+    pub fn text(&self, field: &str) -> String {
+        self.body[field]
+            .as_str()
+            .unwrap_or_else(|| panic!("no {field} in {}", self.body))
+            .to_owned()
+    }
 }
 
 impl World {
-    /// With no tenant yet.
-    pub fn start(limits: limits::Settings) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("faregate-signup-{}-{number}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        let store = store::open_dir(&directory, &store::Options::default()).unwrap();
-        let queries = store.queries(2).unwrap();
-        let domain = domain::Settings {
+    /// What a directory holds, served; a new one gets its tenant and its operators.
+    pub async fn start(dir: &Path) -> Self {
+        let store = store::open_dir(dir, &store::Options::default()).unwrap();
+        let queries = Arc::new(store.queries(4).unwrap());
+        let settings = Settings {
             gateways: BTreeMap::new(),
             unknown_delays_us: vec![],
             pending_delays_us: vec![],
             reply_keep_us: domain::Timestamp::DAY_US,
             transactions_per_payment_max: 1_000,
         };
-        let parts = Parts {
-            store,
-            queries: Arc::new(queries),
-            gateways: BTreeMap::new(),
-            clock: Clock::new(true),
-            settings: domain,
-            options: Options { readers: 2, ..Options::default() },
-        };
+        let options = Options { readers: 4, ..Options::default() };
+        let (gateways, clock) = (BTreeMap::new(), Clock::new(true));
+        let parts = Parts { store, queries, gateways, clock, settings, options };
         let (engine, running) = Engine::start(parts).unwrap();
-        let cheap = passwords::Options {
+        let access = Access::new(engine.clone(), Duration::from_secs(60), 2);
+        first_start(&engine, &access).await;
+        let options = passwords::Options {
             threads: 1,
-            queue_wait_max: PATIENCE,
-            cost: Cost::new(64, 1, 1).unwrap(),
+            cost: Cost::new(8, 1, 1).unwrap(),
             ..passwords::Options::default()
         };
-        let key = RootKey::new([7; KEY_BYTES]);
-        let hasher = Hasher::new(cheap).unwrap();
-        let sign_up = SignUp::new(engine, hasher, &key, settings(limits));
-        Self { sign_up, running, directory }
+        let hasher = Hasher::new(options).unwrap();
+        let signup = SignUp::new(engine.clone(), hasher, &RootKey::new([7; 32]), signup_settings());
+        let tenants = Tenants::new(access, engine.clone(), "door");
+        let check: operations::CallbackCheck = Arc::new(|url| match url.starts_with("https://") {
+            true => Ok(()),
+            false => Err("must begin with https://".to_owned()),
+        });
+        let router = native::router(signup.clone(), tenants, Some(check));
+        let found = engine.read(|queries| queries.tenant_named("door")).await.unwrap();
+        Self { signup, engine, router, no: found.unwrap().no, running, worker: None }
+    }
+
+    /// Begins to make what waits.
+    pub fn work(&mut self, post: Option<Post>) {
+        let worker = Worker { signup: self.signup.clone(), keeper: self.engine.clone(), post };
+        let (stop, stopped) = oneshot::channel();
+        let running = tokio::spawn(operations::run(worker, async { drop(stopped.await) }));
+        self.worker = Some((stop, running));
     }
 
     pub async fn stop(self) {
+        if let Some((stop, worker)) = self.worker {
+            drop(stop);
+            worker.await.unwrap();
+        }
         self.running.stop(PATIENCE).await;
-        drop(self.sign_up);
-        std::fs::remove_dir_all(self.directory).unwrap();
     }
 
-    pub async fn tenant(&self, key: &str) -> TenantNo {
-        let create = CreateTenant {
-            id: None,
-            external_key: None,
-            api_key: key.to_owned(),
-            secret_hash: String::new(),
-        };
-        let engine = self.sign_up.engine();
-        let id = engine.mint();
-        let actor = Actor {
-            user: "admin".to_owned(),
-            created_by: "test".to_owned(),
-            reason: None,
-            comments: None,
-            token: id.0,
-        };
-        let command = Command::CreateTenant(create);
-        let request = Request { id, tenant: TenantNo::SYSTEM, actor, idempotency: None, command };
-        let answer = engine.submit(request).await.unwrap();
-        assert!(matches!(answer, Answer::Replied(_)), "{answer:?}");
-        let key = key.to_owned();
-        let found = engine.read(move |queries| queries.tenant_by_api_key(&key)).await;
-        found.unwrap().unwrap().no
+    pub async fn call(
+        &self,
+        (method, path): (Method, &str),
+        headers: &[(&str, &str)],
+        body: Value,
+    ) -> Answered {
+        let mut request = http::Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let request = request.body(Body::from(body)).unwrap();
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+        let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+        Answered { status: head.status, headers: head.headers, body }
     }
 
-    pub fn asked(&self, tenant: TenantNo, from: &str, is_exempt: bool) -> Asked {
-        let id = self.sign_up.engine().mint();
-        let from = ClientAddress(from.parse().unwrap());
-        Asked { tenant, id, idempotency_key: None, from, is_exempt }
+    pub async fn post(&self, path: &str, body: Value) -> Answered {
+        self.call((Method::POST, path), &[], body).await
+    }
+
+    /// As a customer with this access token.
+    pub async fn as_customer(&self, token: &str, what: (Method, &str), body: Value) -> Answered {
+        let bearer = format!("Bearer {token}");
+        self.call(what, &[("authorization", &bearer)], body).await
+    }
+
+    pub async fn customer(&self, email: &str) -> Option<Customer> {
+        let (no, email) = (self.no, email.to_owned());
+        self.engine.read(move |queries| queries.customer_by_email(no, &email)).await.unwrap()
+    }
+
+    /// The token that was mailed.
+    pub async fn mailed(&self, email: &str, purpose: TokenPurpose) -> String {
+        let customer = self.customer(email).await.unwrap();
+        let id = customer.issued(purpose).unwrap().id.uuid();
+        let tokens = self.signup.tokens();
+        tokens.issue(token_purpose(purpose), self.no, customer.id.uuid(), id)
+    }
+
+    /// Somebody with a verified address who is logged in: their tokens.
+    pub async fn logged_in(&self, email: &str) -> Answered {
+        self.post("/v1/registrations", entered(email)).await;
+        let token = self.mailed(email, TokenPurpose::Verification).await;
+        let verified = self.post("/v1/registrations/verify", serde_json::json!({"token": token}));
+        assert_eq!(verified.await.status, 204);
+        self.post("/v1/sessions", login(email, PASSWORD)).await
     }
 }
 
-pub fn new_customer(email: &str) -> NewCustomer {
-    let entered = Entered {
-        email: email.to_owned(),
-        password: "Zq8,lrvbx".to_owned(),
-        first_name: "Ana".to_owned(),
-        last_name: "Diaz".to_owned(),
-        ..Entered::default()
-    };
-    registration(&entered).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+pub fn entered(email: &str) -> Value {
+    serde_json::json!({
+        "email": email, "password": PASSWORD, "firstName": "Ada", "lastName": "Lovelace",
+        "acceptTerms": true,
+    })
 }
 
-fn settings(limits: limits::Settings) -> Settings {
-    Settings {
-        tenant: "test".to_owned(),
-        verify_within: HOUR,
-        reset_within: HOUR,
-        session: HOUR,
-        session_remembered: HOUR,
-        refresh: HOUR,
-        issuer: "Test".to_owned(),
+pub fn login(email: &str, password: &str) -> Value {
+    serde_json::json!({"email": email, "password": password})
+}
+
+fn signup_settings() -> service::Settings {
+    let day = Duration::from_secs(86_400);
+    service::Settings {
+        tenant: "door".to_owned(),
+        verify_within: 2 * day,
+        reset_within: day,
+        session: 7 * day,
+        session_remembered: 30 * day,
+        refresh: 60 * day,
+        issuer: "Faregate".to_owned(),
         currency: "USD".to_owned(),
         trust_internal: false,
-        limits,
+    }
+}
+
+async fn first_start(engine: &Engine, access: &Access) {
+    if engine.read(|queries| queries.tenant_count()).await.unwrap() > 0 {
+        return;
+    }
+    let create = |key: &str, external_key: &str, secret_hash| {
+        let (api_key, external_key) = (key.to_owned(), Some(external_key.to_owned()));
+        Command::CreateTenant(CreateTenant { id: None, external_key, api_key, secret_hash })
+    };
+    submit(engine, create("bob", "door", access.hash("lazar").await.unwrap())).await;
+    // Whoever comes later does not take the name over.
+    submit(engine, create("door", "other", access.hash("lazar").await.unwrap())).await;
+    let permissions = vec!["customer:read".to_owned(), "customer:write".to_owned()];
+    let role = PutRole { name: "admins".to_owned(), permissions, create: true };
+    submit(engine, Command::PutRole(role)).await;
+    for (name, roles) in [("admin", vec!["admins".to_owned()]), ("clerk", vec![])] {
+        let password_hash = access.hash("password").await.unwrap();
+        let user = CreateUser { username: name.to_owned(), password_hash, roles };
+        submit(engine, Command::CreateUser(user)).await;
+    }
+}
+
+async fn submit(engine: &Engine, command: Command) -> Reply {
+    let id = engine.mint();
+    let actor = Actor {
+        user: "test".to_owned(),
+        created_by: "test".to_owned(),
+        reason: None,
+        comments: None,
+        token: Uuid::nil(),
+    };
+    let request = Request { id, tenant: TenantNo::SYSTEM, actor, idempotency: None, command };
+    match engine.submit(request).await.unwrap() {
+        Answer::Replied(reply) => reply,
+        other @ (Answer::Refused(_) | Answer::StillRunning | Answer::AnotherRequest) => {
+            panic!("{other:?}")
+        }
     }
 }

@@ -1,0 +1,140 @@
+//! Who asks the native API: customers show an access token, operators a password and their tenant.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use domain::{RequestId, TenantNo};
+use engine::access::{Caller, ClientAddress};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+
+use super::Native;
+use super::problem::Problem;
+use crate::service::{Asked, Error, Who};
+
+/// How long an idempotency key may be, in bytes.
+const KEY_BYTES_MAX: usize = 255;
+
+/// What makes a `POST` repeatable.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// A request whose tenant is known.
+#[derive(Clone, Debug)]
+pub(super) struct Asking {
+    pub(super) tenant: TenantNo,
+    from: ClientAddress,
+    id: RequestId,
+    idempotency_key: Option<String>,
+}
+
+impl Asking {
+    /// The same, as sign-up takes it.
+    pub(super) fn asked(&self) -> Asked {
+        let (tenant, id) = (self.tenant, self.id);
+        Asked { tenant, id, idempotency_key: self.idempotency_key.clone() }
+    }
+}
+
+/// Finds the tenant of a request; the answer tells the log which it was.
+pub(super) async fn admit(
+    State(native): State<Native>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let from = request.extensions().get().copied().unwrap_or(ClientAddress::UNKNOWN);
+    let asking = match asking(&native, from, request.headers()).await {
+        Ok(asking) => asking,
+        Err(problem) => return problem.into_response(),
+    };
+    let tenant = asking.tenant;
+    request.extensions_mut().insert(asking);
+    let mut response = next.run(request).await;
+    response.extensions_mut().insert(tenant);
+    response
+}
+
+async fn asking(
+    native: &Native,
+    from: ClientAddress,
+    headers: &HeaderMap,
+) -> Result<Asking, Problem> {
+    let idempotency_key = idempotency_key(headers)?;
+    let tenant = native.tenants.of(headers, from).await?;
+    Ok(Asking { tenant, from, id: native.signup.engine().mint(), idempotency_key })
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let text = value.to_str().ok().map(str::trim);
+    let fits = |text: &&str| (1..=KEY_BYTES_MAX).contains(&text.len());
+    text.filter(fits).map(|text| Some(text.to_owned())).ok_or_else(|| Problem::Invalid {
+        field: "Idempotency-Key".into(),
+        reason: format!("1 to {KEY_BYTES_MAX} visible ASCII characters were expected"),
+    })
+}
+
+impl FromRequestParts<Native> for Asking {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Native) -> Result<Self, Problem> {
+        parts.extensions.get().cloned().ok_or(Problem::TenantMissing)
+    }
+}
+
+/// A customer who is logged in.
+pub(super) struct LoggedIn {
+    pub(super) asked: Asked,
+    pub(super) who: Who,
+}
+
+impl FromRequestParts<Native> for LoggedIn {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, native: &Native) -> Result<Self, Problem> {
+        let asking = Asking::from_request_parts(parts, native).await?;
+        let token = bearer(&parts.headers).ok_or(Problem::Refused(Error::NoSession))?;
+        let who = native.signup.who(asking.tenant, token).await?;
+        Ok(Self { asked: asking.asked(), who })
+    }
+}
+
+/// The access token of a request (RFC 6750).
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// An operator of a tenant that their request names.
+pub(super) struct Operator {
+    pub(super) asked: Asked,
+    pub(super) tenant: TenantNo,
+    caller: Arc<Caller>,
+}
+
+impl Operator {
+    /// Refuses what the operator may not do.
+    pub(super) fn require(&self, permission: &'static str) -> Result<(), Problem> {
+        if self.caller.may(permission) { Ok(()) } else { Err(Problem::Forbidden(permission)) }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.caller.username
+    }
+}
+
+impl FromRequestParts<Native> for Operator {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, native: &Native) -> Result<Self, Problem> {
+        let asking = Asking::from_request_parts(parts, native).await?;
+        let authorization = parts.headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes);
+        let caller = native.tenants.access().user(asking.from, authorization).await?;
+        // The door's own tenant is for those who sign up: operators show their tenant's secret.
+        let shown = native.tenants.shown(&parts.headers, asking.from).await?;
+        let tenant = shown.ok_or(Problem::TenantMissing)?;
+        Ok(Self { asked: asking.asked(), tenant, caller })
+    }
+}

@@ -1,0 +1,366 @@
+//! The routes under `/v1`: what each does, and why it does not.
+
+use domain::customer::TokenPurpose;
+use http::Method;
+use serde_json::{Value, json};
+use signup::totp::Secret;
+
+use crate::world::{ADMIN, CLERK, PASSWORD, Scratch, TENANT, World, entered, login};
+
+const ADA: &str = "ada@example.com";
+
+#[tokio::test]
+async fn registering_tells_nobody_whether_an_address_has_a_customer() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let mut new = entered(ADA);
+    new["company"] = json!("Analytical Engines");
+    new["preferences"] = json!({"theme": "dark"});
+    let first = world.post("/v1/registrations", new).await;
+    assert_eq!(
+        (first.status.as_u16(), &first.body),
+        (202, &json!({"status": "verification-sent"}))
+    );
+    let again = world.post("/v1/registrations", entered("ADA@Example.com")).await;
+    assert_eq!((again.status, &again.body), (first.status, &first.body));
+    assert_eq!(again.headers, first.headers);
+
+    let unverified = world.post("/v1/sessions", login(ADA, PASSWORD)).await;
+    assert_eq!(unverified.outcome(), (403, "email-not-verified"));
+    let token = world.mailed(ADA, TokenPurpose::Verification).await;
+    for email in [ADA, "nobody@example.com"] {
+        let resent = world.post("/v1/registrations/resend", json!({"email": email})).await;
+        assert_eq!((resent.status.as_u16(), &resent.body), (202, &first.body));
+    }
+    let verify = |token: String| world.post("/v1/registrations/verify", json!({"token": token}));
+    assert_eq!(verify(token).await.outcome(), (400, "token-invalid"), "replaced by the next");
+    let token = world.mailed(ADA, TokenPurpose::Verification).await;
+    assert_eq!(verify(token.clone()).await.status, 204);
+    assert_eq!(verify(token).await.outcome(), (400, "token-invalid"), "used");
+    assert_eq!(world.post("/v1/sessions", login(ADA, PASSWORD)).await.status, 201);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn all_that_is_wrong_is_told_at_once_and_repeated_nowhere() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let wrong = json!({
+        "email": "nobody", "password": "short", "firstName": "", "lastName": "L",
+        "acceptTerms": false, "phone": "0", "timeZone": "Mars", "company": "x".repeat(101),
+        "country": "x".repeat(51), "language": "x".repeat(11), "preferences": [],
+        "callback": {"url": "https://example.com", "secret": ""},
+    });
+    let refused = world.post("/v1/registrations", wrong).await;
+    assert_eq!(refused.outcome(), (422, "wrong-fields"));
+    assert_eq!(refused.headers["content-type"], "application/problem+json");
+    let problems = refused.body["problems"].as_array().unwrap();
+    let mut fields: Vec<_> = problems.iter().map(|it| it["field"].as_str().unwrap()).collect();
+    fields.sort_unstable();
+    assert_eq!(
+        fields,
+        [
+            "acceptTerms",
+            "callback",
+            "company",
+            "country",
+            "email",
+            "firstName",
+            "language",
+            "password",
+            "phone",
+            "preferences",
+            "timeZone",
+        ]
+    );
+    assert!(!refused.body.to_string().contains("nobody"));
+
+    let field = async |body: Value| {
+        let refused = world.post("/v1/registrations", body).await;
+        assert_eq!(refused.outcome(), (400, "invalid-parameter"));
+        refused.text("field")
+    };
+    assert_eq!(field(Value::Null).await, "body");
+    assert_eq!(field(json!({"email": 1})).await, "email");
+    assert_eq!(field(json!({"email": "a@b.example"})).await, "password");
+    let mut odd = entered(ADA);
+    odd["admin"] = json!(true);
+    assert_eq!(field(odd).await, "admin");
+    let large = json!({"email": "x".repeat(80 * 1024)});
+    let refused = world.post("/v1/registrations", large).await;
+    assert_eq!(refused.outcome(), (413, "body-too-large"));
+    let post = (Method::POST, "/v1/registrations");
+    for key in ["", &"k".repeat(256)] {
+        let refused = world.call(post.clone(), &[("idempotency-key", key)], entered(ADA)).await;
+        assert_eq!((refused.outcome().0, refused.text("field").as_str()), (400, "Idempotency-Key"));
+    }
+    let refused = world.call((Method::PUT, "/v1/registrations"), &[], Value::Null).await;
+    assert_eq!(refused.outcome(), (405, "method-not-allowed"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_makes_a_request_repeatable() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let key = [("idempotency-key", "one")];
+    let post = |path: &'static str, body: Value| world.call((Method::POST, path), &key, body);
+    for _ in 0..2 {
+        assert_eq!(post("/v1/registrations", entered(ADA)).await.status, 202);
+    }
+    let mut other = entered(ADA);
+    other["lastName"] = json!("Byron");
+    let refused = post("/v1/registrations", other).await;
+    assert_eq!(refused.outcome(), (422, "idempotency-key-reused"));
+    let mails = world.engine.read(|queries| {
+        queries.mails_due(domain::Timestamp(i64::MAX), 100).map(|mails| mails.len())
+    });
+    assert_eq!(mails.await.unwrap(), 2, "welcome and verification, and nothing of a taken address");
+
+    let logged_in = world.logged_in("grace@example.com").await;
+    let refresh = json!({"refreshToken": logged_in.text("refreshToken")});
+    let [first, again] = [(); 2].map(|()| post("/v1/sessions/refresh", refresh.clone()));
+    let (first, again) = (first.await, again.await);
+    assert_eq!((first.status.as_u16(), &first.body), (200, &again.body));
+    let [first, again] =
+        [(); 2].map(|()| post("/v1/sessions", login("grace@example.com", PASSWORD)));
+    let (first, again) = (first.await, again.await);
+    assert_eq!((first.status.as_u16(), &first.body), (201, &again.body));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn sessions_are_renewed_listed_and_ended() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let first = world.logged_in(ADA).await;
+    assert_eq!(first.headers["cache-control"], "no-store");
+    for (email, password) in [(ADA, "Wrong-Horse-7"), ("nobody@example.com", PASSWORD), ("", "")] {
+        let refused = world.post("/v1/sessions", login(email, password)).await;
+        assert_eq!(refused.outcome(), (401, "credentials-wrong"));
+        assert_eq!(refused.headers["www-authenticate"], "Bearer realm=\"faregate\"");
+    }
+    let refresh = async |token: &str| {
+        world.post("/v1/sessions/refresh", json!({"refreshToken": token})).await
+    };
+    let renewed = refresh(&first.text("refreshToken")).await;
+    assert_eq!(renewed.status, 200);
+    let list = async |token: &str| {
+        world.as_customer(token, (Method::GET, "/v1/sessions"), Value::Null).await
+    };
+    assert_eq!(list(&first.text("accessToken")).await.outcome(), (401, "not-logged-in"));
+    let token = renewed.text("accessToken");
+    let listed = list(&token).await;
+    assert_eq!(listed.body["sessions"].as_array().unwrap().len(), 1);
+    assert_eq!(listed.body["sessions"][0]["current"], true);
+    // A copy of a token that was used: the session ends for both.
+    assert_eq!(refresh(&first.text("refreshToken")).await.outcome(), (400, "token-invalid"));
+    assert_eq!(list(&token).await.outcome(), (401, "not-logged-in"));
+    assert_eq!(refresh("nonsense").await.outcome(), (400, "token-invalid"));
+
+    let log_in =
+        async || world.post("/v1/sessions", login(ADA, PASSWORD)).await.text("accessToken");
+    let (one, two, three) = (log_in().await, log_in().await, log_in().await);
+    let delete = async |token: &str, path: &str| {
+        world.as_customer(token, (Method::DELETE, path), Value::Null).await
+    };
+    assert_eq!(delete(&one, "/v1/sessions/current").await.status, 204);
+    assert_eq!(list(&one).await.outcome(), (401, "not-logged-in"));
+    let listed = list(&two).await;
+    let of_three = listed.body["sessions"].as_array().unwrap();
+    let of_three = of_three.iter().find(|it| it["current"] == false).unwrap();
+    let path = format!("/v1/sessions/{}", of_three["id"].as_str().unwrap());
+    assert_eq!(delete(&two, &path).await.status, 204);
+    assert_eq!(list(&three).await.outcome(), (401, "not-logged-in"));
+    for gone in [path.as_str(), "/v1/sessions/x"] {
+        assert_eq!(delete(&two, gone).await.outcome(), (404, "not-found"));
+    }
+    assert_eq!(delete(&two, "/v1/sessions").await.status, 204);
+    assert_eq!(list(&two).await.outcome(), (401, "not-logged-in"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn passwords_are_set_by_a_mail_or_by_the_one_before() {
+    const NEXT: &str = "Battery-Staple-8";
+    const LAST: &str = "Paper-Clip-Box-9";
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let token = world.logged_in(ADA).await.text("accessToken");
+    for email in [ADA, "nobody@example.com"] {
+        let asked = world.post("/v1/password-resets", json!({"email": email})).await;
+        assert_eq!(asked.status, 202);
+        assert_eq!(asked.body, json!({"status": "mail-sent-if-known"}));
+    }
+    let refused = world.post("/v1/password-resets", json!({"email": "none"})).await;
+    assert_eq!(refused.outcome(), (422, "wrong-fields"));
+    let mailed = world.mailed(ADA, TokenPurpose::PasswordReset).await;
+    let complete = async |token: &str, password: &str| {
+        let body = json!({"token": token, "newPassword": password});
+        world.post("/v1/password-resets/complete", body).await
+    };
+    assert_eq!(complete("nonsense", NEXT).await.outcome(), (400, "token-invalid"));
+    let refused = complete(&mailed, "short").await;
+    assert_eq!(refused.outcome(), (422, "wrong-fields"));
+    assert_eq!(refused.body["problems"][0]["field"], "newPassword");
+    assert_eq!(complete(&mailed, NEXT).await.status, 204);
+    assert_eq!(complete(&mailed, NEXT).await.outcome(), (400, "token-invalid"));
+    let me = async |token: &str, current: &str, new: &str| {
+        let body = json!({"currentPassword": current, "newPassword": new});
+        world.as_customer(token, (Method::PUT, "/v1/me/password"), body).await
+    };
+    assert_eq!(me(&token, NEXT, LAST).await.outcome(), (401, "not-logged-in"), "sessions ended");
+    let token = world.post("/v1/sessions", login(ADA, NEXT)).await.text("accessToken");
+    assert_eq!(me(&token, PASSWORD, LAST).await.outcome(), (401, "credentials-wrong"));
+    assert_eq!(me(&token, NEXT, "short").await.outcome(), (422, "wrong-fields"));
+    assert_eq!(me(&token, NEXT, LAST).await.status, 204);
+    assert_eq!(world.post("/v1/sessions", login(ADA, LAST)).await.status, 201);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn customers_see_change_and_forget_themselves() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let token = world.logged_in(ADA).await.text("accessToken");
+    let me = async |method, body| world.as_customer(&token, (method, "/v1/me"), body).await;
+    let shown = me(Method::GET, Value::Null).await;
+    assert_eq!((shown.text("email").as_str(), shown.text("firstName").as_str()), (ADA, "Ada"));
+    assert_eq!(shown.body["secondFactor"], false);
+    let change = json!({"phone": "+263771234567", "preferences": {"theme": "dark"}});
+    let changed = me(Method::PATCH, change).await;
+    assert_eq!(
+        (changed.status.as_u16(), &changed.body["preferences"]),
+        (200, &json!({"theme": "dark"}))
+    );
+    assert_eq!(
+        (changed.text("phone").as_str(), changed.text("lastName").as_str()),
+        ("+263771234567", "Lovelace")
+    );
+    for wrong in
+        [json!({"phone": "x"}), json!({"firstName": ""}), json!({"company": "x".repeat(101)})]
+    {
+        assert_eq!(me(Method::PATCH, wrong).await.outcome(), (422, "wrong-fields"));
+    }
+    let nobody = world.call((Method::GET, "/v1/me"), &[], Value::Null).await;
+    assert_eq!(nobody.outcome(), (401, "not-logged-in"));
+    let wrong = me(Method::DELETE, json!({"password": "Wrong-Horse-7"})).await;
+    assert_eq!(wrong.outcome(), (401, "credentials-wrong"));
+    assert_eq!(me(Method::DELETE, Value::Null).await.outcome(), (400, "invalid-parameter"));
+    assert_eq!(me(Method::DELETE, json!({"password": PASSWORD})).await.status, 204);
+    assert_eq!(me(Method::GET, Value::Null).await.outcome(), (401, "not-logged-in"));
+    assert!(world.customer(ADA).await.is_none());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_second_factor_is_offered_confirmed_asked_for_and_removed() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let token = world.logged_in(ADA).await.text("accessToken");
+    let factor = async |method, body| {
+        world.as_customer(&token, (method, "/v1/me/second-factor"), body).await
+    };
+    let none = factor(Method::PUT, json!({"code": "123456"})).await;
+    assert_eq!(none.outcome(), (409, "no-second-factor"));
+    let refused = factor(Method::POST, json!({"password": "Wrong-Horse-7"})).await;
+    assert_eq!(refused.outcome(), (401, "credentials-wrong"));
+    let offered = factor(Method::POST, json!({"password": PASSWORD})).await;
+    assert_eq!(offered.status, 201);
+    let codes = offered.body["recoveryCodes"].as_array().unwrap().clone();
+    let wrong = factor(Method::PUT, json!({"code": "no code"})).await;
+    assert_eq!(wrong.outcome(), (401, "code-wrong"));
+    let customer = world.customer(ADA).await.unwrap();
+    let sealed = customer.credentials.second_factor.unwrap().sealed;
+    let purpose = signup::seal::Purpose::TotpSecret;
+    let opened = world.signup.sealer().open(purpose, customer.id.uuid(), &sealed).unwrap();
+    let secret = Secret::from_bytes(&opened).unwrap();
+    assert_eq!(secret.base32(), offered.text("secret"));
+    let now = world.engine.clock().real_now().0.unsigned_abs() / 1_000_000;
+    let code = (0..1_000_000)
+        .map(|number| format!("{number:06}"))
+        .find(|code| secret.check(code, now, None).is_some())
+        .unwrap();
+    assert_eq!(factor(Method::PUT, json!({"code": code})).await.status, 204);
+    assert_eq!(
+        world.post("/v1/sessions", login(ADA, PASSWORD)).await.outcome(),
+        (401, "code-needed")
+    );
+    let with = async |code: &Value| {
+        let mut login = login(ADA, PASSWORD);
+        login["code"] = code.clone();
+        world.post("/v1/sessions", login).await
+    };
+    assert_eq!(with(&json!(code)).await.outcome(), (401, "code-wrong"), "used to confirm");
+    assert_eq!(with(&codes[0]).await.status, 201);
+    assert_eq!(with(&codes[0]).await.outcome(), (401, "code-wrong"), "each once");
+    let refused = factor(Method::DELETE, json!({"password": "Wrong-Horse-7"})).await;
+    assert_eq!(refused.outcome(), (401, "credentials-wrong"));
+    assert_eq!(factor(Method::DELETE, json!({"password": PASSWORD})).await.status, 204);
+    assert_eq!(world.post("/v1/sessions", login(ADA, PASSWORD)).await.status, 201);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn operators_see_and_stop_customers_of_their_tenant() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let token = world.logged_in(ADA).await.text("accessToken");
+    let id = world.customer(ADA).await.unwrap().id.to_string();
+    let admin = [("authorization", ADMIN), TENANT[0], TENANT[1]];
+    let call = async |method, path: &str| world.call((method, path), &admin, Value::Null).await;
+    let listed = call(Method::GET, "/v1/customers?limit=10").await;
+    assert_eq!(listed.body["customers"][0]["id"], id.as_str());
+    assert_eq!(listed.body["customers"][0]["status"], "active");
+    assert_eq!(call(Method::GET, "/v1/customers?limit=1001").await.text("field"), "limit");
+    assert_eq!(call(Method::GET, "/v1/customers?x=1").await.text("field"), "query");
+    let path = format!("/v1/customers/{id}");
+    assert_eq!(call(Method::GET, &path).await.text("email"), ADA);
+    for nobody in ["/v1/customers/x", "/v1/customers/0192aabb-ccdd-7123-9456-789abcdef012"] {
+        assert_eq!(call(Method::GET, nobody).await.outcome(), (404, "not-found"));
+    }
+    assert_eq!(call(Method::POST, &format!("{path}/deactivate")).await.status, 204);
+    let me = world.as_customer(&token, (Method::GET, "/v1/me"), Value::Null).await;
+    assert_eq!(me.outcome(), (401, "not-logged-in"));
+    assert_eq!(
+        world.post("/v1/sessions", login(ADA, PASSWORD)).await.outcome(),
+        (403, "deactivated")
+    );
+    assert_eq!(call(Method::POST, &format!("{path}/activate")).await.status, 204);
+    assert_eq!(world.post("/v1/sessions", login(ADA, PASSWORD)).await.status, 201);
+
+    let refused = async |headers: Vec<(&'static str, &'static str)>| {
+        world.call((Method::DELETE, &path), &headers, Value::Null).await
+    };
+    let outcome = refused(vec![TENANT[0], TENANT[1]]).await;
+    assert_eq!(outcome.outcome(), (401, "credentials-missing"));
+    assert!(outcome.headers["www-authenticate"].to_str().unwrap().starts_with("Basic"));
+    assert_eq!(refused(vec![("authorization", ADMIN)]).await.outcome(), (401, "tenant-missing"));
+    let clerk = vec![("authorization", CLERK), TENANT[0], TENANT[1]];
+    assert_eq!(refused(clerk).await.outcome(), (403, "permission-missing"));
+    let half = vec![("authorization", ADMIN), TENANT[0]];
+    assert_eq!(refused(half).await.outcome(), (401, "tenant-missing"));
+    let wrong = vec![("authorization", ADMIN), TENANT[0], (TENANT[1].0, "wrong")];
+    assert_eq!(refused(wrong).await.outcome(), (401, "tenant-unknown"));
+    let other = vec![("authorization", ADMIN), (TENANT[0].0, "door"), TENANT[1]];
+    assert_eq!(refused(other).await.outcome(), (404, "not-found"), "another tenant's");
+
+    assert_eq!(call(Method::DELETE, &path).await.status, 204);
+    assert_eq!(call(Method::GET, &path).await.outcome(), (404, "not-found"));
+    let listed = call(Method::GET, "/v1/customers").await;
+    assert_eq!(listed.body["customers"][0]["status"], "erased");
+    assert!(listed.body["customers"][0]["email"].is_null());
+    world.stop().await;
+}
+
+#[test]
+fn what_is_documented_is_all_there_is() {
+    let document = signup::native::openapi();
+    let operations = document.paths.paths.values().flat_map(|item| {
+        [&item.get, &item.post, &item.put, &item.patch, &item.delete].into_iter().flatten()
+    });
+    assert_eq!(operations.count(), 25);
+    for path in signup::native::PATHS {
+        assert!(document.paths.paths.contains_key(*path), "{path}");
+    }
+}
