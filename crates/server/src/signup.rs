@@ -18,9 +18,9 @@ use axum::response::IntoResponse as _;
 use axum::routing::any;
 use engine::Engine;
 use engine::access::Access;
-use tokio::task::JoinHandle;
 use http_body_util::BodyExt as _;
 use killbill::BodyError;
+use tokio::task::JoinHandle;
 
 use crate::config::{Config, Role, Signup};
 use crate::key_file;

@@ -26,6 +26,7 @@ pub use self::callback::{
 pub use self::worker::{Worker, run};
 
 use crate::SignUp;
+use crate::limits::Action;
 use crate::native::problem::Problem;
 use crate::passwords::Busy;
 use crate::seal::Purpose;
@@ -169,7 +170,8 @@ impl SignUp {
         manner: Manner,
         callback: Option<Callback>,
     ) -> Result<Queued, Error> {
-        registration(entered).map_err(Error::Fields)?;
+        let new = registration(entered).map_err(Error::Fields)?;
+        self.limit(asked, Action::Register, Some(new.email()))?;
         self.refuse_late().await?;
         let operation = OperationId::new(asked.id.0);
         let kept = serde_json::to_vec(&Kept::new(entered, manner)).expect("texts are plain JSON");

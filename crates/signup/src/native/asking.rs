@@ -6,7 +6,7 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use domain::{RequestId, TenantNo};
-use engine::access::{Caller, ClientAddress};
+use engine::access::{Caller, ClientAddress, Peer};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -26,6 +26,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 pub(super) struct Asking {
     pub(super) tenant: TenantNo,
     from: ClientAddress,
+    is_exempt: bool,
     id: RequestId,
     idempotency_key: Option<String>,
 }
@@ -33,8 +34,9 @@ pub(super) struct Asking {
 impl Asking {
     /// The same, as sign-up takes it.
     pub(super) fn asked(&self) -> Asked {
-        let (tenant, id) = (self.tenant, self.id);
-        Asked { tenant, id, idempotency_key: self.idempotency_key.clone() }
+        let (tenant, id, from) = (self.tenant, self.id, self.from);
+        let (idempotency_key, is_exempt) = (self.idempotency_key.clone(), self.is_exempt);
+        Asked { tenant, id, idempotency_key, from, is_exempt }
     }
 }
 
@@ -45,7 +47,8 @@ pub(super) async fn admit(
     next: Next,
 ) -> Response {
     let from = request.extensions().get().copied().unwrap_or(ClientAddress::UNKNOWN);
-    let asking = match asking(&native, from, request.headers()).await {
+    let is_exempt = request.extensions().get().is_some_and(|peer: &Peer| peer.is_local);
+    let asking = match asking(&native, (from, is_exempt), request.headers()).await {
         Ok(asking) => asking,
         Err(problem) => return problem.into_response(),
     };
@@ -58,12 +61,13 @@ pub(super) async fn admit(
 
 async fn asking(
     native: &Native,
-    from: ClientAddress,
+    (from, is_exempt): (ClientAddress, bool),
     headers: &HeaderMap,
 ) -> Result<Asking, Problem> {
     let idempotency_key = idempotency_key(headers)?;
     let tenant = native.tenants.of(headers, from).await?;
-    Ok(Asking { tenant, from, id: native.signup.engine().mint(), idempotency_key })
+    let id = native.signup.engine().mint();
+    Ok(Asking { tenant, from, is_exempt, id, idempotency_key })
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {

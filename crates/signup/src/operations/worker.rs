@@ -10,6 +10,7 @@ use std::time::Duration;
 use domain::customer::{CustomerCommand, CustomerRefusal};
 use domain::operation::{FailOperation, Operation};
 use domain::{OperationId, RequestId, Timestamp};
+use engine::access::ClientAddress;
 use engine::ports::Bookkeeping;
 use engine::{Engine, Unavailable};
 use futures_util::stream::{self, StreamExt as _};
@@ -114,7 +115,14 @@ async fn make_all(worker: &Worker) -> Result<Duration, Unavailable> {
 /// Makes a registration, or ends its operation where it cannot be made.
 async fn make(signup: &SignUp, operation: Operation) -> Result<(), Error> {
     let id = operation.id;
-    let asked = Asked { tenant: operation.tenant, id: RequestId(id.uuid()), idempotency_key: None };
+    // Whoever asked was counted when it was kept.
+    let asked = Asked {
+        tenant: operation.tenant,
+        id: RequestId(id.uuid()),
+        idempotency_key: None,
+        from: ClientAddress::UNKNOWN,
+        is_exempt: true,
+    };
     let sealed = operation.sealed.as_deref().unwrap_or_default();
     let opened = signup.sealer().open(Purpose::Request, id.uuid(), sealed);
     let kept: Option<Kept> = opened.and_then(|bytes| serde_json::from_slice(&bytes).ok());

@@ -46,6 +46,14 @@ pub struct NewCustomer {
     person: Person,
 }
 
+impl NewCustomer {
+    /// Their address.
+    #[must_use]
+    pub const fn email(&self) -> &EmailAddress {
+        &self.email
+    }
+}
+
 /// Somebody who is registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
