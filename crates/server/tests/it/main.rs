@@ -34,4 +34,5 @@ mod operations;
 mod postgres;
 mod process;
 mod signup;
+mod signup_later;
 mod tls;

@@ -177,7 +177,7 @@ pub(super) async fn erase(
     Json(confirmation): Json<Confirmation>,
 ) -> Result<Response, Problem> {
     let LoggedIn { asked, who } = logged_in;
-    native.signup.check_password(&who.customer, &confirmation.password).await?;
+    native.signup.check_password(&asked, &who.customer, &confirmation.password).await?;
     native.signup.erase(&asked, &who.customer).await?;
     Ok(done())
 }
@@ -201,7 +201,7 @@ pub(super) async fn offer_second_factor(
     Json(confirmation): Json<Confirmation>,
 ) -> Result<Response, Problem> {
     let LoggedIn { asked, who } = logged_in;
-    native.signup.check_password(&who.customer, &confirmation.password).await?;
+    native.signup.check_password(&asked, &who.customer, &confirmation.password).await?;
     let offer = native.signup.offer_second_factor(&asked, &who).await?;
     let (secret, uri, recovery_codes) = (offer.secret, offer.uri, offer.recovery_codes);
     Ok(answer(StatusCode::CREATED, &SecondFactorOffered { secret, uri, recovery_codes }))

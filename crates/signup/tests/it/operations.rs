@@ -1,5 +1,6 @@
 //! Registrations that are kept and made later.
 
+use engine::access::ClientAddress;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -132,7 +133,13 @@ async fn only_who_asked_openly_learns_of_customers() {
     let dir = Scratch::new();
     let mut world = World::start(dir.path()).await;
     let (tenant, engine) = (world.no, world.engine.clone());
-    let asked = || Asked { tenant, id: engine.mint(), idempotency_key: None };
+    let asked = || Asked {
+        tenant,
+        id: engine.mint(),
+        idempotency_key: None,
+        from: ClientAddress::UNKNOWN,
+        is_exempt: true,
+    };
     let first = world.signup.queue(&asked(), &new(ADA), Manner::Open, None).await.unwrap();
     let (path, proof) = first.location.split_once("?proof=").unwrap();
     world.work(None);

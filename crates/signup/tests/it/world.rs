@@ -220,6 +220,7 @@ fn signup_settings() -> service::Settings {
         issuer: "Faregate".to_owned(),
         currency: "USD".to_owned(),
         trust_internal: false,
+        limits: signup::limits::Settings::OFF,
     }
 }
 
