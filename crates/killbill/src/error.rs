@@ -135,6 +135,9 @@ pub(crate) mod code {
     pub(crate) const fn plain(status: StatusCode, class: &'static str) -> Code {
         Code { status, number: None, class }
     }
+    /// A tag that no account can have.
+    pub(crate) const TAG_NOT_APPLICABLE: Code =
+        plain(StatusCode::BAD_REQUEST, class::ILLEGAL_STATE);
     /// A value that cannot be, where Kill Bill has no number for it.
     pub(crate) const ILLEGAL_ARGUMENT: Code =
         plain(StatusCode::BAD_REQUEST, class::ILLEGAL_ARGUMENT);
@@ -147,9 +150,7 @@ fn wire(rejection: &Rejection) -> (Code, String) {
         R::TenantAlreadyExists { key } => {
             (code::TENANT_ALREADY_EXISTS, format!("Tenant already exists for key {key}"))
         }
-        R::UserAlreadyExists { username } => {
-            (code::USER_ALREADY_EXISTS, format!("The user {username} already exists"))
-        }
+        R::UserAlreadyExists { username } => (code::USER_ALREADY_EXISTS, user_exists(username)),
         R::UserNotFound { username } => (code::INVALID_USER, missing("user", username)),
         R::RoleAlreadyExists { role } => {
             (code::ROLE_ALREADY_EXISTS, format!("The role {role} already exists"))
@@ -180,13 +181,8 @@ fn wire(rejection: &Rejection) -> (Code, String) {
         R::AccountKeyIsFixed { current } => (code::ACCOUNT_KEY_IS_FIXED, key_is_fixed(current)),
         R::AccountFieldIsFixed { field } => (code::ILLEGAL_ARGUMENT, field_is_fixed(field)),
         R::TagDefinitionNotFound { id } => (code::NO_DEFINITION_FOR_TAG, no_tag_definition(id)),
-        R::TagNotFound { name } => {
-            (code::NO_SUCH_TAG, format!("The tag does not exist (name: {name})"))
-        }
-        R::TagNotApplicable { name } => (
-            code::plain(StatusCode::BAD_REQUEST, class::ILLEGAL_STATE),
-            format!("Invalid control tag '{name}' for object type 'ACCOUNT'"),
-        ),
+        R::TagNotFound { name } => (code::NO_SUCH_TAG, no_tag(name)),
+        R::TagNotApplicable { name } => (code::TAG_NOT_APPLICABLE, not_applicable(name)),
         R::PaymentMethodNotFound { id } => {
             (code::NO_SUCH_PAYMENT_METHOD, format!("Payment method {id} does not exist"))
         }
@@ -235,6 +231,18 @@ fn field_is_fixed(field: &str) -> String {
 
 pub(crate) fn no_tag_definition(id: &impl std::fmt::Display) -> String {
     format!("The tag definition {id} does not exist")
+}
+
+fn no_tag(name: &str) -> String {
+    format!("The tag does not exist (name: {name})")
+}
+
+fn not_applicable(name: &str) -> String {
+    format!("Invalid control tag '{name}' for object type 'ACCOUNT'")
+}
+
+fn user_exists(username: &str) -> String {
+    format!("The user {username} already exists")
 }
 
 fn external_method_exists(account: &impl std::fmt::Display) -> String {
@@ -603,6 +611,23 @@ mod tests {
             ],
         );
         check(
+            &Rejection::ExternalPaymentMethodExists { account: id },
+            expect![
+                "400 7023 PaymentApiException: External payment method already exists for account 00000000-0000-0000-0000-000000000000"
+            ],
+        );
+        check(
+            &Rejection::DefaultPaymentMethodInUse { account: id },
+            expect![
+                "400 7022 PaymentApiException: Cannot delete default payment method for account 00000000-0000-0000-0000-000000000000"
+            ],
+        );
+    }
+
+    #[test]
+    fn refusals_of_tags() {
+        let name = || "n".to_owned();
+        check(
             &Rejection::TagDefinitionNotFound { id: TagDefinitionId::new(Uuid::nil()) },
             expect![
                 "400 3902 TagApiException: The tag definition 00000000-0000-0000-0000-000000000000 does not exist"
@@ -616,18 +641,6 @@ mod tests {
             &Rejection::TagNotApplicable { name: name() },
             expect![
                 "400 null IllegalStateException: Invalid control tag 'n' for object type 'ACCOUNT'"
-            ],
-        );
-        check(
-            &Rejection::ExternalPaymentMethodExists { account: id },
-            expect![
-                "400 7023 PaymentApiException: External payment method already exists for account 00000000-0000-0000-0000-000000000000"
-            ],
-        );
-        check(
-            &Rejection::DefaultPaymentMethodInUse { account: id },
-            expect![
-                "400 7022 PaymentApiException: Cannot delete default payment method for account 00000000-0000-0000-0000-000000000000"
             ],
         );
     }
