@@ -9,6 +9,7 @@
 mod body;
 pub mod compat;
 pub mod email;
+mod headers;
 mod invalid;
 mod keys;
 pub mod limits;

@@ -1,14 +1,9 @@
 //! Bodies as the contract has them: a JSON object whose wrong fields are all told at once.
 
 use axum::body::Body;
-use http::StatusCode;
-use http_body_util::{BodyExt as _, Limited};
 use serde_json::{Map, Value, json};
 
 use super::error::{Failure, wrong};
-
-/// How large a body may be, in bytes.
-const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// A body's fields, and what was wrong with those that were read.
 pub(super) struct Fields {
@@ -20,15 +15,10 @@ impl Fields {
     /// Reads a body, all of it.
     ///
     /// # Errors
-    /// 413, 400 where it breaks off, 422 where it is no JSON object.
+    /// [`crate::body::BodyError`]; 422 where it is no JSON object.
     pub(super) async fn read(body: Body) -> Result<Self, Failure> {
-        let collected = Limited::new(body, BODY_BYTES_MAX).collect().await;
-        let bytes =
-            collected.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
-                true => Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "Request body too large"),
-                false => Failure::bad("The request body did not arrive"),
-            })?;
-        match serde_json::from_slice(&bytes.to_bytes()) {
+        let bytes = crate::body::read(body).await?;
+        match serde_json::from_slice(&bytes) {
             Ok(Value::Object(object)) => Ok(Self { object, wrong: vec![] }),
             Ok(_) => Err(Failure::fields(vec![json!({
                 "type": "model_attributes_type",

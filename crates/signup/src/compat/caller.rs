@@ -3,16 +3,11 @@
 use engine::access::{ClientAddress, Peer};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName};
 
 use super::Door;
 use super::error::Failure;
+use crate::headers::{self, bearer};
 use crate::service::{Asked, Who};
-
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-
-/// How long an idempotency key may be, in bytes.
-const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 
 /// Where a request comes from.
 pub(super) fn from(parts: &Parts) -> ClientAddress {
@@ -25,19 +20,12 @@ pub(super) fn from(parts: &Parts) -> ClientAddress {
 /// An idempotency key that is none, a tenant that is not there or whose secret is wrong.
 pub(super) async fn asked(door: &Door, parts: &Parts) -> Result<Asked, Failure> {
     let tenant = door.tenants.of(&parts.headers, from(parts)).await?;
-    let idempotency_key = idempotency_key(&parts.headers)?;
+    let idempotency_key = headers::idempotency_key(&parts.headers).map_err(|headers::NoKey| {
+        Failure::bad("Idempotency-Key should have 1 to 255 visible characters")
+    })?;
     let is_exempt = parts.extensions.get().is_some_and(|peer: &Peer| peer.is_local);
     let id = door.sign_up.engine().mint();
     Ok(Asked { tenant, id, idempotency_key, from: from(parts), is_exempt })
-}
-
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Failure> {
-    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
-    let text = value.to_str().map(|text| text.trim().trim_matches('"')).unwrap_or_default();
-    match text.len() {
-        1..=IDEMPOTENCY_KEY_BYTES_MAX => Ok(Some(text.to_owned())),
-        _ => Err(Failure::bad("Idempotency-Key should have 1 to 255 visible characters")),
-    }
 }
 
 /// The customer whose access token a request has.
@@ -49,12 +37,6 @@ pub(super) async fn customer(door: &Door, parts: &Parts) -> Result<(Asked, Who),
     let token = bearer(&parts.headers).ok_or_else(|| Failure::unauthorized("Not authenticated"))?;
     let who = door.sign_up.who(asked.tenant, token).await?;
     Ok((asked, who))
-}
-
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Lets in whoever may see a customer from outside: the customer, an operator with a permission, or,

@@ -13,6 +13,7 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
 use crate::Invalid;
+use crate::body::BodyError;
 use crate::service::Error;
 use crate::tenant::TenantError;
 
@@ -128,6 +129,18 @@ pub(super) fn broken(invalid: Invalid) -> Value {
         | Invalid::TimeZone => ("value_error", format!("Value error, {invalid}")),
     };
     wrong(invalid.field(), kind, &message)
+}
+
+impl From<BodyError> for Failure {
+    fn from(error: BodyError) -> Self {
+        let (status, retry_after) = match error {
+            BodyError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, None),
+            BodyError::TimedOut => (StatusCode::REQUEST_TIMEOUT, None),
+            BodyError::Broken => (StatusCode::BAD_REQUEST, None),
+            BodyError::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, Some(Duration::from_secs(1))),
+        };
+        Self { retry_after, ..Self::new(status, &error.to_string()) }
+    }
 }
 
 impl From<Error> for Failure {

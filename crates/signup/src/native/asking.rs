@@ -13,13 +13,8 @@ use http::request::Parts;
 
 use super::Native;
 use super::problem::Problem;
+use crate::headers::{self, IDEMPOTENCY_KEY_BYTES_MAX, bearer};
 use crate::service::{Asked, Error, Who};
-
-/// How long an idempotency key may be, in bytes.
-const KEY_BYTES_MAX: usize = 255;
-
-/// What makes a `POST` repeatable.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// A request whose tenant is known.
 #[derive(Clone, Debug)]
@@ -71,12 +66,9 @@ async fn asking(
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
-    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
-    let text = value.to_str().ok().map(str::trim);
-    let fits = |text: &&str| (1..=KEY_BYTES_MAX).contains(&text.len());
-    text.filter(fits).map(|text| Some(text.to_owned())).ok_or_else(|| Problem::Invalid {
+    headers::idempotency_key(headers).map_err(|headers::NoKey| Problem::Invalid {
         field: "Idempotency-Key".into(),
-        reason: format!("1 to {KEY_BYTES_MAX} visible ASCII characters were expected"),
+        reason: format!("1 to {IDEMPOTENCY_KEY_BYTES_MAX} visible ASCII characters were expected"),
     })
 }
 
@@ -103,12 +95,6 @@ impl FromRequestParts<Native> for LoggedIn {
         let who = native.signup.who(asking.tenant, token).await?;
         Ok(Self { asked: asking.asked(), who })
     }
-}
-
-/// The access token of a request (RFC 6750).
-pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// An operator of a tenant that their request names.
