@@ -27,6 +27,10 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 
+/// What a thread hashes before anybody asks: the first touches new memory and is slower than any
+/// after it.
+const FIRST_HASHES: usize = 3;
+
 /// What a pool is made with.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -114,8 +118,8 @@ struct Pool {
 }
 
 impl Hasher {
-    /// Starts the threads. Each hashes once to begin with: it touches its memory, and the queue
-    /// learns how long that takes here.
+    /// Starts the threads. Each hashes a few times to begin with: it touches its memory, and the
+    /// queue learns how long that takes here.
     ///
     /// # Errors
     /// Where the operating system gives no thread.
@@ -234,9 +238,11 @@ impl Pool {
     fn work(&self, thread: usize, cost: Cost) {
         give_way();
         let mut hashing = Hashing::new(cost);
-        self.lock().begin(thread, cost.work(), Instant::now());
-        hashing.hash("to know how long it takes");
-        self.lock().end(thread, Instant::now());
+        for _ in 0..FIRST_HASHES {
+            self.lock().begin(thread, cost.work(), Instant::now());
+            hashing.hash("to know how long it takes");
+            self.lock().end(thread, Instant::now());
+        }
         while let Some(taken) = self.next(thread) {
             let lane = taken.lane.label();
             metrics::histogram!("faregate_password_wait_seconds", "lane" => lane)

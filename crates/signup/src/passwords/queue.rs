@@ -7,14 +7,20 @@ use std::time::{Duration, Instant};
 
 use super::Busy;
 
-/// What one more measurement counts for: an eighth, so that one slow hash does not close the door.
-const NEW_SAMPLE_WEIGHT: f64 = 0.125;
+/// How long a thread's work is remembered: after so much more of it, what was measured counts half.
+/// A burst of connections starves the threads, which give way to it, for some tenths of a second:
+/// that is to change the pace by a tenth, not to close the door.
+const HALF_LIFE_SECONDS: f64 = 4.0;
 
-/// Seconds for one pass over 1 KiB until it was measured: 15 ms for a hash of 19 MiB and 2 passes.
-const ARGON2_UNIT_SECONDS: f64 = 0.015 / 38_912.0;
+/// A measurement counts as no more than so many times the pace: the machine was stopped meanwhile,
+/// and goes on now.
+const STRETCH_MAX: f64 = 10.0;
 
-/// Seconds for one round of bcrypt until it was measured: 250 ms for a hash of cost 12.
-const BCRYPT_UNIT_SECONDS: f64 = 0.25 / 4096.0;
+/// A hash of 19 MiB and 2 passes, and how long it takes until it was measured.
+const ARGON2_TYPICAL: (f64, f64) = (38_912.0, 0.015);
+
+/// A hash of bcrypt's cost 12, and how long it takes until it was measured.
+const BCRYPT_TYPICAL: (f64, f64) = (4096.0, 0.25);
 
 /// Who waits. Whoever logs in is a customer already, and goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,31 +70,61 @@ impl Load {
     }
 }
 
-/// How long work takes on this machine, as measured: a mean that forgets.
+/// How long work of one kind takes on this machine: what was done lately, and in what time.
 #[derive(Debug)]
 struct Pace {
-    argon2: f64,
-    bcrypt: f64,
+    units: f64,
+    seconds: f64,
+    is_measured: bool,
 }
 
 impl Pace {
+    /// What to expect until something was measured.
+    const fn expected((units, seconds): (f64, f64)) -> Self {
+        Self { units, seconds, is_measured: false }
+    }
+
+    fn learn(&mut self, units: u32, took: Duration) {
+        // However coarse the clock is, nothing takes no time.
+        let (units, took) = (f64::from(units.max(1)), took.as_secs_f64().max(1e-6));
+        if !std::mem::replace(&mut self.is_measured, true) {
+            (self.units, self.seconds) = (units, took);
+            return;
+        }
+        let took = took.min(self.seconds_of(units) * STRETCH_MAX);
+        let kept = 0.5_f64.powf(took / HALF_LIFE_SECONDS);
+        self.units = self.units * kept + units;
+        self.seconds = self.seconds * kept + took;
+    }
+
+    fn seconds_of(&self, units: f64) -> f64 {
+        units * self.seconds / self.units
+    }
+}
+
+/// How long work takes, of each kind.
+#[derive(Debug)]
+struct Paces {
+    argon2: Pace,
+    bcrypt: Pace,
+}
+
+impl Paces {
     fn learn(&mut self, work: Work, took: Duration) {
-        let (mean, units) = match work {
-            Work::Argon2(units) => (&mut self.argon2, units),
-            Work::Bcrypt(units) => (&mut self.bcrypt, units),
-        };
-        let sample = took.as_secs_f64() / f64::from(units.max(1));
-        *mean += (sample - *mean) * NEW_SAMPLE_WEIGHT;
+        match work {
+            Work::Argon2(units) => self.argon2.learn(units, took),
+            Work::Bcrypt(units) => self.bcrypt.learn(units, took),
+        }
     }
 
     fn seconds(&self, load: Load) -> f64 {
-        load.argon2 as f64 * self.argon2 + load.bcrypt as f64 * self.bcrypt
+        self.argon2.seconds_of(load.argon2 as f64) + self.bcrypt.seconds_of(load.bcrypt as f64)
     }
 
     fn seconds_of(&self, work: Work) -> f64 {
         match work {
-            Work::Argon2(units) => f64::from(units) * self.argon2,
-            Work::Bcrypt(units) => f64::from(units) * self.bcrypt,
+            Work::Argon2(units) => self.argon2.seconds_of(f64::from(units)),
+            Work::Bcrypt(units) => self.bcrypt.seconds_of(f64::from(units)),
         }
     }
 }
@@ -167,7 +203,7 @@ pub(super) struct Queue<J> {
     registrations: LaneOf<J>,
     /// One place per thread.
     begun: Vec<Option<Begun>>,
-    pace: Pace,
+    paces: Paces,
     limits: Limits,
     stopping: bool,
 }
@@ -178,7 +214,10 @@ impl<J> Queue<J> {
             logins: LaneOf::new(),
             registrations: LaneOf::new(),
             begun: vec![None; threads.max(1)],
-            pace: Pace { argon2: ARGON2_UNIT_SECONDS, bcrypt: BCRYPT_UNIT_SECONDS },
+            paces: Paces {
+                argon2: Pace::expected(ARGON2_TYPICAL),
+                bcrypt: Pace::expected(BCRYPT_TYPICAL),
+            },
             limits,
             stopping: false,
         }
@@ -192,10 +231,10 @@ impl<J> Queue<J> {
     /// How long a job that comes now would wait: nothing where a thread is free for it.
     pub(super) fn wait(&self, lane: Lane, now: Instant) -> Duration {
         let (ahead, mut seconds) = match lane {
-            Lane::Login => (self.logins.jobs.len(), self.pace.seconds(self.logins.load)),
+            Lane::Login => (self.logins.jobs.len(), self.paces.seconds(self.logins.load)),
             Lane::Registration => {
                 let both = [self.logins.load, self.registrations.load];
-                (self.depth(), both.map(|load| self.pace.seconds(load)).iter().sum())
+                (self.depth(), both.map(|load| self.paces.seconds(load)).iter().sum())
             }
         };
         let free = self.begun.iter().filter(|place| place.is_none()).count();
@@ -204,7 +243,7 @@ impl<J> Queue<J> {
         }
         for begun in self.begun.iter().flatten() {
             let done = now.saturating_duration_since(begun.since).as_secs_f64();
-            seconds += (self.pace.seconds_of(begun.work) - done).max(0.0);
+            seconds += (self.paces.seconds_of(begun.work) - done).max(0.0);
         }
         Duration::try_from_secs_f64(seconds / self.begun.len() as f64).unwrap_or(Duration::MAX)
     }
@@ -270,7 +309,7 @@ impl<J> Queue<J> {
     /// A thread has done what it began, and how long that took is remembered.
     pub(super) fn end(&mut self, thread: usize, now: Instant) {
         if let Some(begun) = self.begun[thread].take() {
-            self.pace.learn(begun.work, now.saturating_duration_since(begun.since));
+            self.paces.learn(begun.work, now.saturating_duration_since(begun.since));
         }
     }
 

@@ -18,6 +18,8 @@ use crate::bench::tally::Latencies;
 const UNLOADED_REQUESTS: usize = 5;
 /// A request below so many times the unloaded latency is a normal one.
 const NORMAL_TIMES: u32 = 2;
+/// And so is one below this: so little is the noise of the machine, not load.
+const NORMAL_ANYWAY: Duration = Duration::from_millis(50);
 /// How long to wait for normal latency.
 const RECOVERY_MAX: Duration = Duration::from_secs(120);
 /// Between two requests that ask whether latency is normal again.
@@ -207,12 +209,13 @@ async fn open_loop(
 
 /// Asks one by one until an answer comes as quickly as it did without load.
 async fn recover(client: &Client, unloaded: Duration, ended: Instant) -> Recovery {
+    let normal = (unloaded * NORMAL_TIMES).max(NORMAL_ANYWAY);
     let mut made = 0;
     while ended.elapsed() < RECOVERY_MAX {
         let asked = Instant::now();
         let is_done = client.ask().await.verdict == Verdict::Done;
         made += u64::from(is_done);
-        if is_done && asked.elapsed() < unloaded * NORMAL_TIMES {
+        if is_done && asked.elapsed() < normal {
             return Recovery { took: Some(ended.elapsed()), made };
         }
         tokio::time::sleep(RECOVERY_PAUSE).await;

@@ -125,6 +125,26 @@ fn after_an_overload_the_queue_drains_and_the_estimate_recovers() {
     }
 }
 
+/// As a burst of new connections does it to threads that give way.
+#[test]
+fn threads_that_were_starved_for_a_moment_do_not_close_the_door() {
+    let mut world = World::new(1, 1000);
+    world.work(1000, 10);
+    world.work(4, 100);
+    world.queue.begin(0, JOB, world.now);
+    let taken = (0..100).filter(|_| world.put(Lane::Registration, "job").is_ok()).count();
+    assert!((70..100).contains(&taken), "{taken} of the 99 that can be done in a second");
+}
+
+#[test]
+fn a_machine_that_has_become_slower_is_noticed_within_seconds() {
+    let mut world = World::new(1, 1000);
+    world.work(200, 40);
+    world.queue.begin(0, JOB, world.now);
+    let wait = world.wait_ms(Lane::Registration);
+    assert!((35..=40).contains(&wait), "{wait} ms");
+}
+
 #[test]
 fn whoever_hung_up_costs_nothing() {
     let mut world = World::new(1, 1000);
