@@ -76,12 +76,16 @@ impl Identity {
     }
 
     fn authorization(&self) -> Result<String, Unsendable> {
-        if self.user.contains(':') {
-            return Err(Unsendable("--user"));
-        }
-        let credentials = format!("{}:{}", self.user, self.password);
-        Ok(format!("Basic {}", STANDARD.encode(credentials)))
+        basic(&self.user, &self.password)
     }
+}
+
+/// The value of `Authorization` for a user (RFC 7617).
+pub fn basic(user: &str, password: &str) -> Result<String, Unsendable> {
+    if user.contains(':') {
+        return Err(Unsendable("--user"));
+    }
+    Ok(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
 }
 
 /// Where a request differs from flow to flow.

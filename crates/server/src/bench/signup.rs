@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use tokio::task::LocalSet;
 
 use super::process::{Usage, usage};
+use super::request::basic;
 use super::schedule::Schedule;
 use super::target::Target;
 use super::{parse_span, raise_open_files};
@@ -48,9 +49,22 @@ enum Part {
     /// Registrations, as without a name.
     Register(Load),
     /// Accounts alone: POST /billing/api/billing/accounts/, each for another customer.
-    Account(Load),
+    Account(Accounts),
     /// Passwords alone, in this process: argon2id with 19 MiB and two passes.
     Hash(hash::Args),
+}
+
+/// Who makes accounts: the door wants an operator for it, unless it trusts whoever reaches it.
+#[derive(Debug, clap::Args)]
+struct Accounts {
+    #[command(flatten)]
+    load: Load,
+    /// The user.
+    #[arg(long, default_value = "admin")]
+    user: String,
+    /// The user's password.
+    #[arg(long, default_value = "password", hide_default_value = true)]
+    password: String,
 }
 
 /// What is sent, and how often.
@@ -102,21 +116,24 @@ struct Load {
 /// Where it cannot run: the message says what to change.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.part {
-        None => args.load.run(Sort::Registration),
-        Some(Part::Register(load)) => load.run(Sort::Registration),
-        Some(Part::Account(load)) => load.run(Sort::Account),
+        None => args.load.run(Sort::Registration, None),
+        Some(Part::Register(load)) => load.run(Sort::Registration, None),
+        Some(Part::Account(Accounts { load, user, password })) => {
+            load.run(Sort::Account, Some(basic(user, password)?))
+        }
         Some(Part::Hash(args)) => hash::run(args),
     }
 }
 
 impl Load {
-    fn run(&self, sort: Sort) -> anyhow::Result<ExitCode> {
+    fn run(&self, sort: Sort, authorization: Option<String>) -> anyhow::Result<ExitCode> {
         let target = Target::parse("--url", &self.url)?;
         let pace = self.pace()?;
         let connections = if pace.schedule.is_some() { self.in_flight } else { self.concurrency };
         raise_open_files(u64::from(connections))?;
         let mut client = Client::new(target, sort, self.timeout);
         client.opens_anew = self.new_connection;
+        client.authorization = authorization;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let report = LocalSet::new().block_on(&runtime, self.measure(Rc::new(client), pace))?;
         self.print(sort, &report)?;

@@ -18,6 +18,8 @@ pub struct Client {
     pub sort: Sort,
     /// Whether each request has a connection of its own.
     pub opens_anew: bool,
+    /// As whom, where anybody has to be: the value of `Authorization`.
+    pub authorization: Option<String>,
     timeout: Duration,
     run: u64,
     number: Cell<u64>,
@@ -46,6 +48,7 @@ impl Client {
             target,
             sort,
             opens_anew: false,
+            authorization: None,
             timeout,
             // The second half of such an id is random.
             run: uuid::Uuid::now_v7().as_u64_pair().1,
@@ -58,7 +61,8 @@ impl Client {
     pub async fn ask(&self) -> Answer {
         let number = self.number.get();
         self.number.set(number + 1);
-        let request = self.sort.request(&self.target, self.run, number);
+        let authorization = self.authorization.as_deref();
+        let request = self.sort.request(&self.target, authorization, (self.run, number));
         match self.exchange(&request).await {
             Ok(answer) => answer,
             Err(failure) => Answer::none(failure.to_string()),

@@ -78,19 +78,28 @@ impl Sort {
         }
     }
 
-    /// The whole request.
-    pub fn request(self, target: &Target, run: u64, number: u64) -> Vec<u8> {
+    /// The whole request, as nobody or with an `Authorization`.
+    pub fn request(
+        self,
+        target: &Target,
+        authorization: Option<&str>,
+        (run, number): (u64, u64),
+    ) -> Vec<u8> {
         let body = self.body(run, number);
         let mut text = String::with_capacity(body.len() + 256);
         write!(
             text,
             "POST {} HTTP/1.1\r\nHost: {}\r\nAccept: application/json\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+             Content-Type: application/json\r\nContent-Length: {}\r\n",
             self.path(),
             target.authority,
             body.len()
         )
         .expect("writing to a String does not fail");
+        if let Some(authorization) = authorization {
+            text.extend(["Authorization: ", authorization, "\r\n"]);
+        }
+        text.extend(["\r\n", &body]);
         text.into_bytes()
     }
 
@@ -133,7 +142,9 @@ mod tests {
 
     fn shown(sort: Sort, number: u64) -> String {
         let target = Target::parse("--url", "127.0.0.1:8080").unwrap();
-        String::from_utf8(sort.request(&target, 0xfeed, number)).unwrap().replace("\r\n", "\n")
+        let authorization = (sort == Sort::Account).then_some("Basic YWRtaW46cGFzc3dvcmQ=");
+        let request = sort.request(&target, authorization, (0xfeed, number));
+        String::from_utf8(request).unwrap().replace("\r\n", "\n")
     }
 
     #[test]
@@ -153,6 +164,7 @@ mod tests {
             Accept: application/json
             Content-Type: application/json
             Content-Length: 145
+            Authorization: Basic YWRtaW46cGFzc3dvcmQ=
 
             {"customer_id":"00000000-0000-4eed-8000-000000000007","email":"cap_000000000000feed_7@loadtest.example.com","name":"John Smith","currency":"USD"}"#]].assert_eq(&shown(Sort::Account, 7));
         assert_ne!(shown(Sort::Account, 7), shown(Sort::Account, 8));
