@@ -12,14 +12,14 @@ mod overrides;
 pub mod sweep;
 mod without_address;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::Timestamp;
 use domain::mail::{Mail, MailKind};
+use domain::{MailId, TenantNo, Timestamp};
 use engine::ports::Bookkeeping;
 use engine::{Engine, Unavailable};
 use gateway::mail::{CONNECTIONS_MAX, Links, MailError, Mailer, SetupError, Template};
@@ -44,6 +44,17 @@ const MAILS_MAX: usize = 64;
 /// Mails on their way at the same time: as many as there are connections, so that none that was looked
 /// at waits for one.
 const UNDERWAY_MAX: usize = CONNECTIONS_MAX;
+
+/// How long it gathers what commits ask for before it looks: some mails are found by one look, and
+/// closed by one commit, where each by itself would cost as much as what asked for it.
+const GATHER: Duration = Duration::from_millis(50);
+
+/// How many mails may have gone out before that is written down: so many are sent again where the
+/// process is killed in between.
+const UNWRITTEN_MAX: usize = 16;
+
+/// How long that may take where others are still on their way.
+const UNWRITTEN_WITHIN: Duration = Duration::from_millis(200);
 
 /// How long mails on their way get to arrive when it is to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(1);
@@ -116,19 +127,29 @@ pub async fn run(engine: Engine, post: Arc<Post>, stop: impl Future<Output = ()>
     }
 }
 
-/// The mails that were found, and those on their way.
+/// The mails that were found, those on their way, and what came of others.
 struct Sending {
     engine: Engine,
     post: Arc<Post>,
     found: VecDeque<Mail>,
     underway: HashMap<Id, Mail>,
-    tasks: JoinSet<Result<(), Unavailable>>,
+    tasks: JoinSet<Result<Option<Bookkeeping>, Unavailable>>,
+    /// What is to be written, and of which mails: until it is, none of them is sent again.
+    unwritten: Vec<Bookkeeping>,
+    unwritten_of: HashSet<(TenantNo, MailId)>,
 }
 
 impl Sending {
     fn new(engine: Engine, post: Arc<Post>) -> Self {
-        let (found, underway, tasks) = (VecDeque::new(), HashMap::new(), JoinSet::new());
-        Self { engine, post, found, underway, tasks }
+        Self {
+            engine,
+            post,
+            found: VecDeque::new(),
+            underway: HashMap::new(),
+            tasks: JoinSet::new(),
+            unwritten: vec![],
+            unwritten_of: HashSet::new(),
+        }
     }
 
     /// Does not end. A slow mail holds up a place of [`UNDERWAY_MAX`], and not what comes after it.
@@ -146,12 +167,20 @@ impl Sending {
             let is_full = self.tasks.len() == UNDERWAY_MAX;
             tokio::select! {
                 Some(ended) = self.tasks.join_next_with_id() => {
-                    if !self.ended(ended).await {
+                    if !self.ended(ended) {
                         tokio::time::sleep(AFTER_FAILURE).await;
                     }
                 }
-                Ok(()) = queued.changed(), if !is_full && !has_failed => {}
+                Ok(()) = queued.changed(), if !is_full && !has_failed => {
+                    tokio::time::sleep(GATHER).await;
+                }
+                () = tokio::time::sleep(UNWRITTEN_WITHIN), if !self.unwritten.is_empty() => {
+                    self.write_down().await;
+                }
                 () = tokio::time::sleep(LOOK_EVERY), if !is_full || has_failed => {}
+            }
+            if self.tasks.is_empty() || self.unwritten.len() >= UNWRITTEN_MAX {
+                self.write_down().await;
             }
         }
     }
@@ -161,10 +190,12 @@ impl Sending {
         if self.found.is_empty() && self.tasks.len() < UNDERWAY_MAX {
             let now = self.engine.clock().now();
             let due = self.engine.read(move |queries| queries.mails_due(now, MAILS_MAX)).await?;
-            let is_underway = |mail: &Mail| {
-                self.underway.values().any(|it| (it.tenant, it.id) == (mail.tenant, mail.id))
+            let is_new = |mail: &Mail| {
+                let mail = (mail.tenant, mail.id);
+                !self.unwritten_of.contains(&mail)
+                    && self.underway.values().all(|it| (it.tenant, it.id) != mail)
             };
-            self.found = due.into_iter().filter(|mail| !is_underway(mail)).collect();
+            self.found = due.into_iter().filter(is_new).collect();
         }
         while self.tasks.len() < UNDERWAY_MAX
             && let Some(mail) = self.found.pop_front()
@@ -176,103 +207,112 @@ impl Sending {
     }
 
     /// Takes note of a mail that is not on its way any more; false where the core was away.
-    async fn ended(
+    fn ended(
         &mut self,
-        ended: Result<(Id, Result<(), Unavailable>), tokio::task::JoinError>,
+        ended: Result<(Id, Result<Option<Bookkeeping>, Unavailable>), tokio::task::JoinError>,
     ) -> bool {
-        match ended {
-            Ok((id, result)) => {
-                self.underway.remove(&id);
-                if let Err(error) = &result {
-                    tracing::warn!(error = %error, "a mail waits to be looked at");
-                }
-                result.is_ok()
-            }
+        let (id, result) = match ended {
+            Ok(ended) => ended,
             Err(error) => {
                 // A bug, which a try at once would show again and again.
                 tracing::error!(error = %error, "a mail was not sent");
-                if let Some(mail) = self.underway.remove(&error.id()) {
-                    postpone(&self.engine, &self.post, mail, "an internal error".to_owned()).await;
+                let mail = self.underway.get(&error.id()).cloned();
+                let now = self.engine.clock().now();
+                let row = mail.map(|it| postponed(&self.post, now, it, "a bug".to_owned()));
+                (error.id(), Ok(row))
+            }
+        };
+        let mail = self.underway.remove(&id);
+        match result {
+            Ok(row) => {
+                if let (Some(mail), Some(row)) = (mail, row) {
+                    self.unwritten.push(row);
+                    self.unwritten_of.insert((mail.tenant, mail.id));
                 }
                 true
             }
+            Err(error) => {
+                tracing::warn!(error = %error, "a mail waits to be looked at");
+                false
+            }
         }
+    }
+
+    /// Writes down what came of mails, however long it takes: meanwhile none of them is sent again.
+    async fn write_down(&mut self) {
+        if self.unwritten.is_empty() {
+            return;
+        }
+        while let Err(error) = self.engine.record(self.unwritten.clone()).await {
+            tracing::warn!(error = %error, "what came of mails waits to be written");
+            tokio::time::sleep(AFTER_FAILURE).await;
+        }
+        self.unwritten.clear();
+        self.unwritten_of.clear();
     }
 
     /// Waits for the mails on their way.
     async fn finish(&mut self) {
+        self.write_down().await;
         while let Some(ended) = self.tasks.join_next_with_id().await {
-            self.ended(ended).await;
+            self.ended(ended);
+            self.write_down().await;
         }
     }
 }
 
-/// Sends a mail that was found some moments ago, if it still is to be sent, and writes down what came
-/// of it.
-async fn deliver(engine: Engine, post: Arc<Post>, found: Mail) -> Result<(), Unavailable> {
-    let Some((mail, letter)) = letter::write(&engine, &post, &found).await? else { return Ok(()) };
+/// Sends a mail that was found some moments ago, if it still is to be sent, and says what is to be
+/// written down of it.
+async fn deliver(
+    engine: Engine,
+    post: Arc<Post>,
+    found: Mail,
+) -> Result<Option<Bookkeeping>, Unavailable> {
+    let Some((mail, letter)) = letter::write(&engine, &post, &found).await? else {
+        return Ok(None);
+    };
+    let closed = Bookkeeping::MailClosed { tenant: mail.tenant, id: mail.id };
     let outgoing = match letter {
         Letter::Ready(outgoing) => outgoing,
         Letter::Pointless(why) => {
             tracing::info!(tenant = mail.tenant.0, mail.id = %mail.id, why, "a mail is not sent");
-            close(&engine, &mail).await;
-            return Ok(());
+            return Ok(Some(closed));
         }
-        Letter::Unwritable(error) => {
-            give_up(&engine, mail, error.to_string()).await;
-            return Ok(());
-        }
+        Letter::Unwritable(error) => return Ok(Some(given_up(mail, error.to_string()))),
     };
-    match post.mailer.send(&outgoing).await {
+    Ok(Some(match post.mailer.send(&outgoing).await {
         Ok(()) => {
             let template = template(mail.kind).name();
             metrics::counter!(SENT, "template" => template).increment(1);
-            close(&engine, &mail).await;
+            closed
         }
         Err(MailError::Temporary(reason)) => {
             let reason = without_address(&reason, &outgoing.to);
-            postpone(&engine, &post, mail, reason).await;
+            postponed(&post, engine.clock().now(), mail, reason)
         }
-        Err(MailError::Permanent(reason)) => {
-            give_up(&engine, mail, without_address(&reason, &outgoing.to)).await;
-        }
-    }
-    Ok(())
+        Err(MailError::Permanent(reason)) => given_up(mail, without_address(&reason, &outgoing.to)),
+    }))
 }
 
-async fn close(engine: &Engine, mail: &Mail) {
-    record(engine, Bookkeeping::MailClosed { tenant: mail.tenant, id: mail.id }).await;
-}
-
-async fn postpone(engine: &Engine, post: &Post, mail: Mail, error: String) {
+fn postponed(post: &Post, now: Timestamp, mail: Mail, error: String) -> Bookkeeping {
     let attempts = mail.attempts.saturating_add(1);
-    let due_at = post.next_attempt(engine.clock().now(), attempts);
+    let due_at = post.next_attempt(now, attempts);
     if due_at.is_none() {
-        return give_up(engine, mail, error).await;
+        return given_up(mail, error);
     }
     tracing::info!(
         tenant = mail.tenant.0, mail.id = %mail.id, attempts, error, "a mail is tried again"
     );
-    let error = Some(error);
-    record(engine, Bookkeeping::MailPostponed(Mail { due_at, attempts, error, ..mail })).await;
+    Bookkeeping::MailPostponed(Mail { due_at, attempts, error: Some(error), ..mail })
 }
 
-async fn give_up(engine: &Engine, mail: Mail, error: String) {
+fn given_up(mail: Mail, error: String) -> Bookkeeping {
     let attempts = mail.attempts.saturating_add(1);
     tracing::warn!(
         tenant = mail.tenant.0, mail.id = %mail.id, attempts, error, "a mail was given up"
     );
     metrics::counter!(DEAD).increment(1);
-    let (due_at, error) = (None, Some(error));
-    record(engine, Bookkeeping::MailPostponed(Mail { due_at, attempts, error, ..mail })).await;
-}
-
-/// Writes down what came of a mail, however long it takes: meanwhile it is not sent again.
-async fn record(engine: &Engine, row: Bookkeeping) {
-    while let Err(error) = engine.record(vec![row.clone()]).await {
-        tracing::warn!(error = %error, "what came of a mail waits to be written");
-        tokio::time::sleep(AFTER_FAILURE).await;
-    }
+    Bookkeeping::MailPostponed(Mail { due_at: None, attempts, error: Some(error), ..mail })
 }
 
 /// The template of a kind of mail.
