@@ -8,6 +8,7 @@ use std::time::Duration;
 use engine::ports::StoreError;
 pub(crate) use rusqlite::Row;
 use rusqlite::backup::{Backup, StepResult};
+use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, ErrorCode, OpenFlags, OptionalExtension as _, ToSql, ffi};
 
@@ -137,6 +138,9 @@ impl Connection {
     fn new(connection: rusqlite::Connection, cache_kib: u32) -> Result<Self, StoreError> {
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+        // A statement is planned once, whatever is bound to it: else one with a range or a LIMIT is
+        // parsed and planned anew whenever another value is.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
         let pragmas = format!(
             "PRAGMA cache_size = -{cache_kib}; PRAGMA temp_store = MEMORY; \
              PRAGMA trusted_schema = OFF;"
@@ -384,4 +388,24 @@ fn failed(error: rusqlite::Error) -> StoreError {
         }
     }
     StoreError::Database(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_statement_is_planned_once_whatever_is_bound() {
+        let db = Connection::to_write(Path::new(":memory:"), &Options::default()).unwrap();
+        db.run("CREATE TABLE mail (id INTEGER PRIMARY KEY, due INTEGER)").unwrap();
+        db.run("CREATE INDEX mail_due ON mail (due) WHERE due IS NOT NULL").unwrap();
+        let sql = "SELECT id FROM mail WHERE due IS NOT NULL AND due <= ?1 ORDER BY due LIMIT ?2";
+        let mut statement = db.prepare(sql).unwrap();
+        for limit in [64_i64, 7, 4096] {
+            statement.rows(&[(limit * 1000).into(), limit.into()], &mut |_| Ok(true)).unwrap();
+        }
+        assert_eq!(statement.statement.get_status(StatementStatus::RePrepare), 0);
+    }
 }
