@@ -4,8 +4,6 @@
 //! registers, logs in or resets a password. Passwords are hashed by a [`passwords::Hasher`], which
 //! refuses at once what it cannot do in time.
 
-#![forbid(unsafe_code)]
-
 mod body;
 pub mod compat;
 pub mod email;

@@ -5,6 +5,7 @@
 //! says when to come back. Work for which nobody waits any more is not done.
 
 mod hashing;
+mod memory;
 mod queue;
 
 use std::num::NonZeroUsize;

@@ -4,6 +4,7 @@ use argon2::password_hash::phc::{Output, PasswordHash, Salt};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use subtle::ConstantTimeEq as _;
 
+use super::memory;
 use super::queue::Work;
 
 /// The most memory that a stored hash may ask for: 256 MiB.
@@ -173,7 +174,7 @@ impl Hashing {
     /// Allocates the memory.
     #[must_use]
     pub fn new(cost: Cost) -> Self {
-        let memory = vec![Block::new(); cost.params(OUTPUT_BYTES).block_count()];
+        let memory = memory::blocks(cost.params(OUTPUT_BYTES).block_count());
         Self { cost, memory }
     }
 
