@@ -271,10 +271,11 @@ const fn wire_refusal(refusal: &CustomerRefusal) -> (StatusCode, &'static str) {
             (StatusCode::NOT_FOUND, "not-found")
         }
         R::Deactivated => (StatusCode::FORBIDDEN, "deactivated"),
-        R::NotVerified => (StatusCode::FORBIDDEN, "email-not-verified"),
         R::AlreadyVerified => (StatusCode::CONFLICT, "email-verified"),
         R::TokenInvalid => (StatusCode::BAD_REQUEST, "token-invalid"),
-        R::PasswordChanged => (StatusCode::UNAUTHORIZED, "credentials-wrong"),
+        // As a wrong password: whoever has just registered an address would learn by logging in with
+        // the password that they chose whether it had a customer before.
+        R::NotVerified | R::PasswordChanged => (StatusCode::UNAUTHORIZED, "credentials-wrong"),
         R::CodeInvalid => (StatusCode::UNAUTHORIZED, "code-wrong"),
         R::NoSecondFactor => (StatusCode::CONFLICT, "no-second-factor"),
         R::NotExpired | R::OperationSettled => (StatusCode::CONFLICT, "refused"),
@@ -289,7 +290,7 @@ fn said(error: &Error) -> String {
         R::EmailTaken => "a customer has this address",
         R::NotFound => "there is no such customer",
         R::Deactivated => "the customer is deactivated",
-        R::NotVerified => "the address is not verified yet",
+        R::NotVerified => return Error::Credentials.to_string(),
         R::AlreadyVerified => "the address is verified",
         R::TokenInvalid => "the token is invalid",
         R::PasswordChanged => "the password was changed meanwhile",

@@ -84,8 +84,8 @@ fn tokens(logged_in: service::LoggedIn) -> SessionTokens {
     request_body = NewSession,
     responses(
         (status = 201, description = "Who, and their tokens", body = SessionTokens),
-        (status = 401, description = "The address or the password is wrong, or a code is needed"),
-        (status = 403, description = "Deactivated, or the address is not verified"),
+        (status = 401, description = "The address or the password is wrong, the address is not verified, or a code is needed"),
+        (status = 403, description = "Deactivated"),
         (status = 503, description = "Too many passwords wait to be hashed"),
     )
 )]

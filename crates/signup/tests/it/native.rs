@@ -26,7 +26,7 @@ async fn registering_tells_nobody_whether_an_address_has_a_customer() {
     assert_eq!(again.headers, first.headers);
 
     let unverified = world.post("/v1/sessions", login(ADA, PASSWORD)).await;
-    assert_eq!(unverified.outcome(), (403, "email-not-verified"));
+    assert_eq!(unverified.outcome(), (401, "credentials-wrong"));
     let token = world.mailed(ADA, TokenPurpose::Verification).await;
     for email in [ADA, "nobody@example.com"] {
         let resent = world.post("/v1/registrations/resend", json!({"email": email})).await;
@@ -38,6 +38,28 @@ async fn registering_tells_nobody_whether_an_address_has_a_customer() {
     assert_eq!(verify(token.clone()).await.status, 204);
     assert_eq!(verify(token).await.outcome(), (400, "token-invalid"), "used");
     assert_eq!(world.post("/v1/sessions", login(ADA, PASSWORD)).await.status, 201);
+    world.stop().await;
+}
+
+/// Whoever registers an address and logs in with the password that they chose for it is told the
+/// same, whoever had the address before.
+#[tokio::test]
+async fn logging_in_tells_nobody_whether_an_address_had_a_customer() {
+    const FREE: &str = "grace@example.com";
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    world.logged_in(ADA).await;
+    let mut answers = vec![];
+    for email in [ADA, FREE] {
+        let mut new = entered(email);
+        new["password"] = json!("Battery-Staple-8");
+        assert_eq!(world.post("/v1/registrations", new).await.status, 202);
+        answers.push(world.post("/v1/sessions", login(email, "Battery-Staple-8")).await);
+    }
+    let [taken, free] = &answers[..] else { unreachable!("two asked") };
+    assert_eq!(taken.outcome(), (401, "credentials-wrong"));
+    assert_eq!((taken.status, &taken.body), (free.status, &free.body));
+    assert_eq!(taken.headers, free.headers);
     world.stop().await;
 }
 
