@@ -210,6 +210,8 @@ pub enum Taken {
     Refuse,
     /// It seems to succeed; who has the address is told by mail.
     TellByMail,
+    /// The same, and nobody is told: too many mails went there lately.
+    TellNobody,
 }
 
 /// How an address is verified.

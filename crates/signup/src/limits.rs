@@ -41,7 +41,8 @@ pub struct Settings {
     /// Codes of second factors for one customer, wherever they come from, in an hour. Only who
     /// knows the password gets that far, so nobody else can use them up.
     pub codes_per_hour: u32,
-    /// Mails with tokens to one address, whoever asks, in an hour.
+    /// Mails with tokens to one address, and registrations of it by a door that tells its owner by
+    /// mail, whoever asks, in an hour.
     pub mails_per_hour: u32,
     /// Mails with tokens that one network asks for, in an hour.
     pub network_mails_per_hour: u32,
@@ -92,6 +93,8 @@ pub enum Action {
     UseCode,
     /// To have a token mailed.
     MailToken,
+    /// To have the owner of an address told that somebody registered it again.
+    TellOwner,
     /// To use a token that was mailed.
     UseToken,
     /// To renew a session's tokens.
@@ -99,11 +102,12 @@ pub enum Action {
 }
 
 impl Action {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Register,
         Self::LogIn,
         Self::UseCode,
         Self::MailToken,
+        Self::TellOwner,
         Self::UseToken,
         Self::Refresh,
     ];
@@ -114,6 +118,7 @@ impl Action {
             Self::LogIn => "login",
             Self::UseCode => "code",
             Self::MailToken => "mail",
+            Self::TellOwner => "notice",
             Self::UseToken => "token",
             Self::Refresh => "refresh",
         }
@@ -211,6 +216,7 @@ impl<C: Clock + Clone> Limits<C> {
             Action::UseCode => self.pass_about(about, |it| pass(&self.codes, &it)),
             Action::MailToken => pass(&self.network_mails, &network)
                 .and_then(|()| self.pass_about(about, |it| pass(&self.mails, &it))),
+            Action::TellOwner => self.pass_about(about, |it| pass(&self.mails, &it)),
             Action::UseToken => pass(&self.tokens, &network),
             Action::Refresh => pass(&self.refreshes, &network),
         };
@@ -352,6 +358,9 @@ mod tests {
         limits.check(Action::MailToken, HERE, "ana@example.com", 5);
         assert!(limits.ask(Action::MailToken, "192.0.2.2", "ana@example.com").is_err());
         limits.check(Action::MailToken, HERE, "bob@example.com", 5);
+        limits.check(Action::TellOwner, HERE, "ana@example.com", 0);
+        limits.check(Action::TellOwner, HERE, "eve@example.com", 5);
+        limits.check(Action::MailToken, HERE, "eve@example.com", 0);
 
         limits.check(Action::UseCode, HERE, "ana@example.com", 30);
         assert!(limits.ask(Action::UseCode, "192.0.2.2", "ana@example.com").is_err());

@@ -70,6 +70,9 @@ impl Manner {
 #[derive(Serialize, Deserialize)]
 struct Kept {
     manner: Manner,
+    /// Whether who has the address is not told: too many mails went there when it was kept.
+    #[serde(default)]
+    is_untold: bool,
     email: String,
     password: String,
     first_name: String,
@@ -83,10 +86,11 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(it: &Entered, manner: Manner) -> Self {
+    fn new(it: &Entered, manner: Manner, taken: Taken) -> Self {
         let it = it.clone();
         Self {
             manner,
+            is_untold: taken == Taken::TellNobody,
             email: it.email,
             password: it.password,
             first_name: it.first_name,
@@ -98,6 +102,10 @@ impl Kept {
             language: it.language,
             preferences: it.preferences,
         }
+    }
+
+    const fn taken(&self) -> Taken {
+        if self.is_untold { Taken::TellNobody } else { self.manner.taken() }
     }
 
     fn entered(self) -> Entered {
@@ -172,9 +180,11 @@ impl SignUp {
     ) -> Result<Queued, Error> {
         let new = registration(entered).map_err(Error::Fields)?;
         self.limit(asked, Action::Register, Some(new.email()))?;
+        let taken = self.within_mails(asked, new.email(), manner.taken());
         self.refuse_late().await?;
         let operation = OperationId::new(asked.id.0);
-        let kept = serde_json::to_vec(&Kept::new(entered, manner)).expect("texts are plain JSON");
+        let kept = Kept::new(entered, manner, taken);
+        let kept = serde_json::to_vec(&kept).expect("texts are plain JSON");
         let sealed = self.sealer().seal(Purpose::Request, operation.uuid(), &kept);
         let url = callback.as_ref().map_or("", Callback::url).to_owned();
         let callback = callback.map(|it| it.seal(self.sealer(), operation, manner));
@@ -273,6 +283,18 @@ fn explanation(problem: Problem) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_kept_remembers_whether_the_owner_of_its_address_is_told() {
+        let taken = |manner, taken| {
+            let kept = serde_json::to_vec(&Kept::new(&Entered::default(), manner, taken)).unwrap();
+            serde_json::from_slice::<Kept>(&kept).unwrap().taken()
+        };
+        for wanted in [Taken::TellByMail, Taken::TellNobody] {
+            assert_eq!(taken(Manner::Discreet, wanted), wanted);
+        }
+        assert_eq!(taken(Manner::Open, Taken::Refuse), Taken::Refuse);
+    }
 
     #[test]
     fn preferences_are_found_in_any_order() {

@@ -23,11 +23,13 @@ pub(crate) fn register(state: &State, it: &Register, cx: &mut Context) -> Outcom
     if let Some(owner) = state.claim(&claim) {
         return match it.taken {
             Taken::Refuse => Err(Rejection::Customer(R::EmailTaken)),
-            Taken::TellByMail => {
+            Taken::TellByMail | Taken::TellNobody => {
                 // Whoever forgets them elsewhere in the same moment takes the address first, or waits:
                 // nothing is left to be mailed to nobody.
                 cx.claim(claim, owner.owner, owner.account);
-                mail::put(CustomerId::new(owner.owner), MailKind::AlreadyRegistered, None, cx);
+                if it.taken == Taken::TellByMail {
+                    mail::put(CustomerId::new(owner.owner), MailKind::AlreadyRegistered, None, cx);
+                }
                 if let Some(operation) = operation {
                     operation::settle(operation, OperationStatus::Succeeded(None), cx);
                 }

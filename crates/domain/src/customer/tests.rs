@@ -141,8 +141,13 @@ fn who_has_an_address_can_be_told_instead() {
     // The address is theirs when it is committed: the commit tells where it was freed meanwhile.
     let key = email_claim(TENANT, "ann@example.com");
     let claim = Claim { owner: customer.id.uuid(), account: Some(customer.account) };
-    assert_eq!(executed.done.changes[0], Change::Claim { key, claim });
+    assert_eq!(executed.done.changes[0], Change::Claim { key: key.clone(), claim });
     assert_eq!(executed.done.changes.len(), 2);
+    // Where their mailbox has had enough, all else is the same.
+    let third = Register { taken: Taken::TellNobody, ..registration("ann@example.com") };
+    let executed = register(&mut rows, third).unwrap();
+    assert_eq!(executed.reply, Some(Reply::Customer(CustomerReply::Told)));
+    assert_eq!(executed.done.changes, [Change::Claim { key, claim }]);
 }
 
 #[test]

@@ -60,6 +60,7 @@ fn commands_that_sign_somebody_up() {
         &[
             register(Taken::Refuse, Verification::Given, None),
             register(Taken::TellByMail, Verification::Mailed { within_us: 7 }, Some(id(3))),
+            register(Taken::TellNobody, Verification::Given, None),
             customer(CustomerCommand::QueueRegistration(QueueRegistration {
                 operation: id(3),
                 sealed: "sealed".to_owned(),
@@ -77,6 +78,7 @@ fn commands_that_sign_somebody_up() {
         expect![[r#"
             {"Customer":{"Register":{"profile":{"email":"Ada@Example.org","email_key":"ada@example.org","first_name":"Ada","last_name":"Lovelace","preferences":"{}"},"person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":"Lyon","state":null,"country":null,"locale":null,"phone":null,"notes":null},"currency":"EUR","password_hash":"hash","taken":"Refuse","verification":"Given","operation":null}}}
             {"Customer":{"Register":{"profile":{"email":"Ada@Example.org","email_key":"ada@example.org","first_name":"Ada","last_name":"Lovelace","preferences":"{}"},"person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":"Lyon","state":null,"country":null,"locale":null,"phone":null,"notes":null},"currency":"EUR","password_hash":"hash","taken":"TellByMail","verification":{"Mailed":{"within_us":7}},"operation":"00000000-0000-0000-0000-000000000003"}}}
+            {"Customer":{"Register":{"profile":{"email":"Ada@Example.org","email_key":"ada@example.org","first_name":"Ada","last_name":"Lovelace","preferences":"{}"},"person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":"Lyon","state":null,"country":null,"locale":null,"phone":null,"notes":null},"currency":"EUR","password_hash":"hash","taken":"TellNobody","verification":"Given","operation":null}}}
             {"Customer":{"QueueRegistration":{"operation":"00000000-0000-0000-0000-000000000003","sealed":"sealed","callback":"callback"}}}
             {"Customer":{"FailOperation":{"operation":"00000000-0000-0000-0000-000000000003","explanation":"why"}}}
             {"Customer":{"VerifyEmail":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"token":"00000000-0000-0000-0000-000000000004"}}}

@@ -131,7 +131,7 @@ async fn make(signup: &SignUp, operation: Operation) -> Result<(), Error> {
         let lost = Unavailable::from(engine::Reason::Bug);
         return fail(signup, &asked, id, lost.into()).await;
     };
-    let how = How { taken: kept.manner.taken(), operation: Some(id), ..How::DISCREETLY };
+    let how = How { taken: kept.taken(), operation: Some(id), ..How::DISCREETLY };
     let made = match registration(&kept.entered()) {
         Ok(new) => signup.register(&asked, new, how).await.map(drop),
         Err(invalid) => Err(Error::Fields(invalid)),

@@ -155,8 +155,10 @@ impl SignUp {
         how: How,
     ) -> Result<Registered, Error> {
         let NewCustomer { email, password, profile, person } = new;
+        let mut taken = how.taken;
         if !how.is_probe && how.operation.is_none() {
             self.limit(asked, Action::Register, Some(&email))?;
+            taken = self.within_mails(asked, &email, taken);
         }
         // A repetition is answered as the first one was, which the core knows.
         if how.taken == Taken::Refuse && asked.idempotency_key.is_none() {
@@ -176,7 +178,7 @@ impl SignUp {
             person,
             currency: Currency::parse(&self.settings().currency),
             password_hash,
-            taken: how.taken,
+            taken,
             verification,
             operation: how.operation,
         }));
@@ -192,6 +194,18 @@ impl SignUp {
             None
         };
         Ok(Registered { customer, email, first_name, last_name })
+    }
+
+    /// Counts a registration whose address is told of it where it has a customer, and says whether
+    /// they still are. It is counted whoever has the address, and what is over the limit is committed
+    /// like all else, so that no answer tells; an address that is free is registered in any case.
+    pub(crate) fn within_mails(&self, asked: &Asked, email: &EmailAddress, taken: Taken) -> Taken {
+        match taken {
+            Taken::TellByMail if self.limit(asked, Action::TellOwner, Some(email)).is_err() => {
+                Taken::TellNobody
+            }
+            Taken::Refuse | Taken::TellByMail | Taken::TellNobody => taken,
+        }
     }
 
     /// Nobody waits for a hash to be told that an address has a customer.

@@ -1,6 +1,9 @@
 //! What is limited, by whom it is asked, and who is not.
 
+use domain::Timestamp;
 use domain::customer::TokenPurpose;
+use domain::mail::MailKind;
+use engine::ports::Queries;
 use signup::limits::Settings;
 use signup::service::{Asked, Error, How, Login};
 
@@ -47,8 +50,8 @@ async fn each_call_counts_against_its_limit() {
     let world = World::start(ONE);
     let tenant = world.tenant("test").await;
     let from = |from: &'static str| world.asked(tenant, from, false);
-    // Both uses of tokens count as one.
-    assert_eq!(ask_all(&world, || from(HERE)).await, [false, false, false, false, true, false]);
+    // Both uses of tokens count as one, and so do a mail to an address and its registration.
+    assert_eq!(ask_all(&world, || from(HERE)).await, [false, false, true, false, true, false]);
     assert_eq!(ask_all(&world, || from(HERE)).await, [true; 6]);
     // From elsewhere the mails to this address are used up all the same.
     assert_eq!(ask_all(&world, || from(THERE)).await, [false, false, true, false, true, false]);
@@ -64,7 +67,7 @@ async fn who_is_exempt_is_never_refused_and_uses_nothing_up() {
         assert_eq!(ask_all(&world, exempt).await, [false; 6]);
     }
     let here = ask_all(&world, || world.asked(tenant, "127.0.0.1", false)).await;
-    assert_eq!(here, [false, false, false, false, true, false]);
+    assert_eq!(here, [false, false, true, false, true, false]);
     world.stop().await;
 }
 
@@ -83,6 +86,35 @@ async fn a_probe_and_what_was_accepted_before_are_not_counted() {
     let again = world.asked(tenant, HERE, false);
     let refused = world.sign_up.register(&again, new_customer("bob@example.com"), How::OPENLY);
     assert!(is_too_many(&refused.await));
+    world.stop().await;
+}
+
+/// Whoever registers an address again and again fills no mailbox, and keeps nobody from registering.
+#[tokio::test]
+async fn registering_an_address_again_is_mailed_so_often_and_no_more() {
+    const FREE: &str = "bob@example.com";
+    let world = World::start(Settings { mails_per_hour: 2, ..Settings::OFF });
+    let tenant = world.tenant("test").await;
+    let asked = || world.asked(tenant, HERE, false);
+    let how = How { is_probe: true, ..How::OPENLY };
+    world.sign_up.register(&asked(), new_customer(ANA), how).await.unwrap();
+    for _ in 0..5 {
+        let told = world.sign_up.register(&asked(), new_customer(ANA), How::DISCREETLY).await;
+        assert_eq!(told.unwrap().customer, None);
+    }
+    let told = async |kind: MailKind| {
+        let due = |queries: &dyn Queries| queries.mails_due(Timestamp(i64::MAX), 100);
+        let mails = world.sign_up.engine().read(due).await.unwrap();
+        mails.iter().filter(|mail| mail.kind == kind).count()
+    };
+    assert_eq!(told(MailKind::AlreadyRegistered).await, 2);
+
+    for _ in 0..3 {
+        drop(world.sign_up.mail_token(&asked(), FREE, TokenPurpose::PasswordReset).await);
+    }
+    let free = world.sign_up.register(&asked(), new_customer(FREE), How::DISCREETLY).await;
+    assert!(free.unwrap().customer.is_some());
+    assert_eq!(told(MailKind::Verification).await, 1);
     world.stop().await;
 }
 
