@@ -108,9 +108,10 @@ pub fn router(sign_up: Option<&SignUp>, access: &Access, later: Option<CallbackC
     let tenants = Tenants::new(access.clone(), sign_up.engine().clone(), tenant);
     let later_too = later.clone();
     let native = native::router(sign_up.clone(), tenants.clone(), later_too);
-    let native = native.layer(map_request(async |request: Request| request.map(with_own_errors)));
     let (sign_up, access) = (sign_up.clone(), access.clone());
-    compat::router(compat::Door { sign_up, tenants, access, later }).merge(native)
+    let door = compat::Door { sign_up, tenants, access, later };
+    let router = compat::router(door).merge(native);
+    router.layer(map_request(async |request: Request| request.map(with_own_errors)))
 }
 
 /// A body that fails in the words of sign-up: doors do not know each other.

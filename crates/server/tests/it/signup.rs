@@ -1,5 +1,6 @@
 //! Sign-up by the paths, statuses and bodies that SaaSOdoo's clients know.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::Barrier;
 
@@ -406,6 +407,47 @@ fn whoever_would_wait_too_long_is_refused_at_once() {
         message(answer);
     }
     assert_eq!(client.get("/user/health").status, 200);
+}
+
+/// A body that does not come is told so in the words of each door.
+#[test]
+fn a_body_that_is_too_large_or_too_late_or_finds_no_room_is_told_so() {
+    let doors = ["/user/auth/register", "/billing/api/billing/accounts/", "/v1/registrations"];
+    let launch = launch()
+        .env("FAREGATE_HTTP_BODY_BYTES_MAX", "1024")
+        .env("FAREGATE_ADMISSION_BODIES_BYTES_MAX", "1024");
+    let server = Server::start_with(launch);
+    let client = server.tenant();
+    let large = vec![b' '; 2048];
+    for path in doors {
+        assert_eq!(client.send("POST", path, Some(&large)).status, 413, "{path}");
+    }
+    let body = format!("{:<1024}", "{}");
+    let request = client.request("POST", doors[0], Some(body.as_bytes()), "keep-alive");
+    let mut slow = client.connect();
+    slow.write_all(&request[..request.len() - 1]).unwrap();
+    eventually("all the memory is taken", || {
+        let metrics = client.get("/metrics").text();
+        metrics.contains("faregate_request_bodies_bytes 1024\n").then_some(())
+    });
+    for path in doors {
+        let refused = client.send("POST", path, Some(b"{}"));
+        assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{path}");
+    }
+    slow.write_all(&request[request.len() - 1..]).unwrap();
+    assert_eq!(Answer::read(&mut slow).status, 422);
+}
+
+#[test]
+fn a_body_that_does_not_come_in_time_is_told_so() {
+    let server = Server::start_with(launch().env("FAREGATE_HTTP_BODY_TIMEOUT", "100ms"));
+    let client = server.tenant();
+    for path in ["/user/auth/register", "/billing/api/billing/accounts/", "/v1/registrations"] {
+        let request = client.request("POST", path, Some(b"{}"), "keep-alive");
+        let mut stream = client.connect();
+        stream.write_all(&request[..request.len() - 1]).unwrap();
+        assert_eq!(Answer::read(&mut stream).status, 408, "{path}");
+    }
 }
 
 #[test]
