@@ -1,9 +1,11 @@
 //! The routes under `/v1`: what each does, and why it does not.
 
+use axum::body::Body;
 use domain::customer::TokenPurpose;
-use http::Method;
+use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use signup::totp::Secret;
+use tower::ServiceExt as _;
 
 use crate::world::{ADMIN, CLERK, PASSWORD, Scratch, TENANT, World, entered, login};
 
@@ -61,6 +63,25 @@ async fn logging_in_tells_nobody_whether_an_address_had_a_customer() {
     assert_eq!((taken.status, &taken.body), (free.status, &free.body));
     assert_eq!(taken.headers, free.headers);
     world.stop().await;
+}
+
+/// Where nothing can be committed, asking for a mail tells nobody that somebody was to get one.
+#[tokio::test]
+async fn asking_for_a_mail_is_answered_alike_where_commits_fail() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    world.post("/v1/registrations", entered(ADA)).await;
+    let router = world.router.clone();
+    world.stop().await;
+    for path in ["/v1/password-resets", "/v1/registrations/resend"] {
+        let mut statuses = vec![];
+        for email in [ADA, "nobody@example.com"] {
+            let body = Body::from(json!({"email": email}).to_string());
+            let request = Request::post(path).body(body).unwrap();
+            statuses.push(router.clone().oneshot(request).await.unwrap().status());
+        }
+        assert_eq!(statuses, [StatusCode::ACCEPTED; 2], "{path}");
+    }
 }
 
 #[tokio::test]
