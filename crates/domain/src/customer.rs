@@ -107,6 +107,18 @@ pub struct SecondFactor {
     pub last_step: i64,
     /// Hashes of the codes that do in its place, each once.
     pub recovery_hashes: Vec<String>,
+    /// The one that takes its place once its first code was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposed: Option<Proposal>,
+}
+
+/// A second factor that waits for its first code beside the one that holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// See [`SecondFactor::sealed`].
+    pub sealed: String,
+    /// See [`SecondFactor::recovery_hashes`].
+    pub recovery_hashes: Vec<String>,
 }
 
 /// A token that was mailed. The token itself is derived from this id with a key that no row has.
@@ -351,7 +363,7 @@ pub struct UpdateCustomer {
 /// What becomes of a second factor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NewSecondFactor {
-    /// One that is not asked for before its first code was given.
+    /// One that is not asked for before its first code was given, where none holds.
     Proposed {
         /// See [`SecondFactor::sealed`].
         sealed: String,
@@ -363,8 +375,22 @@ pub enum NewSecondFactor {
         /// Its step.
         step: i64,
     },
-    /// None.
+    /// None, whatever there was: somebody lost it, and an operator helps.
     Removed,
+    /// One in place of the one that holds, which holds until the first code of this was given.
+    Replaced {
+        /// See [`SecondFactor::sealed`].
+        sealed: String,
+        /// See [`SecondFactor::recovery_hashes`].
+        recovery_hashes: Vec<String>,
+        /// A code of the one that holds.
+        code: Code,
+    },
+    /// None any more.
+    GivenUp {
+        /// A code of the one that holds, where one does.
+        code: Option<Code>,
+    },
 }
 
 /// Forgets a customer. Their account, its payments and its ledger stay, and say nothing of a person.

@@ -63,6 +63,7 @@ pub(crate) struct Native {
     customers::show,
     customers::deactivate,
     customers::activate,
+    customers::remove_second_factor,
     customers::erase,
     progress::show,
     progress::follow,
@@ -119,6 +120,7 @@ pub fn router(signup: SignUp, tenants: Tenants, later: Option<CallbackCheck>) ->
         .route("/v1/customers/{id}", get(customers::show).delete(customers::erase))
         .route("/v1/customers/{id}/deactivate", post(customers::deactivate))
         .route("/v1/customers/{id}/activate", post(customers::activate))
+        .route("/v1/customers/{id}/second-factor", delete(customers::remove_second_factor))
         .route("/v1/operations/{id}", get(progress::show))
         .route("/v1/operations/{id}/events", get(progress::follow))
         .route_layer(from_fn_with_state(native.clone(), asking::admit))

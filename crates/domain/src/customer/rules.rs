@@ -2,9 +2,9 @@
 
 use super::{
     Credentials, Customer, CustomerFile, CustomerRef, CustomerRefusal as R, CustomerReply,
-    CustomerStatus, EraseCustomer, Issued, NewSecondFactor, PasswordProof, Profile, Register,
-    RequestToken, SecondFactor, SetPassword, Taken, TokenPurpose, UpdateCustomer, Verification,
-    VerifyEmail, email_claim, sessions,
+    CustomerStatus, EraseCustomer, Issued, NewSecondFactor, PasswordProof, Profile, Proposal,
+    Register, RequestToken, SecondFactor, SetPassword, Taken, TokenPurpose, UpdateCustomer,
+    Verification, VerifyEmail, email_claim, sessions,
 };
 use crate::account::{self, Account, Person};
 use crate::context::Context;
@@ -219,18 +219,42 @@ fn change_second_factor(
     before: Option<SecondFactor>,
     new: &NewSecondFactor,
 ) -> Result<Option<SecondFactor>, Rejection> {
+    let absent = Rejection::Customer(R::NoSecondFactor);
     match new {
         NewSecondFactor::Removed => Ok(None),
-        NewSecondFactor::Proposed { sealed, recovery_hashes } => Ok(Some(SecondFactor {
-            sealed: sealed.clone(),
-            is_confirmed: false,
-            last_step: 0,
-            recovery_hashes: recovery_hashes.clone(),
-        })),
+        NewSecondFactor::GivenUp { code } => {
+            sessions::take_code(before.as_ref(), code.as_ref()).map(|_| None)
+        }
+        NewSecondFactor::Proposed { sealed, recovery_hashes } => {
+            // Without a code, nothing takes the place of the one that holds.
+            sessions::take_code(before.as_ref(), None)?;
+            let (sealed, recovery_hashes) = (sealed.clone(), recovery_hashes.clone());
+            let (is_confirmed, last_step, proposed) = (false, 0, None);
+            let it = SecondFactor { sealed, is_confirmed, last_step, recovery_hashes, proposed };
+            Ok(Some(it))
+        }
+        NewSecondFactor::Replaced { sealed, recovery_hashes, code } => {
+            let left = sessions::take_code(before.as_ref(), Some(code))?;
+            let holds = left.filter(|it| it.is_confirmed).ok_or(absent)?;
+            let (sealed, recovery_hashes) = (sealed.clone(), recovery_hashes.clone());
+            let proposed = Some(Proposal { sealed, recovery_hashes });
+            Ok(Some(SecondFactor { proposed, ..holds }))
+        }
         NewSecondFactor::Confirmed { step } => {
-            let proposed = before.filter(|it| !it.is_confirmed);
-            let proposed = proposed.ok_or(Rejection::Customer(R::NoSecondFactor))?;
-            Ok(Some(SecondFactor { is_confirmed: true, last_step: *step, ..proposed }))
+            let before = before.ok_or_else(|| absent.clone())?;
+            let proposal = match before.is_confirmed {
+                true => before.proposed.ok_or(absent)?,
+                false => {
+                    Proposal { sealed: before.sealed, recovery_hashes: before.recovery_hashes }
+                }
+            };
+            Ok(Some(SecondFactor {
+                sealed: proposal.sealed,
+                is_confirmed: true,
+                last_step: *step,
+                recovery_hashes: proposal.recovery_hashes,
+                proposed: None,
+            }))
         }
     }
 }

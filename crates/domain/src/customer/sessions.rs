@@ -47,7 +47,7 @@ pub(crate) fn open_session(state: &State, it: &OpenSession, cx: &mut Context) ->
 }
 
 /// What is left of a second factor once a code was taken; where one is asked for, there must be one.
-fn take_code(
+pub(super) fn take_code(
     second_factor: Option<&SecondFactor>,
     code: Option<&Code>,
 ) -> Result<Option<SecondFactor>, Rejection> {
@@ -131,5 +131,16 @@ impl Customer {
     #[must_use]
     pub fn needs_code(&self) -> bool {
         self.credentials.second_factor.as_ref().is_some_and(|it| it.is_confirmed)
+    }
+}
+
+impl SecondFactor {
+    /// The secret that waits for its first code, encrypted by the door.
+    #[must_use]
+    pub fn waiting(&self) -> Option<&str> {
+        match self.is_confirmed {
+            true => self.proposed.as_ref().map(|it| it.sealed.as_str()),
+            false => Some(&self.sealed),
+        }
     }
 }

@@ -297,6 +297,7 @@ fn a_second_factor_is_asked_for_once_it_was_confirmed() {
     let customer = signed_up(&mut rows, true);
     let recovery_hashes = vec!["r1".to_owned(), "r2".to_owned()];
     let proposed = NewSecondFactor::Proposed { sealed: "sealed".to_owned(), recovery_hashes };
+    let again = proposed.clone();
     let change = |new| update(customer, |it| it.second_factor = Some(new));
     let absent = Err(Rejection::Customer(CustomerRefusal::NoSecondFactor));
     assert_eq!(run(&mut rows, change(NewSecondFactor::Confirmed { step: 9 })), absent);
@@ -325,8 +326,46 @@ fn a_second_factor_is_asked_for_once_it_was_confirmed() {
             assert_eq!(done, wrong);
         }
     }
+    // Nothing takes its place without a code.
+    assert_eq!(run(&mut rows, change(again)), wrong);
     run(&mut rows, change(NewSecondFactor::Removed)).unwrap();
     assert!(!now(&rows, customer).needs_code());
+}
+
+#[test]
+fn a_second_factor_holds_until_the_next_one_is_confirmed() {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, true);
+    let change = |new| update(customer, |it| it.second_factor = Some(new));
+    let (sealed, recovery_hashes) = ("first".to_owned(), vec![]);
+    run(&mut rows, change(NewSecondFactor::Proposed { sealed, recovery_hashes })).unwrap();
+    run(&mut rows, change(NewSecondFactor::Confirmed { step: 9 })).unwrap();
+    let next = |code| NewSecondFactor::Replaced {
+        sealed: "next".to_owned(),
+        recovery_hashes: vec!["n1".to_owned()],
+        code,
+    };
+    let wrong = Err(Rejection::Customer(CustomerRefusal::CodeInvalid));
+    assert_eq!(run(&mut rows, change(next(Code::Step(9)))), wrong, "it was used");
+    run(&mut rows, change(next(Code::Step(10)))).unwrap();
+    let factor = |rows: &Rows| now(rows, customer).credentials.second_factor.clone();
+    let holds = factor(&rows).unwrap();
+    assert_eq!(
+        (&*holds.sealed, holds.is_confirmed, holds.waiting()),
+        ("first", true, Some("next"))
+    );
+    assert_eq!(run(&mut rows, change(next(Code::Step(10)))), wrong, "each code once");
+    run(&mut rows, change(NewSecondFactor::Confirmed { step: 11 })).unwrap();
+    let holds = factor(&rows).unwrap();
+    assert_eq!((&*holds.sealed, holds.last_step, holds.waiting()), ("next", 11, None));
+    let absent = Err(Rejection::Customer(CustomerRefusal::NoSecondFactor));
+    assert_eq!(run(&mut rows, change(NewSecondFactor::Confirmed { step: 12 })), absent);
+    let give_up = |code| change(NewSecondFactor::GivenUp { code });
+    assert_eq!(run(&mut rows, give_up(None)), wrong);
+    run(&mut rows, give_up(Some(Code::Recovery("n1".to_owned())))).unwrap();
+    assert_eq!(factor(&rows), None);
+    run(&mut rows, give_up(None)).unwrap();
+    assert_eq!(run(&mut rows, change(next(Code::Step(12)))), absent);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use domain::customer::{
     CloseSessions, Code, Credentials, Customer, CustomerCommand, CustomerRef, CustomerRefusal,
     CustomerReply, CustomerStatus, EraseCustomer, Issued, NewSecondFactor, OpenSession,
-    PasswordProof, Profile, RefreshSession, Register, RequestToken, SecondFactor, SetPassword,
-    Taken, TokenPurpose, UpdateCustomer, Verification, VerifyEmail,
+    PasswordProof, Profile, Proposal, RefreshSession, Register, RequestToken, SecondFactor,
+    SetPassword, Taken, TokenPurpose, UpdateCustomer, Verification, VerifyEmail,
 };
 use domain::operation::{FailOperation, Operation, OperationStatus, QueueRegistration};
 use domain::state::Change;
@@ -163,15 +163,23 @@ fn commands_that_change_a_customer() {
         update(Some(NewSecondFactor::Proposed { sealed, recovery_hashes })),
         update(Some(NewSecondFactor::Confirmed { step: 9 })),
         update(Some(NewSecondFactor::Removed)),
+        update(Some(NewSecondFactor::Replaced {
+            sealed: "sealed".to_owned(),
+            recovery_hashes: vec!["hash".to_owned()],
+            code: Code::Step(9),
+        })),
+        update(Some(NewSecondFactor::GivenUp { code: None })),
     ];
     check_each(
         &all.map(Command::Customer),
         expect![[r#"
-        {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":null}}}
-        {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":{"Proposed":{"sealed":"sealed","recovery_hashes":["hash"]}}}}}
-        {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":{"Confirmed":{"step":9}}}}}
-        {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":"Removed"}}}
-    "#]],
+            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":null}}}
+            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":{"Proposed":{"sealed":"sealed","recovery_hashes":["hash"]}}}}}
+            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":{"Confirmed":{"step":9}}}}}
+            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":"Removed"}}}
+            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":{"Replaced":{"sealed":"sealed","recovery_hashes":["hash"],"code":{"Step":9}}}}}}
+            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":{"GivenUp":{"code":null}}}}}
+        "#]],
     );
 }
 
@@ -303,12 +311,33 @@ fn images_of_customers() {
                 is_confirmed: true,
                 last_step: 9,
                 recovery_hashes: vec!["hash".to_owned()],
+                proposed: None,
             }),
         },
         ..customer(CustomerStatus::Active)
     };
     let text = |it: &Customer| serde_json::to_string(it).unwrap();
     assert_eq!(text(&full), text(&customer(CustomerStatus::Active)));
+}
+
+/// What is stored of a second factor, that of a build before proposals included.
+#[test]
+fn second_factors() {
+    let factor = |proposed| SecondFactor {
+        sealed: "sealed".to_owned(),
+        is_confirmed: true,
+        last_step: 9,
+        recovery_hashes: vec!["hash".to_owned()],
+        proposed,
+    };
+    let (sealed, recovery_hashes) = ("next".to_owned(), vec![]);
+    check_each(
+        &[factor(None), factor(Some(Proposal { sealed, recovery_hashes }))],
+        expect![[r#"
+            {"sealed":"sealed","is_confirmed":true,"last_step":9,"recovery_hashes":["hash"]}
+            {"sealed":"sealed","is_confirmed":true,"last_step":9,"recovery_hashes":["hash"],"proposed":{"sealed":"next","recovery_hashes":[]}}
+        "#]],
+    );
 }
 
 /// The same of what is kept of somebody who is to be signed up, and of who is told.

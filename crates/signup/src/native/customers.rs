@@ -216,6 +216,31 @@ pub(super) async fn erase(
     Ok(done())
 }
 
+#[utoipa::path(
+    delete,
+    path = "/v1/customers/{id}/second-factor",
+    tag = "Customers",
+    operation_id = "customers_remove_second_factor",
+    summary = "Takes the second factor of a customer away who has lost it; needs customer:write",
+    params(("id" = String, Path, description = "The customer")),
+    responses(
+        (status = 204, description = "There is none"),
+        (status = 401, description = "User or tenant is missing or wrong"),
+        (status = 403, description = "The user lacks the permission"),
+        (status = 404, description = "No such customer of this tenant, or they are erased"),
+    )
+)]
+pub(super) async fn remove_second_factor(
+    State(native): State<Native>,
+    Path(id): Path<String>,
+    operator: Operator,
+) -> Result<Response, Problem> {
+    operator.require(WRITE)?;
+    let customer = find(&native, &operator, &id).await?;
+    native.signup.remove_second_factor_for(&operator.asked, operator.name(), &customer).await?;
+    Ok(done())
+}
+
 async fn set_active(
     native: &Native,
     operator: &Operator,

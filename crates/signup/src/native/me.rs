@@ -61,6 +61,15 @@ pub(super) struct Confirmation {
     password: String,
 }
 
+/// A password once more, and a code where a second factor is asked for.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FactorConfirmation {
+    password: String,
+    /// Of the second factor that is asked for, or a recovery code.
+    code: Option<String>,
+}
+
 /// The first code of a second factor.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -187,22 +196,22 @@ pub(super) async fn erase(
     path = "/v1/me/second-factor",
     tag = "Sign-up",
     operation_id = "sign_up_offer_second_factor",
-    summary = "Offers a second factor in place of any before, asked for once its first code was given",
-    request_body = Confirmation,
+    summary = "Offers a second factor, asked for once its first code was given; until then the one before is",
+    request_body = FactorConfirmation,
     responses(
         (status = 201, description = "Its secret and recovery codes, shown once", body = SecondFactorOffered),
-        (status = 401, description = "Not logged in, or the password is wrong"),
+        (status = 401, description = "Not logged in, the password or the code is wrong, or a code is needed"),
         (status = 503, description = "Too many passwords wait to be hashed"),
     )
 )]
 pub(super) async fn offer_second_factor(
     State(native): State<Native>,
     logged_in: LoggedIn,
-    Json(confirmation): Json<Confirmation>,
+    Json(confirmation): Json<FactorConfirmation>,
 ) -> Result<Response, Problem> {
     let LoggedIn { asked, who } = logged_in;
-    native.signup.check_password(&asked, &who.customer, &confirmation.password).await?;
-    let offer = native.signup.offer_second_factor(&asked, &who).await?;
+    let shown = (&*confirmation.password, confirmation.code.as_deref());
+    let offer = native.signup.offer_second_factor(&asked, &who, shown).await?;
     let (secret, uri, recovery_codes) = (offer.secret, offer.uri, offer.recovery_codes);
     Ok(answer(StatusCode::CREATED, &SecondFactorOffered { secret, uri, recovery_codes }))
 }
@@ -236,19 +245,20 @@ pub(super) async fn confirm_second_factor(
     tag = "Sign-up",
     operation_id = "sign_up_remove_second_factor",
     summary = "Does without a second factor from now on",
-    request_body = Confirmation,
+    request_body = FactorConfirmation,
     responses(
         (status = 204, description = "There is none"),
-        (status = 401, description = "Not logged in, or the password is wrong"),
+        (status = 401, description = "Not logged in, the password or the code is wrong, or a code is needed"),
         (status = 503, description = "Too many passwords wait to be hashed"),
     )
 )]
 pub(super) async fn remove_second_factor(
     State(native): State<Native>,
     logged_in: LoggedIn,
-    Json(confirmation): Json<Confirmation>,
+    Json(confirmation): Json<FactorConfirmation>,
 ) -> Result<Response, Problem> {
     let LoggedIn { asked, who } = logged_in;
-    native.signup.remove_second_factor(&asked, &who, &confirmation.password).await?;
+    let shown = (&*confirmation.password, confirmation.code.as_deref());
+    native.signup.remove_second_factor(&asked, &who, shown).await?;
     Ok(done())
 }

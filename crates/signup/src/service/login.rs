@@ -81,15 +81,7 @@ impl SignUp {
         if !customer.is_verified {
             return Err(CustomerRefusal::NotVerified.into());
         }
-        let code = match customer.needs_code() {
-            true => {
-                if login.code.is_some() {
-                    self.limit(asked, Action::UseCode, email.as_ref())?;
-                }
-                Some(self.read_code(&customer, login.code.as_deref())?)
-            }
-            false => None,
-        };
+        let code = self.shown_code(asked, &customer, login.code.as_deref())?;
         // It can wait for a quieter login.
         let is_quiet = self.inner.hasher.estimated_wait() <= REHASH_WAIT_MAX;
         let rehashed = match verified.rehash && is_quiet {
@@ -113,12 +105,29 @@ impl SignUp {
         self.logged_in(asked.tenant, customer, &reply)
     }
 
+    /// What a customer shows of their second factor, where one is asked for.
+    fn shown_code(
+        &self,
+        asked: &Asked,
+        customer: &Customer,
+        code: Option<&str>,
+    ) -> Result<Option<Code>, Error> {
+        if !customer.needs_code() {
+            return Ok(None);
+        }
+        if code.is_some() {
+            let email = EmailAddress::parse(&customer.profile.email).ok();
+            self.limit(asked, Action::UseCode, email.as_ref())?;
+        }
+        self.read_code(customer, code).map(Some)
+    }
+
     /// What a code says, if it is one of theirs.
     fn read_code(&self, customer: &Customer, code: Option<&str>) -> Result<Code, Error> {
         let text = code.ok_or(Error::CodeNeeded)?.trim();
         let factor = customer.credentials.second_factor.as_ref();
         let factor = factor.ok_or(CustomerRefusal::NoSecondFactor)?;
-        if let Some(step) = self.step(customer, factor, text)? {
+        if let Some(step) = self.step(customer, (&factor.sealed, factor.last_step), text)? {
             return Ok(Code::Step(step));
         }
         let recovery = RecoveryCode::read(text).ok_or(CustomerRefusal::CodeInvalid)?;
@@ -133,11 +142,10 @@ impl SignUp {
     fn step(
         &self,
         customer: &Customer,
-        factor: &SecondFactor,
+        (sealed, last_step): (&str, i64),
         code: &str,
     ) -> Result<Option<i64>, Error> {
-        let opened =
-            self.inner.sealer.open(Purpose::TotpSecret, customer.id.uuid(), &factor.sealed);
+        let opened = self.inner.sealer.open(Purpose::TotpSecret, customer.id.uuid(), sealed);
         let secret = opened.and_then(|bytes| Secret::from_bytes(&bytes));
         let Some(secret) = secret else {
             tracing::error!(customer.id = %customer.id, "a second factor cannot be opened");
@@ -145,7 +153,7 @@ impl SignUp {
         };
         // Codes are of real time, whatever the test clock says.
         let seconds = self.inner.engine.clock().real_now().0.unsigned_abs() / 1_000_000;
-        let last = u64::try_from(factor.last_step).ok().filter(|step| *step > 0);
+        let last = u64::try_from(last_step).ok().filter(|step| *step > 0);
         let step = secret.check(code, seconds, last);
         Ok(step.and_then(|step| i64::try_from(step).ok()))
     }
@@ -228,22 +236,30 @@ impl SignUp {
         self.submit(asked, command).await.map(drop)
     }
 
-    /// Offers a second factor, which is asked for once its first code was given.
+    /// Offers a second factor, which is asked for once its first code was given; until then the one
+    /// before is, of which a code is needed.
     ///
     /// # Errors
-    /// [`Error::Unavailable`].
+    /// [`Error::Credentials`] where the password is wrong; [`Error::CodeNeeded`],
+    /// [`CustomerRefusal::CodeInvalid`]; [`Error::TooMany`], [`Error::Busy`].
     pub async fn offer_second_factor(
         &self,
         asked: &Asked,
         who: &Who,
+        (password, code): (&str, Option<&str>),
     ) -> Result<SecondFactorOffer, Error> {
         let customer = &who.customer;
+        self.check_password(asked, customer, password).await?;
+        let code = self.shown_code(asked, customer, code)?;
         let (secret, codes) = (Secret::generate(), RecoveryCode::generate());
         let bytes = secret.as_bytes();
         let sealed = self.inner.sealer.seal(Purpose::TotpSecret, customer.id.uuid(), bytes);
         let recovery_hashes = codes.iter().map(|code| self.stored(customer, code)).collect();
-        let proposed = NewSecondFactor::Proposed { sealed, recovery_hashes };
-        self.change_second_factor(asked, who, proposed).await?;
+        let new = match code {
+            None => NewSecondFactor::Proposed { sealed, recovery_hashes },
+            Some(code) => NewSecondFactor::Replaced { sealed, recovery_hashes, code },
+        };
+        self.change_second_factor(asked, who, new).await?;
         Ok(SecondFactorOffer {
             secret: secret.base32(),
             uri: secret.uri(&self.settings().issuer, &customer.profile.email),
@@ -262,24 +278,26 @@ impl SignUp {
         code: &str,
     ) -> Result<(), Error> {
         let factor = who.customer.credentials.second_factor.as_ref();
-        let factor = factor.filter(|it| !it.is_confirmed).ok_or(CustomerRefusal::NoSecondFactor)?;
-        let step = self.step(&who.customer, factor, code.trim())?;
+        let sealed = factor.and_then(SecondFactor::waiting);
+        let sealed = sealed.ok_or(CustomerRefusal::NoSecondFactor)?;
+        let step = self.step(&who.customer, (sealed, 0), code.trim())?;
         let step = step.ok_or(CustomerRefusal::CodeInvalid)?;
         self.change_second_factor(asked, who, NewSecondFactor::Confirmed { step }).await
     }
 
-    /// Does without a second factor from now on.
+    /// Does without a second factor from now on. Where one is asked for, a code of it is needed.
     ///
     /// # Errors
-    /// [`Error::Credentials`] where the password is wrong.
+    /// As [`SignUp::offer_second_factor`].
     pub async fn remove_second_factor(
         &self,
         asked: &Asked,
         who: &Who,
-        password: &str,
+        (password, code): (&str, Option<&str>),
     ) -> Result<(), Error> {
         self.check_password(asked, &who.customer, password).await?;
-        self.change_second_factor(asked, who, NewSecondFactor::Removed).await
+        let code = self.shown_code(asked, &who.customer, code)?;
+        self.change_second_factor(asked, who, NewSecondFactor::GivenUp { code }).await
     }
 
     async fn change_second_factor(

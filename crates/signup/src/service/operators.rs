@@ -2,7 +2,7 @@
 
 use domain::TenantNo;
 use domain::account::Person;
-use domain::customer::{Customer, CustomerCommand, EraseCustomer, UpdateCustomer};
+use domain::customer::{Customer, CustomerCommand, EraseCustomer, NewSecondFactor, UpdateCustomer};
 use domain::payment::Actor;
 use engine::ports::Page;
 
@@ -28,15 +28,24 @@ impl SignUp {
         customer: &Customer,
         is_active: bool,
     ) -> Result<(), Error> {
-        let command = CustomerCommand::Update(Box::new(UpdateCustomer {
-            customer: customer.reference(),
-            first_name: None,
-            last_name: None,
-            preferences: None,
-            person: Person::default(),
-            is_active: Some(is_active),
-            second_factor: None,
-        }));
+        let update = UpdateCustomer { is_active: Some(is_active), ..nothing_of(customer) };
+        let command = CustomerCommand::Update(Box::new(update));
+        self.submit_as(asked, named(asked, operator), command, None).await.map(drop)
+    }
+
+    /// Takes the second factor of a customer away who has lost it, with its recovery codes.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where they are forgotten.
+    pub async fn remove_second_factor_for(
+        &self,
+        asked: &Asked,
+        operator: &str,
+        customer: &Customer,
+    ) -> Result<(), Error> {
+        let second_factor = Some(NewSecondFactor::Removed);
+        let update = UpdateCustomer { second_factor, ..nothing_of(customer) };
+        let command = CustomerCommand::Update(Box::new(update));
         self.submit_as(asked, named(asked, operator), command, None).await.map(drop)
     }
 
@@ -53,6 +62,19 @@ impl SignUp {
         let customer = customer.reference();
         let command = CustomerCommand::Erase(EraseCustomer { customer, if_expired: false });
         self.submit_as(asked, named(asked, operator), command, None).await.map(drop)
+    }
+}
+
+/// No change of a customer.
+fn nothing_of(customer: &Customer) -> UpdateCustomer {
+    UpdateCustomer {
+        customer: customer.reference(),
+        first_name: None,
+        last_name: None,
+        preferences: None,
+        person: Person::default(),
+        is_active: None,
+        second_factor: None,
     }
 }
 

@@ -313,17 +313,9 @@ async fn a_second_factor_is_offered_confirmed_asked_for_and_removed() {
     let codes = offered.body["recoveryCodes"].as_array().unwrap().clone();
     let wrong = factor(Method::PUT, json!({"code": "no code"})).await;
     assert_eq!(wrong.outcome(), (401, "code-wrong"));
-    let customer = world.customer(ADA).await.unwrap();
-    let sealed = customer.credentials.second_factor.unwrap().sealed;
-    let purpose = signup::seal::Purpose::TotpSecret;
-    let opened = world.signup.sealer().open(purpose, customer.id.uuid(), &sealed).unwrap();
-    let secret = Secret::from_bytes(&opened).unwrap();
+    let secret = waiting_secret(&world, ADA).await;
     assert_eq!(secret.base32(), offered.text("secret"));
-    let now = world.engine.clock().real_now().0.unsigned_abs() / 1_000_000;
-    let code = (0..1_000_000)
-        .map(|number| format!("{number:06}"))
-        .find(|code| secret.check(code, now, None).is_some())
-        .unwrap();
+    let code = code_now(&world, &secret);
     assert_eq!(factor(Method::PUT, json!({"code": code})).await.status, 204);
     assert_eq!(
         world.post("/v1/sessions", login(ADA, PASSWORD)).await.outcome(),
@@ -339,9 +331,79 @@ async fn a_second_factor_is_offered_confirmed_asked_for_and_removed() {
     assert_eq!(with(&codes[0]).await.outcome(), (401, "code-wrong"), "each once");
     let refused = factor(Method::DELETE, json!({"password": "Wrong-Horse-7"})).await;
     assert_eq!(refused.outcome(), (401, "credentials-wrong"));
-    assert_eq!(factor(Method::DELETE, json!({"password": PASSWORD})).await.status, 204);
+    let remove = async |code: &Value| {
+        factor(Method::DELETE, json!({"password": PASSWORD, "code": code})).await
+    };
+    assert_eq!(remove(&Value::Null).await.outcome(), (401, "code-needed"));
+    assert_eq!(remove(&codes[0]).await.outcome(), (401, "code-wrong"));
+    assert_eq!(remove(&codes[1]).await.status, 204);
     assert_eq!(world.post("/v1/sessions", login(ADA, PASSWORD)).await.status, 201);
     world.stop().await;
+}
+
+/// Whoever has taken an access token and the password does not get rid of the second factor by
+/// offering another one.
+#[tokio::test]
+async fn a_second_factor_is_asked_for_until_another_one_is_confirmed() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let token = world.logged_in(ADA).await.text("accessToken");
+    let factor = async |method, body| {
+        world.as_customer(&token, (method, "/v1/me/second-factor"), body).await
+    };
+    let offer = async |code: &Value| {
+        factor(Method::POST, json!({"password": PASSWORD, "code": code})).await
+    };
+    let confirm = async || {
+        let code = code_now(&world, &waiting_secret(&world, ADA).await);
+        factor(Method::PUT, json!({"code": code})).await
+    };
+    let log_in = async |code: &Value| {
+        let mut login = login(ADA, PASSWORD);
+        login["code"] = code.clone();
+        world.post("/v1/sessions", login).await
+    };
+    let first = offer(&Value::Null).await.body["recoveryCodes"].clone();
+    assert_eq!(confirm().await.status, 204);
+
+    assert_eq!(offer(&Value::Null).await.outcome(), (401, "code-needed"));
+    assert_eq!(offer(&json!("no code")).await.outcome(), (401, "code-wrong"));
+    let second = offer(&first[0]).await;
+    assert_eq!(second.status, 201);
+    assert_eq!(log_in(&Value::Null).await.outcome(), (401, "code-needed"));
+    assert_eq!(log_in(&first[1]).await.status, 201, "the first one holds");
+    assert_eq!(log_in(&second.body["recoveryCodes"][0]).await.outcome(), (401, "code-wrong"));
+    assert_eq!(confirm().await.status, 204);
+    assert_eq!(log_in(&first[2]).await.outcome(), (401, "code-wrong"));
+    assert_eq!(log_in(&second.body["recoveryCodes"][0]).await.status, 201);
+
+    // Somebody lost it all: an operator helps.
+    let path = format!("/v1/customers/{}/second-factor", world.customer(ADA).await.unwrap().id);
+    let remove = async |user| {
+        let headers = [("authorization", user), TENANT[0], TENANT[1]];
+        world.call((Method::DELETE, &path), &headers, Value::Null).await
+    };
+    assert_eq!(remove(CLERK).await.outcome(), (403, "permission-missing"));
+    assert_eq!(remove(ADMIN).await.status, 204);
+    assert_eq!(log_in(&Value::Null).await.status, 201);
+    world.stop().await;
+}
+
+/// The secret of a second factor that waits for its first code.
+async fn waiting_secret(world: &World, email: &str) -> Secret {
+    let customer = world.customer(email).await.unwrap();
+    let factor = customer.credentials.second_factor.unwrap();
+    let purpose = signup::seal::Purpose::TotpSecret;
+    let sealed = factor.waiting().unwrap();
+    let opened = world.signup.sealer().open(purpose, customer.id.uuid(), sealed).unwrap();
+    Secret::from_bytes(&opened).unwrap()
+}
+
+/// The code of a second factor at this moment.
+fn code_now(world: &World, secret: &Secret) -> String {
+    let now = world.engine.clock().real_now().0.unsigned_abs() / 1_000_000;
+    let mut codes = (0..1_000_000).map(|number| format!("{number:06}"));
+    codes.find(|code| secret.check(code, now, None).is_some()).unwrap()
 }
 
 #[tokio::test]
@@ -402,7 +464,7 @@ fn what_is_documented_is_all_there_is() {
     let operations = document.paths.paths.values().flat_map(|item| {
         [&item.get, &item.post, &item.put, &item.patch, &item.delete].into_iter().flatten()
     });
-    assert_eq!(operations.count(), 25);
+    assert_eq!(operations.count(), 26);
     for path in signup::native::PATHS {
         assert!(document.paths.paths.contains_key(*path), "{path}");
     }
