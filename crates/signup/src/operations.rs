@@ -64,6 +64,14 @@ impl Manner {
             Self::Discreet => Taken::TellByMail,
         }
     }
+
+    /// Where an idempotency key is of: the same one in another manner is another one.
+    const fn route(self) -> &'static str {
+        match self {
+            Self::Open => "register-later",
+            Self::Discreet => "register-later-discreet",
+        }
+    }
 }
 
 /// A registration as it is kept: whole, with its password. It is only ever stored encrypted.
@@ -189,7 +197,7 @@ impl SignUp {
         let url = callback.as_ref().map_or("", Callback::url).to_owned();
         let callback = callback.map(|it| it.seal(self.sealer(), operation, manner));
         let says = [&*entered.email, &entered.first_name, &entered.last_name, &url];
-        let idempotency = self.idempotency(asked, "register-later", &says);
+        let idempotency = self.idempotency(asked, manner.route(), &says);
         let command =
             CustomerCommand::QueueRegistration(QueueRegistration { operation, sealed, callback });
         let reply = self.submit_repeatable(asked, command, idempotency).await?;

@@ -127,6 +127,15 @@ pub fn registration(entered: &Entered) -> Result<NewCustomer, Vec<Invalid>> {
     Ok(NewCustomer { email, password, profile, person })
 }
 
+/// Where an idempotency key is of: an answer that tells is not given again by a door that does not,
+/// nor the other way round.
+const fn route(taken: Taken) -> &'static str {
+    match taken {
+        Taken::Refuse => "register",
+        Taken::TellByMail | Taken::TellNobody => "register-discreet",
+    }
+}
+
 impl SignUp {
     /// Registers somebody.
     ///
@@ -166,7 +175,7 @@ impl SignUp {
         }
         let password_hash = self.inner.hasher.hash(password).await?.into_string();
         let says = [&*profile.email, &profile.first_name, &profile.last_name];
-        let idempotency = self.idempotency(asked, "register", &says);
+        let idempotency = self.idempotency(asked, route(how.taken), &says);
         let verification = match how.is_probe {
             true => Verification::Given,
             false => Verification::Mailed { within_us: micros(self.settings().verify_within) },

@@ -1,13 +1,14 @@
 //! What is limited, by whom it is asked, and who is not.
 
 use domain::Timestamp;
-use domain::customer::TokenPurpose;
+use domain::customer::{CustomerRefusal, TokenPurpose};
 use domain::mail::MailKind;
 use engine::ports::Queries;
 use signup::limits::Settings;
+use signup::operations::Manner;
 use signup::service::{Asked, Error, How, Login};
 
-use crate::plain::{World, new_customer};
+use crate::plain::{World, entered, new_customer};
 
 const HERE: &str = "192.0.2.1";
 const THERE: &str = "192.0.2.2";
@@ -115,6 +116,34 @@ async fn registering_an_address_again_is_mailed_so_often_and_no_more() {
     let free = world.sign_up.register(&asked(), new_customer(FREE), How::DISCREETLY).await;
     assert!(free.unwrap().customer.is_some());
     assert_eq!(told(MailKind::Verification).await, 1);
+    world.stop().await;
+}
+
+/// What one door answered is not what the other one answers again.
+#[tokio::test]
+async fn a_key_is_another_one_at_the_other_door() {
+    let world = World::start(Settings::OFF);
+    let tenant = world.tenant("test").await;
+    let keyed = |key: &str| {
+        let idempotency_key = Some(key.to_owned());
+        Asked { idempotency_key, ..world.asked(tenant, HERE, false) }
+    };
+    let register =
+        async |key: &str, how| world.sign_up.register(&keyed(key), new_customer(ANA), how).await;
+    let first = register("one", How::OPENLY).await.unwrap();
+    assert!(first.customer.is_some());
+    let again = register("one", How::OPENLY).await.unwrap();
+    assert_eq!(again, first);
+    assert_eq!(register("one", How::DISCREETLY).await.unwrap().customer, None);
+    assert_eq!(register("two", How::DISCREETLY).await.unwrap().customer, None);
+    let told = register("two", How::OPENLY).await;
+    assert!(matches!(told, Err(Error::Refused(CustomerRefusal::EmailTaken))), "{told:?}");
+
+    let entered = entered("bob@example.com");
+    let queue = async |manner| world.sign_up.queue(&keyed("one"), &entered, manner, None).await;
+    let open = queue(Manner::Open).await.unwrap().operation;
+    assert_eq!(queue(Manner::Open).await.unwrap().operation, open);
+    assert_ne!(queue(Manner::Discreet).await.unwrap().operation, open);
     world.stop().await;
 }
 

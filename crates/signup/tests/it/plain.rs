@@ -100,15 +100,18 @@ impl World {
     }
 }
 
-pub fn new_customer(email: &str) -> NewCustomer {
-    let entered = Entered {
+pub fn entered(email: &str) -> Entered {
+    Entered {
         email: email.to_owned(),
         password: "Zq8,lrvbx".to_owned(),
         first_name: "Ana".to_owned(),
         last_name: "Diaz".to_owned(),
         ..Entered::default()
-    };
-    registration(&entered).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+    }
+}
+
+pub fn new_customer(email: &str) -> NewCustomer {
+    registration(&entered(email)).unwrap_or_else(|wrong| panic!("{wrong:?}"))
 }
 
 fn settings(limits: limits::Settings) -> Settings {
