@@ -81,7 +81,16 @@ impl SignUp {
         if !customer.is_verified {
             return Err(CustomerRefusal::NotVerified.into());
         }
-        let code = self.shown_code(asked, &customer, login.code.as_deref())?;
+        let code = match self.shown_code(asked, &customer, login.code.as_deref()) {
+            // It was taken where the same log-in came before: the core knows by the key, and refuses
+            // a code that was not.
+            Err(Error::Refused(CustomerRefusal::CodeInvalid))
+                if asked.idempotency_key.is_some() =>
+            {
+                None
+            }
+            shown => shown?,
+        };
         // It can wait for a quieter login.
         let is_quiet = self.inner.hasher.estimated_wait() <= REHASH_WAIT_MAX;
         let rehashed = match verified.rehash && is_quiet {
@@ -98,8 +107,9 @@ impl SignUp {
             lifetime_us: micros(lifetime),
             refresh_us: micros(settings.refresh.max(lifetime)),
         });
-        // Whoever did not get the answer gets the same session by the same key.
-        let says = [&*customer.id.to_string()];
+        // Whoever did not get the answer gets the same session by the same key, with the same code:
+        // the key alone is no second factor. Once it was taken, a code is worth nothing.
+        let says = [&*customer.id.to_string(), login.code.as_deref().unwrap_or_default()];
         let idempotency = self.idempotency(asked, "log-in", &says);
         let reply = self.submit_repeatable(asked, command, idempotency).await?;
         self.logged_in(asked.tenant, customer, &reply)

@@ -389,6 +389,37 @@ async fn a_second_factor_is_asked_for_until_another_one_is_confirmed() {
     world.stop().await;
 }
 
+/// A client that did not get the answer asks again: it gets the same session, and its code is not
+/// held against it.
+#[tokio::test]
+async fn a_log_in_with_a_code_is_repeatable() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let token = world.logged_in(ADA).await.text("accessToken");
+    let factor = async |method, body| {
+        world.as_customer(&token, (method, "/v1/me/second-factor"), body).await
+    };
+    let offered = factor(Method::POST, json!({"password": PASSWORD})).await;
+    let code = code_now(&world, &waiting_secret(&world, ADA).await);
+    assert_eq!(factor(Method::PUT, json!({"code": code})).await.status, 204);
+    let log_in = async |key: &str, code: &Value| {
+        let mut login = login(ADA, PASSWORD);
+        login["code"] = code.clone();
+        world.call((Method::POST, "/v1/sessions"), &[("idempotency-key", key)], login).await
+    };
+    let codes = &offered.body["recoveryCodes"];
+    let first = log_in("one", &codes[0]).await;
+    let again = log_in("one", &codes[0]).await;
+    assert_eq!((first.status.as_u16(), &first.body), (201, &again.body));
+    // Who knows the key and not the code has no second factor.
+    assert_eq!(log_in("one", &Value::Null).await.outcome(), (401, "code-needed"));
+    assert_eq!(log_in("one", &json!("no code")).await.outcome(), (422, "idempotency-key-reused"));
+    assert_eq!(log_in("one", &codes[1]).await.outcome(), (422, "idempotency-key-reused"));
+    assert_eq!(log_in("two", &codes[0]).await.outcome(), (401, "code-wrong"), "it was taken");
+    assert_eq!(log_in("three", &codes[1]).await.status, 201, "it was not");
+    world.stop().await;
+}
+
 /// The secret of a second factor that waits for its first code.
 async fn waiting_secret(world: &World, email: &str) -> Secret {
     let customer = world.customer(email).await.unwrap();
