@@ -205,7 +205,8 @@ pub struct Register {
     pub person: Person,
     /// The currency of their account.
     pub currency: Option<Currency>,
-    /// See [`Credentials::password_hash`].
+    /// See [`Credentials::password_hash`]. Empty where the address was seen to have a customer, so
+    /// that nothing was hashed: it makes nobody, also where the address is free by now.
     pub password_hash: String,
     /// What becomes of it where the address has a customer.
     pub taken: Taken,

@@ -20,6 +20,9 @@ pub(crate) fn register(state: &State, it: &Register, cx: &mut Context) -> Outcom
     let (account, id): (AccountId, CustomerId) = (cx.mint(), cx.mint());
     let operation = it.operation.map(|id| operation::waiting(state, id, cx)).transpose()?.cloned();
     let claim = email_claim(cx.tenant, &it.profile.email_key);
+    if it.password_hash.is_empty() {
+        return Err(Rejection::Customer(R::EmailTaken));
+    }
     if let Some(owner) = state.claim(&claim) {
         return match it.taken {
             Taken::Refuse => Err(Rejection::Customer(R::EmailTaken)),

@@ -126,6 +126,10 @@ fn signing_up_is_one_commit() {
     // However the address is written, it has one customer.
     let again = register(&mut rows, registration("ANN@example.com"));
     assert_eq!(again, Err(Rejection::Customer(CustomerRefusal::EmailTaken)));
+    // Nobody is made whose password was not hashed.
+    let unhashed = Register { password_hash: String::new(), ..registration("bob@example.com") };
+    let refused = register(&mut rows, unhashed);
+    assert_eq!(refused, Err(Rejection::Customer(CustomerRefusal::EmailTaken)));
 }
 
 #[test]

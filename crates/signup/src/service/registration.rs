@@ -169,11 +169,16 @@ impl SignUp {
             self.limit(asked, Action::Register, Some(&email))?;
             taken = self.within_mails(asked, &email, taken);
         }
-        // A repetition is answered as the first one was, which the core knows.
-        if how.taken == Taken::Refuse && asked.idempotency_key.is_none() {
-            self.refuse_taken(asked, &email).await?;
-        }
-        let password_hash = self.inner.hasher.hash(password).await?.into_string();
+        // Nobody waits for a hash to be told that an address has a customer. A repetition is answered
+        // as the first one was: the core knows it by its key, and refuses whom nothing was hashed for.
+        let password_hash = match how.taken == Taken::Refuse && self.is_taken(asked, &email).await?
+        {
+            true if asked.idempotency_key.is_none() => {
+                return Err(CustomerRefusal::EmailTaken.into());
+            }
+            true => String::new(),
+            false => self.inner.hasher.hash(password).await?.into_string(),
+        };
         let says = [&*profile.email, &profile.first_name, &profile.last_name];
         let idempotency = self.idempotency(asked, route(how.taken), &says);
         let verification = match how.is_probe {
@@ -217,12 +222,8 @@ impl SignUp {
         }
     }
 
-    /// Nobody waits for a hash to be told that an address has a customer.
-    async fn refuse_taken(&self, asked: &Asked, email: &EmailAddress) -> Result<(), Error> {
+    async fn is_taken(&self, asked: &Asked, email: &EmailAddress) -> Result<bool, Error> {
         let (tenant, key) = (asked.tenant, email.folded().to_owned());
-        match self.read(move |queries| queries.is_email_taken(tenant, &key)).await? {
-            true => Err(CustomerRefusal::EmailTaken.into()),
-            false => Ok(()),
-        }
+        Ok(self.read(move |queries| queries.is_email_taken(tenant, &key)).await?)
     }
 }

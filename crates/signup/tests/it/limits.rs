@@ -4,6 +4,7 @@ use domain::Timestamp;
 use domain::customer::{CustomerRefusal, TokenPurpose};
 use domain::mail::MailKind;
 use engine::ports::Queries;
+use signup::SignUp;
 use signup::limits::Settings;
 use signup::operations::Manner;
 use signup::service::{Asked, Error, How, Login};
@@ -144,6 +145,25 @@ async fn a_key_is_another_one_at_the_other_door() {
     let open = queue(Manner::Open).await.unwrap().operation;
     assert_eq!(queue(Manner::Open).await.unwrap().operation, open);
     assert_ne!(queue(Manner::Discreet).await.unwrap().operation, open);
+    world.stop().await;
+}
+
+/// Nobody keeps the threads that hash busy with an address that is taken, by a new key each time.
+#[tokio::test]
+async fn a_taken_address_costs_no_hash_with_a_key_either() {
+    let world = World::start(Settings::OFF);
+    let tenant = world.tenant("test").await;
+    let without = world.without_hashes();
+    let register = async |sign_up: &SignUp, key: &str| {
+        let idempotency_key = Some(key.to_owned());
+        let asked = Asked { idempotency_key, ..world.asked(tenant, HERE, false) };
+        sign_up.register(&asked, new_customer(ANA), How::OPENLY).await
+    };
+    let first = register(&world.sign_up, "one").await.unwrap();
+    let again = register(&without, "one").await.unwrap();
+    assert_eq!(again, first);
+    let refused = register(&without, "two").await;
+    assert!(matches!(refused, Err(Error::Refused(CustomerRefusal::EmailTaken))), "{refused:?}");
     world.stop().await;
 }
 

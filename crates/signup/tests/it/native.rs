@@ -1,6 +1,7 @@
 //! The routes under `/v1`: what each does, and why it does not.
 
 use axum::body::Body;
+use domain::Timestamp;
 use domain::customer::TokenPurpose;
 use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
@@ -258,6 +259,38 @@ async fn passwords_are_set_by_a_mail_or_by_the_one_before() {
     assert_eq!(me(&token, NEXT, "short").await.outcome(), (422, "wrong-fields"));
     assert_eq!(me(&token, NEXT, LAST).await.status, 204);
     assert_eq!(world.post("/v1/sessions", login(ADA, LAST)).await.status, 201);
+    world.stop().await;
+}
+
+/// A token that has ended, or is another tenant's, is refused before anything is made of the password.
+#[tokio::test]
+async fn a_token_is_good_in_its_time_and_its_tenant() {
+    const LATER_US: i64 = 2 * Timestamp::DAY_US;
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    world.logged_in(ADA).await;
+    world.post("/v1/password-resets", json!({"email": ADA})).await;
+    let token = world.mailed(ADA, TokenPurpose::PasswordReset).await;
+    world.post("/v1/registrations", entered("grace@example.com")).await;
+    let unverified = world.mailed("grace@example.com", TokenPurpose::Verification).await;
+    let other = [(TENANT[0].0, "door"), TENANT[1]];
+    let check = async |headers: &[(&str, &str)], password: &str, outcome: (u16, &str)| {
+        let body = json!({"token": token, "newPassword": password});
+        let path = "/v1/password-resets/complete";
+        let answer = world.call((Method::POST, path), headers, body).await;
+        assert_eq!(answer.outcome(), outcome);
+    };
+    check(&other, "Battery-Staple-8", (400, "token-invalid")).await;
+    check(&[], "weak", (422, "wrong-fields")).await;
+    let clock = world.engine.clock();
+    clock.set(clock.now().plus_us(LATER_US));
+    check(&[], "weak", (400, "token-invalid")).await;
+    check(&[], "Battery-Staple-8", (400, "token-invalid")).await;
+    let verify = json!({"token": unverified});
+    let refused = world.post("/v1/registrations/verify", verify).await;
+    assert_eq!(refused.outcome(), (400, "token-invalid"));
+    clock.reset();
+    check(&[], "Battery-Staple-8", (204, "")).await;
     world.stop().await;
 }
 

@@ -30,7 +30,7 @@ impl World {
     pub fn start(limits: limits::Settings) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("faregate-signup-{}-{number}", std::process::id());
+        let name = format!("faregate-signup-plain-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         let store = store::open_dir(&directory, &store::Options::default()).unwrap();
         let queries = store.queries(2).unwrap();
@@ -60,6 +60,18 @@ impl World {
         let hasher = Hasher::new(cheap).unwrap();
         let sign_up = SignUp::new(engine, hasher, &key, settings(limits));
         Self { sign_up, running, directory }
+    }
+
+    /// The same, where no password is hashed.
+    pub fn without_hashes(&self) -> SignUp {
+        let none = passwords::Options {
+            threads: 1,
+            queue_jobs_max: 0,
+            cost: Cost::new(64, 1, 1).unwrap(),
+            ..passwords::Options::default()
+        };
+        let (engine, key) = (self.sign_up.engine().clone(), RootKey::new([7; KEY_BYTES]));
+        SignUp::new(engine, Hasher::new(none).unwrap(), &key, self.sign_up.settings().clone())
     }
 
     pub async fn stop(self) {
