@@ -99,6 +99,12 @@ impl Secret {
         found
     }
 
+    /// What a device shows at a time.
+    #[must_use]
+    pub fn code_at(&self, unix_seconds: u64) -> String {
+        self.code(unix_seconds / STEP_SECONDS)
+    }
+
     /// The code of a step (RFC 4226, section 5.3).
     fn code(&self, step: u64) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &self.0);

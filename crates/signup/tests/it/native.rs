@@ -466,8 +466,7 @@ async fn waiting_secret(world: &World, email: &str) -> Secret {
 /// The code of a second factor at this moment.
 fn code_now(world: &World, secret: &Secret) -> String {
     let now = world.engine.clock().real_now().0.unsigned_abs() / 1_000_000;
-    let mut codes = (0..1_000_000).map(|number| format!("{number:06}"));
-    codes.find(|code| secret.check(code, now, None).is_some()).unwrap()
+    secret.code_at(now)
 }
 
 #[tokio::test]
