@@ -19,10 +19,16 @@ mod error;
 mod health;
 mod users;
 
+use std::borrow::Cow;
+
 use axum::Router;
 use axum::routing::{delete, get, post};
 use engine::access::Access;
+use http::Uri;
+use http::request::Parts;
+use percent_encoding::percent_decode_str;
 
+use self::error::Failure;
 use crate::SignUp;
 use crate::operations::CallbackCheck;
 use crate::tenant::Tenants;
@@ -50,8 +56,14 @@ pub fn router(door: Door) -> Router {
         .route("/billing/api/billing/accounts", post(billing::create))
         .route("/billing/api/billing/accounts/{customer}", get(billing::show))
         .route("/billing/api/billing/accounts/overview/{customer}", get(billing::overview))
-        .method_not_allowed_fallback(async || error::Failure::no_method())
+        .method_not_allowed_fallback(async |uri: Uri| no_method(&uri))
         .with_state(door)
+}
+
+/// The route does not take the method, in the words of its service.
+fn no_method(uri: &Uri) -> Failure {
+    let failure = Failure::no_method();
+    if uri.path().starts_with("/billing/") { failure.of_billing() } else { failure }
 }
 
 fn user_routes() -> Router<Door> {
@@ -82,4 +94,11 @@ fn user_routes() -> Router<Door> {
         .route("/user/users/account", delete(users::erase))
         .route("/user/users/deactivate", post(users::deactivate))
         .route("/user/users/internal/{customer}", get(users::internal))
+}
+
+/// A parameter of the query.
+fn query(parts: &Parts, name: &str) -> Option<String> {
+    let pairs = parts.uri.query().unwrap_or_default().split('&');
+    let value = pairs.filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name)?.1;
+    percent_decode_str(value).decode_utf8().ok().map(Cow::into_owned)
 }

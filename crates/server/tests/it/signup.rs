@@ -234,6 +234,16 @@ fn a_session_from_login_to_logout() {
         let body = json!({ "refresh_token": tokens["refresh_token"] });
         client.post("/user/auth/refresh-token", &body)
     };
+    let none = (401, "Invalid or expired refresh token");
+    for (path, body) in [("", None), ("", Some(&b"{}"[..])), ("?refresh_token=none", None)] {
+        let refused = client.send("POST", &format!("/user/auth/refresh-token{path}"), body);
+        assert_eq!((refused.status, message(&refused).as_str()), none, "{path} {body:?}");
+    }
+    // The parameter of the query does as well.
+    let token = tokens["refresh_token"].as_str().unwrap();
+    let query = format!("/user/auth/refresh-token?refresh_token={token}");
+    let tokens = client.send("POST", &query, None).json()["tokens"].clone();
+    let mine = bearer(&client, &tokens);
     let renewed = refresh(&tokens).json()["tokens"].clone();
     assert_eq!(mine.get("/user/auth/me").status, 401);
     let mine = bearer(&client, &renewed);
@@ -370,6 +380,15 @@ fn billing_accounts_are_made_once_per_customer() {
     let nobody = admin.get(&format!("{path}c-2"));
     assert_eq!((nobody.status, nobody.json()), (404, json!({ "detail": "Account not found" })));
     assert_eq!(admin.post(path, &json!({ "customer_id": "c" })).status, 422);
+    // Strangers are told so before their body is looked at, and all in the words of billing.
+    let stranger = Client::new(&server.url).send("POST", path, Some(&[b' '; 100_000]));
+    assert_eq!((stranger.status, stranger.json()), (401, json!({ "detail": "Not authenticated" })));
+    let large = admin.send("POST", path, Some(&[b' '; 100_000]));
+    assert_eq!((large.status, large.json()["detail"].is_string()), (413, true));
+    let wrong = admin.clone().header("Idempotency-Key", "").post(path, &body);
+    assert_eq!((wrong.status, wrong.json()["detail"].is_string()), (400, true));
+    let method = admin.delete(path);
+    assert_eq!((method.status, method.json()), (405, json!({ "detail": "Method Not Allowed" })));
 }
 
 #[test]

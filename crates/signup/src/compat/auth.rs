@@ -16,6 +16,9 @@ use super::{Door, caller};
 use crate::operations::{self, Callback, Manner};
 use crate::service::{Entered, Error, How, LoggedIn, Login, registration};
 
+/// How long what is shown as a refresh token may be, in characters; one of ours is shorter.
+const REFRESH_TOKEN_CHARACTERS_MAX: usize = 256;
+
 /// `POST /user/auth/register`
 pub(super) async fn register(
     State(door): State<Door>,
@@ -232,17 +235,18 @@ fn new_password(fields: &mut Fields) -> String {
     password
 }
 
-/// `POST /user/auth/refresh-token`: the token in the body; as the original's parameter of the query
-/// it would be in every log on its way.
+/// `POST /user/auth/refresh-token`: the token in the body, or as the original's parameter of the query,
+/// where it is in every log on its way.
 pub(super) async fn refresh_token(
     State(door): State<Door>,
     request: Request,
 ) -> Result<Json<Value>, Failure> {
     let (parts, body) = request.into_parts();
     let asked = caller::asked(&door, &parts).await?;
-    let mut fields = Fields::read(body).await?;
-    let token = fields.text("refresh_token");
+    let mut fields = Fields::read_if_any(body).await?;
+    let token = fields.optional_text("refresh_token", REFRESH_TOKEN_CHARACTERS_MAX);
     fields.finish()?;
+    let token = token.or_else(|| super::query(&parts, "refresh_token")).unwrap_or_default();
     match door.sign_up.refresh(&asked, &token).await {
         Ok(done) => Ok(Json(json!({ "success": true, "tokens": tokens(&done) }))),
         Err(Error::TokenInvalid) => Err(Failure::unauthorized("Invalid or expired refresh token")),

@@ -1,6 +1,7 @@
 //! `/billing/api/billing/accounts`: a customer's billing account.
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use domain::account::{CreateAccount, Person};
 use domain::tag::ControlTag;
@@ -14,6 +15,7 @@ use super::auth::moment;
 use super::body::Fields;
 use super::error::Failure;
 use super::{Door, caller};
+use crate::service::Asked;
 use crate::service::figures::AccountAsked;
 
 /// Makes accounts.
@@ -32,7 +34,25 @@ pub(super) async fn create(
     request: Request,
 ) -> Result<Json<Value>, Failure> {
     let (parts, body) = request.into_parts();
-    let mut fields = Fields::read(body).await.map_err(Failure::of_billing)?;
+    let created = async {
+        // Strangers take no room for their bodies.
+        let caller = caller::internal(&door, &parts, CREATE).await?;
+        let new = read_account(body).await?;
+        let asked = caller.about(&new.customer)?;
+        make(&door, &asked, new).await
+    };
+    created.await.map_err(Failure::of_billing)
+}
+
+/// An account to be made.
+struct NewAccount {
+    customer: String,
+    person: Person,
+    currency: Option<Currency>,
+}
+
+async fn read_account(body: Body) -> Result<NewAccount, Failure> {
+    let mut fields = Fields::read(body).await?;
     let customer = fields.text("customer_id");
     let (email, name) = (fields.text("email"), fields.text("name"));
     let company = fields.optional_text("company", 100);
@@ -50,9 +70,13 @@ pub(super) async fn create(
         fields.note("customer_id", "string_too_short", "String should have at least 1 character");
     }
     fields.finish()?;
-    let asked = caller::internal(&door, &parts, (&customer, CREATE)).await;
-    let asked = asked.map_err(Failure::of_billing)?;
-    if let Some(known) = find(&door, asked.tenant, &customer).await? {
+    let person = Person { name: Some(name), email: Some(email), company, ..Person::default() };
+    Ok(NewAccount { customer, person, currency })
+}
+
+async fn make(door: &Door, asked: &Asked, new: NewAccount) -> Result<Json<Value>, Failure> {
+    let NewAccount { customer, person, currency } = new;
+    if let Some(known) = find(door, asked.tenant, &customer).await? {
         return Ok(Json(created(
             &known.account.id.to_string(),
             &customer,
@@ -61,7 +85,7 @@ pub(super) async fn create(
     }
     let command = CreateAccount {
         external_key: Some(customer.clone()),
-        person: Person { name: Some(name), email: Some(email), company, ..Person::default() },
+        person,
         currency,
         bill_cycle_day_local: 0,
         parent_account_id: None,
@@ -73,7 +97,7 @@ pub(super) async fn create(
     };
     let command = Command::CreateAccount(Box::new(command));
     let account = AccountAsked::by_billing();
-    let answer = door.sign_up.submit_plain(&asked, command).await;
+    let answer = door.sign_up.submit_plain(asked, command).await;
     account.end(answer.is_err());
     let answer = answer?;
     if let Answer::Replied(Reply::AccountCreated(id)) = answer {
@@ -81,7 +105,7 @@ pub(super) async fn create(
     }
     if let Answer::Refused(Rejection::AccountAlreadyExists { .. }) = answer {
         // Another request was faster.
-        let known = find(&door, asked.tenant, &customer).await?;
+        let known = find(door, asked.tenant, &customer).await?;
         let id = known.map(|it| it.account.id.to_string()).unwrap_or_default();
         return Ok(Json(created(&id, &customer, "Account already exists")));
     }
@@ -108,7 +132,7 @@ pub(super) async fn show(
     Path(customer): Path<String>,
     parts: Parts,
 ) -> Result<Json<Value>, Failure> {
-    let account = of_customer(&door, &parts, &customer).await?;
+    let account = of_customer(&door, &parts, &customer).await.map_err(Failure::of_billing)?;
     Ok(Json(json!({ "success": true, "account": account_json(&account) })))
 }
 
@@ -118,7 +142,11 @@ pub(super) async fn overview(
     Path(customer): Path<String>,
     parts: Parts,
 ) -> Result<Json<Value>, Failure> {
-    let view = of_customer(&door, &parts, &customer).await?;
+    overview_of(&door, &parts, &customer).await.map_err(Failure::of_billing)
+}
+
+async fn overview_of(door: &Door, parts: &Parts, customer: &str) -> Result<Json<Value>, Failure> {
+    let view = of_customer(door, parts, customer).await?;
     let (tenant, account) = (view.account.tenant, view.account.id);
     let engine = door.sign_up.engine();
     let methods = engine.read(move |queries| queries.payment_methods_of(tenant, account)).await?;
@@ -150,10 +178,9 @@ pub(super) async fn overview(
 }
 
 async fn of_customer(door: &Door, parts: &Parts, customer: &str) -> Result<AccountView, Failure> {
-    let asked = caller::internal(door, parts, (customer, READ)).await;
-    let asked = asked.map_err(Failure::of_billing)?;
+    let asked = caller::internal(door, parts, READ).await?.about(customer)?;
     let found = find(door, asked.tenant, customer).await?;
-    found.ok_or_else(|| Failure::not_found("Account not found").of_billing())
+    found.ok_or_else(|| Failure::not_found("Account not found"))
 }
 
 async fn find(

@@ -17,8 +17,23 @@ impl Fields {
     /// # Errors
     /// [`crate::body::BodyError`]; 422 where it is no JSON object.
     pub(super) async fn read(body: Body) -> Result<Self, Failure> {
+        Self::of(&crate::body::read(body).await?)
+    }
+
+    /// The same of a body that need not be there: without one there are no fields.
+    ///
+    /// # Errors
+    /// As [`Fields::read`].
+    pub(super) async fn read_if_any(body: Body) -> Result<Self, Failure> {
         let bytes = crate::body::read(body).await?;
-        match serde_json::from_slice(&bytes) {
+        if bytes.is_empty() {
+            return Ok(Self { object: Map::new(), wrong: vec![] });
+        }
+        Self::of(&bytes)
+    }
+
+    fn of(bytes: &[u8]) -> Result<Self, Failure> {
+        match serde_json::from_slice(bytes) {
             Ok(Value::Object(object)) => Ok(Self { object, wrong: vec![] }),
             Ok(_) => Err(Failure::fields(vec![json!({
                 "type": "model_attributes_type",

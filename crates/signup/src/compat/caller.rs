@@ -1,5 +1,6 @@
 //! Who calls: a customer with their access token, an operator, or anybody.
 
+use domain::CustomerId;
 use engine::access::{ClientAddress, Peer};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -39,30 +40,49 @@ pub(super) async fn customer(door: &Door, parts: &Parts) -> Result<(Asked, Who),
     Ok((asked, who))
 }
 
+/// Somebody who may see customers from outside, of whom it is not asked yet which.
+pub(super) struct Internal {
+    pub(super) asked: Asked,
+    /// The one customer, where it is a customer who asks.
+    only: Option<CustomerId>,
+}
+
+impl Internal {
+    /// On whose behalf it is asked about this customer.
+    ///
+    /// # Errors
+    /// 404 for another customer's token, as if there were nobody of that id.
+    pub(super) fn about(self, customer: &str) -> Result<Asked, Failure> {
+        match self.only {
+            Some(own) if own.to_string() != customer => {
+                Err(Failure::not_found("Customer not found"))
+            }
+            Some(_) | None => Ok(self.asked),
+        }
+    }
+}
+
 /// Lets in whoever may see a customer from outside: the customer, an operator with a permission, or,
 /// where the door is told to trust whoever reaches it, anybody.
 ///
 /// # Errors
-/// 401; 404 for another customer's token, as if there were nobody of that id.
+/// 401, 403.
 pub(super) async fn internal(
     door: &Door,
     parts: &Parts,
-    (customer, permission): (&str, &str),
-) -> Result<Asked, Failure> {
+    permission: &str,
+) -> Result<Internal, Failure> {
     let authorization = parts.headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes);
     if authorization.is_none() && door.sign_up.settings().trust_internal {
-        return asked(door, parts).await;
+        return Ok(Internal { asked: asked(door, parts).await?, only: None });
     }
     if bearer(&parts.headers).is_some() {
         let (asked, who) = self::customer(door, parts).await?;
-        return match who.customer.id.to_string() == customer {
-            true => Ok(asked),
-            false => Err(Failure::not_found("Customer not found")),
-        };
+        return Ok(Internal { asked, only: Some(who.customer.id) });
     }
     let caller = door.access.user(from(parts), authorization).await?;
     match caller.may(permission) {
-        true => asked(door, parts).await,
+        true => Ok(Internal { asked: asked(door, parts).await?, only: None }),
         false => Err(Failure::new(http::StatusCode::FORBIDDEN, "Not permitted")),
     }
 }

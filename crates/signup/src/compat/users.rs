@@ -6,7 +6,6 @@ use domain::account::Person;
 use domain::customer::{Customer, CustomerStatus};
 use domain::{SessionId, Timestamp};
 use http::request::Parts;
-use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
 use super::auth::{customer_id, done, moment};
@@ -260,7 +259,7 @@ pub(super) async fn deactivate(
 /// `DELETE /user/users/account?confirmation=DELETE`
 pub(super) async fn erase(State(door): State<Door>, parts: Parts) -> Result<Json<Value>, Failure> {
     let (asked, who) = caller::customer(&door, &parts).await?;
-    if query(&parts, "confirmation").as_deref() != Some("DELETE") {
+    if super::query(&parts, "confirmation").as_deref() != Some("DELETE") {
         return Err(Failure::bad(
             "Account deletion requires confirmation. Please provide 'DELETE' as confirmation parameter.",
         ));
@@ -269,19 +268,13 @@ pub(super) async fn erase(State(door): State<Door>, parts: Parts) -> Result<Json
     Ok(done("Account deleted successfully"))
 }
 
-fn query(parts: &Parts, name: &str) -> Option<String> {
-    let pairs = parts.uri.query().unwrap_or_default().split('&');
-    let value = pairs.filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name)?.1;
-    percent_decode_str(value).decode_utf8().ok().map(std::borrow::Cow::into_owned)
-}
-
 /// `GET /user/users/internal/{customer}`
 pub(super) async fn internal(
     State(door): State<Door>,
     Path(id): Path<String>,
     parts: Parts,
 ) -> Result<Json<Value>, Failure> {
-    let asked = caller::internal(&door, &parts, (&id, READ)).await?;
+    let asked = caller::internal(&door, &parts, READ).await?.about(&id)?;
     let id = customer_id(&id).ok_or_else(|| Failure::not_found("Customer not found"))?;
     let customer = door.sign_up.customer(asked.tenant, id).await?;
     let customer = customer.ok_or_else(|| Failure::not_found("Customer not found"))?;
