@@ -5,6 +5,7 @@ use domain::Timestamp;
 use domain::customer::TokenPurpose;
 use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
+use signup::passwords::{Cost, Hasher, Options};
 use signup::totp::Secret;
 use tower::ServiceExt as _;
 
@@ -291,6 +292,34 @@ async fn a_token_is_good_in_its_time_and_its_tenant() {
     assert_eq!(refused.outcome(), (400, "token-invalid"));
     clock.reset();
     check(&[], "Battery-Staple-8", (204, "")).await;
+    world.stop().await;
+}
+
+/// A hash that was brought along, or made with other parameters, becomes one of ours at the next
+/// log-in.
+#[tokio::test]
+async fn a_log_in_writes_an_old_hash_anew() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    world.logged_in(ADA).await;
+    let stored = async || world.customer(ADA).await.unwrap().credentials.password_hash;
+    let parameters = |hash: &str| hash.split('$').nth(3).unwrap().to_owned();
+    let ours = parameters(&stored().await);
+    let options = Options { threads: 1, cost: Cost::new(16, 2, 1).unwrap(), ..Options::default() };
+    let other = Hasher::new(options).unwrap().hash(PASSWORD.to_owned()).await.unwrap();
+    let bcrypt = bcrypt::hash_with_salt(PASSWORD, 4, [3; 16]).unwrap();
+    let bcrypt = bcrypt.format_for_version(bcrypt::Version::TwoB);
+    for old in [bcrypt, other.into_string()] {
+        assert_ne!(parameters(&old), ours);
+        world.store_hash(ADA, &old).await;
+        let wrong = world.post("/v1/sessions", login(ADA, "Wrong-Horse-7")).await;
+        assert_eq!(wrong.outcome(), (401, "credentials-wrong"));
+        assert_eq!(stored().await, old);
+        for _ in 0..2 {
+            assert_eq!(world.post("/v1/sessions", login(ADA, PASSWORD)).await.status, 201);
+            assert_eq!(parameters(&stored().await), ours);
+        }
+    }
     world.stop().await;
 }
 

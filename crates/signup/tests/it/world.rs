@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use domain::access::{CreateUser, PutRole};
-use domain::customer::{Customer, TokenPurpose};
+use domain::customer::{Customer, CustomerCommand, OpenSession, TokenPurpose};
 use domain::payment::Actor;
 use domain::tenant::CreateTenant;
 use domain::{Command, Reply, Request, Settings, TenantNo};
@@ -179,6 +179,20 @@ impl World {
         self.engine.read(move |queries| queries.customer_by_email(no, &email)).await.unwrap()
     }
 
+    /// Stores another hash of a customer's password, as one from elsewhere is.
+    pub async fn store_hash(&self, email: &str, hash: &str) {
+        let customer = self.customer(email).await.unwrap();
+        let command = Command::Customer(CustomerCommand::OpenSession(OpenSession {
+            customer: customer.reference(),
+            password_version: customer.password_version,
+            rehashed: Some(hash.to_owned()),
+            code: None,
+            lifetime_us: 1,
+            refresh_us: 1,
+        }));
+        submit_for(&self.engine, self.no, command).await;
+    }
+
     /// The token that was mailed.
     pub async fn mailed(&self, email: &str, purpose: TokenPurpose) -> String {
         let customer = self.customer(email).await.unwrap();
@@ -246,6 +260,10 @@ async fn first_start(engine: &Engine, access: &Access) {
 }
 
 async fn submit(engine: &Engine, command: Command) -> Reply {
+    submit_for(engine, TenantNo::SYSTEM, command).await
+}
+
+async fn submit_for(engine: &Engine, tenant: TenantNo, command: Command) -> Reply {
     let id = engine.mint();
     let actor = Actor {
         user: "test".to_owned(),
@@ -254,7 +272,7 @@ async fn submit(engine: &Engine, command: Command) -> Reply {
         comments: None,
         token: Uuid::nil(),
     };
-    let request = Request { id, tenant: TenantNo::SYSTEM, actor, idempotency: None, command };
+    let request = Request { id, tenant, actor, idempotency: None, command };
     match engine.submit(request).await.unwrap() {
         Answer::Replied(reply) => reply,
         other @ (Answer::Refused(_) | Answer::StillRunning | Answer::AnotherRequest) => {
