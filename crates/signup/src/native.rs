@@ -6,29 +6,25 @@ mod customers;
 mod json;
 mod me;
 mod passwords;
+mod places;
 pub(crate) mod problem;
 pub(crate) mod progress;
 mod registrations;
 mod sessions;
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post, put};
 use domain::Id;
-use tokio::sync::Semaphore;
 use utoipa::OpenApi;
 use uuid::Uuid;
 
 pub(crate) use self::json::moment;
+use self::places::Places;
 use self::problem::Problem;
 use crate::SignUp;
 use crate::operations::CallbackCheck;
 use crate::tenant::Tenants;
-
-/// How many streams of operations are open at the same time.
-const STREAMS_MAX: usize = 256;
 
 /// What the native API works with.
 #[derive(Clone)]
@@ -36,7 +32,7 @@ pub(crate) struct Native {
     signup: SignUp,
     tenants: Tenants,
     later: Option<CallbackCheck>,
-    streams: Arc<Semaphore>,
+    streams: Places,
 }
 
 #[derive(OpenApi)]
@@ -96,7 +92,7 @@ pub const PATHS: &[&str] = &[
 /// may not be called when one was made: whoever calls it knows, and the door does not know who that
 /// is. Where there is none, everybody waits for the answer, which RFC 7240 allows.
 pub fn router(signup: SignUp, tenants: Tenants, later: Option<CallbackCheck>) -> Router {
-    let streams = Arc::new(Semaphore::new(STREAMS_MAX));
+    let streams = Places::default();
     let native = Native { signup, tenants, later, streams };
     let me = get(me::show).patch(me::change).delete(me::erase);
     let second_factor = post(me::offer_second_factor)

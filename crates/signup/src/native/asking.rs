@@ -1,5 +1,6 @@
 //! Who asks the native API: customers show an access token, operators a password and their tenant.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Request, State};
@@ -27,6 +28,11 @@ pub(super) struct Asking {
 }
 
 impl Asking {
+    /// The network that it counts for, unless it counts for none.
+    pub(super) fn network(&self) -> Option<IpAddr> {
+        (!self.is_exempt).then(|| self.from.network())
+    }
+
     /// The same, as sign-up takes it.
     pub(super) fn asked(&self) -> Asked {
         let (tenant, id, from) = (self.tenant, self.id, self.from);

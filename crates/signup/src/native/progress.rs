@@ -16,18 +16,22 @@ use domain::operation::{Operation, OperationStatus};
 use futures_util::stream;
 use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderValue, StatusCode, Uri};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep};
 
 use super::Native;
 use super::asking::Asking;
 use super::json::{answer, keep_nowhere};
+use super::places::{NoPlace, Place};
 use super::problem::Problem;
 use crate::SignUp;
 use crate::operations::{Manner, OperationShown};
+use crate::service::Error;
 
 /// When to ask again while it waits, in seconds.
 const RETRY_AFTER_SECONDS: u16 = 1;
+
+/// When to come back for a stream where one's network has its share of them.
+const RETRY_AFTER_PLACE: Duration = Duration::from_secs(5);
 
 /// How often a stream looks.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -83,6 +87,7 @@ pub(super) async fn show(
     responses(
         (status = 200, description = "A stream of text/event-stream with one event `operation`"),
         (status = 404, description = "No such operation of this tenant"),
+        (status = 429, description = "Too many streams are open from this network"),
         (status = 503, description = "Too many streams are open"),
     )
 )]
@@ -93,7 +98,10 @@ pub(super) async fn follow(
     asking: Asking,
 ) -> Result<Response, Problem> {
     let (operation, manner) = find(&native.signup, asking.tenant, (&id, &uri)).await?;
-    let place = native.streams.try_acquire_owned().map_err(|_| Problem::StreamsFull)?;
+    let place = native.streams.take(asking.network()).map_err(|why| match why {
+        NoPlace::Full => Problem::StreamsFull,
+        NoPlace::OfNetwork => Error::TooMany { retry_after: RETRY_AFTER_PLACE }.into(),
+    })?;
     let now = Instant::now();
     let listener = Listener {
         signup: native.signup,
@@ -138,7 +146,7 @@ struct Listener {
     spoke_at: Instant,
     until: Instant,
     is_new: bool,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// What is said next, and who goes on listening.
