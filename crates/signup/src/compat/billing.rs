@@ -62,6 +62,7 @@ async fn read_account(body: Body) -> Result<NewAccount, Failure> {
         fields.note("currency", "value_error", "Value error, Not an ISO 4217 currency");
     }
     for (field, text) in [("customer_id", &customer), ("email", &email), ("name", &name)] {
+        fields.refuse_controls(field, text);
         if text.chars().nth(CUSTOMER_CHARACTERS_MAX).is_some() {
             fields.note(field, "string_too_long", "String should have at most 255 characters");
         }

@@ -62,7 +62,10 @@ impl Fields {
     pub(super) fn optional_text(&mut self, name: &str, characters_max: usize) -> Option<String> {
         match self.object.remove(name) {
             None | Some(Value::Null) => None,
-            Some(Value::String(text)) if text.chars().nth(characters_max).is_none() => Some(text),
+            Some(Value::String(text)) if text.chars().nth(characters_max).is_none() => {
+                self.refuse_controls(name, &text);
+                Some(text)
+            }
             Some(Value::String(_)) => {
                 let message = format!("String should have at most {characters_max} characters");
                 self.note(name, "string_too_long", &message);
@@ -72,6 +75,14 @@ impl Fields {
                 self.note(name, "string_type", "Input should be a valid string");
                 None
             }
+        }
+    }
+
+    /// Notes a text with characters that nobody sees: they are in no name, and in no database's text.
+    pub(super) fn refuse_controls(&mut self, name: &str, text: &str) {
+        if text.chars().any(char::is_control) {
+            let message = "Value error, Control characters are not allowed";
+            self.note(name, "value_error", message);
         }
     }
 
@@ -124,5 +135,24 @@ impl Fields {
     /// 422 with everything that was.
     pub(super) fn finish(self) -> Result<(), Failure> {
         if self.wrong.is_empty() { Ok(()) } else { Err(Failure::fields(self.wrong)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_have_no_control_characters_and_passwords_may() {
+        let check = |body: &[u8], is_right: bool| {
+            let mut fields = Fields::of(body).ok().unwrap();
+            fields.optional_text("company", 100);
+            fields.text("password");
+            assert_eq!(fields.finish().is_ok(), is_right, "{}", String::from_utf8_lossy(body));
+        };
+        check(br#"{"company":"a b","password":"p"}"#, true);
+        check(br#"{"company":"a\u0000b","password":"p"}"#, false);
+        check(br#"{"company":"a\nb","password":"p"}"#, false);
+        check(br#"{"password":"a\u0000b"}"#, true);
     }
 }

@@ -13,7 +13,7 @@ use super::Native;
 use super::asking::LoggedIn;
 use super::json::{Json, answer, done, moment};
 use super::problem::Problem;
-use super::registrations::{check_about, preferences};
+use super::registrations::{check_about, preferences, zone};
 use crate::service::ProfileChange;
 
 /// A customer, as they see themselves.
@@ -32,6 +32,9 @@ pub(super) struct Me {
     country: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     language: Option<String>,
+    /// What the preferences say of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_zone: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     preferences: Option<Box<RawValue>>,
@@ -120,6 +123,7 @@ async fn seen(native: &Native, customer: &Customer) -> Result<Me, Problem> {
         company: person.company,
         country: person.country,
         language: person.locale,
+        time_zone: zone(&profile.preferences),
         preferences: RawValue::from_string(profile.preferences).ok(),
         second_factor: customer.needs_code(),
         created_at: moment(customer.created_at),

@@ -1,10 +1,13 @@
 //! `/v1/registrations`: signing up. No answer tells whether an address has a customer.
 
+use std::collections::BTreeMap;
+
 use axum::extract::State;
 use axum::response::Response;
 use domain::customer::TokenPurpose;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -19,6 +22,9 @@ use crate::service::{Entered, How, registration};
 const COMPANY_CHARS_MAX: usize = 100;
 const COUNTRY_CHARS_MAX: usize = 50;
 const LANGUAGE_CHARS_MAX: usize = 10;
+
+/// What a time zone is called among preferences.
+const ZONE: &str = "timezone";
 
 /// How large a customer's preferences may be, in bytes.
 const PREFERENCES_BYTES_MAX: usize = 16 * 1024;
@@ -37,7 +43,7 @@ pub(super) struct NewRegistration {
     phone: Option<String>,
     company: Option<String>,
     country: Option<String>,
-    /// A name of the IANA database.
+    /// A name of the IANA database; it is kept among the preferences, as `timezone`.
     time_zone: Option<String>,
     language: Option<String>,
     /// An object of the client's own, of at most 16 KiB.
@@ -122,7 +128,10 @@ impl NewRegistration {
             wrong.push(WrongField::new("acceptTerms", "has to be true"));
         }
         check_about(&mut wrong, (&self.company, &self.country, &self.language));
-        let preferences = preferences(&mut wrong, self.preferences);
+        let mut preferences = preferences(&mut wrong, self.preferences).unwrap_or_default();
+        if let Some(zone) = &self.time_zone {
+            preferences = with_zone(&preferences, zone);
+        }
         let callback = callback(&mut wrong, self.callback, later);
         let entered = Entered {
             email: self.email,
@@ -134,7 +143,7 @@ impl NewRegistration {
             country: self.country,
             time_zone: self.time_zone,
             language: self.language,
-            preferences: preferences.unwrap_or_default(),
+            preferences,
         };
         if wrong.is_empty() {
             return Ok((entered, callback));
@@ -204,6 +213,25 @@ pub(super) fn preferences(
     let reason = format!("is no object of at most {PREFERENCES_BYTES_MAX} bytes");
     wrong.push(WrongField::new("preferences", reason));
     None
+}
+
+/// Preferences with a time zone among them, where both doors look for it; the rest is as the client
+/// wrote it.
+fn with_zone(preferences: &str, zone: &str) -> String {
+    let mut fields: BTreeMap<String, Box<RawValue>> =
+        serde_json::from_str(preferences).unwrap_or_default();
+    let zone = serde_json::value::to_raw_value(zone).expect("a text is plain JSON");
+    fields.insert(ZONE.to_owned(), zone);
+    serde_json::to_string(&fields).expect("an object is plain JSON")
+}
+
+/// The time zone among preferences.
+pub(super) fn zone(preferences: &str) -> Option<String> {
+    let mut fields: BTreeMap<String, Value> = serde_json::from_str(preferences).ok()?;
+    match fields.remove(ZONE)? {
+        Value::String(zone) => Some(zone),
+        _ => None,
+    }
 }
 
 #[utoipa::path(

@@ -359,6 +359,24 @@ async fn customers_see_change_and_forget_themselves() {
 }
 
 #[tokio::test]
+async fn a_time_zone_is_kept_among_the_preferences() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let mut new = entered(ADA);
+    new["timeZone"] = json!("Africa/Harare");
+    new["preferences"] = json!({"theme": "dark"});
+    assert_eq!(world.post("/v1/registrations", new).await.status, 202);
+    let kept = world.customer(ADA).await.unwrap().profile.preferences;
+    assert_eq!(kept, r#"{"theme":"dark","timezone":"Africa/Harare"}"#);
+    let verified = json!({"token": world.mailed(ADA, TokenPurpose::Verification).await});
+    assert_eq!(world.post("/v1/registrations/verify", verified).await.status, 204);
+    let token = world.post("/v1/sessions", login(ADA, PASSWORD)).await.text("accessToken");
+    let shown = world.as_customer(&token, (Method::GET, "/v1/me"), Value::Null).await;
+    assert_eq!(shown.text("timeZone"), "Africa/Harare");
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_second_factor_is_offered_confirmed_asked_for_and_removed() {
     let dir = Scratch::new();
     let world = World::start(dir.path()).await;
