@@ -7,6 +7,7 @@ mod document;
 mod first_start;
 mod flags;
 mod health;
+mod held_key;
 mod http;
 mod iso8583;
 mod key_file;

@@ -26,10 +26,12 @@ use tokio::task::JoinHandle;
 
 use crate::config::{Config, Period, QueueKind, Role};
 use crate::flags::{Feed, Keeper, Owners, due};
+use crate::held_key::CheckValue;
 use crate::mail::{self, Post, backlog, sweep};
 use crate::native::analytics::Models;
 use crate::queue::{self, Member};
 use crate::seal::{self, Sealer};
+use crate::{held_key, signup};
 
 /// Transactions that a payment may have.
 const TRANSACTIONS_PER_PAYMENT_MAX: usize = 1_000;
@@ -57,7 +59,7 @@ pub enum Error {
     Seal(#[from] seal::Error),
     /// Sign-up cannot be started.
     #[error(transparent)]
-    Signup(#[from] crate::signup::Error),
+    Signup(#[from] signup::Error),
     /// Mail cannot be sent.
     #[error("mail: {0}")]
     Mail(#[from] SetupError),
@@ -117,17 +119,24 @@ pub struct Core {
     pub options: Options,
     push: push::Options,
     post: Option<Arc<Post>>,
+    signup_key: Option<CheckValue>,
 }
 
 impl Core {
-    fn new(config: &Config, gateways: Gateways, clock: Clock) -> Result<Self, Error> {
+    fn new(
+        config: &Config,
+        gateways: Gateways,
+        clock: Clock,
+        key: Option<&signup::Key>,
+    ) -> Result<Self, Error> {
         let (options, push) = (options(config), push_options(config));
         let settings = settings(config, &gateways);
         // Without the key there is no sign-up, and no mail.
-        let tokens = crate::signup::key(config)?.map(|key| TokenKey::new(&key));
+        let tokens = key.map(|key| TokenKey::new(&key.root));
         let post = tokens.map(|tokens| Post::new(&config.mail, &config.data_dir, tokens));
         let post = post.transpose()?.map(Arc::new);
-        Ok(Self { settings, gateways, clock, options, push, post })
+        let signup_key = key.map(|key| key.check.clone());
+        Ok(Self { settings, gateways, clock, options, push, post, signup_key })
     }
 
     /// What runs beside a partition wherever it is owned. The first one's owner does what is to be
@@ -139,6 +148,9 @@ impl Core {
         if share.partition == PartitionNo::FIRST {
             followers.follow(due::run(engine.clone(), until(followers.stopped())));
             followers.follow(backlog::run(engine.clone(), until(followers.stopped())));
+            if let Some(check) = self.signup_key.clone() {
+                followers.follow(held_key::hold(engine.clone(), check, until(followers.stopped())));
+            }
             if let Some(post) = self.post.clone() {
                 followers.follow(mail::run(engine.clone(), post, until(followers.stopped())));
             }
@@ -176,7 +188,8 @@ impl Node {
         // A connection more than readers: the followers read on threads of their own.
         let queries = Arc::new(store.queries(readers + 1)?);
         let (gateways, notifications) = gateways(config, &clock)?;
-        let core = Core::new(config, gateways, clock.clone())?;
+        let key = signup::key(config, &*queries)?;
+        let core = Core::new(config, gateways, clock.clone(), key.as_ref())?;
         let parts = Parts {
             store,
             queries: queries.clone(),
@@ -197,9 +210,9 @@ impl Node {
         engine.waits_for(follower.applied());
         followers.follow(follower.run(engine.head(), until(followers.stopped())));
         let flags = feed(config, (&engine, sealer.as_ref()), &mut followers)?;
-        let sign_up = crate::signup::open(config, &engine)?;
+        let sign_up = signup::open(config, key.as_ref(), &engine)?;
         if let Some(sign_up) = &sign_up {
-            let worker = crate::signup::worker(sign_up, &core.push);
+            let worker = signup::worker(sign_up, &core.push);
             followers.follow(operations::run(worker, until(followers.stopped())));
         }
         let analytics = Models::new(AnalyticsQueries::open(&path, &of_store, readers)?, readers);
@@ -224,9 +237,10 @@ impl Node {
         let sealer = sealer(config)?;
         let clock = Clock::new(config.test_clock);
         let (gateways, _) = gateways(config, &clock)?;
-        let core = Core::new(config, gateways, clock)?;
         let options = store::Options::default();
         let queries = Arc::new(SqlQueries::of_server(&server, config.engine.reader_threads + 1)?);
+        let key = signup::key(config, &*queries)?;
+        let core = Core::new(config, gateways, clock, key.as_ref())?;
         let has_doors = config.role != Role::Processor;
         let queue: Arc<dyn Queue> = match has_doors {
             true => Arc::new(queue::front(config)?),
@@ -253,7 +267,7 @@ impl Node {
         };
         Ok(Self {
             access: access(config, &engine),
-            sign_up: crate::signup::open(config, &engine)?,
+            sign_up: signup::open(config, key.as_ref(), &engine)?,
             engine,
             analytics: None,
             sealer,

@@ -1,6 +1,6 @@
 //! Sign-up, put together by configuration.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::signup::RootKey;
@@ -18,16 +18,23 @@ use axum::response::IntoResponse as _;
 use axum::routing::any;
 use engine::Engine;
 use engine::access::Access;
+use engine::ports::{Queries, StoreError};
 use http_body_util::BodyExt as _;
 use killbill::BodyError;
 use tokio::task::JoinHandle;
 
-use crate::config::{Config, Role, Signup};
+use crate::config::{Config, QueueKind, Role, Signup};
+use crate::held_key::{self, CheckValue};
 use crate::key_file;
 use crate::problem::Problem;
 
 /// The key's file in the data directory, where no other is configured.
 const KEY_FILE: &str = "signup.key";
+
+/// How to go on where the key is not the database's.
+const WHAT_TO_DO: &str = "put the right key there. Without it sessions and mailed links end, and \
+                          second factors cannot be opened; where it is lost for good, start once \
+                          with `signup.key_replaced`";
 
 /// Why sign-up cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -35,34 +42,95 @@ pub enum Error {
     /// There is no key.
     #[error("sign-up: {0}")]
     Key(#[from] key_file::Error),
+    /// The key's file is gone.
+    #[error("sign-up: {path} is missing, and the database is written with it: {WHAT_TO_DO}")]
+    KeyLost {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The key is another one.
+    #[error("sign-up: the database is written with another key than {path}: {WHAT_TO_DO}")]
+    KeyDiffers {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It cannot be told with which key the database is written.
+    #[error("sign-up: {0}")]
+    Store(#[from] StoreError),
     /// There are no threads for passwords.
     #[error("sign-up: no threads for passwords: {0}")]
     Threads(std::io::Error),
 }
 
-/// Sign-up, where there is a key: with a database on a server it has to be given, because all
-/// processes need the same.
-///
-/// # Errors
-/// [`Error`].
-pub fn open(config: &Config, engine: &Engine) -> Result<Option<SignUp>, Error> {
-    let it = &config.signup;
-    let Some(key) = key(config)? else { return Ok(None) };
-    let hasher = Hasher::new(hashing(it)).map_err(Error::Threads)?;
-    Ok(Some(SignUp::new(engine.clone(), hasher, &key, settings(it))))
+/// The key of sign-up, and what the database is to hold of it.
+pub struct Key {
+    /// The key.
+    pub root: RootKey,
+    /// What the owner of the first partition writes.
+    pub check: CheckValue,
 }
 
-/// The key of sign-up, where there is one.
+/// Sign-up on an engine, where there is a key.
 ///
 /// # Errors
-/// [`Error::Key`].
-pub fn key(config: &Config) -> Result<Option<RootKey>, Error> {
-    let key = match (config.signup.key_file.as_str(), config.database.url.is_empty()) {
-        ("", true) => key_file::in_dir(&config.data_dir, KEY_FILE)?,
-        ("", false) => return Ok(None),
-        (path, _) => key_file::read(Path::new(path))?,
+/// [`Error::Threads`].
+pub fn open(config: &Config, key: Option<&Key>, engine: &Engine) -> Result<Option<SignUp>, Error> {
+    let it = &config.signup;
+    let Some(key) = key else { return Ok(None) };
+    let hasher = Hasher::new(hashing(it)).map_err(Error::Threads)?;
+    Ok(Some(SignUp::new(engine.clone(), hasher, &key.root, settings(it))))
+}
+
+/// The key of sign-up: with a database on a server it has to be given, because all processes need the
+/// same. In the data directory it is made, unless the database is written with one already.
+///
+/// # Errors
+/// [`Error`] where it cannot be read, is missing, or is another one than the database's.
+pub fn key(config: &Config, queries: &dyn Queries) -> Result<Option<Key>, Error> {
+    let it = &config.signup;
+    let in_data_dir = config.database.url.is_empty();
+    let held = match held_key::held(queries) {
+        // Several processes may start before there are tables: the first partition's owner looks again.
+        Err(error) if config.queue.kind == QueueKind::Kafka => {
+            tracing::warn!(error = %error, "the key of sign-up is not compared with the database's");
+            None
+        }
+        held => held?,
     };
-    Ok(Some(RootKey::new(key)))
+    if it.key_file.is_empty() && !in_data_dir {
+        if held.is_some() && config.role != Role::Processor {
+            tracing::warn!("there are customers, and no sign-up: set `signup.key_file`");
+        }
+        return Ok(None);
+    }
+    let path = match it.key_file.as_str() {
+        "" => config.data_dir.join(KEY_FILE),
+        path => PathBuf::from(path),
+    };
+    let is_missing = path.try_exists().is_ok_and(|exists| !exists);
+    // Where nobody signed up, another key is as good.
+    let is_fixed = |held: &Option<String>| match held {
+        Some(_) if !it.key_replaced => held_key::is_needed(queries),
+        Some(_) | None => Ok(false),
+    };
+    if is_missing && is_fixed(&held)? {
+        return Err(Error::KeyLost { path });
+    }
+    let bytes = match it.key_file.is_empty() {
+        true => key_file::in_dir(&config.data_dir, KEY_FILE)?,
+        false => key_file::read(&path)?,
+    };
+    let root = RootKey::new(bytes);
+    let value = root.check_value();
+    let differs = held.as_ref().is_some_and(|held| *held != value);
+    if differs && is_fixed(&held)? {
+        return Err(Error::KeyDiffers { path });
+    }
+    let check = CheckValue { value, replaces: differs };
+    if it.key_replaced {
+        tracing::warn!("`signup.key_replaced` is for one start: take it out");
+    }
+    Ok(Some(Key { root, check }))
 }
 
 fn hashing(it: &Signup) -> Options {

@@ -1,5 +1,7 @@
 //! The one key of sign-up, and the keys derived from it, one for each use.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 
 /// Bytes of the key.
@@ -17,6 +19,12 @@ impl RootKey {
     #[must_use]
     pub const fn new(bytes: [u8; KEY_BYTES]) -> Self {
         Self(bytes)
+    }
+
+    /// What tells this key from another one, and nothing else about it.
+    #[must_use]
+    pub fn check_value(&self) -> String {
+        BASE64.encode(self.derive("check value"))
     }
 
     /// The key for one use (HKDF with SHA-256, RFC 5869): of one key nothing is learnt about
@@ -59,5 +67,7 @@ mod tests {
         assert_ne!(root.derive("tokens"), RootKey::new([8; KEY_BYTES]).derive("tokens"));
         assert_ne!(root.derive("tokens"), [7; KEY_BYTES]);
         assert_eq!(format!("{root:?}"), "RootKey(…)");
+        assert_eq!(root.check_value(), RootKey::new([7; KEY_BYTES]).check_value());
+        assert_ne!(root.check_value(), RootKey::new([8; KEY_BYTES]).check_value());
     }
 }

@@ -14,6 +14,8 @@ pub struct Signup {
     /// The file with the key that tokens are made with; empty: one in the data directory, where the
     /// database is there too.
     pub key_file: String,
+    /// Whether the key takes the place of the one that the database is written with.
+    pub key_replaced: bool,
     /// The tenant that is served where no header names one: its external key or API key.
     pub tenant: String,
     /// How long a password may wait to be hashed; whoever would wait longer is refused at once.
@@ -106,6 +108,7 @@ impl Default for Signup {
         const DAY: u64 = 24 * 3_600;
         Self {
             key_file: String::new(),
+            key_replaced: false,
             tenant: "default".to_owned(),
             queue_wait_max: Period::seconds(25),
             hashing_threads: 0,

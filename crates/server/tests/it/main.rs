@@ -34,5 +34,6 @@ mod operations;
 mod postgres;
 mod process;
 mod signup;
+mod signup_key;
 mod signup_later;
 mod tls;
