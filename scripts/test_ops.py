@@ -111,6 +111,60 @@ class Dashboards(unittest.TestCase):
                     taken |= cells
 
 
+MANIFESTS = ROOT / "ops" / "kubernetes"
+
+
+def workloads(name):
+    """The StatefulSets and Deployments of a manifest, by name."""
+    documents = (MANIFESTS / name).read_text().split("\n---\n")
+    named = ((re.search(r"^  name: (\S+)$", text, re.M), text) for text in documents)
+    return {found[1]: text for found, text in named if re.search(r"^kind: (StatefulSet|Deployment)$", text, re.M)}
+
+
+def settings(text):
+    """The settings that a manifest gives: by name, each with its value."""
+    listed = re.findall(r'- name: (FAREGATE_\w+)\n\s+value: "?([^"\n]+)"?', text)
+    return dict(listed) | dict(re.findall(r"^  (FAREGATE_\w+): (.+)$", text, re.M))
+
+
+class Manifests(unittest.TestCase):
+    def signing_up(self):
+        payments = workloads("processors.yaml")["faregate-payment"]
+        return {"front": workloads("fronts.yaml")["faregate-front"], "payment": payments}
+
+    def test_every_setting_is_one(self):
+        known = set(re.findall(r"FAREGATE_\w+", (ROOT / "docs" / "reference" / "configuration.md").read_text()))
+        for path in MANIFESTS.glob("*.yaml"):
+            with self.subTest(manifest=path.name):
+                self.assertEqual(set(settings(path.read_text())) - known, set())
+
+    def test_whoever_signs_people_up_or_sends_mail_has_the_files(self):
+        secret = (MANIFESTS / "secret.example.yaml").read_text()
+        shared = settings((MANIFESTS / "settings.yaml").read_text())
+        for name, text in self.signing_up().items():
+            with self.subTest(workload=name):
+                self.assertIn("secretName: faregate-files\n", text)
+                mounted = re.search(r"- name: files\n\s+mountPath: (\S+)\n\s+readOnly: true", text)[1]
+                for setting in ["FAREGATE_SIGNUP_KEY_FILE", "FAREGATE_MAIL_SMTP_PASSWORD_FILE"]:
+                    folder, file = (shared | settings(text))[setting].rsplit("/", 1)
+                    self.assertEqual(folder, mounted)
+                    self.assertRegex(secret, rf"(?m)^  {re.escape(file)}: ")
+        self.assertIn("\n  name: faregate-files\n", secret)
+
+    def test_mail_goes_to_a_server(self):
+        shared = settings((MANIFESTS / "settings.yaml").read_text())
+        self.assertEqual(shared["FAREGATE_MAIL_TRANSPORT"], "smtp")
+        self.assertIn("FAREGATE_MAIL_SMTP_HOST", shared)
+        self.assertIn("FAREGATE_MAIL_BASE_URL", shared)
+
+    def test_no_more_passwords_are_hashed_at_once_than_cpu_is_requested(self):
+        for name, text in self.signing_up().items():
+            with self.subTest(workload=name):
+                threads = int(settings(text)["FAREGATE_SIGNUP_HASHING_THREADS"])
+                cpus = int(re.search(r'requests:\n\s+cpu: "(\d+)"', text)[1])
+                self.assertLessEqual(threads, cpus)
+
+
 class Service(unittest.TestCase):
     def test_systemd_waits_longer_than_the_server_drains(self):
         settings = (ROOT / "config.default.toml").read_text()
