@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-pub use mail::Mail;
+pub use mail::{Mail, MailTransport};
 pub use period::Period;
 pub use prefix::Prefix;
 pub use settings::{Config, LogFormat, QueueKind, Role, Tls};
@@ -433,6 +433,6 @@ fn parse_like(like: Option<&Value>, text: &str) -> Value {
 }
 
 #[cfg(test)]
-pub use mail::{MailTransport, SmtpSecurity};
+pub use mail::SmtpSecurity;
 #[cfg(test)]
 mod tests;

@@ -24,7 +24,7 @@ use store::{Server, Share, Source, SqlQueries, SqlStore};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::config::{Config, Period, QueueKind, Role};
+use crate::config::{Config, MailTransport, Period, QueueKind, Role};
 use crate::flags::{Feed, Keeper, Owners, due};
 use crate::held_key::CheckValue;
 use crate::mail::{self, Post, backlog, sweep};
@@ -120,6 +120,8 @@ pub struct Core {
     push: push::Options,
     post: Option<Arc<Post>>,
     signup_key: Option<CheckValue>,
+    /// On whatever engine: that of a partition takes its place.
+    sign_up: Option<SignUp>,
 }
 
 impl Core {
@@ -135,8 +137,16 @@ impl Core {
         let tokens = key.map(|key| TokenKey::new(&key.root));
         let post = tokens.map(|tokens| Post::new(&config.mail, &config.data_dir, tokens));
         let post = post.transpose()?.map(Arc::new);
+        if post.is_some() && is_mail_scattered(config) {
+            tracing::warn!("mails are files of this process alone: set `mail.transport`");
+        }
         let signup_key = key.map(|key| key.check.clone());
-        Ok(Self { settings, gateways, clock, options, push, post, signup_key })
+        Ok(Self { settings, gateways, clock, options, push, post, signup_key, sign_up: None })
+    }
+
+    /// The same, which makes registrations that are kept as this sign-up would.
+    fn with_sign_up(self, sign_up: Option<&SignUp>) -> Self {
+        Self { sign_up: sign_up.cloned(), ..self }
     }
 
     /// What runs beside a partition wherever it is owned. The first one's owner does what is to be
@@ -145,6 +155,10 @@ impl Core {
         let mut followers = Followers::none();
         followers.push = Some(push::start(engine.clone(), self.push.clone()));
         followers.follow(sweep::run(engine.clone(), share, until(followers.stopped())));
+        if let Some(sign_up) = &self.sign_up {
+            let worker = signup::worker(sign_up.on(engine.clone()), share, &self.push);
+            followers.follow(operations::run(worker, until(followers.stopped())));
+        }
         if share.partition == PartitionNo::FIRST {
             followers.follow(due::run(engine.clone(), until(followers.stopped())));
             followers.follow(backlog::run(engine.clone(), until(followers.stopped())));
@@ -157,6 +171,14 @@ impl Core {
         }
         followers
     }
+}
+
+/// Whether mails are written into files, although others than this machine may be asked for them: with
+/// a database on a server any process may be the one that sends.
+fn is_mail_scattered(config: &Config) -> bool {
+    config.mail.transport == MailTransport::File
+        && !config.database.url.is_empty()
+        && config.role != Role::Front
 }
 
 /// What follows the core: stopped before it, because they write through it.
@@ -199,6 +221,8 @@ impl Node {
             options: core.options.clone(),
         };
         let (engine, running) = Engine::start(parts)?;
+        let sign_up = signup::open(config, key.as_ref(), &engine)?;
+        let core = core.with_sign_up(sign_up.as_ref());
         let mut followers = core.follow(&engine, Share::WHOLE);
         if let Some(notifications) = notifications {
             let stopped = followers.stopped();
@@ -210,11 +234,6 @@ impl Node {
         engine.waits_for(follower.applied());
         followers.follow(follower.run(engine.head(), until(followers.stopped())));
         let flags = feed(config, (&engine, sealer.as_ref()), &mut followers)?;
-        let sign_up = signup::open(config, key.as_ref(), &engine)?;
-        if let Some(sign_up) = &sign_up {
-            let worker = signup::worker(sign_up, &core.push);
-            followers.follow(operations::run(worker, until(followers.stopped())));
-        }
         let analytics = Models::new(AnalyticsQueries::open(&path, &of_store, readers)?, readers);
         Ok(Self {
             access: access(config, &engine),
@@ -253,6 +272,8 @@ impl Node {
             settings: core.settings.clone(),
             options: core.options.clone(),
         });
+        let sign_up = signup::open(config, key.as_ref(), &engine)?;
+        let core = core.with_sign_up(sign_up.as_ref());
         let member = match config.role {
             Role::Front => None,
             Role::All | Role::Processor => {
@@ -267,7 +288,7 @@ impl Node {
         };
         Ok(Self {
             access: access(config, &engine),
-            sign_up: signup::open(config, key.as_ref(), &engine)?,
+            sign_up,
             engine,
             analytics: None,
             sealer,

@@ -430,8 +430,7 @@ impl Web<'_> {
         let check_callback: killbill::CallbackCheck = Arc::new(move |url| {
             gateway::push::validate_callback(url, reach).map_err(|error| error.to_string())
         });
-        // Several processes have nobody yet who makes what one of them keeps.
-        let later = (!self.node.is_among_others()).then(|| Arc::clone(&check_callback));
+        let callbacks = Arc::clone(&check_callback);
         let settings = killbill::DoorSettings {
             tls: self.is_tls,
             check_callback,
@@ -449,7 +448,7 @@ impl Web<'_> {
             .merge(pages::router())
             .merge(native::router(native))
             .merge(::flags::router(Arc::clone(&self.node.flags), flag_settings(self.config)))
-            .merge(crate::signup::router(self.node.sign_up.as_ref(), &self.node.access, later))
+            .merge(crate::signup::router(self.node.sign_up.as_ref(), &self.node.access, callbacks))
             .merge(killbill::router(kill_bill))
             .fallback(async || Problem::NoRoute)
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::signup::RootKey;
-use ::signup::operations::{CallbackCheck, Post, Worker};
+use ::signup::operations::{CallbackCheck, IsMine, Post, Worker};
 use ::signup::passwords::{Cost, Hasher, Options};
 use ::signup::probe::Probe;
 use ::signup::service::{Settings, SignUp};
@@ -16,11 +16,13 @@ use axum::extract::Request;
 use axum::middleware::map_request;
 use axum::response::IntoResponse as _;
 use axum::routing::any;
+use domain::PartitionNo;
 use engine::Engine;
 use engine::access::Access;
 use engine::ports::{Queries, StoreError};
 use http_body_util::BodyExt as _;
 use killbill::BodyError;
+use store::Share;
 use tokio::task::JoinHandle;
 
 use crate::config::{Config, QueueKind, Role, Signup};
@@ -164,8 +166,10 @@ pub fn probe(config: &Config, sign_up: Option<&SignUp>) -> Option<(Probe, JoinHa
 
 /// The doors of sign-up; without a key they say what is missing.
 ///
-/// `later`: see [`native::router`].
-pub fn router(sign_up: Option<&SignUp>, access: &Access, later: Option<CallbackCheck>) -> Router {
+/// Registrations are kept for later where somebody asks for it: whoever owns their partition makes
+/// them, and what may be called at their end is checked by `callbacks`.
+pub fn router(sign_up: Option<&SignUp>, access: &Access, callbacks: CallbackCheck) -> Router {
+    let later = Some(callbacks);
     let Some(sign_up) = sign_up else {
         let no_key = || any(async || Problem::NoSignupKey.into_response());
         let router = Router::new();
@@ -195,14 +199,20 @@ fn with_own_errors(body: Body) -> Body {
     }))
 }
 
-/// What makes the registrations that are kept, and calls those who want to be told.
+/// What makes the registrations that are kept, of the accounts in a share; the first partition's owner
+/// calls those who want to be told. Sign-up is on the engine of the share.
 #[must_use]
-pub fn worker(sign_up: &SignUp, push: &gateway::push::Options) -> Worker {
+pub fn worker(signup: SignUp, share: Share, push: &gateway::push::Options) -> Worker {
+    let keeper = signup.engine().clone();
+    let is_mine: IsMine = Arc::new(move |tenant, account| share.has(tenant, account));
+    let post = (share.partition == PartitionNo::FIRST).then(|| post(push));
+    Worker { signup, keeper, is_mine, post }
+}
+
+fn post(push: &gateway::push::Options) -> Post {
     let caller = gateway::push::Caller::new(push);
-    let post: Post = Arc::new(move |delivery| {
+    Arc::new(move |delivery| {
         let caller = caller.clone();
         Box::pin(async move { caller.post(&delivery.url, &delivery.headers, delivery.body).await })
-    });
-    let (signup, keeper) = (sign_up.clone(), sign_up.engine().clone());
-    Worker { signup, keeper, post: Some(post) }
+    })
 }

@@ -23,7 +23,7 @@ pub use self::callback::{
     Callback, CallbackCheck, CallbackInvalid, Delivery, NOTIFY_DELAYS, Post, SECRET_BYTES_MAX,
     SECRET_BYTES_MIN,
 };
-pub use self::worker::{Worker, run};
+pub use self::worker::{IsMine, Worker, run};
 
 use crate::SignUp;
 use crate::limits::Action;

@@ -73,10 +73,10 @@ pub struct SignUp {
 
 struct Inner {
     engine: Engine,
-    hasher: Hasher,
+    hasher: Arc<Hasher>,
     tokens: TokenKey,
-    sealer: Sealer,
-    limits: Limits,
+    sealer: Arc<Sealer>,
+    limits: Arc<Limits>,
     settings: Settings,
 }
 
@@ -110,9 +110,24 @@ impl SignUp {
     /// Sign-up on an engine, with its own pool for passwords.
     #[must_use]
     pub fn new(engine: Engine, hasher: Hasher, key: &RootKey, settings: Settings) -> Self {
-        let (tokens, sealer) = (TokenKey::new(key), Sealer::new(key));
-        let limits = Limits::new(settings.limits);
+        let (tokens, sealer) = (TokenKey::new(key), Arc::new(Sealer::new(key)));
+        let (hasher, limits) = (Arc::new(hasher), Arc::new(Limits::new(settings.limits)));
         Self { inner: Arc::new(Inner { engine, hasher, tokens, sealer, limits, settings }) }
+    }
+
+    /// The same on another engine, with the same pool and the same limits.
+    #[must_use]
+    pub fn on(&self, engine: Engine) -> Self {
+        let Inner { hasher, tokens, sealer, limits, settings, .. } = &*self.inner;
+        let inner = Inner {
+            engine,
+            hasher: Arc::clone(hasher),
+            tokens: tokens.clone(),
+            sealer: Arc::clone(sealer),
+            limits: Arc::clone(limits),
+            settings: settings.clone(),
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// The core.

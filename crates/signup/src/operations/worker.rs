@@ -1,15 +1,16 @@
 //! Makes the registrations that wait, and tells those who asked to be told.
 //!
-//! Which ones wait is in the store: nothing is lost with a process. Whoever owns the first partition
-//! runs this. A registration is made by a request of the operation's own id, and by a commit that
+//! Which ones wait is in the store: nothing is lost with a process. Whoever owns a partition makes
+//! those of its accounts, and the owner of the first one tells. A registration is made by a request of the operation's own id, and by a commit that
 //! ends the operation, so that it is made once, however often it is tried.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::customer::{CustomerCommand, CustomerRefusal};
 use domain::operation::{FailOperation, Operation};
-use domain::{OperationId, RequestId, Timestamp};
+use domain::{AccountId, OperationId, RequestId, TenantNo, Timestamp};
 use engine::access::ClientAddress;
 use engine::ports::Bookkeeping;
 use engine::{Engine, Unavailable};
@@ -41,13 +42,19 @@ const CALLS_MAX: usize = 8;
 /// What the worker works with.
 #[derive(Clone)]
 pub struct Worker {
-    /// Sign-up, on an engine that reaches every partition.
+    /// Sign-up, on the engine of the partition.
     pub signup: SignUp,
-    /// The owner of the first partition, which remembers who was told.
+    /// The same engine, which remembers who was told.
     pub keeper: Engine,
-    /// Calls those who want to be told; nobody is where there is none.
+    /// Whether the account that a registration will make is one of the partition's.
+    pub is_mine: IsMine,
+    /// Calls those who want to be told, whichever partition they are of: the first one's owner does,
+    /// and nobody where there is none.
     pub post: Option<Post>,
 }
+
+/// Whether an account is one of a partition.
+pub type IsMine = Arc<dyn Fn(TenantNo, AccountId) -> bool + Send + Sync>;
 
 /// Makes registrations and calls until `stop` is ready.
 pub async fn run(worker: Worker, stop: impl Future<Output = ()>) {
@@ -87,7 +94,8 @@ async fn make_all(worker: &Worker) -> Result<Duration, Unavailable> {
         let waiting = read.await?;
         let is_last = waiting.len() < OPERATIONS_MAX;
         after = waiting.last().map(|it| it.id);
-        let mut made = stream::iter(waiting)
+        let mine = waiting.into_iter().filter(|it| (worker.is_mine)(it.tenant, account(it)));
+        let mut made = stream::iter(mine)
             .map(|operation| async {
                 let id = operation.id;
                 (id, make(&worker.signup, operation).await)
@@ -110,6 +118,11 @@ async fn make_all(worker: &Worker) -> Result<Duration, Unavailable> {
             return Ok(pause);
         }
     }
+}
+
+/// The account that a registration will make: it is made by a request of the operation's id.
+fn account(operation: &Operation) -> AccountId {
+    RequestId(operation.id.uuid()).entity(0)
 }
 
 /// Makes a registration, or ends its operation where it cannot be made.

@@ -1,6 +1,7 @@
 //! Registrations that are kept and made later.
 
 use engine::access::ClientAddress;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -81,6 +82,31 @@ async fn a_registration_survives_a_restart_and_is_made_once() {
     assert_eq!(mails.len(), 2);
     let ended = show(&world, &location(&queued)).await;
     assert!(ended.headers.get("retry-after").is_none());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_owns_a_partition_makes_its_registrations_and_no_others() {
+    let dir = Scratch::new();
+    let mut world = World::start(dir.path()).await;
+    let of = |tenant, account| domain::PartitionNo::of(tenant, account, 3);
+    // Two of different partitions, the one that is not made first.
+    let mut queued = vec![];
+    while queued.iter().map(|(_, partition)| *partition).collect::<BTreeSet<_>>().len() < 2 {
+        let email = format!("ada{}@example.com", queued.len());
+        let answered = queue(&world, &[], entered(&email)).await;
+        let id = domain::RequestId(answered.text("operationId").parse().unwrap());
+        queued.push((location(&answered), of(world.no, id.entity(0))));
+    }
+    let owned = queued.last().unwrap().1;
+    world.work_on(Arc::new(move |tenant, account| of(tenant, account) == owned), None);
+    for (path, partition) in &queued {
+        if *partition == owned {
+            assert_eq!(ended(&world, &format!("{path}/events")).await["status"], "succeeded");
+        }
+    }
+    let (first, _) = queued.first().unwrap();
+    assert_eq!(show(&world, first).await.text("status"), "waiting");
     world.stop().await;
 }
 

@@ -17,7 +17,7 @@ use engine::access::Access;
 use engine::{Answer, Clock, Engine, Options, Parts, Running};
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::Value;
-use signup::operations::{self, Post, Worker};
+use signup::operations::{self, IsMine, Post, Worker};
 use signup::passwords::{self, Cost, Hasher};
 use signup::service::{self, SignUp, token_purpose};
 use signup::tenant::Tenants;
@@ -131,7 +131,13 @@ impl World {
 
     /// Begins to make what waits.
     pub fn work(&mut self, post: Option<Post>) {
-        let worker = Worker { signup: self.signup.clone(), keeper: self.engine.clone(), post };
+        self.work_on(Arc::new(|_, _| true), post);
+    }
+
+    /// Begins to make what waits of a partition.
+    pub fn work_on(&mut self, is_mine: IsMine, post: Option<Post>) {
+        let (signup, keeper) = (self.signup.clone(), self.engine.clone());
+        let worker = Worker { signup, keeper, is_mine, post };
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(operations::run(worker, async { drop(stopped.await) }));
         self.worker = Some((stop, running));
