@@ -138,10 +138,14 @@ const SIGN_UP_SECONDS: [(&str, &str); 4] = [
 ];
 
 /// How sign-up stands.
-const SIGN_UP_GAUGES: [(&str, &str); 4] = [
+const SIGN_UP_GAUGES: [(&str, &str); 5] = [
     ("user_service_concurrent_registrations_gauge", "Registrations in progress."),
     ("faregate_password_queue_jobs", "Customers' passwords that wait for a thread."),
     ("faregate_synthetic_probe_success", "Whether the last synthetic registration succeeded."),
+    (
+        "faregate_synthetic_probe_overloaded",
+        "Whether it was refused all the time because too many passwords wait.",
+    ),
     ("faregate_synthetic_probe_age_seconds", "Since the last synthetic registration ended."),
 ];
 

@@ -7,7 +7,7 @@
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -24,7 +24,7 @@ use engine::{Answer, Reason, Unavailable};
 use http::StatusCode;
 use serde_json::json;
 use tokio::task::JoinHandle;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::SignUp;
 use crate::service::{Asked, Entered, Error, How, Login, registration};
@@ -37,6 +37,16 @@ pub const PATH: &str = "/health/synthetic";
 
 /// How long a registration may take, however rarely there is one.
 const RUN_MAX: Duration = Duration::from_secs(60);
+
+/// How long it comes back where too many passwords wait, as whoever is told to would: the rest of
+/// [`RUN_MAX`] is for being forgotten.
+const BUSY_MAX: Duration = Duration::from_secs(45);
+
+/// When it comes back at the latest, whatever it is told.
+const BUSY_RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// Why a step was not done where too many passwords waited all the time.
+const BUSY: &str = "busy";
 
 /// How often it is shown how old the last result is.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
@@ -55,6 +65,7 @@ const PASSWORD_START: &str = "Aa1!";
 pub struct Probe {
     sign_up: SignUp,
     every: Duration,
+    since: Instant,
     /// One for each process: two that run at the same time are not in each other's way.
     email: Arc<str>,
     last: Arc<Mutex<Option<Ended>>>,
@@ -120,6 +131,22 @@ impl Step {
         })
     }
 
+    /// The same, again and again while too many passwords wait, until `busy_until`.
+    async fn patiently<T, F>(self, busy_until: Instant, doing: impl Fn() -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        loop {
+            let done = doing().await;
+            match done {
+                Err(Error::Busy { retry_after }) if Instant::now() < busy_until => {
+                    tokio::time::sleep(retry_after.min(BUSY_RETRY_MAX)).await;
+                }
+                done => return self.of(std::future::ready(done)).await,
+            }
+        }
+    }
+
     const fn failed(self, reason: &'static str) -> Failure {
         Failure { step: self, reason }
     }
@@ -131,7 +158,7 @@ const fn reason(error: &Error) -> &'static str {
         Error::Refused(_) | Error::StillRunning | Error::AnotherRequest => "refused",
         Error::Credentials | Error::CodeNeeded => "credentials",
         Error::TokenInvalid | Error::NoSession => "session",
-        Error::Busy { .. } => "busy",
+        Error::Busy { .. } => BUSY,
         Error::TooMany { .. } => "too_many",
         Error::Unavailable(unavailable) => unavailable.reason.label(),
     }
@@ -142,7 +169,8 @@ impl Probe {
     #[must_use]
     pub fn new(sign_up: SignUp, every: Duration) -> Self {
         let email = format!("probe-{}@faregate.invalid", sign_up.engine().mint().0);
-        Self { sign_up, every, email: email.into(), last: Arc::default() }
+        let since = Instant::now();
+        Self { sign_up, every, since, email: email.into(), last: Arc::default() }
     }
 
     /// Has it run, the first time after one interval, until the task is aborted. None where the
@@ -196,6 +224,9 @@ impl Probe {
         }
         let success = if failure.is_none() { 1.0 } else { 0.0 };
         metrics::gauge!("faregate_synthetic_probe_success").set(success);
+        let is_busy = failure.is_some_and(|failure| failure.reason == BUSY);
+        let overloaded = if is_busy { 1.0 } else { 0.0 };
+        metrics::gauge!("faregate_synthetic_probe_overloaded").set(overloaded);
         self.show_age();
         ended
     }
@@ -216,23 +247,24 @@ impl Probe {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Also before one has ended: one that never does is to be known as well.
     fn show_age(&self) {
-        if let Some(ended) = self.last() {
-            let age = ended.at.elapsed().as_secs_f64();
-            metrics::gauge!("faregate_synthetic_probe_age_seconds").set(age);
-        }
+        let since = self.last().map_or(self.since, |ended| ended.at);
+        metrics::gauge!("faregate_synthetic_probe_age_seconds").set(since.elapsed().as_secs_f64());
     }
 
     async fn sign_somebody_up(&self) -> Result<(), Failure> {
-        let tenant = Step::Tenant.of(self.tenant()).await?;
+        let busy_until = Instant::now() + BUSY_MAX;
+        let tenant = Step::Tenant.patiently(busy_until, || self.tenant()).await?;
         let tenant = tenant.ok_or(Step::Tenant.failed("no_tenant"))?;
         let left = Step::CleanUp.of(self.somebody(tenant)).await?;
         if let Some(left) = left {
             Step::CleanUp.of(self.sign_up.erase(&self.asked(tenant), &left)).await?;
         }
         let password = format!("{PASSWORD_START}{}", secret());
-        Step::Register.of(self.register(tenant, &password)).await?;
-        let used = self.log_in(tenant, password).await;
+        let register = || self.register(tenant, &password);
+        Step::Register.patiently(busy_until, register).await?;
+        let used = self.log_in(tenant, &password, busy_until).await;
         // Also where nobody could log in.
         let somebody = Step::Erase.of(self.somebody(tenant)).await?;
         let somebody = somebody.ok_or(Step::Erase.failed("nobody"))?;
@@ -297,10 +329,18 @@ impl Probe {
         self.sign_up.register(&self.asked(tenant), new, how).await.map(drop)
     }
 
-    async fn log_in(&self, tenant: TenantNo, password: String) -> Result<(), Failure> {
-        let email = self.email.to_string();
-        let login = Login { email, password, code: None, remember: false };
-        let logged_in = Step::LogIn.of(self.sign_up.log_in(&self.asked(tenant), login)).await?;
+    async fn log_in(
+        &self,
+        tenant: TenantNo,
+        password: &str,
+        busy_until: Instant,
+    ) -> Result<(), Failure> {
+        let log_in = async || {
+            let (email, password) = (self.email.to_string(), password.to_owned());
+            let login = Login { email, password, code: None, remember: false };
+            self.sign_up.log_in(&self.asked(tenant), login).await
+        };
+        let logged_in = Step::LogIn.patiently(busy_until, log_in).await?;
         Step::UseSession.of(self.sign_up.who(tenant, &logged_in.access_token)).await.map(drop)
     }
 
@@ -359,5 +399,38 @@ impl Probe {
                 (code, body)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// What becomes of somebody who is told to come back this often first, and after how long.
+    async fn check(busy: u32, retry_after: Duration) -> (Result<(), Failure>, Duration) {
+        let (refused, began) = (Cell::new(0), Instant::now());
+        let doing = async || match refused.replace(refused.get() + 1) < busy {
+            true => Err(Error::Busy { retry_after }),
+            false => Ok(()),
+        };
+        let done = Step::LogIn.patiently(began + BUSY_MAX, doing).await;
+        (done, began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_is_told_to_come_back_does() {
+        let second = Duration::from_secs(1);
+        assert_eq!(check(0, second).await, (Ok(()), Duration::ZERO));
+        assert_eq!(check(3, second).await, (Ok(()), second * 3));
+        assert_eq!(check(2, second * 600).await, (Ok(()), BUSY_RETRY_MAX * 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_refused_all_the_time_says_so_while_there_is_time_left() {
+        let (done, took) = check(u32::MAX, Duration::from_secs(2)).await;
+        assert_eq!(done, Err(Failure { step: Step::LogIn, reason: BUSY }));
+        assert!(took >= BUSY_MAX && took + BUSY_RETRY_MAX < RUN_MAX, "{took:?}");
     }
 }
