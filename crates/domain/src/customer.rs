@@ -540,6 +540,23 @@ impl CustomerCommand {
         }
     }
 
+    /// Whether the store remembers for some time that it was carried out. What it changes does not
+    /// tell once another command has followed: a session goes on or ends, and a token is replaced.
+    #[must_use]
+    pub const fn is_marked(&self) -> bool {
+        match self {
+            Self::RequestToken(_) | Self::OpenSession(_) | Self::RefreshSession(_) => true,
+            Self::Register(_)
+            | Self::VerifyEmail(_)
+            | Self::SetPassword(_)
+            | Self::CloseSessions(_)
+            | Self::Update(_)
+            | Self::Erase(_)
+            | Self::QueueRegistration(_)
+            | Self::FailOperation(_) => false,
+        }
+    }
+
     /// The rows that executing it may look at.
     pub fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
         if let Some(customer) = self.customer() {

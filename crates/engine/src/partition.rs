@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use domain::payment::{Actor, PaymentFile, TransactionStatus};
+use domain::payment::{Actor, PaymentFile, ReplyKey, TransactionStatus};
 use domain::state::{Change, Read, State};
 use domain::{
-    AccountId, Command, Effect, Event, Executed, GatewayCall, PaymentId, Rejection, Reply, Request,
-    Seq, Sequences, Settings, Stamp, TenantNo, Timestamp, TransactionId, execute,
+    AccountId, Command, Effect, Event, Executed, GatewayCall, Idempotency, PaymentId, Rejection,
+    Reply, Request, Seq, Sequences, Settings, Stamp, TenantNo, Timestamp, TransactionId, execute,
 };
 
 use crate::ports::{Batch, Bookkeeping, Entry, Loaded, Store, StoreError, StoredReply};
@@ -326,6 +326,7 @@ impl<S: Store> Partition<S> {
         for work in works {
             let Work::Request(request) = work else { continue };
             replies.extend(request.idempotency.map(|it| it.key));
+            replies.extend(mark_of(request));
             request.command.reads(request.tenant, &mut |read| {
                 reads.insert(read);
             });
@@ -367,7 +368,7 @@ impl<S: Store> Partition<S> {
         if let Some(known) = run.known_answer(request) {
             return Verdict::Answered(known);
         }
-        if run.has_made(request) {
+        if run.is_marked(request) || run.has_made(request) {
             tracing::warn!(request.id = %request.id.0, "a command came twice");
             return Verdict::Unavailable(Reason::Repeated);
         }
@@ -435,6 +436,12 @@ fn changes_flags(entry: &Entry) -> bool {
 
 fn queues_mail(entry: &Entry) -> bool {
     entry.changes.iter().any(|change| matches!(change, Change::Mail(_)))
+}
+
+/// Names the reply that says that a request was carried out, where its rows do not go on saying so.
+fn mark_of(request: &Request) -> Option<ReplyKey> {
+    let Command::Customer(it) = &request.command else { return None };
+    (request.idempotency.is_none() && it.is_marked()).then_some(ReplyKey(request.id.0))
 }
 
 /// The account that a request is about, as far as the loaded rows tell.
@@ -550,6 +557,7 @@ impl Run<'_> {
         }
         let kept = reply.as_ref().filter(|reply| !reply.is_in_doubt()).cloned();
         self.keep(request, kept.map(Ok), reply_keep_us);
+        self.mark(request, reply_keep_us);
         self.settle_replies(&done.changes);
         done.events.iter().for_each(|event| alert_correction(request, event));
         self.loaded.state.apply(request.tenant, &done.changes);
@@ -591,6 +599,11 @@ impl Run<'_> {
             open |= file.transactions.iter().any(|transaction| transaction.status.is_open());
         });
         open
+    }
+
+    /// Whether the request was carried out before, by the mark that it left.
+    fn is_marked(&self, request: &Request) -> bool {
+        mark_of(request).is_some_and(|key| self.loaded.replies.contains_key(&key))
     }
 
     /// Whether what the request makes is there already: in this batch, or among the rows that it
@@ -648,12 +661,25 @@ impl Run<'_> {
         reply_keep_us: i64,
     ) {
         let Some(idempotency) = request.idempotency else { return };
-        let stored = StoredReply {
-            key: idempotency.key,
-            fingerprint: idempotency.fingerprint,
-            answer,
-            expires_at: self.times.now.plus_us(reply_keep_us),
-        };
+        self.store(idempotency, answer, reply_keep_us);
+    }
+
+    /// Stores that a request was carried out whose rows do not go on saying so. What it was answered
+    /// is nobody's to ask for again.
+    fn mark(&mut self, request: &Request, reply_keep_us: i64) {
+        let Some(key) = mark_of(request) else { return };
+        let mark = Idempotency { key, fingerprint: request.id.0 };
+        self.store(mark, Some(Ok(Reply::Done)), reply_keep_us);
+    }
+
+    fn store(
+        &mut self,
+        of: Idempotency,
+        answer: Option<Result<Reply, Rejection>>,
+        reply_keep_us: i64,
+    ) {
+        let expires_at = self.times.now.plus_us(reply_keep_us);
+        let stored = StoredReply { key: of.key, fingerprint: of.fingerprint, answer, expires_at };
         self.loaded.replies.insert(stored.key, stored.clone());
         self.batch.replies.push(stored);
     }

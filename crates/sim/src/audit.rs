@@ -91,12 +91,11 @@ pub fn batch(seen: &Seen, when: When, ledgers: &mut Ledgers) -> Vec<Wrong> {
     found
 }
 
-/// Whether a row without a history of its own is named after the request that made it: then the same
-/// request makes it once.
+/// Whether a row without a history of its own is named after the request that made it, or is remembered
+/// to be its work: then the same request makes it once.
 fn has_its_requests_id(entry: &Entry, change: &Change) -> bool {
-    let is_new_session = matches!(change, Change::Session(it) if it.generation == 0);
     let is_kept = matches!(change, Change::Operation(_)) && is_made(entry, change);
-    matches!(change, Change::Mail(_)) || is_new_session || is_kept
+    matches!(change, Change::Mail(_) | Change::Session(_)) || is_kept
 }
 
 /// An entity, as [`Ledgers::written`] names it.

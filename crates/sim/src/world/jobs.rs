@@ -495,7 +495,10 @@ impl<D: Disk> World<D> {
             seen.replies.iter().any(|it| it.key.0.as_u128() == repeat.key)
                 || self.model.repeated(repeat, when).is_some()
         });
-        self.ledgers.made.contains(&ask.id) && !has_answer
+        // Other tokens of a session have no name of their own: with a key, its answer alone tells.
+        let is_nameless = matches!(ask.what, What::Customers(Wish::Refresh { .. }));
+        let can_tell = ask.repeat.is_none() || !is_nameless;
+        self.ledgers.made.contains(&ask.id) && can_tell && !has_answer
     }
 
     /// A delivery is passed, and nobody is told: another one of the same request has the answer.

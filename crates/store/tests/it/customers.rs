@@ -16,7 +16,7 @@ use domain::{
 };
 use engine::Reason;
 use engine::partition::{Answer, Times, Verdict, Work};
-use engine::ports::{Page, Queries, Store};
+use engine::ports::{Bookkeeping, Page, Queries, Store};
 use expect_test::expect;
 
 use crate::flags::damaged;
@@ -425,6 +425,52 @@ fn a_command_that_comes_twice_is_carried_out_once() {
     assert_eq!(session_of(&ask(workload, refresh(bob, session, 0))), (session, 1));
     let report = store::verify::verify_source(&world.home.source()).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);
+}
+
+/// What a delivery did is not done again after other commands have followed on it: nobody is taken for
+/// a thief, logged in again, or given an old token back.
+#[test]
+fn a_command_that_comes_late_again_is_not_carried_out_on_what_followed() {
+    let mut world = World::new(108);
+    let (workload, queries) = (&mut world.workload, &*world.queries);
+    let bob = verified(workload, queries, "Bob");
+    let deliver = |workload: &mut Workload<_>, request: &Request| {
+        let times = Times { now: workload.now, real_now: workload.now };
+        let works = [Work::Request(Box::new(request.clone()))];
+        let verdict = workload.partition.process(&works, times, &mut |_| true).verdicts.remove(0);
+        match verdict {
+            Verdict::Answered(Answer::Replied(reply)) => Some(reply),
+            Verdict::Unavailable(Reason::Repeated) => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    let request =
+        |workload: &mut Workload<_>, command| workload.request(TENANT, Command::Customer(command));
+    let opening = request(workload, login(bob, 0, None));
+    let (session, _) = session_of(&deliver(workload, &opening).unwrap());
+    let renewal = request(workload, refresh(bob, session, 0));
+    assert!(deliver(workload, &renewal).is_some());
+    assert_eq!(deliver(workload, &renewal), None);
+    assert_eq!(session_of(&ask(workload, refresh(bob, session, 1))), (session, 2));
+    assert_eq!(deliver(workload, &renewal), None);
+    let close = CloseSessions { customer: bob, session: None };
+    ask(workload, CustomerCommand::CloseSessions(close));
+    assert_eq!(deliver(workload, &opening), None);
+    assert_eq!(queries.customer_file(TENANT, bob.id).unwrap().unwrap().sessions, []);
+    let (purpose, within_us) = (TokenPurpose::PasswordReset, HOUR_US);
+    let token = RequestToken { customer: bob, purpose, within_us };
+    let token = CustomerCommand::RequestToken(token);
+    let [first, second] = [(); 2].map(|()| request(workload, token.clone()));
+    for request in [&first, &second] {
+        assert!(deliver(workload, request).is_some());
+        for mail in queries.mails_due(workload.now, 10).unwrap() {
+            let sent = Bookkeeping::MailClosed { tenant: mail.tenant, id: mail.id };
+            pending::note(workload, vec![sent]);
+        }
+    }
+    let held = queries.customer(TENANT, bob.id).unwrap().unwrap().reset;
+    assert_eq!(deliver(workload, &first), None);
+    assert_eq!(queries.customer(TENANT, bob.id).unwrap().unwrap().reset, held);
 }
 
 /// A token whose mail is still to be sent and that another one has replaced: the rows themselves say

@@ -21,7 +21,7 @@ use crate::workload::{Workload, World};
 const ALL: Page = Page { offset: 0, limit: 100 };
 const LATE: Timestamp = Timestamp(i64::MAX);
 
-fn note<S: Store>(workload: &mut Workload<S>, rows: Vec<Bookkeeping>) {
+pub fn note<S: Store>(workload: &mut Workload<S>, rows: Vec<Bookkeeping>) {
     let times = Times { now: workload.now, real_now: workload.now };
     let processed = workload.partition.process(&[Work::Bookkeeping(rows)], times, &mut |_| true);
     assert!(processed.committed, "{processed:?}");
