@@ -15,6 +15,10 @@ use crate::state::{Change, ClaimKey, ClaimKind, State};
 use crate::tag::{self, ControlTag, TagKey};
 use crate::{AccountId, CustomerId, Event, Rejection, Reply, Revision};
 
+/// How many times the time of a token somebody has to verify their address, however often they ask for
+/// another one.
+const VERIFICATIONS: i64 = 7;
+
 pub(crate) fn register(state: &State, it: &Register, cx: &mut Context) -> Outcome {
     // An account is the first thing that is minted: its partition executes this.
     let (account, id): (AccountId, CustomerId) = (cx.mint(), cx.mint());
@@ -129,26 +133,28 @@ pub(crate) fn verify_email(state: &State, it: &VerifyEmail, cx: &mut Context) ->
 
 pub(crate) fn request_token(state: &State, it: &RequestToken, cx: &mut Context) -> Outcome {
     let before = &find(state, it.customer, cx)?.customer;
-    let issued = Some(Issued { id: cx.mint(), expires_at: cx.now.plus_us(it.within_us) });
+    let mut issued = Issued { id: cx.mint(), expires_at: cx.now.plus_us(it.within_us) };
     let after = match it.purpose {
         TokenPurpose::Verification if before.is_verified => {
             return Err(Rejection::Customer(R::AlreadyVerified));
         }
-        // The time to verify is counted from the last token.
-        TokenPurpose::Verification => Customer {
-            verification: issued,
-            expires_at: issued.map(|it| it.expires_at),
-            ..changed(before, cx)
-        },
+        // The time to verify is counted from the last token, up to an end that no token puts off: who
+        // never verifies is not kept for as long as somebody asks.
+        TokenPurpose::Verification => {
+            let longest_us = it.within_us.saturating_mul(VERIFICATIONS);
+            issued.expires_at = issued.expires_at.min(before.created_at.plus_us(longest_us));
+            let (verification, expires_at) = (Some(issued), Some(issued.expires_at));
+            Customer { verification, expires_at, ..changed(before, cx) }
+        }
         TokenPurpose::PasswordReset => {
             if before.status == CustomerStatus::Deactivated {
                 return Err(Rejection::Customer(R::Deactivated));
             }
-            Customer { reset: issued, ..changed(before, cx) }
+            Customer { reset: Some(issued), ..changed(before, cx) }
         }
     };
     cx.change(Change::Customer(after));
-    mail::put(before.id, it.purpose.mail(), issued.map(|it| it.id), cx);
+    mail::put(before.id, it.purpose.mail(), Some(issued.id), cx);
     Ok(Accepted::now(Reply::Done))
 }
 

@@ -407,6 +407,29 @@ fn who_never_verifies_is_forgotten() {
 }
 
 #[test]
+fn no_token_puts_off_the_end_for_ever() {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, false);
+    let end = now(&rows, customer).created_at.plus_us(7 * 48 * HOUR_US);
+    let (purpose, within_us) = (TokenPurpose::Verification, 48 * HOUR_US);
+    for _ in 0..9 {
+        rows.now += 40 * HOUR_US;
+        let token = RequestToken { customer, purpose, within_us };
+        run(&mut rows, CustomerCommand::RequestToken(token)).unwrap();
+        let it = now(&rows, customer);
+        let expected = Timestamp(rows.now).plus_us(within_us).min(end);
+        assert_eq!(it.expires_at, Some(expected));
+        assert_eq!(
+            it.verification.map(|it| it.expires_at),
+            Some(expected),
+            "the token ends with it"
+        );
+    }
+    let erase = CustomerCommand::Erase(EraseCustomer { customer, if_expired: true });
+    run(&mut rows, erase).unwrap();
+}
+
+#[test]
 fn a_registration_that_was_kept_is_made_once() {
     let mut rows = Rows::new();
     let operation = OperationId::new(uuid::Uuid::from_u128(7));

@@ -52,6 +52,8 @@ pub struct Customer {
     pub reset: Option<(Uid, i64)>,
     /// When they are forgotten.
     pub expires: Option<i64>,
+    /// When they signed up.
+    pub joined: i64,
     /// Their sessions.
     pub sessions: Vec<Session>,
 }
@@ -228,6 +230,7 @@ impl Tenant {
             verification: (!it.given).then_some((token, until)),
             reset: None,
             expires: (!it.given).then_some(until),
+            joined: now,
             sessions: vec![],
         };
         self.people.customers.insert(id, customer);
@@ -258,8 +261,10 @@ impl Tenant {
             if it.verified {
                 return no("AlreadyVerified");
             }
-            it.verification = held;
-            it.expires = Some(now + TOKEN_US);
+            // Nobody is kept for longer than seven times as long.
+            let end = (now + TOKEN_US).min(it.joined + 7 * TOKEN_US);
+            it.verification = Some((token, end));
+            it.expires = Some(end);
             Letter::Verify
         };
         self.people.mails.insert((who.id, letter, Some(token), request));
