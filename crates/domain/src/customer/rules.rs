@@ -197,7 +197,10 @@ pub(crate) fn update(state: &State, it: &UpdateCustomer, cx: &mut Context) -> Ou
     pick(&mut profile.last_name, &it.last_name);
     pick(&mut profile.preferences, &it.preferences);
     let known = state.person(cx.tenant, before.account);
-    let person = named(account::merge(known.clone(), &it.person), profile);
+    let merged = account::merge(known.clone(), &it.person);
+    // An operator may have written another name there, which stays unless the customer has a new one.
+    let is_renamed = it.first_name.is_some() || it.last_name.is_some();
+    let person = if is_renamed { named(merged, profile) } else { merged };
     if person != known {
         let seen = state.account(cx.tenant, before.account);
         let seen = seen.ok_or(Rejection::AccountNotFound { id: before.account })?;

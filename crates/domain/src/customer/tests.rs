@@ -430,6 +430,33 @@ fn no_token_puts_off_the_end_for_ever() {
 }
 
 #[test]
+fn what_operators_wrote_of_an_account_stays_unless_the_name_is_changed() {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, true);
+    let person = Person { name: Some("Acme, A. Lee".to_owned()), ..Person::default() };
+    let rename = crate::account::UpdateAccount {
+        account: customer.account,
+        reset: false,
+        person,
+        external_key: None,
+        currency: None,
+        bill_cycle_day_local: None,
+        parent_account_id: None,
+        is_payment_delegated_to_parent: None,
+        payment_method_id: None,
+        reference_time: None,
+        time_zone: None,
+        is_migrated: None,
+    };
+    rows.run(Command::UpdateAccount(Box::new(rename))).unwrap();
+    let name = |rows: &Rows| rows.state.person(TENANT, customer.account).name;
+    run(&mut rows, update(customer, |it| it.preferences = Some("dark".to_owned()))).unwrap();
+    assert_eq!(name(&rows).as_deref(), Some("Acme, A. Lee"));
+    run(&mut rows, update(customer, |it| it.last_name = Some("Li".to_owned()))).unwrap();
+    assert_eq!(name(&rows).as_deref(), Some("Ann Li"));
+}
+
+#[test]
 fn a_registration_that_was_kept_is_made_once() {
     let mut rows = Rows::new();
     let operation = OperationId::new(uuid::Uuid::from_u128(7));

@@ -162,7 +162,9 @@ impl Tenant {
                 if !it.active && active.is_some() {
                     it.sessions.clear();
                 }
-                self.named(who.account, Some(&it.name));
+                if name.is_some() {
+                    self.named(who.account, Some(&it.name));
+                }
                 done()
             }
             Wish::Erase { if_expired, .. } => {
