@@ -71,6 +71,10 @@ pub struct SetTenantValue {
 }
 
 pub(crate) fn create(state: &State, it: &CreateTenant, cx: &mut Context) -> Outcome {
+    // Of nobody, a claim says that it was released.
+    if it.id.is_some_and(|id| id.uuid().is_nil()) {
+        return Err(Rejection::invalid("tenantId", "it must not be all zeros"));
+    }
     let claim = ClaimKey::new(TenantNo::SYSTEM, ClaimKind::TenantApiKey, &it.api_key);
     if state.claim(&claim).is_some() {
         return Err(Rejection::TenantAlreadyExists {
@@ -121,4 +125,27 @@ pub(crate) fn set_value(state: &State, it: &SetTenantValue, cx: &mut Context) ->
     }
     cx.change(Change::TenantValue(value));
     Ok(Accepted::now(Reply::Done))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Command;
+    use crate::testing::Rows;
+
+    #[test]
+    fn nobody_has_the_id_that_means_nobody() {
+        let mut rows = Rows::new();
+        let mut create = |id: u128| {
+            rows.run(Command::CreateTenant(CreateTenant {
+                id: Some(TenantId::new(uuid::Uuid::from_u128(id))),
+                external_key: None,
+                api_key: format!("key {id}"),
+                secret_hash: String::new(),
+            }))
+        };
+        let refused = Rejection::invalid("tenantId", "it must not be all zeros");
+        assert_eq!(create(0), Err(refused));
+        assert!(create(1).is_ok());
+    }
 }
