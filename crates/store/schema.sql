@@ -471,3 +471,6 @@ CREATE TABLE operation (
 CREATE INDEX operation_waiting ON operation (id, status) WHERE status = 1;
 CREATE INDEX operation_to_notify ON operation (notify_at_us, id) WHERE notify_at_us IS NOT NULL;
 
+CREATE INDEX customer_session_ending ON customer_session (refresh_until_us, id);
+CREATE INDEX mail_given_up ON mail (created_at_us, id) WHERE due_at_us IS NULL;
+CREATE INDEX operation_settled ON operation (settled_at_us, id) WHERE settled_at_us IS NOT NULL;

@@ -157,11 +157,24 @@ pub enum Bookkeeping {
         /// How often they could not be called.
         attempts: u32,
     },
+    /// Some of what is over is deleted: so much that a commit does not take long.
+    Over(Over),
     /// A delivery that succeeded or was given up.
     DeliveryClosed {
         /// Which.
         id: DeliveryId,
     },
+}
+
+/// What is over, and nobody asks for any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Over {
+    /// Operations that came to their end before.
+    pub operations_settled: Timestamp,
+    /// Mails that were asked for before, and were given up.
+    pub mails_given_up: Timestamp,
+    /// Sessions whose tokens could not be renewed any more.
+    pub sessions_ended: Timestamp,
 }
 
 /// Names a delivery: the `ordinal`-th event of a journal row.
@@ -312,7 +325,13 @@ pub trait Queries: Send + Sync {
     /// All customers, oldest first, those that are forgotten too.
     fn customers(&self, no: TenantNo, page: Page) -> Result<Vec<Customer>, StoreError>;
     /// Customers of all tenants whose time to verify their address is over, the longest first.
-    fn customers_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<Customer>, StoreError>;
+    /// Those behind this one, where one is named.
+    fn customers_expired(
+        &self,
+        now: Timestamp,
+        after: Option<(Timestamp, CustomerId)>,
+        limit: usize,
+    ) -> Result<Vec<Customer>, StoreError>;
     /// Mails of all tenants whose time has come, oldest first.
     fn mails_due(&self, now: Timestamp, limit: usize) -> Result<Vec<Mail>, StoreError>;
     /// A mail that is not sent yet, or was given up.
@@ -335,6 +354,8 @@ pub trait Queries: Send + Sync {
     ) -> Result<Vec<Operation>, StoreError>;
     /// How much waits to be done for customers of all tenants.
     fn backlog(&self) -> Result<Backlog, StoreError>;
+    /// Whether some of what is over is still there.
+    fn has_over(&self, over: Over) -> Result<bool, StoreError>;
 
     /// An account.
     fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError>;
@@ -594,16 +615,19 @@ pub struct UnresolvedCount {
 /// What waits to be done for customers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Mails to be sent.
+    /// Mails to be sent; no more than [`Backlog::COUNTED_MAX`] are counted.
     pub mails: i64,
-    /// When the oldest of them was asked for.
-    pub oldest_mail_at: Option<Timestamp>,
-    /// Mails that were given up.
-    pub dead_mails: i64,
-    /// Operations to be made.
+    /// When the first of them is due, or was.
+    pub mail_due_at: Option<Timestamp>,
+    /// Operations to be made; no more than [`Backlog::COUNTED_MAX`] are counted.
     pub operations: i64,
-    /// When the oldest of them was asked for.
+    /// When the first of them was asked for.
     pub oldest_operation_at: Option<Timestamp>,
+}
+
+impl Backlog {
+    /// How many are counted at most: to count is not to take long.
+    pub const COUNTED_MAX: i64 = 100_000;
 }
 
 /// An environment with what belongs to it, at one moment.

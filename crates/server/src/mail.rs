@@ -8,6 +8,7 @@
 
 pub mod backlog;
 mod letter;
+pub mod over;
 mod overrides;
 pub mod sweep;
 mod without_address;

@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 use crate::config::{Config, MailTransport, Period, QueueKind, Role};
 use crate::flags::{Feed, Keeper, Owners, due};
 use crate::held_key::CheckValue;
-use crate::mail::{self, Post, backlog, sweep};
+use crate::mail::{self, Post, backlog, over, sweep};
 use crate::native::analytics::Models;
 use crate::queue::{self, Member};
 use crate::seal::{self, Sealer};
@@ -165,6 +165,7 @@ impl Core {
             if let Some(check) = self.signup_key.clone() {
                 followers.follow(held_key::hold(engine.clone(), check, until(followers.stopped())));
             }
+            followers.follow(over::run(engine.clone(), until(followers.stopped())));
             if let Some(post) = self.post.clone() {
                 followers.follow(mail::run(engine.clone(), post, until(followers.stopped())));
             }

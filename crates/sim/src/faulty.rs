@@ -225,6 +225,7 @@ fn followed(row: &Bookkeeping) -> Option<i64> {
         | Bookkeeping::DeliveryClosed { .. }
         | Bookkeeping::MailPostponed(_)
         | Bookkeeping::MailClosed { .. }
-        | Bookkeeping::OperationNotified { .. } => None,
+        | Bookkeeping::OperationNotified { .. }
+        | Bookkeeping::Over(_) => None,
     }
 }

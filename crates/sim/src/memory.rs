@@ -306,7 +306,8 @@ impl Tables {
                 | Bookkeeping::DeliveryClosed { .. }
                 | Bookkeeping::MailPostponed(_)
                 | Bookkeeping::MailClosed { .. }
-                | Bookkeeping::OperationNotified { .. } => {}
+                | Bookkeeping::OperationNotified { .. }
+                | Bookkeeping::Over(_) => {}
             }
         }
         let part = self.part(no);

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use domain::payment::ReplyKey;
 use domain::state::{Read, State};
 use domain::{Rejection, Reply, Seq, Sequences, Timestamp};
-use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Store, StoreError, StoredReply};
+use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Over, Store, StoreError, StoredReply};
 
 use crate::batch::{Gateways, Rows};
 use crate::cells::json;
@@ -26,6 +26,9 @@ use crate::{Options, SqlQueries, queries};
 
 /// How many expired replies a commit that adds some forgets at most, for each that it adds.
 const FORGOTTEN_PER_REPLY: i64 = 4;
+
+/// How many rows of a table that are over a commit deletes at most.
+const DELETED_MAX: i64 = 500;
 
 /// A partition of a database; a data directory stays locked until this is dropped.
 pub struct SqlStore {
@@ -251,6 +254,17 @@ impl SqlStore {
         self.db.prepare(sql)?.row(&[entry.at.into(), most.into()])
     }
 
+    fn delete_some(&self, over: Over) -> Result<(), StoreError> {
+        for (table, until, before) in queries::endings(over) {
+            let sql = format!(
+                "DELETE FROM {table} WHERE (tenant, id) IN (SELECT tenant, id FROM {table} \
+                 WHERE {until} < ?1 LIMIT ?2)"
+            );
+            self.db.prepare(&sql)?.row(&[before.into(), DELETED_MAX.into()])?;
+        }
+        Ok(())
+    }
+
     fn write_bookkeeping(&self, it: &Bookkeeping) -> Result<(), StoreError> {
         match it {
             Bookkeeping::Followed { follower, upto } => {
@@ -275,12 +289,22 @@ impl SqlStore {
                 self.db.prepare(sql)?.row(&[(*tenant).into(), (*id).into()])
             }
             Bookkeeping::OperationNotified { tenant, id, again_at, attempts } => {
-                let sql = "UPDATE operation SET notify_at_us = ?3, notify_attempts = ?4 \
-                           WHERE tenant = ?1 AND id = ?2";
+                // Where nobody is called again, the secret that calls are signed with goes.
+                let sql = match again_at {
+                    Some(_) => {
+                        "UPDATE operation SET notify_at_us = ?3, notify_attempts = ?4 \
+                         WHERE tenant = ?1 AND id = ?2"
+                    }
+                    None => {
+                        "UPDATE operation SET notify_at_us = ?3, notify_attempts = ?4, \
+                         callback = NULL WHERE tenant = ?1 AND id = ?2"
+                    }
+                };
                 let attempts = i64::from(*attempts).into();
                 let row = [(*tenant).into(), (*id).into(), (*again_at).into(), attempts];
                 self.db.prepare(sql)?.row(&row)
             }
+            Bookkeeping::Over(over) => self.delete_some(*over),
             Bookkeeping::DeliveryClosed { id } => {
                 let sql = "DELETE FROM delivery WHERE seq = ?1 AND ordinal = ?2";
                 self.db.prepare(sql)?.row(&[id.seq.into(), i64::from(id.ordinal).into()])

@@ -37,10 +37,11 @@ use domain::{
 use engine::insights::{FlagCount, Hours, MetricCount};
 use engine::ports::{
     AccountView, Backlog, Delivery, EnvironmentFile, HistoryOf, HistoryRow, JournalRow,
-    LedgerEntry, LedgerFilter, LedgerTotal, MethodView, Page, Paged, Queries, StoreError,
+    LedgerEntry, LedgerFilter, LedgerTotal, MethodView, Over, Page, Paged, Queries, StoreError,
     Unresolved, UnresolvedCount,
 };
 
+pub(crate) use self::customers::endings;
 pub(crate) use self::followers::journal_head;
 use self::window::Key;
 pub(crate) use self::window::limit_offset;
@@ -307,8 +308,13 @@ impl Queries for SqlQueries {
         self.read(|reader| customers::page(reader, no, page))
     }
 
-    fn customers_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<Customer>, StoreError> {
-        self.read(|reader| customers::expired(reader, now, limit))
+    fn customers_expired(
+        &self,
+        now: Timestamp,
+        after: Option<(Timestamp, CustomerId)>,
+        limit: usize,
+    ) -> Result<Vec<Customer>, StoreError> {
+        self.read(|reader| customers::expired(reader, now, after, limit))
     }
 
     fn mails_due(&self, now: Timestamp, limit: usize) -> Result<Vec<Mail>, StoreError> {
@@ -345,6 +351,10 @@ impl Queries for SqlQueries {
 
     fn backlog(&self) -> Result<Backlog, StoreError> {
         self.snapshot(customers::backlog)
+    }
+
+    fn has_over(&self, over: Over) -> Result<bool, StoreError> {
+        self.read(|reader| customers::has_over(reader, over))
     }
 
     fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError> {

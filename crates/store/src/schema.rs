@@ -26,6 +26,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 4, sql: insights },
     Migration { version: 5, sql: tags },
     Migration { version: 6, sql: customers },
+    Migration { version: 7, sql: endings_of_customers_rows },
 ];
 
 /// The version that this code writes.
@@ -50,6 +51,11 @@ fn insights(dialect: &Dialect) -> String {
 
 fn customers(dialect: &Dialect) -> String {
     tables::ddl(CUSTOMER_TABLES, dialect)
+}
+
+/// What has ended is found, and deleted.
+fn endings_of_customers_rows(dialect: &Dialect) -> String {
+    tables::additions(7, dialect)
 }
 
 fn tags(dialect: &Dialect) -> String {
@@ -200,9 +206,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["7f5dccdeaa91b0efd29902cd8b0b4d71 8f01ffb2d54b84771292255ad2cd88ce 7ea1b172bff77472580d08ddf7f8dcf3 8efc425235c23986e3eff606ab3ca4ee f5c771afc419c30df7617cd143795b8e aa32a5ea343325004a78c5f22244ea53"]
+        expect!["7f5dccdeaa91b0efd29902cd8b0b4d71 8f01ffb2d54b84771292255ad2cd88ce 7ea1b172bff77472580d08ddf7f8dcf3 8efc425235c23986e3eff606ab3ca4ee f5c771afc419c30df7617cd143795b8e aa32a5ea343325004a78c5f22244ea53 1ce3e51518fa721b44ba6989ce9282e9"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["8a991219a4681e74bb730589a848eb3f 3099c917813406cdb0b6792b789a3068 e6e5db6cec7f7aed30bf39940f3707ef c369cc488f20a2e90f0d16f39a66c176 0c51a16dbc833a3b94a225d62c8fd209 84ee0f75a6ec19ef26c96304063b5353"]
+        expect!["8a991219a4681e74bb730589a848eb3f 3099c917813406cdb0b6792b789a3068 e6e5db6cec7f7aed30bf39940f3707ef c369cc488f20a2e90f0d16f39a66c176 0c51a16dbc833a3b94a225d62c8fd209 84ee0f75a6ec19ef26c96304063b5353 1ce3e51518fa721b44ba6989ce9282e9"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

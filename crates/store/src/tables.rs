@@ -11,7 +11,7 @@ mod customers;
 mod flags;
 
 pub use customers::{CUSTOMER, MAIL, OPERATION, SESSION};
-pub(crate) use customers::{EXPIRING, GIVEN_UP, TO_NOTIFY, TO_SEND, WAITING};
+pub(crate) use customers::{EXPIRING, GIVEN_UP, SETTLED, TO_NOTIFY, TO_SEND, WAITING};
 pub(crate) use flags::DUE;
 pub use flags::{CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
 
@@ -66,6 +66,8 @@ pub struct Index {
     pub unique: bool,
     /// Only rows of which this holds.
     pub only: Option<&'static str>,
+    /// The version of the schema that added it to a table that was there.
+    pub added: Option<i64>,
 }
 
 /// One table.
@@ -129,10 +131,10 @@ impl Column {
 }
 
 pub(crate) const fn index(name: &'static str, columns: &'static str) -> Index {
-    Index { name, columns, unique: false, only: None }
+    Index { name, columns, unique: false, only: None, added: None }
 }
 const fn unique(name: &'static str, columns: &'static str) -> Index {
-    Index { name, columns, unique: true, only: None }
+    Index { name, columns, unique: true, only: None, added: None }
 }
 
 /// Who owns a partition, what it hands out next, and how far it has read its queue, where it has one
@@ -480,6 +482,7 @@ pub static OUTSTANDING: Table = Table {
             columns: "partition, ask_at_us",
             unique: false,
             only: Some("ask_at_us IS NOT NULL"),
+            added: None,
         },
     ],
 };
@@ -635,7 +638,8 @@ pub fn ddl(tables: &[&Table], dialect: &Dialect) -> String {
     sql
 }
 
-/// The statements that add the columns of a version of the schema to the tables that were there.
+/// The statements that add the columns and indexes of a version of the schema to the tables that were
+/// there.
 #[must_use]
 pub fn additions(version: i64, dialect: &Dialect) -> String {
     let mut sql = String::new();
@@ -649,8 +653,20 @@ pub fn additions(version: i64, dialect: &Dialect) -> String {
             )
             .expect("a String takes everything");
         }
+        for index in table.indexes.iter().filter(|index| index.added == Some(version)) {
+            index.write_ddl(table, &mut sql).expect("a String takes everything");
+        }
     }
     sql
+}
+
+impl Index {
+    fn write_ddl(&self, table: &Table, sql: &mut String) -> std::fmt::Result {
+        let unique = if self.unique { "UNIQUE " } else { "" };
+        let only = self.only.map(|only| format!(" WHERE {only}")).unwrap_or_default();
+        let (name, table, columns) = (self.name, table.name, self.columns);
+        writeln!(sql, "CREATE {unique}INDEX {name} ON {table} ({columns}){only};")
+    }
 }
 
 impl Table {
@@ -715,11 +731,8 @@ impl Table {
             Layout::Appended => dialect.appended,
         };
         writeln!(sql, "){tail};")?;
-        for index in self.indexes {
-            let unique = if index.unique { "UNIQUE " } else { "" };
-            let only = index.only.map(|only| format!(" WHERE {only}")).unwrap_or_default();
-            let (name, table, columns) = (index.name, self.name, index.columns);
-            writeln!(sql, "CREATE {unique}INDEX {name} ON {table} ({columns}){only};")?;
+        for index in self.indexes.iter().filter(|index| index.added.is_none()) {
+            index.write_ddl(self, sql)?;
         }
         writeln!(sql)
     }

@@ -339,7 +339,8 @@ impl Follower {
                 Bookkeeping::Followed { .. }
                 | Bookkeeping::MailPostponed(_)
                 | Bookkeeping::MailClosed { .. }
-                | Bookkeeping::OperationNotified { .. } => {}
+                | Bookkeeping::OperationNotified { .. }
+                | Bookkeeping::Over(_) => {}
             }
         }
     }

@@ -36,7 +36,7 @@ fn show(backlog: &Backlog, now: Timestamp) {
     #[expect(clippy::cast_precision_loss, reason = "a metric")]
     let set = |name: &'static str, value: i64| metrics::gauge!(name).set(value as f64);
     set("faregate_mail_queue_depth", backlog.mails);
-    set("faregate_mail_oldest_seconds", age(backlog.oldest_mail_at));
+    set("faregate_mail_oldest_seconds", age(backlog.mail_due_at));
     set("faregate_operations_waiting", backlog.operations);
     set("faregate_operations_oldest_seconds", age(backlog.oldest_operation_at));
 }

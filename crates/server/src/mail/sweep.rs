@@ -13,11 +13,8 @@ use store::Share;
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// How many customers it asks for at a time, at first.
+/// How many customers it asks for at a time.
 const CUSTOMERS: usize = 64;
-
-/// How many at most, where those before them are others' or cannot be forgotten now.
-const CUSTOMERS_MAX: usize = 4_096;
 
 /// How many are forgotten at the same time.
 const TOGETHER: usize = 32;
@@ -50,26 +47,23 @@ pub async fn run(engine: Engine, share: Share, stop: impl Future<Output = ()>) {
 
 /// Forgets all whose time is over; how many.
 pub(super) async fn pass(engine: &Engine, share: Share) -> Result<usize, Unavailable> {
-    let (now, mut limit, mut all) = (engine.clock().now(), CUSTOMERS, 0);
-    while limit <= CUSTOMERS_MAX {
-        let found = engine.read(move |queries| queries.customers_expired(now, limit)).await?;
-        let is_last = found.len() < limit;
+    let (now, mut after, mut all) = (engine.clock().now(), None, 0);
+    // Each is looked at once, those of other shares too, and those that cannot be forgotten now.
+    loop {
+        let read = engine.read(move |queries| queries.customers_expired(now, after, CUSTOMERS));
+        let found = read.await?;
+        let is_last = found.len() < CUSTOMERS;
+        after = found.last().and_then(|it| Some((it.expires_at?, it.id)));
         let mine: Vec<Customer> =
             found.into_iter().filter(|it| share.has(it.tenant, it.account)).collect();
-        let mut forgotten = 0;
         for together in mine.chunks(TOGETHER) {
             let done = join_all(together.iter().map(|customer| forget(engine, customer))).await;
-            forgotten += done.into_iter().filter(|is_done| *is_done).count();
+            all += done.into_iter().filter(|is_done| *is_done).count();
         }
-        all += forgotten;
         if is_last {
-            break;
-        }
-        if forgotten == 0 {
-            limit *= 2;
+            return Ok(all);
         }
     }
-    Ok(all)
 }
 
 /// Whether a customer is forgotten. One who was quicker is not, which is as it should be.

@@ -6,13 +6,13 @@ use domain::customer::{Customer, CustomerFile, Session};
 use domain::mail::Mail;
 use domain::operation::Operation;
 use domain::{CustomerId, MailId, OperationId, SessionId, TenantNo, Timestamp};
-use engine::ports::{Backlog, Page, StoreError};
+use engine::ports::{Backlog, Over, Page, StoreError};
 
 use super::window::{self, Key};
-use crate::driver::{Cells, Reader};
+use crate::driver::Reader;
 use crate::rows::customers as rows;
 use crate::tables::{
-    CUSTOMER, EXPIRING, GIVEN_UP, MAIL, OPERATION, SESSION, TO_NOTIFY, TO_SEND, WAITING,
+    CUSTOMER, EXPIRING, GIVEN_UP, MAIL, OPERATION, SESSION, SETTLED, TO_NOTIFY, TO_SEND, WAITING,
 };
 
 const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
@@ -77,14 +77,18 @@ pub(super) fn page(reader: &Reader, no: TenantNo, page: Page) -> Result<Vec<Cust
 pub(super) fn expired(
     reader: &Reader,
     now: Timestamp,
+    after: Option<(Timestamp, CustomerId)>,
     rows_max: usize,
 ) -> Result<Vec<Customer>, StoreError> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
-        let rest =
-            format!("WHERE {EXPIRING} AND expires_at_us <= ?1 ORDER BY expires_at_us, id LIMIT ?2");
-        CUSTOMER.select(&rest)
+        CUSTOMER.select(&format!(
+            "WHERE {EXPIRING} AND expires_at_us <= ?1 AND (expires_at_us, id) > (?2, ?3) \
+             ORDER BY expires_at_us, id LIMIT ?4"
+        ))
     });
-    reader.query(&SQL, &[now.into(), window::limit(rows_max as u64)], rows::customer)
+    let (at, id) = after.unwrap_or((Timestamp(i64::MIN), CustomerId::new(uuid::Uuid::nil())));
+    let limit = window::limit(rows_max as u64);
+    reader.query(&SQL, &[now.into(), at.into(), id.into(), limit], rows::customer)
 }
 
 pub(super) fn mails_due(
@@ -154,21 +158,55 @@ pub(super) fn to_notify(
     reader.query(&SQL, &[now.into(), window::limit(rows_max as u64)], rows::operation)
 }
 
-/// What is still to be done: of mails those that are tried, and those given up; of operations those
-/// that are to be made.
+/// What is still to be done: mails that are tried, and operations that are to be made. Those who look
+/// often are to read little: a count ends somewhere, and the first is the first of an index.
 pub(super) fn backlog(reader: &Reader) -> Result<Backlog, StoreError> {
-    static MAILS: LazyLock<String> =
-        LazyLock::new(|| format!("SELECT count(*), min(created_at_us) FROM mail WHERE {TO_SEND}"));
-    static DEAD: LazyLock<String> =
-        LazyLock::new(|| format!("SELECT count(*), min(created_at_us) FROM mail WHERE {GIVEN_UP}"));
-    static OPERATIONS: LazyLock<String> = LazyLock::new(|| {
-        format!("SELECT count(*), min(created_at_us) FROM operation WHERE {WAITING}")
+    static MAILS: LazyLock<String> = LazyLock::new(|| {
+        format!("SELECT count(*) FROM (SELECT 1 FROM mail WHERE {TO_SEND} LIMIT ?1) AS counted")
     });
-    let counted = |sql: &str| {
-        let row = |cells: &mut Cells<'_>| Ok((cells.int()?, cells.opt_int()?.map(Timestamp)));
-        reader.query_one(sql, &[], row).map(Option::unwrap_or_default)
+    static MAIL_DUE: LazyLock<String> =
+        LazyLock::new(|| format!("SELECT min(due_at_us) FROM mail WHERE {TO_SEND}"));
+    static OPERATIONS: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT count(*) FROM (SELECT 1 FROM operation WHERE {WAITING} LIMIT ?1) AS counted"
+        )
+    });
+    static OPERATION: LazyLock<String> = LazyLock::new(|| {
+        format!("SELECT created_at_us FROM operation WHERE {WAITING} ORDER BY id LIMIT 1")
+    });
+    let count = |sql: &str| {
+        let counted = reader.query_one(sql, &[Backlog::COUNTED_MAX.into()], |cells| cells.int())?;
+        Ok::<_, StoreError>(counted.unwrap_or_default())
     };
-    let ((mails, oldest_mail_at), (dead_mails, _)) = (counted(&MAILS)?, counted(&DEAD)?);
-    let (operations, oldest_operation_at) = counted(&OPERATIONS)?;
-    Ok(Backlog { mails, oldest_mail_at, dead_mails, operations, oldest_operation_at })
+    let first = |sql: &str| {
+        let found = reader.query_one(sql, &[], |cells| cells.opt_int())?;
+        Ok::<_, StoreError>(found.flatten().map(Timestamp))
+    };
+    Ok(Backlog {
+        mails: count(&MAILS)?,
+        mail_due_at: first(&MAIL_DUE)?,
+        operations: count(&OPERATIONS)?,
+        oldest_operation_at: first(&OPERATION)?,
+    })
+}
+
+/// Whether some of what is over is still there.
+pub(super) fn has_over(reader: &Reader, over: Over) -> Result<bool, StoreError> {
+    for (name, rest, until) in endings(over) {
+        let sql = format!("SELECT 1 FROM {name} WHERE {rest} < ?1 LIMIT 1");
+        if reader.query_one(&sql, &[until.into()], |cells| cells.int())?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Of what may be over: its table, what the index of it begins with, and until when it is.
+pub(crate) fn endings(over: Over) -> [(&'static str, String, Timestamp); 3] {
+    let Over { operations_settled, mails_given_up, sessions_ended } = over;
+    [
+        (OPERATION.name, format!("{SETTLED} AND settled_at_us"), operations_settled),
+        (MAIL.name, format!("{GIVEN_UP} AND created_at_us"), mails_given_up),
+        (SESSION.name, "refresh_until_us".to_owned(), sessions_ended),
+    ]
 }

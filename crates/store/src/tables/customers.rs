@@ -15,6 +15,9 @@ pub(crate) const GIVEN_UP: &str = "due_at_us IS NULL";
 /// Operations that are to be made.
 pub(crate) const WAITING: &str = "status = 1";
 
+/// Operations that have come to their end.
+pub(crate) const SETTLED: &str = "settled_at_us IS NOT NULL";
+
 /// Operations whose end somebody wants to be told.
 pub(crate) const TO_NOTIFY: &str = "notify_at_us IS NOT NULL";
 
@@ -64,7 +67,10 @@ pub static SESSION: Table = Table {
     ],
     key_columns: 2,
     layout: Layout::Clustered,
-    indexes: &[index("customer_session_by_customer", "customer_id, tenant, id")],
+    indexes: &[
+        index("customer_session_by_customer", "customer_id, tenant, id"),
+        Index { added: Some(7), ..index("customer_session_ending", "refresh_until_us, id") },
+    ],
 };
 
 /// Mails until they are sent, and those that were given up.
@@ -86,10 +92,16 @@ pub static MAIL: Table = Table {
     indexes: &[
         Index { only: Some(TO_SEND), ..index("mail_due", "due_at_us, id") },
         index("mail_by_customer", "customer_id, tenant"),
+        Index {
+            only: Some(GIVEN_UP),
+            added: Some(7),
+            ..index("mail_given_up", "created_at_us, id")
+        },
     ],
 };
 
-/// Operations. `sealed` is encrypted, and empty once an operation has come to its end.
+/// Operations. `sealed` and `callback` are encrypted; one is empty once an operation has come to its
+/// end, the other once nobody is to be told any more.
 pub static OPERATION: Table = Table {
     name: "operation",
     columns: &[
@@ -111,5 +123,10 @@ pub static OPERATION: Table = Table {
     indexes: &[
         Index { only: Some(WAITING), ..index("operation_waiting", "id, status") },
         Index { only: Some(TO_NOTIFY), ..index("operation_to_notify", "notify_at_us, id") },
+        Index {
+            only: Some(SETTLED),
+            added: Some(7),
+            ..index("operation_settled", "settled_at_us, id")
+        },
     ],
 };

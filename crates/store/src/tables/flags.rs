@@ -98,6 +98,7 @@ pub static CHANGE_REQUEST: Table = Table {
             columns: "due_at_us, id",
             unique: false,
             only: Some(DUE),
+            added: None,
         },
     ],
 };

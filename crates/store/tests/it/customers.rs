@@ -246,13 +246,20 @@ fn who_signed_up_is_read() {
     assert_eq!(ids(TENANT, Page { offset: 1, limit: 1 }), [bob.id]);
     assert_eq!(ids(OTHER, ALL), [there.id]);
     let expired = |at: Timestamp| -> Vec<_> {
-        queries.customers_expired(at, 10).unwrap().iter().map(|it| it.id).collect()
+        queries.customers_expired(at, None, 10).unwrap().iter().map(|it| it.id).collect()
     };
     let end = customer.expires_at.unwrap();
     assert_eq!(expired(end.plus_us(-1)), []);
     assert_eq!(expired(end), [ada.id]);
     assert_eq!(expired(end.plus_us(HOUR_US)), [ada.id, there.id]);
-    assert_eq!(queries.customers_expired(end.plus_us(HOUR_US), 1).unwrap().len(), 1);
+    let all = queries.customers_expired(end.plus_us(HOUR_US), None, 10).unwrap();
+    let mut after = None;
+    for it in &all {
+        let next = queries.customers_expired(end.plus_us(HOUR_US), after, 1).unwrap();
+        assert_eq!(next.as_slice(), std::slice::from_ref(it));
+        after = Some((it.expires_at.unwrap(), it.id));
+    }
+    assert_eq!(queries.customers_expired(end.plus_us(HOUR_US), after, 1).unwrap(), []);
 }
 
 #[test]

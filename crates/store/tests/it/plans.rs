@@ -155,8 +155,10 @@ fn what_is_to_be_done_for_customers_is_a_range_of_its_index() {
     let check = |query: &str, expected: &[&str]| check(&reader, query, expected);
     check(
         "SELECT * FROM customer WHERE expires_at_us IS NOT NULL AND expires_at_us <= ?1 \
-         ORDER BY expires_at_us, id LIMIT ?2",
-        &["SEARCH customer USING INDEX customer_expiring (expires_at_us>? AND expires_at_us<?)"],
+         AND (expires_at_us, id) > (?2, ?3) ORDER BY expires_at_us, id LIMIT ?4",
+        &[
+            "SEARCH customer USING INDEX customer_expiring ((expires_at_us,id)>(?,?) AND expires_at_us<?)",
+        ],
     );
     check(
         "SELECT * FROM customer_session WHERE customer_id = ?2 AND tenant = ?1 ORDER BY id",
@@ -182,4 +184,41 @@ fn what_is_to_be_done_for_customers_is_a_range_of_its_index() {
          ORDER BY notify_at_us, id LIMIT ?2",
         &["SEARCH operation USING INDEX operation_to_notify (notify_at_us>? AND notify_at_us<?)"],
     );
+    check(
+        "SELECT count(*) FROM (SELECT 1 FROM mail WHERE due_at_us IS NOT NULL LIMIT ?1) AS counted",
+        &[
+            "CO-ROUTINE counted",
+            "SEARCH mail USING COVERING INDEX mail_due (due_at_us>?)",
+            "SCAN counted",
+        ],
+    );
+    check(
+        "SELECT min(due_at_us) FROM mail WHERE due_at_us IS NOT NULL",
+        &["SEARCH mail USING COVERING INDEX mail_due (due_at_us>?)"],
+    );
+    check(
+        "SELECT created_at_us FROM operation WHERE status = 1 ORDER BY id LIMIT 1",
+        &["SCAN operation USING INDEX operation_waiting"],
+    );
+    for (table, until, index) in [
+        (
+            "operation",
+            "settled_at_us IS NOT NULL AND settled_at_us",
+            "COVERING INDEX operation_settled (settled_at_us>? AND settled_at_us<?)",
+        ),
+        ("mail", "due_at_us IS NULL AND created_at_us", "INDEX mail_given_up (created_at_us<?)"),
+        (
+            "customer_session",
+            "refresh_until_us",
+            "COVERING INDEX customer_session_ending (refresh_until_us<?)",
+        ),
+    ] {
+        let query = format!(
+            "DELETE FROM {table} WHERE (tenant, id) IN (SELECT tenant, id FROM {table} \
+             WHERE {until} < ?1 LIMIT ?2)"
+        );
+        let key = format!("SEARCH {table} USING PRIMARY KEY (tenant=? AND id=?)");
+        let range = format!("SEARCH {table} USING {index}");
+        check(&query, &[&key, "LIST SUBQUERY 2", &range]);
+    }
 }

@@ -1,12 +1,13 @@
 //! What is sent, when it is tried again, and what is not sent.
 
 use domain::customer::{CustomerCommand, CustomerStatus, EraseCustomer, TokenPurpose, VerifyEmail};
-use domain::{PartitionNo, Timestamp};
+use domain::operation::{FailOperation, QueueRegistration};
+use domain::{OperationId, PartitionNo, Timestamp};
 use store::Share;
 
 use super::mailbox::{Mailbox, Manner};
-use super::{DAY_US, PATIENCE, Scene, files, into_files, to, token};
-use crate::mail::sweep;
+use super::{DAY_US, PATIENCE, Scene, TENANT, files, into_files, to, token};
+use crate::mail::{over, sweep};
 
 const MINUTE_US: i64 = 60 * Timestamp::SECOND_US;
 
@@ -212,6 +213,29 @@ async fn a_commit_tells_of_its_mails() {
     scene.register("ann@example.com").await;
     let told = tokio::time::timeout(PATIENCE, queued.changed()).await;
     assert!(told.unwrap().is_ok());
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operation_is_deleted_a_week_after_its_end() {
+    let scene = Scene::new();
+    let operation = OperationId::new(scene.engine.mint().0);
+    let sealed = "sealed".to_owned();
+    let kept = QueueRegistration { operation, sealed, callback: None };
+    scene.accepted(CustomerCommand::QueueRegistration(kept)).await;
+    let is_there = async || {
+        over::pass(&scene.engine).await.unwrap();
+        let read = scene.engine.read(move |queries| queries.operation(TENANT, operation));
+        read.await.unwrap().is_some()
+    };
+    scene.wait(30 * DAY_US);
+    assert!(is_there().await, "it is not over");
+    let failed = FailOperation { operation, explanation: String::new() };
+    scene.accepted(CustomerCommand::FailOperation(failed)).await;
+    scene.wait(7 * DAY_US - 10 * MINUTE_US);
+    assert!(is_there().await);
+    scene.wait(11 * MINUTE_US);
+    assert!(!is_there().await);
     scene.end().await;
 }
 

@@ -10,7 +10,7 @@ use domain::mail::{Mail, MailKind};
 use domain::operation::{FailOperation, Operation, OperationStatus};
 use domain::{Reply, Timestamp};
 use engine::partition::{Answer, Times, Verdict, Work};
-use engine::ports::{Bookkeeping, Page, Queries, Store};
+use engine::ports::{Bookkeeping, Over, Page, Queries, Store};
 
 use super::{
     HOUR_US, OTHER, TENANT, ask, customer_of, erase, make, queue, refusal, refused, register,
@@ -74,8 +74,8 @@ fn mails_are_due_postponed_given_up_and_closed() {
     assert_eq!(queries.mails(TENANT, true, ALL).unwrap(), [given_up]);
     assert_eq!(queries.mails(OTHER, true, ALL).unwrap(), []);
     let backlog = queries.backlog().unwrap();
-    assert_eq!((backlog.mails, backlog.dead_mails), (1, 1));
-    assert_eq!(backlog.oldest_mail_at, Some(postponed.created_at));
+    // A mail that is tried again is late from then on, however long ago it was asked for.
+    assert_eq!((backlog.mails, backlog.mail_due_at), (1, later));
     assert_eq!((backlog.operations, backlog.oldest_operation_at), (0, None));
 }
 
@@ -163,6 +163,48 @@ fn operations_wait_are_made_and_told() {
     told(workload, &operation(ids[1]), Some(later));
     assert_eq!((to_tell(workload.now), to_tell(later)), (vec![], vec![ids[1]]));
     assert_eq!(operation(ids[1]).notify_attempts, 1);
+    // Its secret is kept for as long as somebody is to be called.
+    let callbacks = ids.map(|id| operation(id).callback);
+    assert_eq!(callbacks, [None, Some("callback 1".to_owned()), None]);
+    let report = store::verify::verify_source(&world.home.source()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.problems);
+}
+
+#[test]
+fn what_is_over_is_deleted_and_the_journal_does_not_miss_it() {
+    let mut world = World::new(125);
+    let (workload, queries) = (&mut world.workload, &*world.queries);
+    let ids = [0, 1, 2].map(|n| queue(workload, n));
+    let fail = |operation| {
+        CustomerCommand::FailOperation(FailOperation { operation, explanation: String::new() })
+    };
+    ask(workload, fail(ids[0]));
+    let settled = workload.now;
+    let ada = super::verified(workload, queries, "Ada");
+    ask(workload, super::login(ada, 0, None));
+    let mails = queries.mails_due(LATE, 10).unwrap();
+    let dead = Mail { due_at: None, ..mails[0].clone() };
+    note(workload, vec![Bookkeeping::MailPostponed(dead)]);
+    workload.now = workload.now.plus_us(HOUR_US);
+    ask(workload, fail(ids[1]));
+    ask(workload, super::login(ada, 0, None));
+    let sessions = || queries.customer_file(TENANT, ada.id).unwrap().unwrap().sessions;
+    let first = sessions().iter().map(|it| it.refresh_until).min().unwrap();
+    let over = |us| Over {
+        operations_settled: settled.plus_us(us),
+        mails_given_up: mails[0].created_at.plus_us(us),
+        sessions_ended: first.plus_us(us),
+    };
+    assert!(!queries.has_over(over(0)).unwrap());
+    note(workload, vec![Bookkeeping::Over(over(0))]);
+    let there = || ids.map(|id| queries.operation(TENANT, id).unwrap().is_some());
+    assert_eq!((there(), sessions().len()), ([true; 3], 2));
+    assert!(queries.has_over(over(1)).unwrap());
+    note(workload, vec![Bookkeeping::Over(over(1))]);
+    assert!(!queries.has_over(over(1)).unwrap());
+    assert_eq!((there(), sessions().len()), ([false, true, true], 1));
+    assert_eq!(queries.mails(TENANT, true, ALL).unwrap(), []);
+    assert_eq!(queries.mails_due(LATE, 10).unwrap().len(), mails.len() - 1);
     let report = store::verify::verify_source(&world.home.source()).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);
 }
