@@ -354,6 +354,10 @@ pub trait Queries: Send + Sync {
     ) -> Result<Vec<Operation>, StoreError>;
     /// How much waits to be done for customers of all tenants.
     fn backlog(&self) -> Result<Backlog, StoreError>;
+    /// How many operations are to be made; no more than so many are counted.
+    fn operations_waiting_count(&self, counted_max: usize) -> Result<usize, StoreError>;
+    /// Whether the reply to a request that can come twice is stored, or to come.
+    fn has_reply(&self, key: ReplyKey) -> Result<bool, StoreError>;
     /// Whether some of what is over is still there.
     fn has_over(&self, over: Over) -> Result<bool, StoreError>;
 

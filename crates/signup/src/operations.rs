@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use domain::customer::{CustomerCommand, CustomerReply, Taken};
 use domain::operation::{Operation, OperationStatus, QueueRegistration};
-use domain::{OperationId, Reply, TenantNo};
+use domain::{Idempotency, OperationId, Reply, TenantNo};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, LOCATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,9 @@ const RESPOND_ASYNC: &str = "respond-async";
 /// would be made hours later is better refused now.
 const WAIT_MAX: std::time::Duration = std::time::Duration::from_secs(600);
 const LATE_MAX: usize = 64;
+
+/// How many registrations may wait, however short a time.
+const WAITING_MAX: usize = 10_000;
 
 /// When to come back where too many wait.
 const RETRY_AFTER_LATE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -188,16 +191,19 @@ impl SignUp {
     ) -> Result<Queued, Error> {
         let new = registration(entered).map_err(Error::Fields)?;
         self.limit(asked, Action::Register, Some(new.email()))?;
+        let url = callback.as_ref().map_or("", Callback::url).to_owned();
+        let says = [&*entered.email, &entered.first_name, &entered.last_name, &url];
+        let idempotency = self.idempotency(asked, manner.route(), &says);
+        // One that was taken before is not refused now: it waits already, or is made.
+        if !self.is_answered(idempotency).await? {
+            self.refuse_late().await?;
+        }
         let taken = self.within_mails(asked, new.email(), manner.taken());
-        self.refuse_late().await?;
         let operation = OperationId::new(asked.id.0);
         let kept = Kept::new(entered, manner, taken);
         let kept = serde_json::to_vec(&kept).expect("texts are plain JSON");
         let sealed = self.sealer().seal(Purpose::Request, operation.uuid(), &kept);
-        let url = callback.as_ref().map_or("", Callback::url).to_owned();
         let callback = callback.map(|it| it.seal(self.sealer(), operation, manner));
-        let says = [&*entered.email, &entered.first_name, &entered.last_name, &url];
-        let idempotency = self.idempotency(asked, manner.route(), &says);
         let command =
             CustomerCommand::QueueRegistration(QueueRegistration { operation, sealed, callback });
         let reply = self.submit_repeatable(asked, command, idempotency).await?;
@@ -212,8 +218,18 @@ impl SignUp {
         Ok(Queued { operation, location })
     }
 
-    /// Takes no more registrations where those that wait are not made in time.
+    /// Whether there is an answer to a request of this key.
+    async fn is_answered(&self, idempotency: Option<Idempotency>) -> Result<bool, Error> {
+        let Some(Idempotency { key, .. }) = idempotency else { return Ok(false) };
+        Ok(self.read(move |queries| queries.has_reply(key)).await?)
+    }
+
+    /// Takes no more registrations where those that wait are not made in time, or are too many.
     async fn refuse_late(&self) -> Result<(), Error> {
+        let count = self.read(|queries| queries.operations_waiting_count(WAITING_MAX)).await?;
+        if count >= WAITING_MAX {
+            return Err(Busy { retry_after: RETRY_AFTER_LATE }.into());
+        }
         let waiting = self.read(|queries| queries.operations_waiting(None, LATE_MAX)).await?;
         let Some(last) = waiting.get(LATE_MAX - 1) else { return Ok(()) };
         let waits_us = self.engine().clock().now().0.saturating_sub(last.created_at.0);

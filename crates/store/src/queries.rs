@@ -26,7 +26,7 @@ use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::mail::Mail;
 use domain::operation::Operation;
-use domain::payment::{Outstanding, PaymentFile, PaymentState};
+use domain::payment::{Outstanding, PaymentFile, PaymentState, ReplyKey};
 use domain::state::ClaimKind;
 use domain::tag::Tag;
 use domain::tenant::{Tenant, TenantValue};
@@ -351,6 +351,14 @@ impl Queries for SqlQueries {
 
     fn backlog(&self) -> Result<Backlog, StoreError> {
         self.snapshot(customers::backlog)
+    }
+
+    fn operations_waiting_count(&self, counted_max: usize) -> Result<usize, StoreError> {
+        self.read(|reader| customers::waiting_count(reader, counted_max))
+    }
+
+    fn has_reply(&self, key: ReplyKey) -> Result<bool, StoreError> {
+        self.read(|reader| customers::has_reply(reader, key))
     }
 
     fn has_over(&self, over: Over) -> Result<bool, StoreError> {

@@ -104,10 +104,10 @@ async fn make_all(worker: &Worker) -> Result<Duration, Unavailable> {
         while let Some((id, made)) = made.next().await {
             match made {
                 Ok(()) => {}
-                // There is no room for more: those who wait for an answer go first.
-                Err(Error::Busy { retry_after } | Error::TooMany { retry_after }) => {
-                    return Ok(retry_after);
-                }
+                // There is no room for more: those who wait for an answer go first. It asks for the
+                // next place that is free, and not when a client is told to come back, by which time
+                // others have taken it again and again.
+                Err(Error::Busy { .. } | Error::TooMany { .. }) => return Ok(LOOK_EVERY),
                 Err(error) => {
                     tracing::warn!(operation.id = %id, error = %error, "a registration waits");
                     pause = AFTER_FAILURE;

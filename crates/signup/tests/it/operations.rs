@@ -8,7 +8,12 @@ use std::time::Duration;
 use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use domain::OperationId;
+use domain::customer::CustomerCommand;
+use domain::operation::QueueRegistration;
+use domain::payment::Actor;
+use domain::{Command, OperationId, Request};
+use engine::Answer;
+use futures_util::future::join_all;
 use http::Method;
 use http_body_util::BodyExt as _;
 use ring::hmac;
@@ -123,6 +128,43 @@ async fn the_same_key_is_the_same_operation() {
     let other = entered("grace@example.com");
     let refused = world.call((Method::POST, "/v1/registrations"), &headers, other).await;
     assert_eq!(refused.outcome(), (422, "idempotency-key-reused"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn no_more_are_kept_than_may_wait_and_those_that_are_kept_are_answered_again() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let key = [("idempotency-key", "one")];
+    let first = queue(&world, &key, entered(ADA)).await;
+    let fill = || async {
+        let id = world.engine.mint();
+        let operation = OperationId::new(id.0);
+        let kept = QueueRegistration { operation, sealed: String::new(), callback: None };
+        let actor = Actor {
+            user: "filler".to_owned(),
+            created_by: "filler".to_owned(),
+            reason: None,
+            comments: None,
+            token: id.0,
+        };
+        let command = Command::Customer(CustomerCommand::QueueRegistration(kept));
+        let request = Request { id, tenant: world.no, actor, idempotency: None, command };
+        assert!(matches!(world.engine.submit(request).await, Ok(Answer::Replied(_))));
+    };
+    for count in [500; 19].into_iter().chain([498]) {
+        join_all((0..count).map(|_| fill())).await;
+    }
+    let grace = entered("grace@example.com");
+    queue(&world, &[], grace.clone()).await;
+    let prefer = [("prefer", "respond-async")];
+    let refused = world.call((Method::POST, "/v1/registrations"), &prefer, grace).await;
+    assert_eq!(
+        (refused.status.as_u16(), &*refused.headers["retry-after"].to_str().unwrap()),
+        (503, "60")
+    );
+    let again = queue(&world, &key, entered(ADA)).await;
+    assert_eq!(location(&first), location(&again));
     world.stop().await;
 }
 

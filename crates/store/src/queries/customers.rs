@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use domain::customer::{Customer, CustomerFile, Session};
 use domain::mail::Mail;
 use domain::operation::Operation;
+use domain::payment::ReplyKey;
 use domain::{CustomerId, MailId, OperationId, SessionId, TenantNo, Timestamp};
 use engine::ports::{Backlog, Over, Page, StoreError};
 
@@ -158,6 +159,21 @@ pub(super) fn to_notify(
     reader.query(&SQL, &[now.into(), window::limit(rows_max as u64)], rows::operation)
 }
 
+static WAITING_COUNT: LazyLock<String> = LazyLock::new(|| {
+    format!("SELECT count(*) FROM (SELECT 1 FROM operation WHERE {WAITING} LIMIT ?1) AS counted")
+});
+
+pub(super) fn waiting_count(reader: &Reader, counted_max: usize) -> Result<usize, StoreError> {
+    let limit = window::limit(counted_max as u64);
+    let counted = reader.query_one(&WAITING_COUNT, &[limit], |cells| cells.int())?;
+    Ok(counted.and_then(|it| usize::try_from(it).ok()).unwrap_or_default())
+}
+
+pub(super) fn has_reply(reader: &Reader, key: ReplyKey) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM reply WHERE key = ?1";
+    Ok(reader.query_one(sql, &[key.into()], |cells| cells.int())?.is_some())
+}
+
 /// What is still to be done: mails that are tried, and operations that are to be made. Those who look
 /// often are to read little: a count ends somewhere, and the first is the first of an index.
 pub(super) fn backlog(reader: &Reader) -> Result<Backlog, StoreError> {
@@ -166,11 +182,6 @@ pub(super) fn backlog(reader: &Reader) -> Result<Backlog, StoreError> {
     });
     static MAIL_DUE: LazyLock<String> =
         LazyLock::new(|| format!("SELECT min(due_at_us) FROM mail WHERE {TO_SEND}"));
-    static OPERATIONS: LazyLock<String> = LazyLock::new(|| {
-        format!(
-            "SELECT count(*) FROM (SELECT 1 FROM operation WHERE {WAITING} LIMIT ?1) AS counted"
-        )
-    });
     static OPERATION: LazyLock<String> = LazyLock::new(|| {
         format!("SELECT created_at_us FROM operation WHERE {WAITING} ORDER BY id LIMIT 1")
     });
@@ -185,7 +196,7 @@ pub(super) fn backlog(reader: &Reader) -> Result<Backlog, StoreError> {
     Ok(Backlog {
         mails: count(&MAILS)?,
         mail_due_at: first(&MAIL_DUE)?,
-        operations: count(&OPERATIONS)?,
+        operations: count(&WAITING_COUNT)?,
         oldest_operation_at: first(&OPERATION)?,
     })
 }
