@@ -448,7 +448,9 @@ fn a_command_that_comes_late_again_is_not_carried_out_on_what_followed() {
         match verdict {
             Verdict::Answered(Answer::Replied(reply)) => Some(reply),
             Verdict::Unavailable(Reason::Repeated) => None,
-            other => panic!("{other:?}"),
+            other @ (Verdict::Answered(_) | Verdict::Waits(_) | Verdict::Unavailable(_)) => {
+                panic!("{other:?}")
+            }
         }
     };
     let request =

@@ -184,6 +184,14 @@ fn what_is_to_be_done_for_customers_is_a_range_of_its_index() {
          ORDER BY notify_at_us, id LIMIT ?2",
         &["SEARCH operation USING INDEX operation_to_notify (notify_at_us>? AND notify_at_us<?)"],
     );
+}
+
+#[test]
+fn what_waits_is_counted_and_what_is_over_found_by_an_index() {
+    let world = World::at(Home::embedded(), 41);
+    let path = database_path(world.home.path());
+    let reader = Reader::open(&path, &Options::default()).unwrap();
+    let check = |query: &str, expected: &[&str]| check(&reader, query, expected);
     check(
         "SELECT count(*) FROM (SELECT 1 FROM mail WHERE due_at_us IS NOT NULL LIMIT ?1) AS counted",
         &[
