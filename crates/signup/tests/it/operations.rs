@@ -160,7 +160,7 @@ async fn no_more_are_kept_than_may_wait_and_those_that_are_kept_are_answered_aga
     let prefer = [("prefer", "respond-async")];
     let refused = world.call((Method::POST, "/v1/registrations"), &prefer, grace).await;
     assert_eq!(
-        (refused.status.as_u16(), &*refused.headers["retry-after"].to_str().unwrap()),
+        (refused.status.as_u16(), refused.headers["retry-after"].to_str().unwrap()),
         (503, "60")
     );
     let again = queue(&world, &key, entered(ADA)).await;
