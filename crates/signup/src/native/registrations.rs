@@ -227,11 +227,8 @@ fn with_zone(preferences: &str, zone: &str) -> String {
 
 /// The time zone among preferences.
 pub(super) fn zone(preferences: &str) -> Option<String> {
-    let mut fields: BTreeMap<String, Value> = serde_json::from_str(preferences).ok()?;
-    match fields.remove(ZONE)? {
-        Value::String(zone) => Some(zone),
-        _ => None,
-    }
+    let fields: BTreeMap<String, Value> = serde_json::from_str(preferences).ok()?;
+    fields.get(ZONE)?.as_str().map(str::to_owned)
 }
 
 #[utoipa::path(
