@@ -34,7 +34,9 @@ ANSWERED_WITHIN_S = 60
 BETWEEN_REQUESTS_S = 0.002
 API_KEY, API_SECRET = "equality", "secret"
 NOBODY = "00000000-0000-4000-8000-000000000000"
-SETTINGS = {"FAREGATE_ADMIN_PASSWORD": "password", "FAREGATE_GATEWAY_SIMULATOR_ENABLED": "true"}
+# Nobody synthetic signs up: when they do is each installation's own.
+SETTINGS = {"FAREGATE_ADMIN_PASSWORD": "password", "FAREGATE_GATEWAY_SIMULATOR_ENABLED": "true",
+            "FAREGATE_SIGNUP_PROBE_INTERVAL": "0s"}
 
 
 class Installation:
@@ -45,7 +47,7 @@ class Installation:
 
     def start(self, binary, name, arguments, port, **settings):
         """Starts a process and waits until it is ready."""
-        environment = {**SETTINGS, **settings}
+        environment = {**SETTINGS, "FAREGATE_SIGNUP_KEY_FILE": signup_key(self.group), **settings}
         name = f"{self.name}-{name}"
         pid = self.group.start(name, [binary, *arguments, "--listen", f"{LOOPBACK}:{port}", "--data-dir",
                                       os.path.join(self.group.state, name)], environment, dies_with_us=True)
@@ -98,6 +100,15 @@ def error_code(body):
         return json.loads(body).get("code")
     except (ValueError, AttributeError):
         return None
+
+
+def signup_key(group):
+    """The file with the key of sign-up, of which every database holds a check value: the same for all three."""
+    path = os.path.join(group.state, "signup.key")
+    with open(path, "wb") as file:
+        file.write(bytes(range(32)))
+    os.chmod(path, 0o600)
+    return path
 
 
 def installations(binary, group):
