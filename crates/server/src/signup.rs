@@ -169,7 +169,6 @@ pub fn probe(config: &Config, sign_up: Option<&SignUp>) -> Option<(Probe, JoinHa
 /// Registrations are kept for later where somebody asks for it: whoever owns their partition makes
 /// them, and what may be called at their end is checked by `callbacks`.
 pub fn router(sign_up: Option<&SignUp>, access: &Access, callbacks: CallbackCheck) -> Router {
-    let later = Some(callbacks);
     let Some(sign_up) = sign_up else {
         let no_key = || any(async || Problem::NoSignupKey.into_response());
         let router = Router::new();
@@ -178,10 +177,9 @@ pub fn router(sign_up: Option<&SignUp>, access: &Access, callbacks: CallbackChec
     };
     let tenant = &sign_up.settings().tenant;
     let tenants = Tenants::new(access.clone(), sign_up.engine().clone(), tenant);
-    let later_too = later.clone();
-    let native = native::router(sign_up.clone(), tenants.clone(), later_too);
+    let native = native::router(sign_up.clone(), tenants.clone(), callbacks.clone());
     let (sign_up, access) = (sign_up.clone(), access.clone());
-    let door = compat::Door { sign_up, tenants, access, later };
+    let door = compat::Door { sign_up, tenants, access, callbacks };
     let router = compat::router(door).merge(native);
     router.layer(map_request(async |request: Request| request.map(with_own_errors)))
 }

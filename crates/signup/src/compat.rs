@@ -42,9 +42,8 @@ pub struct Door {
     pub tenants: Tenants,
     /// Operators.
     pub access: Access,
-    /// Where somebody makes registrations that are kept: why a URL may not be called when one was
-    /// made.
-    pub later: Option<CallbackCheck>,
+    /// Why a URL may not be called when a registration that was kept is made.
+    pub callbacks: CallbackCheck,
 }
 
 /// The routes.

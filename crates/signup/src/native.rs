@@ -31,7 +31,7 @@ use crate::tenant::Tenants;
 pub(crate) struct Native {
     signup: SignUp,
     tenants: Tenants,
-    later: Option<CallbackCheck>,
+    callbacks: CallbackCheck,
     streams: Places,
 }
 
@@ -88,12 +88,11 @@ pub const PATHS: &[&str] = &[
     "/v1/customers",
 ];
 
-/// The routes under `/v1`. `later`, where somebody makes registrations that are kept, says why a URL
-/// may not be called when one was made: whoever calls it knows, and the door does not know who that
-/// is. Where there is none, everybody waits for the answer, which RFC 7240 allows.
-pub fn router(signup: SignUp, tenants: Tenants, later: Option<CallbackCheck>) -> Router {
+/// The routes under `/v1`. `callbacks` says why a URL may not be called when a registration that was
+/// kept is made: whoever calls it knows, and the door does not know who that is.
+pub fn router(signup: SignUp, tenants: Tenants, callbacks: CallbackCheck) -> Router {
     let streams = Places::default();
-    let native = Native { signup, tenants, later, streams };
+    let native = Native { signup, tenants, callbacks, streams };
     let me = get(me::show).patch(me::change).delete(me::erase);
     let second_factor = post(me::offer_second_factor)
         .put(me::confirm_second_factor)

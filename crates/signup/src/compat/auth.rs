@@ -27,8 +27,8 @@ pub(super) async fn register(
     let (parts, body) = request.into_parts();
     let asked = caller::asked(&door, &parts).await?;
     let entered = read_registration(body).await?;
-    if let Some(check) = door.later.as_ref().filter(|_| operations::is_preferred(&parts.headers)) {
-        let callback = Callback::of_headers(&parts.headers, check)
+    if operations::is_preferred(&parts.headers) {
+        let callback = Callback::of_headers(&parts.headers, &door.callbacks)
             .map_err(|error| Failure::bad(&format!("Callback {}: {error}", error.field())))?;
         let queued = door.sign_up.queue(&asked, &entered, Manner::Open, callback).await?;
         return Ok(operations::accepted(&queued));

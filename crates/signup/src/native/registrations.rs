@@ -108,7 +108,7 @@ pub(super) async fn register(
     headers: HeaderMap,
     Json(new): Json<NewRegistration>,
 ) -> Result<Response, Problem> {
-    let later = native.later.as_ref().filter(|_| operations::is_preferred(&headers));
+    let later = operations::is_preferred(&headers).then_some(&native.callbacks);
     let (entered, callback) = new.read(later)?;
     let asked = asking.asked();
     if later.is_some() {

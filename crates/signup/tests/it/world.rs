@@ -124,7 +124,7 @@ impl World {
             true => Ok(()),
             false => Err("must begin with https://".to_owned()),
         });
-        let router = native::router(signup.clone(), tenants, Some(check));
+        let router = native::router(signup.clone(), tenants, check);
         let found = engine.read(|queries| queries.tenant_named("door")).await.unwrap();
         Self { signup, engine, router, no: found.unwrap().no, running, worker: None }
     }

@@ -1,0 +1,63 @@
+//! The statements that tables are written with.
+
+use super::*;
+
+#[test]
+fn names_are_unique_and_keys_are_whole() {
+    let mut names = std::collections::BTreeSet::new();
+    for table in TABLES {
+        assert!(names.insert(table.name), "{} is there twice", table.name);
+        let (key, rest) = table.columns.split_at(table.key_columns);
+        assert!(!key.is_empty() && !rest.is_empty(), "{}", table.name);
+        assert!(key.iter().all(|column| !column.nullable && !column.fixed), "{}", table.name);
+        for column in table.columns.iter().filter(|column| column.added.is_some()) {
+            assert!(column.kind == Kind::Int && !column.nullable, "{}", column.name);
+        }
+        for index in table.indexes {
+            assert!(names.insert(index.name), "{} is there twice", index.name);
+            for column in index.columns.split(", ") {
+                let known = table.columns.iter().any(|it| it.name == column);
+                assert!(known, "{} names {column}", index.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn waiting_are_the_operations_that_are_to_be_made() {
+    assert_eq!(WAITING, format!("status = {}", crate::codes::OPERATION_WAITING));
+}
+
+#[test]
+fn due_are_the_scheduled_changes() {
+    use domain::change_request::ChangeStatus::Scheduled;
+    assert_eq!(DUE, format!("status = {}", crate::codes::change_status_code(Scheduled)));
+}
+
+#[test]
+fn unresolved_are_the_open_statuses_of_calls_that_ended() {
+    use crate::codes::status_code;
+    use domain::payment::TransactionStatus::{Pending, Unknown};
+    let codes = [status_code(Pending), status_code(Unknown)];
+    assert_eq!(UNRESOLVED, format!("status IN ({}, {})", codes[0], codes[1]));
+}
+
+#[test]
+fn rare_are_all_states_but_those_of_the_usual_way() {
+    use crate::codes::{operation_code, status_code};
+    use domain::payment::TransactionStatus::{InFlight, Success};
+    use domain::payment::TransactionType::{Authorize, Capture, Purchase};
+    let [a, b] = [InFlight, Success].map(status_code);
+    let [c, d, e] = [Authorize, Capture, Purchase].map(operation_code);
+    let expected = format!("(status NOT IN ({a}, {b}) OR operation NOT IN ({c}, {d}, {e}))");
+    assert_eq!(IN_RARE_STATE, expected);
+}
+
+#[test]
+fn an_upsert_changes_what_is_not_of_the_key() {
+    assert_eq!(
+        FOLLOWER.upsert(&crate::postgres::DIALECT),
+        "INSERT INTO follower (name, partition, upto) VALUES ($1, $2, $3) \
+         ON CONFLICT (name, partition) DO UPDATE SET upto = excluded.upto"
+    );
+}
