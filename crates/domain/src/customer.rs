@@ -359,6 +359,27 @@ pub struct UpdateCustomer {
     pub is_active: Option<bool>,
     /// A second factor in place of what was there.
     pub second_factor: Option<NewSecondFactor>,
+    /// The preferences that the new ones were made of: refused where somebody has changed those
+    /// meanwhile. Not looked at where it is `None`.
+    #[serde(default)]
+    pub preferences_before: Option<String>,
+}
+
+impl UpdateCustomer {
+    /// Changes nothing of somebody.
+    #[must_use]
+    pub fn of(customer: CustomerRef) -> Self {
+        Self {
+            customer,
+            first_name: None,
+            last_name: None,
+            preferences: None,
+            person: Person::default(),
+            is_active: None,
+            second_factor: None,
+            preferences_before: None,
+        }
+    }
 }
 
 /// What becomes of a second factor.
@@ -442,6 +463,8 @@ pub enum CustomerRefusal {
     TokenInvalid,
     /// The password was changed since it was checked.
     PasswordChanged,
+    /// The preferences were changed since they were read.
+    PreferencesChanged,
     /// A code that was used before, or is none of theirs.
     CodeInvalid,
     /// There is no second factor that waits for its first code.

@@ -42,6 +42,9 @@ pub enum Invalid {
     /// Not in the time zone database.
     #[error("Timezone is not a known time zone")]
     TimeZone,
+    /// No object, or too large a one.
+    #[error("Preferences must be an object of at most {} bytes", crate::preferences::BYTES_MAX)]
+    Preferences,
 }
 
 impl Invalid {
@@ -61,6 +64,7 @@ impl Invalid {
             Self::LastName => "last_name",
             Self::Phone => "phone",
             Self::TimeZone => "timezone",
+            Self::Preferences => "preferences",
         }
     }
 }

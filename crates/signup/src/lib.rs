@@ -15,6 +15,7 @@ pub mod native;
 pub mod operations;
 pub mod password_policy;
 pub mod passwords;
+pub mod preferences;
 pub mod probe;
 pub mod profile;
 pub mod seal;

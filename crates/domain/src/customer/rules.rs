@@ -195,6 +195,9 @@ pub(crate) fn update(state: &State, it: &UpdateCustomer, cx: &mut Context) -> Ou
     };
     pick(&mut profile.first_name, &it.first_name);
     pick(&mut profile.last_name, &it.last_name);
+    if it.preferences_before.as_ref().is_some_and(|read| *read != profile.preferences) {
+        return Err(Rejection::Customer(R::PreferencesChanged));
+    }
     pick(&mut profile.preferences, &it.preferences);
     let known = state.person(cx.tenant, before.account);
     let merged = account::merge(known.clone(), &it.person);

@@ -235,17 +235,31 @@ fn logging_in() {
 }
 
 fn update(customer: CustomerRef, change: impl FnOnce(&mut UpdateCustomer)) -> CustomerCommand {
-    let mut it = UpdateCustomer {
-        customer,
-        first_name: None,
-        last_name: None,
-        preferences: None,
-        person: Person::default(),
-        is_active: None,
-        second_factor: None,
-    };
+    let mut it = UpdateCustomer::of(customer);
     change(&mut it);
     CustomerCommand::Update(Box::new(it))
+}
+
+#[test]
+fn preferences_take_the_place_of_those_that_were_read() {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, true);
+    let known = |rows: &Rows| file(rows, customer).customer.profile.preferences.clone();
+    let before = known(&rows);
+    let put = |before: &str, after: &str| {
+        update(customer, |it| {
+            it.preferences = Some(after.to_owned());
+            it.preferences_before = Some(before.to_owned());
+        })
+    };
+    run(&mut rows, put(&before, "one")).unwrap();
+    let changed = Err(Rejection::Customer(CustomerRefusal::PreferencesChanged));
+    assert_eq!(run(&mut rows, put(&before, "another")), changed);
+    assert_eq!(known(&rows), "one");
+    run(&mut rows, put("one", "another")).unwrap();
+    assert_eq!(known(&rows), "another");
+    run(&mut rows, update(customer, |it| it.preferences = Some("a third".to_owned()))).unwrap();
+    assert_eq!(known(&rows), "a third", "whoever does not say what they read replaces it");
 }
 
 #[test]
@@ -450,7 +464,7 @@ fn what_operators_wrote_of_an_account_stays_unless_the_name_is_changed() {
     };
     rows.run(Command::UpdateAccount(Box::new(rename))).unwrap();
     let name = |rows: &Rows| rows.state.person(TENANT, customer.account).name;
-    run(&mut rows, update(customer, |it| it.preferences = Some("dark".to_owned()))).unwrap();
+    run(&mut rows, update(customer, |it| it.person.phone = Some("+12".to_owned()))).unwrap();
     assert_eq!(name(&rows).as_deref(), Some("Acme, A. Lee"));
     run(&mut rows, update(customer, |it| it.last_name = Some("Li".to_owned()))).unwrap();
     assert_eq!(name(&rows).as_deref(), Some("Ann Li"));

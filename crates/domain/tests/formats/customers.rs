@@ -155,6 +155,7 @@ fn commands_that_change_a_customer() {
             person: Person::default(),
             is_active: Some(false),
             second_factor,
+            preferences_before: None,
         }))
     };
     let (sealed, recovery_hashes) = ("sealed".to_owned(), vec!["hash".to_owned()]);
@@ -173,14 +174,24 @@ fn commands_that_change_a_customer() {
     check_each(
         &all.map(Command::Customer),
         expect![[r#"
-            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":null}}}
-            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":{"Proposed":{"sealed":"sealed","recovery_hashes":["hash"]}}}}}
-            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":{"Confirmed":{"step":9}}}}}
-            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":"Removed"}}}
-            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":{"Replaced":{"sealed":"sealed","recovery_hashes":["hash"],"code":{"Step":9}}}}}}
-            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":{"GivenUp":{"code":null}}}}}
+            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":null,"preferences_before":null}}}
+            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":{"Proposed":{"sealed":"sealed","recovery_hashes":["hash"]}},"preferences_before":null}}}
+            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":{"Confirmed":{"step":9}},"preferences_before":null}}}
+            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":"Removed","preferences_before":null}}}
+            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":{"Replaced":{"sealed":"sealed","recovery_hashes":["hash"],"code":{"Step":9}}},"preferences_before":null}}}
+            {"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":"Ada","last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":false,"second_factor":{"GivenUp":{"code":null}},"preferences_before":null}}}
         "#]],
     );
+}
+
+/// What a front wrote before preferences were compared still changes what it named.
+#[test]
+fn changes_of_customers_that_do_not_say_what_they_read() {
+    let old = r#"{"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":null,"last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":null,"second_factor":null}}}"#;
+    let Ok(Command::Customer(CustomerCommand::Update(it))) = serde_json::from_str(old) else {
+        panic!("it is what was written once");
+    };
+    assert_eq!((it.preferences.as_deref(), it.preferences_before), (Some("{}"), None));
 }
 
 #[test]
@@ -235,6 +246,7 @@ fn answers_about_customers() {
         CustomerRefusal::NotExpired,
         CustomerRefusal::OperationNotFound,
         CustomerRefusal::OperationSettled,
+        CustomerRefusal::PreferencesChanged,
     ];
     check_each(
         &refusals.map(Rejection::Customer),
@@ -252,6 +264,7 @@ fn answers_about_customers() {
         {"Customer":"NotExpired"}
         {"Customer":"OperationNotFound"}
         {"Customer":"OperationSettled"}
+        {"Customer":"PreferencesChanged"}
     "#]],
     );
 }

@@ -327,6 +327,22 @@ fn a_profile_is_shown_and_changed() {
     );
     assert_eq!(mine.get("/user/users/preferences").json(), preferences);
     assert_eq!(mine.put("/user/users/preferences", &json!({ "theme": "loud" })).status, 422);
+    let several = [
+        json!({ "theme": "light" }),
+        json!({ "date_format": "YYYY-MM-DD" }),
+        json!({ "time_format": "12" }),
+        json!({ "currency": "EUR" }),
+        json!({ "marketing_emails": true }),
+        json!({ "sms_notifications": true }),
+    ];
+    std::thread::scope(|scope| {
+        let put = |it| assert_eq!(mine.put("/user/users/preferences", it).status, 200, "{it}");
+        several.iter().for_each(|it| drop(scope.spawn(move || put(it))));
+    });
+    let kept = mine.get("/user/users/preferences").json();
+    for (name, value) in several.iter().flat_map(|it| it.as_object().unwrap()) {
+        assert_eq!(kept[name], *value, "{name}: what comes at once is all kept");
+    }
     for path in ["stats", "instances", "billing"] {
         assert_eq!(mine.get(&format!("/user/users/{path}")).status, 200, "{path}");
     }

@@ -126,7 +126,8 @@ pub(super) fn broken(invalid: Invalid) -> Value {
         | Invalid::EmailScripts
         | Invalid::FirstName
         | Invalid::LastName
-        | Invalid::TimeZone => ("value_error", format!("Value error, {invalid}")),
+        | Invalid::TimeZone
+        | Invalid::Preferences => ("value_error", format!("Value error, {invalid}")),
     };
     wrong(invalid.field(), kind, &message)
 }
@@ -191,6 +192,9 @@ impl From<CustomerRefusal> for Failure {
             R::AlreadyVerified => Self::bad("Email is already verified"),
             R::TokenInvalid => Self::bad("Invalid or expired token"),
             R::PasswordChanged => Self::unauthorized("Invalid email or password"),
+            R::PreferencesChanged => {
+                Self::new(StatusCode::CONFLICT, "The preferences are being changed")
+            }
             R::CodeInvalid => Self::unauthorized("Invalid second factor code"),
             R::NoSecondFactor => Self::bad("There is no second factor to confirm"),
             R::SessionNotFound => Self::not_found("Session not found"),

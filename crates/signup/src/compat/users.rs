@@ -12,8 +12,9 @@ use super::auth::{customer_id, done, moment};
 use super::body::Fields;
 use super::error::Failure;
 use super::{Door, caller};
+use crate::preferences::{Preferences, TIME_ZONE};
 use crate::profile;
-use crate::service::{Entered, ProfileChange};
+use crate::service::{Entered, ProfileChange, Who};
 
 /// Reads customers of a tenant.
 const READ: &str = "customer:read";
@@ -45,13 +46,12 @@ pub(super) async fn put_profile(
         phone: fields.optional_text("phone", 32),
         company: fields.optional_text("company", 100),
         country: fields.optional_text("country", 50),
-        preferences: changed_preferences(&mut fields, &who.customer),
+        preferences: changed_preferences(&mut fields),
         is_active: None,
     };
     fields.finish()?;
     door.sign_up.change(&asked, &who.customer, change).await?;
-    let customer = door.sign_up.customer(asked.tenant, who.customer.id).await?;
-    let customer = customer.ok_or_else(|| Failure::not_found("Customer not found"))?;
+    let customer = read_again(&door, &who).await?;
     let person = person(&door, &customer).await?;
     let mut shown = shared(&customer, &person);
     let fields = json!({
@@ -65,20 +65,22 @@ pub(super) async fn put_profile(
 }
 
 /// What a customer changes of their preferences together with their profile.
-fn changed_preferences(fields: &mut Fields, customer: &Customer) -> Option<String> {
+fn changed_preferences(fields: &mut Fields) -> Preferences {
     let (zone, language) =
-        (fields.optional_text("timezone", 50), fields.optional_text("language", 10));
+        (fields.optional_text(TIME_ZONE, 50), fields.optional_text("language", 10));
     check_zone(fields, zone.as_deref());
-    if zone.is_none() && language.is_none() {
-        return None;
-    }
-    let mut known = preferences_of(customer);
-    for (name, new) in [("timezone", zone), ("language", language)] {
-        if let Some(new) = new {
-            known[name] = Value::String(new);
+    named([(TIME_ZONE, zone), ("language", language)])
+}
+
+/// The preferences that were named.
+fn named<const N: usize>(texts: [(&str, Option<String>); N]) -> Preferences {
+    let mut named = Preferences::default();
+    for (name, text) in texts {
+        if let Some(text) = text {
+            named.set(name, &Value::String(text));
         }
     }
-    Some(known.to_string())
+    named
 }
 
 /// `GET /user/users/preferences`
@@ -98,32 +100,23 @@ pub(super) async fn put_preferences(
     let (parts, body) = request.into_parts();
     let (asked, who) = caller::customer(&door, &parts).await?;
     let mut fields = Fields::read(body).await?;
-    let mut known = preferences_of(&who.customer);
-    let zone = fields.optional_text("timezone", 50);
-    check_zone(&mut fields, zone.as_deref());
-    let texts = [
-        ("timezone", zone),
-        ("language", fields.optional_text("language", 10)),
+    let mut preferences = changed_preferences(&mut fields);
+    let texts = named([
         ("theme", fields.choice("theme", &["light", "dark", "auto"])),
         ("date_format", fields.choice("date_format", &["DD/MM/YYYY", "MM/DD/YYYY", "YYYY-MM-DD"])),
         ("time_format", fields.choice("time_format", &["12", "24"])),
         ("currency", fields.optional_text("currency", 3)),
-    ];
-    for (name, text) in texts {
-        if let Some(text) = text {
-            known[name] = Value::String(text);
-        }
-    }
+    ]);
+    preferences = preferences.merged(&texts);
     for name in ["email_notifications", "sms_notifications", "marketing_emails"] {
         if let Some(flag) = fields.flag(name) {
-            known[name] = Value::Bool(flag);
+            preferences.set(name, &Value::Bool(flag));
         }
     }
     fields.finish()?;
-    let preferences = Some(known.to_string());
     let change = ProfileChange { preferences, ..ProfileChange::default() };
     door.sign_up.change(&asked, &who.customer, change).await?;
-    Ok(Json(known))
+    Ok(Json(preferences_of(&read_again(&door, &who).await?)))
 }
 
 fn check_zone(fields: &mut Fields, zone: Option<&str>) {
@@ -134,14 +127,12 @@ fn check_zone(fields: &mut Fields, zone: Option<&str>) {
 
 /// The preferences of somebody who has just entered their first ones.
 pub(super) fn first_preferences(entered: &Entered, marketing: bool) -> String {
-    if entered.time_zone.is_none() && entered.language.is_none() && !marketing {
-        return String::new();
+    let mut first =
+        named([(TIME_ZONE, entered.time_zone.clone()), ("language", entered.language.clone())]);
+    if marketing {
+        first.set("marketing_emails", &Value::Bool(true));
     }
-    let mut preferences = defaults();
-    preferences["timezone"] = json!(entered.time_zone);
-    preferences["language"] = json!(entered.language);
-    preferences["marketing_emails"] = json!(marketing);
-    preferences.to_string()
+    first.text().expect("a time zone and a language are short")
 }
 
 fn defaults() -> Value {
@@ -160,8 +151,10 @@ fn defaults() -> Value {
 
 fn preferences_of(customer: &Customer) -> Value {
     let mut known = defaults();
-    let stored = serde_json::from_str(&customer.profile.preferences).unwrap_or(Value::Null);
-    merge(&mut known, stored);
+    for (name, value) in Preferences::read(&customer.profile.preferences).unwrap_or_default().iter()
+    {
+        known[name] = value;
+    }
     known
 }
 
@@ -285,6 +278,12 @@ pub(super) async fn internal(
         "last_name": customer.profile.last_name,
         "status": status(&customer),
     })))
+}
+
+/// A customer as they are after a change.
+async fn read_again(door: &Door, who: &Who) -> Result<Customer, Failure> {
+    let customer = door.sign_up.customer(who.tenant, who.customer.id).await?;
+    customer.ok_or_else(|| Failure::not_found("Customer not found"))
 }
 
 async fn person(door: &Door, customer: &Customer) -> Result<Person, Failure> {

@@ -13,7 +13,8 @@ use super::Native;
 use super::asking::LoggedIn;
 use super::json::{Json, answer, done, moment};
 use super::problem::Problem;
-use super::registrations::{check_about, preferences, zone};
+use super::registrations::{check_about, preferences};
+use crate::preferences::{Preferences, TIME_ZONE};
 use crate::service::ProfileChange;
 
 /// A customer, as they see themselves.
@@ -53,6 +54,7 @@ pub(super) struct MyChange {
     phone: Option<String>,
     company: Option<String>,
     country: Option<String>,
+    /// What is not named stays, and `null` takes a name away.
     #[schema(value_type = Option<Object>)]
     preferences: Option<Box<RawValue>>,
 }
@@ -114,6 +116,7 @@ async fn seen(native: &Native, customer: &Customer) -> Result<Me, Problem> {
     let account = native.signup.account_of(customer).await?;
     let person = account.map(|it| it.person).unwrap_or_default();
     let profile = customer.profile.clone();
+    let known = Preferences::read(&profile.preferences).unwrap_or_default();
     Ok(Me {
         id: customer.id.to_string(),
         email: profile.email,
@@ -123,7 +126,7 @@ async fn seen(native: &Native, customer: &Customer) -> Result<Me, Problem> {
         company: person.company,
         country: person.country,
         language: person.locale,
-        time_zone: zone(&profile.preferences),
+        time_zone: known.string(TIME_ZONE),
         preferences: RawValue::from_string(profile.preferences).ok(),
         second_factor: customer.needs_code(),
         created_at: moment(customer.created_at),
@@ -142,6 +145,7 @@ async fn seen(native: &Native, customer: &Customer) -> Result<Me, Problem> {
         (status = 200, description = "The customer as they are now", body = Me),
         (status = 401, description = "Not logged in"),
         (status = 422, description = "Fields are wrong"),
+        (status = 503, description = "Dozens of others change their preferences at once"),
     )
 )]
 pub(super) async fn change(

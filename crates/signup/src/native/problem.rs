@@ -278,7 +278,9 @@ const fn wire_refusal(refusal: &CustomerRefusal) -> (StatusCode, &'static str) {
         R::NotVerified | R::PasswordChanged => (StatusCode::UNAUTHORIZED, "credentials-wrong"),
         R::CodeInvalid => (StatusCode::UNAUTHORIZED, "code-wrong"),
         R::NoSecondFactor => (StatusCode::CONFLICT, "no-second-factor"),
-        R::NotExpired | R::OperationSettled => (StatusCode::CONFLICT, "refused"),
+        R::NotExpired | R::OperationSettled | R::PreferencesChanged => {
+            (StatusCode::CONFLICT, "refused")
+        }
     }
 }
 
@@ -294,6 +296,7 @@ fn said(error: &Error) -> String {
         R::AlreadyVerified => "the address is verified",
         R::TokenInvalid => "the token is invalid",
         R::PasswordChanged => "the password was changed meanwhile",
+        R::PreferencesChanged => "the preferences are being changed by others",
         R::CodeInvalid => "the code is wrong, or was used",
         R::NoSecondFactor => "there is no second factor that waits for its first code",
         R::SessionNotFound => "there is no such session",

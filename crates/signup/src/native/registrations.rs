@@ -1,13 +1,11 @@
 //! `/v1/registrations`: signing up. No answer tells whether an address has a customer.
 
-use std::collections::BTreeMap;
-
 use axum::extract::State;
 use axum::response::Response;
 use domain::customer::TokenPurpose;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -16,18 +14,13 @@ use super::asking::Asking;
 use super::json::{Json, answer, done};
 use super::problem::{Problem, WrongField};
 use crate::operations::{self, Callback, CallbackCheck, Manner};
+use crate::preferences::{Preferences, TIME_ZONE};
 use crate::service::{Entered, How, registration};
 
 /// The most characters of what is said of a person besides their names.
 const COMPANY_CHARS_MAX: usize = 100;
 const COUNTRY_CHARS_MAX: usize = 50;
 const LANGUAGE_CHARS_MAX: usize = 10;
-
-/// What a time zone is called among preferences.
-const ZONE: &str = "timezone";
-
-/// How large a customer's preferences may be, in bytes.
-const PREFERENCES_BYTES_MAX: usize = 16 * 1024;
 
 /// Somebody who signs up.
 #[derive(Deserialize, ToSchema)]
@@ -128,10 +121,15 @@ impl NewRegistration {
             wrong.push(WrongField::new("acceptTerms", "has to be true"));
         }
         check_about(&mut wrong, (&self.company, &self.country, &self.language));
-        let mut preferences = preferences(&mut wrong, self.preferences).unwrap_or_default();
+        let mut preferences = preferences(&mut wrong, self.preferences);
         if let Some(zone) = &self.time_zone {
-            preferences = with_zone(&preferences, zone);
+            // Where both doors look for it.
+            preferences.set(TIME_ZONE, &json!(zone));
         }
+        let preferences = preferences.text().unwrap_or_else(|invalid| {
+            wrong.push(WrongField::new(invalid.field(), invalid));
+            String::new()
+        });
         let callback = callback(&mut wrong, self.callback, later);
         let entered = Entered {
             email: self.email,
@@ -201,34 +199,15 @@ pub(super) fn check_about(
     }
 }
 
-/// Preferences as they are kept: an object, as the client wrote it.
+/// Preferences, and what is wrong with them.
 pub(super) fn preferences(
     wrong: &mut Vec<WrongField>,
     given: Option<Box<RawValue>>,
-) -> Option<String> {
-    let text: Box<str> = Box::<RawValue>::into(given?);
-    if text.len() <= PREFERENCES_BYTES_MAX && text.starts_with('{') {
-        return Some(text.into());
-    }
-    let reason = format!("is no object of at most {PREFERENCES_BYTES_MAX} bytes");
-    wrong.push(WrongField::new("preferences", reason));
-    None
-}
-
-/// Preferences with a time zone among them, where both doors look for it; the rest is as the client
-/// wrote it.
-fn with_zone(preferences: &str, zone: &str) -> String {
-    let mut fields: BTreeMap<String, Box<RawValue>> =
-        serde_json::from_str(preferences).unwrap_or_default();
-    let zone = serde_json::value::to_raw_value(zone).expect("a text is plain JSON");
-    fields.insert(ZONE.to_owned(), zone);
-    serde_json::to_string(&fields).expect("an object is plain JSON")
-}
-
-/// The time zone among preferences.
-pub(super) fn zone(preferences: &str) -> Option<String> {
-    let fields: BTreeMap<String, Value> = serde_json::from_str(preferences).ok()?;
-    fields.get(ZONE)?.as_str().map(str::to_owned)
+) -> Preferences {
+    let read = given.map(|it| Preferences::read(it.get())).transpose();
+    read.map_err(|invalid| wrong.push(WrongField::new(invalid.field(), invalid)))
+        .unwrap_or_default()
+        .unwrap_or_default()
 }
 
 #[utoipa::path(

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use domain::account::Person;
 use domain::customer::{
     CloseSessions, Code, Customer, CustomerCommand, CustomerRefusal, CustomerReply, CustomerStatus,
     NewSecondFactor, OpenSession, RefreshSession, SecondFactor, UpdateCustomer,
@@ -317,13 +316,8 @@ impl SignUp {
         new: NewSecondFactor,
     ) -> Result<(), Error> {
         let command = CustomerCommand::Update(Box::new(UpdateCustomer {
-            customer: who.customer.reference(),
-            first_name: None,
-            last_name: None,
-            preferences: None,
-            person: Person::default(),
-            is_active: None,
             second_factor: Some(new),
+            ..UpdateCustomer::of(who.customer.reference())
         }));
         self.submit(asked, command).await.map(drop)
     }

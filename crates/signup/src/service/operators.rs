@@ -1,7 +1,6 @@
 //! What operators ask about customers: it is done in the operator's name, not the customer's.
 
 use domain::TenantNo;
-use domain::account::Person;
 use domain::customer::{Customer, CustomerCommand, EraseCustomer, NewSecondFactor, UpdateCustomer};
 use domain::payment::Actor;
 use engine::ports::Page;
@@ -28,7 +27,10 @@ impl SignUp {
         customer: &Customer,
         is_active: bool,
     ) -> Result<(), Error> {
-        let update = UpdateCustomer { is_active: Some(is_active), ..nothing_of(customer) };
+        let update = UpdateCustomer {
+            is_active: Some(is_active),
+            ..UpdateCustomer::of(customer.reference())
+        };
         let command = CustomerCommand::Update(Box::new(update));
         self.submit_as(asked, named(asked, operator), command, None).await.map(drop)
     }
@@ -44,7 +46,7 @@ impl SignUp {
         customer: &Customer,
     ) -> Result<(), Error> {
         let second_factor = Some(NewSecondFactor::Removed);
-        let update = UpdateCustomer { second_factor, ..nothing_of(customer) };
+        let update = UpdateCustomer { second_factor, ..UpdateCustomer::of(customer.reference()) };
         let command = CustomerCommand::Update(Box::new(update));
         self.submit_as(asked, named(asked, operator), command, None).await.map(drop)
     }
@@ -62,19 +64,6 @@ impl SignUp {
         let customer = customer.reference();
         let command = CustomerCommand::Erase(EraseCustomer { customer, if_expired: false });
         self.submit_as(asked, named(asked, operator), command, None).await.map(drop)
-    }
-}
-
-/// No change of a customer.
-fn nothing_of(customer: &Customer) -> UpdateCustomer {
-    UpdateCustomer {
-        customer: customer.reference(),
-        first_name: None,
-        last_name: None,
-        preferences: None,
-        person: Person::default(),
-        is_active: None,
-        second_factor: None,
     }
 }
 

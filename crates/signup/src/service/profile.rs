@@ -1,12 +1,19 @@
 //! What a customer may see and change of themselves, and how they are forgotten.
 
 use domain::account::Person;
-use domain::customer::{Customer, CustomerCommand, EraseCustomer, Session, UpdateCustomer};
+use domain::customer::{
+    Customer, CustomerCommand, CustomerRefusal, EraseCustomer, Session, UpdateCustomer,
+};
 use domain::{CustomerId, SessionId, TenantNo, Timestamp};
 use engine::ports::AccountView;
+use engine::{Reason, Unavailable};
 
 use super::{Asked, Error, SignUp, Who};
-use crate::profile;
+use crate::preferences::Preferences;
+use crate::{Invalid, profile};
+
+/// How often preferences are made of those that are there, which somebody else may change meanwhile.
+const MERGES_MAX: usize = 32;
 
 /// What is to be changed: what is `None` stays. Nothing of it is checked.
 #[derive(Clone, Debug, Default)]
@@ -21,8 +28,8 @@ pub struct ProfileChange {
     pub company: Option<String>,
     /// Country.
     pub country: Option<String>,
-    /// The customer's preferences, as the door keeps them.
-    pub preferences: Option<String>,
+    /// What changes of their preferences; an object without names changes nothing.
+    pub preferences: Preferences,
     /// Whether they may log in.
     pub is_active: Option<bool>,
 }
@@ -84,10 +91,11 @@ impl SignUp {
         Ok(sessions.iter().filter(|it| it.refresh_until > now).map(shown).collect())
     }
 
-    /// Changes a customer.
+    /// Changes a customer. Of preferences that several change at once, each has what they named.
     ///
     /// # Errors
-    /// [`Error::Fields`].
+    /// [`Error::Fields`]; [`Reason::QueueFull`] where others were faster too often; [`Reason::Bug`]
+    /// where the preferences that are stored cannot be read.
     pub async fn change(
         &self,
         asked: &Asked,
@@ -98,7 +106,7 @@ impl SignUp {
         let first_name = change.first_name.map(|it| profile::first_name(&it));
         let last_name = change.last_name.map(|it| profile::last_name(&it));
         let phone = change.phone.map(|it| profile::phone(&it).map(str::to_owned));
-        let mut keep = |it: Option<Result<String, crate::Invalid>>| {
+        let mut keep = |it: Option<Result<String, Invalid>>| {
             it.and_then(|it| it.map_err(|it| wrong.push(it)).ok())
         };
         let (first_name, last_name, phone) = (keep(first_name), keep(last_name), keep(phone));
@@ -107,16 +115,25 @@ impl SignUp {
         }
         let person =
             Person { phone, company: change.company, country: change.country, ..Person::default() };
-        let command = CustomerCommand::Update(Box::new(UpdateCustomer {
-            customer: customer.reference(),
+        let mut update = UpdateCustomer {
             first_name,
             last_name,
-            preferences: change.preferences,
             person,
             is_active: change.is_active,
-            second_factor: None,
-        }));
-        self.submit(asked, command).await.map(drop)
+            ..UpdateCustomer::of(customer.reference())
+        };
+        merge(customer, &change.preferences, &mut update)?;
+        for _ in 0..MERGES_MAX {
+            let command = CustomerCommand::Update(Box::new(update.clone()));
+            match self.submit(asked, command).await {
+                Err(Error::Refused(CustomerRefusal::PreferencesChanged)) => {}
+                done => return done.map(drop),
+            }
+            let known = self.customer(customer.tenant, customer.id).await?;
+            let known = known.ok_or(Error::Refused(CustomerRefusal::NotFound))?;
+            merge(&known, &change.preferences, &mut update)?;
+        }
+        Err(Unavailable::from(Reason::QueueFull).into())
     }
 
     /// Forgets a customer.
@@ -128,4 +145,24 @@ impl SignUp {
         let command = CustomerCommand::Erase(EraseCustomer { customer, if_expired: false });
         self.submit(asked, command).await.map(drop)
     }
+}
+
+/// Puts what changes of a customer's preferences into the update, upon those that are there.
+fn merge(
+    customer: &Customer,
+    change: &Preferences,
+    update: &mut UpdateCustomer,
+) -> Result<(), Error> {
+    if change.is_empty() {
+        return Ok(());
+    }
+    let stored = &customer.profile.preferences;
+    let known = Preferences::read(stored).map_err(|_| {
+        // Nothing of them is overwritten: an operator may still make sense of it.
+        tracing::error!(customer = %customer.id, "stored preferences are no object");
+        Unavailable::from(Reason::Bug)
+    })?;
+    update.preferences = Some(known.merged(change).text()?);
+    update.preferences_before = Some(stored.clone());
+    Ok(())
 }

@@ -1,8 +1,11 @@
 //! The routes under `/v1`: what each does, and why it does not.
 
+use std::collections::BTreeMap;
+
 use axum::body::Body;
 use domain::Timestamp;
 use domain::customer::TokenPurpose;
+use futures_util::future::join_all;
 use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use signup::passwords::{Cost, Hasher, Options};
@@ -342,6 +345,18 @@ async fn customers_see_change_and_forget_themselves() {
         (changed.text("phone").as_str(), changed.text("lastName").as_str()),
         ("+263771234567", "Lovelace")
     );
+    let change = json!({"preferences": {"timezone": "UTC", "digest": {"hour": 7}}});
+    assert_eq!(me(Method::PATCH, change).await.text("timeZone"), "UTC");
+    let changed = me(Method::PATCH, json!({"preferences": {"theme": null}})).await;
+    assert_eq!(
+        changed.body["preferences"],
+        json!({"timezone": "UTC", "digest": {"hour": 7}}),
+        "what is not named stays, and null takes away"
+    );
+    let half = |name: &str| json!({"preferences": {name: "x".repeat(9000)}});
+    assert_eq!(me(Method::PATCH, half("a")).await.status, 200);
+    let both = me(Method::PATCH, half("b")).await;
+    assert_eq!(both.outcome(), (422, "wrong-fields"), "16 KiB are the most, also together");
     for wrong in
         [json!({"phone": "x"}), json!({"firstName": ""}), json!({"company": "x".repeat(101)})]
     {
@@ -355,6 +370,49 @@ async fn customers_see_change_and_forget_themselves() {
     assert_eq!(me(Method::DELETE, json!({"password": PASSWORD})).await.status, 204);
     assert_eq!(me(Method::GET, Value::Null).await.outcome(), (401, "not-logged-in"));
     assert!(world.customer(ADA).await.is_none());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn preferences_that_several_change_at_once_are_all_kept() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let token = world.logged_in(ADA).await.text("accessToken");
+    let put = async |name: String| {
+        let change = json!({"preferences": {&name: true}});
+        let answered = world.as_customer(&token, (Method::PATCH, "/v1/me"), change).await;
+        (name, answered)
+    };
+    let kept = async || -> BTreeMap<String, bool> {
+        let kept = world.customer(ADA).await.unwrap().profile.preferences;
+        serde_json::from_str(&kept).unwrap()
+    };
+    let all = join_all((0..16).map(|no| put(format!("a{no}")))).await;
+    assert!(all.iter().all(|(_, answered)| answered.status == 200));
+    assert_eq!(kept().await.len(), 16);
+    // Of more than somebody would ever send, each is kept or answered that it is not.
+    let (made, late): (Vec<_>, Vec<_>) = join_all((0..100).map(|no| put(format!("b{no}"))))
+        .await
+        .into_iter()
+        .partition(|(_, answered)| answered.status == 200);
+    assert!(late.iter().all(|(_, it)| it.status == 503 && it.headers.contains_key("retry-after")));
+    let kept = kept().await;
+    assert_eq!(kept.len(), 16 + made.len());
+    assert!(made.iter().all(|(name, _)| kept.contains_key(name)));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn preferences_that_cannot_be_read_are_not_overwritten() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let token = world.logged_in(ADA).await.text("accessToken");
+    let change = json!({"preferences": {"theme": "dark"}});
+    let patch = |change| world.as_customer(&token, (Method::PATCH, "/v1/me"), change);
+    world.store_preferences(ADA, "{broken").await;
+    assert_eq!(patch(change).await.status, 500);
+    assert_eq!(patch(json!({"phone": "+263771234567"})).await.status, 200, "the rest is theirs");
+    assert_eq!(world.customer(ADA).await.unwrap().profile.preferences, "{broken");
     world.stop().await;
 }
 

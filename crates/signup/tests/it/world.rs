@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use domain::access::{CreateUser, PutRole};
-use domain::customer::{Customer, CustomerCommand, OpenSession, TokenPurpose};
+use domain::customer::{Customer, CustomerCommand, OpenSession, TokenPurpose, UpdateCustomer};
 use domain::payment::Actor;
 use domain::tenant::CreateTenant;
 use domain::{Command, Reply, Request, Settings, TenantNo};
@@ -196,6 +196,15 @@ impl World {
             lifetime_us: 1,
             refresh_us: 1,
         }));
+        submit_for(&self.engine, self.no, command).await;
+    }
+
+    /// Stores preferences of a customer, whatever they are.
+    pub async fn store_preferences(&self, email: &str, preferences: &str) {
+        let customer = self.customer(email).await.unwrap().reference();
+        let preferences = Some(preferences.to_owned());
+        let update = UpdateCustomer { preferences, ..UpdateCustomer::of(customer) };
+        let command = Command::Customer(CustomerCommand::Update(Box::new(update)));
         submit_for(&self.engine, self.no, command).await;
     }
 

@@ -103,15 +103,7 @@ fn register(it: &Join) -> Register {
 }
 
 fn update(who: &Who, name: Option<&String>, is_active: Option<bool>) -> UpdateCustomer {
-    UpdateCustomer {
-        customer: named(who),
-        first_name: name.cloned(),
-        last_name: None,
-        preferences: None,
-        person: Person::default(),
-        is_active,
-        second_factor: None,
-    }
+    UpdateCustomer { first_name: name.cloned(), is_active, ..UpdateCustomer::of(named(who)) }
 }
 
 fn tag(account: Uid, numbers: &[u8], off: bool) -> Command {

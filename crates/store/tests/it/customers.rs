@@ -131,18 +131,6 @@ pub fn verified<S: Store>(
     customer
 }
 
-pub fn update(customer: CustomerRef) -> UpdateCustomer {
-    UpdateCustomer {
-        customer,
-        first_name: None,
-        last_name: None,
-        preferences: None,
-        person: Person::default(),
-        is_active: None,
-        second_factor: None,
-    }
-}
-
 /// Customers who stand in every way, with what belongs to them; those who are still there.
 pub fn fill<S: Store>(workload: &mut Workload<S>) -> Vec<CustomerRef> {
     let customers = ["Ada", "Bob", "Cid", "Dan"].map(|name| sign_up(workload, TENANT, name));
@@ -158,9 +146,9 @@ pub fn fill<S: Store>(workload: &mut Workload<S>) -> Vec<CustomerRef> {
     ask(workload, CustomerCommand::RequestToken(token));
     let recovery_hashes = vec!["first".to_owned(), "second".to_owned()];
     let proposed = NewSecondFactor::Proposed { sealed: "sealed".to_owned(), recovery_hashes };
-    let proposed = UpdateCustomer { second_factor: Some(proposed), ..update(bob) };
+    let proposed = UpdateCustomer { second_factor: Some(proposed), ..UpdateCustomer::of(bob) };
     ask(workload, CustomerCommand::Update(Box::new(proposed)));
-    let deactivated = UpdateCustomer { is_active: Some(false), ..update(cid) };
+    let deactivated = UpdateCustomer { is_active: Some(false), ..UpdateCustomer::of(cid) };
     ask(workload, CustomerCommand::Update(Box::new(deactivated)));
     ask(workload, erase(dan));
     for n in 0..3 {
@@ -314,7 +302,7 @@ fn second_factors_are_read() {
     let (workload, queries) = (&mut world.workload, &*world.queries);
     let bob = verified(workload, queries, "Bob");
     let change = |workload: &mut _, second_factor| {
-        let it = UpdateCustomer { second_factor: Some(second_factor), ..update(bob) };
+        let it = UpdateCustomer { second_factor: Some(second_factor), ..UpdateCustomer::of(bob) };
         ask(workload, CustomerCommand::Update(Box::new(it)));
     };
     let recovery_hashes = vec!["first".to_owned(), "second".to_owned()];
@@ -343,8 +331,9 @@ fn a_change_of_a_customer_is_one_of_their_account() {
     let it = UpdateCustomer {
         first_name: Some("Robert".to_owned()),
         preferences: Some(String::new()),
+        preferences_before: Some("likes Bob".to_owned()),
         person: Person { city: Some("Lyon".to_owned()), ..Person::default() },
-        ..update(bob)
+        ..UpdateCustomer::of(bob)
     };
     ask(workload, CustomerCommand::Update(Box::new(it)));
     let customer = queries.customer(TENANT, bob.id).unwrap().unwrap();

@@ -12,8 +12,7 @@ use store::verify::{verify, verify_source};
 use store::{Options, SqlStore};
 
 use super::{
-    TENANT, ask, customer_of, erase, login, refused, register, registration, sign_up, update,
-    verified,
+    TENANT, ask, customer_of, erase, login, refused, register, registration, sign_up, verified,
 };
 use crate::commits::two_tenants;
 use crate::home::Home;
@@ -52,7 +51,8 @@ fn lived_in<S: Store>(
 ) -> domain::customer::CustomerRef {
     let customer = verified(workload, queries, "Wilma");
     ask(workload, login(customer, 0, None));
-    let it = UpdateCustomer { last_name: Some("Fredson".to_owned()), ..update(customer) };
+    let it =
+        UpdateCustomer { last_name: Some("Fredson".to_owned()), ..UpdateCustomer::of(customer) };
     ask(workload, CustomerCommand::Update(Box::new(it)));
     let named = Person { company: Some("Fred & Wilma".to_owned()), ..person("Wilma of Fred") };
     workload.accepted(TENANT, rename(customer.account, named));
