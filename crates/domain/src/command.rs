@@ -188,6 +188,7 @@ impl Command {
             Self::RemoveTags(it) => Some(it.account),
             Self::CreatePaymentMethod(it) => Some(it.account),
             Self::SetDefaultPaymentMethod(it) => Some(it.account),
+            Self::DeletePaymentMethod(it) => it.auto_pay_off,
             Self::Authorize(it) | Self::Purchase(it) | Self::Credit(it) => Some(it.account),
             Self::CreateTenant(_)
             | Self::SetTenantValue(_)
@@ -205,7 +206,6 @@ impl Command {
             | Self::DecideChange(_)
             | Self::ApplyChange(_)
             | Self::CreateAccount(_)
-            | Self::DeletePaymentMethod(_)
             | Self::Capture(_)
             | Self::Refund(_)
             | Self::Void(_)
@@ -315,7 +315,7 @@ impl Command {
                 read(Read::Account(tenant, it.account));
                 read(Read::PaymentMethod(tenant, it.payment_method));
             }
-            Self::DeletePaymentMethod(it) => read(Read::PaymentMethod(tenant, it.payment_method)),
+            Self::DeletePaymentMethod(it) => it.reads(tenant, read),
             Self::Authorize(it) | Self::Purchase(it) | Self::Credit(it) => {
                 read_initiate(it, tenant, read);
             }

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::execute::{Accepted, Outcome};
-use crate::state::{Change, ClaimKey, ClaimKind, State};
+use crate::state::{Change, ClaimKey, ClaimKind, Read, State};
+use crate::tag::{self, ControlTag, TagKey};
 use crate::{
     Account, AccountId, EXTERNAL_PAYMENT, Event, PaymentMethodId, Properties, Rejection, Reply,
     Revision, TenantNo, Timestamp,
@@ -63,13 +64,30 @@ pub struct SetDefaultPaymentMethod {
     pub payment_method: PaymentMethodId,
 }
 
-/// Deletes a payment method. The default one only where `even_if_default`.
+/// Deletes a payment method.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletePaymentMethod {
     /// Which.
     pub payment_method: PaymentMethodId,
-    /// Kill Bill's `deleteDefaultPmWithAutoPayOff` or `forceDefaultPmDeletion`.
+    /// Also where it is the account's default (Kill Bill: `forceDefaultPmDeletion`).
     pub even_if_default: bool,
+    /// Also where it is the default of this account, whose it is, to which nothing is then charged by
+    /// itself any more (Kill Bill: `deleteDefaultPmWithAutoPayOff`).
+    #[serde(default)]
+    pub auto_pay_off: Option<AccountId>,
+}
+
+impl DeletePaymentMethod {
+    /// The rows that it looks at.
+    pub(crate) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+        read(Read::PaymentMethod(tenant, self.payment_method));
+        self.tag().into_iter().for_each(|key| read(Read::Tag(tenant, key)));
+    }
+
+    /// The tag that the account gets where this was its default.
+    fn tag(&self) -> Option<TagKey> {
+        self.auto_pay_off.map(|account| TagKey { account, definition: ControlTag::AutoPayOff })
+    }
 }
 
 pub(crate) fn create(state: &State, it: &CreatePaymentMethod, cx: &mut Context) -> Outcome {
@@ -143,8 +161,12 @@ pub(crate) fn delete(state: &State, it: &DeletePaymentMethod, cx: &mut Context) 
     let account = state
         .account(cx.tenant, method.account_id)
         .expect("a payment method is loaded with its account");
+    let tag = it.tag();
+    if tag.is_some_and(|tag| tag.account != account.id) {
+        return Err(Rejection::PaymentMethodNotFound { id: it.payment_method });
+    }
     let is_default = account.payment_method_id == Some(method.id);
-    if is_default && !it.even_if_default {
+    if is_default && !it.even_if_default && tag.is_none() {
         return Err(Rejection::DefaultPaymentMethodInUse { account: account.id });
     }
     cx.change(Change::PaymentMethod(PaymentMethod {
@@ -160,6 +182,9 @@ pub(crate) fn delete(state: &State, it: &DeletePaymentMethod, cx: &mut Context) 
     }
     if is_default {
         change_default(account, None, cx);
+        if let Some(key) = tag {
+            tag::put(key, state.tag(cx.tenant, key), cx);
+        }
     } else if external {
         cx.change(Change::Account(account));
     }
@@ -254,17 +279,45 @@ mod tests {
         let mut rows = Rows::new();
         let account = account(&mut rows);
         let (id, _) = add(&mut rows, account, (EXTERNAL_PAYMENT, None, true)).unwrap();
-        let delete = |even_if_default| {
-            Command::DeletePaymentMethod(DeletePaymentMethod {
-                payment_method: id,
-                even_if_default,
-            })
-        };
-        let refused = rows.run(delete(false));
+        let refused = rows.run(delete(id, false));
         assert_eq!(refused, Err(Rejection::DefaultPaymentMethodInUse { account }));
-        rows.run(delete(true)).unwrap();
+        rows.run(delete(id, true)).unwrap();
         assert_eq!(rows.state.account(TENANT, account).unwrap().payment_method_id, None);
-        assert_eq!(rows.run(delete(true)), Err(Rejection::PaymentMethodNotFound { id }));
+        let again = rows.run(delete(id, true));
+        assert_eq!(again, Err(Rejection::PaymentMethodNotFound { id }));
         add(&mut rows, account, (EXTERNAL_PAYMENT, None, true)).unwrap();
+    }
+
+    fn delete(payment_method: PaymentMethodId, even_if_default: bool) -> Command {
+        let auto_pay_off = None;
+        let it = DeletePaymentMethod { payment_method, even_if_default, auto_pay_off };
+        Command::DeletePaymentMethod(it)
+    }
+
+    #[test]
+    fn deleting_the_default_tags_its_account_where_that_is_asked_for() {
+        let mut rows = Rows::new();
+        let [account, other] = [(); 2].map(|()| account(&mut rows));
+        let (spare, _) = add(&mut rows, account, ("remote", None, false)).unwrap();
+        let (id, _) = add(&mut rows, account, (EXTERNAL_PAYMENT, None, true)).unwrap();
+        let with_tag = |payment_method, of| {
+            let (even_if_default, auto_pay_off) = (false, Some(of));
+            let it = DeletePaymentMethod { payment_method, even_if_default, auto_pay_off };
+            Command::DeletePaymentMethod(it)
+        };
+        let not_theirs = rows.run(with_tag(id, other));
+        assert_eq!(not_theirs, Err(Rejection::PaymentMethodNotFound { id }));
+        let tags = |events: &[Event]| {
+            events.iter().filter(|it| matches!(it, Event::TagAdded { .. })).count()
+        };
+        let of_spare = rows.run(with_tag(spare, account)).unwrap();
+        assert_eq!(tags(&of_spare.done.events), 0, "it was no default");
+        let done = rows.run(with_tag(id, account)).unwrap();
+        assert_eq!(tags(&done.done.events), 1);
+        let key = TagKey { account, definition: ControlTag::AutoPayOff };
+        assert!(rows.state.tag(TENANT, key).unwrap().active);
+        let (again, _) = add(&mut rows, account, (EXTERNAL_PAYMENT, None, true)).unwrap();
+        let done = rows.run(with_tag(again, account)).unwrap();
+        assert_eq!(tags(&done.done.events), 0, "it is there already");
     }
 }

@@ -6,6 +6,7 @@ use domain::change_request::{
 use domain::definition::{Definition, DefinitionKey, DefinitionKind};
 use domain::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
 use domain::payment::{PaymentState, TransactionStatus, TransactionType};
+use domain::payment_method::DeletePaymentMethod;
 use domain::state::Change;
 use domain::tag::{AddTags, ControlTag, RemoveTags, Tag, TagKey};
 use domain::{
@@ -446,6 +447,30 @@ fn commands_that_make_a_change() {
             r#"{"ApplyChange":{"change":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"upon":7,"version":null,"judged":{"Fails":{"explanation":"no"}}}}"#
         ]],
     );
+}
+
+#[test]
+fn commands_that_delete_a_payment_method() {
+    let it = |even_if_default, auto_pay_off| {
+        let payment_method = id(1);
+        let it = DeletePaymentMethod { payment_method, even_if_default, auto_pay_off };
+        Command::DeletePaymentMethod(it)
+    };
+    check(
+        &it(true, None),
+        expect![[
+            r#"{"DeletePaymentMethod":{"payment_method":"00000000-0000-0000-0000-000000000001","even_if_default":true,"auto_pay_off":null}}"#
+        ]],
+    );
+    check(
+        &it(false, Some(id(2))),
+        expect![[
+            r#"{"DeletePaymentMethod":{"payment_method":"00000000-0000-0000-0000-000000000001","even_if_default":false,"auto_pay_off":"00000000-0000-0000-0000-000000000002"}}"#
+        ]],
+    );
+    // As it was written before an account could be tagged with it.
+    let old = r#"{"DeletePaymentMethod":{"payment_method":"00000000-0000-0000-0000-000000000001","even_if_default":true}}"#;
+    assert_eq!(serde_json::from_str::<Command>(old).expect("what was written"), it(true, None));
 }
 
 /// The rows in the journal: what is secret is not there.

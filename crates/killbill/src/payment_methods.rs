@@ -352,11 +352,18 @@ pub(crate) async fn refresh(call: Call) -> Answered {
 pub(crate) async fn delete(call: Call) -> Answered {
     let query = call.query();
     plugin_properties(query)?;
-    let it = DeletePaymentMethod {
-        payment_method: call.param_id("paymentMethodId")?,
-        even_if_default: query.flag("deleteDefaultPmWithAutoPayOff")
-            || query.flag("forceDefaultPmDeletion"),
-    };
+    let even_if_default = query.flag("forceDefaultPmDeletion");
+    let suspends = query.flag("deleteDefaultPmWithAutoPayOff");
+    let payment_method = call.param_id("paymentMethodId")?;
+    let mut auto_pay_off = None;
+    if suspends {
+        let tenant = call.tenant();
+        let read = call.read(move |queries| queries.payment_method(tenant, payment_method));
+        let none = || Rejection::PaymentMethodNotFound { id: payment_method };
+        let found = read.await?.ok_or_else(|| Failure::Refused(Box::new(none())))?;
+        auto_pay_off = Some(found.method.account_id);
+    }
+    let it = DeletePaymentMethod { payment_method, even_if_default, auto_pay_off };
     call.submit_change(Command::DeletePaymentMethod(it)).await?;
     Ok(reply::no_content())
 }

@@ -79,6 +79,17 @@ pub struct Repeat {
     pub print: Uid,
 }
 
+/// What becomes of a payment method that is dropped and is the default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dropped {
+    /// It stays.
+    Not,
+    /// It goes all the same.
+    Even,
+    /// It goes, and nothing is paid from this account, whose it is.
+    Suspending(Uid),
+}
+
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Ask {
@@ -143,8 +154,8 @@ pub enum What {
     DropMethod {
         /// Which.
         method: Uid,
-        /// Also where it is the default.
-        even_if_default: bool,
+        /// Where it is the default.
+        if_default: Dropped,
     },
     /// Authorize, purchase or credit.
     Start(Start),

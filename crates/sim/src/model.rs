@@ -8,7 +8,9 @@ mod sums;
 
 use std::collections::BTreeMap;
 
-use crate::ask::{Ask, Code, Created, Kind, Reason, Repeat, Said, Status, Uid, What, When};
+use crate::ask::{
+    Ask, Code, Created, Dropped, Kind, Reason, Repeat, Said, Status, Uid, What, When,
+};
 
 pub use signing::{Customer, Operation, People};
 pub use sums::Sums;
@@ -250,8 +252,8 @@ impl Model {
             What::SetDefault { account, method } => {
                 self.tenant(ask.tenant).set_default(*account, *method)
             }
-            What::DropMethod { method, even_if_default } => {
-                self.tenant(ask.tenant).drop_method(*method, *even_if_default)
+            What::DropMethod { method, if_default } => {
+                self.tenant(ask.tenant).drop_method(*method, *if_default)
             }
             What::Customers(wish) => {
                 self.tenant(ask.tenant).wish(wish, (ask.id, when.domain, created))
@@ -427,16 +429,22 @@ impl Tenant {
         Expected::Said(Said::Done)
     }
 
-    fn drop_method(&mut self, method: Uid, even_if_default: bool) -> Expected {
+    fn drop_method(&mut self, method: Uid, if_default: Dropped) -> Expected {
         let Some(found) = self.methods.get_mut(&method).filter(|it| it.active) else {
             return Expected::refused(Reason::NoMethod);
         };
+        if matches!(if_default, Dropped::Suspending(account) if account != found.account) {
+            return Expected::refused(Reason::NoMethod);
+        }
         let owner = self.accounts.get_mut(&found.account).expect("its account is there");
         if owner.default == Some(method) {
-            if !even_if_default {
+            if if_default == Dropped::Not {
                 return Expected::refused(Reason::DefaultInUse);
             }
             owner.default = None;
+            if let Dropped::Suspending(account) = if_default {
+                self.people.tags.insert((account, signing::NOT_PAID_FROM), true);
+            }
         }
         found.active = false;
         Expected::Said(Said::Done)

@@ -21,8 +21,8 @@ use engine::ports::Entry;
 use uuid::Uuid;
 
 use crate::ask::{
-    Ask, CURRENCIES, Code, Created, End, Follow, Heard, How, Kind, Known, Outcome, Reason, Said,
-    Start, Status, Uid, What,
+    Ask, CURRENCIES, Code, Created, Dropped, End, Follow, Heard, How, Kind, Known, Outcome, Reason,
+    Said, Start, Status, Uid, What,
 };
 use crate::model::Rules;
 
@@ -103,11 +103,15 @@ fn command(what: &What, request: Uid) -> Command {
                 payment_method: id(*method),
             })
         }
-        What::DropMethod { method, even_if_default } => {
-            Command::DeletePaymentMethod(DeletePaymentMethod {
-                payment_method: id(*method),
-                even_if_default: *even_if_default,
-            })
+        What::DropMethod { method, if_default } => {
+            let (even_if_default, auto_pay_off) = match if_default {
+                Dropped::Not => (false, None),
+                Dropped::Even => (true, None),
+                Dropped::Suspending(account) => (false, Some(id(*account))),
+            };
+            let payment_method = id(*method);
+            let it = DeletePaymentMethod { payment_method, even_if_default, auto_pay_off };
+            Command::DeletePaymentMethod(it)
         }
         What::Customers(wish) => signing::command(wish, request),
         What::Start(it) => start(it),

@@ -4,7 +4,8 @@
 mod signing;
 
 use crate::ask::{
-    Ask, CURRENCIES, Code, Completion, Follow, Kind, Repeat, Start, Status, Uid, What, decimal,
+    Ask, CURRENCIES, Code, Completion, Dropped, Follow, Kind, Repeat, Start, Status, Uid, What,
+    decimal,
 };
 use crate::model::{EXTERNAL, Model, Payment, Tenant};
 use crate::random::Random;
@@ -119,7 +120,13 @@ impl Workload {
     }
 
     fn drop_method(&mut self, tenant: &Tenant) -> What {
-        What::DropMethod { method: self.method(tenant), even_if_default: self.random.chance(500) }
+        let method = self.method(tenant);
+        let own = tenant.methods.get(&method).map(|it| it.account);
+        let account =
+            own.filter(|_| self.random.chance(900)).unwrap_or_else(|| self.account(tenant));
+        let ways = [Dropped::Not, Dropped::Even, Dropped::Suspending(account)];
+        let if_default = *self.random.pick(&ways);
+        What::DropMethod { method, if_default }
     }
 
     fn start(&mut self, model: &Model, no: u32) -> What {

@@ -10,7 +10,7 @@ use crate::ask::{Created, Reason, Said, Uid};
 const SESSIONS_MAX: usize = 20;
 
 /// The tag of a new customer's account: nothing is paid from it by itself.
-const NOT_PAID_FROM: u8 = 1;
+pub(super) const NOT_PAID_FROM: u8 = 1;
 
 /// The tag that is for invoices only.
 const FOR_INVOICES: u8 = 4;

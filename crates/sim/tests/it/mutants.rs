@@ -6,7 +6,7 @@ use sim::run::{self, Kind};
 use sim::world::Plan;
 
 /// Seeds that a planted bug may take to be found.
-const SEEDS_MAX: u64 = 12;
+const SEEDS_MAX: u64 = 24;
 
 /// Every check, and the bugs that it finds.
 const FOUND_BY: &[(&str, &[Mutant])] = &[

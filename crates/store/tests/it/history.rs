@@ -106,7 +106,7 @@ fn an_accounts_histories_are_those_of_all_that_belongs_to_it() {
                 of == no && *it == kind && owner(&states[0].image) == Some(*account)
             })
         };
-        let all: Vec<HistoryRow> = ["account", "method", "payment"]
+        let all: Vec<HistoryRow> = ["account", "tag", "method", "payment"]
             .into_iter()
             .flat_map(belongs)
             .flat_map(|(_, states)| states.clone())
@@ -138,6 +138,7 @@ fn an_accounts_histories_are_those_of_all_that_belongs_to_it() {
 fn owner(change: &Change) -> Option<AccountId> {
     match change {
         Change::Account(it) => Some(it.id),
+        Change::Tag(it) => Some(it.key.account),
         Change::PaymentMethod(it) => Some(it.account_id),
         Change::Payment(it) => Some(it.account_id),
         Change::Transaction(it) => Some(it.account_id),

@@ -332,8 +332,13 @@ impl<S: Store> Workload<S> {
     fn change_method(&mut self) -> Option<(TenantNo, Command)> {
         let (tenant, account, payment_method) = *self.random.pick(&self.methods)?;
         let command = if self.random.chance(30) {
-            let even_if_default = self.random.chance(50);
-            Command::DeletePaymentMethod(DeletePaymentMethod { payment_method, even_if_default })
+            let (even_if_default, auto_pay_off) = match self.random.below(3) {
+                0 => (false, None),
+                1 => (true, None),
+                _ => (false, Some(account)),
+            };
+            let it = DeletePaymentMethod { payment_method, even_if_default, auto_pay_off };
+            Command::DeletePaymentMethod(it)
         } else {
             Command::SetDefaultPaymentMethod(SetDefaultPaymentMethod { account, payment_method })
         };
