@@ -1,10 +1,10 @@
 //! Sends the mails that commits ask for, tries again those that could not be sent, and forgets the
 //! customers who did not verify their address in time.
 //!
-//! A mail waits as a row without address and token: both are found out right before it is sent, so
-//! that a token which was used or replaced meanwhile is not sent any more. Which mails wait is in the
-//! store: nothing is lost with a process. What was sent and not yet closed when a process ends is sent
-//! again, with the same `Message-ID` and the same token. Whoever owns the first partition runs this.
+//! A mail waits as a row without address and token: both are found out right before it is sent, so that a token which was used or replaced by then is not sent any more. Which mails wait is
+//! in the store: nothing is lost with a process. What was sent and not yet closed when a process ends
+//! is sent again, with the same `Message-ID` and the same token. Whoever owns the first partition runs
+//! this.
 
 pub mod backlog;
 mod letter;
@@ -19,13 +19,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::customer::Customer;
 use domain::mail::{Mail, MailKind};
 use domain::{MailId, TenantNo, Timestamp};
-use engine::ports::Bookkeeping;
+use engine::ports::{Bookkeeping, Queries, StoreError};
 use engine::{Engine, Unavailable};
 use gateway::mail::{CONNECTIONS_MAX, Links, MailError, Mailer, SetupError, Template};
 use signup::tokens::TokenKey;
-use tokio::task::{Id, JoinSet};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{MissedTickBehavior, interval};
 
 use self::letter::Letter;
 use self::overrides::Overrides;
@@ -39,7 +41,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long it waits where the core cannot be read or written.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// How many mails are in memory at a time, besides those on their way.
+/// How many mails are found by one look, besides those on their way.
 const MAILS_MAX: usize = 64;
 
 /// Mails on their way at the same time: as many as there are connections, so that none that was looked
@@ -50,8 +52,8 @@ const UNDERWAY_MAX: usize = CONNECTIONS_MAX;
 /// closed by one commit, where each by itself would cost as much as what asked for it.
 const GATHER: Duration = Duration::from_millis(50);
 
-/// How many mails may have gone out before that is written down: so many are sent again where the
-/// process is killed in between.
+/// How many mails may have gone out before that is written down: so many, and those that end in the
+/// same moment, are sent again where the process is killed in between.
 const UNWRITTEN_MAX: usize = 16;
 
 /// How long that may take where others are still on their way.
@@ -128,13 +130,24 @@ pub async fn run(engine: Engine, post: Arc<Post>, stop: impl Future<Output = ()>
     }
 }
 
-/// The mails that were found, those on their way, and what came of others.
+/// A mail's customer as they were read, if they are there; or why their row cannot be read.
+type ReadCustomer = Result<Option<Customer>, StoreError>;
+
+/// What came of a mail that was on its way.
+type Ended = Result<(Id, Result<Bookkeeping, Unavailable>), JoinError>;
+
+/// The mails on their way, and what came of others.
 struct Sending {
     engine: Engine,
     post: Arc<Post>,
-    found: VecDeque<Mail>,
+    /// What waits, oldest first.
+    found: VecDeque<(TenantNo, MailId)>,
+    /// Whether more may wait than was found.
+    may_be_more: bool,
+    /// Whether the last look at what waits failed.
+    has_failed: bool,
     underway: HashMap<Id, Mail>,
-    tasks: JoinSet<Result<Option<Bookkeeping>, Unavailable>>,
+    tasks: JoinSet<Result<Bookkeeping, Unavailable>>,
     /// What is to be written, and of which mails: until it is, none of them is sent again.
     unwritten: Vec<Bookkeeping>,
     unwritten_of: HashSet<(TenantNo, MailId)>,
@@ -146,6 +159,8 @@ impl Sending {
             engine,
             post,
             found: VecDeque::new(),
+            may_be_more: false,
+            has_failed: false,
             underway: HashMap::new(),
             tasks: JoinSet::new(),
             unwritten: vec![],
@@ -156,29 +171,21 @@ impl Sending {
     /// Does not end. A slow mail holds up a place of [`UNDERWAY_MAX`], and not what comes after it.
     async fn go_on(&mut self) {
         let mut queued = self.engine.mails_queued();
+        let mut regular = interval(LOOK_EVERY);
+        regular.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            queued.mark_unchanged();
-            let has_failed = match self.fill().await {
-                Ok(()) => false,
-                Err(error) => {
-                    tracing::warn!(error = %error, "mails wait to be looked at");
-                    true
-                }
-            };
-            let is_full = self.tasks.len() == UNDERWAY_MAX;
+            let has_room = self.tasks.len() < UNDERWAY_MAX;
             tokio::select! {
-                Some(ended) = self.tasks.join_next_with_id() => {
-                    if !self.ended(ended) {
-                        tokio::time::sleep(AFTER_FAILURE).await;
-                    }
-                }
-                Ok(()) = queued.changed(), if !is_full && !has_failed => {
+                Some(ended) = self.tasks.join_next_with_id() => self.take_note(ended).await,
+                Ok(()) = queued.changed(), if has_room && !self.has_failed => {
                     tokio::time::sleep(GATHER).await;
+                    queued.mark_unchanged();
+                    self.fill().await;
                 }
+                _ = regular.tick() => self.fill().await,
                 () = tokio::time::sleep(UNWRITTEN_WITHIN), if !self.unwritten.is_empty() => {
                     self.write_down().await;
                 }
-                () = tokio::time::sleep(LOOK_EVERY), if !is_full || has_failed => {}
             }
             if self.tasks.is_empty() || self.unwritten.len() >= UNWRITTEN_MAX {
                 self.write_down().await;
@@ -186,57 +193,81 @@ impl Sending {
         }
     }
 
-    /// Puts mails on their way as long as there are any and there is room.
-    async fn fill(&mut self) -> Result<(), Unavailable> {
-        if self.found.is_empty() && self.tasks.len() < UNDERWAY_MAX {
-            let now = self.engine.clock().now();
-            let due = self.engine.read(move |queries| queries.mails_due(now, MAILS_MAX)).await?;
-            let is_new = |mail: &Mail| {
-                let mail = (mail.tenant, mail.id);
-                !self.unwritten_of.contains(&mail)
-                    && self.underway.values().all(|it| (it.tenant, it.id) != mail)
-            };
-            self.found = due.into_iter().filter(is_new).collect();
+    /// Puts mails on their way as far as there are any and there is room.
+    async fn fill(&mut self) {
+        let room = UNDERWAY_MAX.saturating_sub(self.tasks.len());
+        if room == 0 {
+            return;
         }
-        while self.tasks.len() < UNDERWAY_MAX
-            && let Some(mail) = self.found.pop_front()
-        {
-            let task = deliver(self.engine.clone(), Arc::clone(&self.post), mail.clone());
+        for (mail, customer) in self.next(room).await {
+            let (engine, post) = (self.engine.clone(), Arc::clone(&self.post));
+            let task = deliver(engine, post, mail.clone(), customer);
             self.underway.insert(self.tasks.spawn(task).id(), mail);
         }
-        Ok(())
+    }
+
+    /// The next mails that are to be sent, each with its customer, as both are now.
+    async fn next(&mut self, room: usize) -> Vec<(Mail, ReadCustomer)> {
+        let now = self.engine.clock().now();
+        let underway = self.underway.values().map(|it| (it.tenant, it.id));
+        let busy: HashSet<_> = underway.chain(self.unwritten_of.iter().copied()).collect();
+        let (mut found, mut may_be_more) = (std::mem::take(&mut self.found), self.may_be_more);
+        let read = self.engine.read(move |queries| {
+            if found.is_empty() {
+                found = due(queries, now, &busy)?;
+                may_be_more = found.len() == MAILS_MAX;
+            }
+            let rest = found.split_off(room.min(found.len()));
+            Ok((with_customers(queries, found)?, rest, may_be_more))
+        });
+        let read = read.await;
+        self.has_failed = read.is_err();
+        let (next, rest, may_be_more) = read.unwrap_or_else(|error| {
+            tracing::warn!(error = %error, "mails wait to be looked at");
+            (vec![], VecDeque::new(), false)
+        });
+        (self.found, self.may_be_more) = (rest, may_be_more);
+        next
+    }
+
+    /// Takes note of a mail that is not on its way any more, and of all others that are not, and fills
+    /// their places where there may be more.
+    async fn take_note(&mut self, ended: Ended) {
+        let mut is_away = !self.ended(ended);
+        while let Some(ended) = self.tasks.try_join_next_with_id() {
+            is_away |= !self.ended(ended);
+        }
+        if is_away {
+            tokio::time::sleep(AFTER_FAILURE).await;
+        }
+        if !self.found.is_empty() || self.may_be_more || is_away {
+            self.fill().await;
+        }
     }
 
     /// Takes note of a mail that is not on its way any more; false where the core was away.
-    fn ended(
-        &mut self,
-        ended: Result<(Id, Result<Option<Bookkeeping>, Unavailable>), tokio::task::JoinError>,
-    ) -> bool {
+    fn ended(&mut self, ended: Ended) -> bool {
         let (id, result) = match ended {
-            Ok(ended) => ended,
+            Ok((id, result)) => (id, Some(result)),
             Err(error) => {
-                // A bug, which a try at once would show again and again.
                 tracing::error!(error = %error, "a mail was not sent");
-                let mail = self.underway.get(&error.id()).cloned();
-                let now = self.engine.clock().now();
-                let row = mail.map(|it| postponed(&self.post, now, it, "a bug".to_owned()));
-                (error.id(), Ok(row))
+                (error.id(), None)
             }
         };
-        let mail = self.underway.remove(&id);
-        match result {
-            Ok(row) => {
-                if let (Some(mail), Some(row)) = (mail, row) {
-                    self.unwritten.push(row);
-                    self.unwritten_of.insert((mail.tenant, mail.id));
-                }
-                true
-            }
-            Err(error) => {
+        let Some(mail) = self.underway.remove(&id) else { return true };
+        let (no, id) = (mail.tenant, mail.id);
+        let row = match result {
+            Some(Ok(row)) => row,
+            Some(Err(error)) => {
                 tracing::warn!(error = %error, "a mail waits to be looked at");
-                false
+                return false;
             }
-        }
+            // A bug, which a try at once would show again and again.
+            None => postponed(&self.post, self.engine.clock().now(), mail, "a bug".to_owned()),
+        };
+        self.unwritten.push(row);
+        self.unwritten_of.insert((no, id));
+        true
     }
 
     /// Writes down what came of mails, however long it takes: meanwhile none of them is sent again.
@@ -262,26 +293,61 @@ impl Sending {
     }
 }
 
-/// Sends a mail that was found some moments ago, if it still is to be sent, and says what is to be
-/// written down of it.
+/// Up to [`MAILS_MAX`] mails that are to be sent and are not `busy`.
+fn due(
+    queries: &dyn Queries,
+    now: Timestamp,
+    busy: &HashSet<(TenantNo, MailId)>,
+) -> Result<VecDeque<(TenantNo, MailId)>, StoreError> {
+    let due = queries.mails_due(now, busy.len() + MAILS_MAX)?;
+    let names = due.into_iter().map(|mail| (mail.tenant, mail.id));
+    Ok(names.filter(|name| !busy.contains(name)).take(MAILS_MAX).collect())
+}
+
+/// These mails with their customers, but for those that are not to be sent any more. A customer who
+/// cannot be read keeps nobody else's mail.
+fn with_customers(
+    queries: &dyn Queries,
+    names: VecDeque<(TenantNo, MailId)>,
+) -> Result<Vec<(Mail, ReadCustomer)>, StoreError> {
+    let mut read = vec![];
+    for (no, id) in names {
+        let Some(mail) = queries.mail(no, id)? else { continue };
+        let customer = match queries.customer(no, mail.customer) {
+            Err(error @ StoreError::Corrupt { .. }) => Err(error),
+            customer => Ok(customer?),
+        };
+        read.push((mail, customer));
+    }
+    Ok(read)
+}
+
+/// Sends a mail and says what is to be written down of it.
 async fn deliver(
     engine: Engine,
     post: Arc<Post>,
-    found: Mail,
-) -> Result<Option<Bookkeeping>, Unavailable> {
-    let Some((mail, letter)) = letter::write(&engine, &post, &found).await? else {
-        return Ok(None);
+    mail: Mail,
+    customer: ReadCustomer,
+) -> Result<Bookkeeping, Unavailable> {
+    let customer = match customer {
+        Ok(customer) => customer,
+        Err(error) => {
+            tracing::error!(customer = %mail.customer, error = %error, "a customer cannot be read");
+            let reason = "its customer cannot be read".to_owned();
+            return Ok(postponed(&post, engine.clock().now(), mail, reason));
+        }
     };
+    let letter = letter::write(&engine, &post, &mail, customer).await?;
     let closed = Bookkeeping::MailClosed { tenant: mail.tenant, id: mail.id };
     let outgoing = match letter {
         Letter::Ready(outgoing) => outgoing,
         Letter::Pointless(why) => {
             tracing::info!(tenant = mail.tenant.0, mail.id = %mail.id, why, "a mail is not sent");
-            return Ok(Some(closed));
+            return Ok(closed);
         }
-        Letter::Unwritable(error) => return Ok(Some(given_up(mail, error.to_string()))),
+        Letter::Unwritable(error) => return Ok(given_up(mail, error.to_string())),
     };
-    Ok(Some(match post.mailer.send(&outgoing).await {
+    Ok(match post.mailer.send(&outgoing).await {
         Ok(()) => {
             let template = template(mail.kind).name();
             metrics::counter!(SENT, "template" => template).increment(1);
@@ -292,7 +358,7 @@ async fn deliver(
             postponed(&post, engine.clock().now(), mail, reason)
         }
         Err(MailError::Permanent(reason)) => given_up(mail, without_address(&reason, &outgoing.to)),
-    }))
+    })
 }
 
 fn postponed(post: &Post, now: Timestamp, mail: Mail, error: String) -> Bookkeeping {

@@ -1,4 +1,4 @@
-//! What a mail says and where it goes, as of the moment before it is sent.
+//! What a mail says and where it goes, as its customer was read.
 
 use domain::Timestamp;
 use domain::customer::{Customer, CustomerStatus, Issued, TokenPurpose};
@@ -19,37 +19,24 @@ pub(super) enum Letter {
     Unwritable(RenderError),
 }
 
-/// Writes a mail that was found some moments ago, as its row says now; `None` where it does not wait
-/// any more.
+/// Writes a mail to its customer, as they were read.
 pub(super) async fn write(
     engine: &Engine,
     post: &Post,
-    found: &Mail,
-) -> Result<Option<(Mail, Letter)>, Unavailable> {
-    let (no, id, customer) = (found.tenant, found.id, found.customer);
-    let now = engine.clock().now();
-    let templates = post.overrides.of(engine, no).await?;
-    // The last thing before it is sent, so that what was replaced meanwhile is seen.
-    let read =
-        engine.read(move |queries| Ok((queries.mail(no, id)?, queries.customer(no, customer)?)));
-    let (mail, customer) = read.await?;
-    let Some(mail) = mail.filter(|mail| mail.due_at.is_some_and(|at| at <= now)) else {
-        return Ok(None);
-    };
+    mail: &Mail,
+    customer: Option<Customer>,
+) -> Result<Letter, Unavailable> {
     let Some(customer) = customer.filter(|it| it.status != CustomerStatus::Erased) else {
-        return Ok(Some((mail, Letter::Pointless("its customer is forgotten"))));
+        return Ok(Letter::Pointless("its customer is forgotten"));
     };
-    let action =
-        match purpose(mail.kind).map(|purpose| link(post, &mail, &customer, (purpose, now))) {
-            None => None,
-            Some(Some(action)) => Some(action),
-            Some(None) => {
-                return Ok(Some((
-                    mail,
-                    Letter::Pointless("its token was used, replaced or has ended"),
-                )));
-            }
-        };
+    let now = engine.clock().now();
+    let templates = post.overrides.of(engine, mail.tenant).await?;
+    let action = match purpose(mail.kind).map(|purpose| link(post, mail, &customer, (purpose, now)))
+    {
+        None => None,
+        Some(Some(action)) => Some(action),
+        Some(None) => return Ok(Letter::Pointless("its token was used, replaced or has ended")),
+    };
     let (action_url, expires_in) = action.unzip();
     let variables = Variables {
         first_name: customer.profile.first_name.clone(),
@@ -58,7 +45,7 @@ pub(super) async fn write(
         action_url,
         expires_in,
     };
-    let letter = match templates.render(template(mail.kind), &variables) {
+    Ok(match templates.render(template(mail.kind), &variables) {
         Err(error) => Letter::Unwritable(error),
         Ok(rendered) => Letter::Ready(Box::new(Outgoing {
             message_id: post.mailer.message_id(mail.id.uuid()),
@@ -66,8 +53,7 @@ pub(super) async fn write(
             to: customer.profile.email,
             rendered,
         })),
-    };
-    Ok(Some((mail, letter)))
+    })
 }
 
 /// What the token of a mail is good for, where it brings one.

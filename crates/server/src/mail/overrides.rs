@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::tenant::{MAIL_TEMPLATES, TenantValue};
 use domain::{Seq, TenantNo};
+use engine::ports::StoreError;
 use engine::{Engine, Unavailable};
 use gateway::mail::Templates;
 
@@ -39,7 +40,14 @@ impl Overrides {
         {
             return Ok(Arc::clone(&kept.templates));
         }
-        let value = engine.read(move |queries| queries.tenant_value(no, MAIL_TEMPLATES)).await?;
+        let value = engine.read(move |queries| match queries.tenant_value(no, MAIL_TEMPLATES) {
+            Err(error @ StoreError::Corrupt { .. }) => Ok(Err(error)),
+            value => Ok(Ok(value?)),
+        });
+        let value = value.await?.unwrap_or_else(|error| {
+            not_used(no, &error);
+            None
+        });
         let written = value.as_ref().map(|value| value.revision.seq);
         let templates = match kept {
             Some(kept) if kept.written == written => kept.templates,
@@ -61,11 +69,15 @@ impl Overrides {
 fn read(no: TenantNo, value: Option<TenantValue>) -> Templates {
     let Some(document) = value.and_then(|value| value.value) else { return Templates::default() };
     Templates::parse(&document).unwrap_or_else(|error| {
-        tracing::error!(
-            tenant = no.0,
-            error = %error,
-            "a tenant's templates of mails cannot be used: ours are used in their place"
-        );
+        not_used(no, &error);
         Templates::default()
     })
+}
+
+fn not_used(no: TenantNo, error: &dyn std::fmt::Display) {
+    tracing::error!(
+        tenant = no.0,
+        error = %error,
+        "a tenant's templates of mails cannot be used: ours are used in their place"
+    );
 }

@@ -38,6 +38,13 @@ const DAY_US: i64 = Timestamp::DAY_US;
 /// A directory that goes away with the test.
 struct Home(PathBuf);
 
+impl Home {
+    /// One that is not there yet.
+    fn new() -> Self {
+        Self(std::env::temp_dir().join(format!("faregate-mail-{}", uuid::Uuid::now_v7())))
+    }
+}
+
 impl Drop for Home {
     fn drop(&mut self) {
         drop(std::fs::remove_dir_all(&self.0));
@@ -56,8 +63,11 @@ struct Scene {
 impl Scene {
     /// Nobody sends yet.
     fn new() -> Self {
-        let home =
-            Home(std::env::temp_dir().join(format!("faregate-mail-{}", uuid::Uuid::now_v7())));
+        Self::at(Home::new())
+    }
+
+    /// What a directory holds.
+    fn at(home: Home) -> Self {
         let store = store::open_dir(&home.0, &store::Options::default()).unwrap();
         let queries = Arc::new(store.queries(2).unwrap());
         let settings = Settings {

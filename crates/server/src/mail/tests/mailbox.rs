@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex as Gate, OwnedMutexGuard};
 
 use super::{PATIENCE, readable};
 
@@ -36,6 +37,7 @@ pub(super) struct Mailbox {
     port: u16,
     decide: Arc<Mutex<Arc<Decide>>>,
     heard: Arc<Mutex<Heard>>,
+    gate: Arc<Gate<()>>,
 }
 
 impl Mailbox {
@@ -44,15 +46,21 @@ impl Mailbox {
         let port = listener.local_addr().unwrap().port();
         let decide: Arc<Mutex<Arc<Decide>>> = Arc::new(Mutex::new(Arc::new(move |_| manner)));
         let heard = Arc::<Mutex<Heard>>::default();
-        let shared = (Arc::clone(&decide), Arc::clone(&heard));
+        let gate = Arc::<Gate<()>>::default();
+        let shared = (Arc::clone(&decide), Arc::clone(&heard), Arc::clone(&gate));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (decide, heard) = (Arc::clone(&shared.0), Arc::clone(&shared.1));
+                let (decide, heard, gate) = shared.clone();
                 // A client that hangs up ends its conversation and nothing else.
-                tokio::spawn(async move { drop(serve(stream, &decide, &heard).await) });
+                tokio::spawn(async move { drop(serve(stream, &decide, &heard, &gate).await) });
             }
         });
-        Self { port, decide, heard }
+        Self { port, decide, heard, gate }
+    }
+
+    /// Until what is given back is dropped, it takes mails and says nothing.
+    pub(super) fn holds(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.gate).try_lock_owned().unwrap()
     }
 
     pub(super) fn port(&self) -> u16 {
@@ -89,6 +97,7 @@ async fn serve(
     stream: TcpStream,
     decide: &Mutex<Arc<Decide>>,
     heard: &Mutex<Heard>,
+    gate: &Gate<()>,
 ) -> std::io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
@@ -113,6 +122,7 @@ async fn serve(
                 mail += "\r\n";
             }
             heard.lock().unwrap().mails.push(readable(&mail));
+            drop(gate.lock().await);
             if manner == Manner::Swallows {
                 // Nothing is said until the other side has enough.
                 drop(lines.next_line().await?);

@@ -1,12 +1,17 @@
 //! What is sent, when it is tried again, and what is not sent.
 
-use domain::customer::{CustomerCommand, CustomerStatus, EraseCustomer, TokenPurpose, VerifyEmail};
+use std::path::Path;
+
+use domain::customer::{
+    CustomerCommand, CustomerStatus, EraseCustomer, NewSecondFactor, TokenPurpose, UpdateCustomer,
+    VerifyEmail,
+};
 use domain::operation::{FailOperation, QueueRegistration};
 use domain::{OperationId, PartitionNo, Timestamp};
 use store::Share;
 
 use super::mailbox::{Mailbox, Manner};
-use super::{DAY_US, PATIENCE, Scene, TENANT, files, into_files, to, token};
+use super::{DAY_US, Home, PATIENCE, Scene, TENANT, files, into_files, to, token};
 use crate::mail::{over, sweep};
 
 const MINUTE_US: i64 = 60 * Timestamp::SECOND_US;
@@ -14,6 +19,19 @@ const MINUTE_US: i64 = 60 * Timestamp::SECOND_US;
 /// The header by which a mail is recognised.
 fn message_id(mail: &str) -> &str {
     mail.lines().find(|line| line.starts_with("Message-ID: ")).unwrap()
+}
+
+/// What it costs a row that a disk forgets a byte of it.
+fn damage(file: &Path, text: &[u8]) {
+    let mut bytes = std::fs::read(file).unwrap();
+    let places: Vec<usize> = bytes
+        .windows(text.len())
+        .enumerate()
+        .filter_map(|(at, found)| (found == text).then_some(at))
+        .collect();
+    assert!(!places.is_empty());
+    places.iter().for_each(|at| bytes[*at] = b'?');
+    std::fs::write(file, bytes).unwrap();
 }
 
 fn is_verification(mail: &str) -> bool {
@@ -178,6 +196,67 @@ async fn a_slow_server_holds_up_its_mails_and_no_other() {
     assert_eq!(mailbox.has(8).await.len(), 8);
     let underway = scene.queue("two are on their way", |mails| mails.len() == 2).await;
     assert!(underway.iter().all(|mail| mail.attempts == 0), "{underway:?}");
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_a_slow_server_goes_out_once_and_is_looked_at_again_before() {
+    let mailbox = Mailbox::start(Manner::Takes).await;
+    let hold = mailbox.holds();
+    let mut scene = Scene::new();
+    let mut people = vec![];
+    for person in 0..40 {
+        people.push(scene.register(&format!("p{person}@example.com")).await);
+    }
+    scene.send(&to(&mailbox));
+    mailbox.has(1).await;
+    // The first look found these mails, which wait for a place.
+    let (replaced, forgotten) = (people[20], people[21]);
+    scene.request(replaced, TokenPurpose::Verification).await;
+    let erase = EraseCustomer { customer: forgotten, if_expired: false };
+    scene.accepted(CustomerCommand::Erase(erase)).await;
+    drop(hold);
+    scene.sent().await;
+    let mails = mailbox.mails();
+    let mut ids: Vec<&str> = mails.iter().map(|mail| message_id(mail)).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!((mails.len(), ids.len()), (78, 78));
+    assert!(!mails.iter().any(|mail| mail.contains("<p21@example.com>")));
+    let of_replaced = mails.iter().filter(|mail| mail.contains("<p20@example.com>"));
+    let tokens: Vec<String> = of_replaced.filter_map(|it| token(it, "/verify-email")).collect();
+    let [last] = tokens.try_into().unwrap();
+    assert!(scene.holds(replaced, TokenPurpose::Verification, &last).await);
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_customer_who_cannot_be_read_keeps_no_others_mail() {
+    let scene = Scene::new();
+    let broken = scene.register("ann@example.com").await;
+    scene.register("bob@example.com").await;
+    let proposed =
+        NewSecondFactor::Proposed { sealed: "legible".to_owned(), recovery_hashes: vec![] };
+    let update = UpdateCustomer { second_factor: Some(proposed), ..UpdateCustomer::of(broken) };
+    scene.accepted(CustomerCommand::Update(Box::new(update))).await;
+    let (copy, home) = (Home::new(), Home::new());
+    std::fs::create_dir(&copy.0).unwrap();
+    let backup = copy.0.join("backup");
+    store::backup(&scene.home.0, &backup, |_| ()).unwrap();
+    scene.end().await;
+    damage(&backup, br#"{"sealed":"legible""#);
+    store::restore(&backup, &home.0).unwrap();
+    let mut scene = Scene::at(home);
+    scene.send(&into_files());
+    let is_tried = |mails: &[domain::mail::Mail]| {
+        mails.len() == 2
+            && mails.iter().all(|mail| mail.customer == broken.id && mail.attempts == 1)
+    };
+    for mail in scene.queue("the others are sent", is_tried).await {
+        assert_eq!(mail.error.as_deref(), Some("its customer cannot be read"));
+    }
+    let mails = files(&scene.directory());
+    assert!(mails.len() == 2 && mails.iter().all(|mail| mail.contains("<bob@example.com>")));
     scene.end().await;
 }
 
