@@ -65,6 +65,8 @@ struct Lent {
     idle: Vec<Reader>,
     /// All that are open, idle or not.
     open: usize,
+    /// Who waits for one to be returned.
+    waiting: usize,
 }
 
 impl ReaderPool {
@@ -73,7 +75,7 @@ impl ReaderPool {
         Ok(Self {
             source,
             readers_max: readers_max.max(1),
-            lent: Mutex::new(Lent { idle: vec![first], open: 1 }),
+            lent: Mutex::new(Lent { idle: vec![first], open: 1, waiting: 0 }),
             returned: Condvar::new(),
         })
     }
@@ -99,7 +101,9 @@ impl ReaderPool {
                 lent.open += 1;
                 break;
             }
+            lent.waiting += 1;
             lent = self.returned.wait(lent).unwrap_or_else(PoisonError::into_inner);
+            lent.waiting -= 1;
         }
         drop(lent);
         // Opening may fail: the loan then gives back the place alone.
@@ -140,7 +144,11 @@ impl Drop for Loan<'_> {
             Some(reader) => lent.idle.push(reader),
             None => lent.open -= 1,
         }
+        let is_awaited = lent.waiting > 0;
         drop(lent);
-        self.pool.returned.notify_one();
+        // A call of the system, which most loans do without.
+        if is_awaited {
+            self.pool.returned.notify_one();
+        }
     }
 }
