@@ -42,7 +42,8 @@ pub struct Ledgers {
     pub acknowledged: Vec<(u32, Said)>,
     /// The request behind each idempotency key that was answered.
     pub asked: BTreeMap<Uid, Ask>,
-    /// The requests that made something that has its id from them.
+    /// The requests that made something that has its id from them, or left a mark that they did what
+    /// they ask for.
     pub made: BTreeSet<Uid>,
     /// Transactions that an operator decided without the gateway.
     pub astray: BTreeSet<Uid>,
@@ -70,6 +71,9 @@ pub fn batch(seen: &Seen, when: When, ledgers: &mut Ledgers) -> Vec<Wrong> {
             let context = format!("row {row} at {}, the clock says {}", entry.at.0, when.domain);
             found.push(Wrong::new("rows carry the time of their batch", &context));
         }
+        if is_marked(entry, seen) {
+            ledgers.made.insert(entry.request.0.as_u128());
+        }
         for change in &entry.changes {
             if let Some(name) = entity(change).map(|of| name(entry.tenant.0, of)) {
                 let rows = ledgers.written.entry(name).or_default();
@@ -96,6 +100,12 @@ pub fn batch(seen: &Seen, when: When, ledgers: &mut Ledgers) -> Vec<Wrong> {
 fn has_its_requests_id(entry: &Entry, change: &Change) -> bool {
     let is_kept = matches!(change, Change::Operation(_)) && is_made(entry, change);
     matches!(change, Change::Mail(_) | Change::Session(_)) || is_kept
+}
+
+/// Whether the batch keeps under the request's own id that it was carried out, as it does where the rows
+/// do not tell: a session that a stolen token ended is gone.
+fn is_marked(entry: &Entry, seen: &Seen) -> bool {
+    seen.replies.iter().any(|stored| stored.key.0 == entry.request.0)
 }
 
 /// An entity, as [`Ledgers::written`] names it.
