@@ -24,8 +24,8 @@ const DUE_MAX: usize = 256;
 /// How many rows are recorded at a time.
 const WRITES_MAX: usize = 1_024;
 
-/// The shortest time from one look at the journal to the next, so that many small commits are read
-/// together.
+/// The shortest time from one look at the journal to the next where nothing was left by the first, so
+/// that many small commits are read together.
 const READ_PAUSE: Duration = Duration::from_millis(20);
 /// How often postponed deliveries are looked for.
 const DUE_PAUSE: Duration = Duration::from_millis(250);
@@ -418,8 +418,12 @@ async fn read_journal(engine: Engine, cursor: Seq, batches: mpsc::Sender<Batch>)
         match engine.read(move |queries| batch(queries, position)).await {
             Ok(batch) => {
                 position = batch.upto.max(position);
+                let is_full = batch.rows.len() == ROWS_MAX;
                 if batches.send(batch).await.is_err() {
                     return;
+                }
+                if is_full {
+                    continue;
                 }
             }
             Err(error) => {
