@@ -37,7 +37,8 @@ const FIRST_HASHES: usize = 3;
 pub struct Options {
     /// Threads: passwords that are hashed at the same time. At least one.
     pub threads: usize,
-    /// How long a password may wait for a thread; one that would wait longer is refused.
+    /// How long a password may wait for a thread; one that would wait longer is refused. Half of it,
+    /// where more has come than can be hashed for four times as long.
     pub queue_wait_max: Duration,
     /// How many passwords of logins may wait, and how many of registrations, however quick they
     /// are: what bounds their memory.

@@ -16,6 +16,12 @@ const HALF_LIFE_SECONDS: f64 = 4.0;
 /// and goes on now.
 const STRETCH_MAX: f64 = 10.0;
 
+/// More than can be done has come for so many times the longest wait: that is no burst any more.
+const LASTING: u32 = 4;
+
+/// What part of the longest wait is waited in an overload that lasts.
+const LASTING_PART: u32 = 2;
+
 /// A hash of 19 MiB and 2 passes, and how long it takes until it was measured.
 const ARGON2_TYPICAL: (f64, f64) = (38_912.0, 0.015);
 
@@ -132,7 +138,8 @@ impl Paces {
 /// How much may wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// How long a job may wait; one that would wait longer is refused.
+    /// How long a job may wait; one that would wait longer is refused. In an overload that lasts it is
+    /// half as long.
     pub(super) wait_max: Duration,
     /// How many jobs of a lane may wait, however quick they are: registrations do not take the
     /// places of logins.
@@ -175,11 +182,13 @@ struct Waiting<J> {
 struct LaneOf<J> {
     jobs: VecDeque<Waiting<J>>,
     load: Load,
+    /// Since when jobs are refused and no job has found a free thread.
+    overloaded: Option<Instant>,
 }
 
 impl<J> LaneOf<J> {
     fn new() -> Self {
-        Self { jobs: VecDeque::new(), load: Load::default() }
+        Self { jobs: VecDeque::new(), load: Load::default(), overloaded: None }
     }
 }
 
@@ -248,6 +257,15 @@ impl<J> Queue<J> {
         Duration::try_from_secs_f64(seconds / self.begun.len() as f64).unwrap_or(Duration::MAX)
     }
 
+    /// How long a job that comes now may wait. A burst is worth a queue; in an overload that lasts the
+    /// queue never ends, and a shorter one lets as many through: sooner, and over sooner.
+    fn wait_max(&mut self, lane: Lane, now: Instant) -> Duration {
+        let longest = self.limits.wait_max;
+        let lasts = |since| now.saturating_duration_since(since) > longest * LASTING;
+        let is_lasting = self.lane(lane).overloaded.is_some_and(lasts);
+        if is_lasting { longest / LASTING_PART } else { longest }
+    }
+
     /// Puts a job behind those of its lane.
     ///
     /// # Errors
@@ -260,12 +278,15 @@ impl<J> Queue<J> {
         now: Instant,
     ) -> Result<(), (Undone, Busy)> {
         let wait = self.wait(lane, now);
+        if wait.is_zero() {
+            self.lane(lane).overloaded = None;
+        }
         let waiting = self.lane(lane).jobs.len();
         let why = if self.stopping {
             Undone::Stopping
         } else if waiting >= self.limits.jobs_max {
             Undone::Full
-        } else if wait > self.limits.wait_max {
+        } else if wait > self.wait_max(lane, now) {
             Undone::Wait
         } else {
             let lane = self.lane(lane);
@@ -273,6 +294,7 @@ impl<J> Queue<J> {
             lane.jobs.push_back(Waiting { job, work, since: now });
             return Ok(());
         };
+        self.lane(lane).overloaded.get_or_insert(now);
         Err((why, Busy::after(wait)))
     }
 

@@ -87,6 +87,37 @@ fn what_would_wait_too_long_is_refused_at_once() {
 }
 
 #[test]
+fn in_an_overload_that_lasts_less_may_wait_and_a_burst_has_all_the_room_again() {
+    let mut world = World::new(1, 100);
+    // Each 10 ms a thread takes one job, and more come than it takes.
+    let overload = |world: &mut World, ms: u64| {
+        let mut longest = 0;
+        for _ in 0..ms / 10 {
+            while world.put(Lane::Registration, "job").is_ok() {}
+            world.take(0);
+            longest = world.wait_ms(Lane::Registration);
+            world.pass(10);
+            world.queue.end(0, world.now);
+        }
+        longest
+    };
+    assert_eq!(overload(&mut world, 400), 110, "a burst");
+    overload(&mut world, 100);
+    assert_eq!(overload(&mut world, 300), 60, "it lasts");
+    assert_eq!(overload(&mut world, 1000), 60);
+    // Logins are none of it, and wait for no registration.
+    world.queue.begin(0, JOB, world.now);
+    while world.put(Lane::Login, "login").is_ok() {}
+    assert_eq!(world.wait_ms(Lane::Login), 110);
+    // Once the queue has run empty, what comes is another burst.
+    while world.take(0).0.is_some() {
+        world.pass(10);
+        world.queue.end(0, world.now);
+    }
+    assert_eq!(overload(&mut world, 10), 110);
+}
+
+#[test]
 fn a_free_thread_refuses_nothing_however_slow_it_was() {
     let mut world = World::new(2, 0);
     world.work(20, 60_000);
