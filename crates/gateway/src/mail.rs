@@ -19,7 +19,6 @@ use uuid::Uuid;
 pub use links::{Links, NotABaseUrl};
 pub use message::{ADDRESS_BYTES_MAX, MessageId, Outgoing};
 pub use pattern::{PART_BYTES_MAX, PLACEHOLDERS_MAX};
-pub use smtp::CONNECTIONS_MAX;
 pub use template::{
     RenderError, Rendered, SUBJECT_BYTES_MAX, TEMPLATES_BYTES_MAX, Template, TemplateError,
     Templates, URL_BYTES_MAX, Variables,
@@ -186,6 +185,15 @@ impl Mailer {
             }
         };
         Ok(Self { from, way })
+    }
+
+    /// How many mails it sends at once, where there is a bound: one more would wait for a connection.
+    #[must_use]
+    pub const fn at_once(&self) -> Option<usize> {
+        match &self.way {
+            Way::Nowhere => None,
+            Way::Directory(_) | Way::Smtp(_) => Some(smtp::CONNECTIONS_MAX),
+        }
     }
 
     /// How the mail with this id is recognised: the same at every try.

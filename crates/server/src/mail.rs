@@ -24,7 +24,7 @@ use domain::mail::{Mail, MailKind};
 use domain::{MailId, TenantNo, Timestamp};
 use engine::ports::{Bookkeeping, Queries, StoreError};
 use engine::{Engine, Unavailable};
-use gateway::mail::{CONNECTIONS_MAX, Links, MailError, Mailer, SetupError, Template};
+use gateway::mail::{Links, MailError, Mailer, SetupError, Template};
 use signup::tokens::TokenKey;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
@@ -43,10 +43,6 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// How many mails are found by one look, besides those on their way.
 const MAILS_MAX: usize = 64;
-
-/// Mails on their way at the same time: as many as there are connections, so that none that was looked
-/// at waits for one.
-const UNDERWAY_MAX: usize = CONNECTIONS_MAX;
 
 /// How long it gathers what commits ask for before it looks: some mails are found by one look, and
 /// closed by one commit, where each by itself would cost as much as what asked for it.
@@ -168,13 +164,13 @@ impl Sending {
         }
     }
 
-    /// Does not end. A slow mail holds up a place of [`UNDERWAY_MAX`], and not what comes after it.
+    /// Does not end. A slow mail holds up a place, and not what comes after it.
     async fn go_on(&mut self) {
         let mut queued = self.engine.mails_queued();
         let mut regular = interval(LOOK_EVERY);
         regular.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let has_room = self.tasks.len() < UNDERWAY_MAX;
+            let has_room = self.room() > 0;
             tokio::select! {
                 Some(ended) = self.tasks.join_next_with_id() => self.take_note(ended).await,
                 Ok(()) = queued.changed(), if has_room && !self.has_failed => {
@@ -193,9 +189,14 @@ impl Sending {
         }
     }
 
+    /// How many more mails may be on their way, so that none that was read waits.
+    fn room(&self) -> usize {
+        self.post.mailer.at_once().unwrap_or(MAILS_MAX).saturating_sub(self.tasks.len())
+    }
+
     /// Puts mails on their way as far as there are any and there is room.
     async fn fill(&mut self) {
-        let room = UNDERWAY_MAX.saturating_sub(self.tasks.len());
+        let room = self.room();
         if room == 0 {
             return;
         }

@@ -25,7 +25,7 @@ use super::message::Ready;
 use super::{MailError, Security, SetupError, SmtpOptions, clean};
 
 /// Connections to the server at the same time.
-pub const CONNECTIONS_MAX: usize = 4;
+pub(super) const CONNECTIONS_MAX: usize = 4;
 
 /// How long an idle connection is kept: shorter than servers keep it.
 const IDLE_MAX: Duration = Duration::from_secs(20);
