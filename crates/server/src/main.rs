@@ -37,7 +37,7 @@ use clap::{Parser, Subcommand};
 use config::{Arguments, Config};
 use maintenance::Report;
 
-/// Takes payments: Kill Bill's payment API in one binary
+/// Signs customers up, takes their payments and switches features, in one binary
 #[derive(Parser)]
 #[command(name = "faregate", version, propagate_version = true)]
 struct CommandLine {

@@ -28,8 +28,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 
-/// What a thread hashes before anybody asks: the first touches new memory and is slower than any
-/// after it.
+/// What a thread hashes before anybody asks, so that the queue knows how long it takes here.
 const FIRST_HASHES: usize = 3;
 
 /// What a pool is made with.
@@ -121,7 +120,7 @@ struct Pool {
 
 impl Hasher {
     /// Starts the threads. Each hashes a few times to begin with: it touches its memory, and the
-    /// queue learns how long that takes here.
+    /// queue learns how long a hash takes here.
     ///
     /// # Errors
     /// Where the operating system gives no thread.
@@ -240,18 +239,22 @@ impl Pool {
     fn work(&self, thread: usize, cost: Cost) {
         give_way();
         let mut hashing = Hashing::new(cost);
+        self.lock().begin(thread, cost.work(), Instant::now());
+        hashing.hash("to touch the memory, which none after it has to");
         for _ in 0..FIRST_HASHES {
             self.lock().begin(thread, cost.work(), Instant::now());
+            let worked_before = thread_time();
             hashing.hash("to know how long it takes");
-            self.lock().end(thread, Instant::now());
+            self.lock().end(thread, worked_since(worked_before), Instant::now());
         }
         while let Some(taken) = self.next(thread) {
             let lane = taken.lane.label();
             metrics::histogram!("faregate_password_wait_seconds", "lane" => lane)
                 .record(taken.waited);
             // The memory is written anew by each hash, whatever one that panicked has left there.
+            let worked_before = thread_time();
             let done = catch_unwind(AssertUnwindSafe(|| perform(&mut hashing, taken.job)));
-            self.lock().end(thread, Instant::now());
+            self.lock().end(thread, worked_since(worked_before), Instant::now());
             match done {
                 Ok(done) => done.tell(),
                 Err(_) => tracing::error!("a bug: hashing a password panicked"),
@@ -314,6 +317,16 @@ fn count_undone(lane: Lane, why: Undone) {
 
 fn show_depth(jobs: usize) {
     metrics::gauge!("faregate_password_queue_jobs").set(jobs as f64);
+}
+
+/// For how long the calling thread has worked, waiting for a core not included.
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+fn worked_since(before: Duration) -> Duration {
+    thread_time().saturating_sub(before)
 }
 
 /// Gives way to threads that answer requests. Where it is not allowed, hashing goes on all the same.

@@ -2,31 +2,21 @@
 //!
 //! Time comes in with each call, so that the rules are the same under test as under load.
 
+mod pace;
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::Busy;
+use pace::{Load, Paces};
 
-/// How long a thread's work is remembered: after so much more of it, what was measured counts half.
-/// A burst of connections starves the threads, which give way to it, for some tenths of a second:
-/// that is to change the pace by a tenth, not to close the door.
-const HALF_LIFE_SECONDS: f64 = 4.0;
-
-/// A measurement counts as no more than so many times the pace: the machine was stopped meanwhile,
-/// and goes on now.
-const STRETCH_MAX: f64 = 10.0;
+pub(super) use pace::Work;
 
 /// More than can be done has come for so many times the longest wait: that is no burst any more.
 const LASTING: u32 = 4;
 
 /// What part of the longest wait is waited in an overload that lasts.
 const LASTING_PART: u32 = 2;
-
-/// A hash of 19 MiB and 2 passes, and how long it takes until it was measured.
-const ARGON2_TYPICAL: (f64, f64) = (38_912.0, 0.015);
-
-/// A hash of bcrypt's cost 12, and how long it takes until it was measured.
-const BCRYPT_TYPICAL: (f64, f64) = (4096.0, 0.25);
 
 /// Who waits. Whoever logs in is a customer already, and goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,97 +30,6 @@ impl Lane {
         match self {
             Self::Login => "login",
             Self::Registration => "registration",
-        }
-    }
-}
-
-/// How much a job is, whatever the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
-    /// KiB of memory, times passes over it.
-    Argon2(u32),
-    /// Rounds: 2 to the power of the cost.
-    Bcrypt(u32),
-}
-
-/// How much several jobs are.
-#[derive(Clone, Copy, Debug, Default)]
-struct Load {
-    argon2: u64,
-    bcrypt: u64,
-}
-
-impl Load {
-    fn add(&mut self, work: Work) {
-        match work {
-            Work::Argon2(units) => self.argon2 += u64::from(units),
-            Work::Bcrypt(units) => self.bcrypt += u64::from(units),
-        }
-    }
-
-    fn subtract(&mut self, work: Work) {
-        match work {
-            Work::Argon2(units) => self.argon2 -= u64::from(units),
-            Work::Bcrypt(units) => self.bcrypt -= u64::from(units),
-        }
-    }
-}
-
-/// How long work of one kind takes on this machine: what was done lately, and in what time.
-#[derive(Debug)]
-struct Pace {
-    units: f64,
-    seconds: f64,
-    is_measured: bool,
-}
-
-impl Pace {
-    /// What to expect until something was measured.
-    const fn expected((units, seconds): (f64, f64)) -> Self {
-        Self { units, seconds, is_measured: false }
-    }
-
-    fn learn(&mut self, units: u32, took: Duration) {
-        // However coarse the clock is, nothing takes no time.
-        let (units, took) = (f64::from(units.max(1)), took.as_secs_f64().max(1e-6));
-        if !std::mem::replace(&mut self.is_measured, true) {
-            (self.units, self.seconds) = (units, took);
-            return;
-        }
-        let took = took.min(self.seconds_of(units) * STRETCH_MAX);
-        let kept = 0.5_f64.powf(took / HALF_LIFE_SECONDS);
-        self.units = self.units * kept + units;
-        self.seconds = self.seconds * kept + took;
-    }
-
-    fn seconds_of(&self, units: f64) -> f64 {
-        units * self.seconds / self.units
-    }
-}
-
-/// How long work takes, of each kind.
-#[derive(Debug)]
-struct Paces {
-    argon2: Pace,
-    bcrypt: Pace,
-}
-
-impl Paces {
-    fn learn(&mut self, work: Work, took: Duration) {
-        match work {
-            Work::Argon2(units) => self.argon2.learn(units, took),
-            Work::Bcrypt(units) => self.bcrypt.learn(units, took),
-        }
-    }
-
-    fn seconds(&self, load: Load) -> f64 {
-        self.argon2.seconds_of(load.argon2 as f64) + self.bcrypt.seconds_of(load.bcrypt as f64)
-    }
-
-    fn seconds_of(&self, work: Work) -> f64 {
-        match work {
-            Work::Argon2(units) => self.argon2.seconds_of(f64::from(units)),
-            Work::Bcrypt(units) => self.bcrypt.seconds_of(f64::from(units)),
         }
     }
 }
@@ -223,10 +122,7 @@ impl<J> Queue<J> {
             logins: LaneOf::new(),
             registrations: LaneOf::new(),
             begun: vec![None; threads.max(1)],
-            paces: Paces {
-                argon2: Pace::expected(ARGON2_TYPICAL),
-                bcrypt: Pace::expected(BCRYPT_TYPICAL),
-            },
+            paces: Paces::expected(),
             limits,
             stopping: false,
         }
@@ -328,10 +224,11 @@ impl<J> Queue<J> {
         self.begun[thread] = Some(Begun { work, since: now });
     }
 
-    /// A thread has done what it began, and how long that took is remembered.
-    pub(super) fn end(&mut self, thread: usize, now: Instant) {
+    /// A thread has done what it began, having worked on it for `worked`, and how long that took is
+    /// remembered.
+    pub(super) fn end(&mut self, thread: usize, worked: Duration, now: Instant) {
         if let Some(begun) = self.begun[thread].take() {
-            self.paces.learn(begun.work, now.saturating_duration_since(begun.since));
+            self.paces.learn(begun.work, worked, now.saturating_duration_since(begun.since));
         }
     }
 
