@@ -165,29 +165,32 @@ impl<'a> Search<'a> {
         if parts.is_empty() {
             return self.add(path, Wrong::Empty);
         }
-        let mut end = 0.0;
+        // Where a part is wrong, nobody knows where the next one is to begin.
+        let mut end = Some(0.0);
         for (at, part) in parts.iter().enumerate() {
             let path = format!("{path}[{at}]");
             self.variation(format!("{path}.id"), flag, &part.id);
             let [low, high] = part.rollout;
             let within = 0.0..=1.0;
-            if !within.contains(&low) || !within.contains(&high) || low > high {
-                return self.add(format!("{path}.rollout"), Wrong::Interval);
+            let is_interval = within.contains(&low) && within.contains(&high) && low <= high;
+            if !is_interval {
+                self.add(format!("{path}.rollout"), Wrong::Interval);
+                end = None;
             }
             if !within.contains(&part.expt_rollout) {
                 self.add(format!("{path}.exptRollout"), Wrong::Interval);
             }
             // Nobody: it may stand anywhere.
             let is_nobody = high < f64::MIN_POSITIVE;
-            if !is_nobody && (low - end).abs() > ROLLOUT_ERROR_MAX {
-                let (begins, expected) = (low.to_string(), end.to_string());
-                return self.add(format!("{path}.rollout"), Wrong::Gap { begins, expected });
-            }
-            if !is_nobody {
-                end = high;
+            let Some(expected) = end.filter(|_| !is_nobody) else { continue };
+            let follows = f64::abs(low - expected) <= ROLLOUT_ERROR_MAX;
+            end = follows.then_some(high);
+            if !follows {
+                let (begins, expected) = (low.to_string(), expected.to_string());
+                self.add(format!("{path}.rollout"), Wrong::Gap { begins, expected });
             }
         }
-        if (1.0 - end).abs() > ROLLOUT_ERROR_MAX {
+        if let Some(end) = end.filter(|end| f64::abs(1.0 - end) > ROLLOUT_ERROR_MAX) {
             self.add(path, Wrong::Sum(end.to_string()));
         }
     }

@@ -61,7 +61,7 @@ pub use insights::{FlagCount, Insights, MetricCount};
 pub use limit::RateLimits;
 pub use live::Live;
 pub use secret::{Secret, SecretKind};
-pub use settings::Settings;
+pub use settings::{BodyError, ReadBodyError, Settings};
 pub use token::{NoToken, SECRET_BYTES, Token};
 
 use door::Door;

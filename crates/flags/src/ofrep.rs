@@ -65,7 +65,7 @@ async fn one(
         let words = ("PARSE_ERROR", "the flag's key is no UTF-8");
         return Ok(failure(StatusCode::BAD_REQUEST, None, words));
     };
-    let body = read_body(body, door.settings.user_bytes_max).await?;
+    let body = read_body(&door, body, door.settings.user_bytes_max).await?;
     let user = match context::user(&body) {
         Ok(user) => user,
         Err(wrong) => return Ok(failure(StatusCode::BAD_REQUEST, Some(&key), wrong.words())),
@@ -90,7 +90,7 @@ async fn all(
     body: Body,
 ) -> Result<Response, Refusal> {
     let grant = door.open(secret(&headers), SDK, Sort::Ofrep)?;
-    let body = read_body(body, door.settings.user_bytes_max).await?;
+    let body = read_body(&door, body, door.settings.user_bytes_max).await?;
     // First of all: of a context that cannot be, nobody has an answer.
     let user = match context::user(&body) {
         Ok(user) => user,

@@ -1,6 +1,7 @@
 //! Answers, for pages of any origin, and the bodies of requests.
 
 use std::error::Error;
+use std::iter::successors;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -14,6 +15,9 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::LengthLimitError;
 
+use crate::door::Door;
+use crate::settings::BodyError;
+
 /// How long a page may remember that it may ask, in seconds.
 const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("600");
 
@@ -24,7 +28,7 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 /// Why a request is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The environments are not there yet.
+    /// The environments are not there yet, or there is no room for a body.
     Unavailable,
     /// No secret, an unknown one, or one for something else.
     Unauthorized,
@@ -32,6 +36,8 @@ pub(crate) enum Refusal {
     TooMany(Duration),
     /// A body that is too long.
     TooLarge,
+    /// A body that does not come in time.
+    TimedOut,
     /// Anything else that is wrong.
     Bad(&'static str),
 }
@@ -43,6 +49,7 @@ impl IntoResponse for Refusal {
             Self::Unauthorized => (StatusCode::UNAUTHORIZED, ""),
             Self::TooMany(_) => (StatusCode::TOO_MANY_REQUESTS, "too many requests"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"),
+            Self::TimedOut => (StatusCode::REQUEST_TIMEOUT, "the body did not come in time"),
             Self::Bad(reason) => (StatusCode::BAD_REQUEST, reason),
         };
         let mut response = answer(status, reason);
@@ -52,7 +59,7 @@ impl IntoResponse for Refusal {
         let retry_after_s = match self {
             Self::Unavailable => Some(1),
             Self::TooMany(wait) => Some(wait.as_secs() + 1),
-            Self::Unauthorized | Self::TooLarge | Self::Bad(_) => None,
+            Self::Unauthorized | Self::TooLarge | Self::TimedOut | Self::Bad(_) => None,
         };
         if let Some(seconds) = retry_after_s {
             let headers = response.headers_mut();
@@ -98,15 +105,19 @@ pub(crate) async fn preflight(headers: HeaderMap) -> Response {
 }
 
 /// All of a request's body.
-pub(crate) async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
+pub(crate) async fn read_body(door: &Door, body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
     axum::body::to_bytes(body, bytes_max).await.map_err(|error| {
-        let mut cause: Option<&dyn Error> = Some(&error);
-        while let Some(it) = cause {
-            if it.is::<LengthLimitError>() {
-                return Refusal::TooLarge;
-            }
-            cause = it.source();
+        let first: &(dyn Error + 'static) = &error;
+        let mut causes = successors(Some(first), |it: &&(dyn Error + 'static)| (*it).source());
+        let found = causes.find_map(|it| match it.is::<LengthLimitError>() {
+            true => Some(BodyError::TooLarge),
+            false => (door.settings.body_error)(it),
+        });
+        match found.unwrap_or(BodyError::Broken) {
+            BodyError::TooLarge => Refusal::TooLarge,
+            BodyError::TimedOut => Refusal::TimedOut,
+            BodyError::NoRoom => Refusal::Unavailable,
+            BodyError::Broken => Refusal::Bad("the body does not come"),
         }
-        Refusal::Bad("the body does not come")
     })
 }

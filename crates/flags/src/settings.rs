@@ -1,8 +1,26 @@
 //! What the doors of flags allow, and how long.
 
+use std::error::Error;
 use std::time::Duration;
 
 use crate::limit::RateLimits;
+
+/// Why a body does not come. How large it may be and how long it may take is the server's business
+/// besides ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyError {
+    /// It is larger than the server accepts.
+    TooLarge,
+    /// It did not come in time.
+    TimedOut,
+    /// It broke off.
+    Broken,
+    /// There are too many bodies in memory.
+    NoRoom,
+}
+
+/// Which of these an error of the server's is; `None`: none of its own.
+pub type ReadBodyError = fn(&(dyn Error + 'static)) -> Option<BodyError>;
 
 /// Bounds of the doors.
 #[derive(Clone, Debug)]
@@ -34,6 +52,8 @@ pub struct Settings {
     pub insights_bytes_max: usize,
     /// How often a secret may be used; without limit by default.
     pub rate_limits: RateLimits,
+    /// What the errors of bodies are that the server hands in.
+    pub body_error: ReadBodyError,
 }
 
 impl Default for Settings {
@@ -52,6 +72,7 @@ impl Default for Settings {
             user_bytes_max: 64 * 1_024,
             insights_bytes_max: 2 * 1_024 * 1_024,
             rate_limits: RateLimits::default(),
+            body_error: |_| None,
         }
     }
 }

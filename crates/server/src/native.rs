@@ -56,6 +56,7 @@ pub struct Native {
     mails::resend,
     flags::environments::list,
     flags::environments::create,
+    flags::environments::show,
     flags::environments::patch,
     flags::secrets::add,
     flags::secrets::expire,

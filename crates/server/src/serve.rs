@@ -378,6 +378,14 @@ pub fn flag_settings(config: &Config) -> ::flags::Settings {
             feature_flag: limits.feature_flag,
             ofrep: limits.ofrep,
         },
+        body_error: |error| {
+            error.downcast_ref::<killbill::BodyError>().map(|error| match error {
+                killbill::BodyError::TooLarge => ::flags::BodyError::TooLarge,
+                killbill::BodyError::TimedOut => ::flags::BodyError::TimedOut,
+                killbill::BodyError::Broken => ::flags::BodyError::Broken,
+                killbill::BodyError::NoRoom => ::flags::BodyError::NoRoom,
+            })
+        },
         ..::flags::Settings::default()
     }
 }

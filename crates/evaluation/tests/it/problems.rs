@@ -118,6 +118,28 @@ fn each_place_of_a_rule_is_looked_at() {
     ]);
 }
 
+#[test]
+fn each_part_of_a_rollout_is_looked_at() {
+    let mut flag = flag();
+    flag["fallthrough"]["variations"] = json!([
+        { "id": "no", "rollout": [0, 2], "exptRollout": 3 },
+        { "id": "none", "rollout": [0.7, 0.2], "exptRollout": 3 },
+        { "id": "on", "rollout": [0.5, 0.6], "exptRollout": 1 },
+    ]);
+    let of =
+        |part: usize, said: &str| format!("featureFlags[0].fallthrough.variations[{part}].{said}");
+    let between = "from and to are between 0 and 1, from before to";
+    let expected = [
+        of(0, "id: there is no variation \"no\""),
+        of(0, &format!("rollout: {between}")),
+        of(0, &format!("exptRollout: {between}")),
+        of(1, "id: there is no variation \"none\""),
+        of(1, &format!("rollout: {between}")),
+        of(1, &format!("exptRollout: {between}")),
+    ];
+    assert_eq!(told(&[flag], &segments()), expected);
+}
+
 fn check_each(cases: &[(&str, Value, &str)]) {
     for (place, value, expected) in cases {
         let mut flag = flag();

@@ -24,7 +24,7 @@ pub(crate) async fn register(
     body: Body,
 ) -> Result<Response, Refusal> {
     door.open(secret(&headers), &[SecretKind::RelayProxy], Sort::Sdk)?;
-    let body = read_body(body, 2 * AGENT_BYTES_MAX).await?;
+    let body = read_body(&door, body, 2 * AGENT_BYTES_MAX).await?;
     let agent: Option<String> = serde_json::from_slice(&body).ok();
     let agent = agent.filter(|it| !it.trim().is_empty() && it.len() <= AGENT_BYTES_MAX);
     let agent = agent.ok_or(Refusal::Bad("an agent's id was expected"))?;

@@ -63,7 +63,7 @@ pub(crate) async fn evaluate(
     body: Body,
 ) -> Result<Response, Refusal> {
     let grant = door.open(secret(&headers), SDK, Sort::FeatureFlag)?;
-    let body = read_body(body, door.settings.user_bytes_max).await?;
+    let body = read_body(&door, body, door.settings.user_bytes_max).await?;
     let question: Question<'_> =
         serde_json::from_slice(&body).map_err(|_| Refusal::Bad("The body is not as expected."))?;
     let user = question.user.and_then(|it| it.read());

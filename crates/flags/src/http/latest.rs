@@ -39,7 +39,7 @@ pub(crate) async fn client(
 ) -> Result<Response, Refusal> {
     let grant = door.open(secret(&headers), &[SecretKind::Client], Sort::Sdk)?;
     let timestamp = timestamp(&uri)?;
-    let body = read_body(body, door.settings.user_bytes_max).await?;
+    let body = read_body(&door, body, door.settings.user_bytes_max).await?;
     let user = serde_json::from_slice(&body).ok().and_then(|it: SentUser<'_>| it.read());
     let user = user.ok_or(Refusal::Bad("invalid end user"))?;
     let state = grant.environments()[0].state();

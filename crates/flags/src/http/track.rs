@@ -72,7 +72,7 @@ pub(crate) async fn track(
     body: Body,
 ) -> Result<Response, Refusal> {
     let grant = door.open(secret(&headers), SDK, Sort::Insight)?;
-    let body = read_body(body, door.settings.insights_bytes_max).await?;
+    let body = read_body(&door, body, door.settings.insights_bytes_max).await?;
     let sent: Vec<Entry<SentInsight<'_>>> =
         serde_json::from_slice(&body).map_err(|_| Refusal::Bad("insights were expected"))?;
     let live = &grant.environments()[0];

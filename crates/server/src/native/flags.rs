@@ -34,7 +34,7 @@ pub fn router() -> Router<Native> {
         get(segment::show).put(segment::put).patch(segment::patch).delete(segment::archive);
     Router::new()
         .route("/v1/environments", get(environments::list).post(environments::create))
-        .route("/v1/environments/{key}", axum::routing::patch(environments::patch))
+        .route("/v1/environments/{key}", get(environments::show).patch(environments::patch))
         .route("/v1/environments/{key}/secrets", post(secrets::add))
         .route("/v1/environments/{key}/secrets/{id}", delete(secrets::expire))
         .route("/v1/environments/{key}/import", post(exchange::import))

@@ -206,6 +206,9 @@ fn an_environment_is_made() {
     let made = client.post("/v1/environments", &new);
     assert_eq!(made.status, 201, "{}", made.text());
     assert_eq!(made.json()["secrets"].as_array().unwrap().len(), 2);
+    let one = client.get("/v1/environments/test?project=shop");
+    assert_eq!((one.status, one.json()), (200, made.json()));
+    assert_eq!(client.get("/v1/environments/test").status, 404);
     assert_eq!(client.get("/v1/flags?environment=test&project=shop").status, 200);
     assert_eq!(client.get("/v1/flags?environment=test").status, 404);
     let again = client.post("/v1/environments", &new);
@@ -326,6 +329,30 @@ fn what_is_taken_in_is_given_out() {
     drop(server);
 }
 
+#[test]
+fn what_is_null_in_an_import_is_not_there() {
+    let (_server, client) = with_sample();
+    let (mut flag, mut segment) = (checkout(), staff());
+    for field in ["creatorId", "updatorId", "name", "description", "targetUsers", "tags"] {
+        flag[field] = Value::Null;
+    }
+    flag["rules"][0]["name"] = Value::Null;
+    flag["fallthrough"]["variations"][0]["exptRollout"] = Value::Null;
+    for field in ["description", "included", "rules"] {
+        segment[field] = Value::Null;
+    }
+    let import = json!({ "featureFlags": [flag], "segments": [segment] });
+    let imported = client.post("/v1/environments/dev/import", &import);
+    assert_eq!(imported.status, 200, "{}", imported.text());
+    let flag = client.get("/v1/flags/new-checkout").json();
+    assert_eq!(
+        (&flag["tags"], &flag["name"], &flag["targetUsers"]),
+        (&json!([]), &json!(""), &json!([]))
+    );
+    let segment = client.get(&format!("/v1/segments/{STAFF}")).json();
+    assert_eq!((&segment["included"], &segment["description"]), (&json!([]), &json!("")));
+}
+
 /// What is wrong with an import, and that nothing of it was taken in.
 fn refuse(client: &Client, import: &Value, expected: Expect) {
     let before = client.get("/v1/environments/dev/export").json();
@@ -355,7 +382,7 @@ fn an_import_with_one_bad_flag_takes_nothing_in_and_lists_every_problem() {
     bad["fallthrough"]["variations"][1]["rollout"] = json!([0.25, 0.9]);
     bad["rules"][0]["conditions"][0] =
         json!({ "property": "mail", "op": "MatchRegex", "value": "((a{1000}){1000}){1000}" });
-    let import = json!({ "featureFlags": [good, bad], "segments": [] });
+    let import = json!({ "featureFlags": [good.clone(), bad.clone()], "segments": [] });
     refuse(
         &client,
         &import,
@@ -390,6 +417,28 @@ fn an_import_with_one_bad_flag_takes_nothing_in_and_lists_every_problem() {
             r#"featureFlags[0].rules[0].conditions[0].value: there is no segment "0b3ff6f2-2f42-4f0c-8a3c-af6f8b7f000a""#
         ]],
     );
+    let (mut odd, mut other) = (good.clone(), checkout());
+    odd["isEnabled"] = json!("yes");
+    other["fallthrough"]["variations"][0]["rollout"] = json!(["0", 1]);
+    other["disabledVariationId"] = json!("of what cannot be read nothing else is said");
+    let import =
+        json!({ "featureFlags": [odd, bad, other], "segments": [{ "id": STAFF, "included": 1 }] });
+    refuse(
+        &client,
+        &import,
+        expect![[r#"
+        segments[0].included: invalid type: integer `1`, expected a sequence
+        featureFlags[0].isEnabled: invalid type: string "yes", expected a boolean
+        featureFlags[2].fallthrough.variations[0].rollout[0]: invalid type: string "0", expected f64
+        featureFlags[1].id: is no UUID
+        featureFlags[1].disabledVariationId: there is no variation "nothing"
+        featureFlags[1].rules[0].conditions[0].value: the regular expression cannot be used: it takes too much memory
+        featureFlags[1].fallthrough.variations: the parts end at 0.9, 1 was expected"#]],
+    );
+    let misnamed = json!({ "flags": [good], "segments": [staff()] });
+    let path = "/v1/environments/dev/import";
+    let refused = client.post(path, &misnamed);
+    assert_eq!((refused.status, &refused.json()["field"]), (400, &json!("flags")));
     for body in ["", "{", "[]", "{\"featureFlags\": 1}", "{}"] {
         let path = "/v1/environments/dev/import";
         let refused = client.send("POST", path, Some(body.as_bytes()));
@@ -503,7 +552,7 @@ fn wrong_changes_of_a_flag_are_named() {
     for (change, status, field) in [
         (json!({ "enabled": false }), 400, "enabled"),
         (json!({ "key": "other" }), 400, "key"),
-        (json!({ "isEnabled": "yes" }), 400, "body"),
+        (json!({ "isEnabled": "yes" }), 400, "isEnabled"),
         (json!([]), 400, "body"),
     ] {
         let refused = patch(&client, path, &change);

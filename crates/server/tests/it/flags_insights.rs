@@ -117,6 +117,11 @@ fn insights_are_counted_and_survive_a_restart() {
     assert_eq!(client.get("/v1/environments/dev/insights/metrics").status, 400);
     let elsewhere = client.get(&path.replace("dev", "prod")).json();
     assert_eq!(elsewhere, json!({ "metrics": [], "more": false }));
+    // The front takes less than the door would.
+    let door = server.client().header("Authorization", &secret);
+    let large = vec![b' '; 1024 * 1024 + 1];
+    let refused = door.send("POST", "/api/public/insight/track", Some(&large));
+    assert_eq!((refused.status, refused.text().as_str()), (413, "the body is too large"));
 }
 
 #[test]

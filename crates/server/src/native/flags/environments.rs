@@ -87,13 +87,49 @@ pub async fn list(
     asking.require("environment:read")?;
     Parameters::of(&uri)?.end()?;
     let environments = find::environments(&native, &asking).await?;
-    let no = asking.tenant.no;
-    let secrets = match asking.caller.may("flag:secrets") {
-        true => Some(native.engine.read(move |queries| queries.secrets(no)).await?),
-        false => None,
-    };
+    let secrets = secrets(&native, &asking).await?;
     let views = environments.into_iter().map(|it| view(&native, it, secrets.as_deref()));
     Ok(Json(views.collect::<Result<_, _>>()?))
+}
+
+/// The secrets of the tenant's environments, for those who may see them.
+async fn secrets(native: &Native, asking: &Asking) -> Result<Option<Vec<Secret>>, Problem> {
+    let no = asking.tenant.no;
+    Ok(match asking.caller.may("flag:secrets") {
+        true => Some(native.engine.read(move |queries| queries.secrets(no)).await?),
+        false => None,
+    })
+}
+
+/// An environment.
+#[utoipa::path(
+    get,
+    path = "/v1/environments/{key}",
+    tag = "Feature flags",
+    operation_id = "get_environment",
+    summary = "An environment, with its secrets for those with flag:secrets",
+    params(
+        ("key" = String, Path, description = "The environment"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+    ),
+    responses(
+        (status = 200, description = "The environment", body = EnvironmentView),
+        (status = 403, description = "environment:read is missing"),
+        (status = 404, description = "There is no such environment"),
+    )
+)]
+pub async fn show(
+    State(native): State<Native>,
+    asking: Asking,
+    Path(key): Path<String>,
+    uri: Uri,
+) -> Result<Json<EnvironmentView>, Problem> {
+    asking.require("environment:read")?;
+    let mut parameters = Parameters::of(&uri)?;
+    let environment = find::environment_by_key(&native, &asking, key, &mut parameters).await?;
+    parameters.end()?;
+    let secrets = secrets(&native, &asking).await?;
+    Ok(Json(view(&native, environment, secrets.as_deref())?))
 }
 
 /// Makes an environment.

@@ -1,6 +1,6 @@
 //! A whole environment in FeatBit's shape: taken in, all or nothing, and given out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::body::Body;
@@ -10,7 +10,9 @@ use domain::environment::Environment;
 use domain::{EnvironmentId, Reply};
 use evaluation::{Flag, Segment};
 use http::Uri;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::definitions::{TRIES_MAX, is_changed};
@@ -24,16 +26,76 @@ use crate::native::caller::Asking;
 use crate::native::parameters::{Parameters, invalid};
 use crate::problem::{Problem, WrongField};
 
-/// Flags and segments in FeatBit's shape. What it has besides is passed over.
-#[derive(Clone, Serialize, Deserialize)]
+/// Flags and segments in FeatBit's shape.
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Documents {
     /// The flags.
-    #[serde(default)]
     feature_flags: Vec<Flag>,
     /// The segments.
-    #[serde(default)]
     segments: Vec<Segment>,
+}
+
+/// What was sent to be taken in. What documents have besides is passed over.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Sent {
+    #[serde(default)]
+    feature_flags: Vec<Value>,
+    #[serde(default)]
+    segments: Vec<Value>,
+    /// What the shape does not have.
+    #[serde(flatten)]
+    rest: BTreeMap<String, Value>,
+}
+
+/// What was sent, as far as it can be read.
+#[derive(Clone, Default)]
+struct Read {
+    /// The flags; an empty one in the place of one that cannot be read.
+    flags: Vec<Flag>,
+    /// The segments; of one that cannot be read nothing but its id, so that it is found.
+    segments: Vec<Segment>,
+    /// What has another type.
+    wrong: Vec<WrongField>,
+    /// The paths of those that cannot be read: nothing else is said of them.
+    unread: BTreeSet<String>,
+}
+
+impl Read {
+    fn of(sent: Sent) -> Result<Self, Problem> {
+        // A list by another name would be lost.
+        if let Some((name, _)) = sent.rest.iter().find(|(_, value)| value.is_array()) {
+            let name: String = name.chars().take(input::KEY_BYTES_MAX).collect();
+            return Err(invalid(name, "there is no such list: `featureFlags`, `segments`"));
+        }
+        let mut read = Self::default();
+        for (at, segment) in sent.segments.into_iter().enumerate() {
+            let id = segment["id"].as_str().unwrap_or_default().to_owned();
+            let found = read.typed(format!("segments[{at}]"), segment);
+            read.segments.push(found.unwrap_or_else(|| Segment { id, ..Segment::default() }));
+        }
+        for (at, flag) in sent.feature_flags.into_iter().enumerate() {
+            let found = read.typed(format!("featureFlags[{at}]"), flag);
+            read.flags.push(found.unwrap_or_default());
+        }
+        Ok(read)
+    }
+
+    fn typed<T: DeserializeOwned>(&mut self, path: String, value: Value) -> Option<T> {
+        let found = input::typed(value).map_err(|WrongField { field, reason }| {
+            let field = if field.is_empty() { path.clone() } else { format!("{path}.{field}") };
+            self.wrong.push(WrongField { field, reason });
+            self.unread.insert(path);
+        });
+        found.ok()
+    }
+
+    /// Whether a field is of something that cannot be read.
+    fn is_unread(&self, field: &str) -> bool {
+        let document = field.split_once('.').map_or(field, |(document, _)| document);
+        self.unread.contains(document)
+    }
 }
 
 /// What was taken in, or would be.
@@ -82,8 +144,8 @@ pub async fn import(
     let environment = find::environment_by_key(&native, &asking, key, &mut parameters).await?;
     let dry_run = parameters.is("dryRun")?;
     parameters.end()?;
-    let documents: Documents = input::json(body).await?;
-    let (flags, segments) = (documents.feature_flags.len(), documents.segments.len());
+    let read = Read::of(input::json(body).await?)?;
+    let (flags, segments) = (read.flags.len(), read.segments.len());
     if !(1..=DEFINITIONS_MAX).contains(&(flags + segments)) {
         let reason = format!("1 to {DEFINITIONS_MAX} flags and segments were expected");
         return Err(invalid("body", reason));
@@ -92,7 +154,7 @@ pub async fn import(
     let mut turn = Turn::new(&native);
     for _ in 0..TRIES_MAX {
         let environment = find::environment_by_id(&native, &asking, environment.id).await?;
-        let definitions = fitting(&native, &environment, documents.clone()).await?;
+        let definitions = fitting(&native, &environment, read.clone()).await?;
         if dry_run {
             return Ok(Json(imported(environment.version)));
         }
@@ -107,14 +169,14 @@ pub async fn import(
     Err(Problem::Contended)
 }
 
-/// What is to be put of documents in an environment, which has to have room for them.
+/// What is to be put of what was sent in an environment, which has to have room for it.
 async fn fitting(
     native: &Native,
     environment: &Environment,
-    documents: Documents,
+    read: Read,
 ) -> Result<Vec<NewDefinition>, Problem> {
     let there = find::definitions(native, environment).await?;
-    let definitions = checked(documents, &there).await?;
+    let definitions = checked(read, &there).await?;
     let keys: BTreeSet<_> = there.iter().map(|it| (it.key.kind, it.key.key.as_str())).collect();
     let new = definitions.iter().filter(|it| !keys.contains(&(it.kind, it.key.as_str())));
     if keys.len() + new.count() > DEFINITIONS_MAX {
@@ -148,34 +210,34 @@ async fn put(
     }
 }
 
-/// What is to be put of documents among those that are there: all problems at once.
-async fn checked(
-    documents: Documents,
-    there: &[Definition],
-) -> Result<Vec<NewDefinition>, Problem> {
-    let Documents { feature_flags, segments } = documents;
-    let (mut wrong, mut ids) = (vec![], FlagIds::of(there));
-    let mut new = Vec::with_capacity(feature_flags.len() + segments.len());
-    for (at, segment) in segments.iter().enumerate() {
+/// What is to be put of what was sent among those that are there: all problems at once.
+async fn checked(read: Read, there: &[Definition]) -> Result<Vec<NewDefinition>, Problem> {
+    let (mut found, mut ids) = (vec![], FlagIds::of(there));
+    let mut new = Vec::with_capacity(read.flags.len() + read.segments.len());
+    for (at, segment) in read.segments.iter().enumerate() {
         let path = format!("segments[{at}]");
-        take(new_segment(&path, segment, Expected::Anything), &mut new, &mut wrong)?;
+        take(new_segment(&path, segment, Expected::Anything), &mut new, &mut found)?;
     }
-    for (at, flag) in feature_flags.iter().enumerate() {
+    for (at, flag) in read.flags.iter().enumerate() {
         let path = format!("featureFlags[{at}]");
         if input::check_key("key", &flag.key).is_err() {
-            wrong.push(WrongField { field: format!("{path}.key"), reason: "is no key".to_owned() });
+            found.push(WrongField { field: format!("{path}.key"), reason: "is no key".to_owned() });
         }
-        let found = new_flag(&path, flag, Expected::Anything);
-        if found.as_ref().is_ok_and(|it| !ids.takes(it)) {
-            wrong.push(taken(&path));
+        let flag = new_flag(&path, flag, Expected::Anything);
+        if flag.as_ref().is_ok_and(|it| !ids.takes(it)) {
+            found.push(taken(&path));
         }
-        take(found, &mut new, &mut wrong)?;
+        take(flag, &mut new, &mut found)?;
     }
-    match input::check(feature_flags, segments, input::segments_of(there)?).await {
-        Err(Problem::WrongFields(more)) => wrong.extend(more),
+    let (flags, segments) = (read.flags.clone(), read.segments.clone());
+    match input::check(flags, segments, input::segments_of(there)?).await {
+        Err(Problem::WrongFields(more)) => found.extend(more),
         Err(problem) => return Err(problem),
         Ok(()) => {}
     }
+    found.retain(|it| !read.is_unread(&it.field));
+    let mut wrong = read.wrong;
+    wrong.extend(found);
     if wrong.is_empty() { Ok(new) } else { Err(input::wrong(wrong)) }
 }
 

@@ -19,7 +19,7 @@ use crate::native::parameters::invalid;
 use crate::problem::{Problem, WrongField};
 
 /// How long a key or an id may be, in bytes.
-const KEY_BYTES_MAX: usize = 255;
+pub const KEY_BYTES_MAX: usize = 255;
 
 /// How large a flag or a segment may be, in bytes.
 const DOCUMENT_BYTES_MAX: usize = 512 * 1024;
@@ -121,7 +121,36 @@ pub fn document<T: DeserializeOwned>(value: Value, fields: &[&str]) -> Result<T,
         let name: String = unknown.chars().take(KEY_BYTES_MAX).collect();
         return Err(invalid(name, "there is no such field"));
     }
-    serde_json::from_value(value).map_err(|error| invalid("body", error))
+    typed(value).map_err(|WrongField { field, reason }| match field.is_empty() {
+        true => invalid("body", reason),
+        false => invalid(field, reason),
+    })
+}
+
+/// A document from its JSON, or which field of it has another type. `null` is nothing there: who
+/// exports flags may write either.
+///
+/// # Errors
+/// The first field that is of another type; no name where it is the whole.
+pub fn typed<T: DeserializeOwned>(mut value: Value) -> Result<T, WrongField> {
+    forget_nulls(&mut value);
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let field = if path == "." { String::new() } else { path };
+        WrongField { field, reason: error.into_inner().to_string() }
+    })
+}
+
+/// JSON is read to a depth that this can follow.
+fn forget_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(forget_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// The fields of a flag.
