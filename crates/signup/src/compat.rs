@@ -22,7 +22,7 @@ mod users;
 use std::borrow::Cow;
 
 use axum::Router;
-use axum::routing::{delete, get, post};
+use axum::routing::{any, delete, get, post};
 use engine::access::Access;
 use http::Uri;
 use http::request::Parts;
@@ -55,13 +55,23 @@ pub fn router(door: Door) -> Router {
         .route("/billing/api/billing/accounts", post(billing::create))
         .route("/billing/api/billing/accounts/{customer}", get(billing::show))
         .route("/billing/api/billing/accounts/overview/{customer}", get(billing::overview))
+        .route("/user/{*path}", any(async |uri: Uri| no_path(&uri)))
+        .route("/billing/{*path}", any(async |uri: Uri| no_path(&uri)))
         .method_not_allowed_fallback(async |uri: Uri| no_method(&uri))
         .with_state(door)
 }
 
-/// The route does not take the method, in the words of its service.
+/// There is no such route, in the words of its service.
+fn no_path(uri: &Uri) -> Failure {
+    in_words_of(uri, Failure::not_found("Not Found"))
+}
+
+/// The route does not take the method.
 fn no_method(uri: &Uri) -> Failure {
-    let failure = Failure::no_method();
+    in_words_of(uri, Failure::no_method())
+}
+
+fn in_words_of(uri: &Uri, failure: Failure) -> Failure {
     if uri.path().starts_with("/billing/") { failure.of_billing() } else { failure }
 }
 

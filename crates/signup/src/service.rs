@@ -110,6 +110,7 @@ impl SignUp {
     /// Sign-up on an engine, with its own pool for passwords.
     #[must_use]
     pub fn new(engine: Engine, hasher: Hasher, key: &RootKey, settings: Settings) -> Self {
+        figures::begin_at_zero();
         let (tokens, sealer) = (TokenKey::new(key), Arc::new(Sealer::new(key)));
         let (hasher, limits) = (Arc::new(hasher), Arc::new(Limits::new(settings.limits)));
         Self { inner: Arc::new(Inner { engine, hasher, tokens, sealer, limits, settings }) }

@@ -44,6 +44,14 @@ fn log_in(client: &Client, email: &str, password: &str) -> Answer {
     client.post("/user/auth/login", &json!({ "email": email, "password": password }))
 }
 
+/// The fields that a 422 is about.
+fn wrong_fields(answer: &Answer) -> String {
+    let json = answer.json();
+    let detail = json["detail"].as_array().unwrap();
+    let fields: Vec<&str> = detail.iter().map(|it| it["loc"][1].as_str().unwrap()).collect();
+    fields.join(" ")
+}
+
 fn message(answer: &Answer) -> String {
     let body = answer.json();
     assert_eq!((&body["error"], &body["status_code"]), (&json!(true), &json!(answer.status)));
@@ -177,6 +185,8 @@ fn each_rule_that_is_broken_is_told() {
     let large = format!(r#"{{"email":"{}"}}"#, "x".repeat(100_000));
     assert_eq!(client.send("POST", "/user/auth/register", Some(large.as_bytes())).status, 413);
     assert_eq!(client.get("/user/auth/register").status, 405);
+    let unknown = client.get("/user/nothing");
+    assert_eq!((unknown.status, message(&unknown).as_str()), (404, "Not Found"));
 }
 
 #[test]
@@ -280,8 +290,11 @@ fn passwords_are_changed_and_reset() {
     };
     let wrong = change("Wrong123@", "Another123@", "Another123@");
     assert_eq!((wrong.status, message(&wrong).as_str()), (400, "Current password is incorrect"));
-    let unequal = change(PASSWORD, "Another123@", "Different123@").json();
-    assert_eq!(unequal["detail"][0]["loc"][1], json!("confirm_password"));
+    let unequal = change(PASSWORD, "Another123@", "Different123@");
+    assert_eq!(wrong_fields(&unequal), "confirm_password");
+    assert_eq!(wrong_fields(&change(PASSWORD, "weak", "another")), "new_password");
+    let nothing = mine.post("/user/auth/password-change", &json!({}));
+    assert_eq!(wrong_fields(&nothing), "current_password new_password confirm_password");
     assert_eq!(change(PASSWORD, "Another123@", "Another123@").status, 200);
     assert_eq!(mine.get("/user/auth/me").status, 401, "all sessions have ended");
     assert_eq!(log_in(&client, email, PASSWORD).status, 401);
@@ -392,10 +405,18 @@ fn billing_accounts_are_made_once_per_customer() {
     assert_eq!(second["message"], json!("Account already exists"));
     assert_eq!(second["killbill_account_id"], first.json()["killbill_account_id"]);
     assert_eq!(admin.get(&format!("{path}c-1")).status, 200);
+    let tenant = server.tenant();
+    assert_eq!(tenant.post(path, &body).status, 200);
+    let account = tenant.get("/1.0/kb/accounts?externalKey=c-1").json();
+    let shown = tenant.get(&format!("{path}c-1")).json();
+    assert_eq!(shown, json!({ "success": true, "account": account }));
     assert_eq!(admin.get(&format!("{path}overview/c-1")).status, 200);
     let nobody = admin.get(&format!("{path}c-2"));
     assert_eq!((nobody.status, nobody.json()), (404, json!({ "detail": "Account not found" })));
-    assert_eq!(admin.post(path, &json!({ "customer_id": "c" })).status, 422);
+    let empty = admin.post(path, &json!({}));
+    assert_eq!((empty.status, wrong_fields(&empty)), (422, "customer_id email name".to_owned()));
+    let unknown = admin.get("/billing/nothing");
+    assert_eq!((unknown.status, unknown.json()), (404, json!({ "detail": "Not Found" })));
     // Strangers are told so before their body is looked at, and all in the words of billing.
     let stranger = Client::new(&server.url).send("POST", path, Some(&[b' '; 100_000]));
     assert_eq!((stranger.status, stranger.json()), (401, json!({ "detail": "Not authenticated" })));
@@ -419,8 +440,15 @@ fn health_is_told_to_everybody() {
         let body = answer.json();
         assert_eq!((&body["status"], &body["service"]), (&json!("healthy"), &json!(service)));
     }
+    assert_eq!(client.get("/user/health").json()["version"], json!("1.0.0"));
     let database = client.get("/user/health/database").json();
     assert_eq!(database["database"], json!("connected"));
+    drop(server);
+    let server = Server::start_with(launch().env("FAREGATE_SIGNUP_TENANT", "nobody"));
+    let answer = Client::new(&server.url).get("/user/health/database");
+    let told = answer.json();
+    assert_eq!((answer.status, &told["status"]), (503, &json!("unhealthy")));
+    assert!(told["error"].as_str().unwrap().contains("signup.tenant"), "{told}");
 }
 
 #[test]
@@ -542,7 +570,10 @@ fn a_synthetic_registration_says_whether_sign_up_works() {
         metrics.contains("faregate_synthetic_probe_success 1\n").then_some(metrics)
     });
     assert!(metrics.contains("\nfaregate_synthetic_probe_age_seconds "), "{metrics}");
-    assert!(!metrics.contains("user_service_registration_total{"), "{metrics}");
+    for status in ["success", "failure", "rejected"] {
+        let none = format!("\nuser_service_registration_total{{status=\"{status}\"}} 0\n");
+        assert!(metrics.contains(&none), "{status}: {metrics}");
+    }
 }
 
 #[test]

@@ -229,7 +229,7 @@ fn new_password(fields: &mut Fields) -> String {
         let (kind, message) = (said["type"].as_str(), said["msg"].as_str());
         fields.note("new_password", kind.unwrap_or_default(), message.unwrap_or_default());
     }
-    if confirmed != password {
+    if confirmed != password && !fields.is_wrong("new_password") {
         fields.note("confirm_password", "value_error", "Value error, Passwords do not match");
     }
     password

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
-use domain::account::{CreateAccount, Person};
+use domain::account::{Account, CreateAccount, Person};
 use domain::tag::ControlTag;
 use domain::{Command, Currency, Rejection, Reply, TenantNo};
 use engine::Answer;
@@ -11,7 +11,6 @@ use engine::ports::AccountView;
 use http::request::Parts;
 use serde_json::{Value, json};
 
-use super::auth::moment;
 use super::body::Fields;
 use super::error::Failure;
 use super::{Door, caller};
@@ -193,7 +192,7 @@ async fn find(
     Ok(door.sign_up.engine().read(move |queries| queries.account_by_key(tenant, &key)).await?)
 }
 
-/// An account in Kill Bill's words.
+/// An account in Kill Bill's words, without balances and audit.
 pub(super) fn account_json(view: &AccountView) -> Value {
     let (account, person) = (&view.account, &view.person);
     let key = account.external_key.clone().unwrap_or_else(|| account.id.to_string());
@@ -201,13 +200,39 @@ pub(super) fn account_json(view: &AccountView) -> Value {
         "accountId": account.id,
         "externalKey": key,
         "name": person.name,
+        "firstNameLength": person.first_name_length,
         "email": person.email,
-        "company": person.company,
-        "phone": person.phone,
-        "country": person.country,
+        "billCycleDayLocal": account.bill_cycle_day_local,
         "currency": account.currency.as_ref().map(Currency::code),
+        "parentAccountId": account.parent_account_id,
+        "isPaymentDelegatedToParent": account.is_payment_delegated_to_parent,
         "paymentMethodId": account.payment_method_id,
+        "referenceTime": reference_time(account),
         "timeZone": account.time_zone,
-        "referenceTime": moment(account.reference_time),
+        "address1": person.address1,
+        "address2": person.address2,
+        "postalCode": person.postal_code,
+        "company": person.company,
+        "city": person.city,
+        "state": person.state,
+        "country": person.country,
+        "locale": person.locale,
+        "phone": person.phone,
+        "notes": person.notes,
+        "isMigrated": account.is_migrated,
+        "accountBalance": null,
+        "accountCBA": null,
+        "auditLogs": [],
     })
+}
+
+/// As Kill Bill writes it: to the second where it is when the account was made.
+fn reference_time(account: &Account) -> String {
+    let at = account.reference_time;
+    let shown = jiff::Timestamp::from_microsecond(at.0).unwrap_or(jiff::Timestamp::MAX);
+    let format = match at == account.created_at {
+        true => "%Y-%m-%dT%H:%M:%S.000Z",
+        false => "%Y-%m-%dT%H:%M:%S%.3fZ",
+    };
+    shown.strftime(format).to_string()
 }

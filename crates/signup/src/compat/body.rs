@@ -116,17 +116,24 @@ impl Fields {
         self.flag(name)
     }
 
-    /// Something else is wrong with a field.
+    /// Something else is wrong with a field. Nothing is noted of one that is known to be wrong: what
+    /// is missing is not too short besides.
     pub(super) fn note(&mut self, name: &str, kind: &str, message: &str) {
-        self.wrong.push(wrong(name, kind, message));
+        if !self.is_wrong(name) {
+            self.wrong.push(wrong(name, kind, message));
+        }
     }
 
-    /// The same of a rule of ours, unless the field is known to be wrong.
+    /// The same of a rule of ours.
     pub(super) fn break_rule(&mut self, invalid: crate::Invalid) {
-        let field = Value::from(invalid.field());
-        if !self.wrong.iter().any(|it| it["loc"][1] == field) {
+        if !self.is_wrong(invalid.field()) {
             self.wrong.push(super::error::broken(invalid));
         }
+    }
+
+    /// Whether something is known to be wrong with a field.
+    pub(super) fn is_wrong(&self, name: &str) -> bool {
+        self.wrong.iter().any(|it| it["loc"][1] == name)
     }
 
     /// Goes on where nothing was wrong.

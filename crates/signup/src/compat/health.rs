@@ -7,8 +7,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::Door;
+use crate::tenant::TenantError;
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The version of the contract, which its clients compare; ours is that of `faregate --version`.
+const VERSION: &str = "1.0.0";
 
 /// `GET /user/`
 pub(super) async fn info() -> Json<Value> {
@@ -20,21 +22,19 @@ pub(super) async fn user() -> Json<Value> {
     Json(json!({ "status": "healthy", "service": "user-service", "version": VERSION }))
 }
 
-/// `GET /user/health/database`
+/// `GET /user/health/database`: also whether the tenant that is signed up with is there.
 pub(super) async fn database(State(door): State<Door>) -> Response {
-    match door.sign_up.engine().check().await {
-        Ok(()) => Json(json!({
-            "status": "healthy",
-            "database": "connected",
-            "test_query": "passed",
-        }))
-        .into_response(),
-        Err(unavailable) => unhealthy(&json!({
-            "status": "unhealthy",
-            "database": "disconnected",
-            "error": unavailable.to_string(),
-        })),
+    let unhealthy = |database: &str, error: String| {
+        unhealthy(&json!({ "status": "unhealthy", "database": database, "error": error }))
+    };
+    if let Err(unavailable) = door.sign_up.engine().check().await {
+        return unhealthy("disconnected", unavailable.to_string());
     }
+    if let Err(error @ TenantError::Nobody) = door.tenants.served().await {
+        return unhealthy("connected", error.to_string());
+    }
+    let healthy = json!({ "status": "healthy", "database": "connected", "test_query": "passed" });
+    Json(healthy).into_response()
 }
 
 /// `GET /billing/health`: the billing server is in the same process.

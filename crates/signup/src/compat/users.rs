@@ -57,7 +57,7 @@ pub(super) async fn put_profile(
     let fields = json!({
         "role": "user",
         "status": status(&customer),
-        "last_login": null,
+        "last_login": moment(who.session.created_at),
         "updated_at": moment(customer.updated_at),
     });
     merge(&mut shown, fields);

@@ -12,6 +12,21 @@ use super::Error;
 /// Registrations in progress.
 static CONCURRENT: AtomicI64 = AtomicI64::new(0);
 
+/// Shows what is counted before anything was: alarms compare with the value before.
+pub(super) fn begin_at_zero() {
+    for status in ["success", "failure", "rejected"] {
+        metrics::counter!("user_service_registration_total", "status" => status).increment(0);
+    }
+    for name in [
+        "user_service_billing_client_requests_total",
+        "user_service_billing_client_errors_total",
+        "billing_service_killbill_requests_total",
+    ] {
+        metrics::counter!(name).increment(0);
+    }
+    show(0);
+}
+
 /// A registration that is counted.
 pub(super) struct Registering {
     since: Instant,
