@@ -251,8 +251,8 @@ impl Pool {
             let lane = taken.lane.label();
             metrics::histogram!("faregate_password_wait_seconds", "lane" => lane)
                 .record(taken.waited);
-            // The memory is written anew by each hash, whatever one that panicked has left there.
             let worked_before = thread_time();
+            // The memory is written anew by each hash, whatever one that panicked has left there.
             let done = catch_unwind(AssertUnwindSafe(|| perform(&mut hashing, taken.job)));
             self.lock().end(thread, worked_since(worked_before), Instant::now());
             match done {

@@ -90,12 +90,6 @@ impl Read {
         });
         found.ok()
     }
-
-    /// Whether a field is of something that cannot be read.
-    fn is_unread(&self, field: &str) -> bool {
-        let document = field.split_once('.').map_or(field, |(document, _)| document);
-        self.unread.contains(document)
-    }
 }
 
 /// What was taken in, or would be.
@@ -229,15 +223,14 @@ async fn checked(read: Read, there: &[Definition]) -> Result<Vec<NewDefinition>,
         }
         take(flag, &mut new, &mut found)?;
     }
-    let (flags, segments) = (read.flags.clone(), read.segments.clone());
+    let Read { flags, segments, mut wrong, unread } = read;
     match input::check(flags, segments, input::segments_of(there)?).await {
         Err(Problem::WrongFields(more)) => found.extend(more),
         Err(problem) => return Err(problem),
         Ok(()) => {}
     }
-    found.retain(|it| !read.is_unread(&it.field));
-    let mut wrong = read.wrong;
-    wrong.extend(found);
+    let is_unread = |field: &str| field.split('.').next().is_some_and(|it| unread.contains(it));
+    wrong.extend(found.into_iter().filter(|it| !is_unread(&it.field)));
     if wrong.is_empty() { Ok(new) } else { Err(input::wrong(wrong)) }
 }
 
