@@ -10,7 +10,7 @@ test:
     cargo test --workspace
 
 lint:
-    cargo fmt --all --check && cargo clippy --workspace --all-targets --features store/postgres_server,server/postgres_server,kafka/kafka_broker,gateway/smtp_server -- -D warnings
+    cargo fmt --all --check && cargo clippy --workspace --all-targets --features store/postgres_server,faregate/postgres_server,kafka/kafka_broker,gateway/smtp_server -- -D warnings
 
 ci:
     .ci/run

@@ -1,36 +1,36 @@
-"""What must hold of feature flags after a crash: those who change them, those who follow them and the
-store tell one story."""
+"""Invariants of feature flags after a crash: the answers to writers, the messages to followers and the
+store agree."""
 
 from collections import defaultdict
 
 
-class Told:
-    """Every version that somebody was told of since the store was last looked at."""
+class Received:
+    """Every version that a client received since the store was last read."""
 
     def __init__(self, verdict):
         self.verdict = verdict
         self.known = defaultdict(dict)
         self.times = defaultdict(int)
 
-    def hear(self, items):
+    def record(self, items):
         for key, (version, digest) in items.items():
             self.times[key, version] += 1
             if self.known[key].setdefault(version, digest) != digest:
                 self.verdict.add("two_contents", f"{key} has two contents in version {version}")
 
     def compare(self, store):
-        """What was told is in the store, or something newer is: nothing is announced that can get lost."""
+        """Every received version, or a newer one, is in the store: none is published before it is durable."""
         for key, versions in self.known.items():
             newest = max(versions)
             there, digest = store.get(key, (0, None))
             if there < newest:
-                self.verdict.add("not_durable", f"{key}: {newest} was told, the store has {there}")
+                self.verdict.add("not_durable", f"{key}: {newest} was received, the store has {there}")
             elif there == newest and digest != versions[newest]:
                 self.verdict.add("two_contents", f"{key}: version {newest} is another one in the store")
         self.known.clear()
 
-    def untold(self, store, since, listeners):
-        """What came into the store after a version, and was not told to all who listened."""
+    def missing(self, store, since, listeners):
+        """Keys whose version in the store is newer than `since` and did not reach all listeners."""
         return [key for key, (version, _) in store.items()
                 if version > since and self.times[key, version] < listeners]
 

@@ -105,7 +105,7 @@ class Stream:
         self.address, self.kind, self.secret, self.user, self.held = address, kind, secret, user, held
 
     async def follow(self, reading, hear):
-        """Keeps what it is told and passes it to `hear`; returns the code of a close, or None."""
+        """Stores received flags and passes them to `hear`; returns the code of a close, or None."""
         writer = None
         try:
             reader, writer = await asyncio.wait_for(self.open(), OPEN_WITHIN_S)

@@ -55,7 +55,7 @@ class Payment:
     due: float
     answered: Optional[float] = None
     attempts: int = 0
-    told: Optional[str] = None
+    result: Optional[str] = None
     last: str = "no answer"
 
     def wait_s(self):
@@ -235,14 +235,14 @@ class Load:
             try:
                 response = await self.fronts.send("POST", target, body, payment.key)
                 payment.last = f"{response.status} {response.body[:200].decode(errors='replace')}"
-                told = meaning(response)
+                result = meaning(response)
             except (OSError, EOFError, asyncio.TimeoutError) as error:
-                payment.last, told = repr(error), AGAIN
+                payment.last, result = repr(error), AGAIN
             except Unexpected as error:
                 self.unexpected.append(f"{payment.key}: {error}")
                 return
-            if told != AGAIN:
-                payment.answered, payment.told = time.monotonic(), told
+            if result != AGAIN:
+                payment.answered, payment.result = time.monotonic(), result
                 return
             pause = await wait_a_little(pause)
 

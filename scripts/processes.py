@@ -41,7 +41,7 @@ def main(run):
         say(f"{name}: {problem}")
         sys.exit(2)
     except BrokenPipeError:
-        # Whoever read what we print has seen enough.
+        # The reader of the output closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:

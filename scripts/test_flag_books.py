@@ -31,16 +31,16 @@ class Stream(unittest.TestCase):
         self.assertEqual((held.items, held.version), ({"a": (7, "z")}, 7))
 
 
-class Told(unittest.TestCase):
+class Received(unittest.TestCase):
     def found(self, *items, store):
         verdict = rules.Verdict()
-        told = flag_books.Told(verdict)
+        received = flag_books.Received(verdict)
         for item in items:
-            told.hear({"a": item})
-        told.compare(store)
+            received.record({"a": item})
+        received.compare(store)
         return {kind: len(texts) for kind, texts in verdict.found.items() if texts}
 
-    def test_what_was_told_is_there_or_something_newer(self):
+    def test_received_version_or_newer_is_in_store(self):
         self.assertEqual(self.found((1, "x"), (2, "y"), store={"a": (2, "y"), "b": (1, "z")}), {})
         self.assertEqual(self.found((1, "x"), store={"a": (2, "y")}), {})
         self.assertEqual(self.found((2, "y"), store={"a": (1, "x")}), {"not_durable": 1})
@@ -50,11 +50,11 @@ class Told(unittest.TestCase):
         self.assertEqual(self.found((1, "x"), (1, "y"), store={"a": (2, "z")}), {"two_contents": 1})
         self.assertEqual(self.found((1, "x"), store={"a": (1, "y")}), {"two_contents": 1})
 
-    def test_what_not_all_were_told_is_found(self):
-        told = flag_books.Told(rules.Verdict())
-        told.hear({"a": (2, "x"), "b": (2, "y")})
-        told.hear({"a": (2, "x")})
-        self.assertEqual(told.untold({"a": (2, "x"), "b": (2, "y"), "c": (1, "z")}, 1, 2), ["b"])
+    def test_version_missing_at_a_listener_is_found(self):
+        received = flag_books.Received(rules.Verdict())
+        received.record({"a": (2, "x"), "b": (2, "y")})
+        received.record({"a": (2, "x")})
+        self.assertEqual(received.missing({"a": (2, "x"), "b": (2, "y"), "c": (1, "z")}, 1, 2), ["b"])
 
 
 class Ledger(unittest.TestCase):

@@ -7,8 +7,8 @@ import verdict as rules
 from load import Account, Payment, Response
 
 
-def asked(told=load.WORKED, is_called=True, minor=1000):
-    return Payment("p1", Account("a1", is_called), minor, due=0, told=told)
+def asked(result=load.WORKED, is_called=True, minor=1000):
+    return Payment("p1", Account("a1", is_called), minor, due=0, result=result)
 
 
 def transaction(status="SUCCESS", amount=10.00, key="p1", number="t1"):

@@ -41,7 +41,7 @@ def open_keys(stored):
 
 
 def compare_with_store(payments, stored, verdict):
-    """What clients were told against what the store holds: `stored` are the payments of all accounts."""
+    """Compares what clients received with what the store holds: `stored` are the payments of all accounts."""
     by_key = defaultdict(list)
     for payment in stored:
         for it in transactions(payment):
@@ -49,11 +49,11 @@ def compare_with_store(payments, stored, verdict):
     for payment in payments:
         of_key = by_key.pop(payment.key, [])
         successes = [it for it in of_key if it["status"] == "SUCCESS"]
-        if payment.told is None:
+        if payment.result is None:
             verdict.add("unanswered", f"{payment.key}: {payment.attempts} attempts, last {payment.last}")
-        if payment.told == load.WORKED and not successes:
+        if payment.result == load.WORKED and not successes:
             verdict.add("lost", f"{payment.key}: {[it['status'] for it in of_key]}")
-        if payment.told == load.FAILED and successes:
+        if payment.result == load.FAILED and successes:
             verdict.add("wrong", f"{payment.key} was refused, and worked")
         if len(successes) > 1:
             verdict.add("charged_twice", f"{payment.key}: {len(successes)} successes in the store")
@@ -97,11 +97,11 @@ def compare_with_gateway(payments, stored, records, verdict):
 
 def check_events(events, stored, verdict):
     """Every success has its event at least once; those of an account come in the order of their
-    numbers, where only what was told before may be told again. `events` are in the order of their
+    numbers, where an event may repeat only if it was published before. `events` are in the order of their
     offsets: (partition, account, number, transaction or None)."""
-    told, newest, partitions = set(), {}, {}
+    published, newest, partitions = set(), {}, {}
     for partition, account, number, transaction in events:
-        told.add(transaction)
+        published.add(transaction)
         if partitions.setdefault(account, partition) != partition:
             verdict.add("events", f"account {account} is on partitions {partitions[account]} and {partition}")
         seen = newest.setdefault(account, [])
@@ -111,5 +111,5 @@ def check_events(events, stored, verdict):
             seen.append(number)
     for payment in stored:
         for it in transactions(payment):
-            if it["status"] == "SUCCESS" and it["transactionId"] not in told:
+            if it["status"] == "SUCCESS" and it["transactionId"] not in published:
                 verdict.add("events", f"no event of {it['transactionExternalKey']}")

@@ -1,4 +1,4 @@
-"""What a database holds, but for what differs between two installations that were told the same.
+"""The contents of a database, without what differs between two installations with the same requests.
 
 Entities are named by the order in which they were made, since ids are drawn. Left out are times, salted
 hashes, hashes of what has an id in it, and places: journal rows, offsets, payment numbers and partitions,

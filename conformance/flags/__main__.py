@@ -48,9 +48,9 @@ USERS = [
 ]
 
 # Program, type of secret, and what is peculiar to the SDK:
-# "streams": it holds a stream of FeatBit's and what it was told;
+# "streams": it holds a stream of FeatBit's and the flags that it received;
 # "pulls": it asks for each evaluation and keeps nothing;
-# "archived": it evaluates a flag that is put away like any other.
+# "archived": it evaluates an archived flag like any other.
 SDKS = {
     "@featbit/node-server-sdk": ("node", "node/featbit-server.js", "server", {"streams", "archived"}),
     "@featbit/js-client-sdk": ("node", "node/featbit-client.js", "client", {"streams"}),
@@ -224,8 +224,8 @@ class Conformance:
         def follows(name):
             before, now = self.beliefs[name], dict(expected)
             if archived and "archived" in self.traits[name]:
-                told = [it for it in self.clients[name].proxy.syncs()[-1]["featureFlags"] if it["isArchived"]]
-                assert [it["key"] for it in told] == [archived], told
+                received = [it for it in self.clients[name].proxy.syncs()[-1]["featureFlags"] if it["isArchived"]]
+                assert [it["key"] for it in received] == [archived], received
                 now = {of: before[of] if of[1] == archived else value for of, value in now.items()}
             self.beliefs[name] = now
             wait_for(lambda: self.found(name, [HOME]), of_users([HOME], now), FOLLOWS_S)
@@ -240,7 +240,7 @@ class Conformance:
         self.follow("follows a change of a segment", f"/v1/segments/{MEMBERS}", change)
 
     def put_away(self):
-        self.follow("is told of a flag that is put away", "/v1/flags/fast-search", {"isArchived": True}, "fast-search")
+        self.follow("follows an archived flag", "/v1/flags/fast-search", {"isArchived": True}, "fast-search")
 
     def crash(self):
         for name in self.clients:
@@ -254,7 +254,7 @@ class Conformance:
                 compare(dict.fromkeys(found), found)
             else:
                 self.compare(name, [HOME])
-        self.check("has what it was told while the server is away", keeps)
+        self.check("keeps its last values while the server is down", keeps)
 
         self.server.start()
         self.server.ask("PATCH", "/v1/flags/new-checkout", {"isEnabled": True})

@@ -13,7 +13,7 @@ SHORT_MAX, SIXTEEN_BITS = 125, 126
 
 
 class Proxy:
-    """Where an SDK connects to. While it is shut, whoever connects is turned away."""
+    """Where an SDK connects to. While it is shut, connections are refused."""
 
     def __init__(self, upstream):
         self.upstream = upstream
@@ -39,7 +39,7 @@ class Proxy:
             start(pump, server, client, Reader(self).take)
 
     def syncs(self):
-        """What the last stream was told of flags."""
+        """The flags that the last stream received."""
         return [it["data"] for it in self.streams[-1] if it["messageType"] == "data-sync"]
 
 

@@ -197,22 +197,22 @@ def a_deadline_is_kept():
     equal(code, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
-def values(told):
-    return {it.key: getattr(it, it.WhichOneof("value")) for it in told.flags}
+def values(message):
+    return {it.key: getattr(it, it.WhichOneof("value")) for it in message.flags}
 
 
 def flags_are_evaluated_and_followed():
     secret, user = make_flag(), flags_pb.FlagUser(key="ada", attributes={"plan": "pro"})
     watching = flags.Watch(flags_pb.WatchRequest(user=user), metadata=secret, timeout=30)
-    told = next(watching)
-    equal(told.is_full, True)
-    while "dark-mode" not in values(told):  # it is told a moment after it was committed
-        told = next(watching)
-    equal(values(told), {"dark-mode": True})
+    message = next(watching)
+    equal(message.is_full, True)
+    while "dark-mode" not in values(message):  # a change arrives a moment after its commit
+        message = next(watching)
+    equal(values(message), {"dark-mode": True})
     equal(values(flags.Evaluate(flags_pb.EvaluateRequest(user=user), metadata=secret)), {"dark-mode": True})
     http("PATCH", "/v1/flags/dark-mode?environment=dev", {"isEnabled": False})
-    told = next(watching)
-    equal((told.is_full, values(told), told.flags[0].reason), (False, {"dark-mode": False}, "flag disabled"))
+    message = next(watching)
+    equal((message.is_full, values(message), message.flags[0].reason), (False, {"dark-mode": False}, "flag disabled"))
     http("DELETE", "/v1/flags/dark-mode?environment=dev")
     equal(list(next(watching).removed_keys), ["dark-mode"])
     watching.cancel()

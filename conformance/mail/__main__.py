@@ -157,12 +157,12 @@ def main(command):
         silent = socket.create_server(("127.0.0.1", 0))
         for server in servers.values():
             server.start()
-        told = {way: server.port for way, server in servers.items()}
-        told |= {"silent": silent.getsockname()[1], "ca": str(ca), "password_file": str(password)}
+        settings = {way: server.port for way, server in servers.items()}
+        settings |= {"silent": silent.getsockname()[1], "ca": str(ca), "password_file": str(password)}
         try:
             done = subprocess.run(
                 command,
-                env={**os.environ, "FAREGATE_TEST_SMTP": json.dumps(told)},
+                env={**os.environ, "FAREGATE_TEST_SMTP": json.dumps(settings)},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,

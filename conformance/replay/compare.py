@@ -20,7 +20,7 @@ PLACEHOLDERS = {"recordId", "accountRecordId", "tenantRecordId"}
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
 CUT = "...[cut]"
 ERROR_KEYS = {"className", "code", "message", "causeClassName", "causeMessage", "stackTrace"}
-# Texts that show the inside of a Java program: a door need not imitate them.
+# Texts that expose internals of a Java program: the API need not imitate them.
 JAVA = re.compile(r"org\.killbill|java\.|com\.fasterxml|org\.apache|org\.postgresql|reference chain|\[cut\]|Invalid format|Submitted credentials")
 # Of these the reason after the field is ours to word.
 FIELD_NAMED = re.compile(r"(Invalid parameter \w+:)")

@@ -11,7 +11,7 @@ from session import id_in
 EXTERNAL = "__EXTERNAL_PAYMENT__"
 TEST = "killbill-payment-test"
 
-# Files whose accounts pay through the plugin that can be told how to fail.
+# Files whose accounts pay through the plugin whose failures can be configured.
 TEST_PLUGIN_FILES = {
     "payment_outcome", "payment_pending", "payment_keys", "chargeback", "system", "own_keys", "own_idempotency",
 }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::change::{Change, ClaimChange};
+use crate::claim::{Claim, ClaimKey};
 use crate::payment::{Actor, ReplyKey};
-use crate::revision::Seq;
-use crate::state::{Change, Claim, ClaimKey};
-use crate::{AccountId, Effect, Event, Id, RequestId, TenantNo, Timestamp};
+use crate::{AccountId, Effect, Event, Id, RequestId, Seq, TenantNo, Timestamp};
 
 /// How the domain is set up; the same for every command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,6 @@ pub struct Sequences {
 pub struct Context<'a> {
     /// The tenant that the request named.
     pub tenant: TenantNo,
-    /// Who asked.
     pub actor: &'a Actor,
     /// The stored reply that waits for this command, if its request can come twice.
     pub reply_key: Option<ReplyKey>,
@@ -74,7 +73,6 @@ pub struct Context<'a> {
     pub real_now: Timestamp,
     /// The journal row this command will have, if it is accepted.
     pub seq: Seq,
-    /// The settings.
     pub settings: &'a Settings,
     sequences: Sequences,
     request: RequestId,
@@ -144,12 +142,12 @@ impl<'a> Context<'a> {
         no
     }
 
-    pub(crate) fn change(&mut self, change: Change) {
-        self.done.changes.push(change);
+    pub(crate) fn change(&mut self, change: impl Into<Change>) {
+        self.done.changes.push(change.into());
     }
 
     pub(crate) fn claim(&mut self, key: ClaimKey, owner: uuid::Uuid, account: Option<AccountId>) {
-        self.done.changes.push(Change::Claim { key, claim: Claim { owner, account } });
+        self.change(ClaimChange::Taken { key, claim: Claim { owner, account } });
     }
 
     pub(crate) fn event(&mut self, event: Event) {

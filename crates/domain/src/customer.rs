@@ -6,22 +6,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::Person;
+use crate::claim::{ClaimKey, ClaimKind};
 use crate::mail::MailKind;
-use crate::operation::{FailOperation, QueueRegistration};
-use crate::state::{ClaimKey, ClaimKind, Read, State};
 use crate::{
-    AccountId, Currency, CustomerId, OperationId, RequestId, Revision, SessionId, TenantNo,
-    Timestamp, TokenId,
+    AccountId, Currency, CustomerId, OperationId, Person, Revision, SessionId, TenantNo, Timestamp,
+    TokenId,
 };
-
-mod rules;
-mod sessions;
-#[cfg(test)]
-mod tests;
-
-pub(crate) use rules::{erase, register, request_token, set_password, update, verify_email};
-pub(crate) use sessions::{close_sessions, open_session, refresh_session};
 
 /// How many sessions a customer has at the same time; one more ends the oldest.
 pub const SESSIONS_MAX: usize = 20;
@@ -40,7 +30,6 @@ pub enum CustomerStatus {
 /// Somebody who signed up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Customer {
-    /// Whose customer.
     pub tenant: TenantNo,
     /// Their id; also the external key of their account.
     pub id: CustomerId,
@@ -79,11 +68,9 @@ pub struct Profile {
     pub email: String,
     /// The same, as it is compared: unique among the tenant's customers.
     pub email_key: String,
-    /// First name.
     pub first_name: String,
-    /// Last name.
     pub last_name: String,
-    /// A document of the door; empty where there is none.
+    /// A document that the API owns; empty where there is none.
     pub preferences: String,
 }
 
@@ -99,7 +86,7 @@ pub struct Credentials {
 /// A second factor by time (RFC 6238).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondFactor {
-    /// Its secret, encrypted by the door.
+    /// Its secret, encrypted by the API.
     pub sealed: String,
     /// Whether it is asked for: its first code was given.
     pub is_confirmed: bool,
@@ -124,7 +111,6 @@ pub struct Proposal {
 /// A token that was mailed. The token itself is derived from this id with a key that no row has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issued {
-    /// Its id.
     pub id: TokenId,
     /// When it ends.
     pub expires_at: Timestamp,
@@ -133,11 +119,8 @@ pub struct Issued {
 /// A customer who is logged in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// Whose customer.
     pub tenant: TenantNo,
-    /// Its id.
     pub id: SessionId,
-    /// Who.
     pub customer: CustomerId,
     /// How often its tokens were renewed: earlier ones are worth nothing.
     pub generation: u32,
@@ -154,52 +137,21 @@ pub struct Session {
 /// A customer with what belongs to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomerFile {
-    /// Who.
     pub customer: Customer,
     /// Their sessions, oldest first, those that ended by themselves too.
     pub sessions: Vec<Session>,
 }
 
-/// What can be asked about customers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CustomerCommand {
-    /// See [`Register`].
-    Register(Box<Register>),
-    /// See [`VerifyEmail`].
-    VerifyEmail(VerifyEmail),
-    /// See [`RequestToken`].
-    RequestToken(RequestToken),
-    /// See [`SetPassword`].
-    SetPassword(SetPassword),
-    /// See [`OpenSession`].
-    OpenSession(OpenSession),
-    /// See [`RefreshSession`].
-    RefreshSession(RefreshSession),
-    /// See [`CloseSessions`].
-    CloseSessions(CloseSessions),
-    /// See [`UpdateCustomer`].
-    Update(Box<UpdateCustomer>),
-    /// See [`EraseCustomer`].
-    Erase(EraseCustomer),
-    /// See [`QueueRegistration`].
-    QueueRegistration(QueueRegistration),
-    /// See [`FailOperation`].
-    FailOperation(FailOperation),
-}
-
 /// Names a customer and the account whose partition has what is theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CustomerRef {
-    /// Who.
     pub id: CustomerId,
-    /// Their account.
     pub account: AccountId,
 }
 
-/// Signs somebody up. What the door checked: the address, the names, and that the password may be.
+/// Registers a customer. The API has checked the address, the names and the password.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Register {
-    /// Who.
     pub profile: Profile,
     /// What their account says of them besides name and address.
     pub person: Person,
@@ -221,10 +173,10 @@ pub struct Register {
 pub enum Taken {
     /// It is refused, which says that the address has one.
     Refuse,
-    /// It seems to succeed; who has the address is told by mail.
-    TellByMail,
-    /// The same, and nobody is told: too many mails went there lately.
-    TellNobody,
+    /// It seems to succeed; the owner of the address is notified by mail.
+    NotifyByMail,
+    /// The same without a mail: too many were sent to the address lately.
+    Silent,
 }
 
 /// How an address is verified.
@@ -242,7 +194,6 @@ pub enum Verification {
 /// An address is its customer's: they showed the token that was mailed there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyEmail {
-    /// Who.
     pub customer: CustomerRef,
     /// The token.
     pub token: TokenId,
@@ -260,7 +211,6 @@ pub enum TokenPurpose {
 /// Mails a new token; the one before ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestToken {
-    /// To whom.
     pub customer: CustomerRef,
     /// What for.
     pub purpose: TokenPurpose,
@@ -271,7 +221,6 @@ pub struct RequestToken {
 /// Sets another password, or writes the same one's hash anew.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetPassword {
-    /// Whose.
     pub customer: CustomerRef,
     /// See [`Credentials::password_hash`].
     pub password_hash: String,
@@ -285,16 +234,12 @@ pub enum PasswordProof {
     /// A token that was mailed.
     Token(TokenId),
     /// The password of this version ([`Customer::password_version`]).
-    Password {
-        /// The version.
-        version: i64,
-    },
+    Password { version: i64 },
 }
 
 /// Logs a customer in, whose password and code were right.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenSession {
-    /// Who.
     pub customer: CustomerRef,
     /// The password that was right.
     pub password_version: i64,
@@ -320,9 +265,7 @@ pub enum Code {
 /// Renews a session's tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefreshSession {
-    /// Whose.
     pub customer: CustomerRef,
-    /// Which.
     pub session: SessionId,
     /// The generation of the token that was shown. Where it is an earlier one, somebody has a token
     /// who should not: the session ends.
@@ -336,7 +279,6 @@ pub struct RefreshSession {
 /// Ends sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CloseSessions {
-    /// Whose.
     pub customer: CustomerRef,
     /// Which; `None`: all.
     pub session: Option<SessionId>,
@@ -345,11 +287,8 @@ pub struct CloseSessions {
 /// Changes a customer: what is `None` stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpdateCustomer {
-    /// Whom.
     pub customer: CustomerRef,
-    /// First name.
     pub first_name: Option<String>,
-    /// Last name.
     pub last_name: Option<String>,
     /// See [`Profile::preferences`].
     pub preferences: Option<String>,
@@ -418,7 +357,6 @@ pub enum NewSecondFactor {
 /// Forgets a customer. Their account, its payments and its ledger stay, and say nothing of a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EraseCustomer {
-    /// Whom.
     pub customer: CustomerRef,
     /// Whether only because their address was not verified in time.
     pub if_expired: bool,
@@ -429,11 +367,10 @@ pub struct EraseCustomer {
 pub enum CustomerReply {
     /// Somebody signed up.
     Registered(CustomerRef),
-    /// The address has a customer, who is told.
-    Told,
+    /// The address has a customer, who is notified.
+    Notified,
     /// A session began, or its tokens were renewed.
     Session {
-        /// Which.
         session: SessionId,
         /// The generation of its tokens.
         generation: u32,
@@ -485,125 +422,6 @@ pub fn email_claim(tenant: TenantNo, email_key: &str) -> ClaimKey {
     ClaimKey::new(tenant, ClaimKind::CustomerEmail, email_key)
 }
 
-impl CustomerCommand {
-    /// Its name in the journal, in logs and in metrics.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Register(_) => "Register",
-            Self::VerifyEmail(_) => "VerifyEmail",
-            Self::RequestToken(_) => "RequestToken",
-            Self::SetPassword(_) => "SetPassword",
-            Self::OpenSession(_) => "OpenSession",
-            Self::RefreshSession(_) => "RefreshSession",
-            Self::CloseSessions(_) => "CloseSessions",
-            Self::Update(_) => "UpdateCustomer",
-            Self::Erase(_) => "EraseCustomer",
-            Self::QueueRegistration(_) => "QueueRegistration",
-            Self::FailOperation(_) => "FailOperation",
-        }
-    }
-
-    /// Whom it is about, where they are there already.
-    #[must_use]
-    pub fn customer(&self) -> Option<CustomerRef> {
-        match self {
-            Self::Register(_) | Self::QueueRegistration(_) | Self::FailOperation(_) => None,
-            Self::VerifyEmail(it) => Some(it.customer),
-            Self::RequestToken(it) => Some(it.customer),
-            Self::SetPassword(it) => Some(it.customer),
-            Self::OpenSession(it) => Some(it.customer),
-            Self::RefreshSession(it) => Some(it.customer),
-            Self::CloseSessions(it) => Some(it.customer),
-            Self::Update(it) => Some(it.customer),
-            Self::Erase(it) => Some(it.customer),
-        }
-    }
-
-    /// The account whose partition executes it. A registration that is kept has the one that it will
-    /// make: it is made by a request of the same id.
-    #[must_use]
-    pub fn account(&self, request: RequestId) -> AccountId {
-        match (self, self.customer()) {
-            (_, Some(customer)) => customer.account,
-            (Self::FailOperation(it), None) => RequestId(it.operation.uuid()).entity(0),
-            (_, None) => request.entity(0),
-        }
-    }
-
-    /// Whether what this request makes is there already, among the rows that were read: then it came
-    /// twice, and nothing is to be done again. A session would otherwise be what it was at first.
-    #[must_use]
-    pub fn has_made(&self, request: RequestId, tenant: TenantNo, state: &State) -> bool {
-        let file = self.customer().and_then(|it| state.customers.get(&(tenant, it.id))?.as_ref());
-        match self {
-            Self::Register(it) => {
-                let claim = state.claims.get(&email_claim(tenant, &it.profile.email_key)).copied();
-                // A customer is the second thing that is minted.
-                let own: CustomerId = request.entity(1);
-                claim.flatten().is_some_and(|claim| claim.owner == own.uuid())
-            }
-            Self::QueueRegistration(it) => {
-                state.operations.get(&(tenant, it.operation)).is_some_and(Option::is_some)
-            }
-            Self::OpenSession(_) => {
-                file.is_some_and(|it| it.sessions.iter().any(|own| own.id == request.entity(0)))
-            }
-            Self::RequestToken(it) => {
-                let issued = file.and_then(|file| file.customer.issued(it.purpose));
-                issued.is_some_and(|issued| issued.id == request.entity(0))
-            }
-            Self::VerifyEmail(_)
-            | Self::SetPassword(_)
-            | Self::RefreshSession(_)
-            | Self::CloseSessions(_)
-            | Self::Update(_)
-            | Self::Erase(_)
-            | Self::FailOperation(_) => false,
-        }
-    }
-
-    /// Whether the store remembers for some time that it was carried out. What it changes does not
-    /// tell once another command has followed: a session goes on or ends, and a token is replaced.
-    #[must_use]
-    pub const fn is_marked(&self) -> bool {
-        match self {
-            Self::RequestToken(_) | Self::OpenSession(_) | Self::RefreshSession(_) => true,
-            Self::Register(_)
-            | Self::VerifyEmail(_)
-            | Self::SetPassword(_)
-            | Self::CloseSessions(_)
-            | Self::Update(_)
-            | Self::Erase(_)
-            | Self::QueueRegistration(_)
-            | Self::FailOperation(_) => false,
-        }
-    }
-
-    /// The rows that executing it may look at.
-    pub fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
-        if let Some(customer) = self.customer() {
-            read(Read::Customer(tenant, customer.id));
-        }
-        match self {
-            Self::Register(it) => {
-                read(Read::Claim(email_claim(tenant, &it.profile.email_key)));
-                it.operation.into_iter().for_each(|id| read(Read::Operation(tenant, id)));
-            }
-            Self::Update(it) => read(Read::Account(tenant, it.customer.account)),
-            Self::FailOperation(it) => read(Read::Operation(tenant, it.operation)),
-            Self::VerifyEmail(_)
-            | Self::RequestToken(_)
-            | Self::SetPassword(_)
-            | Self::OpenSession(_)
-            | Self::RefreshSession(_)
-            | Self::CloseSessions(_)
-            | Self::Erase(_)
-            | Self::QueueRegistration(_) => {}
-        }
-    }
-}
-
 impl TokenPurpose {
     /// The mail that brings such a token.
     #[must_use]
@@ -629,5 +447,24 @@ impl Customer {
     #[must_use]
     pub const fn reference(&self) -> CustomerRef {
         CustomerRef { id: self.id, account: self.account }
+    }
+}
+
+impl Customer {
+    /// Whether a code is asked for beside the password.
+    #[must_use]
+    pub fn needs_code(&self) -> bool {
+        self.credentials.second_factor.as_ref().is_some_and(|it| it.is_confirmed)
+    }
+}
+
+impl SecondFactor {
+    /// The secret that waits for its first code, encrypted by the API.
+    #[must_use]
+    pub fn waiting(&self) -> Option<&str> {
+        match self.is_confirmed {
+            true => self.proposed.as_ref().map(|it| it.sealed.as_str()),
+            false => Some(&self.sealed),
+        }
     }
 }

@@ -3,36 +3,29 @@
 use serde::{Deserialize, Serialize};
 
 use crate::payment::TransactionType;
+use crate::properties::Properties;
 use crate::{AccountId, AmountMinor, Currency, PaymentId, TenantNo, TransactionId};
-
-/// Key-value pairs for a gateway, in the order given (Kill Bill: plugin properties).
-pub type Properties = Vec<(String, String)>;
 
 /// Something to be done outside once the commit that decided it is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Call a payment gateway; its answer is [`crate::Command::GatewayReplied`].
+    /// Call a payment gateway; its answer is `PaymentCommand::GatewayReplied`.
     CallGateway(Box<GatewayCall>),
 }
 
 /// A request to a gateway. The transaction's id is the idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayCall {
-    /// Whose.
     pub tenant: TenantNo,
     /// The account that pays.
     pub account: AccountId,
-    /// The payment.
     pub payment: PaymentId,
     /// The transaction: the idempotency key.
     pub transaction: TransactionId,
-    /// Which gateway.
     pub gateway: String,
-    /// What to do.
     pub operation: TransactionType,
     /// How much; `None` for a void.
     pub amount: Option<AmountMinor>,
-    /// In which currency.
     pub currency: Currency,
     /// The gateway's own name for the payment method.
     pub external_payment_method_id: Option<String>,

@@ -13,29 +13,14 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// A new account.
-    AccountCreated {
-        /// Which.
-        account: AccountId,
-    },
+    AccountCreated { account: AccountId },
     /// An account changed, or its default payment method did.
-    AccountChanged {
-        /// Which.
-        account: AccountId,
-    },
+    AccountChanged { account: AccountId },
     /// An account has a tag that it did not have.
-    TagAdded {
-        /// Which account.
-        account: AccountId,
-        /// Which tag.
-        tag: TagId,
-        /// What it says.
-        definition: ControlTag,
-    },
+    TagAdded { account: AccountId, tag: TagId, definition: ControlTag },
     /// An account has a tag no more.
     TagRemoved {
-        /// Which account.
         account: AccountId,
-        /// Which tag.
         tag: TagId,
         /// What it said.
         definition: ControlTag,
@@ -44,11 +29,8 @@ pub enum Event {
     TransactionChanged {
         /// The account that pays.
         account: AccountId,
-        /// The payment.
         payment: PaymentId,
-        /// The transaction.
         transaction: TransactionId,
-        /// What it does.
         kind: TransactionType,
         /// Its status in earlier events; `None` in its first event.
         before: Option<TransactionStatus>,
@@ -72,48 +54,23 @@ pub enum Event {
         effective_at: Timestamp,
     },
     /// A tenant stored a value.
-    TenantConfigChanged {
-        /// Which value.
-        value: TenantValueId,
-        /// Under which key.
-        key: String,
-    },
+    TenantConfigChanged { value: TenantValueId, key: String },
     /// Somebody signed up, and has an account.
-    CustomerRegistered {
-        /// Who.
-        customer: CustomerId,
-        /// Their account.
-        account: AccountId,
-    },
+    CustomerRegistered { customer: CustomerId, account: AccountId },
     /// A customer's address is theirs.
-    CustomerVerified {
-        /// Who.
-        customer: CustomerId,
-        /// Their account.
-        account: AccountId,
-    },
+    CustomerVerified { customer: CustomerId, account: AccountId },
     /// What is known of a customer changed, or whether they may log in.
-    CustomerChanged {
-        /// Who.
-        customer: CustomerId,
-        /// Their account.
-        account: AccountId,
-    },
+    CustomerChanged { customer: CustomerId, account: AccountId },
     /// A customer is forgotten.
     CustomerErased {
-        /// Who.
         customer: CustomerId,
         /// Their account, which stays.
         account: AccountId,
     },
     /// An environment of feature flags was made, or its secrets changed.
-    EnvironmentChanged {
-        /// Which.
-        environment: EnvironmentId,
-    },
+    EnvironmentChanged { environment: EnvironmentId },
     /// Feature flags or segments were made or changed.
     DefinitionsChanged {
-        /// Where.
         environment: EnvironmentId,
         /// The version that they have now: those with it are what changed.
         version: i64,

@@ -13,7 +13,6 @@ pub struct Id<K>(Uuid, PhantomData<fn() -> K>);
 
 /// The kinds an [`Id`] can have. Never constructed.
 pub mod kind {
-    /// A tenant.
     pub enum Tenant {}
     /// A customer's billing account.
     pub enum Account {}
@@ -45,7 +44,7 @@ pub mod kind {
     pub enum Token {}
     /// A mail.
     pub enum Mail {}
-    /// What a client is told the end of later.
+    /// An asynchronous operation.
     pub enum Operation {}
 }
 
@@ -162,7 +161,7 @@ impl TenantNo {
     pub const SYSTEM: Self = Self(0);
 }
 
-/// Names one request. Minted at the door as UUID v7; what the request creates is named after it.
+/// Names one request. Minted by the API as UUID v7; what the request creates is named after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RequestId(pub Uuid);

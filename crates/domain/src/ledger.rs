@@ -3,9 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::context::Context;
-use crate::payment::{Payment, Transaction, TransactionType};
-use crate::state::Change;
+use crate::payment::TransactionType;
 use crate::{AccountId, AmountMinor, Currency, PaymentId, TenantNo, Timestamp, TransactionId};
 
 /// An account of a tenant's chart. `Customer` is one per billing account; the others are one per
@@ -25,11 +23,9 @@ pub enum LedgerAccount {
 /// One movement of money: append-only, always above zero.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Posting {
-    /// Whose.
     pub tenant: TenantNo,
     /// The billing account behind `Customer`.
     pub account_id: AccountId,
-    /// The payment.
     pub payment_id: PaymentId,
     /// The transaction that moved the money.
     pub transaction_id: TransactionId,
@@ -39,26 +35,10 @@ pub struct Posting {
     pub debit: LedgerAccount,
     /// The account credited.
     pub credit: LedgerAccount,
-    /// How much.
     pub amount: AmountMinor,
-    /// In which currency.
     pub currency: Currency,
     /// When it was written.
     pub at: Timestamp,
-}
-
-/// Posts what a successful transaction moved. Authorize and void move nothing.
-pub(crate) fn post(payment: &Payment, transaction: &Transaction, cx: &mut Context) {
-    if let Some((debit, credit)) = sides(transaction.kind) {
-        write(payment, transaction, (debit, credit), cx);
-    }
-}
-
-/// Posts the opposite of what a transaction moved that turned out to have failed.
-pub(crate) fn reverse(payment: &Payment, transaction: &Transaction, cx: &mut Context) {
-    if let Some((debit, credit)) = sides(transaction.kind) {
-        write(payment, transaction, (credit, debit), cx);
-    }
 }
 
 /// Debit and credit of a movement.
@@ -72,29 +52,4 @@ pub const fn sides(kind: TransactionType) -> Option<(LedgerAccount, LedgerAccoun
         TransactionType::ChargebackReversal => Some((Disputes, Customer)),
         TransactionType::Authorize | TransactionType::Void => None,
     }
-}
-
-fn write(
-    payment: &Payment,
-    transaction: &Transaction,
-    (debit, credit): (LedgerAccount, LedgerAccount),
-    cx: &mut Context,
-) {
-    let amount = transaction.processed_amount.unwrap_or_default();
-    if amount == AmountMinor::ZERO {
-        return;
-    }
-    assert!(amount > AmountMinor::ZERO, "a posting moves a positive amount");
-    cx.change(Change::Posting(Posting {
-        tenant: payment.tenant,
-        account_id: payment.account_id,
-        payment_id: payment.id,
-        transaction_id: transaction.id,
-        gateway: transaction.gateway.clone(),
-        debit,
-        credit,
-        amount,
-        currency: transaction.currency.unwrap_or(payment.currency),
-        at: cx.now,
-    }));
 }

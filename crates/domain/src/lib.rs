@@ -6,7 +6,9 @@
 pub mod access;
 pub mod account;
 pub mod card_data;
+pub mod change;
 pub mod change_request;
+pub mod claim;
 pub mod command;
 pub mod context;
 pub mod customer;
@@ -23,8 +25,12 @@ pub mod operation;
 pub mod partition;
 pub mod payment;
 pub mod payment_method;
+mod properties;
+pub mod read;
 mod rejection;
+pub mod reply;
 mod revision;
+mod rules;
 pub mod state;
 pub mod tag;
 pub mod tenant;
@@ -35,9 +41,9 @@ mod time;
 pub use account::{Account, Person};
 pub use command::{Command, Idempotency, Request};
 pub use context::{Done, GatewaySettings, Sequences, Settings, Stamp};
-pub use effect::{Effect, GatewayCall, Properties};
+pub use effect::{Effect, GatewayCall};
 pub use event::Event;
-pub use execute::{Accepted, Executed, PaymentReply, PaymentResult, Reply, execute};
+pub use execute::{Executed, execute};
 pub use id::{
     AccountId, ChangeRequestId, CustomerId, DefinitionId, EnvironmentId, Id, MailId, OperationId,
     PaymentId, PaymentMethodId, RequestId, SecretId, SessionId, TagDefinitionId, TagId, TenantId,
@@ -47,6 +53,8 @@ pub use money::{AmountError, AmountMinor, Currency};
 pub use partition::PartitionNo;
 pub use payment::EXTERNAL_PAYMENT;
 pub use payment_method::PaymentMethod;
+pub use properties::Properties;
 pub use rejection::Rejection;
+pub use reply::{Accepted, PaymentReply, PaymentResult, Reply};
 pub use revision::{Revision, Seq};
 pub use time::Timestamp;

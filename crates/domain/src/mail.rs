@@ -3,8 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::context::Context;
-use crate::state::Change;
 use crate::{CustomerId, MailId, TenantNo, Timestamp, TokenId};
 
 /// What a mail is about.
@@ -25,11 +23,8 @@ pub enum MailKind {
 /// A mail that is to be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mail {
-    /// Whose customer.
     pub tenant: TenantNo,
-    /// Its id.
     pub id: MailId,
-    /// To whom.
     pub customer: CustomerId,
     /// What about.
     pub kind: MailKind,
@@ -43,20 +38,4 @@ pub struct Mail {
     pub attempts: u32,
     /// Why not, the last time.
     pub error: Option<String>,
-}
-
-/// Asks for a mail.
-pub(crate) fn put(customer: CustomerId, kind: MailKind, token: Option<TokenId>, cx: &mut Context) {
-    let id = cx.mint();
-    cx.change(Change::Mail(Mail {
-        tenant: cx.tenant,
-        id,
-        customer,
-        kind,
-        token,
-        created_at: cx.now,
-        due_at: Some(cx.now),
-        attempts: 0,
-        error: None,
-    }));
 }

@@ -12,7 +12,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 pub struct AmountMinor(pub i64);
 
 impl AmountMinor {
-    /// Nothing.
     pub const ZERO: Self = Self(0);
 
     /// Whether it is nothing.

@@ -4,7 +4,7 @@
 //! partitions does not. What belongs to no account (tenants, users, roles) is in the first one.
 
 use crate::revision::Seq;
-use crate::{AccountId, TenantNo};
+use crate::{AccountId, PaymentId, PaymentMethodId, TenantNo};
 
 /// How many partitions there can be. A [`Seq`] of the last one still is an integer that JSON readers
 /// with double precision keep exact.
@@ -17,6 +17,18 @@ const SEQ_BITS: u32 = 44;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionNo(u16);
 
+/// What a command is about: its account's partition executes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The installation: tenants, users, roles, feature flags.
+    System,
+    Account(AccountId),
+    /// A payment method: its account.
+    PaymentMethod(PaymentMethodId),
+    /// A payment: its account.
+    Payment(PaymentId),
+}
+
 impl PartitionNo {
     /// The only one where there is one; where there are more, also that of tenants, users and roles.
     pub const FIRST: Self = Self(0);
@@ -27,7 +39,6 @@ impl PartitionNo {
         u16::try_from(number).ok().filter(|number| *number < PARTITIONS_MAX).map(Self)
     }
 
-    /// Its number.
     #[must_use]
     pub fn number(self) -> i64 {
         i64::from(self.0)

@@ -1,26 +1,11 @@
 //! Payments: one key, one or more transactions, and the machine that says which may follow which.
 
-mod amounts;
-mod complete;
-mod follow_up;
-mod initiate;
-mod outcome;
-mod place;
-#[cfg(test)]
-mod tests;
-
 use serde::{Deserialize, Serialize};
 
 use crate::{
     AccountId, AmountMinor, Currency, PaymentId, PaymentMethodId, Properties, Revision, TenantNo,
     Timestamp, TransactionId,
 };
-
-pub use amounts::Amounts;
-pub(crate) use complete::{complete, fix, resolve_pending};
-pub(crate) use follow_up::{follow_up, reverse_chargeback};
-pub(crate) use initiate::initiate;
-pub(crate) use outcome::{gateway_inquired, gateway_replied};
 
 /// The gateway that settles within the commit: money that changed hands elsewhere (Kill Bill's name).
 pub const EXTERNAL_PAYMENT: &str = "__EXTERNAL_PAYMENT__";
@@ -110,18 +95,31 @@ impl TransactionStatus {
 /// The last operation on a payment and how it ended; Kill Bill spells it `AUTH_SUCCESS` and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentState {
-    /// The operation.
     pub operation: TransactionType,
-    /// How it stands.
     pub status: TransactionStatus,
+}
+
+/// Sums of a payment's successful transactions, in minor units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amounts {
+    /// Reserved; zero once voided where it was reserved.
+    pub authorized: AmountMinor,
+    /// Taken of what was reserved.
+    pub captured: AmountMinor,
+    /// Taken at once.
+    pub purchased: AmountMinor,
+    /// Given back.
+    pub refunded: AmountMinor,
+    /// Given.
+    pub credited: AmountMinor,
+    /// Taken back by the customer's bank, less what it returned.
+    pub charged_back: AmountMinor,
 }
 
 /// A payment, without its transactions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payment {
-    /// Whose.
     pub tenant: TenantNo,
-    /// Its id.
     pub id: PaymentId,
     /// The account that pays.
     pub account_id: AccountId,
@@ -145,18 +143,15 @@ pub struct Payment {
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Timestamp,
-    /// Its history.
     pub revision: Revision,
 }
 
 /// One operation on a payment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transaction {
-    /// Whose.
     pub tenant: TenantNo,
     /// Its id, and the idempotency key towards the gateway.
     pub id: TransactionId,
-    /// The payment.
     pub payment_id: PaymentId,
     /// The payment's account.
     pub account_id: AccountId,
@@ -167,9 +162,7 @@ pub struct Transaction {
     pub gateway: String,
     /// The payment method it is made with; what follows takes its try's.
     pub payment_method_id: PaymentMethodId,
-    /// What it does.
     pub kind: TransactionType,
-    /// Where it stands.
     pub status: TransactionStatus,
     /// What was asked for; `None` for a void.
     pub amount: Option<AmountMinor>,
@@ -181,7 +174,6 @@ pub struct Transaction {
     pub currency: Option<Currency>,
     /// What the gateway says it processed; zero for what failed.
     pub processed_amount: Option<AmountMinor>,
-    /// In which currency.
     pub processed_currency: Option<Currency>,
     /// When it was asked for.
     pub effective_at: Timestamp,
@@ -197,14 +189,12 @@ pub struct Transaction {
     /// elsewhere.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overruled: bool,
-    /// Its history.
     pub revision: Revision,
 }
 
 /// A payment with its transactions, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaymentFile {
-    /// The payment.
     pub payment: Payment,
     /// Its transactions.
     pub transactions: Vec<Transaction>,
@@ -244,11 +234,8 @@ impl PaymentFile {
 /// It is written in the commit before the gateway is called, and deleted with the outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outstanding {
-    /// Whose.
     pub tenant: TenantNo,
-    /// The transaction.
     pub transaction_id: TransactionId,
-    /// Its payment.
     pub payment_id: PaymentId,
     /// The payment's account.
     pub account_id: AccountId,
@@ -266,7 +253,7 @@ pub struct Outstanding {
     pub actor: Actor,
 }
 
-/// Names a stored reply: a hash of tenant, user and idempotency key, made at the door.
+/// Names a stored reply: a hash of tenant, user and idempotency key, made by the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ReplyKey(pub uuid::Uuid);
@@ -303,14 +290,12 @@ pub struct Initiate {
     pub amount: Option<String>,
     /// `None`: the account's.
     pub currency: Option<Currency>,
-    /// For the gateway.
     pub properties: Properties,
 }
 
 /// Goes on with a payment: capture, refund, void, chargeback, reversal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FollowUp {
-    /// Which.
     pub payment: PaymentId,
     /// See [`Transaction::external_key`]. For a reversal: the chargeback's.
     pub transaction_key: Option<String>,
@@ -318,14 +303,12 @@ pub struct FollowUp {
     pub amount: Option<String>,
     /// `None`: the account's.
     pub currency: Option<Currency>,
-    /// For the gateway.
     pub properties: Properties,
 }
 
 /// Completes a transaction that is pending: asks the gateway to go on with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Complete {
-    /// Which payment.
     pub payment: PaymentId,
     /// Which transaction; `None`: by key, else the one that is pending.
     pub transaction: Option<TransactionId>,
@@ -337,16 +320,13 @@ pub struct Complete {
     pub amount: Option<String>,
     /// Must be the transaction's.
     pub currency: Option<Currency>,
-    /// For the gateway.
     pub properties: Properties,
 }
 
 /// Says how a pending transaction ended (somebody heard it elsewhere).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvePending {
-    /// Its payment.
     pub payment: PaymentId,
-    /// Which.
     pub transaction: TransactionId,
     /// True: it worked. `None`: it stays as it is (Kill Bill takes other statuses and does nothing).
     pub success: Option<bool>,
@@ -355,9 +335,7 @@ pub struct ResolvePending {
 /// An operator's word on a transaction: the only way out when a gateway never answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixTransaction {
-    /// Its payment.
     pub payment: PaymentId,
-    /// Which.
     pub transaction: TransactionId,
     /// What it is to be.
     pub status: TransactionStatus,
@@ -368,10 +346,9 @@ pub struct FixTransaction {
 pub struct GatewayOutcome {
     /// How it ended.
     pub status: GatewayStatus,
-    /// What was processed. `None`: what the last call for the transaction asked for; whoever cannot be
+    /// What was processed. `None`: what the last call for the transaction asked for; a caller that cannot be
     /// sure that the gateway has had that call says the amount.
     pub amount: Option<AmountMinor>,
-    /// In which currency.
     pub currency: Option<Currency>,
     /// At most [`GATEWAY_TEXT_MAX`] characters.
     pub error_code: Option<String>,
@@ -389,7 +366,6 @@ pub const GATEWAY_TEXT_MAX: usize = 255;
 /// The statuses of Kill Bill's plugin contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GatewayStatus {
-    /// Done.
     Processed,
     /// Will be said later.
     Pending,
@@ -416,20 +392,14 @@ pub enum GatewayAnswer {
     /// It did not answer in time; whether money moved is not known.
     TimedOut,
     /// The request provably never left: nothing moved.
-    NotSent {
-        /// Why.
-        message: String,
-    },
+    NotSent { message: String },
 }
 
-/// The outcome of a call. Executed in the name of whoever asked for the transaction.
+/// The outcome of a call. Executed as the actor of the transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayReplied {
-    /// The payment.
     pub payment: PaymentId,
-    /// The transaction.
     pub transaction: TransactionId,
-    /// The answer.
     pub answer: GatewayAnswer,
 }
 
@@ -447,9 +417,7 @@ pub enum GatewayKnowledge {
 /// The answer to an inquiry, or a gateway's notification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayInquired {
-    /// The payment.
     pub payment: PaymentId,
-    /// The transaction.
     pub transaction: TransactionId,
     /// What it knows.
     pub knowledge: GatewayKnowledge,

@@ -1,4 +1,4 @@
-//! Refusals: answers, not errors. Each door has one table from these to its wire.
+//! Refusals: answers, not errors. Each API has one table from these to its wire.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,40 +19,22 @@ pub enum Rejection {
         key: String,
     },
     /// The name is taken.
-    UserAlreadyExists {
-        /// The name.
-        username: String,
-    },
+    UserAlreadyExists { username: String },
     /// No such user, or deleted.
-    UserNotFound {
-        /// The name.
-        username: String,
-    },
+    UserNotFound { username: String },
     /// The name is taken.
-    RoleAlreadyExists {
-        /// The name.
-        role: String,
-    },
+    RoleAlreadyExists { role: String },
     /// No such role.
-    RoleNotFound {
-        /// The name.
-        role: String,
-    },
+    RoleNotFound { role: String },
     /// Not in [`crate::access::PERMISSIONS`].
     PermissionInvalid {
         /// As given.
         permission: String,
     },
     /// The external key is taken.
-    AccountAlreadyExists {
-        /// The key.
-        key: String,
-    },
+    AccountAlreadyExists { key: String },
     /// No such account of this tenant.
-    AccountNotFound {
-        /// The id.
-        id: AccountId,
-    },
+    AccountNotFound { id: AccountId },
     /// An account's external key cannot change.
     AccountKeyIsFixed {
         /// The key it keeps.
@@ -64,10 +46,7 @@ pub enum Rejection {
         field: String,
     },
     /// There is no such definition of a tag.
-    TagDefinitionNotFound {
-        /// The id.
-        id: TagDefinitionId,
-    },
+    TagDefinitionNotFound { id: TagDefinitionId },
     /// The account does not have that tag.
     TagNotFound {
         /// What the tag is called.
@@ -79,25 +58,13 @@ pub enum Rejection {
         name: String,
     },
     /// No such payment method on the account, or deleted.
-    PaymentMethodNotFound {
-        /// The id.
-        id: PaymentMethodId,
-    },
+    PaymentMethodNotFound { id: PaymentMethodId },
     /// An account has at most one method of [`crate::EXTERNAL_PAYMENT`].
-    ExternalPaymentMethodExists {
-        /// The account.
-        account: AccountId,
-    },
+    ExternalPaymentMethodExists { account: AccountId },
     /// The default payment method is deleted only when the request says so.
-    DefaultPaymentMethodInUse {
-        /// The account.
-        account: AccountId,
-    },
+    DefaultPaymentMethodInUse { account: AccountId },
     /// No gateway of that name.
-    GatewayNotRegistered {
-        /// The name.
-        gateway: String,
-    },
+    GatewayNotRegistered { gateway: String },
     /// No such payment of this tenant.
     PaymentNotFound {
         /// The id or key.
@@ -114,23 +81,13 @@ pub enum Rejection {
         payment: String,
     },
     /// The transaction key is in use by another account.
-    TransactionOfAnotherAccount {
-        /// The key.
-        key: String,
-    },
+    TransactionOfAnotherAccount { key: String },
     /// A transaction of that key succeeded already.
-    TransactionKeySucceeded {
-        /// The key.
-        key: String,
-    },
+    TransactionKeySucceeded { key: String },
     /// No transaction that the request could apply to.
-    NoSuchSuccess {
-        /// The payment.
-        payment: PaymentId,
-    },
+    NoSuchSuccess { payment: PaymentId },
     /// The operation may not follow on where the payment stands.
     InvalidTransition {
-        /// The operation.
         operation: TransactionType,
         /// Where the payment stands; `None` before any success.
         from: Option<PaymentState>,
@@ -141,23 +98,13 @@ pub enum Rejection {
         operation: TransactionType,
     },
     /// The project has an environment of that key.
-    EnvironmentAlreadyExists {
-        /// The key.
-        key: String,
-    },
+    EnvironmentAlreadyExists { key: String },
     /// No such environment of this tenant.
-    EnvironmentNotFound {
-        /// The id.
-        id: EnvironmentId,
-    },
+    EnvironmentNotFound { id: EnvironmentId },
     /// No such secret of this tenant.
-    SecretNotFound {
-        /// The id.
-        id: SecretId,
-    },
+    SecretNotFound { id: SecretId },
     /// A flag or segment, or the environment as a whole, is not in the version that was expected.
     DefinitionChanged {
-        /// Its key.
         key: String,
         /// The version that it has; `None` where there is none of that key.
         version: Option<i64>,
@@ -168,34 +115,19 @@ pub enum Rejection {
         environment: String,
     },
     /// No such change of this tenant.
-    ChangeNotFound {
-        /// The id.
-        id: ChangeRequestId,
-    },
+    ChangeNotFound { id: ChangeRequestId },
     /// A change does not wait for that any more.
-    ChangeNotWaiting {
-        /// The id.
-        id: ChangeRequestId,
-        /// Where it stands.
-        status: ChangeStatus,
-    },
+    ChangeNotWaiting { id: ChangeRequestId, status: ChangeStatus },
     /// A change is approved by another user than its author.
-    ApprovalByAuthor {
-        /// The id.
-        id: ChangeRequestId,
-    },
+    ApprovalByAuthor { id: ChangeRequestId },
     /// A change is withdrawn by its author.
-    WithdrawalByAnother {
-        /// The id.
-        id: ChangeRequestId,
-    },
+    WithdrawalByAnother { id: ChangeRequestId },
     /// What was asked about a customer cannot be.
     Customer(CustomerRefusal),
     /// A field's value cannot be.
     InvalidParameter {
         /// The field, in Kill Bill's spelling.
         field: String,
-        /// Why.
         reason: String,
     },
 }

@@ -2,210 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::access::{Role, User};
 use crate::account::{Account, Person};
+use crate::change::{
+    AccessChange, AccountChange, Change, ClaimChange, CustomerChange, FlagChange, PaymentChange,
+    TenantChange,
+};
 use crate::change_request::ChangeRequest;
+use crate::claim::{Claim, ClaimKey};
 use crate::customer::{Customer, CustomerFile, Session};
 use crate::definition::{Definition, DefinitionKey};
 use crate::environment::{Environment, Secret};
-use crate::ledger::Posting;
-use crate::mail::Mail;
 use crate::operation::Operation;
-use crate::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
+use crate::payment::{Outstanding, Payment, PaymentFile, Transaction};
 use crate::payment_method::PaymentMethod;
 use crate::tag::{Tag, TagKey};
-use crate::tenant::{Tenant, TenantValue};
+use crate::tenant::TenantValue;
 use crate::{
     AccountId, ChangeRequestId, CustomerId, EnvironmentId, OperationId, PaymentId, PaymentMethodId,
-    Reply, SecretId, SessionId, TenantNo, Timestamp, TransactionId,
+    SecretId, TenantNo, TransactionId,
 };
-
-/// What a claimed key names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum ClaimKind {
-    /// A tenant's API key.
-    TenantApiKey,
-    /// A tenant's id.
-    TenantId,
-    /// An account's external key.
-    Account,
-    /// A payment method's external key.
-    PaymentMethod,
-    /// A payment's external key.
-    Payment,
-    /// A transaction's external key; its owner is the payment.
-    Transaction,
-    /// An environment's name: its project's key, a slash, its own key.
-    Environment,
-    /// A customer's e-mail address.
-    CustomerEmail,
-}
-
-/// A name that at most one thing of a tenant may have.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ClaimKey {
-    /// Whose.
-    pub tenant: TenantNo,
-    /// Among which things.
-    pub kind: ClaimKind,
-    /// The name.
-    pub key: String,
-}
-
-impl ClaimKey {
-    /// The claim on `key` among the tenant's things of this kind.
-    #[must_use]
-    pub fn new(tenant: TenantNo, kind: ClaimKind, key: &str) -> Self {
-        Self { tenant, kind, key: key.to_owned() }
-    }
-}
-
-/// Who has a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
-    /// The thing's id; for a transaction key, its payment's.
-    pub owner: Uuid,
-    /// The account it belongs to.
-    pub account: Option<AccountId>,
-}
-
-/// One row written. Most rows are after-images: the whole entity as it is now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Change {
-    /// A tenant.
-    Tenant(Tenant),
-    /// A tenant's stored value.
-    TenantValue(TenantValue),
-    /// A user.
-    User(User),
-    /// A role.
-    Role(Role),
-    /// An environment of feature flags.
-    Environment(Environment),
-    /// A secret of an environment.
-    Secret(Secret),
-    /// A feature flag or a segment.
-    Definition(Definition),
-    /// A change of one that is kept for later.
-    ChangeRequest(ChangeRequest),
-    /// An account.
-    Account(Account),
-    /// Personal data, from this revision of the account on.
-    Person {
-        /// Whose.
-        account: AccountId,
-        /// What is known now.
-        person: Box<Person>,
-    },
-    /// Somebody who signed up.
-    Customer(Customer),
-    /// Nothing is known of a person any more, nor ever was: all revisions of what their account said
-    /// of them, and their mails, are deleted.
-    PersonForgotten {
-        /// Whose account.
-        account: AccountId,
-        /// Who.
-        customer: CustomerId,
-    },
-    /// A customer is logged in, or their session's tokens were renewed.
-    Session(Session),
-    /// A session has ended.
-    SessionEnded {
-        /// Which.
-        session: SessionId,
-        /// Whose.
-        customer: CustomerId,
-    },
-    /// A mail to be sent.
-    Mail(Mail),
-    /// What a client is told the end of later.
-    Operation(Operation),
-    /// A tag on an account.
-    Tag(Tag),
-    /// A payment method.
-    PaymentMethod(PaymentMethod),
-    /// A payment.
-    Payment(Payment),
-    /// A transaction.
-    Transaction(Transaction),
-    /// A posting; only ever added.
-    Posting(Posting),
-    /// A key taken, or handed to a new owner.
-    Claim {
-        /// The key.
-        key: ClaimKey,
-        /// Its owner.
-        claim: Claim,
-    },
-    /// A key that nobody has any more.
-    ClaimReleased {
-        /// The key.
-        key: ClaimKey,
-    },
-    /// An outcome to wait for.
-    Outstanding(Outstanding),
-    /// An outcome no longer waited for.
-    OutstandingClosed {
-        /// The transaction.
-        transaction: TransactionId,
-    },
-    /// The final reply to an earlier request.
-    ReplySettled {
-        /// Which request.
-        key: ReplyKey,
-        /// The reply.
-        reply: Reply,
-        /// When it may be forgotten: the time that it is kept starts when it is known.
-        expires_at: Timestamp,
-    },
-}
-
-/// A row that a command may look at. Loading one loads what belongs to it: an account comes with
-/// its person and default payment method; a payment method with its account; a payment with its
-/// transactions, their outstanding outcomes and payment methods, its account and its payment method; a
-/// claim with what its owner is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Read {
-    /// By id.
-    Account(TenantNo, AccountId),
-    /// By id.
-    PaymentMethod(TenantNo, PaymentMethodId),
-    /// By key.
-    Tag(TenantNo, TagKey),
-    /// By id.
-    Payment(TenantNo, PaymentId),
-    /// A transaction by id; it comes with its payment.
-    Transaction(TenantNo, TransactionId),
-    /// By key.
-    Claim(ClaimKey),
-    /// By key.
-    TenantValue(TenantNo, String),
-    /// By name.
-    User(String),
-    /// By name.
-    Role(String),
-    /// By id.
-    Environment(TenantNo, EnvironmentId),
-    /// By id.
-    Secret(TenantNo, SecretId),
-    /// By key.
-    Definition(TenantNo, DefinitionKey),
-    /// By id.
-    ChangeRequest(TenantNo, ChangeRequestId),
-    /// By id; with their sessions.
-    Customer(TenantNo, CustomerId),
-    /// By id.
-    Operation(TenantNo, OperationId),
-}
 
 /// The rows of a batch. A row that was looked for and is not there is present as `None`; a look at
 /// a row that nobody loaded is a bug and panics.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// Accounts by id.
     pub accounts: BTreeMap<(TenantNo, AccountId), Option<Account>>,
     /// Personal data by account.
     pub people: BTreeMap<(TenantNo, AccountId), Person>,
@@ -213,7 +36,6 @@ pub struct State {
     pub payment_methods: BTreeMap<(TenantNo, PaymentMethodId), Option<PaymentMethod>>,
     /// Tags on accounts by key.
     pub tags: BTreeMap<(TenantNo, TagKey), Option<Tag>>,
-    /// Payments by id.
     pub payments: BTreeMap<(TenantNo, PaymentId), Option<PaymentFile>>,
     /// The payments of transactions that were looked for by id.
     pub transactions: BTreeMap<(TenantNo, TransactionId), Option<PaymentId>>,
@@ -349,71 +171,107 @@ impl State {
     pub fn apply(&mut self, tenant: TenantNo, changes: &[Change]) {
         for change in changes {
             match change {
-                Change::TenantValue(it) => {
-                    self.tenant_values.insert((it.tenant, it.key.clone()), Some(it.clone()));
-                }
-                Change::User(it) => {
-                    self.users.insert(it.username.clone(), Some(it.clone()));
-                }
-                Change::Role(it) => {
-                    self.roles.insert(it.name.clone(), Some(it.clone()));
-                }
-                Change::Environment(it) => {
-                    self.environments.insert((it.tenant, it.id), Some(it.clone()));
-                }
-                Change::Secret(it) => {
-                    self.secrets.insert((it.tenant, it.id), Some(it.clone()));
-                }
-                Change::Definition(it) => {
-                    self.definitions.insert((it.tenant, it.key.clone()), Some(it.clone()));
-                }
-                Change::ChangeRequest(it) => {
-                    self.change_requests.insert((it.tenant, it.id), Some(it.clone()));
-                }
-                Change::Account(it) => {
-                    self.accounts.insert((it.tenant, it.id), Some(it.clone()));
-                }
-                Change::Person { account, person } => {
-                    self.people.insert((tenant, *account), (**person).clone());
-                }
-                Change::Customer(it) => self.apply_customer(it),
-                Change::PersonForgotten { account, .. } => {
-                    self.people.remove(&(tenant, *account));
-                }
-                Change::Session(it) => self.apply_session(it),
-                Change::SessionEnded { session, customer } => {
-                    if let Some(Some(file)) = self.customers.get_mut(&(tenant, *customer)) {
-                        file.sessions.retain(|own| own.id != *session);
-                    }
-                }
-                Change::Operation(it) => {
-                    self.operations.insert((it.tenant, it.id), Some(it.clone()));
-                }
-                Change::PaymentMethod(it) => {
-                    self.payment_methods.insert((it.tenant, it.id), Some(it.clone()));
-                }
-                Change::Tag(it) => {
-                    self.tags.insert((it.tenant, it.key), Some(it.clone()));
-                }
-                Change::Payment(it) => self.apply_payment(it),
-                Change::Transaction(it) => self.apply_transaction(it),
-                Change::Claim { key, claim } => {
+                Change::Tenant(it) => self.apply_to_tenant(it),
+                Change::Access(it) => self.apply_to_access(it),
+                Change::Flag(it) => self.apply_to_flags(it),
+                Change::Account(it) => self.apply_to_account(tenant, it),
+                Change::Customer(it) => self.apply_to_customer(tenant, it),
+                Change::Payment(it) => self.apply_to_payment(tenant, it),
+                Change::Claim(ClaimChange::Taken { key, claim }) => {
                     self.claims.insert(key.clone(), Some(*claim));
                 }
-                Change::ClaimReleased { key } => {
+                Change::Claim(ClaimChange::Released { key }) => {
                     self.claims.insert(key.clone(), None);
                 }
-                Change::Outstanding(it) => {
-                    self.outstanding.insert((it.tenant, it.transaction_id), it.clone());
-                }
-                Change::OutstandingClosed { transaction } => {
-                    self.outstanding.remove(&(tenant, *transaction));
-                }
-                Change::Tenant(_)
-                | Change::Mail(_)
-                | Change::Posting(_)
-                | Change::ReplySettled { .. } => {}
+                Change::ReplySettled { .. } => {}
             }
+        }
+    }
+
+    fn apply_to_tenant(&mut self, change: &TenantChange) {
+        match change {
+            TenantChange::Value(it) => {
+                self.tenant_values.insert((it.tenant, it.key.clone()), Some(it.clone()));
+            }
+            TenantChange::Tenant(_) => {}
+        }
+    }
+
+    fn apply_to_access(&mut self, change: &AccessChange) {
+        match change {
+            AccessChange::User(it) => {
+                self.users.insert(it.username.clone(), Some(it.clone()));
+            }
+            AccessChange::Role(it) => {
+                self.roles.insert(it.name.clone(), Some(it.clone()));
+            }
+        }
+    }
+
+    fn apply_to_flags(&mut self, change: &FlagChange) {
+        match change {
+            FlagChange::Environment(it) => {
+                self.environments.insert((it.tenant, it.id), Some(it.clone()));
+            }
+            FlagChange::Secret(it) => {
+                self.secrets.insert((it.tenant, it.id), Some(it.clone()));
+            }
+            FlagChange::Definition(it) => {
+                self.definitions.insert((it.tenant, it.key.clone()), Some(it.clone()));
+            }
+            FlagChange::ChangeRequest(it) => {
+                self.change_requests.insert((it.tenant, it.id), Some(it.clone()));
+            }
+        }
+    }
+
+    fn apply_to_account(&mut self, tenant: TenantNo, change: &AccountChange) {
+        match change {
+            AccountChange::Account(it) => {
+                self.accounts.insert((it.tenant, it.id), Some(it.clone()));
+            }
+            AccountChange::Person { account, person } => {
+                self.people.insert((tenant, *account), (**person).clone());
+            }
+            AccountChange::Tag(it) => {
+                self.tags.insert((it.tenant, it.key), Some(it.clone()));
+            }
+            AccountChange::PaymentMethod(it) => {
+                self.payment_methods.insert((it.tenant, it.id), Some(it.clone()));
+            }
+        }
+    }
+
+    fn apply_to_customer(&mut self, tenant: TenantNo, change: &CustomerChange) {
+        match change {
+            CustomerChange::Customer(it) => self.apply_customer(it),
+            CustomerChange::PersonErased { account, .. } => {
+                self.people.remove(&(tenant, *account));
+            }
+            CustomerChange::Session(it) => self.apply_session(it),
+            CustomerChange::SessionEnded { session, customer } => {
+                if let Some(Some(file)) = self.customers.get_mut(&(tenant, *customer)) {
+                    file.sessions.retain(|own| own.id != *session);
+                }
+            }
+            CustomerChange::Operation(it) => {
+                self.operations.insert((it.tenant, it.id), Some(it.clone()));
+            }
+            CustomerChange::Mail(_) => {}
+        }
+    }
+
+    fn apply_to_payment(&mut self, tenant: TenantNo, change: &PaymentChange) {
+        match change {
+            PaymentChange::Payment(it) => self.apply_payment(it),
+            PaymentChange::Transaction(it) => self.apply_transaction(it),
+            PaymentChange::Outstanding(it) => {
+                self.outstanding.insert((it.tenant, it.transaction_id), it.clone());
+            }
+            PaymentChange::OutstandingClosed { transaction } => {
+                self.outstanding.remove(&(tenant, *transaction));
+            }
+            PaymentChange::Posting(_) => {}
         }
     }
 

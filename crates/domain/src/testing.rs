@@ -4,7 +4,8 @@ use uuid::Uuid;
 
 use crate::context::{GatewaySettings, Sequences, Settings, Stamp};
 use crate::payment::{Actor, PaymentFile};
-use crate::state::{Read, State};
+use crate::read::Read;
+use crate::state::State;
 use crate::{
     Command, EXTERNAL_PAYMENT, Executed, Rejection, Request, RequestId, Seq, TenantNo, Timestamp,
     execute,
@@ -20,9 +21,7 @@ pub struct Rows {
     pub sequences: Sequences,
     pub seq: i64,
     pub now: i64,
-    /// Who asks.
     pub user: &'static str,
-    /// Why.
     pub reason: Option<&'static str>,
 }
 

@@ -1,13 +1,15 @@
 //! The durable formats: what is written today must be readable for ever, so each has its golden text.
 
+use domain::change::{AccountChange, Change, FlagChange};
 use domain::change_request::{
     ApplyChange, ChangeRequest, ChangeStatus, DecideChange, Decision, Judged, RequestChange, Seen,
 };
+use domain::command::{AccountCommand, FlagCommand};
 use domain::definition::{Definition, DefinitionKey, DefinitionKind};
 use domain::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
 use domain::payment::{PaymentState, TransactionStatus, TransactionType};
 use domain::payment_method::DeletePaymentMethod;
-use domain::state::Change;
+use domain::reply::{AccessReply, AccountReply, FlagReply};
 use domain::tag::{AddTags, ControlTag, RemoveTags, Tag, TagKey};
 use domain::{
     AccountId, AmountMinor, Command, Currency, Event, PaymentId, PaymentReply, PaymentResult,
@@ -106,31 +108,37 @@ fn replies() {
         &Reply::TenantCreated(tenant),
         expect![[r#"{"TenantCreated":"00000000-0000-0000-0000-000000000001"}"#]],
     );
-    check(&Reply::UserCreated("joe".to_owned()), expect![[r#"{"UserCreated":"joe"}"#]]);
-    check(&Reply::RoleCreated("clerk".to_owned()), expect![[r#"{"RoleCreated":"clerk"}"#]]);
     check(
-        &Reply::AccountCreated(id(2)),
-        expect![[r#"{"AccountCreated":"00000000-0000-0000-0000-000000000002"}"#]],
+        &Reply::Access(AccessReply::UserCreated("joe".to_owned())),
+        expect![[r#"{"Access":{"UserCreated":"joe"}}"#]],
     );
     check(
-        &Reply::PaymentMethodCreated(id(3)),
-        expect![[r#"{"PaymentMethodCreated":"00000000-0000-0000-0000-000000000003"}"#]],
+        &Reply::Access(AccessReply::RoleCreated("clerk".to_owned())),
+        expect![[r#"{"Access":{"RoleCreated":"clerk"}}"#]],
     );
     check(
-        &Reply::EnvironmentCreated(id(6)),
-        expect![[r#"{"EnvironmentCreated":"00000000-0000-0000-0000-000000000006"}"#]],
+        &Reply::Account(AccountReply::Created(id(2))),
+        expect![[r#"{"Account":{"Created":"00000000-0000-0000-0000-000000000002"}}"#]],
     );
     check(
-        &Reply::SecretAdded(id(7)),
-        expect![[r#"{"SecretAdded":"00000000-0000-0000-0000-000000000007"}"#]],
+        &Reply::Account(AccountReply::PaymentMethodCreated(id(3))),
+        expect![[r#"{"Account":{"PaymentMethodCreated":"00000000-0000-0000-0000-000000000003"}}"#]],
     );
     check(
-        &Reply::DefinitionsPut { version: 1_700_000_000_000 },
-        expect![[r#"{"DefinitionsPut":{"version":1700000000000}}"#]],
+        &Reply::Flag(FlagReply::EnvironmentCreated(id(6))),
+        expect![[r#"{"Flag":{"EnvironmentCreated":"00000000-0000-0000-0000-000000000006"}}"#]],
     );
     check(
-        &Reply::ChangeRequested(id(8)),
-        expect![[r#"{"ChangeRequested":"00000000-0000-0000-0000-000000000008"}"#]],
+        &Reply::Flag(FlagReply::SecretAdded(id(7))),
+        expect![[r#"{"Flag":{"SecretAdded":"00000000-0000-0000-0000-000000000007"}}"#]],
+    );
+    check(
+        &Reply::Flag(FlagReply::DefinitionsPut { version: 1_700_000_000_000 }),
+        expect![[r#"{"Flag":{"DefinitionsPut":{"version":1700000000000}}}"#]],
+    );
+    check(
+        &Reply::Flag(FlagReply::ChangeRequested(id(8))),
+        expect![[r#"{"Flag":{"ChangeRequested":"00000000-0000-0000-0000-000000000008"}}"#]],
     );
     let payment =
         |result| Reply::Payment(PaymentReply { payment: id(4), transaction: id(5), result });
@@ -276,28 +284,31 @@ fn rejections_of_feature_flags() {
 fn tags() {
     let (account, definitions) = (id(1), vec![id(2)]);
     check(
-        &Change::Tag(Tag {
+        &Change::Account(AccountChange::Tag(Tag {
             tenant: TenantNo(1),
             key: TagKey { account, definition: ControlTag::AutoPayOff },
             id: id(3),
             active: true,
             created_at: Timestamp(1),
             revision: Revision::first(Seq(9)),
-        }),
+        })),
         expect![[
-            r#"{"Tag":{"tenant":1,"key":{"account":"00000000-0000-0000-0000-000000000001","definition":"AutoPayOff"},"id":"00000000-0000-0000-0000-000000000003","active":true,"created_at":1,"revision":{"seq":9,"previous":null}}}"#
+            r#"{"Account":{"Tag":{"tenant":1,"key":{"account":"00000000-0000-0000-0000-000000000001","definition":"AutoPayOff"},"id":"00000000-0000-0000-0000-000000000003","active":true,"created_at":1,"revision":{"seq":9,"previous":null}}}}"#
         ]],
     );
     check(
-        &Command::AddTags(AddTags { account, definitions: definitions.clone() }),
+        &Command::Account(AccountCommand::AddTags(AddTags {
+            account,
+            definitions: definitions.clone(),
+        })),
         expect![[
-            r#"{"AddTags":{"account":"00000000-0000-0000-0000-000000000001","definitions":["00000000-0000-0000-0000-000000000002"]}}"#
+            r#"{"Account":{"AddTags":{"account":"00000000-0000-0000-0000-000000000001","definitions":["00000000-0000-0000-0000-000000000002"]}}}"#
         ]],
     );
     check(
-        &Command::RemoveTags(RemoveTags { account, definitions }),
+        &Command::Account(AccountCommand::RemoveTags(RemoveTags { account, definitions })),
         expect![[
-            r#"{"RemoveTags":{"account":"00000000-0000-0000-0000-000000000001","definitions":["00000000-0000-0000-0000-000000000002"]}}"#
+            r#"{"Account":{"RemoveTags":{"account":"00000000-0000-0000-0000-000000000001","definitions":["00000000-0000-0000-0000-000000000002"]}}}"#
         ]],
     );
     for it in domain::tag::CONTROL_TAGS {
@@ -331,9 +342,9 @@ fn images_of_changes_that_are_kept() {
         revision: Revision::first(Seq(9)),
     };
     check(
-        &Change::ChangeRequest(change.clone()),
+        &Change::Flag(FlagChange::ChangeRequest(change.clone())),
         expect![[
-            r#"{"ChangeRequest":{"tenant":1,"id":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Flag","key":"a"},"expected":7,"due_at":5,"author":"ann","reason":"why","comment":null,"status":"Rejected","decided_by":"bob","explanation":"no","version":null,"created_at":1,"settled_at":6,"revision":{"seq":9,"previous":null}}}"#
+            r#"{"Flag":{"ChangeRequest":{"tenant":1,"id":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Flag","key":"a"},"expected":7,"due_at":5,"author":"ann","reason":"why","comment":null,"status":"Rejected","decided_by":"bob","explanation":"no","version":null,"created_at":1,"settled_at":6,"revision":{"seq":9,"previous":null}}}}"#
         ]],
     );
     let without = serde_json::to_string(&change).unwrap();
@@ -354,9 +365,9 @@ fn images_of_changes_that_are_kept() {
         revision: Revision::first(Seq(9)),
     };
     check(
-        &Change::Environment(environment),
+        &Change::Flag(FlagChange::Environment(environment)),
         expect![[
-            r#"{"Environment":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","project":"default","key":"dev","name":"Dev","version":7,"definitions":1,"secrets":2,"changes_need_approval":true,"changes_waiting":3,"created_at":1,"revision":{"seq":9,"previous":null}}}"#
+            r#"{"Flag":{"Environment":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","project":"default","key":"dev","name":"Dev","version":7,"definitions":1,"secrets":2,"changes_need_approval":true,"changes_waiting":3,"created_at":1,"revision":{"seq":9,"previous":null}}}}"#
         ]],
     );
 }
@@ -369,55 +380,65 @@ fn key() -> DefinitionKey {
 #[test]
 fn commands_of_changes_that_are_kept() {
     check(
-        &Command::UpdateEnvironment(UpdateEnvironment {
+        &Command::Flag(FlagCommand::UpdateEnvironment(UpdateEnvironment {
             environment: id(1),
             name: Some("Dev".to_owned()),
             changes_need_approval: Some(true),
-        }),
+        })),
         expect![[
-            r#"{"UpdateEnvironment":{"environment":"00000000-0000-0000-0000-000000000001","name":"Dev","changes_need_approval":true}}"#
+            r#"{"Flag":{"UpdateEnvironment":{"environment":"00000000-0000-0000-0000-000000000001","name":"Dev","changes_need_approval":true}}}"#
         ]],
     );
     check(
-        &Command::RequestChange(RequestChange {
+        &Command::Flag(FlagCommand::RequestChange(RequestChange {
             key: key(),
             patch: "{}".to_owned(),
             expected: Some(7),
             due_at: Some(Timestamp(5)),
             needs_approval: true,
-        }),
+        })),
         expect![[
-            r#"{"RequestChange":{"key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"patch":"{}","expected":7,"due_at":5,"needs_approval":true}}"#
+            r#"{"Flag":{"RequestChange":{"key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"patch":"{}","expected":7,"due_at":5,"needs_approval":true}}}"#
         ]],
     );
     let (environment, change) = (id(1), id(2));
     let decide = |decision| {
-        Command::DecideChange(DecideChange { environment, change, decision, seen: None })
+        Command::Flag(FlagCommand::DecideChange(DecideChange {
+            environment,
+            change,
+            decision,
+            seen: None,
+        }))
     };
     check(
         &decide(Decision::Approve),
         expect![[
-            r#"{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Approve","seen":null}}"#
+            r#"{"Flag":{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Approve","seen":null}}}"#
         ]],
     );
     check(
         &decide(Decision::Reject),
         expect![[
-            r#"{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Reject","seen":null}}"#
+            r#"{"Flag":{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Reject","seen":null}}}"#
         ]],
     );
     check(
         &decide(Decision::Withdraw),
         expect![[
-            r#"{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Withdraw","seen":null}}"#
+            r#"{"Flag":{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Withdraw","seen":null}}}"#
         ]],
     );
     let seen = Some(Seen { change: Seq(9), key: key(), version: Some(7) });
     let decision = Decision::Approve;
     check(
-        &Command::DecideChange(DecideChange { environment, change, decision, seen }),
+        &Command::Flag(FlagCommand::DecideChange(DecideChange {
+            environment,
+            change,
+            decision,
+            seen,
+        })),
         expect![[
-            r#"{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Approve","seen":{"change":9,"key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"version":7}}}"#
+            r#"{"Flag":{"DecideChange":{"environment":"00000000-0000-0000-0000-000000000001","change":"00000000-0000-0000-0000-000000000002","decision":"Approve","seen":{"change":9,"key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"version":7}}}}"#
         ]],
     );
 }
@@ -426,25 +447,25 @@ fn commands_of_changes_that_are_kept() {
 fn commands_that_make_a_change() {
     let change = id(2);
     let apply = |judged| {
-        Command::ApplyChange(ApplyChange {
+        Command::Flag(FlagCommand::ApplyChange(ApplyChange {
             change,
             key: key(),
             upon: Some(7),
             version: None,
             judged,
-        })
+        }))
     };
     let body = "{}".to_owned();
     check(
         &apply(Judged::Fits { id: id(3), body, is_archived: true }),
         expect![[
-            r#"{"ApplyChange":{"change":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"upon":7,"version":null,"judged":{"Fits":{"id":"00000000-0000-0000-0000-000000000003","body":"{}","is_archived":true}}}}"#
+            r#"{"Flag":{"ApplyChange":{"change":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"upon":7,"version":null,"judged":{"Fits":{"id":"00000000-0000-0000-0000-000000000003","body":"{}","is_archived":true}}}}}"#
         ]],
     );
     check(
         &apply(Judged::Fails { explanation: "no".to_owned() }),
         expect![[
-            r#"{"ApplyChange":{"change":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"upon":7,"version":null,"judged":{"Fails":{"explanation":"no"}}}}"#
+            r#"{"Flag":{"ApplyChange":{"change":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Segment","key":"a"},"upon":7,"version":null,"judged":{"Fails":{"explanation":"no"}}}}}"#
         ]],
     );
 }
@@ -454,22 +475,22 @@ fn commands_that_delete_a_payment_method() {
     let it = |even_if_default, auto_pay_off| {
         let payment_method = id(1);
         let it = DeletePaymentMethod { payment_method, even_if_default, auto_pay_off };
-        Command::DeletePaymentMethod(it)
+        Command::Account(AccountCommand::DeletePaymentMethod(it))
     };
     check(
         &it(true, None),
         expect![[
-            r#"{"DeletePaymentMethod":{"payment_method":"00000000-0000-0000-0000-000000000001","even_if_default":true,"auto_pay_off":null}}"#
+            r#"{"Account":{"DeletePaymentMethod":{"payment_method":"00000000-0000-0000-0000-000000000001","even_if_default":true,"auto_pay_off":null}}}"#
         ]],
     );
     check(
         &it(false, Some(id(2))),
         expect![[
-            r#"{"DeletePaymentMethod":{"payment_method":"00000000-0000-0000-0000-000000000001","even_if_default":false,"auto_pay_off":"00000000-0000-0000-0000-000000000002"}}"#
+            r#"{"Account":{"DeletePaymentMethod":{"payment_method":"00000000-0000-0000-0000-000000000001","even_if_default":false,"auto_pay_off":"00000000-0000-0000-0000-000000000002"}}}"#
         ]],
     );
     // As it was written before an account could be tagged with it.
-    let old = r#"{"DeletePaymentMethod":{"payment_method":"00000000-0000-0000-0000-000000000001","even_if_default":true}}"#;
+    let old = r#"{"Account":{"DeletePaymentMethod":{"payment_method":"00000000-0000-0000-0000-000000000001","even_if_default":true}}}"#;
     assert_eq!(serde_json::from_str::<Command>(old).expect("what was written"), it(true, None));
 }
 
@@ -492,9 +513,9 @@ fn images_of_feature_flags() {
         revision,
     };
     check(
-        &Change::Environment(environment),
+        &Change::Flag(FlagChange::Environment(environment)),
         expect![[
-            r#"{"Environment":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","project":"default","key":"dev","name":"Dev","version":7,"definitions":1,"secrets":2,"created_at":1,"revision":{"seq":9,"previous":null}}}"#
+            r#"{"Flag":{"Environment":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","project":"default","key":"dev","name":"Dev","version":7,"definitions":1,"secrets":2,"created_at":1,"revision":{"seq":9,"previous":null}}}}"#
         ]],
     );
     let mut secret = Secret {
@@ -509,9 +530,9 @@ fn images_of_feature_flags() {
         revision,
     };
     check(
-        &Change::Secret(secret.clone()),
+        &Change::Flag(FlagChange::Secret(secret.clone())),
         expect![[
-            r#"{"Secret":{"tenant":1,"id":"00000000-0000-0000-0000-000000000002","environment":"00000000-0000-0000-0000-000000000001","kind":"Server","name":"main","created_at":1,"expires_at":5,"revision":{"seq":9,"previous":null}}}"#
+            r#"{"Flag":{"Secret":{"tenant":1,"id":"00000000-0000-0000-0000-000000000002","environment":"00000000-0000-0000-0000-000000000001","kind":"Server","name":"main","created_at":1,"expires_at":5,"revision":{"seq":9,"previous":null}}}}"#
         ]],
     );
     let unsealed = serde_json::to_string(&secret).unwrap();
@@ -528,9 +549,9 @@ fn images_of_feature_flags() {
         revision,
     };
     check(
-        &Change::Definition(definition),
+        &Change::Flag(FlagChange::Definition(definition)),
         expect![[
-            r#"{"Definition":{"tenant":1,"key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Flag","key":"a"},"id":"00000000-0000-0000-0000-000000000003","body":"{}","is_archived":false,"version":7,"created_at":1,"revision":{"seq":9,"previous":null}}}"#
+            r#"{"Flag":{"Definition":{"tenant":1,"key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Flag","key":"a"},"id":"00000000-0000-0000-0000-000000000003","body":"{}","is_archived":false,"version":7,"created_at":1,"revision":{"seq":9,"previous":null}}}}"#
         ]],
     );
 }

@@ -1,9 +1,9 @@
-//! Who calls, and for which tenant: credentials are verified once by argon2id and remembered for a
-//! short while under a keyed hash, so that no request pays for a password hash.
+//! Authentication of callers and tenants: credentials are verified once by argon2id and cached for a
+//! short time under a keyed hash, so that a request seldom pays for a password hash.
 
-mod guesses;
+mod credential_cache;
+mod failed_logins;
 mod hashers;
-mod remembered;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ use ring::hmac;
 
 use crate::ports::{Queries, StoreError};
 use crate::{Engine, Reason, Unavailable};
-use guesses::{Guess, Guesses};
+use credential_cache::{CredentialCache, Found};
+use failed_logins::{FailedLogins, LoginAttempt};
 use hashers::Hashers;
-use remembered::{Found, Remembered};
 
-pub use guesses::{ClientAddress, Peer};
+pub use failed_logins::{ClientAddress, Peer};
 
 /// How long a user name, a password or an API key may be, in bytes.
 const CREDENTIAL_BYTES_MAX: usize = 1_024;
@@ -37,30 +37,30 @@ struct Inner {
     hashers: Hashers,
     users: Arc<Kind<Caller>>,
     tenants: Arc<Kind<TenantRef>>,
-    guesses: Guesses,
+    failed_logins: FailedLogins,
 }
 
 /// A kind of credential, with what is remembered of it.
 struct Kind<T> {
     name: &'static [u8],
-    remembered: Remembered<T>,
+    cache: CredentialCache<T>,
     find: fn(&dyn Queries, &str) -> Result<Stored<T>, StoreError>,
     wrong: AccessError,
-    /// What is said of an unknown name at once, without hashing; `None` where nobody is to learn
-    /// which names there are: then an unknown one takes as long as a wrong secret, and reads alike.
+    /// The refusal of an unknown name, without hashing. `None` where a client must not learn which
+    /// names exist: an unknown one then takes as long as a wrong secret, and reads alike.
     unknown: Option<AccessError>,
 }
 
 /// A PHC string.
 type StoredHash = String;
 
-/// Who has a name, if anybody does, with the hash of their secret.
+/// The owner of a name, if there is one, with the hash of their secret.
 type Stored<T> = Option<(StoredHash, T)>;
 
 /// A keyed hash of a credential; the credential itself is not kept.
 type Print = [u8; 32];
 
-/// Somebody who proved who they are.
+/// An authenticated user.
 #[derive(Debug)]
 pub struct Caller {
     /// The name they log in with.
@@ -82,11 +82,10 @@ impl Caller {
 pub struct TenantRef {
     /// The number its rows carry.
     pub no: TenantNo,
-    /// Its id.
     pub id: TenantId,
 }
 
-/// Why somebody is not let in.
+/// Why a caller is not authenticated.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AccessError {
     /// No credentials, or none that can be read.
@@ -124,7 +123,7 @@ impl Access {
             .expect("the operating system gives random bytes");
         let users = Kind {
             name: b"user",
-            remembered: Remembered::new(life),
+            cache: CredentialCache::new(life),
             find: find_user,
             wrong: AccessError::Invalid,
             unknown: None,
@@ -132,7 +131,7 @@ impl Access {
         // API keys are names, not secrets: `GET /1.0/kb/tenants?apiKey=` says which there are.
         let tenants = Kind {
             name: b"tenant",
-            remembered: Remembered::new(life),
+            cache: CredentialCache::new(life),
             find: find_tenant,
             wrong: AccessError::WrongSecret,
             unknown: Some(AccessError::UnknownApiKey),
@@ -144,7 +143,7 @@ impl Access {
                 hashers: Hashers::new(hashers),
                 users: Arc::new(users),
                 tenants: Arc::new(tenants),
-                guesses: Guesses::default(),
+                failed_logins: FailedLogins::default(),
             }),
         }
     }
@@ -201,7 +200,7 @@ impl Access {
     ) -> Found<T> {
         let fresh = || {
             let generation = self.inner.engine.access_generation();
-            kind.remembered.fresh(&print, generation, Instant::now())
+            kind.cache.fresh(&print, generation, Instant::now())
         };
         if let Some(fresh) = fresh() {
             if fresh.refresh {
@@ -210,25 +209,25 @@ impl Access {
             return fresh.found;
         }
         let (name, secret) = read()?;
-        let _alone = kind.remembered.alone(print).await;
+        let _exclusive = kind.cache.exclusive(print).await;
         if let Some(fresh) = fresh() {
             return fresh.found;
         }
         let generation = self.inner.engine.access_generation();
-        let guess = Guess::new(self.print(kind.name, b"name", name.as_bytes()), from);
-        let verified = kind.remembered.verified_hash(&print);
+        let attempt = LoginAttempt::new(self.print(kind.name, b"name", name.as_bytes()), from);
+        let verified = kind.cache.verified_hash(&print);
         if verified.is_none() {
-            self.inner.guesses.check(&guess, Instant::now())?;
+            self.inner.failed_logins.check(&attempt, Instant::now())?;
         }
         let (hash, owner) = self.find(kind, name).await?.unzip();
         let is_right = match (&hash, &kind.unknown) {
             (Some(_), _) if hash == verified => true,
             (None, Some(_)) => {
-                self.inner.guesses.begin(&guess, Instant::now())?;
-                self.inner.guesses.end(&guess, true, Instant::now());
+                self.inner.failed_logins.begin(&attempt, Instant::now())?;
+                self.inner.failed_logins.end(&attempt, true, Instant::now());
                 false
             }
-            (Some(_) | None, _) => self.verify(guess, hash.clone(), secret).await?,
+            (Some(_) | None, _) => self.verify(attempt, hash.clone(), secret).await?,
         };
         let found = match (owner, is_right) {
             (Some(owner), true) => Ok(Arc::new(owner)),
@@ -236,7 +235,7 @@ impl Access {
             (None, _) => Err(kind.unknown.as_ref().unwrap_or(&kind.wrong).clone()),
         };
         let verified = hash.filter(|_| is_right);
-        kind.remembered.remember(print, generation, verified, found.clone());
+        kind.cache.remember(print, generation, verified, found.clone());
         found
     }
 
@@ -245,11 +244,11 @@ impl Access {
     fn refresh<T: Send + Sync + 'static>(&self, kind: &Arc<Kind<T>>, print: Print, name: String) {
         let (access, kind) = (self.clone(), Arc::clone(kind));
         tokio::spawn(async move {
-            let _alone = kind.remembered.alone(print).await;
+            let _exclusive = kind.cache.exclusive(print).await;
             let generation = access.inner.engine.access_generation();
             let Ok(Some((hash, owner))) = access.find(&kind, name).await else { return };
-            if kind.remembered.verified_hash(&print).as_ref() == Some(&hash) {
-                kind.remembered.remember(print, generation, Some(hash), Ok(Arc::new(owner)));
+            if kind.cache.verified_hash(&print).as_ref() == Some(&hash) {
+                kind.cache.remember(print, generation, Some(hash), Ok(Arc::new(owner)));
                 tracing::debug!("a credential was looked at again before it expired");
             }
         });
@@ -265,19 +264,19 @@ impl Access {
     }
 
     /// Whether the secret belongs to the hash. Goes on where the client goes away: hanging up must
-    /// not hide a guess.
+    /// not hide a failed attempt.
     async fn verify(
         &self,
-        guess: Guess,
+        attempt: LoginAttempt,
         hash: Option<StoredHash>,
         secret: String,
     ) -> Result<bool, AccessError> {
-        self.inner.guesses.begin(&guess, Instant::now())?;
+        self.inner.failed_logins.begin(&attempt, Instant::now())?;
         let verifying = self.inner.hashers.verify(hash, secret);
         let inner = Arc::clone(&self.inner);
         let counted = tokio::spawn(async move {
             let verified = verifying.await;
-            inner.guesses.end(&guess, matches!(verified, Ok(false)), Instant::now());
+            inner.failed_logins.end(&attempt, matches!(verified, Ok(false)), Instant::now());
             Ok(verified?)
         });
         counted.await.unwrap_or_else(|_| Err(Unavailable::from(Reason::Bug).into()))

@@ -14,14 +14,17 @@ use domain::{AccountId, AmountMinor, Currency, Event, Seq, TenantNo, Timestamp};
 use tokio::sync::watch;
 
 use crate::Clock;
+use crate::periodic::{Job, Pass, Periodic};
 use crate::ports::{JournalRow, Queries, StoreError};
 
 /// How many journal rows one step folds at most.
 pub const ROWS_MAX: usize = 4096;
 /// The least time between two looks at the journal: many commits become one step.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long to wait after a failure.
-const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// How often to look at the journal although no commit was announced.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// How long to wait after a failure, at first and at most.
+const PAUSE_AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
 /// Real time that the oldest journal row not yet in the read models has waited.
 const LAG_SECONDS: &str = "faregate_analytics_lag_seconds";
 
@@ -34,7 +37,7 @@ pub trait ReadModels: Send {
     fn cursor(&mut self) -> Result<Seq, StoreError>;
 
     /// Adds the deltas and moves the cursor, all or nothing, and returns the cursor. Deltas that do
-    /// not start at the cursor change nothing: somebody rebuilt the models in between.
+    /// not start at the cursor change nothing: another process rebuilt the models in between.
     ///
     /// # Errors
     /// [`StoreError`]; nothing was written.
@@ -67,7 +70,6 @@ pub struct Deltas {
 /// Which accounts are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AccountsKey {
-    /// Whose.
     pub tenant: TenantNo,
     /// The day they were created, in days since 1970-01-01 (UTC).
     pub day: i64,
@@ -76,9 +78,8 @@ pub struct AccountsKey {
 /// Which transactions are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TransactionsKey {
-    /// Whose.
     pub tenant: TenantNo,
-    /// The day they were asked for, in days since 1970-01-01 (UTC).
+    /// The day they were requested, in days since 1970-01-01 (UTC).
     pub day: i64,
     /// Through which gateway.
     pub gateway: String,
@@ -93,7 +94,6 @@ pub struct TransactionsKey {
 /// Which of an account's transactions are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SuccessesKey {
-    /// Whose.
     pub tenant: TenantNo,
     /// Which account's.
     pub account: AccountId,
@@ -118,9 +118,9 @@ pub struct Tally {
 pub struct Activity {
     /// Payments begun.
     pub payments: i64,
-    /// Transactions asked for.
+    /// Transactions requested.
     pub transactions: i64,
-    /// When the last of them was asked for.
+    /// When the last of them was requested.
     pub last_transaction_at: Timestamp,
 }
 
@@ -288,33 +288,11 @@ impl Follower {
 
     /// Follows until `stop` is ready or the sender of `head`, the last journal row that was
     /// committed, is gone.
-    pub async fn run(
-        mut self,
-        mut head: watch::Receiver<Seq>,
-        stop: impl Future<Output = ()> + Send,
-    ) {
-        let mut stop = std::pin::pin!(stop);
-        loop {
-            head.mark_unchanged();
-            let stepped = tokio::task::spawn_blocking(move || {
-                let step = self.step();
-                (self, step)
-            });
-            let step = match stepped.await {
-                Ok((follower, step)) => {
-                    self = follower;
-                    step
-                }
-                Err(error) => {
-                    tracing::error!(error = %error, "analytics stopped: a step broke an invariant");
-                    return;
-                }
-            };
-            tokio::select! {
-                goes_on = pause_after(step, &mut head) => if !goes_on { return },
-                () = &mut stop => return,
-            }
-        }
+    pub async fn run(self, head: watch::Receiver<Seq>, stop: impl Future<Output = ()> + Send) {
+        let (first_backoff, backoff_max) = PAUSE_AFTER_FAILURE;
+        let periodic = Periodic::every(LOOK_EVERY).with_backoff(first_backoff, backoff_max);
+        let folding = Folding { follower: Some(self), head, is_head_gone: false };
+        periodic.run_whole_passes(stop, folding).await;
     }
 
     /// Folds what was committed since, up to [`ROWS_MAX`] rows.
@@ -335,23 +313,51 @@ impl Follower {
     }
 }
 
-/// Waits until there may be something to fold; false where there never will be.
-async fn pause_after(step: Result<Step, StoreError>, head: &mut watch::Receiver<Seq>) -> bool {
-    match step {
-        Ok(Step::More) => true,
-        Ok(Step::CaughtUp) => {
-            tokio::time::sleep(PAUSE).await;
-            // What was committed during the pause has waited: only silence means no lag.
-            if head.has_changed().is_ok_and(|changed| !changed) {
-                metrics::gauge!(LAG_SECONDS).set(0.0);
+/// Repeats a follower's steps.
+struct Folding {
+    /// `None` while a step runs on its thread.
+    follower: Option<Follower>,
+    head: watch::Receiver<Seq>,
+    is_head_gone: bool,
+}
+
+impl Job for Folding {
+    async fn pass(&mut self) -> Pass {
+        if self.is_head_gone {
+            return Pass::Done;
+        }
+        self.head.mark_unchanged();
+        let Some(mut follower) = self.follower.take() else { return Pass::Done };
+        let stepped = tokio::task::spawn_blocking(move || {
+            let step = follower.step();
+            (follower, step)
+        });
+        match stepped.await {
+            Ok((follower, step)) => {
+                self.follower = Some(follower);
+                match step {
+                    Ok(Step::More) => Pass::More,
+                    Ok(Step::CaughtUp) => Pass::Idle,
+                    Err(error) => {
+                        tracing::error!(error = %error, "failed to update analytics; retried");
+                        Pass::Failed
+                    }
+                }
             }
-            head.changed().await.is_ok()
+            Err(error) => {
+                tracing::error!(error = %error, "analytics stopped: a step broke an invariant");
+                Pass::Done
+            }
         }
-        Err(error) => {
-            tracing::error!(error = %error, "analytics could not be brought up to date");
-            tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
-            true
+    }
+
+    async fn woken(&mut self) {
+        tokio::time::sleep(PAUSE).await;
+        // What was committed during the pause has waited: only silence means no lag.
+        if self.head.has_changed().is_ok_and(|changed| !changed) {
+            metrics::gauge!(LAG_SECONDS).set(0.0);
         }
+        self.is_head_gone = self.head.changed().await.is_err();
     }
 }
 

@@ -6,10 +6,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use domain::Timestamp;
 
-/// Tells the time. Domain time is real time plus an offset that only a test clock has, so it goes
+/// The time. Domain time is real time plus an offset that only a test clock has, so it goes
 /// on while it is set; deadlines, timeouts and the freshness of credentials use real time.
 ///
-/// Real time never goes backwards here: while the system's clock is behind what was told before,
+/// Real time never goes backwards here: while the system's clock is behind an earlier reading,
 /// time goes on by the monotonic clock.
 #[derive(Clone, Debug)]
 pub struct Clock {

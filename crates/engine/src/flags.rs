@@ -1,9 +1,9 @@
-//! Keeps what a process has of feature flags in memory as they are committed.
+//! Publishes committed feature flags to a process's flag cache.
 //!
 //! An environment's row changes with every change of its secrets and of what is defined there, and
-//! then has the number of that journal row: whoever asks for the environments behind a number misses
-//! none, and reads nothing of payments. The process that commits a change is woken by that; where
-//! another one commits, the follower looks again and again.
+//! then has the number of that journal row: a query for the environments behind a number misses
+//! none, and reads nothing of payments. The process that commits a change wakes the follower; where
+//! another one commits, the follower polls.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -12,34 +12,42 @@ use std::time::Duration;
 
 use domain::environment::{ENVIRONMENTS_OF_RELAY_MAX, Environment};
 use domain::{EnvironmentId, Seq, TenantNo};
+use tokio::sync::watch;
 
+use crate::periodic::{Job, Pass, Periodic};
 use crate::ports::{Audience, EnvironmentFile};
 use crate::{Engine, Unavailable};
 
-/// How often it looks where another process may commit.
+/// How often it polls where another process may commit.
 pub const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// How often it looks where this process commits, although it is woken: a commit in doubt can turn out
+/// How often it polls where this process commits, although it is woken: a commit in doubt can turn out
 /// to have happened later.
 const LOOK_ANYWAY_EVERY: Duration = Duration::from_secs(5);
 
-/// How long to wait after a read that failed.
-const AFTER_FAILURE: Duration = Duration::from_millis(500);
+/// How long to wait after a read that failed, at first and at most.
+const AFTER_FAILURE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(4));
 
 /// How many environments it asks for at a time: more than a command changes.
 const ENVIRONMENTS_MAX: usize = 256;
 const _: () = assert!(ENVIRONMENTS_MAX > ENVIRONMENTS_OF_RELAY_MAX);
 
-/// Tells `audience` of every environment that there is, and then of every change once it is durable,
+/// Publishes every environment to `audience`, and then every change once it is durable,
 /// until `stop` is ready. One follower serves all engines of a process that share
 /// [`crate::Options::flags`].
 pub async fn follow(engine: Engine, audience: Arc<dyn Audience>, stop: impl Future<Output = ()>) {
-    let mut follower = Follower { engine, audience, upto: Seq(0), told: HashMap::new() };
-    let mut stop = std::pin::pin!(stop);
-    tokio::select! {
-        () = follower.run() => {}
-        () = &mut stop => {}
-    }
+    let look_every = if engine.is_front() { LOOK_EVERY } else { LOOK_ANYWAY_EVERY };
+    let (first_backoff, backoff_max) = AFTER_FAILURE;
+    let follower = Follower {
+        changes: engine.flags_changed(),
+        engine,
+        audience,
+        upto: Seq(0),
+        published: HashMap::new(),
+        has_caught_up: false,
+    };
+    let periodic = Periodic::every(look_every).with_backoff(first_backoff, backoff_max);
+    periodic.run(stop, follower).await;
 }
 
 /// A page that may have been cut within what one command changed, without that command: the number
@@ -54,49 +62,47 @@ fn without_last_command(mut page: Vec<Environment>) -> Vec<Environment> {
 struct Follower {
     engine: Engine,
     audience: Arc<dyn Audience>,
-    /// The last change that was told.
+    /// The last published change.
     upto: Seq,
-    told: HashMap<EnvironmentId, Told>,
+    published: HashMap<EnvironmentId, Published>,
+    changes: watch::Receiver<()>,
+    has_caught_up: bool,
 }
 
-/// What of an environment was told.
-struct Told {
+/// What was published of an environment.
+struct Published {
     version: i64,
     /// The last change of its secrets.
     secrets: Option<Seq>,
 }
 
-impl Told {
+impl Published {
     fn of(file: &EnvironmentFile) -> Self {
         let secrets = file.secrets.iter().map(|secret| secret.revision.seq).max();
         Self { version: file.environment.version, secrets }
     }
 }
 
-impl Follower {
-    async fn run(&mut self) {
-        let (mut is_first, mut changes) = (true, self.engine.flags_changed());
-        let look_every = if self.engine.is_front() { LOOK_EVERY } else { LOOK_ANYWAY_EVERY };
-        loop {
-            match self.catch_up().await {
-                Ok(()) if is_first => {
-                    is_first = false;
-                    self.audience.caught_up();
-                }
-                Ok(()) => {}
-                Err(error) => {
-                    tracing::warn!(error = %error, "changes of feature flags wait to be read");
-                    tokio::time::sleep(AFTER_FAILURE).await;
-                    continue;
-                }
-            }
-            tokio::select! {
-                Ok(()) = changes.changed() => {}
-                () = tokio::time::sleep(look_every) => {}
-            }
+impl Job for Follower {
+    async fn pass(&mut self) -> Pass {
+        if let Err(error) = self.catch_up().await {
+            tracing::warn!(error = %error, "failed to read changes of feature flags; retried");
+            return Pass::Failed;
         }
+        if !std::mem::replace(&mut self.has_caught_up, true) {
+            self.audience.caught_up();
+        }
+        Pass::Idle
     }
 
+    async fn woken(&mut self) {
+        if self.changes.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Follower {
     async fn catch_up(&mut self) -> Result<(), Unavailable> {
         loop {
             let after = self.upto;
@@ -109,7 +115,7 @@ impl Follower {
             let mut whole = vec![];
             let mut read = Ok(());
             for environment in changed {
-                read = self.tell(&environment, &mut whole).await;
+                read = self.publish(&environment, &mut whole).await;
                 if read.is_err() {
                     break;
                 }
@@ -126,35 +132,35 @@ impl Follower {
         }
     }
 
-    /// Tells what changed in an environment. Where it is new, or its secrets changed, all of it is to
-    /// be told, and comes to the others of those.
-    async fn tell(
+    /// Publishes what changed in an environment. Where it is new, or its secrets changed, all of it is
+    /// published together with the others in `all_of`.
+    async fn publish(
         &mut self,
         environment: &Environment,
         all_of: &mut Vec<EnvironmentFile>,
     ) -> Result<(), Unavailable> {
         let (no, id) = (environment.tenant, environment.id);
-        let before = self.told.get(&id);
-        let Some(file) = self.file(no, id, before.map(|told| told.version)).await? else {
+        let before = self.published.get(&id);
+        let Some(file) = self.file(no, id, before.map(|published| published.version)).await? else {
             tracing::error!(environment.id = %id, "an environment has gone");
             return Ok(());
         };
-        let told = Told::of(&file);
+        let published = Published::of(&file);
         match before {
-            Some(before) if before.secrets == told.secrets => {
+            Some(before) if before.secrets == published.secrets => {
                 if !file.definitions.is_empty() {
                     self.audience.changed(id, file.definitions);
                 }
-                self.told.insert(id, told);
+                self.published.insert(id, published);
             }
             Some(_) => {
                 if let Some(whole) = self.file(no, id, None).await? {
-                    self.told.insert(id, Told::of(&whole));
+                    self.published.insert(id, Published::of(&whole));
                     all_of.push(whole);
                 }
             }
             None => {
-                self.told.insert(id, told);
+                self.published.insert(id, published);
                 all_of.push(file);
             }
         }
@@ -195,7 +201,7 @@ mod tests {
         }
     }
 
-    /// A command that changes several environments is told of as a whole.
+    /// A command that changes several environments is published as a whole.
     #[test]
     fn a_page_does_not_end_within_a_command() {
         let page = [(1, 3), (2, 4), (3, 5), (4, 5)].map(|(key, seq)| environment(key, seq));

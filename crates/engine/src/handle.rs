@@ -1,36 +1,35 @@
-//! [`Engine`]: what doors submit requests to and read with; and behind it the partition's thread, or
-//! the queue that leads to it.
+//! [`Engine`]: the APIs submit requests to it and read with it. Behind it is the partition's thread,
+//! or the queue that leads to it.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+mod balances;
+mod outbox;
+mod repair;
+mod resolver;
+mod worker;
+
+use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::command::Subject;
-use domain::{
-    AccountId, PaymentId, PaymentReply, PaymentResult, Reply, Request, RequestId, Seq, Settings,
-    TenantNo, TransactionId,
-};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use domain::{AccountId, PaymentId, Request, RequestId, Seq, Settings, TenantNo};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use uuid::Uuid;
 
-use crate::balances::{self, Balances};
-use crate::offered::{Asker, Offered};
-use crate::outbox::{self, Calls, RETRY_AFTER, RETRY_AFTER_MAX};
-use crate::partition::{
-    Answer, BATCH_COMMANDS_MAX, Partition, Performing, Processed, Times, Verdict, Work,
-};
+use self::balances::Balances;
+use self::outbox::Calls;
+use self::worker::Worker;
+
+use crate::partition::{Answer, Partition, Work};
 use crate::ports::{Bookkeeping, Gateway, LedgerTotal, Queries, Store, StoreError};
-use crate::queue::{self, Place, Queue, Route, SimulatedWork};
+use crate::queue::{self, Queue, QueuePosition, Route, SimulatedWork};
 use crate::readers::Readers;
-use crate::{Clock, Reason, Unavailable, resolver};
+use crate::{Clock, Reason, Unavailable};
 
 /// The exit status of a process whose partition panicked (`EX_SOFTWARE` of sysexits.h).
 const EXIT_AFTER_PANIC: i32 = 70;
-
-/// How often a batch is processed again because other partitions took keys first.
-const KEYS_TAKEN_MAX: usize = 64;
 
 /// What an engine is made of.
 pub struct Parts<S> {
@@ -40,7 +39,6 @@ pub struct Parts<S> {
     pub queries: Arc<dyn Queries>,
     /// Payment gateways by name.
     pub gateways: BTreeMap<String, Arc<dyn Gateway>>,
-    /// The time.
     pub clock: Clock,
     /// The domain's settings; their gateways are those of `gateways`.
     pub settings: Settings,
@@ -54,7 +52,6 @@ pub struct FrontParts {
     pub queue: Arc<dyn Queue>,
     /// Reads.
     pub queries: Arc<dyn Queries>,
-    /// The time.
     pub clock: Clock,
     /// The domain's settings.
     pub settings: Settings,
@@ -77,7 +74,7 @@ pub struct Options {
     pub resolver_tick: Duration,
     /// Questions to gateways at the same time.
     pub inquiries_max: usize,
-    /// Told of each commit that changes feature flags; all engines of a process share it.
+    /// Notified of each commit that changes feature flags; all engines of a process share it.
     pub flags: Arc<watch::Sender<()>>,
     /// The same, of each commit that queues mails.
     pub mails: Arc<watch::Sender<()>>,
@@ -113,7 +110,7 @@ pub(crate) struct Shared {
     pub(crate) calls: Calls,
     pub(crate) options: Options,
     readers: Readers,
-    way: Way,
+    transport: Transport,
     waiting: AtomicUsize,
     stopping: AtomicBool,
     head: watch::Sender<Seq>,
@@ -124,10 +121,10 @@ pub(crate) struct Shared {
 }
 
 /// Where requests go.
-enum Way {
+enum Transport {
     /// To the partition's thread.
     Partition(mpsc::UnboundedSender<Message>),
-    /// To whoever owns the partition.
+    /// To the partition's owner.
     Queue(Arc<dyn Queue>),
 }
 
@@ -142,13 +139,13 @@ struct Waiting {
     answer: oneshot::Sender<Result<Answer, Unavailable>>,
     admitted: bool,
     /// Set where a queue brought it that keeps what was read.
-    place: Option<Place>,
+    position: Option<QueuePosition>,
 }
 
 impl Waiting {
-    /// Whether the core itself has to say it: an outcome, say.
+    /// Whether the core itself submitted it: an outcome, for example.
     const fn is_own(&self) -> bool {
-        !self.admitted && self.place.is_none()
+        !self.admitted && self.position.is_none()
     }
 }
 
@@ -181,15 +178,9 @@ impl Engine {
                 .collect(),
             gateways,
             head: watch::Sender::new(partition.head()),
-            ..Shared::new(Way::Partition(queue), queries, (clock, settings), options)
+            ..Shared::new(Transport::Partition(queue), queries, (clock, settings), options)
         });
-        let worker = Worker {
-            partition,
-            engine: engine.clone(),
-            waiters: HashMap::new(),
-            runtime: tokio::runtime::Handle::current(),
-            lost_place: false,
-        };
+        let worker = Worker::new(partition, engine.clone());
         let thread = std::thread::Builder::new()
             .name("partition".to_owned())
             .spawn(move || {
@@ -204,12 +195,12 @@ impl Engine {
         Ok((engine.clone(), Running { engine, thread, queue_offset }))
     }
 
-    /// An engine that owns no partition: what it is asked goes through the queue.
+    /// An engine that owns no partition: its requests go through the queue.
     #[must_use]
     pub fn front(parts: FrontParts) -> Self {
         let FrontParts { queue, queries, clock, settings, options } = parts;
         let domain = (clock, Arc::new(settings));
-        Self::new(Shared::new(Way::Queue(queue), queries, domain, options))
+        Self::new(Shared::new(Transport::Queue(queue), queries, domain, options))
     }
 
     fn new(shared: Shared) -> Self {
@@ -222,12 +213,8 @@ impl Engine {
         RequestId(Uuid::now_v7())
     }
 
-    /// Executes a request. Returns once its answer is durable; where a gateway is called, once
-    /// the outcome is, or the deadline has passed.
-    ///
-    /// # Errors
-    /// [`Unavailable`]: nothing happened, or a retry will tell.
-    pub async fn submit(&self, request: Request) -> Result<Answer, Unavailable> {
+    /// As [`Engine::submit`], without asking a gateway after a refusal.
+    pub(crate) async fn submit_once(&self, request: Request) -> Result<Answer, Unavailable> {
         if self.shared.stopping.load(Ordering::Relaxed) {
             return Err(Reason::Stopping.into());
         }
@@ -236,29 +223,29 @@ impl Engine {
             metrics::counter!("faregate_refused_total", "reason" => "queue_full").increment(1);
             return Err(Reason::QueueFull.into());
         }
-        let queue = match &self.shared.way {
-            Way::Partition(_) => {
+        let queue = match &self.shared.transport {
+            Transport::Partition(_) => {
                 return self.enqueue(Work::Request(Box::new(request)), true, None).await;
             }
-            Way::Queue(queue) => Arc::clone(queue),
+            Transport::Queue(queue) => Arc::clone(queue),
         };
-        let asked = self.ask(&*queue, request).await;
+        let answered = self.send(&*queue, request).await;
         self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-        asked
+        answered
     }
 
-    /// Sends a request to whoever owns its partition.
-    async fn ask(&self, queue: &dyn Queue, request: Request) -> Result<Answer, Unavailable> {
+    /// Sends a request to its partition's owner.
+    async fn send(&self, queue: &dyn Queue, request: Request) -> Result<Answer, Unavailable> {
         if !queue.is_available() {
             return Err(Reason::QueueAway.into());
         }
         let route = self.route(&request).await?;
-        let asked = queue.ask(route, queue::Message::Request(Box::new(request))).await;
+        let reply = queue.ask(route, queue::Message::Request(Box::new(request))).await;
         if route == Route::System {
             // Whatever came of it: users, roles or tenants may have changed.
             self.shared.access_generation.fetch_add(1, Ordering::AcqRel);
         }
-        match asked? {
+        match reply? {
             queue::Reply::Answer(answer) => Ok(answer),
             queue::Reply::Balance(_) => Err(Reason::Bug.into()),
         }
@@ -293,7 +280,7 @@ impl Engine {
         account: AccountId,
         work: Option<SimulatedWork>,
     ) -> Result<Option<Vec<LedgerTotal>>, Unavailable> {
-        if let Way::Queue(queue) = &self.shared.way {
+        if let Transport::Queue(queue) = &self.shared.transport {
             let message = queue::Message::Balance { tenant, account, work };
             return match queue.ask(Route::Account(tenant, account), message).await? {
                 queue::Reply::Balance(balance) => Ok(balance),
@@ -303,7 +290,7 @@ impl Engine {
         self.read_balance(tenant, account, work).await
     }
 
-    /// As [`Engine::balance`], answered here: for whoever owns no partition but may read.
+    /// As [`Engine::balance`], but always read by this process.
     ///
     /// # Errors
     /// [`Unavailable`].
@@ -320,14 +307,14 @@ impl Engine {
     }
 
     /// Executes what a queue brought that keeps what was read: in the order of the calls, and again
-    /// until it is written. The place is remembered in the same commit.
+    /// until it is written. The same commit stores the position.
     pub fn submit_queued(
         &self,
-        place: Place,
+        position: QueuePosition,
         request: Request,
     ) -> impl Future<Output = Result<Answer, Unavailable>> + use<> {
         self.shared.waiting.fetch_add(1, Ordering::Relaxed);
-        self.enqueue(Work::Request(Box::new(request)), true, Some(place))
+        self.enqueue(Work::Request(Box::new(request)), true, Some(position))
     }
 
     /// Remembers that what a queue has at an offset is dealt with.
@@ -335,8 +322,8 @@ impl Engine {
         &self,
         offset: i64,
     ) -> impl Future<Output = Result<Answer, Unavailable>> + use<> {
-        let place = Place { offset, expires_at: None };
-        self.enqueue(Work::ReadOn(offset + 1), false, Some(place))
+        let position = QueuePosition { offset, expires_at: None };
+        self.enqueue(Work::ReadOn(offset + 1), false, Some(position))
     }
 
     /// As [`Engine::submit`], for what the core itself has to say: never refused for lack of room.
@@ -358,16 +345,16 @@ impl Engine {
         &self,
         work: Work,
         admitted: bool,
-        place: Option<Place>,
+        position: Option<QueuePosition>,
     ) -> impl Future<Output = Result<Answer, Unavailable>> + use<> {
         let (answer, answered) = oneshot::channel();
-        let refused = match &self.shared.way {
-            Way::Partition(thread) => {
-                let message = Message::Work(Waiting { work, answer, admitted, place });
+        let refused = match &self.shared.transport {
+            Transport::Partition(thread) => {
+                let message = Message::Work(Waiting { work, answer, admitted, position });
                 thread.send(message).err().map(|_| Reason::Stopping)
             }
-            Way::Queue(queue) if queue.is_available() => Some(Reason::NotOwner),
-            Way::Queue(_) => Some(Reason::QueueAway),
+            Transport::Queue(queue) if queue.is_available() => Some(Reason::NotOwner),
+            Transport::Queue(_) => Some(Reason::QueueAway),
         };
         async move {
             match refused {
@@ -382,10 +369,10 @@ impl Engine {
     /// # Errors
     /// [`Unavailable`]: why not.
     pub async fn check(&self) -> Result<(), Unavailable> {
-        match &self.shared.way {
-            Way::Partition(_) => self.record(vec![]).await,
-            Way::Queue(queue) if !queue.is_available() => Err(Reason::QueueAway.into()),
-            Way::Queue(_) => self.read(|queries| queries.tenant_count().map(drop)).await,
+        match &self.shared.transport {
+            Transport::Partition(_) => self.record(vec![]).await,
+            Transport::Queue(queue) if !queue.is_available() => Err(Reason::QueueAway.into()),
+            Transport::Queue(_) => self.read(|queries| queries.tenant_count().map(drop)).await,
         }
     }
 
@@ -407,7 +394,7 @@ impl Engine {
     /// # Errors
     /// [`Unavailable`].
     pub async fn refresh(&self, tenant: TenantNo, payment: PaymentId) -> Result<(), Unavailable> {
-        if matches!(self.shared.way, Way::Queue(_)) {
+        if matches!(self.shared.transport, Transport::Queue(_)) {
             return Ok(());
         }
         let open = self.read(move |queries| queries.outstanding_of(tenant, payment)).await?;
@@ -418,8 +405,6 @@ impl Engine {
         }
         Ok(())
     }
-
-    /// The time.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.shared.clock
@@ -456,7 +441,7 @@ impl Engine {
 
     /// Whether other processes commit.
     pub(crate) fn is_front(&self) -> bool {
-        matches!(self.shared.way, Way::Queue(_))
+        matches!(self.shared.transport, Transport::Queue(_))
     }
 
     /// Makes [`Engine::quiesce`] wait for a follower of the journal as well; `position` is the last
@@ -528,7 +513,7 @@ impl Engine {
 
 impl Shared {
     fn new(
-        way: Way,
+        transport: Transport,
         queries: Arc<dyn Queries>,
         (clock, settings): (Clock, Arc<Settings>),
         options: Options,
@@ -541,7 +526,7 @@ impl Shared {
             calls: Calls::default(),
             readers: Readers::new(queries, options.readers, options.reads_waiting_max),
             options,
-            way,
+            transport,
             waiting: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             head: watch::Sender::new(Seq(0)),
@@ -573,7 +558,7 @@ impl Running {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         // Where the thread has ended already, there is nothing left to stop.
-        if let Way::Partition(thread) = &shared.way {
+        if let Transport::Partition(thread) = &shared.transport {
             drop(thread.send(Message::Stop));
         }
         let joined = tokio::task::spawn_blocking(move || self.thread.join()).await;
@@ -581,214 +566,4 @@ impl Running {
             tracing::error!("the partition's thread panicked");
         }
     }
-}
-
-/// The partition's thread.
-struct Worker<S> {
-    partition: Partition<S>,
-    engine: Engine,
-    /// Who waits for the outcome of which transaction.
-    waiters: HashMap<TransactionId, (PaymentId, oneshot::Sender<Result<Answer, Unavailable>>)>,
-    runtime: tokio::runtime::Handle,
-    /// Set once it is not known whether what a queue brought was committed: whoever takes the
-    /// partition over anew learns where to read on. Until then nothing that comes later is executed.
-    lost_place: bool,
-}
-
-impl<S: Store> Worker<S> {
-    /// What the core itself has to say goes first: an outcome ends what was begun, and behind
-    /// thousands of commands that came at once each of them would end last.
-    fn run(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
-        let mut received = Vec::with_capacity(BATCH_COMMANDS_MAX);
-        let (mut own, mut commands) = (VecDeque::new(), VecDeque::new());
-        let mut go_on = true;
-        loop {
-            let is_idle = own.is_empty() && commands.is_empty();
-            if is_idle
-                && (!go_on || messages.blocking_recv_many(&mut received, BATCH_COMMANDS_MAX) == 0)
-            {
-                break;
-            }
-            while let Ok(message) = messages.try_recv() {
-                received.push(message);
-            }
-            for message in received.drain(..) {
-                match message {
-                    Message::Work(waiting) if waiting.is_own() => own.push_back(waiting),
-                    Message::Work(waiting) => commands.push_back(waiting),
-                    Message::Stop => go_on = false,
-                }
-            }
-            let (mut offered, mut admitted) = (Offered::default(), 0);
-            let now = Instant::now();
-            let next = std::iter::from_fn(|| own.pop_front().or_else(|| commands.pop_front()));
-            for Waiting { work, answer, admitted: is_admitted, place } in
-                next.take(BATCH_COMMANDS_MAX)
-            {
-                admitted += usize::from(is_admitted);
-                offered.add(work, answer, place, now);
-            }
-            self.batch(offered);
-            // Only now: until its calls have begun, a request must keep the core from stopping.
-            self.engine.shared.waiting.fetch_sub(admitted, Ordering::Relaxed);
-        }
-        // Whoever still waits for a call is told the truth: that its outcome is not known.
-        for (transaction, (payment, waiter)) in self.waiters.drain() {
-            drop(waiter.send(Ok(outcome_unknown(payment, transaction))));
-        }
-    }
-
-    /// Processes a batch. One that a queue brought is not passed over: what cannot be committed now
-    /// is tried again, until another process owns the partition or this one stops. One that the
-    /// database refuses is processed by halves, in order and each with its own place in the queue,
-    /// until the command that is to blame is alone.
-    fn batch(&mut self, mut offered: Offered) {
-        if self.lost_place {
-            offered = offered.turn_away_queued();
-        }
-        if offered.works.is_empty() {
-            return;
-        }
-        let read_on = offered.read_on();
-        offered.works.extend(read_on.map(Work::ReadOn));
-        let (mut pause, mut keys_taken) = (RETRY_AFTER, 0);
-        let (processed, granted, began) = loop {
-            // Before the commit: who takes the partition over counts from there too.
-            let began = Instant::now();
-            let (processed, granted) = self.process(&offered.works);
-            if processed.row_refused {
-                // The halves need them.
-                drop(granted);
-                let later = offered.split_off();
-                self.batch(offered);
-                return self.batch(later);
-            }
-            if processed.key_taken && keys_taken < KEYS_TAKEN_MAX {
-                keys_taken += 1;
-                continue;
-            }
-            let may_go_on = read_on.is_some() && processed.nothing_written;
-            if processed.committed || !may_go_on || self.engine.is_stopping() {
-                break (processed, granted, began);
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(RETRY_AFTER_MAX);
-        };
-        self.lost_place |= read_on.is_some() && !processed.committed;
-        if processed.flags_changed {
-            self.engine.shared.options.flags.send_replace(());
-        }
-        if processed.mails_queued {
-            self.engine.shared.options.mails.send_replace(());
-        }
-        if processed.access_changed {
-            self.engine.shared.access_generation.fetch_add(1, Ordering::AcqRel);
-        }
-        self.engine
-            .shared
-            .head
-            .send_if_modified(|head| std::mem::replace(head, processed.head) != processed.head);
-        let payments: HashMap<TransactionId, PaymentId> =
-            processed.calls.iter().map(|it| (it.call.transaction, it.call.payment)).collect();
-        for (performing, permit) in processed.calls.into_iter().zip(granted) {
-            self.perform(performing, permit, began);
-        }
-        for (asker, verdict) in offered.askers.into_iter().zip(processed.verdicts) {
-            self.tell(asker, verdict, &payments);
-        }
-    }
-
-    fn process(&mut self, works: &[Work]) -> (Processed, Vec<OwnedSemaphorePermit>) {
-        let started = Instant::now();
-        let clock = self.engine.clock();
-        let times = Times { now: clock.now(), real_now: clock.real_now() };
-        let mut granted: Vec<OwnedSemaphorePermit> = Vec::new();
-        let permits = &self.engine.shared.permits;
-        let mut permit = |gateway: &str| {
-            let taken = permits.get(gateway).map(|it| Arc::clone(it).try_acquire_owned());
-            taken.and_then(Result::ok).map(|taken| granted.push(taken)).is_some()
-        };
-        let processed = self.partition.process(works, times, &mut permit);
-        self.observe(works.len(), started, &processed);
-        (processed, granted)
-    }
-
-    fn perform(&self, performing: Performing, permit: OwnedSemaphorePermit, began: Instant) {
-        self.engine.shared.calls.begin(performing.call.transaction);
-        self.runtime.spawn(outbox::perform(self.engine.clone(), performing, permit, began));
-    }
-
-    /// Gives an answer to whoever asked; one who has gone away is no error.
-    fn tell(
-        &mut self,
-        asker: Asker,
-        verdict: Verdict,
-        payments: &HashMap<TransactionId, PaymentId>,
-    ) {
-        match verdict {
-            Verdict::Answered(_) if asker.expired => {
-                drop(asker.answer.send(Err(Reason::Expired.into())));
-            }
-            Verdict::Answered(answer) => {
-                if let Answer::Replied(reply) = &answer {
-                    count_payment(reply);
-                }
-                let waiter = asker.outcome_of.and_then(|id| self.waiters.remove(&id));
-                if let Some((_, waiter)) = waiter {
-                    drop(waiter.send(Ok(answer.clone())));
-                }
-                drop(asker.answer.send(Ok(answer)));
-            }
-            Verdict::Waits(transaction) => {
-                let payment = *payments.get(&transaction).expect("whoever waits has called");
-                self.waiters.insert(transaction, (payment, asker.answer));
-            }
-            Verdict::Unavailable(reason) => {
-                metrics::counter!("faregate_refused_total", "reason" => reason.label())
-                    .increment(1);
-                // An outcome that cannot be written now is offered again, or asked about later. Whoever
-                // waits for it is not kept waiting, and not told that nothing happened.
-                let waiter = asker.outcome_of.and_then(|id| Some((id, self.waiters.remove(&id)?)));
-                if let Some((transaction, (payment, waiter))) = waiter {
-                    drop(waiter.send(Ok(outcome_unknown(payment, transaction))));
-                }
-                drop(asker.answer.send(Err(reason.into())));
-            }
-        }
-    }
-
-    fn observe(&self, count: usize, started: Instant, processed: &Processed) {
-        #[expect(clippy::cast_precision_loss, reason = "a metric")]
-        metrics::histogram!("faregate_batch_commands").record(count as f64);
-        metrics::histogram!("faregate_commit_seconds", "ok" => if processed.committed { "true" } else { "false" })
-            .record(started.elapsed().as_secs_f64());
-        #[expect(clippy::cast_precision_loss, reason = "a metric")]
-        metrics::gauge!("faregate_queue_commands")
-            .set(self.engine.shared.waiting.load(Ordering::Relaxed) as f64);
-    }
-}
-
-/// What a caller is told whose call's outcome nobody knows.
-fn outcome_unknown(payment: PaymentId, transaction: TransactionId) -> Answer {
-    let status = domain::payment::TransactionStatus::Unknown;
-    let result = PaymentResult::Status { status, message: None };
-    Answer::Replied(Reply::Payment(PaymentReply { payment, transaction, result }))
-}
-
-fn count_payment(reply: &Reply) {
-    let Reply::Payment(payment) = reply else { return };
-    let status = match &payment.result {
-        PaymentResult::Status { status, .. } => match status {
-            domain::payment::TransactionStatus::Success => "success",
-            domain::payment::TransactionStatus::Pending => "pending",
-            domain::payment::TransactionStatus::PaymentFailure => "payment_failure",
-            domain::payment::TransactionStatus::PluginFailure => "plugin_failure",
-            domain::payment::TransactionStatus::InFlight
-            | domain::payment::TransactionStatus::Unknown => "unknown",
-        },
-        PaymentResult::GatewayFailed { .. }
-        | PaymentResult::GatewayAnsweredNothing
-        | PaymentResult::GatewayTimedOut => "unknown",
-    };
-    metrics::counter!("faregate_payments_total", "status" => status).increment(1);
 }

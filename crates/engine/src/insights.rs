@@ -1,14 +1,12 @@
-//! What programs tell of the flags that they evaluated and of what they measured, counted by the
-//! hour: statistics, beside the journal, which nothing is decided by.
+//! Insights: evaluations of flags and measured events that clients report, counted by the hour.
+//! They are statistics beside the journal; no decision depends on them.
 
 use domain::{EnvironmentId, TenantNo};
 
 /// How often a flag was a variation, in an hour.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlagCount {
-    /// Whose.
     pub tenant: TenantNo,
-    /// Where.
     pub environment: EnvironmentId,
     /// The flag's key.
     pub flag: String,
@@ -16,7 +14,6 @@ pub struct FlagCount {
     pub hour: i64,
     /// The variation's id.
     pub variation: String,
-    /// How often.
     pub evaluations: i64,
     /// How often of these for experiments.
     pub for_experiments: i64,
@@ -25,17 +22,13 @@ pub struct FlagCount {
 /// What was measured by a name, in an hour.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricCount {
-    /// Whose.
     pub tenant: TenantNo,
-    /// Where.
     pub environment: EnvironmentId,
-    /// Its name.
     pub event: String,
     /// Hours since 1970-01-01 (UTC).
     pub hour: i64,
     /// What sort of event it is, such as `CustomEvent`.
     pub kind: String,
-    /// How often.
     pub events: i64,
     /// The sum of the values.
     pub total: f64,

@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use domain::change::{Change, CustomerChange, FlagChange};
+use domain::command::Subject;
 use domain::payment::{Actor, PaymentFile, ReplyKey, TransactionStatus};
-use domain::state::{Change, Read, State};
+use domain::read::Read;
+use domain::state::State;
 use domain::{
     AccountId, Command, Effect, Event, Executed, GatewayCall, Idempotency, PaymentId, Rejection,
     Reply, Request, Seq, Sequences, Settings, Stamp, TenantNo, Timestamp, TransactionId, execute,
@@ -47,22 +50,68 @@ pub struct Processed {
     pub calls: Vec<Performing>,
     /// The last journal row.
     pub head: Seq,
-    /// Whether users, roles, tenants or their values changed: caches of them are stale.
-    pub access_changed: bool,
-    /// Whether feature flags changed.
-    pub flags_changed: bool,
-    /// Whether mails wait to be sent that did not before.
-    pub mails_queued: bool,
-    /// Whether the batch committed (also true where there was nothing to commit).
-    pub committed: bool,
-    /// Whether another partition has taken a key first, so that nothing was committed: processed
-    /// again, the batch will see who has it.
-    pub key_taken: bool,
-    /// Whether nothing of it was written and the same may succeed later, in this process.
-    pub nothing_written: bool,
-    /// Whether nothing of it was written because the database refuses a row of one of the works:
-    /// each of them is to be processed again, as part of a smaller batch.
-    pub row_refused: bool,
+    /// What the batch changed, or may have changed where its commit is in doubt.
+    pub changed: BTreeSet<Changed>,
+    /// How its commit ended.
+    pub commit: CommitOutcome,
+}
+
+/// A part of the state that others than the batch's clients depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Changed {
+    /// Users, roles, tenants or their values: caches of them are stale.
+    Access,
+    /// Feature flags.
+    Flags,
+    /// Mails wait to be sent that did not before.
+    Mails,
+}
+
+impl Changed {
+    const ALL: [Self; 3] = [Self::Access, Self::Flags, Self::Mails];
+}
+
+/// How the commit of a batch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitOutcome {
+    /// The batch is durable (also where there was nothing to write).
+    Committed,
+    /// Another partition took a key first, so that nothing was written: processed again, the batch
+    /// will see who has it.
+    KeyTaken,
+    /// Nothing was written because the database refuses a row of one of the works: each of them is
+    /// to be processed again, as part of a smaller batch.
+    RowRefused,
+    /// Nothing was written, and the same may succeed later, in this process.
+    NothingWritten,
+    /// Another process owns the partition, or it is not known whether the batch was written.
+    Lost,
+}
+
+impl CommitOutcome {
+    fn of(error: &StoreError, works: &[Work]) -> Self {
+        match error {
+            StoreError::KeyTaken => Self::KeyTaken,
+            StoreError::Refused(_) | StoreError::Repeated(_) if is_divisible(works) => {
+                Self::RowRefused
+            }
+            StoreError::NotOwner | StoreError::OutcomeUnknown(_) => Self::Lost,
+            StoreError::DiskFull
+            | StoreError::Database(_)
+            | StoreError::Refused(_)
+            | StoreError::Repeated(_)
+            | StoreError::ConnectionLost(_)
+            | StoreError::Corrupt { .. } => Self::NothingWritten,
+        }
+    }
+}
+
+impl Processed {
+    /// Whether the batch is durable.
+    #[must_use]
+    pub fn is_committed(&self) -> bool {
+        self.commit == CommitOutcome::Committed
+    }
 }
 
 /// A committed gateway call, and in whose name its outcome will be written.
@@ -70,7 +119,7 @@ pub struct Processed {
 pub struct Performing {
     /// The call.
     pub call: GatewayCall,
-    /// Who asked for it.
+    /// In whose name it was requested.
     pub actor: Actor,
 }
 
@@ -96,6 +145,12 @@ pub enum Answer {
     StillRunning,
     /// This idempotency key was used for another request.
     AnotherRequest,
+}
+
+/// Whether a gateway may know more about a payment than we do.
+#[must_use]
+pub fn has_open_transaction(file: &PaymentFile) -> bool {
+    file.transactions.iter().any(|transaction| transaction.status.is_open())
 }
 
 /// One partition and its place in the journal.
@@ -169,8 +224,8 @@ impl<S: Store> Partition<S> {
                     self.park_refused(request, &reason)?;
                     self.try_process(works, Some((at, Reason::Bug)), times, permit)
                 }
-                (Err(StoreError::Repeated(said)), Some((at, request))) => {
-                    tracing::warn!(request.id = %request.id.0, said, "a command came twice");
+                (Err(StoreError::Repeated(reason)), Some((at, request))) => {
+                    tracing::warn!(request.id = %request.id.0, reason, "a command came twice");
                     self.try_process(works, Some((at, Reason::Repeated)), times, permit)
                 }
                 (tried, _) => tried,
@@ -182,28 +237,18 @@ impl<S: Store> Partition<S> {
                 self.in_doubt |=
                     matches!(error, StoreError::OutcomeUnknown(_) | StoreError::ConnectionLost(_));
                 self.is_full |= matches!(error, StoreError::DiskFull);
-                let key_taken = matches!(error, StoreError::KeyTaken);
-                let of_one_command =
-                    matches!(error, StoreError::Refused(_) | StoreError::Repeated(_));
-                let row_refused = of_one_command && is_divisible(works);
-                if !key_taken && !row_refused {
+                let commit = CommitOutcome::of(&error, works);
+                if !matches!(commit, CommitOutcome::KeyTaken | CommitOutcome::RowRefused) {
                     tracing::error!(error = %error, works = count, "a batch was not committed");
                 }
+                // A commit in doubt may have changed anything.
+                let changed = if self.in_doubt { Changed::ALL.into() } else { BTreeSet::new() };
                 Processed {
                     verdicts: vec![Verdict::Unavailable(Reason::from(&error)); count],
                     calls: vec![],
                     head: self.head(),
-                    // A commit in doubt may have changed it.
-                    access_changed: self.in_doubt,
-                    flags_changed: self.in_doubt,
-                    mails_queued: self.in_doubt,
-                    committed: false,
-                    key_taken,
-                    nothing_written: !matches!(
-                        error,
-                        StoreError::NotOwner | StoreError::OutcomeUnknown(_)
-                    ),
-                    row_refused,
+                    changed,
+                    commit,
                 }
             }
         }
@@ -264,24 +309,10 @@ impl<S: Store> Partition<S> {
             run.batch.sequences = Some(run.sequences);
         }
         self.store.commit(&run.batch)?;
-        let access_changed = run.batch.entries.iter().any(changes_access);
-        let flags_changed = run.batch.entries.iter().any(changes_flags);
-        let mails_queued = run.batch.entries.iter().any(queues_mail);
+        let changed = run.batch.entries.iter().flat_map(changes_of).collect();
         (self.next_seq, self.sequences) = (run.next_seq, run.sequences);
-        let head = self.head();
-        let calls = run.calls;
-        Ok(Processed {
-            verdicts,
-            calls,
-            head,
-            access_changed,
-            flags_changed,
-            mails_queued,
-            committed: true,
-            key_taken: false,
-            nothing_written: false,
-            row_refused: false,
-        })
+        let (head, calls) = (self.head(), run.calls);
+        Ok(Processed { verdicts, calls, head, changed, commit: CommitOutcome::Committed })
     }
 
     /// Loads what the works may look at, but for the one at `refused`, and says which of them look
@@ -421,21 +452,24 @@ fn is_some<K: Ord, T>(rows: &BTreeMap<K, Option<T>>, key: K) -> bool {
     rows.get(&key).is_some_and(Option::is_some)
 }
 
-fn changes_access(entry: &Entry) -> bool {
-    entry.changes.iter().any(|change| {
-        matches!(
-            change,
-            Change::User(_) | Change::Role(_) | Change::Tenant(_) | Change::TenantValue(_)
-        )
+fn changes_of(entry: &Entry) -> impl Iterator<Item = Changed> {
+    Changed::ALL.into_iter().filter(|changed| match changed {
+        Changed::Access => entry.changes.iter().any(is_of_access),
+        Changed::Flags => entry.changes.iter().any(is_environment),
+        Changed::Mails => entry.changes.iter().any(is_mail),
     })
 }
 
-fn changes_flags(entry: &Entry) -> bool {
-    entry.changes.iter().any(|change| matches!(change, Change::Environment(_)))
+const fn is_of_access(change: &Change) -> bool {
+    matches!(change, Change::Access(_) | Change::Tenant(_))
 }
 
-fn queues_mail(entry: &Entry) -> bool {
-    entry.changes.iter().any(|change| matches!(change, Change::Mail(_)))
+const fn is_environment(change: &Change) -> bool {
+    matches!(change, Change::Flag(FlagChange::Environment(_)))
+}
+
+const fn is_mail(change: &Change) -> bool {
+    matches!(change, Change::Customer(CustomerChange::Mail(_)))
 }
 
 /// Names the reply that says that a request was carried out, where its rows do not go on saying so.
@@ -446,50 +480,18 @@ fn mark_of(request: &Request) -> Option<ReplyKey> {
 
 /// The account that a request is about, as far as the loaded rows tell.
 fn account_of(request: &Request, state: &State) -> Option<AccountId> {
-    let payment = match &request.command {
-        Command::Capture(it)
-        | Command::Refund(it)
-        | Command::Void(it)
-        | Command::Chargeback(it)
-        | Command::ReverseChargeback(it) => it.payment,
-        Command::Complete(it) => it.payment,
-        Command::ResolvePending(it) => it.payment,
-        Command::FixTransaction(it) => it.payment,
-        Command::GatewayReplied(it) => it.payment,
-        Command::GatewayInquired(it) => it.payment,
-        Command::CreateTenant(_)
-        | Command::SetTenantValue(_)
-        | Command::CreateUser(_)
-        | Command::UpdateUser(_)
-        | Command::PutRole(_)
-        | Command::CreateEnvironment(_)
-        | Command::UpdateEnvironment(_)
-        | Command::AddSecret(_)
-        | Command::ExpireSecret(_)
-        | Command::AddSecrets(_)
-        | Command::ExpireSecrets(_)
-        | Command::PutDefinitions(_)
-        | Command::RequestChange(_)
-        | Command::DecideChange(_)
-        | Command::ApplyChange(_)
-        | Command::Customer(_)
-        | Command::CreateAccount(_)
-        | Command::UpdateAccount(_)
-        | Command::AddTags(_)
-        | Command::RemoveTags(_)
-        | Command::CreatePaymentMethod(_)
-        | Command::SetDefaultPaymentMethod(_)
-        | Command::DeletePaymentMethod(_)
-        | Command::Authorize(_)
-        | Command::Purchase(_)
-        | Command::Credit(_) => return request.command.account(),
+    let payment = match request.command.subject(request.id) {
+        Subject::Payment(payment) => payment,
+        Subject::System | Subject::Account(_) | Subject::PaymentMethod(_) => {
+            return request.command.account();
+        }
     };
     let file = state.payments.get(&(request.tenant, payment))?.as_ref()?;
     Some(file.payment.account_id)
 }
 
-/// A gateway that takes back what it said is worth an operator's look: the money is booked right,
-/// but the customer was told otherwise.
+/// An operator has to look at a gateway that changes an outcome: the money is booked right,
+/// but the customer saw another outcome.
 fn alert_correction(request: &Request, event: &Event) {
     use TransactionStatus as S;
     let Event::TransactionChanged { before: Some(before), status, payment, transaction, .. } =
@@ -596,7 +598,7 @@ impl Run<'_> {
     fn has_open_outcome(&self, request: &Request) -> bool {
         let mut open = false;
         self.look_at_payments(request, |file| {
-            open |= file.transactions.iter().any(|transaction| transaction.status.is_open());
+            open |= has_open_transaction(file);
         });
         open
     }
@@ -664,8 +666,8 @@ impl Run<'_> {
         self.store(idempotency, answer, reply_keep_us);
     }
 
-    /// Stores that a request was carried out whose rows do not go on saying so. What it was answered
-    /// is nobody's to ask for again.
+    /// Stores that a request was carried out whose rows do not go on saying so. Its
+    /// answer is not stored.
     fn mark(&mut self, request: &Request, reply_keep_us: i64) {
         let Some(key) = mark_of(request) else { return };
         let mark = Idempotency { key, fingerprint: request.id.0 };
@@ -696,3 +698,6 @@ impl Run<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,18 +1,17 @@
-//! The queue between fronts, which have doors, and processors, which own partitions: what is sent,
-//! where it goes, and what whoever owns a partition does with it. `crates/kafka` carries it.
+//! The queue between fronts, which serve APIs, and processors, which own partitions: its messages,
+//! their routes, and how a partition's owner processes them. `crates/kafka` implements it.
 
 use std::time::{Duration, Instant};
 
 use domain::partition::partition_key;
 use domain::{AccountId, PartitionNo, Request, TenantNo};
 
-use uuid::Uuid;
-
 use crate::partition::Answer;
+use crate::periodic::random_share;
 use crate::ports::{BoxFuture, LedgerTotal, StoreError};
 use crate::{Reason, Unavailable};
 
-/// What is sent to whoever owns a partition.
+/// A message to a partition's owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// Execute a command.
@@ -21,7 +20,6 @@ pub enum Message {
     Balance {
         /// Whose account.
         tenant: TenantNo,
-        /// Which.
         account: AccountId,
         /// What else is to be done before the answer.
         work: Option<SimulatedWork>,
@@ -42,11 +40,7 @@ impl SimulatedWork {
     #[must_use]
     pub fn duration(self) -> Duration {
         let between = self.to.saturating_sub(self.from).as_secs_f64();
-        // 62 of its 128 bits are random.
-        let random = Uuid::now_v7().as_u64_pair().1 << 2;
-        let share =
-            f64::from(u32::try_from(random >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX);
-        self.from + Duration::from_secs_f64(between * share)
+        self.from + Duration::from_secs_f64(between * random_share())
     }
 }
 
@@ -59,7 +53,7 @@ pub enum Reply {
     Balance(Option<Vec<LedgerTotal>>),
 }
 
-/// Carries messages to whoever owns their partition and brings the replies back.
+/// Sends messages to their partition's owner and receives the replies.
 pub trait Queue: Send + Sync {
     /// Sends a message and waits for its reply.
     ///
@@ -72,12 +66,12 @@ pub trait Queue: Send + Sync {
     fn is_available(&self) -> bool;
 }
 
-/// Where a queue that keeps what was read has a message.
+/// The position of a message in a queue that keeps what was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct QueuePosition {
     /// Its offset: the next one is read on from once the message is dealt with.
     pub offset: i64,
-    /// When whoever asked has stopped waiting: later, nothing of it is done.
+    /// When the client stops waiting: later, nothing of it is done.
     pub expires_at: Option<Instant>,
 }
 
@@ -106,7 +100,7 @@ pub trait Processor: Send + Sync + 'static {
     fn execute(
         &self,
         partition: i32,
-        place: Place,
+        position: QueuePosition,
         request: Request,
     ) -> BoxFuture<'static, Result<Answer, Unavailable>>;
 

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use crate::ports::StoreError;
 
-/// A refusal by circumstances, not by rules. Doors answer 503 with `Retry-After`.
+/// A refusal by circumstances, not by rules. APIs answer 503 with `Retry-After`.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct Unavailable {
-    /// Why.
     pub reason: Reason,
     /// When to try again; `None` where trying again soon will not help.
     pub retry_after: Option<Duration>,
@@ -29,7 +28,7 @@ pub enum Reason {
     /// The queue to the processors cannot be reached; nothing was sent.
     #[error("the message queue is not available")]
     QueueAway,
-    /// Whoever waited has stopped waiting before it was begun; nothing happened.
+    /// The client stopped waiting before it was begun; nothing happened.
     #[error("it was not begun in time")]
     Expired,
     /// Too many reads wait already.
@@ -124,7 +123,7 @@ impl Reason {
         Self::Bug,
     ];
 
-    /// Whether somebody has to look at it; overload and shutting down are answers.
+    /// Whether an operator has to look at it; overload and shutting down are answers.
     #[must_use]
     pub const fn is_fault(self) -> bool {
         match self {
@@ -146,7 +145,7 @@ impl Reason {
         }
     }
 
-    /// Whether the same again will fail again, until somebody has looked at it.
+    /// Whether a retry fails again until an operator has looked at it.
     #[must_use]
     pub const fn is_parked(self) -> bool {
         match self {

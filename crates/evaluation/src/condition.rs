@@ -1,4 +1,4 @@
-//! Questions about a user, with what they are compared with read beforehand.
+//! Conditions on a user, compiled for evaluation.
 
 use std::collections::HashSet;
 
@@ -6,56 +6,66 @@ use regex::{Regex, RegexBuilder};
 
 use crate::model::{self, User};
 use crate::number;
-use crate::snapshot::Snapshot;
 
-/// The property of a condition that asks whether a user belongs to one of the segments of a list.
+/// The `property` of a condition that holds for the users of at least one segment of a list.
 pub const IN_SEGMENT: &str = "User is in segment";
-/// The property of a condition that asks whether a user belongs to none of them.
+/// The `property` of a condition that holds for the users of none of the segments of a list.
 pub const NOT_IN_SEGMENT: &str = "User is not in segment";
 
-/// The longest regular expression, in bytes.
+/// The maximum length of a regular expression in bytes.
 pub const PATTERN_BYTES_MAX: usize = 1_024;
-/// The most memory that one may take when it is compiled.
+/// The maximum size of a compiled regular expression in bytes.
 const PATTERN_MEMORY_MAX: usize = 256 * 1_024;
 
-/// A question about a user.
-#[derive(Debug)]
-pub(crate) enum Condition {
-    /// Whether the user belongs to one of these segments, or to none of them.
-    Segments { ids: Vec<Box<str>>, is_wanted: bool },
-    /// How what the user has there compares.
-    Property { subject: Subject, test: Test },
-    /// An unknown operator, or a value that cannot be read: holds of nobody.
-    Never,
-}
-
-/// What conditions are asked in.
-#[derive(Clone, Copy)]
-pub(crate) struct Circumstances<'s> {
-    pub(crate) snapshot: &'s Snapshot,
-    /// How many segments are around the question.
-    pub(crate) depth: u8,
-}
-
-/// What is asked about.
-#[derive(Debug)]
-pub(crate) enum Subject {
-    Key,
-    Name,
-    /// Blank names mean nothing, which is an empty text.
-    Nothing,
-    Property(Box<str>),
-}
-
-/// What a user has there.
-enum Found<'u> {
-    Text(&'u str),
-    /// No name: nothing holds of it.
-    NoName,
-    /// No such property.
+/// How a condition treats a property that the user does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissingAttribute {
+    /// As an empty text, which is the behaviour of FeatBit's server.
+    #[default]
+    Empty,
+    /// The condition does not hold, not even a negated one, which is the behaviour that FeatBit's
+    /// newer specification for SDKs requires.
     Absent,
 }
 
+/// A compiled condition.
+#[derive(Debug)]
+pub(crate) enum Condition {
+    /// The user belongs to at least one of the segments (`is_member`) or to none of them.
+    Segments { ids: Vec<Box<str>>, is_member: bool },
+    /// The user's attribute passes the test.
+    Attribute { attribute: Attribute, test: Test },
+    /// Holds for no user: the operator is unknown or the value is invalid.
+    Never,
+}
+
+/// What the evaluation of a condition depends on besides the user.
+pub(crate) struct Context<'c> {
+    pub(crate) missing_attribute: MissingAttribute,
+    /// Whether the evaluated user belongs to the segment with this id.
+    pub(crate) is_in_segment: &'c dyn Fn(&str) -> bool,
+}
+
+/// An attribute of a user.
+#[derive(Debug)]
+pub(crate) enum Attribute {
+    Key,
+    Name,
+    /// A blank name, which stands for an empty text.
+    Blank,
+    Property(Box<str>),
+}
+
+/// The value of an attribute.
+enum AttributeValue<'u> {
+    Text(&'u str),
+    /// The user has no name: no condition on it holds.
+    NoName,
+    /// The user has no such property: [`MissingAttribute`] decides.
+    Absent,
+}
+
+/// A test of an attribute's text.
 #[derive(Debug)]
 pub(crate) enum Test {
     Less(f64),
@@ -72,97 +82,108 @@ pub(crate) enum Test {
     Not(Box<Test>),
 }
 
-/// Why a condition can never hold.
+/// Why a condition cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
-    /// An operator that does not exist.
+pub enum ConditionError {
+    /// The operator is unknown.
     #[error("there is no operator {0:?}")]
     Operator(String),
-    /// A value that should be a number.
+    /// The value is not a number.
     #[error("a number was expected")]
     Number,
-    /// A value that should be a list of texts in JSON.
+    /// The value is not a JSON array of strings.
     #[error("a JSON array of strings was expected")]
     List,
-    /// A regular expression that cannot be used.
+    /// The value is not a supported regular expression.
     #[error("the regular expression cannot be used: {0}")]
     Pattern(String),
 }
 
-impl Subject {
-    pub(crate) fn of(property: &str) -> Self {
+/// Compiles conditions. A condition that cannot be compiled holds for no user.
+pub(crate) fn compile(conditions: &[model::Condition]) -> Vec<Condition> {
+    conditions.iter().map(|it| Condition::new(it).unwrap_or(Condition::Never)).collect()
+}
+
+/// The ids of the segments that conditions refer to.
+pub(crate) fn segment_ids(conditions: &[Condition]) -> impl Iterator<Item = &str> {
+    conditions.iter().flat_map(Condition::segments).map(|id| &**id)
+}
+
+impl Attribute {
+    pub(crate) fn new(property: &str) -> Self {
         match property {
             "keyId" => Self::Key,
             "name" => Self::Name,
-            _ if property.trim().is_empty() => Self::Nothing,
+            _ if property.trim().is_empty() => Self::Blank,
             _ => Self::Property(property.into()),
         }
     }
 
-    fn find<'u>(&self, user: &'u User) -> Found<'u> {
+    fn value<'u>(&self, user: &'u User) -> AttributeValue<'u> {
         match self {
-            Self::Key => Found::Text(&user.key_id),
-            Self::Name => user.name.as_deref().map_or(Found::NoName, Found::Text),
-            Self::Nothing => Found::Text(""),
+            Self::Key => AttributeValue::Text(&user.key_id),
+            Self::Name => user.name.as_deref().map_or(AttributeValue::NoName, AttributeValue::Text),
+            Self::Blank => AttributeValue::Text(""),
             Self::Property(name) => {
                 let found = user.customized_properties.iter().find(|it| *it.name == **name);
-                found.map_or(Found::Absent, |it| Found::Text(it.value.as_deref().unwrap_or("")))
+                found.map_or(AttributeValue::Absent, |it| {
+                    AttributeValue::Text(it.value.as_deref().unwrap_or(""))
+                })
             }
         }
     }
 
-    /// The text to spread users by: empty where there is none.
-    pub(crate) fn text<'u>(&self, user: &'u User) -> &'u str {
-        match self.find(user) {
-            Found::Text(text) => text,
-            Found::NoName | Found::Absent => "",
+    /// The attribute's text, which is empty if the user does not have the attribute.
+    pub(crate) fn text_or_empty<'u>(&self, user: &'u User) -> &'u str {
+        match self.value(user) {
+            AttributeValue::Text(text) => text,
+            AttributeValue::NoName | AttributeValue::Absent => "",
         }
     }
 }
 
 impl Condition {
-    /// Reads a condition.
-    ///
-    /// # Errors
-    /// Why it can never hold.
-    pub(crate) fn read(condition: &model::Condition) -> Result<Self, Unusable> {
-        let is_wanted = condition.property == IN_SEGMENT;
-        if is_wanted || condition.property == NOT_IN_SEGMENT {
-            return Ok(Self::Segments { ids: list(&condition.value)?, is_wanted });
+    pub(crate) fn new(condition: &model::Condition) -> Result<Self, ConditionError> {
+        let is_member = condition.property == IN_SEGMENT;
+        if is_member || condition.property == NOT_IN_SEGMENT {
+            return Ok(Self::Segments { ids: list(&condition.value)?, is_member });
         }
-        let test = Test::read(&condition.op, &condition.value)?;
-        Ok(Self::Property { subject: Subject::of(&condition.property), test })
+        let test = Test::new(&condition.op, &condition.value)?;
+        Ok(Self::Attribute { attribute: Attribute::new(&condition.property), test })
     }
 
-    /// Does it hold of the user?
-    pub(crate) fn holds(&self, user: &User, circumstances: Circumstances<'_>) -> bool {
+    /// Whether the condition holds for the user.
+    pub(crate) fn holds(&self, user: &User, context: &Context<'_>) -> bool {
         match self {
-            Self::Segments { ids, is_wanted } => {
-                ids.iter().any(|id| circumstances.is_in_segment(id, user)) == *is_wanted
+            Self::Segments { ids, is_member } => {
+                ids.iter().any(|id| (context.is_in_segment)(id)) == *is_member
             }
-            Self::Property { subject, test } => match subject.find(user) {
-                Found::Text(text) => test.holds(text),
-                Found::NoName => false,
-                Found::Absent => circumstances.absent_is_empty() && test.holds(""),
+            Self::Attribute { attribute, test } => match attribute.value(user) {
+                AttributeValue::Text(text) => test.passes(text),
+                AttributeValue::NoName => false,
+                AttributeValue::Absent => match context.missing_attribute {
+                    MissingAttribute::Empty => test.passes(""),
+                    MissingAttribute::Absent => false,
+                },
             },
             Self::Never => false,
         }
     }
 
-    /// The segments asked about.
+    /// The ids of the segments that the condition refers to.
     pub(crate) fn segments(&self) -> &[Box<str>] {
         match self {
             Self::Segments { ids, .. } => ids,
-            Self::Property { .. } | Self::Never => &[],
+            Self::Attribute { .. } | Self::Never => &[],
         }
     }
 
-    /// What a user has there, if that is asked.
-    pub(crate) fn found<'u>(&self, user: &'u User) -> Option<&'u str> {
+    /// The user's value of the attribute that the condition tests.
+    pub(crate) fn value_of<'u>(&self, user: &'u User) -> Option<&'u str> {
         match self {
-            Self::Property { subject, .. } => match subject.find(user) {
-                Found::Text(text) => Some(text),
-                Found::NoName | Found::Absent => None,
+            Self::Attribute { attribute, .. } => match attribute.value(user) {
+                AttributeValue::Text(text) => Some(text),
+                AttributeValue::NoName | AttributeValue::Absent => None,
             },
             Self::Segments { .. } | Self::Never => None,
         }
@@ -170,8 +191,8 @@ impl Condition {
 }
 
 impl Test {
-    fn read(op: &str, value: &str) -> Result<Self, Unusable> {
-        let number = || number::parse(value).ok_or(Unusable::Number);
+    fn new(op: &str, value: &str) -> Result<Self, ConditionError> {
+        let number = || number::parse(value).ok_or(ConditionError::Number);
         let not = |test: Self| Self::Not(Box::new(test));
         Ok(match op {
             "LessThan" => Self::Less(number()?),
@@ -190,7 +211,7 @@ impl Test {
             "NotOneOf" => not(Self::one_of(list(value)?)),
             "IsTrue" => Self::IsWord("true"),
             "IsFalse" => Self::IsWord("false"),
-            _ => return Err(Unusable::Operator(op.to_owned())),
+            _ => return Err(ConditionError::Operator(op.to_owned())),
         })
     }
 
@@ -198,8 +219,8 @@ impl Test {
         Self::IsOneOf(values.into_iter().collect())
     }
 
-    fn holds(&self, text: &str) -> bool {
-        let compare = |holds: &dyn Fn(f64) -> bool| number::parse(text).is_some_and(holds);
+    fn passes(&self, text: &str) -> bool {
+        let compare = |is: &dyn Fn(f64) -> bool| number::parse(text).is_some_and(is);
         match self {
             Self::Less(limit) => compare(&|number| number < *limit),
             Self::LessOrEqual(limit) => compare(&|number| number <= *limit),
@@ -212,29 +233,31 @@ impl Test {
             Self::Matches(pattern) => pattern.is_match(text),
             Self::IsOneOf(values) => values.contains(text),
             Self::IsWord(word) => text.eq_ignore_ascii_case(word),
-            Self::Not(test) => !test.holds(text),
+            Self::Not(test) => !test.passes(text),
         }
     }
 }
 
-fn list(value: &str) -> Result<Vec<Box<str>>, Unusable> {
-    serde_json::from_str(value).map_err(|_| Unusable::List)
+fn list(value: &str) -> Result<Vec<Box<str>>, ConditionError> {
+    serde_json::from_str(value).map_err(|_| ConditionError::List)
 }
 
-/// Its engine takes time that is linear in the text: no pattern is a trap. It lacks what others do
-/// by going back: references to groups, and looking around.
-fn pattern(value: &str) -> Result<Test, Unusable> {
+/// The `regex` crate matches in linear time, so that no pattern can stall an evaluation. It supports
+/// neither back-references nor look-around.
+fn pattern(value: &str) -> Result<Test, ConditionError> {
     if value.len() > PATTERN_BYTES_MAX {
-        let longest = format!("it is longer than {PATTERN_BYTES_MAX} bytes");
-        return Err(Unusable::Pattern(longest));
+        let reason = format!("it is longer than {PATTERN_BYTES_MAX} bytes");
+        return Err(ConditionError::Pattern(reason));
     }
     let mut builder = RegexBuilder::new(value);
     builder.size_limit(PATTERN_MEMORY_MAX).dfa_size_limit(PATTERN_MEMORY_MAX);
     match builder.build() {
         Ok(regex) => Ok(Test::Matches(Box::new(regex))),
         Err(regex::Error::CompiledTooBig(_)) => {
-            Err(Unusable::Pattern("it takes too much memory".to_owned()))
+            Err(ConditionError::Pattern("it takes too much memory".to_owned()))
         }
-        Err(_) => Err(Unusable::Pattern("it is wrong, or not of the kinds known here".to_owned())),
+        Err(_) => {
+            Err(ConditionError::Pattern("it is invalid or uses an unsupported feature".to_owned()))
+        }
     }
 }

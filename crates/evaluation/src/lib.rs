@@ -1,8 +1,8 @@
-//! Feature flags: what value a flag has for a user, as FeatBit's servers and SDKs decide it.
+//! Evaluates feature flags for users with the same results as FeatBit's servers and SDKs.
 //!
-//! A [`Snapshot`] holds the flags and segments of an environment, with all that can be worked out
-//! beforehand: numbers, lists, regular expressions, sets of users. It never changes; whoever
-//! changes a flag makes another one, which shares everything else.
+//! A [`Snapshot`] holds the flags and segments of an environment in compiled form: numbers, lists and
+//! regular expressions are parsed once. A snapshot is immutable; a change creates a new one, which
+//! shares the unchanged flags and segments with the old one.
 //!
 //! ```
 //! use evaluation::{Flag, MissingAttribute, Snapshot, User};
@@ -17,7 +17,7 @@
 //!         "fallthrough": {"variations": [{"id": "off", "rollout": [0, 1], "exptRollout": 1}]}}"#,
 //! )?;
 //! let snapshot = Snapshot::new(MissingAttribute::Empty).with([flag], []);
-//! let evaluation = snapshot.evaluate("dark-mode", &User::new("user-1")).expect("it is there");
+//! let evaluation = snapshot.evaluate("dark-mode", &User::new("user-1")).expect("the flag exists");
 //! assert_eq!(evaluation.variation.map(|it| it.value.as_str()), Some("false"));
 //! assert_eq!(evaluation.reason.text(), "default");
 //! # Ok::<(), serde_json::Error>(())
@@ -26,22 +26,27 @@
 #![forbid(unsafe_code)]
 
 mod condition;
-mod explain;
+mod cycle;
+mod evaluation;
+mod explanation;
+mod flag;
 mod model;
 mod number;
-mod problem;
-mod ring;
 mod rollout;
+mod segment;
 mod snapshot;
+mod validation;
 
-pub use condition::{IN_SEGMENT, NOT_IN_SEGMENT, PATTERN_BYTES_MAX, Unusable};
-pub use explain::{AskedCondition, AskedRule, Explanation, Spread};
+pub use condition::{
+    ConditionError, IN_SEGMENT, MissingAttribute, NOT_IN_SEGMENT, PATTERN_BYTES_MAX,
+};
+pub use evaluation::{Evaluation, Reason};
+pub use explanation::{Dispatch, EvaluatedCondition, EvaluatedRule, Explanation};
+pub use flag::CompiledFlag;
 pub use model::{
     Condition, Fallthrough, Flag, Property, RolloutVariation, Rule, Segment, SegmentRule,
     TargetUsers, User, Variation,
 };
-pub use problem::{Problem, Wrong, problems};
-pub use snapshot::{
-    CompiledFlag, CompiledSegment, Evaluation, MissingAttribute, Reason, SEGMENT_DEPTH_MAX,
-    Snapshot,
-};
+pub use segment::CompiledSegment;
+pub use snapshot::{SEGMENT_DEPTH_MAX, Snapshot};
+pub use validation::{Problem, ProblemKind, problems};

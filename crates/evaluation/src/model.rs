@@ -1,4 +1,4 @@
-//! Flags and segments as FeatBit's JSON has them. What a field means is said in `snapshot`.
+//! Flags, segments and users in the shape of FeatBit's JSON.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,87 +8,82 @@ use serde::{Deserialize, Serialize};
 pub struct Flag {
     /// UUID.
     pub id: String,
-    /// When it was made, RFC 3339.
+    /// RFC 3339.
     pub created_at: String,
-    /// When it was changed last, RFC 3339; grows with every change.
+    /// RFC 3339; later than before each change.
     pub updated_at: String,
-    /// UUID of whoever made it.
+    /// UUID of the user who created the flag.
     pub creator_id: String,
-    /// UUID of whoever changed it last.
+    /// UUID of the user who last changed the flag.
     pub updator_id: String,
     /// UUID of the environment.
     pub env_id: String,
-    /// What people call it.
+    /// The display name.
     pub name: String,
-    /// What it is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What programs ask for; unique in the environment.
+    /// The name by which programs evaluate the flag; unique in the environment.
     pub key: String,
     /// `boolean`, `string`, `number` or `json`.
     pub variation_type: String,
-    /// The values that it can have.
     pub variations: Vec<Variation>,
-    /// Users who get a variation by name, before any rule.
+    /// Individual users and their variations; evaluated before the rules.
     pub target_users: Vec<TargetUsers>,
-    /// The first whose conditions all hold decides.
+    /// The first rule whose conditions all hold decides.
     pub rules: Vec<Rule>,
-    /// Whether it is on.
     pub is_enabled: bool,
-    /// The variation where it is off.
+    /// The variation while the flag is off.
     pub disabled_variation_id: String,
-    /// What users get whom nothing above decides.
+    /// The rollout for users who are not targeted and meet no rule.
     pub fallthrough: Fallthrough,
     /// Whether all evaluations count for experiments.
     pub expt_include_all_targets: bool,
-    /// For finding it.
     pub tags: Vec<String>,
-    /// Whether it is put away: it has no value then.
+    /// An archived flag has no value.
     pub is_archived: bool,
 }
 
-/// One of a flag's values.
+/// A value of a flag.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Variation {
     /// Unique in the flag.
     pub id: String,
-    /// What people call it.
+    /// The display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The value as text.
+    /// The value as text, such as `true` or a JSON document.
     pub value: String,
 }
 
-/// Users who get a variation.
+/// Individual users and the variation that they get.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TargetUsers {
-    /// Their keys.
+    /// The keys of the users.
     pub key_ids: Vec<String>,
-    /// What they get.
     pub variation_id: String,
 }
 
-/// Conditions, and what users get for whom all of them hold.
+/// Conditions, and the rollout for the users who meet all of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rule {
     /// UUID.
     pub id: String,
-    /// What people call it; the reason of what it decides.
+    /// The display name; the reason of evaluations that this rule decides.
     pub name: String,
-    /// The property by which users are spread over variations; their key where there is none.
+    /// The property that the rollout hashes; the user's key if it is absent or blank.
     pub dispatch_key: Option<String>,
-    /// Whether its evaluations count for experiments.
+    /// Whether evaluations that this rule decides count for experiments.
     pub included_in_expt: bool,
-    /// All have to hold; none hold always.
+    /// All must hold; a rule without conditions is always met.
     pub conditions: Vec<Condition>,
-    /// What users get, and how many of them.
+    /// The rollout.
     pub variations: Vec<RolloutVariation>,
 }
 
-/// What users get whom no rule decides.
+/// The rollout for users who are not targeted and meet no rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Fallthrough {
@@ -100,97 +95,107 @@ pub struct Fallthrough {
     pub variations: Vec<RolloutVariation>,
 }
 
-/// A variation for a part of the users.
+/// A variation and the part of the users who get it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutVariation {
-    /// The variation.
+    /// The variation's id.
     pub id: String,
-    /// From where to where, between 0 and 1.
+    /// The lower and upper bound of the users' buckets, both between 0 and 1.
     pub rollout: [f64; 2],
-    /// The part of these users who count for experiments.
+    /// The share of all users, up to the width of `rollout`, who count for experiments.
     pub expt_rollout: f64,
 }
 
-/// A question about a user.
+/// A condition on a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// UUID, where there is one.
+    /// UUID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The property asked about, or one of [`crate::IN_SEGMENT`] and [`crate::NOT_IN_SEGMENT`].
+    /// The tested property, or one of [`crate::IN_SEGMENT`] and [`crate::NOT_IN_SEGMENT`].
     pub property: String,
-    /// How it is compared; nothing for segments. One SDK wants an empty text there, not `null`.
+    /// The operator; empty for segments. One SDK requires an empty text instead of `null`.
     #[serde(deserialize_with = "or_empty")]
     pub op: String,
-    /// What it is compared with; lists are JSON in a text.
+    /// The operand. A list is a JSON array in a text.
     #[serde(deserialize_with = "or_empty")]
     pub value: String,
 }
 
-/// Users with something in common.
+/// A group of users.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Segment {
     /// UUID.
     pub id: String,
-    /// When it was made, RFC 3339.
+    /// RFC 3339.
     pub created_at: String,
-    /// When it was changed last, RFC 3339; grows with every change.
+    /// RFC 3339; later than before each change.
     pub updated_at: String,
     /// UUID of the environment.
     pub env_id: String,
-    /// What people call it.
+    /// The display name.
     pub name: String,
-    /// What it is for.
     pub description: String,
-    /// Keys of users who belong to it.
+    /// The keys of users who belong to the segment individually.
     pub included: Vec<String>,
-    /// Keys of users who do not, whatever else is said.
+    /// The keys of users who do not belong to it; takes precedence over all else.
     pub excluded: Vec<String>,
-    /// Whoever meets all conditions of one of them belongs to it.
+    /// A user who meets one of the rules belongs to the segment.
     pub rules: Vec<SegmentRule>,
-    /// Whether it is put away.
     pub is_archived: bool,
 }
 
-/// Conditions that all have to hold.
+/// Conditions that a user of the segment meets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SegmentRule {
     /// UUID.
     pub id: String,
-    /// What people call it.
+    /// The display name.
     pub name: String,
-    /// All have to hold; none hold always.
+    /// All must hold; a rule without conditions is always met.
     pub conditions: Vec<Condition>,
 }
 
-/// Whoever a flag is evaluated for.
+/// The subject of an evaluation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct User {
-    /// Who it is.
+    /// The unique key.
     pub key_id: String,
-    /// What people call them.
+    /// The display name.
     pub name: Option<String>,
-    /// What else is known.
+    /// All other attributes.
     pub customized_properties: Vec<Property>,
 }
 
-/// Something known of a user.
+/// An attribute of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Property {
-    /// What.
     pub name: String,
-    /// Its value as text.
     pub value: Option<String>,
 }
 
+impl Flag {
+    /// The time of the last change in milliseconds since 1970; 0 if `updated_at` is invalid.
+    pub(crate) fn changed_at_ms(&self) -> i64 {
+        milliseconds(&self.updated_at)
+    }
+}
+
+impl Segment {
+    /// The time of the last change in milliseconds since 1970; 0 if `updated_at` is invalid.
+    pub(crate) fn changed_at_ms(&self) -> i64 {
+        milliseconds(&self.updated_at)
+    }
+}
+
 impl User {
-    /// A user of whom nothing but the key is known.
+    /// A user without a name and properties.
     #[must_use]
     pub fn new(key_id: impl Into<String>) -> Self {
         Self { key_id: key_id.into(), ..Self::default() }
@@ -199,4 +204,8 @@ impl User {
 
 fn or_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+fn milliseconds(time: &str) -> i64 {
+    time.parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_millisecond)
 }

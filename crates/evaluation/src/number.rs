@@ -1,9 +1,9 @@
-//! Numbers as FeatBit's server reads them: .NET's `double.TryParse` with its usual styles.
+//! Parses numbers like FeatBit's server: .NET's `double.TryParse` with its default styles.
 
-/// Reads a number: blanks around it, a sign in front, commas between digits, a fraction, an
-/// exponent; `Infinity` and `NaN` in any case.
+/// Parses a number: surrounding white space, a leading sign, thousands separators, a fraction, an
+/// exponent, and `Infinity` and `NaN` in any case.
 pub(crate) fn parse(text: &str) -> Option<f64> {
-    let text = text.trim_matches(is_blank);
+    let text = text.trim_matches(is_white_space);
     let (is_negative, unsigned) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),
@@ -19,7 +19,7 @@ pub(crate) fn parse(text: &str) -> Option<f64> {
     Some(if is_negative { -number } else { number })
 }
 
-fn is_blank(character: char) -> bool {
+fn is_white_space(character: char) -> bool {
     matches!(character, '\t'..='\r' | ' ')
 }
 
@@ -30,7 +30,7 @@ fn parse_unsigned(text: &str) -> Option<f64> {
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    // A comma stands behind a digit, wherever else it may stand.
+    // .NET accepts commas anywhere behind the first digit.
     let is_whole = !whole.starts_with(',') && whole.split(',').all(are_digits);
     let has_digits = mantissa.bytes().any(|byte| byte.is_ascii_digit());
     if !is_whole || !are_digits(fraction) || !has_digits {
@@ -57,8 +57,8 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn numbers_that_dotnet_reads() {
-        let read = [
+    fn numbers_of_dotnet_are_parsed() {
+        let numbers = [
             ("30", 30.0),
             (" 30\t", 30.0),
             ("-1.25", -1.25),
@@ -71,14 +71,14 @@ mod tests {
             ("1e999", f64::INFINITY),
             ("-infinity", f64::NEG_INFINITY),
         ];
-        for (text, number) in read {
+        for (text, number) in numbers {
             assert_eq!(parse(text).map(f64::to_bits), Some(f64::to_bits(number)), "{text}");
         }
         assert!(parse("NaN").is_some_and(f64::is_nan));
     }
 
     #[test]
-    fn texts_that_are_none() {
+    fn other_texts_are_refused() {
         for text in
             ["", " ", ".", "-", ",1", "1.0,0", "abc", "1e", "1e+", "0x10", "1_0", "１", "--1"]
         {

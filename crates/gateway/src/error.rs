@@ -1,56 +1,56 @@
-//! Why a gateway could not be set up or its journal could not be used.
+//! The errors of gateways outside a call. The outcome of a call is part of its answer.
 
 use std::io;
 use std::path::PathBuf;
 
-/// What can go wrong outside a call; inside one, the answer says it.
+/// Why a gateway cannot be set up or its journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The journal's file cannot be used.
+    /// The journal's file cannot be read or written.
     #[error("journal {path}: {source}")]
     Journal {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
     /// Another process uses the journal.
     #[error("journal {path} is in use by another process")]
     JournalInUse {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// The journal holds what was never written, and not only in a torn tail.
+    /// The journal has an invalid record before its last batch.
     #[error("journal {path} is corrupt at byte {offset}")]
     JournalCorrupt {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Where the first bad record starts.
+        /// The position of the first invalid record.
         offset: u64,
     },
-    /// The disk is full; nothing was written.
+    /// The disk is full. Nothing was written.
     #[error("the journal's disk is full")]
     JournalFull,
-    /// A write failed in a way that leaves the file in doubt: nothing is written any more.
-    #[error("the journal failed before and takes nothing any more")]
+    /// An earlier write left the file in an unknown state. The journal refuses all further records.
+    #[error("an earlier write to the journal failed; it accepts no records until a restart")]
     JournalBroken,
-    /// A URL that cannot be called.
+    /// A configured URL is invalid.
     #[error("{field}: {reason}")]
     Url {
-        /// Which setting.
+        /// The setting.
         field: &'static str,
-        /// What is wrong with it.
+        /// Why it is invalid.
         reason: String,
     },
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Which address.
+        /// The address.
         address: std::net::SocketAddr,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The simulator's process cannot be asked.
+    /// A request to the simulator's process failed.
     #[error("the simulator's process: {0}")]
     Remote(String),
 }

@@ -1,10 +1,10 @@
-//! `__EXTERNAL_PAYMENT__`: money that changed hands elsewhere; it settles within the commit.
+//! `__EXTERNAL_PAYMENT__`: payments that are made outside Faregate. They settle within the commit.
 
 use domain::payment::{GatewayAnswer, GatewayKnowledge};
 use domain::{GatewayCall, GatewaySettings};
 use engine::ports::{BoxFuture, Gateway, Inquiry};
 
-/// The gateway that is never called: the domain settles its transactions at once.
+/// The gateway of external payments. It is never called: the domain settles its transactions at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct External;
 

@@ -1,4 +1,4 @@
-//! Faregate's outbound side: payment gateways, push notifications, mail, and the comparison of a
+//! Outbound connections: payment gateways, push notifications, mail, and the reconciliation of a
 //! gateway's journal with the store.
 
 mod error;
@@ -8,6 +8,7 @@ mod multiplexed;
 mod outbound;
 pub mod push;
 pub mod reconcile;
+mod rfc3339;
 pub mod simulator;
 
 pub use error::Error;

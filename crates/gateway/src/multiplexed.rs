@@ -1,5 +1,5 @@
-//! One HTTP/2 connection to a place, without TLS, for all requests there at the same time; honest
-//! about whether a request may have left.
+//! A client that sends all concurrent requests to a host over one HTTP/2 connection without TLS. Its
+//! errors say whether a request may have been sent.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,66 +15,66 @@ use tokio::time::{Instant, timeout};
 
 use crate::outbound::{Body, SendError};
 
-/// How long connecting may take.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// The timeout of connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How old a connection may get before new requests go to another one, so that a name that moved
-/// is followed, and long before the numbers of a connection's requests run out.
+/// The age from which a connection takes no new requests, so that the client follows DNS changes and
+/// never exhausts the stream ids of a connection.
 const AGE_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// How often the other side is asked whether it is there, while requests wait for it.
-const PING_EVERY: Duration = Duration::from_secs(10);
+/// The interval of HTTP/2 pings while requests are open.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long it may take to say so; then the connection is given up.
-const PING_ANSWER_MAX: Duration = Duration::from_secs(10);
+/// The timeout of a ping, after which the connection is closed.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much of all answers together may be under way.
+/// The flow-control window of a connection, for all responses together.
 const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 
-/// How many requests whose callers gave up a connection survives, if they all do so within a
-/// second. Late answers to them are thrown away; above it they end the connection.
-const GIVEN_UP_MAX: usize = 65_536;
+/// How many requests may be cancelled within a second before the connection ends. Responses to
+/// cancelled requests are discarded.
+const CANCELLED_MAX: usize = 65_536;
 
 type Opened = Result<SendRequest<Body>, Arc<str>>;
 
-/// A place, and the connection to it.
+/// A client of one host.
 pub(crate) struct Multiplexed {
     authority: String,
     current: Mutex<Option<Current>>,
 }
 
-/// A connection that is there, that is being opened, or that could not be.
+/// A connection that is being opened, is open, or could not be opened.
 struct Current {
     opened: Shared<BoxFuture<'static, Opened>>,
     since: Instant,
 }
 
-/// Why an attempt failed, and the request if it is still here.
+/// Why an attempt failed, and the request if it was certainly not sent.
 type Failed = (SendError, Option<Request<Body>>);
 
 impl Multiplexed {
-    /// A place by host and port. Does not connect yet.
+    /// A client of `HOST:PORT`. It connects with the first request.
     pub(crate) const fn new(authority: String) -> Self {
         Self { authority, current: Mutex::new(None) }
     }
 
-    /// Host and port, as a request's URI has them.
+    /// `HOST:PORT`.
     pub(crate) fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// Sends a request with an absolute URI. A connection that had ended before the request was on
-    /// it is replaced by a new one, once. The answer's body is unread; whoever drops it, or this
-    /// future, ends the request and not the connection.
+    /// Sends a request with an absolute URI. If the connection had ended before the request was sent,
+    /// it is sent once more over a new connection. The response's body is still unread. Dropping it,
+    /// or this future, cancels the request and leaves the connection open.
     pub(crate) async fn send(
         &self,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, SendError> {
-        let answered = match self.attempt(request).await {
+        let result = match self.attempt(request).await {
             Err((_, Some(unsent))) => self.attempt(unsent).await,
-            answered => answered,
+            result => result,
         };
-        answered.map_err(|(error, _)| error)
+        result.map_err(|(error, _)| error)
     }
 
     async fn attempt(&self, request: Request<Body>) -> Result<Response<Incoming>, Failed> {
@@ -91,7 +91,7 @@ impl Multiplexed {
         })
     }
 
-    /// The connection to use, which all who need it at the same time wait for together.
+    /// The current connection. Concurrent callers share the opening of a new one.
     fn current(&self) -> Shared<BoxFuture<'static, Opened>> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         match &*current {
@@ -102,12 +102,12 @@ impl Multiplexed {
 }
 
 impl Current {
-    /// Opening goes on for the others where the one who needed it first gives up.
+    /// Opens in a task of its own, so that a cancelled caller does not cancel it for the others.
     fn open(authority: String) -> Self {
         let opening = tokio::spawn(async move {
-            match timeout(CONNECT_MAX, connect(&authority)).await {
+            match timeout(CONNECT_TIMEOUT, connect(&authority)).await {
                 Ok(connected) => connected.map_err(Arc::from),
-                Err(_) => Err(Arc::from("connecting took too long")),
+                Err(_) => Err(Arc::from("connecting timed out")),
             }
         });
         let opened = opening.map(|ended| ended.unwrap_or_else(|_| Err(Arc::from("not connected"))));
@@ -130,19 +130,19 @@ async fn connect(authority: &str) -> Result<SendRequest<Body>, String> {
         .map_err(|error| format!("{authority}: {error}"))?;
     let address = addresses.next().ok_or("the name has no address")?;
     let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-    // Without it small requests wait for acknowledgements; where it fails they only wait.
+    // Otherwise Nagle's algorithm delays small requests. An error costs only latency.
     drop(stream.set_nodelay(true));
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
-        .keep_alive_interval(PING_EVERY)
-        .keep_alive_timeout(PING_ANSWER_MAX)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
         .initial_connection_window_size(WINDOW_BYTES)
-        .max_concurrent_reset_streams(GIVEN_UP_MAX)
-        .max_local_error_reset_streams(GIVEN_UP_MAX)
+        .max_concurrent_reset_streams(CANCELLED_MAX)
+        .max_local_error_reset_streams(CANCELLED_MAX)
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| error.to_string())?;
-    // How a connection ends is told to whoever waits for an answer on it.
+    // The open requests receive the error of the connection.
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
 }

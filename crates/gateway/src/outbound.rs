@@ -1,5 +1,5 @@
-//! HTTP/1.1 connections to others: opened to an address that the caller chose, kept while they are
-//! of use, and honest about whether a request may have left.
+//! HTTP/1.1 client connections to an address that the caller has validated. Idle connections are
+//! reused. Errors say whether a request may have been sent.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,32 +18,32 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-/// How long an idle connection is kept: shorter than most servers keep it.
+/// How long an idle connection is reusable: shorter than the keep-alive timeout of most servers.
 const IDLE_MAX: Duration = Duration::from_secs(4);
 
-/// How old a connection may get, so that a name that moved is followed.
+/// The age up to which a connection is reused, so that the client follows DNS changes.
 const AGE_MAX: Duration = Duration::from_secs(60);
 
 /// A request's body.
 pub(crate) type Body = Full<Bytes>;
 
-/// Why there is no answer.
+/// Why a request has no response.
 #[derive(Debug)]
 pub(crate) enum SendError {
-    /// Nothing was written.
+    /// The request was not sent.
     NotSent(String),
-    /// The request may have left.
+    /// The request may have been sent.
     Unknown(String),
 }
 
-/// A connection that no request is on.
+/// An idle connection.
 pub(crate) struct Connection {
     sender: SendRequest<Body>,
     opened: Instant,
     used: Instant,
 }
 
-/// How a TLS server is to prove who it is.
+/// The TLS configuration, and the name that the server's certificate must have.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) config: Arc<ClientConfig>,
@@ -51,10 +51,10 @@ pub(crate) struct Tls {
 }
 
 impl Connection {
-    /// Connects to this very address. Nothing of a request is written.
+    /// Connects to exactly this address.
     pub(crate) async fn open(address: SocketAddr, tls: Option<Tls>) -> Result<Self, String> {
         let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-        // Without it small requests wait for acknowledgements; where it fails they only wait.
+        // Otherwise Nagle's algorithm delays small requests. An error costs only latency.
         drop(stream.set_nodelay(true));
         match tls {
             None => Self::start(stream).await,
@@ -74,13 +74,13 @@ impl Connection {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| error.to_string())?;
-        // How a connection ends is told to whoever waits for an answer on it.
+        // The open request receives the error of the connection.
         tokio::spawn(async move { drop(connection.await) });
         let now = Instant::now();
         Ok(Self { sender, opened: now, used: now })
     }
 
-    /// Sends a request. Gives it back where the connection had ended before it was taken.
+    /// Sends a request. On an error the request is returned if it was certainly not sent.
     async fn send(
         &mut self,
         request: Request<Body>,
@@ -107,7 +107,7 @@ impl Connection {
     }
 }
 
-/// Idle connections to one place, most recently used last.
+/// Idle connections to one host, most recently used last.
 #[derive(Default)]
 pub(crate) struct Idle(Mutex<Vec<Connection>>);
 
@@ -122,7 +122,7 @@ impl Idle {
         None
     }
 
-    /// Keeps a connection, and forgets one that has grown stale.
+    /// Adds a connection, and drops the oldest one if it is stale.
     fn put(&self, connection: Connection) {
         let mut idle = self.lock();
         if idle.first().is_some_and(|oldest| !oldest.is_fresh()) {
@@ -136,8 +136,8 @@ impl Idle {
     }
 }
 
-/// Sends a request on an idle connection or one that `open` opens. A connection that had ended is
-/// replaced by a new one, once. The answer's body is unread: see [`finish`].
+/// Sends a request over an idle connection, or over one that `open` opens. If the idle connection had
+/// ended, the request is sent once more over a new one. The response's body is unread: see [`finish`].
 pub(crate) async fn send<O, F>(
     idle: &Idle,
     request: Request<Body>,
@@ -162,7 +162,7 @@ where
     }
 }
 
-/// Reads an answer's body of at most `bytes_max`; then the connection can be used again.
+/// Reads a response's body of at most `bytes_max`, and makes the connection reusable.
 pub(crate) async fn finish(
     idle: &Idle,
     connection: Connection,

@@ -1,4 +1,4 @@
-//! Compares what a gateway charged with what the store says, transaction by transaction.
+//! Reconciles a gateway's charges with the store, transaction by transaction.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use domain::{AmountMinor, Currency, PaymentId, TenantNo, TransactionId};
 
 use crate::simulator::record::{Effect, Record};
 
-/// What a gateway says it did, added up per transaction.
+/// The charges of a gateway's journal, summed up per transaction.
 #[derive(Debug, Default)]
 pub struct Charges {
     transactions: HashMap<(TenantNo, TransactionId), Charge>,
@@ -24,58 +24,56 @@ struct Charge {
     is_booked: bool,
 }
 
-/// Something that does not fit.
+/// A mismatch between the gateway and the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Whose.
     pub tenant: TenantNo,
-    /// The payment, where it is known.
+    /// The payment, if it is known.
     pub payment: Option<PaymentId>,
-    /// The transaction.
     pub transaction: TransactionId,
-    /// What does not fit.
+    /// The kind of mismatch.
     pub kind: DifferenceKind,
 }
 
-/// What does not fit.
+/// The kind of a mismatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DifferenceKind {
-    /// The gateway charged, and the store has it otherwise, or not at all.
+    /// The gateway charged, but the store has no success of it.
     ChargedNotBooked {
-        /// What the store says.
+        /// The status in the store; `None` if the store does not have the transaction.
         status: Option<TransactionStatus>,
     },
-    /// The store has a success that the gateway did not charge, or reversed.
+    /// The store has a success that the gateway did not charge, or that it reversed.
     BookedNotCharged,
-    /// Both have it, with different amounts.
+    /// The amounts differ.
     AmountDiffers {
-        /// What the gateway charged.
+        /// The amount that the gateway charged.
         charged: Option<AmountMinor>,
-        /// What the store booked.
+        /// The amount that the store has.
         booked: Option<AmountMinor>,
     },
-    /// Both have it, in different currencies.
+    /// The currencies differ.
     CurrencyDiffers {
-        /// What the gateway charged in.
+        /// The currency that the gateway charged.
         charged: Option<Currency>,
-        /// What the store booked in.
+        /// The currency that the store has.
         booked: Option<Currency>,
     },
     /// The gateway charged the same transaction more than once.
     ChargedTwice {
-        /// How often, reversals taken off.
+        /// The number of charges without the reversed ones.
         times: u32,
     },
 }
 
-/// What was compared.
+/// The totals of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
     /// Transactions that the gateway charged and did not reverse.
     pub charged: u64,
-    /// Transactions that the store has as successes through the gateway.
+    /// Successful transactions through this gateway in the store.
     pub booked: u64,
-    /// Differences found.
+    /// Differences.
     pub differences: u64,
 }
 
@@ -96,20 +94,20 @@ impl Charges {
         }
     }
 
-    /// Compares with the store: `each_transaction` calls what it is given for each transaction
-    /// that went through this gateway, and returns once. Differences go to `tell`.
+    /// Compares the charges with the store. `each_transaction` calls its argument for each transaction
+    /// of this gateway; `report` receives the differences.
     ///
     /// # Errors
-    /// What `each_transaction` fails with.
+    /// The error of `each_transaction`.
     pub fn compare<E>(
         mut self,
         each_transaction: impl FnOnce(&mut dyn FnMut(&Transaction)) -> Result<(), E>,
-        mut tell: impl FnMut(Difference),
+        mut report: impl FnMut(Difference),
     ) -> Result<Compared, E> {
         let mut compared = Compared::default();
-        let mut told = |compared: &mut Compared, difference| {
+        let mut add = |compared: &mut Compared, difference| {
             compared.differences += 1;
-            tell(difference);
+            report(difference);
         };
         each_transaction(&mut |transaction| {
             if !goes_through_gateways(transaction.kind) {
@@ -121,7 +119,7 @@ impl Charges {
             if let Some(kind) = compare_one(transaction, charge) {
                 let (tenant, payment) = (transaction.tenant, Some(transaction.payment_id));
                 let difference = Difference { tenant, payment, transaction: transaction.id, kind };
-                told(&mut compared, difference);
+                add(&mut compared, difference);
             }
         })?;
         for ((tenant, transaction), charge) in self.transactions {
@@ -130,18 +128,18 @@ impl Charges {
             let payment = charge.payment;
             if times > 1 {
                 let kind = DifferenceKind::ChargedTwice { times };
-                told(&mut compared, Difference { tenant, payment, transaction, kind });
+                add(&mut compared, Difference { tenant, payment, transaction, kind });
             }
             if times > 0 && !charge.is_booked {
                 let kind = DifferenceKind::ChargedNotBooked { status: None };
-                told(&mut compared, Difference { tenant, payment, transaction, kind });
+                add(&mut compared, Difference { tenant, payment, transaction, kind });
             }
         }
         Ok(compared)
     }
 }
 
-/// Chargebacks come from the customer's bank; the gateway is not asked.
+/// Chargebacks come from the customer's bank, not from a call of the gateway.
 const fn goes_through_gateways(kind: TransactionType) -> bool {
     match kind {
         TransactionType::Authorize
@@ -154,7 +152,7 @@ const fn goes_through_gateways(kind: TransactionType) -> bool {
     }
 }
 
-/// Marks the charge as known to the store.
+/// Compares a transaction with its charge, and marks the charge as known to the store.
 fn compare_one(transaction: &Transaction, charge: Option<&mut Charge>) -> Option<DifferenceKind> {
     let is_success = transaction.status == TransactionStatus::Success;
     let Some(charge) = charge else {
@@ -168,7 +166,7 @@ fn compare_one(transaction: &Transaction, charge: Option<&mut Charge>) -> Option
             Some(DifferenceKind::ChargedNotBooked { status: Some(transaction.status) })
         }
         (true, true) => {
-            // A void has no amount, and the store writes none or zero.
+            // A void has no amount; the store has none or zero.
             let charged = charge.amount.unwrap_or_default();
             let booked = transaction.processed_amount.unwrap_or_default();
             if charged != booked {

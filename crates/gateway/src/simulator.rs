@@ -1,11 +1,12 @@
-//! The simulator gateway: every outcome that a payment gateway can have, on request, with a
-//! journal of its own that says what was charged.
+//! The simulator gateway: it produces every outcome of a payment gateway on request, and records its
+//! charges in a journal of its own.
 //!
-//! [`rules`] decides what happens to a call, [`Simulator`] makes it happen, [`serve`] runs one as
-//! a process of its own, and [`Remote`] is the client of such a process.
+//! [`rules`] decides the outcome of a call, [`Simulator`] executes it, [`serve`] runs a simulator as a
+//! process of its own, and [`Remote`] is the client of such a process.
 
 mod core;
 pub mod journal;
+mod protocol;
 pub mod record;
 mod remote;
 pub mod rules;
@@ -17,5 +18,5 @@ pub use server::{Bound, bind, serve};
 
 /// The simulator's name as a gateway.
 pub const NAME: &str = "faregate-simulator";
-/// Its other name: that of Kill Bill's own test plugin, whose properties it understands.
+/// The name of Kill Bill's test plugin, whose properties the simulator understands.
 pub const KILL_BILL_NAME: &str = "killbill-payment-test";

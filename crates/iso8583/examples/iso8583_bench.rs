@@ -1,4 +1,4 @@
-//! Measures packing and reading per second of CPU time:
+//! Measures packing and unpacking per second of CPU time:
 //! `cargo run --release -p iso8583 --features bench --example iso8583_bench -- [SECONDS]`.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,80 +1,21 @@
-//! Writes values of the usual kinds: each is checked and encoded in one go.
+//! The fast path of packing: checks and encodes values of common formats in one step.
 
 use crate::check::is_direction;
-use crate::class::{Charset, Coding, Content, Counts, FieldFormat, Odd, PrefixCoding};
+use crate::class::{Charset, FastEncoding, FieldFormat, PrefixCoding};
 use crate::coding;
 
-/// Room that most values need, with their length.
+/// Buffer space that is sufficient for most values with their prefix.
 pub(crate) const ROOM_BYTES: usize = 64;
 
-/// The usual kinds of fields. One that is none of them, or a value that is not quite as long as its
-/// field, is planned and written by `pack`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// BCD digits without a length; half a byte that is left is the first.
-    Bcd,
-    /// BCD digits behind a length in one byte of BCD; half a byte that is left is the last.
-    BcdCounted,
-    /// A direction, and an even number of BCD digits.
-    BcdAmount,
-    /// Digits in ASCII.
-    Digits,
-    /// Digits in ASCII, behind a length.
-    DigitsCounted,
-    /// Characters or bytes as they are.
-    Plain,
-    /// Characters or bytes as they are, behind a length.
-    PlainCounted,
-    /// Bytes as hexadecimal digits in ASCII.
-    Hex,
-    /// Any other.
-    Other,
-}
-
-impl Way {
-    pub(crate) fn of(format: &FieldFormat) -> Self {
-        let is_other = format.tag.digits > 0 || format.is_filled || format.composite > 0;
-        if is_other || format.prefix.counts != Counts::Value {
-            return Self::Other;
-        }
-        let is_odd = !format.length_max.is_multiple_of(2);
-        let has_short_length =
-            format.prefix.coding == PrefixCoding::Bcd && format.prefix.bytes == 1;
-        match (format.content, format.coding, format.is_fixed()) {
-            (Content::Digits, Coding::Bcd, true) if !is_odd || format.odd == Odd::ZeroLeft => {
-                Self::Bcd
-            }
-            (Content::Digits, Coding::Bcd, false)
-                if has_short_length && format.odd == Odd::ZeroRight =>
-            {
-                Self::BcdCounted
-            }
-            (Content::Amount, Coding::Bcd, true) if is_odd => Self::BcdAmount,
-            (Content::Digits, Coding::Latin1, true) => Self::Digits,
-            (Content::Digits, Coding::Latin1, false) => Self::DigitsCounted,
-            (Content::Text, Coding::Latin1, is_fixed) | (Content::Bytes, Coding::Raw, is_fixed)
-                if format.charset == Charset::Any =>
-            {
-                if is_fixed {
-                    Self::Plain
-                } else {
-                    Self::PlainCounted
-                }
-            }
-            (Content::Bytes, Coding::HexAscii, true) if format.charset == Charset::Any => Self::Hex,
-            _ => Self::Other,
-        }
-    }
-}
-
-/// Checks a value of a usual kind and writes it to the beginning of `out`; says how many bytes it
-/// took. Nothing means: not usual, too long for `out`, or wrong; `out` may have changed then.
+/// Checks a value and writes it to the beginning of `out`; returns the number of bytes. `None` if the
+/// format or the length has no fast path, `out` is too short, or the value is invalid; `out` may have
+/// changed then.
 #[inline(always)]
 pub(crate) fn append(format: &FieldFormat, value: &[u8], out: &mut [u8]) -> Option<usize> {
-    let (length, longest) = (value.len(), format.length_max as usize);
-    let is_as_long = length == longest;
-    match format.way {
-        Way::Bcd if is_as_long => match length {
+    let (length, length_max) = (value.len(), format.length_max as usize);
+    let is_full_length = length == length_max;
+    match format.fast_encoding {
+        FastEncoding::Bcd if is_full_length => match length {
             2 => bcd_exactly::<2, 1>(value, out),
             3 => bcd_exactly::<3, 2>(value, out),
             4 => bcd_exactly::<4, 2>(value, out),
@@ -84,49 +25,49 @@ pub(crate) fn append(format: &FieldFormat, value: &[u8], out: &mut [u8]) -> Opti
             12 => bcd_exactly::<12, 6>(value, out),
             _ => bcd(value, out),
         },
-        Way::BcdCounted if length <= longest => {
+        FastEncoding::BcdCounted if length <= length_max => {
             let (count, content) = out.split_first_mut()?;
             *count = coding::two_digits(u8::try_from(length).ok()?);
-            let separates = format.charset == Charset::Track;
-            Some(1 + bcd_counted(value, separates, content)?)
+            let allows_separator = format.charset == Charset::Track;
+            Some(1 + bcd_counted(value, allows_separator, content)?)
         }
-        Way::BcdAmount if is_as_long => {
+        FastEncoding::BcdAmount if is_full_length => {
             let (direction, digits) = value.split_first()?;
             let (first, rest) = out.split_first_mut()?;
             *first = *direction;
             let bytes = bcd(digits, rest)?;
             is_direction(*direction).then_some(1 + bytes)
         }
-        Way::Digits if is_as_long => {
+        FastEncoding::Digits if is_full_length => {
             are_digits(format, value).then_some(())?;
             coding::copy_few(value, out)
         }
-        Way::DigitsCounted if length <= longest => {
+        FastEncoding::DigitsCounted if length <= length_max => {
             are_digits(format, value).then_some(())?;
             let prefix = write_count(format, length, out)?;
             Some(prefix + coding::copy_few(value, &mut out[prefix..])?)
         }
-        Way::Plain if is_as_long => coding::copy_few(value, out),
-        Way::PlainCounted if length <= longest => {
+        FastEncoding::Plain if is_full_length => coding::copy_few(value, out),
+        FastEncoding::PlainCounted if length <= length_max => {
             let prefix = write_count(format, length, out)?;
             Some(prefix + coding::copy_few(value, &mut out[prefix..])?)
         }
-        Way::Hex if is_as_long => {
+        FastEncoding::Hex if is_full_length => {
             let out = out.get_mut(..2 * length)?;
             for (byte, pair) in value.iter().zip(out.as_chunks_mut::<2>().0) {
                 *pair = coding::hex_pair(*byte);
             }
             Some(2 * length)
         }
-        Way::Bcd
-        | Way::BcdCounted
-        | Way::BcdAmount
-        | Way::Digits
-        | Way::DigitsCounted
-        | Way::Plain
-        | Way::PlainCounted
-        | Way::Hex
-        | Way::Other => None,
+        FastEncoding::Bcd
+        | FastEncoding::BcdCounted
+        | FastEncoding::BcdAmount
+        | FastEncoding::Digits
+        | FastEncoding::DigitsCounted
+        | FastEncoding::Plain
+        | FastEncoding::PlainCounted
+        | FastEncoding::Hex
+        | FastEncoding::Other => None,
     }
 }
 
@@ -143,7 +84,7 @@ fn are_digits(format: &FieldFormat, value: &[u8]) -> bool {
     }
 }
 
-/// So many digits: told when it is compiled, little is left to decide.
+/// Writes a constant number of digits, for which the compiler unrolls the loop.
 #[inline(always)]
 fn bcd_exactly<const DIGITS: usize, const BYTES: usize>(
     digits: &[u8],
@@ -159,35 +100,35 @@ fn bcd(digits: &[u8], out: &mut [u8]) -> Option<usize> {
     bcd_inline(digits, out)
 }
 
-/// Digits, of which an odd first one is alone in its byte.
+/// Writes digits; the first of an odd number has a byte of its own.
 #[inline(always)]
 fn bcd_inline(digits: &[u8], out: &mut [u8]) -> Option<usize> {
     if digits.len().is_multiple_of(2) {
         return coding::pack_digits(digits, out);
     }
-    let (alone, digits) = digits.split_first()?;
+    let (single, digits) = digits.split_first()?;
     let (first, rest) = out.split_first_mut()?;
-    *first = alone ^ b'0';
+    *first = single ^ b'0';
     let bytes = coding::pack_digits(digits, rest)?;
     (*first < 10).then_some(1 + bytes)
 }
 
-/// Digits, of which an odd last one is alone in its byte.
+/// Writes digits; the last of an odd number has a byte of its own.
 #[inline]
-fn bcd_counted(digits: &[u8], separates: bool, out: &mut [u8]) -> Option<usize> {
-    let (even, alone) = digits.split_at(digits.len() & !1);
-    let bytes = if separates {
+fn bcd_counted(digits: &[u8], allows_separator: bool, out: &mut [u8]) -> Option<usize> {
+    let (even, single) = digits.split_at(digits.len() & !1);
+    let bytes = if allows_separator {
         coding::are_ascii_track(digits).then_some(())?;
         coding::pack_track(even, out)?
     } else {
         coding::pack_digits(even, out)?
     };
-    let [last] = alone else { return Some(bytes) };
+    let [last] = single else { return Some(bytes) };
     *out.get_mut(bytes)? = last << 4;
-    (separates || last.is_ascii_digit()).then_some(bytes + 1)
+    (allows_separator || last.is_ascii_digit()).then_some(bytes + 1)
 }
 
-/// Writes a length of up to three digits; says how many bytes it took.
+/// Writes a length of up to three digits; returns the number of bytes.
 #[inline]
 fn write_count(format: &FieldFormat, length: usize, out: &mut [u8]) -> Option<usize> {
     let (high, low) = if length < 100 { (0, length) } else { (length / 100, length % 100) };

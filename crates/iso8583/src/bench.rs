@@ -1,8 +1,8 @@
-//! What packing and reading cost: operations per second of CPU time, strictly validated.
+//! Measures packing and unpacking with strict validation: operations per second of CPU time.
 //!
-//! Messages come in sixty-four variants that take turns, and what an operation gives is used, so
-//! that nothing can be left out. `pack` makes bytes of values without anything kept from before;
-//! `update` changes five fields of a message that is kept, each time to other values.
+//! The operations alternate between 64 variants of a message and use their results, so that the
+//! compiler cannot remove them. `pack` packs values without a message from before; `update` sets five
+//! fields of an existing message to other values each time.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -12,32 +12,34 @@ use crate::{Error, Index, Message, Packager};
 
 mod messages;
 
+use messages::Row;
+
 /// Operations per second of CPU time with one message.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
-    /// Values to bytes, nothing kept.
+    /// Packing of values.
     pub pack: f64,
-    /// Bytes to a view of all fields, checked.
+    /// Unpacking to a view of all fields.
     pub unpack: f64,
-    /// One after the other.
+    /// Packing and unpacking.
     pub pack_unpack: f64,
-    /// Five fields of a kept message set to new values, packed, and read.
+    /// Five fields of an existing message are set, and the message is packed and unpacked.
     pub update_pack_unpack: f64,
 }
 
-/// What was measured, by the name of the message.
+/// The figures by the names of the messages.
 #[derive(Clone, Debug, Default)]
 pub struct Report(pub Vec<(&'static str, Figures)>);
 
-/// So many different messages and updates take turns.
+/// The number of variants of a message and of an update.
 const VARIANTS: usize = 64;
-/// Each operation is measured so often, in turn with the others; the median counts.
+/// How often each operation is measured, alternating with the others. The result is the median.
 const ROUNDS: usize = 5;
 
-/// Measures each operation with each message for so many seconds of CPU time.
+/// Measures each operation with each message for `seconds` of CPU time.
 ///
 /// # Errors
-/// If a message is refused: a bug.
+/// A message is refused, which is a bug.
 pub fn run(seconds: f64) -> Result<Report, Error> {
     let mut report = Report::default();
     for (name, rows) in messages::ALL {
@@ -48,7 +50,7 @@ pub fn run(seconds: f64) -> Result<Report, Error> {
 }
 
 impl Report {
-    /// As JSON: an object for each message, with whole numbers.
+    /// The report as JSON: an object with whole numbers per message.
     #[must_use]
     pub fn to_json(&self) -> String {
         let messages = self.0.iter().map(|(name, it)| {
@@ -61,13 +63,10 @@ impl Report {
     }
 }
 
-/// A field of a measured message: number, class, length, value.
-type Row = (u16, &'static str, usize, &'static [u8]);
-
-/// What `update` sets, each time to other values.
+/// The values that `update` sets.
 type Update = [(u16, String); 5];
 
-/// A packager, one message of it, and the changes that make its variants.
+/// A packager with the variants of a message.
 struct Subject {
     packager: Packager,
     updates: Vec<Update>,
@@ -81,7 +80,7 @@ impl Subject {
         Ok(Self { packager, updates, rows })
     }
 
-    /// The values of one variant: the same message with other times and numbers.
+    /// The values of a variant: the message with other times and numbers.
     fn values<'a>(&'a self, changes: &'a Update) -> Vec<(u16, &'a [u8])> {
         let value = |(number, _, _, value): &Row| {
             let changed = changes.iter().find(|(it, _)| it == number);
@@ -142,7 +141,7 @@ fn table(rows: &[Row]) -> Table {
         let class = (*class).to_owned();
         (*number, FieldDescription { class, length: *length, pad, ..Default::default() })
     };
-    // As in every packager of 1987, there are 128 fields: those that are not used are not measured.
+    // Like every packager of 1987, it has 128 fields. Unused fields are not measured.
     let bitmap = if rows[0].1.starts_with("IFA") { "IFA_BITMAP" } else { "IFB_BITMAP" };
     let bitmap = FieldDescription { class: bitmap.to_owned(), length: 16, ..Default::default() };
     let last = FieldDescription { class: "IFB_BINARY".to_owned(), length: 8, ..Default::default() };
@@ -167,7 +166,7 @@ fn read(packager: &Packager, bytes: &[u8], index: &mut Index) -> Result<usize, E
     Ok(view.field(11).map_or(0, |field| usize::from(field.image()[0])))
 }
 
-/// Runs for so long; operations per second of this thread's CPU time.
+/// The operations per second of this thread's CPU time, measured for `seconds`.
 fn rate(
     seconds: f64,
     mut operation: impl FnMut(usize) -> Result<usize, Error>,
@@ -191,7 +190,7 @@ fn rate(
     }
 }
 
-/// What this thread has run so far, where the system (Linux) says it.
+/// The CPU time of this thread; `None` on systems other than Linux.
 fn cpu_seconds() -> Option<f64> {
     const NANOSECONDS: f64 = 1e9;
     let times = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;

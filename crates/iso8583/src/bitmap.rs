@@ -1,14 +1,14 @@
-//! Writes bitmaps: which fields are there.
+//! Writes bitmaps.
 
 use crate::class::Coding;
 use crate::coding::{self, TO_EBCDIC};
+use crate::index::FIRST_BIT;
 use crate::packager::{BitmapFormat, Compiled};
-use crate::unpack::FIRST;
 
-/// Words of bitmap to write for fields up to the last one, of which some may have been received.
+/// The number of words to write for fields up to `last`; at least as many as were received.
 ///
-/// jPOS writes all words that a bitmap in EBCDIC may have if all fields are among the first 32, as
-/// seen from outside; `Lenient` does as well.
+/// For fields up to 32, jPOS writes all words that a bitmap in EBCDIC may have. `Lenient` does the
+/// same.
 #[inline]
 pub(crate) fn words(packager: &Compiled, bitmap: BitmapFormat, last: usize, received: u8) -> u8 {
     let words = words_needed(last).max(received);
@@ -17,7 +17,7 @@ pub(crate) fn words(packager: &Compiled, bitmap: BitmapFormat, last: usize, rece
     if is_longer { bitmap.words_max } else { words }
 }
 
-/// Words of bitmap that fields up to the last one take.
+/// The number of words for fields up to `last`.
 #[inline]
 pub(crate) fn words_needed(last: usize) -> u8 {
     u8::try_from(last.div_ceil(64)).unwrap_or(u8::MAX)
@@ -26,14 +26,14 @@ pub(crate) fn words_needed(last: usize) -> u8 {
 /// Writes the words of a bitmap to the beginning of `out`.
 #[inline]
 pub(crate) fn write(bitmap: BitmapFormat, words: &[u64], out: &mut [u8]) {
-    let places = out.chunks_exact_mut(bitmap.bytes_of(1));
-    for ((word, number), out) in words.iter().zip(1..).zip(places) {
+    let chunks = out.chunks_exact_mut(bitmap.bytes_of(1));
+    for ((word, number), out) in words.iter().zip(1..).zip(chunks) {
         let continues = bitmap.continues && number < words.len();
-        write_word(bitmap.coding, word | if continues { FIRST } else { 0 }, out);
+        write_word(bitmap.coding, word | if continues { FIRST_BIT } else { 0 }, out);
     }
 }
 
-/// Appends the words of a bitmap, of which there are three at most.
+/// Appends the words of a bitmap, at most three.
 #[inline]
 pub(crate) fn push(bitmap: BitmapFormat, words: &[u64], out: &mut Vec<u8>) {
     let mut room = [0; 48];

@@ -1,60 +1,122 @@
-//! What a field's class means: jPOS's class names, read as the product that they are.
+//! The format of a field, compiled from the name of a jPOS class.
 
-use crate::append::Way;
 use crate::error::Problem;
 
-/// How one field stands on the wire. Small and `Copy`: a packager is a table of these.
+/// The format of a field on the wire. A packager is a table of formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldFormat {
     pub(crate) content: Content,
     pub(crate) coding: Coding,
     pub(crate) prefix: Prefix,
     pub(crate) tag: Tag,
-    pub(crate) odd: Odd,
+    pub(crate) padding: OddPadding,
     pub(crate) charset: Charset,
-    /// The value's largest length, in characters or, where the value is bytes, in bytes.
+    /// The maximum length of the value in characters, or in bytes if the value is binary.
     pub(crate) length_max: u32,
-    /// A value of variable length that always takes the room of the longest.
+    /// The content is filled up to the maximum length, although the field has a length prefix.
     pub(crate) is_filled: bool,
-    /// The first byte of the content says what the rest is: fields of XML messages.
+    /// The first byte of the content is the type of the value: fields of XML messages.
     pub(crate) is_marked: bool,
-    /// Trailing blanks are taken off when the field is read.
+    /// Trailing blanks are removed when the field is read.
     pub(crate) trims: bool,
-    /// Of fixed length, but a shorter value is not filled up: only the last field can be read back.
+    /// A shorter value of a field of fixed length is not filled up. It can be read back only at the end
+    /// of a message.
     pub(crate) is_unfilled: bool,
-    /// Contents of this field are shown nowhere.
+    /// The content is always masked.
     pub(crate) is_sensitive: bool,
-    /// The packager of what is inside, as a place in the outer packager's list, and one.
+    /// The index of the inner packager in the outer packager's list plus 1; 0 for none.
     pub(crate) composite: u16,
-    /// How bytes are checked that arrive, precomputed.
+    /// How received bytes are checked; precomputed.
     pub(crate) check: Check,
-    /// Bytes of a field that has no prefix, precomputed.
+    /// The length on the wire of a field without a prefix; precomputed.
     pub(crate) fixed_bytes: u32,
-    /// A direction or half a filled byte wants a look beside the run, precomputed.
+    /// A direction or a padded half byte needs a check besides that of the run; precomputed.
     pub(crate) is_guarded: bool,
-    /// Can it be set, precomputed by the packager: bitmaps and unused fields cannot.
+    /// Whether the field can be set, unlike bitmaps and unused fields; precomputed by the packager.
     pub(crate) is_settable: bool,
-    /// How a value is appended, precomputed.
-    pub(crate) way: Way,
-    /// How its end is found, precomputed.
+    /// The fast path of packing; precomputed.
+    pub(crate) fast_encoding: FastEncoding,
+    /// How the end of the field is found; precomputed.
     pub(crate) shape: Shape,
 }
 
-/// The usual ways to find a field's end.
+/// How the end of a field is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Fixed,
-    /// A length in front that counts the value.
+    /// By a prefix with the length of the value.
     Counted,
     Other,
 }
 
-/// What the value is.
+/// The formats with a fast path in `append`. Values of other formats, and values that are shorter than
+/// a fixed field, are written by `pack`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FastEncoding {
+    /// BCD digits of fixed length; an odd number is padded on the left.
+    Bcd,
+    /// BCD digits behind a length in one byte of BCD; an odd number is padded on the right.
+    BcdCounted,
+    /// A direction, and an even number of BCD digits.
+    BcdAmount,
+    /// Digits in ASCII.
+    Digits,
+    /// Digits in ASCII, behind a length.
+    DigitsCounted,
+    /// Characters or bytes without an encoding.
+    Plain,
+    /// Characters or bytes without an encoding, behind a length.
+    PlainCounted,
+    /// Bytes as hexadecimal digits in ASCII.
+    Hex,
+    /// No fast path.
+    Other,
+}
+
+impl FastEncoding {
+    pub(crate) fn new(format: &FieldFormat) -> Self {
+        let is_other = format.tag.digits > 0 || format.is_filled || format.composite > 0;
+        if is_other || format.prefix.counts != Counts::Value {
+            return Self::Other;
+        }
+        let is_odd = !format.length_max.is_multiple_of(2);
+        let has_short_length =
+            format.prefix.coding == PrefixCoding::Bcd && format.prefix.bytes == 1;
+        match (format.content, format.coding, format.is_fixed()) {
+            (Content::Digits, Coding::Bcd, true)
+                if !is_odd || format.padding == OddPadding::ZeroLeft =>
+            {
+                Self::Bcd
+            }
+            (Content::Digits, Coding::Bcd, false)
+                if has_short_length && format.padding == OddPadding::ZeroRight =>
+            {
+                Self::BcdCounted
+            }
+            (Content::Amount, Coding::Bcd, true) if is_odd => Self::BcdAmount,
+            (Content::Digits, Coding::Latin1, true) => Self::Digits,
+            (Content::Digits, Coding::Latin1, false) => Self::DigitsCounted,
+            (Content::Text, Coding::Latin1, is_fixed) | (Content::Bytes, Coding::Raw, is_fixed)
+                if format.charset == Charset::Any =>
+            {
+                if is_fixed {
+                    Self::Plain
+                } else {
+                    Self::PlainCounted
+                }
+            }
+            (Content::Bytes, Coding::HexAscii, true) if format.charset == Charset::Any => Self::Hex,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The type of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// Characters; blanks fill up on the right.
+    /// Characters, padded with blanks on the right.
     Text,
-    /// Digits; zeros fill up on the left.
+    /// Digits, padded with zeros on the left.
     Digits,
     /// Digits in EBCDIC whose last byte carries the sign.
     SignedDigits,
@@ -66,20 +128,20 @@ pub(crate) enum Content {
     Bytes,
     /// A bitmap of this many bytes.
     Bitmap,
-    /// Takes no room.
+    /// Empty on the wire.
     Nothing,
-    /// May not be present.
+    /// The field is not allowed.
     Unused,
 }
 
-/// How the content is written.
+/// The encoding of the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coding {
     Latin1,
     Ebcdic,
     /// Two digits to a byte.
     Bcd,
-    /// Bytes as they are.
+    /// Bytes without an encoding.
     Raw,
     /// Bytes as hexadecimal digits in ASCII.
     HexAscii,
@@ -87,19 +149,19 @@ pub(crate) enum Coding {
     HexEbcdic,
 }
 
-/// The length in front of a variable field.
+/// The length prefix of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prefix {
     pub(crate) coding: PrefixCoding,
     /// Bytes on the wire; 0 for a field of fixed length.
     pub(crate) bytes: u8,
     pub(crate) counts: Counts,
-    /// The largest length that it can say.
+    /// The maximum of the prefix.
     pub(crate) count_max: u32,
 }
 
 impl Prefix {
-    /// A length of so many digits, or bytes where it is binary.
+    /// A prefix of `size` digits, or bytes if it is binary.
     pub(crate) const fn new(coding: PrefixCoding, size: u8, counts: Counts) -> Self {
         let (bytes, count_max) = match coding {
             PrefixCoding::Ascii | PrefixCoding::Ebcdic => (size, 10_u32.pow(size as u32) - 1),
@@ -109,11 +171,11 @@ impl Prefix {
         Self { coding, bytes, counts, count_max }
     }
 
-    /// The digits, or bytes, that it was made with.
+    /// The number of digits, or of bytes if the prefix is binary.
     pub(crate) const fn size(self) -> u8 {
         match self.coding {
             PrefixCoding::Ascii | PrefixCoding::Ebcdic | PrefixCoding::Binary => self.bytes,
-            // Of an odd number of digits, one half of a byte is free.
+            // An odd number of digits.
             PrefixCoding::Bcd if self.count_max < 10_u32.pow(2 * self.bytes as u32 - 1) => {
                 self.bytes * 2 - 1
             }
@@ -137,50 +199,50 @@ pub(crate) enum Counts {
     Value,
     /// Bytes on the wire.
     Wire,
-    /// Halves of bytes on the wire.
+    /// Half bytes on the wire.
     Halves,
 }
 
-/// A number before the content that says which field this is.
+/// The number of the field in front of the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub(crate) coding: PrefixCoding,
-    /// 0 where there is none.
+    /// 0 for no tag.
     pub(crate) digits: u8,
-    /// Stands behind the prefix and is counted by it.
+    /// The tag is behind the prefix, which counts it.
     pub(crate) is_counted: bool,
-    /// Repeats the number by which the field is known anyway; other tags are how it is known.
+    /// The tag repeats a number that is known from the bitmap. Otherwise it identifies the field.
     pub(crate) is_own: bool,
 }
 
-/// Where an odd number of BCD digits leaves half a byte free, and what fills it.
+/// The padding of an odd number of BCD digits: its side and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Odd {
+pub(crate) enum OddPadding {
     ZeroLeft,
     ZeroRight,
     FRight,
 }
 
-/// Which characters `Strict` lets pass.
+/// The characters that `Strict` accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Charset {
     Any,
     Digits,
-    /// Digits and the separator, as track 2 has them.
+    /// Digits and the separator of track 2.
     Track,
-    /// Letters and blanks: a.
+    /// Letters and blanks (a).
     Alphabetic,
-    /// Letters, digits and blanks: an.
+    /// Letters, digits and blanks (an).
     Alphanumeric,
-    /// Whatever can be printed, accents as well: ans.
+    /// Printable characters of ISO-8859-1 (ans).
     Printable,
-    /// Neither accents nor symbols: what is beyond ASCII is refused in `Lenient` as well.
+    /// ASCII. `Lenient` refuses other characters as well.
     Ascii,
 }
 
 impl Charset {
     #[inline]
-    pub(crate) const fn has(self, character: u8) -> bool {
+    pub(crate) const fn contains(self, character: u8) -> bool {
         match self {
             Self::Any => true,
             Self::Digits => character.is_ascii_digit(),
@@ -205,7 +267,7 @@ impl Charset {
     }
 }
 
-/// How a field's bytes are checked when they arrive: neighbours with the same check go together.
+/// How received bytes are checked. Neighbouring fields with the same check are checked together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
     Nothing,
@@ -214,13 +276,13 @@ pub(crate) enum Check {
     BcdDigits,
     AsciiTrack,
     BcdTrack,
-    /// By itself, with all that the format says.
+    /// The field is checked on its own against its whole format.
     Single,
 }
 
 pub(crate) const NO_PREFIX: Prefix =
     Prefix { coding: PrefixCoding::Ascii, bytes: 0, counts: Counts::Value, count_max: 0 };
-/// What the content of a field of an XML message is.
+/// The types of values in fields of XML messages.
 pub(crate) mod mark {
     /// Characters in ISO-8859-1.
     pub(crate) const TEXT: u8 = b'T';
@@ -234,15 +296,15 @@ pub(crate) const NO_TAG: Tag =
     Tag { coding: PrefixCoding::Ascii, digits: 0, is_counted: false, is_own: false };
 
 impl FieldFormat {
-    /// Reads a class name, with or without its Java package.
+    /// Parses a class name with or without its Java package.
     ///
     /// # Errors
-    /// If there is no such class, or it cannot have this length.
+    /// The class is unknown or cannot have this length.
     pub fn from_class(name: &str, length: usize, pad: bool) -> Result<Self, Problem> {
-        let name = own_name(name).ok_or(Problem::UnknownClass)?;
+        let name = jpos_name(name).ok_or(Problem::UnknownClass)?;
         let (family, rest) = name.split_once('_').ok_or(Problem::UnknownClass)?;
-        let mut parts = Parts::read(rest)?;
-        if !FAMILIES.contains(&family) || !parts.suit(family) {
+        let mut parts = Parts::parse(rest)?;
+        if !FAMILIES.contains(&family) || !parts.are_valid_in(family) {
             return Err(Problem::UnknownClass);
         }
         let mut format = Self::empty(length)?;
@@ -251,18 +313,18 @@ impl FieldFormat {
         format.coding = coding(family, &parts);
         format.prefix = prefix(family, &parts);
         format.tag = tag(family, &parts);
-        format.odd = match parts {
-            _ if family == "IFEB" => Odd::FRight,
-            _ if pad => Odd::ZeroLeft,
-            Parts { is_filled: true, .. } => Odd::FRight,
-            _ => Odd::ZeroRight,
+        format.padding = match parts {
+            _ if family == "IFEB" => OddPadding::FRight,
+            _ if pad => OddPadding::ZeroLeft,
+            Parts { is_filled: true, .. } => OddPadding::FRight,
+            _ => OddPadding::ZeroRight,
         };
-        // IFA_FLL and IFB_LLHF take the room of the longest; the F of IFB_FLLNUM fills half a byte.
+        // IFA_FLL and IFB_LLHF fill up to the maximum length; the F of IFB_FLLNUM pads half a byte.
         format.is_filled = parts.is_filled && format.prefix.bytes > 0 && family == "IFA"
             || parts.content == Content::Bytes && parts.is_filled;
         format.charset = match parts.content {
             Content::Digits => Charset::Digits,
-            // jPOS counts characters there and writes UTF-8: what is not ASCII cannot be read back.
+            // jPOS counts characters there and writes UTF-8, so only ASCII can be read back.
             Content::Text if matches!(family, "IFEP" | "IFIPM") => Charset::Ascii,
             Content::Text
             | Content::SignedDigits
@@ -282,7 +344,7 @@ impl FieldFormat {
             coding: Coding::Latin1,
             prefix: NO_PREFIX,
             tag: NO_TAG,
-            odd: Odd::ZeroRight,
+            padding: OddPadding::ZeroRight,
             charset: Charset::Any,
             length_max: u32::try_from(length)
                 .ok()
@@ -298,18 +360,18 @@ impl FieldFormat {
             fixed_bytes: 0,
             is_guarded: false,
             is_settable: false,
-            way: Way::Other,
+            fast_encoding: FastEncoding::Other,
             shape: Shape::Other,
         })
     }
 
-    /// A field of an XML message: its number, a length, a mark, and what the mark says.
+    /// A field of an XML message: its number, a length, a mark with the type, and the value.
     pub(crate) fn marked() -> Result<Self, Problem> {
         let format = Self::from_class("IFA_TTTLLLLLLBINARY", LENGTH_MAX as usize, false)?;
         Ok(Self { is_marked: true, ..format })
     }
 
-    /// What jPOS calls trim: text and digits of fixed length are not filled up.
+    /// Applies the attribute `trim` of jPOS: text and digits of fixed length are not filled up.
     pub(crate) fn with_trim(self, trims: bool) -> Result<Self, Problem> {
         let is_unfilled = trims && self.can_be_unfilled();
         Self { is_unfilled, ..self }.compiled()
@@ -320,12 +382,12 @@ impl FieldFormat {
         has_filling && self.is_fixed() && self.tag.digits == 0
     }
 
-    /// Are there fields inside, if there can be any?
+    /// Whether the content of a composite field consists of fields.
     pub(crate) fn holds_fields(&self, content: &[u8]) -> bool {
         !self.is_marked || content.first() == Some(&mark::FIELDS)
     }
 
-    /// The content behind the mark, and how long that is.
+    /// The content without its mark, and the length of the mark.
     #[inline]
     pub(crate) fn unmarked<'a>(&self, content: &'a [u8]) -> (&'a [u8], usize) {
         match content {
@@ -334,10 +396,10 @@ impl FieldFormat {
         }
     }
 
-    /// With what the hot paths want to know worked out.
+    /// Computes the precomputed fields.
     pub(crate) fn compiled(mut self) -> Result<Self, Problem> {
         if self.prefix.bytes > 0 {
-            // A prefix cannot say more than its digits: longer values are refused.
+            // Values that the prefix cannot count are refused.
             let room = self.prefix.count_max - u32::from(self.counted_tag_bytes());
             let values = match self.prefix.counts {
                 Counts::Value => room,
@@ -353,23 +415,24 @@ impl FieldFormat {
             (Content::Text, Coding::Latin1 | Coding::Ebcdic, Charset::Any) => Check::Nothing,
             (Content::Bytes, Coding::Raw | Coding::Ebcdic, _) if !self.is_filled => Check::Nothing,
             _ if self.is_filled || self.tag.digits > 0 => Check::Single,
-            (Content::Digits, Coding::Latin1, Charset::Digits) if self.reads_as_one() => {
+            (Content::Digits, Coding::Latin1, Charset::Digits) if self.has_uniform_digits() => {
                 Check::AsciiDigits
             }
-            (Content::Digits, Coding::Ebcdic, Charset::Digits) if self.reads_as_one() => {
+            (Content::Digits, Coding::Ebcdic, Charset::Digits) if self.has_uniform_digits() => {
                 Check::EbcdicDigits
             }
-            // C and D are 43 and 44: two decimal digits each, as all of the content.
+            // The directions C and D are 43 and 44 in hexadecimal, which are pairs of decimal digits like
+            // the rest of the content.
             (Content::Digits, Coding::Bcd, Charset::Digits) | (Content::Amount, Coding::Bcd, _)
-                if self.reads_as_one() && self.odd != Odd::FRight =>
+                if self.has_uniform_digits() && self.padding != OddPadding::FRight =>
             {
                 Check::BcdDigits
             }
-            (Content::Digits, Coding::Latin1, Charset::Track) if self.reads_as_one() => {
+            (Content::Digits, Coding::Latin1, Charset::Track) if self.has_uniform_digits() => {
                 Check::AsciiTrack
             }
             (Content::Digits, Coding::Bcd, Charset::Track)
-                if self.reads_as_one() && self.odd != Odd::FRight =>
+                if self.has_uniform_digits() && self.padding != OddPadding::FRight =>
             {
                 Check::BcdTrack
             }
@@ -378,7 +441,7 @@ impl FieldFormat {
         let is_always_even = self.is_fixed() && self.length_max.is_multiple_of(2);
         self.is_guarded = matches!(self.check, Check::BcdDigits | Check::BcdTrack)
             && (self.content == Content::Amount || !is_always_even);
-        self.way = Way::of(&self);
+        self.fast_encoding = FastEncoding::new(&self);
         self.shape = match self.content {
             Content::Unused | Content::Bitmap => Shape::Other,
             _ if self.check == Check::Single => Shape::Other,
@@ -398,10 +461,10 @@ impl FieldFormat {
         Ok(self)
     }
 
-    /// The frame of fields inside: they say themselves what they are made of.
+    /// The format of a composite field: the inner fields determine the characters.
     pub(crate) fn as_composite(mut self) -> Result<Self, Problem> {
         let is_frame = match self.content {
-            // A length that counts bytes on the wire does not say how many digits there are.
+            // A length in bytes on the wire does not determine the number of digits.
             Content::Text | Content::Digits => {
                 self.prefix.counts == Counts::Value && !self.is_filled
             }
@@ -417,21 +480,21 @@ impl FieldFormat {
         if !is_frame || !is_open {
             return Err(Problem::UnknownClass);
         }
-        // As digits carry tracks: `=` is half a byte, D.
+        // BCD can encode `=` as the half byte D.
         self.charset = if self.coding == Coding::Bcd { Charset::Track } else { Charset::Any };
         self.trims = false;
         let (check, shape) = (Check::Single, Shape::Other);
         self.compiled().map(|format| Self { check, shape, is_guarded: false, ..format })
     }
 
-    /// Stands the value on the wire as it is?
+    /// Whether the value is on the wire without an encoding.
     #[inline]
     pub(crate) const fn is_transparent(&self) -> bool {
         matches!(self.coding, Coding::Latin1 | Coding::Raw)
     }
 
-    /// Where on the wire, in the content, this byte of the value stands.
-    pub(crate) const fn place_of(&self, byte: usize) -> usize {
+    /// The offset in the content of a byte of the value.
+    pub(crate) const fn content_offset(&self, byte: usize) -> usize {
         match self.coding {
             Coding::Latin1 | Coding::Ebcdic | Coding::Raw => byte,
             Coding::Bcd => byte / 2,
@@ -439,8 +502,8 @@ impl FieldFormat {
         }
     }
 
-    /// Are the length's digits written as the content's?
-    const fn reads_as_one(&self) -> bool {
+    /// Whether the prefix has the encoding of the content, so that both are checked together.
+    const fn has_uniform_digits(&self) -> bool {
         self.is_fixed()
             || matches!(
                 (self.coding, self.prefix.coding),
@@ -450,13 +513,13 @@ impl FieldFormat {
             )
     }
 
-    /// With what a description says beside the class.
+    /// The same format with another character set.
     pub(crate) fn with_charset(mut self, charset: Charset) -> Result<Self, Problem> {
         self.charset = charset;
         self.compiled()
     }
 
-    /// Bytes of the content of a value of so many characters or bytes.
+    /// The length of the content of a value of `length` characters or bytes.
     #[inline]
     pub(crate) const fn content_bytes(&self, length: usize) -> usize {
         match (self.content, self.coding) {
@@ -475,60 +538,60 @@ impl FieldFormat {
         self.prefix.bytes == 0
     }
 
-    /// Must its content be checked even where little is demanded, because it could not be read?
+    /// Whether `Lenient` checks the content as well, because it could not be decoded otherwise.
     pub(crate) const fn is_always_checked(&self) -> bool {
         matches!(self.coding, Coding::HexAscii | Coding::HexEbcdic)
             || matches!(self.charset, Charset::Ascii)
     }
 
-    /// Bytes of the tag that the prefix counts.
+    /// The length of the tag if the prefix counts it.
     #[inline]
     pub(crate) const fn counted_tag_bytes(&self) -> u8 {
         if self.tag.is_counted { self.tag.digits } else { 0 }
     }
 
-    /// Is its value bytes, not characters?
+    /// Whether the value is binary.
     #[must_use]
     pub const fn is_binary(&self) -> bool {
         matches!(self.content, Content::Bytes | Content::Bitmap)
     }
 
-    /// The longest value, in characters or bytes.
+    /// The maximum length of the value in characters or bytes.
     #[must_use]
     pub const fn length_max(&self) -> usize {
         self.length_max as usize
     }
 }
 
-/// No field is longer: six digits of length.
+/// The maximum length of a field: a prefix of six digits.
 const LENGTH_MAX: u32 = 999_999;
 
-/// What the names of classes begin with.
+/// The families of classes, by which their names begin.
 const FAMILIES: [&str; 13] = [
     "IF", "IFA", "IFB", "IFE", "IFAE", "IFEA", "IFEB", "IFEP", "IFEPE", "IFELPE", "IFEMC", "IFMC",
     "IFIPM",
 ];
 
-/// The Java packages that jPOS's own classes are in.
+/// The Java packages of jPOS's own classes.
 const PACKAGES: [&str; 2] = ["org.jpos.iso", "org.jpos.iso.packager"];
 
-/// A class's name without its package, if that is one of jPOS's: what the classes of others do
+/// The class name without its package, if that is a package of jPOS. The behaviour of other classes
 /// does not follow from their names.
-fn own_name(class: &str) -> Option<&str> {
+fn jpos_name(class: &str) -> Option<&str> {
     let Some((package, name)) = class.rsplit_once('.') else { return Some(class) };
     let is_own = PACKAGES.contains(&package) || package.starts_with("org.jpos.iso.packager.");
     is_own.then_some(name)
 }
 
-/// The part of a class's name behind the family, taken apart.
+/// The parts of a class name behind the family.
 struct Parts {
     tag_digits: u8,
     is_filled: bool,
     length_digits: u8,
     is_hex_length: bool,
-    /// `E`, `A` before the content.
+    /// `E` or `A` before the content.
     override_coding: Option<char>,
-    /// An odd number of digits gets one more (`IFA_LLBNUM`).
+    /// An odd number of digits is rounded up (`IFA_LLBNUM`).
     rounds_up: bool,
     /// The length counts hexadecimal digits.
     is_hex: bool,
@@ -536,7 +599,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn read(text: &str) -> Result<Self, Problem> {
+    fn parse(text: &str) -> Result<Self, Problem> {
         let rest = text.trim_start_matches('T');
         let tag_digits = text.len() - rest.len();
         let is_filled = rest.starts_with("FL") || rest.starts_with("FN") || rest.starts_with("FC");
@@ -585,8 +648,8 @@ impl Parts {
         })
     }
 
-    /// Can a class of this family be made of these parts?
-    fn suit(&self, family: &str) -> bool {
+    /// Whether the family has a class of these parts.
+    fn are_valid_in(&self, family: &str) -> bool {
         // `LLH` is one byte, `LLLH` two.
         let has_length = !self.is_hex_length || matches!(self.length_digits, 2 | 3);
         let is_value =
@@ -596,13 +659,13 @@ impl Parts {
                 "IFA" | "IFB" | "IFE" => self.tag_digits == 0 || is_value,
                 "IF" => self.tag_digits == 0 && self.length_digits == 0,
                 "IFAE" | "IFEA" | "IFEB" => self.tag_digits == 0,
-                // Where the length counts the number as well, there is no number without it.
+                // The length counts the tag, so there is no tag without a length.
                 "IFEP" | "IFELPE" => self.tag_digits == 0 && self.length_digits > 0,
                 _ => self.tag_digits == 0 && is_value,
             }
     }
 
-    /// Card schemes' families put the field's number before or behind the length.
+    /// The families of card schemes have a tag before or behind the length.
     fn tag_of_family(&mut self, family: &str) {
         let digits = match (family, self.length_digits) {
             ("IFEPE", 3) => 3,
@@ -675,7 +738,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_that_nobody_has() {
+    fn unknown_classes_are_refused() {
         for class in [
             "IFX_NUMERIC",
             "IFFOO_LLCHAR",
@@ -704,9 +767,9 @@ mod tests {
     }
 
     #[test]
-    fn packages() {
+    fn only_packages_of_jpos_are_known() {
         let bare = FieldFormat::from_class("IFA_NUMERIC", 8, false);
-        assert!(bare.is_ok());
+        assert_eq!(bare.map(|it| it.content), Ok(Content::Digits));
         for package in ["org.jpos.iso", "org.jpos.iso.packager", "org.jpos.iso.packager.visa"] {
             let class = format!("{package}.IFA_NUMERIC");
             assert_eq!(FieldFormat::from_class(&class, 8, false), bare, "{class}");

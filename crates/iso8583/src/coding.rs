@@ -1,6 +1,6 @@
-//! How characters, digits and bytes stand on the wire: ISO-8859-1, EBCDIC, BCD, hex.
+//! The encodings of characters, digits and bytes: ISO-8859-1, EBCDIC, BCD, hexadecimal.
 
-/// The character that an EBCDIC byte (IBM-1047) stands for, in ISO-8859-1.
+/// The characters in ISO-8859-1 of the EBCDIC bytes (IBM-1047).
 #[rustfmt::skip]
 pub const FROM_EBCDIC: [u8; 256] = [
     0x00, 0x01, 0x02, 0x03, 0x9C, 0x09, 0x86, 0x7F, 0x97, 0x8D, 0x8E, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F,
@@ -21,7 +21,7 @@ pub const FROM_EBCDIC: [u8; 256] = [
     0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0xB3, 0xDB, 0xDC, 0xD9, 0xDA, 0x9F,
 ];
 
-/// The EBCDIC byte (IBM-1047) of a character of ISO-8859-1.
+/// The EBCDIC bytes (IBM-1047) of the characters of ISO-8859-1.
 pub const TO_EBCDIC: [u8; 256] = inverse(&FROM_EBCDIC);
 
 const fn inverse(table: &[u8; 256]) -> [u8; 256] {
@@ -55,28 +55,28 @@ const UPPER_HEX: [u8; 256] = {
     let mut values = [u8::MAX; 256];
     let mut value = 0;
     while value < HEX.len() {
-        values[HEX[value] as usize] = hex_value(HEX[value]).expect("it is a digit");
+        values[HEX[value] as usize] = hex_value(HEX[value]).expect("HEX has only digits");
         value += 1;
     }
     values
 };
 
-/// Are these all upper-case hexadecimal digits in ASCII?
+/// Whether all bytes are upper-case hexadecimal digits in ASCII.
 #[inline]
 pub(crate) fn are_upper_hex(digits: &[u8]) -> bool {
-    digits.iter().fold(0, |wrong, digit| wrong | UPPER_HEX[usize::from(*digit)]) < 16
+    digits.iter().fold(0, |invalid, digit| invalid | UPPER_HEX[usize::from(*digit)]) < 16
 }
 
-/// Sixteen upper-case hexadecimal digits in ASCII as a word, if they are that.
+/// The word of sixteen upper-case hexadecimal digits in ASCII; `None` for other bytes.
 #[inline]
 pub(crate) fn word_of_hex(digits: &[u8; 16]) -> Option<u64> {
-    let (mut word, mut wrong) = (0, 0);
+    let (mut word, mut invalid) = (0, 0);
     for digit in digits {
         let value = UPPER_HEX[usize::from(*digit)];
-        wrong |= value;
+        invalid |= value;
         word = word << 4 | u64::from(value & 0x0F);
     }
-    (wrong < 16).then_some(word)
+    (invalid < 16).then_some(word)
 }
 
 /// A byte as two hexadecimal digits in ASCII.
@@ -85,55 +85,55 @@ pub(crate) const fn hex_pair(byte: u8) -> [u8; 2] {
     [HEX[(byte >> 4) as usize], HEX[(byte & 0x0F) as usize]]
 }
 
-/// Are these all digits in ASCII? Eight at a time.
+/// Whether all bytes are digits in ASCII. Checks eight at a time.
 #[must_use]
 #[inline(always)]
 pub fn are_ascii_digits(bytes: &[u8]) -> bool {
-    let mut wrong = 0;
-    each_word(bytes, |word| wrong |= above_nine(word ^ ASCII_ZEROS));
-    wrong & HIGHS == 0
+    let mut invalid = 0;
+    each_word(bytes, |word| invalid |= above_nine(word ^ ASCII_ZEROS));
+    invalid & HIGHS == 0
 }
 
-/// Are these all digits in EBCDIC? Eight at a time.
+/// Whether all bytes are digits in EBCDIC. Checks eight at a time.
 #[must_use]
 #[inline]
 pub fn are_ebcdic_digits(bytes: &[u8]) -> bool {
-    let mut wrong = 0;
-    each_word(bytes, |word| wrong |= above_nine(word ^ EBCDIC_ZEROS));
-    wrong & HIGHS == 0
+    let mut invalid = 0;
+    each_word(bytes, |word| invalid |= above_nine(word ^ EBCDIC_ZEROS));
+    invalid & HIGHS == 0
 }
 
-/// Are these all digits in ASCII, or `=`? Eight at a time.
+/// Whether all bytes are digits in ASCII or `=`. Checks eight at a time.
 #[must_use]
 #[inline]
 pub(crate) fn are_ascii_track(bytes: &[u8]) -> bool {
-    let mut wrong = 0;
+    let mut invalid = 0;
     each_word(bytes, |word| {
         let halves = word ^ ASCII_ZEROS;
         let other = halves ^ 0x0D0D_0D0D_0D0D_0D0D;
-        wrong |= above_nine(halves) & (((other & !HIGHS) + !HIGHS) | other);
+        invalid |= above_nine(halves) & (((other & !HIGHS) + !HIGHS) | other);
     });
-    wrong & HIGHS == 0
+    invalid & HIGHS == 0
 }
 
-/// Are both halves of each byte decimal digits? Eight bytes at a time.
+/// Whether all half bytes are decimal digits. Checks eight bytes at a time.
 #[must_use]
 #[inline]
 pub fn are_bcd_digits(bytes: &[u8]) -> bool {
-    let mut wrong = 0;
-    // Above nine are halves with the 8, and the 4 or the 2.
-    each_word(bytes, |word| wrong |= word & (word << 1 | word << 2));
-    wrong & EIGHTS == 0
+    let mut invalid = 0;
+    // A half byte is above nine if its bit 8 and its bit 4 or 2 are set.
+    each_word(bytes, |word| invalid |= word & (word << 1 | word << 2));
+    invalid & EIGHTS == 0
 }
 
-/// Are both halves of each byte decimal digits, or D, as tracks have it for `=`?
+/// Whether all half bytes are decimal digits or D, which is `=` in tracks.
 #[must_use]
 #[inline]
 pub fn are_bcd_track(bytes: &[u8]) -> bool {
-    let mut wrong = 0;
-    // Neither digit nor D are halves with the 8, and the 2, or the 4 without the 1.
-    each_word(bytes, |word| wrong |= word & (word << 2 | (word << 1 & !(word << 3))));
-    wrong & EIGHTS == 0
+    let mut invalid = 0;
+    // A half byte is neither if its bit 8 is set, and its bit 2, or its bit 4 without its bit 1.
+    each_word(bytes, |word| invalid |= word & (word << 2 | (word << 1 & !(word << 3))));
+    invalid & EIGHTS == 0
 }
 
 const HIGHS: u64 = 0x8080_8080_8080_8080;
@@ -141,14 +141,14 @@ const EIGHTS: u64 = 0x8888_8888_8888_8888;
 const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
 const EBCDIC_ZEROS: u64 = 0xF0F0_F0F0_F0F0_F0F0;
 
-/// Sets the high bit of bytes above nine. Where one is above 0x89 its neighbour's may be set too.
+/// Sets the high bit of bytes above nine. A byte above 0x89 may also set the bit of its neighbour.
 #[inline]
 const fn above_nine(bytes: u64) -> u64 {
     bytes.wrapping_add(0x7676_7676_7676_7676) | bytes
 }
 
-/// Shows all bytes in words of eight, some of them twice: what is true of all bytes is true of all
-/// words.
+/// Visits all bytes in words of eight. Some bytes are visited twice, which does not change a condition
+/// on all bytes.
 #[inline(always)]
 fn each_word(bytes: &[u8], mut see: impl FnMut(u64)) {
     let both = |(first, last): (u32, u32)| u64::from(first) | u64::from(last) << 32;
@@ -182,15 +182,15 @@ pub fn write_bcd(digits: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Writes an even number of digits in ASCII as BCD; says how many bytes they took. Nothing means:
-/// not all are digits, or `out` is too short.
+/// Writes an even number of digits in ASCII as BCD; returns the number of bytes. `None` if a byte is
+/// not a digit or `out` is too short.
 #[inline(always)]
 pub(crate) fn pack_digits(digits: &[u8], out: &mut [u8]) -> Option<usize> {
     let out = out.get_mut(..digits.len() / 2)?;
     (pack_pairs(digits, out) & HIGHS == 0).then_some(digits.len() / 2)
 }
 
-/// The same of digits and `=`, which becomes D: they were checked before.
+/// The same for valid digits and `=`, which becomes D.
 #[inline(always)]
 pub(crate) fn pack_track(digits: &[u8], out: &mut [u8]) -> Option<usize> {
     let out = out.get_mut(..digits.len() / 2)?;
@@ -198,19 +198,19 @@ pub(crate) fn pack_track(digits: &[u8], out: &mut [u8]) -> Option<usize> {
     Some(digits.len() / 2)
 }
 
-/// Writes pairs of digits to exactly as many bytes; says which were `above_nine`.
+/// Writes pairs of digits to exactly as many bytes; returns the bits of [`above_nine`].
 #[inline(always)]
 fn pack_pairs(digits: &[u8], out: &mut [u8]) -> u64 {
     if let (Some(last), Some(end)) = (digits.last_chunk::<8>(), out.last_chunk_mut::<4>()) {
         let last = u64::from_le_bytes(*last) ^ ASCII_ZEROS;
-        let mut wrong = above_nine(last);
+        let mut invalid = above_nine(last);
         *end = packed(last);
         for (word, out) in digits.as_chunks::<8>().0.iter().zip(out.as_chunks_mut::<4>().0) {
             let word = u64::from_le_bytes(*word) ^ ASCII_ZEROS;
-            wrong |= above_nine(word);
+            invalid |= above_nine(word);
             *out = packed(word);
         }
-        return wrong;
+        return invalid;
     }
     if let (Some(first), Some(last)) = (digits.first_chunk::<4>(), digits.last_chunk::<4>()) {
         let both =
@@ -248,7 +248,7 @@ pub(crate) const fn two_digits(number: u8) -> u8 {
     ((number / 10) << 4) | (number % 10)
 }
 
-/// Copies a few bytes to the beginning of `out` without calling anybody; says how many.
+/// Copies a few bytes to the beginning of `out` without a call of `memcpy`; returns their number.
 #[inline(always)]
 pub(crate) fn copy_few(bytes: &[u8], out: &mut [u8]) -> Option<usize> {
     let out = out.get_mut(..bytes.len())?;
@@ -264,7 +264,7 @@ pub(crate) fn copy_few(bytes: &[u8], out: &mut [u8]) -> Option<usize> {
     Some(bytes.len())
 }
 
-/// The first and the last so many bytes, which may overlap.
+/// Copies the first and the last `N` bytes, which may overlap.
 #[inline]
 fn copy_ends<const N: usize>(bytes: &[u8], out: &mut [u8]) {
     if let (Some(from), Some(to)) = (bytes.first_chunk::<N>(), out.first_chunk_mut::<N>()) {
@@ -275,7 +275,7 @@ fn copy_ends<const N: usize>(bytes: &[u8], out: &mut [u8]) {
     }
 }
 
-/// The character of half a byte: digits, and `=` for D, as tracks have it.
+/// The character of a half byte: a digit, or the `=` of a track for D.
 #[must_use]
 pub const fn bcd_character(half: u8) -> u8 {
     match half & 0x0F {
@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_are_told_from_everything_else() {
+    fn digit_checks_accept_exactly_the_digits() {
         for length in [1, 3, 7, 8, 9, 16, 21] {
             for at in 0..length {
                 for byte in 0..=u8::MAX {
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn bcd() {
+    fn bcd_is_padded_on_the_left() {
         let check = |digits: &str, expected: &[u8]| {
             let mut out = vec![0xEE; digits.len().div_ceil(2)];
             write_bcd(digits.as_bytes(), &mut out);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_of_digits() {
+    fn pairs_of_digits_are_packed() {
         let digits = "123456789012345678901234";
         for length in (0..=24).step_by(2) {
             let mut text = digits.as_bytes()[..length].to_vec();
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_hexadecimal_digits() {
+    fn words_of_hexadecimal_digits_are_parsed() {
         let digits = *b"0123456789ABCDEF";
         assert_eq!(word_of_hex(&digits), Some(0x0123_4567_89AB_CDEF));
         for byte in 0..=u8::MAX {
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn tracks() {
+    fn tracks_have_digits_and_separators() {
         for byte in 0..=u8::MAX {
             let is_right = [byte >> 4, byte & 0x0F].iter().all(|half| *half < 10 || *half == 13);
             assert_eq!(are_bcd_track(&[byte]), is_right, "{byte:02X}");
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn few_bytes() {
+    fn few_bytes_are_copied() {
         let bytes: Vec<u8> = (1..=40).collect();
         for length in 0..=40 {
             let mut out = [0; 48];

@@ -1,65 +1,24 @@
-//! Descriptions of message formats: our own in TOML and JSON, jPOS's in XML, and the built-in ones.
+//! Descriptions of message formats: TOML, JSON, jPOS's XML, and the built-in ones.
 
 mod built_in;
 mod encoding;
+mod error;
 mod jpos;
 mod row;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{DEPTH_MAX, Error};
-use crate::packager::{
-    Around, Compiled, Draft, DraftField, DraftFields, FIELD_NUMBER_MAX, Packager,
-};
+use crate::error::DEPTH_MAX;
+use crate::packager::{Compiled, Draft, DraftField, DraftFields, Enclosing, Packager};
 
-use row::Row;
+pub use error::{DESCRIPTION_BYTES_MAX, DescriptionError};
 
-/// No description is longer.
-pub const DESCRIPTION_BYTES_MAX: usize = 1024 * 1024;
+use error::line_of;
+use row::{Number, Row, Rows};
 
-/// Why a description is none.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DescriptionError {
-    /// It is longer than any description need be.
-    #[error("a description has at most {DESCRIPTION_BYTES_MAX} bytes, {bytes} were found")]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-    },
-    /// It is not TOML, JSON or XML, or a key or value is not one of a description.
-    #[error("{}{message}", Place { line: *line, key })]
-    Unreadable {
-        /// The line, where the parser says it.
-        line: Option<usize>,
-        /// Where in the description, such as `fields.2.prefix`; empty if nowhere.
-        key: String,
-        /// What was expected and found.
-        message: String,
-    },
-    /// A field cannot be as it is described.
-    #[error("{0}")]
-    Field(#[from] Error),
-}
-
-struct Place<'a> {
-    line: Option<usize>,
-    key: &'a str,
-}
-
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(line) = self.line {
-            write!(f, "line {line}: ")?;
-        }
-        if self.key.is_empty() { Ok(()) } else { write!(f, "{}: ", self.key) }
-    }
-}
-
-/// A description as it is written.
+/// A description in TOML or JSON.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Description {
@@ -75,40 +34,15 @@ struct Description {
     fields: Rows,
 }
 
-type Rows = BTreeMap<Number, Row>;
-
-/// What messages look like.
+/// The form of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Form {
-    /// As the fields say.
+    /// Fields in the formats of the description.
     #[default]
     Fields,
     /// XML elements `isomsg`.
     Xml,
-}
-
-/// The number of a field, as a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-struct Number(u16);
-
-impl TryFrom<String> for Number {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let is_plain = text == "0" || !text.starts_with(['0', '+']);
-        let number = text.parse().ok().filter(|it| is_plain && *it <= FIELD_NUMBER_MAX);
-        number.map(Self).ok_or_else(|| {
-            format!("`{text}`: the number of a field was expected, 0 to {FIELD_NUMBER_MAX}")
-        })
-    }
-}
-
-impl From<Number> for String {
-    fn from(number: Number) -> Self {
-        number.0.to_string()
-    }
 }
 
 impl Form {
@@ -117,7 +51,6 @@ impl Form {
     }
 }
 
-/// Serde hands over references.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 fn is_none(number: &u16) -> bool {
     *number == 0
@@ -127,7 +60,7 @@ impl Packager {
     /// Compiles a description in TOML.
     ///
     /// # Errors
-    /// With the line and the key, or with the field, where it is not a description.
+    /// The description is invalid. The error names the line and the key, or the field.
     pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
         check_length(text)?;
         let line = |error: &toml::de::Error| error.span().map(|span| line_of(text, span.start));
@@ -143,7 +76,7 @@ impl Packager {
         Self::from_description(description)
     }
 
-    /// Compiles a description in JSON: the same keys as in TOML.
+    /// Compiles a description in JSON, which has the same keys as in TOML.
     ///
     /// # Errors
     /// As [`Self::from_toml`].
@@ -163,12 +96,12 @@ impl Packager {
 
     /// Compiles a packager file of jPOS's `GenericPackager`.
     ///
-    /// A document type may stand in it and is not read: nothing is fetched, and no entity is known
-    /// beside the five of XML itself.
+    /// A document type is ignored: nothing is fetched, and only the five predefined entities are
+    /// supported.
     ///
     /// # Errors
-    /// With the line, and with the field, where it is not such a file or says what is not known
-    /// here.
+    /// The file is invalid or has unsupported classes or attributes. The error names the line and the
+    /// field.
     pub fn from_jpos_xml(text: &str) -> Result<Self, DescriptionError> {
         check_length(text)?;
         Ok(Self::from_draft(jpos::draft(text)?)?)
@@ -178,7 +111,7 @@ impl Packager {
     /// UTF-8, ISO-8859-1 or US-ASCII, and UTF-8 without a declaration.
     ///
     /// # Errors
-    /// As [`Self::from_jpos_xml`], and with the line where it is not in that encoding.
+    /// As [`Self::from_jpos_xml`], or the file is not in that encoding.
     pub fn from_jpos_xml_bytes(bytes: &[u8]) -> Result<Self, DescriptionError> {
         if bytes.len() > DESCRIPTION_BYTES_MAX {
             return Err(DescriptionError::TooLong { bytes: bytes.len() });
@@ -186,7 +119,7 @@ impl Packager {
         Self::from_jpos_xml(&encoding::decoded(bytes)?)
     }
 
-    /// A built-in format, if there is one of this name.
+    /// The built-in format with this name.
     #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
         built_in::packager(name)
@@ -198,23 +131,24 @@ impl Packager {
         built_in::names()
     }
 
-    /// Its description in TOML, whatever it was compiled from.
+    /// The description in TOML, independently of its original form.
     #[must_use]
     pub fn description(&self) -> String {
-        let described = self.described();
+        let description = self.to_description();
         let mut out = String::new();
-        let head = Description { fields: Rows::new(), ..described.clone() };
-        out.push_str(&toml::to_string(&head).expect("keys and values are those of TOML"));
-        if !described.fields.is_empty() {
-            write_rows("fields", &described.fields, &mut out);
+        let head = Description { fields: Rows::new(), ..description.clone() };
+        out.push_str(&toml::to_string(&head).expect("TOML supports all keys and values"));
+        if !description.fields.is_empty() {
+            write_rows("fields", &description.fields, &mut out);
         }
         out
     }
 
-    /// Its description in JSON.
+    /// The description in JSON.
     #[must_use]
     pub fn description_json(&self) -> String {
-        serde_json::to_string_pretty(&self.described()).expect("keys and values are those of JSON")
+        serde_json::to_string_pretty(&self.to_description())
+            .expect("JSON supports all keys and values")
     }
 
     fn from_description(description: Description) -> Result<Self, DescriptionError> {
@@ -224,7 +158,7 @@ impl Packager {
             if !fields.is_empty() || header_bytes > 0 {
                 return Err(unreadable("form", "messages in XML have neither fields nor headers"));
             }
-            return Ok(Self::of_xml_messages(name, title));
+            return Ok(Self::for_xml(name, title));
         }
         if fields.is_empty() {
             return Err(unreadable("fields", "at least one field was expected"));
@@ -233,7 +167,7 @@ impl Packager {
         Ok(Self::from_draft(Draft { name, title, header_bytes, fields })?)
     }
 
-    fn described(&self) -> Description {
+    fn to_description(&self) -> Description {
         let compiled = self.compiled();
         let form = if compiled.is_xml { Form::Xml } else { Form::Fields };
         Description {
@@ -244,7 +178,7 @@ impl Packager {
             fields: if compiled.is_xml {
                 Rows::new()
             } else {
-                rows_of(compiled, Around::default())
+                rows_of(compiled, Enclosing::default())
             },
         }
     }
@@ -263,13 +197,9 @@ fn unreadable(key: &str, message: &str) -> DescriptionError {
     DescriptionError::Unreadable { line: None, key, message }
 }
 
-fn line_of(text: &str, at: usize) -> usize {
-    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
-}
-
 fn path_of(path: &serde_path_to_error::Path) -> String {
     let path = path.to_string();
-    // Where the parser gave up, the path is not known.
+    // The path of a syntax error is unknown.
     if matches!(path.as_str(), "." | "?") { String::new() } else { path }
 }
 
@@ -284,34 +214,34 @@ fn draft_of(path: &str, rows: Rows, depth: usize) -> Result<DraftFields, Descrip
         let inside =
             inside.map(|it| draft_of(&format!("{path}.inside.fields"), it.fields, depth + 1));
         let inside = inside.transpose()?;
-        let format = row.format().map_err(|wrong| unreadable(&path, &wrong))?;
+        let format = row.format().map_err(|reason| unreadable(&path, &reason))?;
         let field = DraftField { name: row.name, format, is_sensitive: row.sensitive, inside };
         fields.insert(number, field);
     }
     Ok(fields)
 }
 
-/// The rows of the fields that the packager has.
-fn rows_of(compiled: &Compiled, around: Around) -> Rows {
+/// The rows of the fields of a packager.
+fn rows_of(compiled: &Compiled, enclosing: Enclosing) -> Rows {
     let mut rows = Rows::new();
     for (number, format) in (0..).zip(&compiled.fields) {
         let name = &compiled.names[usize::from(number)];
         if format.content == crate::class::Content::Unused && name.is_empty() {
             continue;
         }
-        let mut row = Row::of(format);
+        let mut row = Row::new(format);
         row.name.clone_from(name);
-        row.sensitive = compiled.told_sensitivity(number, around);
+        row.sensitive = compiled.explicit_sensitivity(number, enclosing);
         if let Some(inner) = compiled.inner(format) {
             row.inside =
-                Some(row::Inside { fields: rows_of(inner.compiled(), around.inside(format)) });
+                Some(row::Inside { fields: rows_of(inner.compiled(), enclosing.inside(format)) });
         }
         rows.insert(Number(number), row);
     }
     rows
 }
 
-/// One field to a line; those with fields inside have a table of their own behind the others.
+/// Writes one field per line. Composite fields follow in tables of their own.
 fn write_rows(path: &str, rows: &Rows, out: &mut String) {
     out.push_str(&format!("\n[{path}]\n"));
     for (Number(number), row) in rows.iter().filter(|(_, row)| row.inside.is_none()) {

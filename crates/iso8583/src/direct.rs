@@ -1,18 +1,18 @@
-//! Packs values straight to bytes, without a message in between.
+//! Packs values directly to bytes without a [`Message`].
 
 use crate::append::{ROOM_BYTES, append};
 use crate::bitmap;
 use crate::error::{Error, Problem};
-use crate::index::{Index, WORDS};
+use crate::index::{FIRST_BIT, Index, WORDS};
 use crate::message::Message;
 use crate::pack;
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
-use crate::unpack::{FIRST, walk_framed};
+use crate::walk::walk_framed;
 
 impl Packager {
     /// Appends the packed message of these values: characters in ISO-8859-1, or bytes.
     ///
-    /// It is quickest if they come in the order of their numbers, the message type first.
+    /// It is fastest for values in the order of their numbers, with the message type first.
     ///
     /// # Errors
     /// As [`Message::set_bytes`] and [`Message::pack_into`]; nothing is appended then.
@@ -47,7 +47,7 @@ impl Packager {
     }
 }
 
-/// Writes all values, which are in order, behind what is there; says where the message ends.
+/// Appends values in ascending order; returns the end of the message.
 fn pack_in_order(
     compiled: &Compiled,
     format: BitmapFormat,
@@ -56,7 +56,7 @@ fn pack_in_order(
 ) -> Result<usize, Error> {
     let mut position = out.len();
     if let [(0, message_type), rest @ ..] = values {
-        position = pack_unusual(compiled, (0, message_type), position, out)?;
+        position = pack_slowly(compiled, (0, message_type), position, out)?;
         values = rest;
     } else if compiled.has_message_type() {
         return Err(Problem::NoMessageType.in_field(0));
@@ -71,32 +71,32 @@ fn pack_in_order(
     let mut present = [0; WORDS];
     let fields = compiled.fields.as_slice();
     for (number, value) in values {
-        // What cannot be set is not usual either.
+        // A field that cannot be set has no fast path.
         let taken = match (fields.get(usize::from(*number)), out.get_mut(position..)) {
             (Some(format), Some(room)) => append(format, value, room),
             (Some(_) | None, _) => None,
         };
         position = match taken {
             Some(taken) => position + taken,
-            None => pack_unusual(compiled, (*number, value), position, out)?,
+            None => pack_slowly(compiled, (*number, value), position, out)?,
         };
         let bit = usize::from(*number) - 1;
-        present[bit / 64 % WORDS] |= FIRST >> (bit % 64);
+        present[bit / 64 % WORDS] |= FIRST_BIT >> (bit % 64);
     }
     bitmap::write(format, &present[..usize::from(words)], &mut out[bitmap_start..]);
     Ok(position)
 }
 
-/// Makes room, and writes a value of any kind; says where it ends.
+/// Grows the buffer and writes any value; returns its end.
 #[inline(never)]
-fn pack_unusual(
+fn pack_slowly(
     compiled: &Compiled,
     (number, value): (u16, &[u8]),
     start: usize,
     out: &mut Vec<u8>,
 ) -> Result<usize, Error> {
     let format = compiled.settable(number).map_err(|it| it.in_field(number))?;
-    if make_room(start + value.len() + ROOM_BYTES, out)
+    if grow(start + value.len() + ROOM_BYTES, out)
         && let Some(taken) = append(format, value, &mut out[start..])
     {
         return Ok(start + taken);
@@ -108,13 +108,13 @@ fn pack_unusual(
             .map_err(|error| error.inside(number, Some(0)).withheld_if(format.is_sensitive))?;
     }
     let end = start + plan.total;
-    make_room(end, out);
+    grow(end, out);
     pack::write(format, number, value, plan, &mut out[start..end]);
     Ok(end)
 }
 
-/// Makes room until there; says whether it was missing.
-fn make_room(end: usize, out: &mut Vec<u8>) -> bool {
+/// Grows the buffer to at least `end` bytes; returns whether it was shorter.
+fn grow(end: usize, out: &mut Vec<u8>) -> bool {
     let is_missing = out.len() < end;
     if is_missing {
         out.resize(end.next_power_of_two().max(FIRST_BYTES), 0);
@@ -122,5 +122,5 @@ fn make_room(end: usize, out: &mut Vec<u8>) -> bool {
     is_missing
 }
 
-/// Most messages are not longer, and it does not take long to clear.
+/// The initial size of the buffer, which suffices for most messages.
 const FIRST_BYTES: usize = 512;

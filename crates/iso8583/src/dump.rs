@@ -1,21 +1,22 @@
-//! The bytes of a message with their offsets and fields, card data masked.
+//! A hexadecimal dump of a message with its fields and with masked card data.
 
 use std::fmt;
 
-use crate::class::{Coding, Odd};
+use crate::class::{Coding, OddPadding};
 use crate::error::Error;
 use crate::index::Index;
 use crate::mask::card_number::{CardNumbers, in_message, is_emv, masked_halves};
-use crate::mask::{Revealed, Shown, emv, hidden_digits, xml};
+use crate::mask::shown::Shown;
+use crate::mask::{Revealed, emv, emv_tags, hidden_digits, xml};
 use crate::packager::{Layout, Packager, Validation};
 use crate::tlv::Tags;
-use crate::unpack::walk;
 use crate::view::{Field, MessageView};
+use crate::walk::walk;
 
-/// Bytes to a line.
+/// The number of bytes per line.
 const LINE_BYTES: usize = 16;
 
-/// Received bytes to be shown with offsets, hexadecimal and ASCII, each field on lines of its own:
+/// A dump of received bytes with offsets, hexadecimal and ASCII. Each field begins a line:
 ///
 /// ```text
 /// 0000  30 32 30 30                                      0200              0
@@ -24,19 +25,19 @@ const LINE_BYTES: usize = 16;
 /// 001C  31 39                                            19
 /// ```
 ///
-/// Bytes that are no message are shown up to the field that is wrong, which is named; what follows
-/// is hidden, since nobody knows what it is.
+/// Of an invalid message, the fields up to the invalid one are shown, and the dump names that field. The
+/// bytes behind it are masked, because their meaning is unknown.
 ///
-/// What is hidden follows from the format. Bytes of another one may be read by it without an error;
-/// what looks like a card number is then hidden too, but one in BCD with nothing in front of it may
-/// pass for other digits. Keep a dump of bytes whose format is in doubt as you keep card data.
+/// The format determines the masked bytes. A message of another format may be read without an error.
+/// Digits that look like a card number are then masked as well, but a card number in BCD without a
+/// length in front may remain visible. Treat a dump of bytes of an uncertain format like card data.
 pub struct Dump<'a> {
     packager: Packager,
     bytes: &'a [u8],
 }
 
 impl Packager {
-    /// Shows bytes as this packager reads them.
+    /// A dump of bytes as this packager reads them.
     #[must_use]
     pub fn dump<'a>(&self, bytes: &'a [u8]) -> Dump<'a> {
         Dump { packager: self.with_validation(Validation::Lenient), bytes }
@@ -44,20 +45,20 @@ impl Packager {
 }
 
 impl Dump<'_> {
-    /// The bytes to be shown with everything in them.
+    /// The same dump without masking.
     #[must_use]
     pub fn revealed(self) -> Revealed<Self> {
         Revealed(self)
     }
 
-    fn write(&self, reveals: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut sheet = Sheet { marks: vec![], hidden: vec![false; self.bytes.len() * 2] };
+    fn write(&self, is_revealed: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut segments = Segments { marks: vec![], hidden: vec![false; self.bytes.len() * 2] };
         let compiled = self.packager.compiled();
         if compiled.is_xml {
             let hidden = xml::hidden_bytes(self.bytes).into_iter();
-            sheet.hidden = hidden.flat_map(|is_hidden| [is_hidden && !reveals; 2]).collect();
-            sheet.mark(0, "XML");
-            return sheet.write(self.bytes, f);
+            segments.hidden = hidden.flat_map(|is_hidden| [is_hidden && !is_revealed; 2]).collect();
+            segments.mark(0, "XML");
+            return segments.write(self.bytes, f);
         }
         let mut index = Index::new();
         let start = compiled.header_bytes.min(self.bytes.len());
@@ -66,28 +67,28 @@ impl Dump<'_> {
         let end = match &walked {
             Ok(end) => *end,
             Err(error) => {
-                forget_unread(&mut index, error);
+                remove_unread(&mut index, error);
                 let bitmap = bitmap(&self.packager, &index);
                 let spans = index.numbers().map(|number| index.spans[usize::from(number)]);
                 spans.map(|span| span.range().end).max().unwrap_or(bitmap.end)
             }
         };
         let view = MessageView::new(&self.packager, message, &index);
-        let numbers = CardNumbers::of(view);
-        let shown = if reveals { Shown::Everything } else { Shown::Masked(&numbers) };
-        sheet.mark(0, "header");
-        sheet.fields(view, (start, ""), shown);
+        let numbers = CardNumbers::new(view);
+        let shown = if is_revealed { Shown::Everything } else { Shown::Masked(&numbers) };
+        segments.mark(0, "header");
+        segments.fields(view, (start, ""), shown);
         if end < message.len() {
             let label = if walked.is_ok() { "beyond the end" } else { "not read" };
-            sheet.mark(start + end, label);
-            sheet.hidden[(start + end) * 2..].fill(!reveals);
+            segments.mark(start + end, label);
+            segments.hidden[(start + end) * 2..].fill(!is_revealed);
         }
         if let Shown::Masked(numbers) = shown {
-            sheet.hide_as_well(0, &numbers.in_bytes(&self.bytes[..start]));
-            let found = in_message(self.bytes, &sheet.hidden, walked.is_ok());
-            sheet.hide_as_well(0, &found);
+            segments.hide_also(0, &numbers.in_bytes(&self.bytes[..start]));
+            let found = in_message(self.bytes, &segments.hidden, walked.is_ok());
+            segments.hide_also(0, &found);
         }
-        sheet.write(self.bytes, f)?;
+        segments.write(self.bytes, f)?;
         match walked {
             Ok(_) => Ok(()),
             Err(error) => writeln!(f, "{}", error.behind(start)),
@@ -113,18 +114,18 @@ impl fmt::Display for Revealed<Dump<'_>> {
     }
 }
 
-/// Takes those fields out that the bitmap names but that were not reached.
-fn forget_unread(index: &mut Index, error: &Error) {
-    let wrong = error.path.map_or(0, |path| path.numbers()[0]);
+/// Removes the fields of the bitmap that were not read.
+fn remove_unread(index: &mut Index, error: &Error) {
+    let invalid = error.path.map_or(0, |path| path.numbers()[0]);
     let is_bitmap_read = index.bitmap_words > 0;
     for number in index.numbers() {
-        if number >= wrong || !is_bitmap_read {
+        if number >= invalid || !is_bitmap_read {
             index.remove(usize::from(number));
         }
     }
 }
 
-/// Where the bitmap lies; an empty range behind the message type if there is none.
+/// The range of the bitmap; empty if there is none.
 fn bitmap(packager: &Packager, index: &Index) -> std::ops::Range<usize> {
     let bytes = match packager.compiled().layout {
         Layout::Bitmap(bitmap) => bitmap.bytes_of(index.bitmap_words),
@@ -133,18 +134,18 @@ fn bitmap(packager: &Packager, index: &Index) -> std::ops::Range<usize> {
     index.bitmap_start..index.bitmap_start + bytes
 }
 
-/// Where segments begin, and which halves of bytes are hidden.
-struct Sheet {
+/// The starts of the segments, and the masked half bytes.
+struct Segments {
     marks: Vec<(usize, String)>,
     hidden: Vec<bool>,
 }
 
-impl Sheet {
+impl Segments {
     fn mark(&mut self, start: usize, label: &str) {
         self.marks.push((start, label.to_owned()));
     }
 
-    /// The fields of a view whose bytes begin at the offset, and which lie in the path.
+    /// Adds the fields of a view whose bytes begin at `offset`, with labels that begin with `path`.
     fn fields(&mut self, view: MessageView<'_>, (offset, path): (usize, &str), shown: Shown<'_>) {
         let bitmap = bitmap(view.packager, view.index);
         if !bitmap.is_empty() {
@@ -160,11 +161,11 @@ impl Sheet {
             let label = format!("{path}{}", field.number());
             self.mark(image, &label);
             let mut index = Index::new();
-            // Fields inside have places of their own only where they stand as they are.
+            // Inner fields have offsets in the dump only if their content is not encoded.
             let is_open = field.is_composite() && field.format.is_transparent();
             if let (true, Ok(inner)) = (is_open, field.nested(&mut index)) {
                 self.fields(inner, (content, &format!("{label}.")), shown);
-            } else if is_emv(field) && emv::are_tags(field.content()) {
+            } else if is_emv(field) && emv_tags::are_tags(field.content()) {
                 self.tags((field.content(), 0), (content, &label), shown);
             } else {
                 self.hide(content, &hidden_halves(field, shown));
@@ -173,7 +174,7 @@ impl Sheet {
         }
     }
 
-    /// What stands behind the content in a field that takes the room of the longest: anything.
+    /// Masks the filling of a field, which may contain anything.
     fn filling(&mut self, field: Field<'_>, image: usize, shown: Shown<'_>) {
         let Shown::Masked(numbers) = shown else { return };
         let content = field.content_range();
@@ -186,7 +187,7 @@ impl Sheet {
         } else {
             let is_text = matches!(field.format.coding, Coding::Latin1 | Coding::Ebcdic);
             let found = numbers.in_bytes_as(&field.image()[content.start..], is_text);
-            self.hide_as_well(image + content.start, &found);
+            self.hide_also(image + content.start, &found);
         }
     }
 
@@ -200,7 +201,7 @@ impl Sheet {
             let label = format!("{path}.{}", tlv.tag);
             self.mark(offset + tlv.at, &label);
             let value = offset + tlv.at + tlv.raw.len() - tlv.value.len();
-            if emv::is_open(&tlv, depth) {
+            if emv_tags::is_open(&tlv, depth) {
                 self.tags((tlv.value, depth + 1), (value, &label), shown);
                 continue;
             }
@@ -213,8 +214,8 @@ impl Sheet {
         self.hidden[offset * 2..offset * 2 + hidden.len()].copy_from_slice(hidden);
     }
 
-    /// Hides more, and shows nothing that was hidden.
-    fn hide_as_well(&mut self, offset: usize, hidden: &[bool]) {
+    /// Masks additional half bytes.
+    fn hide_also(&mut self, offset: usize, hidden: &[bool]) {
         for (is_hidden, more) in self.hidden[offset * 2..].iter_mut().zip(hidden) {
             *is_hidden |= more;
         }
@@ -222,8 +223,8 @@ impl Sheet {
 
     fn write(mut self, bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.marks.sort_by_key(|(start, _)| *start);
-        for (place, (start, label)) in self.marks.iter().enumerate() {
-            let next = self.marks.get(place + 1).map_or(bytes.len(), |(start, _)| *start);
+        for (position, (start, label)) in self.marks.iter().enumerate() {
+            let next = self.marks.get(position + 1).map_or(bytes.len(), |(start, _)| *start);
             let mut label = label.as_str();
             for offset in (*start..next).step_by(LINE_BYTES) {
                 let range = offset..next.min(offset + LINE_BYTES);
@@ -245,8 +246,8 @@ fn write_line(
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     write!(f, "{offset:04X} ")?;
-    for (place, half) in masked_halves(bytes, hidden).enumerate() {
-        write!(f, "{}{half}", if place % 2 == 0 { " " } else { "" })?;
+    for (position, half) in masked_halves(bytes, hidden).enumerate() {
+        write!(f, "{}{half}", if position % 2 == 0 { " " } else { "" })?;
     }
     write!(f, "{:width$}  ", "", width = (LINE_BYTES - bytes.len()) * 3)?;
     for (byte, halves) in bytes.iter().zip(hidden.as_chunks::<2>().0) {
@@ -264,7 +265,7 @@ fn write_line(
     Ok(())
 }
 
-/// Which halves of the bytes of a field's content are hidden.
+/// The masked half bytes of a field's content.
 fn hidden_halves(field: Field<'_>, shown: Shown<'_>) -> Vec<bool> {
     let content = field.content();
     let halves = content.len() * 2;
@@ -278,7 +279,7 @@ fn hidden_halves(field: Field<'_>, shown: Shown<'_>) -> Vec<bool> {
     let Some(digits) = digits else { return vec![true; halves] };
     let hidden = match field.format.coding {
         Coding::Latin1 | Coding::Ebcdic => digits.start * 2..digits.end * 2,
-        Coding::Bcd if field.format.odd == Odd::ZeroLeft => {
+        Coding::Bcd if field.format.padding == OddPadding::ZeroLeft => {
             let filling = field.to_bytes().len() % 2;
             digits.start + filling..digits.end + filling
         }
@@ -288,10 +289,10 @@ fn hidden_halves(field: Field<'_>, shown: Shown<'_>) -> Vec<bool> {
     (0..halves).map(|at| hidden.contains(&at)).collect()
 }
 
-/// Which halves belong to a card number that is not expected there.
+/// The half bytes of card numbers in a field that is not sensitive.
 fn hidden_numbers(field: Field<'_>, content: &[u8], numbers: &CardNumbers) -> Vec<bool> {
     match field.format.coding {
-        // Half a byte of the value is a byte here.
+        // A half byte of the value is a byte of the content.
         Coding::HexAscii | Coding::HexEbcdic => {
             let hidden = numbers.in_bytes(&field.to_bytes());
             hidden.into_iter().flat_map(|is_hidden| [is_hidden; 2]).collect()

@@ -1,170 +1,170 @@
-//! What can be wrong with a message or a description: where, what was expected, what was found.
+//! The errors of messages and of fields in descriptions.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How deep fields may be nested.
+/// The maximum depth of nested fields.
 pub const DEPTH_MAX: usize = 4;
 
-/// What is wrong, in which field and at which byte. Contents of fields are never part of it.
+/// An error with its field and byte. It never has the contents of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}: {problem}", Place(*path), At(*offset))]
+#[error("{}{}: {problem}", Location(*path), At(*offset))]
 pub struct Error {
-    /// The field, where it is one field's fault.
+    /// The invalid field, if a single field is invalid.
     pub path: Option<FieldPath>,
-    /// The byte of the message, from 0; of a value that was to be set, the place in the value.
+    /// The offset of the invalid byte in the message, or in the value that was to be set.
     pub offset: Option<usize>,
-    /// What is wrong there.
+    /// Why it is invalid.
     pub problem: Problem,
 }
 
-/// What is wrong.
+/// Why a message or a field is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The message ends early.
+    /// The message ends before the end of a field.
     #[error("{needed} bytes are needed, {found} are left")]
     Truncated {
-        /// Bytes that the field takes.
+        /// The length of the field.
         needed: usize,
-        /// Bytes that there are.
+        /// The remaining bytes.
         found: usize,
     },
-    /// A value is longer than its field may be.
-    #[error("at most {max} is the length, {length} was found")]
+    /// A value is longer than the maximum of its field.
+    #[error("the length is {length}, but the maximum is {max}")]
     TooLong {
         /// The value's length.
         length: usize,
-        /// The field's.
+        /// The field's maximum.
         max: usize,
     },
-    /// A value of another length than the field's.
-    #[error("{expected} is the length, {found} was found")]
+    /// A value does not have the fixed length of its field.
+    #[error("a length of {expected} was expected, {found} was found")]
     WrongLength {
-        /// The field's.
+        /// The field's length.
         expected: usize,
-        /// The value's.
+        /// The value's length.
         found: usize,
     },
-    /// Something else where a length should stand.
+    /// A length prefix is invalid.
     #[error("a length in {expected} was expected, {} was found", Found(*found))]
     BadPrefix {
-        /// How lengths are written here.
+        /// The encoding of the prefix.
         expected: &'static str,
-        /// What stands there, unless it may be card data.
+        /// The invalid byte, unless it may be card data.
         found: Option<u8>,
     },
-    /// A length that this coding cannot have.
+    /// A length must be even in this encoding.
     #[error("an even length was expected, {found} was found")]
     OddLength {
-        /// What the prefix says.
+        /// The length in the prefix.
         found: usize,
     },
-    /// A character of the wrong kind.
+    /// A character is invalid.
     #[error("{expected} was expected, {} was found", Found(*found))]
     BadCharacter {
-        /// What may stand here.
+        /// The valid characters.
         expected: &'static str,
-        /// The byte, unless it may be card data.
+        /// The invalid byte, unless it may be card data.
         found: Option<u8>,
     },
-    /// A bitmap in hexadecimal digits that are none.
+    /// A bitmap has an invalid hexadecimal digit.
     #[error("a bitmap's hexadecimal digit was expected, {} was found", Found(*found))]
     BadBitmap {
-        /// What stands there, unless it may be card data.
+        /// The invalid byte, unless it may be card data.
         found: Option<u8>,
     },
-    /// What fills up a field is not what fills it up.
+    /// The filling or padding of a field is invalid.
     #[error("{expected} was expected to fill the field up, {} was found", Found(*found))]
     BadFilling {
-        /// What it should be.
+        /// The valid filling.
         expected: &'static str,
-        /// The byte, unless it may be card data.
+        /// The invalid byte, unless it may be card data.
         found: Option<u8>,
     },
-    /// Another field's number where this field's should stand.
+    /// The tag in front of a content has the number of another field.
     #[error("the field's own number was expected before its content, {found} was found")]
     BadTag {
-        /// The number.
+        /// The number in the tag.
         found: usize,
     },
-    /// Something inside a field whose content is told to nobody.
+    /// The content of a sensitive field is invalid.
     #[error("{expected} was expected")]
     Withheld {
-        /// What should stand there.
+        /// What was expected.
         expected: &'static str,
     },
-    /// A field that is there twice.
-    #[error("the field was there before")]
+    /// A field occurs twice.
+    #[error("the field occurs twice")]
     Repeated,
     /// The packager does not have this field, or marks it as unused.
     #[error("the packager does not have this field")]
     UnknownField,
-    /// The bitmap and its fields are not values.
+    /// Bitmaps cannot be set.
     #[error("bitmaps follow from the fields and cannot be set")]
     BitmapIsDerived,
-    /// The field has no fields inside.
-    #[error("the field has none inside")]
+    /// The field is not composite.
+    #[error("the field is not composite")]
     NotComposite,
-    /// A message without a message type.
+    /// The message type is missing.
     #[error("a message type was expected, none was set")]
     NoMessageType,
-    /// A message that would be nothing but its type, which nobody can read back.
+    /// A message has no fields besides its type, so that it could not be read back.
     #[error("at least one field was expected beside the message type")]
     NoFields,
-    /// A field without a value, where one stands behind the other and nothing fills the gap.
-    #[error("a value was expected: a field behind it has one, and nothing fills the gap")]
+    /// A field of a positional layout has no value and cannot be filled up.
+    #[error("the field has no value, although a field behind it has one, and cannot be filled up")]
     Gap {
-        /// The position without one.
+        /// The number of the field.
         position: u16,
     },
-    /// Bytes behind the end of the message.
+    /// The message is followed by further bytes.
     #[error("the end was expected, {found} more bytes were found")]
     Trailing {
-        /// How many.
+        /// Their number.
         found: usize,
     },
-    /// A character that ISO-8859-1 does not have.
+    /// A character is not in ISO-8859-1.
     #[error("a character of ISO-8859-1 was expected")]
     NotLatin1,
-    /// A class name that means nothing here.
-    #[error("no such class of field")]
+    /// The class is unknown.
+    #[error("unknown field class")]
     UnknownClass,
-    /// A bitmap that is not 8, 16 or 24 bytes long.
+    /// The length of a bitmap is invalid.
     #[error("a bitmap has 8, 16 or 24 bytes")]
     BadBitmapLength,
-    /// A description that would have card data shown.
+    /// A description declares that card data is not sensitive.
     #[error("this field holds card data and is always sensitive")]
     CardData,
-    /// A message that is not the XML that it should be.
-    #[error("{expected} should stand in the XML here")]
+    /// A message in XML is invalid.
+    #[error("expected {expected} in the XML")]
     BadXml {
-        /// What should stand there.
+        /// What was expected.
         expected: &'static str,
     },
-    /// A header that is not as long as the packager's.
+    /// A header does not have the packager's length.
     #[error("a header of {expected} bytes was expected, {found} were found")]
     BadHeader {
-        /// The packager's.
+        /// The packager's length.
         expected: usize,
-        /// The one that was set.
+        /// The length of the header.
         found: usize,
     },
-    /// Too many levels of fields.
+    /// Fields are nested too deeply.
     #[error("fields are nested {DEPTH_MAX} deep at most")]
     TooDeep,
-    /// A path that is not numbers with dots between.
+    /// A path is invalid.
     #[error("a field is named by numbers with dots between, such as 48.3")]
     BadPath,
-    /// A field's number beyond every packager.
+    /// A field's number is too high.
     #[error("fields are numbered up to {max}")]
     NumberTooHigh {
-        /// The highest.
+        /// The highest number.
         max: u16,
     },
 }
 
-/// The number of a field, or of one inside others: `39`, `48.3`.
+/// The number of a field or of an inner field: `39`, `48.3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldPath {
     numbers: [u16; DEPTH_MAX],
@@ -172,14 +172,14 @@ pub struct FieldPath {
 }
 
 impl FieldPath {
-    /// The numbers from the outside in.
+    /// The numbers from the outermost to the innermost field.
     #[must_use]
     #[inline]
     pub fn numbers(&self) -> &[u16] {
         &self.numbers[..usize::from(self.depth)]
     }
 
-    /// This field inside another.
+    /// The path of this field in the field `outer`.
     pub(crate) fn inside(self, outer: u16) -> Self {
         let mut numbers = [outer; DEPTH_MAX];
         numbers[1..].copy_from_slice(&self.numbers[..DEPTH_MAX - 1]);
@@ -255,9 +255,9 @@ impl Problem {
 }
 
 impl Problem {
-    /// The same with this byte as what was found, where one was.
+    /// The same problem with `found` as the invalid byte, if it has one.
     pub(crate) fn with_found(self, found: Option<u8>) -> Self {
-        #[expect(clippy::wildcard_enum_match_arm, reason = "the others found no byte")]
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the other problems have no byte")]
         match self {
             Self::BadCharacter { expected, .. } => Self::BadCharacter { expected, found },
             Self::BadFilling { expected, .. } => Self::BadFilling { expected, found },
@@ -267,10 +267,10 @@ impl Problem {
         }
     }
 
-    /// The same without anything that was read inside a field.
+    /// The same problem without contents of fields.
     #[cold]
     pub(crate) fn withheld(self) -> Self {
-        #[expect(clippy::wildcard_enum_match_arm, reason = "the others were not read")]
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the other problems have no contents")]
         match self.with_found(None) {
             Self::Truncated { .. } => Self::Withheld { expected: "more content" },
             Self::TooLong { .. } => Self::Withheld { expected: "a length that its field may have" },
@@ -282,19 +282,19 @@ impl Problem {
 }
 
 impl Error {
-    /// The same, said of bytes that begin here in others.
+    /// The same error in bytes with `start` more bytes in front.
     #[cold]
     pub(crate) fn behind(self, start: usize) -> Self {
         Self { offset: self.offset.map(|offset| start + offset), ..self }
     }
 
-    /// The same without what was found, where that is told to nobody.
+    /// The same error, without contents if the field is sensitive.
     pub(crate) fn withheld_if(self, is_sensitive: bool) -> Self {
         let problem = if is_sensitive { self.problem.withheld() } else { self.problem };
         Self { problem, ..self }
     }
 
-    /// The same, said of a field inside another whose content begins at `start`.
+    /// The same error as one of an inner field of `outer`, whose content begins at `start`.
     #[cold]
     pub(crate) fn inside(self, outer: u16, start: Option<usize>) -> Self {
         let path = self.path.map_or_else(|| outer.into(), |path| path.inside(outer));
@@ -306,7 +306,7 @@ impl Error {
     }
 }
 
-/// A byte that was found.
+/// Displays the invalid byte.
 struct Found(Option<u8>);
 
 impl fmt::Display for Found {
@@ -318,9 +318,9 @@ impl fmt::Display for Found {
     }
 }
 
-struct Place(Option<FieldPath>);
+struct Location(Option<FieldPath>);
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(path) => write!(f, "field {path}"),

@@ -1,8 +1,7 @@
-//! Where a message begins and ends in a stream of bytes.
+//! Frames messages on a stream of bytes.
 //!
-//! A [`Framing`] is one of the [`Channel`]s in use between hosts, with its [`Settings`]. It is a
-//! pure encoder and decoder: bytes in, ranges of bytes out. With the feature `tokio`, the
-//! module `codec` puts it on a socket.
+//! A [`Framing`] is a [`Channel`] with its [`Settings`]. It encodes and decodes without I/O. With the
+//! feature `tokio`, the module `codec` adapts it to sockets.
 //!
 //! ```
 //! use iso8583::framing::{Decoded, Framing, Header};
@@ -18,13 +17,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **After a [`FramingError`] nothing on the stream can be trusted: close it.** Where the next
-//! message begins would be a guess, and a wrong guess takes part of one message for another. What
-//! is read more strictly than by jPOS: the end mark of BASE24 over TCP, the protocol identifier of
-//! RBP and the zeros after a length must be there.
+//! **After a [`FramingError`], close the stream.** The start of the next message is unknown, and a
+//! guess could take a part of a message for another one. Unlike jPOS, the decoder requires the end mark
+//! of BASE24 over TCP, the protocol identifier of RBP and the zeros after a length.
 //!
-//! A length is compared with [`Settings::content_max`] as soon as it has arrived, before anything
-//! is allocated or waited for.
+//! A received length is compared with [`Settings::content_max`] before anything is allocated.
 
 mod channel;
 #[cfg(feature = "tokio")]
@@ -39,19 +36,21 @@ mod xml;
 
 use std::fmt;
 use std::ops::Range;
+use std::str::FromStr;
 
 pub use channel::Channel;
-pub use error::{FramingError, SettingsError};
-pub use settings::{CONTENT_BYTES_MAX, Settings};
+pub use error::FramingError;
+pub use measure::Measured;
+pub use settings::{CONTENT_BYTES_MAX, Settings, SettingsError};
 
 use channel::{Boundary, Extent, HeaderKind, VAP_HEADER_BYTES};
 use xml::Scan;
 
-/// The most that stands before a body and is not the caller's: fixed bytes, length, zeros, and a
-/// header that was changed on its way.
+/// The maximum length of the start of a frame that is not borrowed from the caller: fixed bytes, length,
+/// zeros, and a modified header.
 const START_BYTES_MAX: usize = 48;
 
-/// A channel with its settings: how messages are put on a stream and found there.
+/// A channel with its settings, which encodes and decodes frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Framing {
     channel: Channel,
@@ -62,44 +61,43 @@ pub struct Framing {
     answers_keep_alives: bool,
 }
 
-/// What the bytes begin with. Ranges and numbers count from the first byte given.
+/// The result of decoding. Offsets count from the first given byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decoded {
-    /// The message has not arrived as a whole: at least so many more bytes belong to it.
+    /// The frame is incomplete.
     Incomplete {
-        /// How many, at least one.
+        /// The minimum number of further bytes, at least one.
         more: usize,
     },
-    /// One message.
+    /// A message.
     Message {
-        /// Its header, empty where the channel is used without.
+        /// The header; empty without one.
         header: Range<usize>,
-        /// What a packager reads.
+        /// The message for a packager.
         body: Range<usize>,
-        /// All bytes of the frame, to be taken off the stream.
+        /// The length of the frame on the stream.
         consumed: usize,
     },
-    /// The peer says only that it is there. [`Framing::answers_keep_alives`] says whether it
-    /// expects the same back.
+    /// A keep-alive. [`Framing::answers_keep_alives`] is whether the peer expects one in return.
     KeepAlive {
-        /// All its bytes, to be taken off the stream.
+        /// The length of the keep-alive on the stream.
         consumed: usize,
     },
 }
 
-/// The header that a message is sent with.
+/// The header of a sent message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Header<'a> {
-    /// The one of the settings, if there is one.
+    /// The header of the settings.
     Configured,
-    /// These bytes as they are; for VAP with the length in it filled in.
+    /// These bytes. For VAP, the length in the header is set.
     Given(&'a [u8]),
-    /// The header that the message answers: source and destination change places (NAC, NCC, BCD:
-    /// bytes 1-2 and 3-4 of five; VAP: its station identifiers). Others go back as they came.
+    /// The header of the request, with source and destination exchanged (NAC, NCC, BCD: bytes 1-2 and
+    /// 3-4 of five; VAP: the station identifiers). Other headers are unchanged.
     Reply(&'a [u8]),
 }
 
-/// Of the bytes only their number: nobody knows what is in them.
+/// Shows only the number of bytes, because they may be sensitive.
 impl fmt::Debug for Header<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -110,34 +108,25 @@ impl fmt::Debug for Header<'_> {
     }
 }
 
-/// How far an incomplete frame has been looked at, for [`Framing::decode_on`].
+/// The searched part of an incomplete frame, for [`Framing::decode_on`].
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
     searched: usize,
     scan: Scan,
 }
 
-/// What a packager says about the length of a message that has none in front.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Measured {
-    /// At least so many more bytes are needed to tell.
-    Incomplete {
-        /// How many.
-        more: usize,
-    },
-    /// The message has so many bytes.
-    Message {
-        /// How many.
-        length: usize,
-    },
-    /// This is no message.
-    Invalid {
-        /// The first byte that shows it.
-        at: usize,
-    },
+/// A channel and its settings: `nac`, or `nac:header=6000010002,max-packet-length=2048`.
+impl FromStr for Framing {
+    type Err = SettingsError;
+
+    fn from_str(text: &str) -> Result<Self, SettingsError> {
+        let (name, settings) = text.split_once(':').unwrap_or((text, ""));
+        let channel = name.parse()?;
+        Self::new(channel, Settings::parse(channel, settings)?)
+    }
 }
 
-/// A frame in pieces, in the order of the wire.
+/// The parts of a frame in the order of the wire.
 pub(crate) struct Envelope<'a> {
     start: Start,
     header: &'a [u8],
@@ -151,7 +140,7 @@ struct Start {
 }
 
 impl Framing {
-    /// The channel with these settings; a setting that the channel does not have is refused.
+    /// A channel with settings. Settings that the channel does not have are refused.
     pub fn new(channel: Channel, settings: Settings) -> Result<Self, SettingsError> {
         let boundary = settings.boundary(channel)?;
         Ok(Self {
@@ -164,26 +153,26 @@ impl Framing {
         })
     }
 
-    /// The kind of channel.
+    /// The channel.
     pub fn channel(&self) -> Channel {
         self.channel
     }
 
-    /// Whether a keep-alive is to be answered by one.
+    /// Whether the peer expects a keep-alive in return for one.
     pub fn answers_keep_alives(&self) -> bool {
         self.answers_keep_alives
     }
 
-    /// What the bytes begin with. An empty slice is an incomplete frame.
+    /// Decodes the first frame. An empty slice is an incomplete frame.
     ///
-    /// For a stream in which an end is searched for (BASE24, XML), [`Framing::decode_on`] looks at
-    /// each byte once.
+    /// For channels that search for an end (BASE24, XML), [`Framing::decode_on`] searches each byte
+    /// once.
     pub fn decode(&self, bytes: &[u8]) -> Result<Decoded, FramingError> {
         self.decode_on(bytes, &mut Progress::default())
     }
 
-    /// As [`Framing::decode`], going on where the last call stopped. `bytes` begin at the same
-    /// place of the stream until a frame is found; `progress` starts again by itself then.
+    /// As [`Framing::decode`], but continues where the last call stopped. Until a frame is found, `bytes`
+    /// must begin at the same position of the stream. Then `progress` is reset.
     pub fn decode_on(
         &self,
         bytes: &[u8],
@@ -201,8 +190,8 @@ impl Framing {
         decoded
     }
 
-    /// As [`Framing::decode`], for PAD as well: nothing but the message itself says where it ends
-    /// there, and `measure` has to read it.
+    /// As [`Framing::decode`], and supports PAD: there `measure` has to parse the message to find its
+    /// end.
     pub fn decode_measured(
         &self,
         bytes: &[u8],
@@ -242,8 +231,8 @@ impl Framing {
         }
     }
 
-    /// Whether the stream may end with these bytes left: with none, or with the line end that
-    /// follows an XML message.
+    /// Checks whether the stream may end with these bytes: with none, or with the line end behind an XML
+    /// message.
     pub fn finish(&self, rest: &[u8]) -> Result<(), FramingError> {
         let is_blank = self.boundary == Boundary::Element && rest.trim_ascii().is_empty();
         if rest.is_empty() || is_blank {
@@ -252,7 +241,7 @@ impl Framing {
         Err(FramingError::Truncated { have: rest.len() })
     }
 
-    /// Appends the message in its frame. Nothing is appended in the case of an error.
+    /// Appends a message in its frame. Appends nothing on an error.
     pub fn encode(
         &self,
         header: Header<'_>,
@@ -268,12 +257,12 @@ impl Framing {
         Ok(())
     }
 
-    /// Appends a keep-alive: a frame without a message. BASE24, XML and PAD have none, and nothing
-    /// is appended.
+    /// Appends a keep-alive, a frame without a message. Appends nothing for BASE24, XML and PAD, which
+    /// have no keep-alives.
     pub fn encode_keep_alive(&self, out: &mut Vec<u8>) {
         if let Boundary::Length(extent) = self.boundary {
             let mut start = [0; START_BYTES_MAX];
-            // A length that counts itself fits itself.
+            // The length of an empty frame always fits.
             let used = extent.write_start(0, &mut start).unwrap_or(0);
             out.extend_from_slice(&start[..used]);
         }
@@ -338,12 +327,12 @@ impl Framing {
             let (length, max) = (content as u64, self.content_max as u64);
             return Err(FramingError::TooLong { at, length, max });
         }
-        let least = match self.header_kind {
+        let min = match self.header_kind {
             HeaderKind::Vap => *VAP_HEADER_BYTES.start(),
             HeaderKind::Opaque | HeaderKind::Addressed => self.header.len(),
         };
-        if content < least {
-            let (length, min) = (content as u64, least as u64);
+        if content < min {
+            let (length, min) = (content as u64, min as u64);
             return Err(FramingError::TooShort { at, length, min });
         }
         let (end, consumed) = (start + content, start + content + extent.end.len());
@@ -354,7 +343,7 @@ impl Framing {
         if self.header_kind != HeaderKind::Vap {
             return Ok(self.message(start, end, consumed));
         }
-        // The header says itself how long it is.
+        // The first byte of the header is its length.
         let length = usize::from(bytes[start]);
         if !VAP_HEADER_BYTES.contains(&length) || length > content {
             let (what, found) = ("the length of a VAP header", bytes[start]);
@@ -392,7 +381,7 @@ impl Framing {
     }
 
     fn by_element(&self, bytes: &[u8], scan: &mut Scan) -> Result<Decoded, FramingError> {
-        // What lies beyond the maximum is not looked at.
+        // Bytes behind the maximum are not searched.
         let within = &bytes[..bytes.len().min(self.content_max)];
         match scan.advance(within)? {
             Some(body) => {
@@ -406,7 +395,7 @@ impl Framing {
         }
     }
 
-    /// A message whose content lies between the two, header first.
+    /// A message with this range of header and body.
     fn message(&self, start: usize, end: usize, consumed: usize) -> Decoded {
         let body = start + self.header.len();
         Decoded::Message { header: start..body, body: body..end, consumed }
@@ -418,7 +407,7 @@ impl Envelope<'_> {
         [&self.start.bytes[..self.start.used], self.header, self.body, self.end]
     }
 
-    /// Moves the header to where it can be changed.
+    /// Copies the header into the owned start, so that it can be changed.
     fn own_header(&mut self) -> &mut [u8] {
         let from = self.start.used;
         self.start.used += self.header.len();
@@ -435,7 +424,7 @@ impl Envelope<'_> {
             return Err(FramingError::HeaderLength { length });
         }
         let header = self.own_header();
-        // The frame's own two bytes of length have been written before: it fits.
+        // The frame has a length of two bytes too, so the value fits.
         let content = u16::try_from(content).unwrap_or(u16::MAX);
         header[3..5].copy_from_slice(&content.to_be_bytes());
         if is_reply {

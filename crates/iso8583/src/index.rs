@@ -1,8 +1,8 @@
-//! Where the fields of a message lie: offsets only, used again for the next message.
+//! The offsets of the fields of a message.
 
 use std::fmt;
 
-/// Where the fields of a message lie. Keep one and use it again: it then allocates nothing.
+/// The offsets of the fields of a message. A reused index does not allocate.
 #[derive(Clone, Default)]
 pub struct Index {
     pub(crate) spans: Vec<Span>,
@@ -10,23 +10,26 @@ pub struct Index {
     pub(crate) present: [u64; WORDS],
     pub(crate) has_message_type: bool,
     pub(crate) bitmap_start: usize,
-    /// Words of bitmap that were received in front of the fields.
+    /// The number of received words of the bitmap in front of the fields.
     pub(crate) bitmap_words: u8,
-    /// The third bitmap, if it stands among the fields.
+    /// The third bitmap, if it is among the fields.
     pub(crate) third_bitmap: Span,
-    /// The fields of a message in XML, or inside a field in EBCDIC, as the packager has them.
+    /// The decoded fields of a message in XML, or of a composite field in EBCDIC or BCD.
     pub(crate) fields: Vec<u8>,
-    /// What is wrong was found inside a field.
-    pub(crate) is_wrong_inside: bool,
+    /// Whether the error was found in a composite field.
+    pub(crate) is_inner_error: bool,
     /// The header of a message in XML.
     pub(crate) header: Vec<u8>,
-    /// For what is inside a field.
+    /// The index of a composite field.
     inner: Option<Box<Index>>,
 }
 
 pub(crate) const WORDS: usize = 16;
 
-/// Where one field lies.
+/// The first bit of a word: the bit of field 1.
+pub(crate) const FIRST_BIT: u64 = 1 << 63;
+
+/// The range of a field.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Span {
     pub(crate) start: u32,
@@ -48,13 +51,13 @@ impl Span {
 }
 
 impl Index {
-    /// An empty one.
+    /// An empty index.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Forgets the message before, for a packager with so many fields.
+    /// Removes the previous message, and prepares for a packager with `fields` fields.
     #[inline]
     pub(crate) fn reset(&mut self, fields: usize) {
         if self.spans.len() < fields {
@@ -89,13 +92,13 @@ impl Index {
         self.present[bit / 64 % WORDS] &= !(1 << (63 - bit % 64));
     }
 
-    /// The highest number that is present; 0 if there is none.
+    /// The highest present number; 0 for none.
     pub(crate) fn highest(&self) -> usize {
         let word = self.present.iter().rposition(|word| *word != 0);
         word.map_or(0, |word| word * 64 + 64 - self.present[word].trailing_zeros() as usize)
     }
 
-    /// The numbers that are present, without the message type.
+    /// The present numbers without the message type.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u16> + use<> {
         let mut words = self.present;
         let mut word = 0;
@@ -110,7 +113,7 @@ impl Index {
         })
     }
 
-    /// The lowest number above this one that is present.
+    /// The lowest present number above this one.
     #[inline]
     pub(crate) fn next_after(&self, number: usize) -> Option<usize> {
         // Field n is bit n - 1: those above it begin at bit n.
@@ -123,8 +126,8 @@ impl Index {
         Some(word * 64 + left.leading_zeros() as usize + 1)
     }
 
-    /// What begins at `from` or behind has moved to `to`. Of fields that take no room, those behind
-    /// this number have.
+    /// Moves the offsets from `from` on to `to`. Empty fields at `from` move if their numbers are above
+    /// `number`.
     pub(crate) fn shift(&mut self, number: usize, from: usize, to: usize) {
         let start = Span::new(from, 0).start;
         let by = Span::new(to, 0).start.wrapping_sub(start);
@@ -143,13 +146,13 @@ impl Index {
         }
     }
 
-    /// The one for what is inside a field.
+    /// The index of a composite field.
     pub(crate) fn inner(&mut self) -> &mut Self {
         self.inner.get_or_insert_default()
     }
 }
 
-/// Of values in it, only how long they are: they may be card data.
+/// Shows only the lengths of values, because they may be card data.
 impl fmt::Debug for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields = self.numbers().count() + usize::from(self.has_message_type);

@@ -1,8 +1,8 @@
-//! How messages are shown: card data is masked unless somebody asks for it by name.
+//! Displays messages with masked card data, unless the caller reveals it explicitly.
 //!
-//! Of a card number the first six and the last four digits are shown, of other sensitive fields
-//! the length, of EMV's tags those values that are known to be harmless. A card number of the
-//! message is masked wherever else it turns up, and so is what looks like one.
+//! A card number shows its first six and last four digits, other sensitive fields show their length,
+//! and EMV tags show values without card data. Further occurrences of the card number in the message,
+//! and digits that look like a card number, are masked as well.
 
 use std::fmt;
 
@@ -13,29 +13,25 @@ use crate::view::{Field, MessageView};
 
 pub(crate) mod card_number;
 pub(crate) mod emv;
+pub(crate) mod emv_tags;
+pub(crate) mod shown;
 pub(crate) mod xml;
 
-use card_number::{CardNumbers, is_emv, masked_halves, middle};
+use card_number::code::middle;
+use card_number::{CardNumbers, is_emv, masked_halves};
+use shown::Shown;
 
-/// Shows what it holds with everything in it, card data as well. Never log it.
+/// Displays its value without masking, including card data. Never log it.
 pub struct Revealed<T>(pub(crate) T);
 
-/// How much is shown.
-#[derive(Clone, Copy)]
-pub(crate) enum Shown<'a> {
-    /// No card data; these are the card numbers of the message.
-    Masked(&'a CardNumbers),
-    Everything,
-}
-
 impl MessageView<'_> {
-    /// What may be shown of each field, those inside others by themselves.
+    /// The masked values of all fields. Inner fields are listed individually.
     #[must_use]
     pub fn texts(&self) -> Vec<(FieldPath, String)> {
-        texts(*self, Shown::Masked(&CardNumbers::of(*self)))
+        texts(*self, Shown::Masked(&CardNumbers::new(*self)))
     }
 
-    /// The message to be shown with everything in it.
+    /// Displays the message without masking.
     #[must_use]
     pub fn revealed(self) -> Revealed<Self> {
         Revealed(self)
@@ -43,7 +39,7 @@ impl MessageView<'_> {
 }
 
 impl Revealed<MessageView<'_>> {
-    /// Each field with everything in it, those inside others by themselves.
+    /// The values of all fields without masking. Inner fields are listed individually.
     #[must_use]
     pub fn texts(&self) -> Vec<(FieldPath, String)> {
         texts(self.0, Shown::Everything)
@@ -51,7 +47,7 @@ impl Revealed<MessageView<'_>> {
 }
 
 impl Field<'_> {
-    /// The field's value to be shown with everything in it.
+    /// Displays the value without masking.
     #[must_use]
     pub fn revealed(self) -> Revealed<Self> {
         Revealed(self)
@@ -88,8 +84,8 @@ impl fmt::Debug for Message {
     }
 }
 
-/// The value, masked. Of other fields of the message nothing is known here: a card number among
-/// other digits is found only where the whole message is shown.
+/// The masked value. A card number among other digits is only found when the whole message is
+/// displayed, because other fields are unknown here.
 impl fmt::Display for Field<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         show(*self, Shown::Masked(&CardNumbers::default()), f)
@@ -112,7 +108,7 @@ fn write_lines(texts: &[(FieldPath, String)], f: &mut fmt::Formatter<'_>) -> fmt
     texts.iter().try_for_each(|(path, text)| writeln!(f, "{path} {text}"))
 }
 
-/// All fields, those inside others by themselves.
+/// The values of all fields. Inner fields are listed individually.
 fn texts(view: MessageView<'_>, shown: Shown<'_>) -> Vec<(FieldPath, String)> {
     let mut texts = vec![];
     for field in view.fields() {
@@ -128,7 +124,7 @@ fn texts(view: MessageView<'_>, shown: Shown<'_>) -> Vec<(FieldPath, String)> {
     texts
 }
 
-/// A field's value to be shown.
+/// Displays a field's value.
 struct Text<'a>(Field<'a>, Shown<'a>);
 
 impl fmt::Display for Text<'_> {
@@ -138,7 +134,7 @@ impl fmt::Display for Text<'_> {
 }
 
 fn show(field: Field<'_>, shown: Shown<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if is_emv(field) && emv::are_tags(field.content()) {
+    if is_emv(field) && emv_tags::are_tags(field.content()) {
         return emv::show(field.content(), 0, shown, f);
     }
     let digits = match shown {
@@ -175,7 +171,8 @@ fn show(field: Field<'_>, shown: Shown<'_>, f: &mut fmt::Formatter<'_>) -> fmt::
     Ok(())
 }
 
-/// Which characters of a sensitive field are hidden, where not all are: the middle of a card number.
+/// The masked characters of a card number; `None` for other sensitive fields, which are masked
+/// completely.
 pub(crate) fn hidden_digits(field: Field<'_>) -> Option<std::ops::Range<usize>> {
     let value = field.to_bytes();
     let range = middle(value.len());

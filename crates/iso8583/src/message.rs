@@ -1,41 +1,40 @@
-//! A message that is built or changed: it keeps what every field looks like on the wire.
+//! A message that can be built and changed.
 
 use crate::append::{ROOM_BYTES, append};
 use crate::bitmap;
 use crate::class::{Content, FieldFormat, mark};
 use crate::coding;
 use crate::error::{Error, FieldPath, Problem};
-use crate::index::{Index, Span};
+use crate::index::{FIRST_BIT, Index, Span};
 use crate::pack;
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
-use crate::unpack::{FIRST, split_header, walk, walk_framed};
 use crate::view::{Field, MessageView};
+use crate::walk::{split_header, walk, walk_framed};
 use crate::xml;
 
 /// A message that can be changed.
 ///
-/// It holds the packed bytes of each field, so that a field that is set is the only one that is
-/// encoded. Keep a message and [`clear`](Self::clear) or [`load`](Self::load) it for the next one:
-/// it then allocates nothing.
+/// It stores the packed bytes of each field, so that a change encodes only the changed field. A reused
+/// message does not allocate: see [`clear`](Self::clear) and [`load`](Self::load).
 #[derive(Clone)]
 pub struct Message {
     packager: Packager,
     body: Body,
-    /// Bodies of fields inside others, and texts that are not ASCII, while they are set.
+    /// Buffers for inner fields.
     spare: Vec<Body>,
     latin1: Vec<u8>,
     header: Vec<u8>,
-    /// The packager's messages are XML: values say what they are.
+    /// Whether the packager's messages are in XML, where values have types.
     is_xml: bool,
 }
 
-/// The packed fields one behind the other, in order, without a bitmap.
+/// The packed fields in order, without a bitmap.
 #[derive(Clone, Debug, Default)]
 struct Body {
-    /// The first `used` bytes count; the rest is room.
+    /// The buffer, of which the first `used` bytes are fields.
     bytes: Vec<u8>,
     used: usize,
-    /// The highest number that is present.
+    /// The highest present number.
     last: u16,
     index: Index,
 }
@@ -51,25 +50,25 @@ impl Message {
         Self { packager: packager.clone(), body, spare, latin1, header, is_xml }
     }
 
-    /// Takes all fields out, and the header.
+    /// Removes all fields and the header.
     pub fn clear(&mut self) {
         self.header.clear();
         self.body.clear(self.packager.compiled());
     }
 
-    /// Becomes the message that was received.
+    /// Replaces the content with a received message.
     ///
     /// # Errors
-    /// As [`Packager::unpack`]; the message is then empty.
+    /// As [`Packager::unpack`]. The message is empty then.
     pub fn load(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if !self.packager.compiled().is_bare {
-            return self.load_unusual(bytes);
+            return self.load_wrapped(bytes);
         }
         self.body.load(self.packager.compiled(), bytes)
     }
 
     #[cold]
-    fn load_unusual(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    fn load_wrapped(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.clear();
         let compiled = self.packager.compiled();
         if compiled.is_xml {
@@ -86,16 +85,16 @@ impl Message {
         Ok(())
     }
 
-    /// The header in front of the message; empty if none was set or received.
+    /// The header; empty if none was set or received.
     #[must_use]
     pub fn header(&self) -> &[u8] {
         &self.header
     }
 
-    /// Sets the header in front of the message.
+    /// Sets the header.
     ///
     /// # Errors
-    /// If it is not as long as the packager's header. Messages in XML have any.
+    /// The length differs from that of the packager's header. Messages in XML have headers of any length.
     pub fn set_header(&mut self, header: &[u8]) -> Result<(), Error> {
         let (expected, found) = (self.packager.header_bytes(), header.len());
         if found != expected && !self.is_xml {
@@ -106,14 +105,13 @@ impl Message {
         Ok(())
     }
 
-    /// Sets a field, or one inside another, to a text. The message type is field 0.
+    /// Sets a field or an inner field to a text. The message type is field 0.
     ///
-    /// Among positions, those before it are filled up where they are missing; bytes cannot be, and
-    /// have to be set first.
+    /// In a positional layout, missing fields before it are filled up. Binary fields cannot be filled up
+    /// and must be set first.
     ///
     /// # Errors
-    /// If the packager lacks the field or the value is not what the field may hold. The message is
-    /// then as it was.
+    /// The packager does not have the field, or the value is invalid. The message is unchanged then.
     #[inline]
     pub fn set(&mut self, path: impl Into<FieldPath>, value: &str) -> Result<(), Error> {
         if value.is_ascii() && !self.is_xml {
@@ -125,7 +123,7 @@ impl Message {
         self.set_latin1(path.into(), value)
     }
 
-    /// Sets a field of a message in XML to what is appended; the mark is told.
+    /// Sets a field of a message in XML to the value that `append` writes; `append` returns the mark.
     #[cold]
     fn set_marked(
         &mut self,
@@ -184,12 +182,13 @@ impl Message {
         }
     }
 
-    /// Takes a field out; says whether it was there.
+    /// Removes a field; returns whether it was present.
     ///
-    /// Among positions, those that were filled up for it stay: nobody can tell them from values.
+    /// In a positional layout, fields that were filled up for it stay, because they cannot be
+    /// distinguished from values.
     ///
     /// # Errors
-    /// If fields inside a field cannot be read.
+    /// The inner fields of a composite field are invalid.
     pub fn remove(&mut self, path: impl Into<FieldPath>) -> Result<bool, Error> {
         let path = path.into();
         match path.numbers() {
@@ -198,19 +197,19 @@ impl Message {
         }
     }
 
-    /// The fields, as in a received message.
+    /// The fields, like those of a received message.
     #[must_use]
     pub fn view(&self) -> MessageView<'_> {
         MessageView::new(&self.packager, &self.body.bytes[..self.body.used], &self.body.index)
     }
 
-    /// A field, if it is there.
+    /// A field, if it is present.
     #[must_use]
     pub fn field(&self, number: u16) -> Option<Field<'_>> {
         self.view().field(number)
     }
 
-    /// A field's value as text, if the field is there.
+    /// A field's value as text, if the field is present.
     #[must_use]
     pub fn text(&self, number: u16) -> Option<String> {
         self.view().text(number)
@@ -219,17 +218,17 @@ impl Message {
     /// Appends the packed message.
     ///
     /// # Errors
-    /// If there is no message type where one belongs, or nothing beside it.
+    /// The message type is missing, or there are no other fields.
     #[inline]
     pub fn pack_into(&self, out: &mut Vec<u8>) -> Result<(), Error> {
         if !self.packager.compiled().is_bare {
-            return self.pack_unusual(out);
+            return self.pack_wrapped(out);
         }
         self.body.emit(self.packager.compiled(), out)
     }
 
     #[cold]
-    fn pack_unusual(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn pack_wrapped(&self, out: &mut Vec<u8>) -> Result<(), Error> {
         let compiled = self.packager.compiled();
         if compiled.is_xml {
             return xml::pack(self.view(), &self.header, out);
@@ -257,8 +256,8 @@ impl Message {
     }
 }
 
-/// Sets or removes a field inside others. Only it is encoded, and the frames around it; the images
-/// of its neighbours are kept. Says whether it was there, or is now.
+/// Sets or removes an inner field. Only this field and the fields around it are encoded. Returns whether
+/// the field was or is present.
 fn set_inside(
     packager: &Packager,
     body: &mut Body,
@@ -303,7 +302,7 @@ fn set_inside(
     packed.bytes.clear();
     packed.bytes.extend(format.is_marked.then_some(mark::FIELDS));
     if result == Ok(true) && !inner_body.is_empty() {
-        // A message type that waits for its fields has a bitmap of none, to be read back.
+        // A message type without fields needs an empty bitmap, so that it can be read back.
         let received = &mut inner_body.index.bitmap_words;
         *received = (*received).max(1);
         result = inner_body.emit(inner.compiled(), &mut packed.bytes).map(|()| true);
@@ -311,7 +310,7 @@ fn set_inside(
     let result = match result {
         Ok(false) => Ok(false),
         Ok(true) if inner_body.is_empty() => Ok(body.remove(compiled, *number)),
-        Ok(true) => body.put(compiled, format, *number, &packed.bytes).map(|()| true),
+        Ok(true) => body.set_unchecked(compiled, format, *number, &packed.bytes).map(|()| true),
         Err(error) => Err(error.inside(*number, None)),
     };
     packed.bytes.clear();
@@ -341,7 +340,7 @@ impl Body {
         self.take(packager, bytes, end)
     }
 
-    /// Becomes the fields inside a field.
+    /// Replaces the content with the inner fields of a composite field.
     fn load_framed(
         &mut self,
         packager: &Compiled,
@@ -352,7 +351,7 @@ impl Body {
         self.take(packager, value, end)
     }
 
-    /// Becomes what was found in these bytes.
+    /// Copies the fields that were found in `bytes`.
     fn take(
         &mut self,
         packager: &Compiled,
@@ -372,14 +371,14 @@ impl Body {
         };
         let start = self.index.bitmap_start;
         self.used = 0;
-        self.make_room(0, end - bitmap);
+        self.grow(0, end - bitmap);
         self.used = end - bitmap;
         self.bytes[..start].copy_from_slice(&bytes[..start]);
         self.bytes[start..self.used].copy_from_slice(&bytes[start + bitmap..end]);
         if bitmap > 0 {
             self.index.shift(0, start + bitmap, start);
         }
-        self.last = short(self.index.highest());
+        self.last = saturated(self.index.highest());
         let third = self.index.third_bitmap.range();
         if !third.is_empty() {
             let third = third.start - bitmap..third.end - bitmap;
@@ -392,7 +391,7 @@ impl Body {
                 self.index.third_bitmap = Span::default();
             }
         }
-        // Only a bitmap that the fields do not need is kept as it came.
+        // Only a bitmap that is longer than necessary is stored, so that it is packed again.
         if self.index.bitmap_words == bitmap::words_needed(self.index.highest()) {
             self.index.bitmap_words = 0;
         }
@@ -408,7 +407,7 @@ impl Body {
         let at = usize::from(number);
         if number > self.last || self.last == 0 && self.used == 0 {
             let start = self.used;
-            self.make_room(start, value.len() + ROOM_BYTES);
+            self.grow(start, value.len() + ROOM_BYTES);
             if let Some(total) = append(format, value, &mut self.bytes[start..]) {
                 self.used = start + total;
                 self.last = number;
@@ -417,17 +416,17 @@ impl Body {
                 return Ok(());
             }
         } else if self.index.is_present(number) {
-            let mut room = [0; ROOM_BYTES];
-            let place = &mut self.bytes[self.index.spans[at].range()];
-            if append(format, value, &mut room) == Some(place.len()) {
-                coding::copy_few(&room[..place.len()], place);
+            let mut buffer = [0; ROOM_BYTES];
+            let image = &mut self.bytes[self.index.spans[at].range()];
+            if append(format, value, &mut buffer) == Some(image.len()) {
+                coding::copy_few(&buffer[..image.len()], image);
                 return Ok(());
             }
         }
-        self.set_anywhere(packager, format, number, value)
+        self.set_slowly(packager, format, number, value)
     }
 
-    fn set_anywhere(
+    fn set_slowly(
         &mut self,
         packager: &Compiled,
         format: &FieldFormat,
@@ -435,14 +434,14 @@ impl Body {
         value: &[u8],
     ) -> Result<(), Error> {
         if format.composite > 0 {
-            self.check_inside(packager, format, value)
+            self.check_inner_fields(packager, format, value)
                 .map_err(|error| error.inside(number, Some(0)).withheld_if(format.is_sensitive))?;
         }
-        self.put(packager, format, number, value)
+        self.set_unchecked(packager, format, number, value)
     }
 
-    /// Sets a field to a value of which only the frame is checked.
-    fn put(
+    /// Sets a field without validating its inner fields.
+    fn set_unchecked(
         &mut self,
         packager: &Compiled,
         format: &FieldFormat,
@@ -469,9 +468,9 @@ impl Body {
         Ok(())
     }
 
-    /// Are these bytes what the field's own packager packs?
+    /// Validates the inner fields of a composite field.
     #[cold]
-    fn check_inside(
+    fn check_inner_fields(
         &mut self,
         packager: &Compiled,
         format: &FieldFormat,
@@ -486,15 +485,15 @@ impl Body {
         }
     }
 
-    /// Makes room for a field that was not there; says where.
+    /// Makes room for an absent field; returns its offset.
     #[inline]
     fn open(&mut self, number: usize, total: usize) -> usize {
         let next = self.index.next_after(number);
         self.index.insert(number);
-        self.last = self.last.max(short(number));
+        self.last = self.last.max(saturated(number));
         let Some(next) = next else {
             let start = self.used;
-            self.make_room(start, total);
+            self.grow(start, total);
             self.used += total;
             return start;
         };
@@ -503,7 +502,7 @@ impl Body {
         start
     }
 
-    /// Gives a field another size; what lies behind moves.
+    /// Resizes a field and moves the fields behind it.
     #[cold]
     fn resize(&mut self, number: usize, total: usize) {
         let span = self.index.spans[number].range();
@@ -516,16 +515,16 @@ impl Body {
         }
         let span = self.index.spans[usize::from(number)].range();
         self.index.remove(usize::from(number));
-        self.last = short(self.index.highest());
+        self.last = saturated(self.index.highest());
         self.move_tail(usize::from(number), span.end, span.start);
         true
     }
 
-    /// Moves what stands behind a field, from `from` to `to`.
+    /// Moves the fields behind a field from `from` to `to`.
     fn move_tail(&mut self, number: usize, from: usize, to: usize) {
         let used = self.used - from + to;
         if to > from {
-            self.make_room(self.used, to - from);
+            self.grow(self.used, to - from);
         }
         self.bytes.copy_within(from..self.used, to);
         self.used = used;
@@ -533,7 +532,7 @@ impl Body {
     }
 
     #[inline]
-    fn make_room(&mut self, start: usize, bytes: usize) {
+    fn grow(&mut self, start: usize, bytes: usize) {
         if self.bytes.len() < start + bytes {
             self.bytes.resize((start + bytes).next_power_of_two().max(256), 0);
         }
@@ -575,7 +574,7 @@ impl Body {
         Ok(())
     }
 
-    /// Where the fields begin, behind the message type, which has to be there if there is one.
+    /// The offset of the fields behind the message type, which must be present if the format has one.
     #[inline]
     fn fields_start(&self, packager: &Compiled) -> Result<usize, Error> {
         match (packager.has_message_type(), self.index.has_message_type) {
@@ -585,7 +584,7 @@ impl Body {
         }
     }
 
-    /// The third bitmap stands where its field would, behind those with lower numbers.
+    /// Writes the third bitmap in the position of its field.
     #[cold]
     fn emit_with_third_bitmap(
         &self,
@@ -599,7 +598,7 @@ impl Body {
         let mut present = index.present;
         let third = present[2];
         let bit = third_field - 1;
-        present[bit / 64] |= FIRST >> (bit % 64);
+        present[bit / 64] |= FIRST_BIT >> (bit % 64);
         let words = if present[1] == 0 { index.bitmap_words.max(1) } else { 2 };
         let behind = index.next_after(third_field);
         let middle = behind.map_or(self.used, |number| index.spans[number].range().start);
@@ -635,13 +634,13 @@ impl Body {
     }
 }
 
-fn short(number: usize) -> u16 {
+fn saturated(number: usize) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }
 
-/// Writes a position that has no value but stands below one that has.
+/// Writes a missing field before the last present one.
 fn fill_gap(format: &FieldFormat, position: u16, out: &mut Vec<u8>) -> Result<(), Error> {
-    // Bytes are not made up: nobody could tell them from real ones.
+    // Binary fields are not filled up, because the filling could not be distinguished from a value.
     let empty = &[];
     let plan = pack::plan(format, false, empty)
         .map_err(|_| Problem::Gap { position }.in_field(position))?;

@@ -1,29 +1,29 @@
-//! Writes one field: what its value takes on the wire, whether it may be so, and its bytes.
+//! Validates and encodes a value of any format.
 
 use crate::check::is_direction;
-use crate::class::{Charset, Coding, Content, Counts, FieldFormat, Odd, PrefixCoding};
+use crate::class::{Charset, Coding, Content, Counts, FieldFormat, OddPadding, PrefixCoding};
 use crate::coding::{self, TO_EBCDIC};
 use crate::error::{Error, Problem};
 
-/// What is wrong with a value, and where in it if that is one place.
+/// Why a value is invalid, and the offset in the value if there is one.
 type Refusal = (Problem, Option<usize>);
 
-/// What one value takes on the wire.
+/// The lengths of a value on the wire.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
-    /// What the prefix says.
+    /// The value of the prefix.
     count: usize,
-    /// Bytes of the content, without what fills it up.
+    /// The length of the content without filling.
     content: usize,
-    /// Bytes of tag, prefix, content and filling.
+    /// The length of tag, prefix, content and filling.
     pub(crate) total: usize,
 }
 
-/// Checks a value, of characters in ISO-8859-1 or of bytes, and measures it.
+/// Validates and measures a value of characters in ISO-8859-1 or bytes.
 #[inline]
 pub(crate) fn plan(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<Plan, Refusal> {
     let max = format.length_max as usize;
-    // A sign takes no room: it stands in the last digit's byte.
+    // A sign is part of the last digit's byte.
     let is_signed = is_strict && format.content == Content::SignedDigits && value.starts_with(b"-");
     let length = value.len() - usize::from(is_signed);
     if length > max {
@@ -63,7 +63,7 @@ fn plan_variable(format: &FieldFormat, length: usize) -> Result<Plan, Refusal> {
     Ok(Plan { count, content, total })
 }
 
-/// The error of a value that was refused: the offset is the place in the value.
+/// The error of an invalid value. Its offset counts in the value.
 #[cold]
 pub(crate) fn refused(
     format: &FieldFormat,
@@ -75,13 +75,13 @@ pub(crate) fn refused(
     Error { offset: at, ..problem.with_found(found.copied()).in_field(number) }
 }
 
-/// The byte that was found is added where it is known whether it may be told.
+/// The caller adds the invalid byte, unless the field is sensitive.
 fn each(
     value: &[u8],
     expected: &'static str,
-    is_right: impl Fn(u8) -> bool,
+    is_valid: impl Fn(u8) -> bool,
 ) -> Result<(), Refusal> {
-    match value.iter().position(|character| !is_right(*character)) {
+    match value.iter().position(|character| !is_valid(*character)) {
         Some(at) => Err((Problem::BadCharacter { expected, found: None }, Some(at))),
         None => Ok(()),
     }
@@ -97,7 +97,7 @@ fn further(by: usize) -> impl Fn(Refusal) -> Refusal {
 
 #[inline]
 fn check_value(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<(), Refusal> {
-    let is_plain = match format.content {
+    let is_simple = match format.content {
         Content::Digits => coding::are_ascii_digits(value),
         Content::Text => format.charset == Charset::Any,
         Content::Bytes => !format.is_fixed() || value.len() == format.length_max as usize,
@@ -108,7 +108,7 @@ fn check_value(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<()
         | Content::Nothing
         | Content::Unused => false,
     };
-    if is_plain { Ok(()) } else { check_closely(format, is_strict, value) }
+    if is_simple { Ok(()) } else { check_closely(format, is_strict, value) }
 }
 
 #[cold]
@@ -121,9 +121,9 @@ fn check_closely(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<
     };
     match format.content {
         Content::Digits if is_bcd => {
-            let separates = format.charset == Charset::Track || !is_strict;
-            let expected = if separates { "a digit or =" } else { "a digit" };
-            each(value, expected, |it| it.is_ascii_digit() || separates && it == b'=')
+            let allows_separator = format.charset == Charset::Track || !is_strict;
+            let expected = if allows_separator { "a digit or =" } else { "a digit" };
+            each(value, expected, |it| it.is_ascii_digit() || allows_separator && it == b'=')
         }
         Content::Amount => {
             let Some((direction, digits)) = value.split_first() else { return wrong_length(0) };
@@ -133,7 +133,7 @@ fn check_closely(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<
             if is_strict || is_bcd { each_digit(digits).map_err(further(1)) } else { Ok(()) }
         }
         Content::SignedDigits => {
-            // jPOS writes a sign that it does not read as one.
+            // jPOS writes a sign that it cannot read back.
             match value.strip_prefix(b"-").filter(|_| is_strict) {
                 Some(digits) => each_digit(digits).map_err(further(1)),
                 None => each_digit(value),
@@ -146,7 +146,7 @@ fn check_closely(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<
         Content::Text | Content::Digits => {
             let charset = format.charset;
             if is_strict || charset == Charset::Ascii {
-                each(value, charset.name(), |it| charset.has(it))
+                each(value, charset.name(), |it| charset.contains(it))
             } else {
                 Ok(())
             }
@@ -155,7 +155,7 @@ fn check_closely(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Result<
     }
 }
 
-/// Writes a value that was planned; `out` has exactly the planned bytes.
+/// Writes a planned value; `out` has exactly the planned length.
 #[inline]
 pub(crate) fn write(format: &FieldFormat, number: u16, value: &[u8], plan: Plan, out: &mut [u8]) {
     let mut at = 0;
@@ -206,14 +206,14 @@ fn write_content(format: &FieldFormat, value: &[u8], out: &mut [u8]) {
         (Content::Digits, Coding::Bcd) => {
             let is_whole = format.is_fixed() && !format.is_unfilled;
             let nibbles = if is_whole { format.length_max as usize } else { value.len() };
-            write_bcd(format.odd, nibbles, value, out);
+            write_bcd(format.padding, nibbles, value, out);
         }
         (Content::Amount, coding) => write_amount(format, coding, value, out),
         (Content::SignedDigits, _) => write_signed(value, out),
         (Content::HexText, _) => {
-            // A length in front counts whole bytes.
+            // A prefix counts whole bytes.
             let is_odd = format.is_fixed() && format.length_max % 2 == 1;
-            write_hex_text(is_odd && format.odd != Odd::ZeroLeft, value, out);
+            write_hex_text(is_odd && format.padding != OddPadding::ZeroLeft, value, out);
         }
         (_, Coding::HexAscii) => write_hex(value, out, |digit| digit),
         (_, Coding::HexEbcdic) => write_hex(value, out, |digit| TO_EBCDIC[digit as usize]),
@@ -236,7 +236,7 @@ fn write_content(format: &FieldFormat, value: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Right-justified, zeros in front.
+/// Writes a value behind leading zeros.
 #[inline]
 fn write_right(value: &[u8], out: &mut [u8]) {
     let (zeros, digits) = out.split_at_mut(out.len() - value.len());
@@ -251,20 +251,20 @@ fn write_ebcdic(value: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Writes so many digits, zeros in front of the value's, two to a byte.
+/// Writes a value with leading zeros as `nibbles` BCD digits.
 #[inline]
-fn write_bcd(odd: Odd, nibbles: usize, value: &[u8], out: &mut [u8]) {
-    if nibbles % 2 == 1 && odd != Odd::ZeroLeft {
-        let filling = if odd == Odd::FRight { 0x0F } else { 0 };
-        return write_bcd_filled(value, filling, out);
+fn write_bcd(padding: OddPadding, nibbles: usize, value: &[u8], out: &mut [u8]) {
+    if nibbles % 2 == 1 && padding != OddPadding::ZeroLeft {
+        let filling = if padding == OddPadding::FRight { 0x0F } else { 0 };
+        return write_bcd_padded(value, filling, out);
     }
     let (zeros, digits) = out.split_at_mut(out.len() - value.len().div_ceil(2));
     zeros.fill(0);
     coding::write_bcd(value, digits);
 }
 
-/// Writes digits behind which half a byte is filled.
-fn write_bcd_filled(value: &[u8], filling: u8, out: &mut [u8]) {
+/// Writes BCD digits with a padding on the right.
+fn write_bcd_padded(value: &[u8], filling: u8, out: &mut [u8]) {
     out.fill(0);
     let Some((last, digits)) = value.split_last() else {
         if let Some(byte) = out.last_mut() {
@@ -287,7 +287,7 @@ fn write_amount(format: &FieldFormat, coding: Coding, value: &[u8], out: &mut [u
     *first = *direction;
     match coding {
         Coding::Bcd => {
-            write_bcd(format.odd, (format.length_max as usize).saturating_sub(1), digits, rest);
+            write_bcd(format.padding, (format.length_max as usize).saturating_sub(1), digits, rest);
         }
         Coding::Ebcdic => {
             *first = TO_EBCDIC[*direction as usize];
@@ -316,7 +316,7 @@ fn write_signed(value: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Digits with zeros in front, and an F behind them if it fills up half a byte.
+/// Writes hexadecimal digits with leading zeros, and with an F as padding if `ends_with_f`.
 fn write_hex_text(ends_with_f: bool, value: &[u8], out: &mut [u8]) {
     out.fill(0);
     if let (true, Some(last)) = (ends_with_f, out.last_mut()) {

@@ -1,54 +1,53 @@
-//! A message format, compiled from a description: one row per field, and what stands around them.
+//! A message format that is compiled from a description.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::append::Way;
-use crate::class::{Charset, Coding, Content, FieldFormat};
+use crate::class::{Charset, Coding, Content, FastEncoding, FieldFormat};
 use crate::error::{DEPTH_MAX, Error, Problem};
 
 /// The highest number of a field: a tag of three digits.
 pub const FIELD_NUMBER_MAX: u16 = 999;
 
-/// Fields with card data: never shown, never told in errors, whatever a description says.
+/// The fields with card data. They are always masked, and their content is never in errors.
 const CARD_DATA: [u16; 7] = [2, 14, 34, 35, 36, 45, 52];
 
-/// Fields that are treated in the same way unless a description says that they are open.
+/// Further fields that are sensitive unless a description declares otherwise.
 const SENSITIVE: [u16; 4] = [48, 55, 64, 128];
 
 /// A message format. Cheap to clone: all clones share one table.
 #[derive(Clone, Debug)]
 pub struct Packager(Arc<Compiled>);
 
-/// How much is demanded of a message.
+/// How strictly messages are validated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Validation {
-    /// Characters, digits, fillings and the end of the message are checked.
+    /// Characters, digits, filling and the end of the message are validated.
     #[default]
     Strict,
-    /// Only what is needed to find the fields: what jPOS accepts.
+    /// Only what is needed to find the fields is validated, like in jPOS.
     Lenient,
 }
 
 /// A description of a format: fields by number.
 pub type Table = BTreeMap<u16, FieldDescription>;
 
-/// A description of one field, in the words of jPOS's packagers.
+/// A description of a field in terms of jPOS's packagers.
 #[derive(Clone, Debug, Default)]
 pub struct FieldDescription {
-    /// Such as `IFA_LLNUM`, with or without its Java package.
+    /// A class such as `IFA_LLNUM`, with or without its Java package.
     pub class: String,
-    /// The largest length, in characters or bytes.
+    /// The maximum length in characters or bytes.
     pub length: usize,
-    /// An odd number of BCD digits is filled up on the left.
+    /// An odd number of BCD digits is padded on the left.
     pub pad: bool,
     /// A value that is shorter than its field is not filled up.
     pub trim: bool,
-    /// The fields inside. `class` is then the one that frames them.
+    /// The inner fields. `class` is then the format around them.
     pub sub: Option<Table>,
 }
 
-/// What every kind of description is turned into before it is compiled.
+/// The common form of all kinds of descriptions before their compilation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) name: String,
@@ -64,41 +63,41 @@ pub(crate) type DraftFields = BTreeMap<u16, DraftField>;
 pub(crate) struct DraftField {
     pub(crate) name: String,
     pub(crate) format: FieldFormat,
-    /// Nothing leaves it to the field's number.
+    /// `None`: the field's number decides.
     pub(crate) is_sensitive: Option<bool>,
-    /// The fields inside; `format` then frames them.
+    /// The inner fields; `format` is then the format around them.
     pub(crate) inside: Option<DraftFields>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Compiled {
     pub(crate) fields: Vec<FieldFormat>,
-    /// What the fields are called, by number.
+    /// The names of the fields by number.
     pub(crate) names: Vec<String>,
     pub(crate) layout: Layout,
     pub(crate) composites: Vec<Packager>,
     pub(crate) validation: Validation,
     pub(crate) name: String,
     pub(crate) title: String,
-    /// Bytes in front of the message that mean nothing to the packager.
+    /// The length of the opaque header in front of the message.
     pub(crate) header_bytes: usize,
-    /// Messages are XML; `fields` is what they are turned into.
+    /// Messages are in XML; `fields` is their internal format.
     pub(crate) is_xml: bool,
-    /// Neither XML nor a header: the message begins where the bytes begin.
+    /// Neither XML nor a header.
     pub(crate) is_bare: bool,
 }
 
-/// How fields find each other.
+/// How the present fields are identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     Bitmap(BitmapFormat),
-    /// One after the other from this one on. Inside a field the last may be missing, and those
-    /// below the last that is present are filled; a message is whole.
+    /// By position, from `first` on. In a composite field the last ones may be missing, and gaps before
+    /// the last present one are filled; a message has all of them (`is_whole`).
     Positional {
         first: u16,
         is_whole: bool,
     },
-    /// Each behind its number.
+    /// By the tag in front of each field.
     Tagged,
 }
 
@@ -108,31 +107,31 @@ pub(crate) struct BitmapFormat {
     pub(crate) coding: Coding,
     /// 1, 2 or 3 times 64 fields.
     pub(crate) words_max: u8,
-    /// Bit 1 says that there is a second one.
+    /// Bit 1 announces a second word.
     pub(crate) continues: bool,
-    /// The field whose place the third bitmap has, among the other fields; 0 if there is none.
+    /// The field that holds the third bitmap; 0 for none.
     pub(crate) third_field: u16,
 }
 
 impl BitmapFormat {
-    /// Bytes on the wire of so many words.
+    /// The length on the wire of `words` words.
     pub(crate) fn bytes_of(self, words: u8) -> usize {
         usize::from(words) * if self.coding == Coding::Raw { 8 } else { 16 }
     }
 }
 
 impl Packager {
-    /// Compiles a format from a table of fields.
+    /// Compiles a table of fields.
     ///
     /// # Errors
-    /// If a class is unknown, a length impossible or the nesting too deep.
+    /// A class is unknown, a length is invalid, or the nesting is too deep.
     pub fn from_table(table: &Table) -> Result<Self, Error> {
         let fields = draft_of(table, 1)?;
         Self::from_draft(Draft { fields, ..Draft::default() })
     }
 
     pub(crate) fn from_draft(draft: Draft) -> Result<Self, Error> {
-        let mut compiled = Compiled::new(&draft.fields, Around::default())?;
+        let mut compiled = Compiled::new(&draft.fields, Enclosing::default())?;
         compiled.name = draft.name;
         compiled.title = draft.title;
         compiled.header_bytes = draft.header_bytes;
@@ -140,38 +139,38 @@ impl Packager {
         Ok(Self(Arc::new(compiled)))
     }
 
-    /// The format of XML messages: any field, with any value.
-    pub(crate) fn of_xml_messages(name: String, title: String) -> Self {
-        let mut compiled = Compiled::of_xml_messages(1);
+    /// The format of XML messages, in which any field has any value.
+    pub(crate) fn for_xml(name: String, title: String) -> Self {
+        let mut compiled = Compiled::for_xml(1);
         (compiled.name, compiled.title) = (name, title);
         Self(Arc::new(compiled))
     }
 
-    /// Its short name, such as `iso87a`; empty if the description has none.
+    /// The name, such as `iso87a`; empty if the description has none.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// What it is, in a line.
+    /// The title; empty if the description has none.
     #[must_use]
     pub fn title(&self) -> &str {
         &self.0.title
     }
 
-    /// What a field is called; empty if the description does not say it.
+    /// The name of a field; empty if the description has none.
     #[must_use]
     pub fn field_name(&self, number: u16) -> &str {
         self.0.names.get(usize::from(number)).map_or("", String::as_str)
     }
 
-    /// Bytes in front of each message that mean nothing to the packager.
+    /// The length of the opaque header in front of each message.
     #[must_use]
     pub fn header_bytes(&self) -> usize {
         self.0.header_bytes
     }
 
-    /// The same format, validating this much.
+    /// The same format with this validation.
     #[must_use]
     pub fn with_validation(&self, validation: Validation) -> Self {
         let mut compiled = Compiled::clone(&self.0);
@@ -182,7 +181,7 @@ impl Packager {
         Self(Arc::new(compiled))
     }
 
-    /// How much this packager demands.
+    /// How strictly the packager validates.
     #[must_use]
     pub fn validation(&self) -> Validation {
         self.0.validation
@@ -195,8 +194,8 @@ impl Packager {
 }
 
 impl Compiled {
-    fn new(draft: &DraftFields, around: Around) -> Result<Self, Error> {
-        if around.fields >= DEPTH_MAX {
+    fn new(draft: &DraftFields, enclosing: Enclosing) -> Result<Self, Error> {
+        if enclosing.depth >= DEPTH_MAX {
             return Err(Problem::TooDeep.into());
         }
         let last = draft.keys().next_back().copied().unwrap_or(0);
@@ -208,20 +207,20 @@ impl Compiled {
         let mut names = vec![String::new(); fields.len()];
         let mut composites = vec![];
         for (number, field) in draft {
-            let place = usize::from(*number);
-            names[place].clone_from(&field.name);
-            fields[place] = format(*number, field, around).map_err(|it| it.in_field(*number))?;
+            let index = usize::from(*number);
+            names[index].clone_from(&field.name);
+            fields[index] = format(*number, field, enclosing).map_err(|it| it.in_field(*number))?;
             if let Some(inside) = &field.inside {
-                let inner = Self::new(inside, around.inside(&fields[place]))
+                let inner = Self::new(inside, enclosing.inside(&fields[index]))
                     .map_err(|error| error.inside(*number, None))?;
                 composites.push(Packager(Arc::new(inner)));
-                fields[place].composite =
-                    u16::try_from(composites.len()).expect("no more composites than fields");
-                fields[place].way = Way::Other;
+                fields[index].composite = u16::try_from(composites.len())
+                    .expect("there are at most as many composites as fields");
+                fields[index].fast_encoding = FastEncoding::Other;
             }
         }
         let mut compiled = Self {
-            layout: layout(&fields, around.fields + 1)?,
+            layout: layout(&fields, enclosing.depth + 1)?,
             fields,
             names,
             composites,
@@ -237,24 +236,24 @@ impl Compiled {
             let field = &mut compiled.fields[usize::from(number)];
             field.is_settable = is_settable;
             if !is_settable {
-                field.way = Way::Other;
+                field.fast_encoding = FastEncoding::Other;
             }
         }
         Ok(compiled)
     }
 
-    /// All fields at once have the same packager inside, so that it is compiled once per level.
-    fn of_xml_messages(depth: usize) -> Self {
-        let mut format = FieldFormat::marked().expect("the class is one of jPOS's");
+    /// All fields share an inner packager, so that it is compiled once per level.
+    fn for_xml(depth: usize) -> Self {
+        let mut format = FieldFormat::marked().expect("the class exists");
         let mut composites = vec![];
         if depth < DEPTH_MAX {
-            composites.push(Packager(Arc::new(Self::of_xml_messages(depth + 1))));
-            format = format.as_composite().expect("it carries bytes");
+            composites.push(Packager(Arc::new(Self::for_xml(depth + 1))));
+            format = format.as_composite().expect("a binary field can be composite");
             format.composite = 1;
         }
         format.is_settable = true;
         let mut fields = vec![format; usize::from(FIELD_NUMBER_MAX) + 1];
-        // Messages in XML are messages at every depth, and have card data at the same numbers.
+        // Inner messages in XML have card data in the same fields as the outer message.
         let outermost = SENSITIVE.into_iter().filter(|_| depth == 1);
         for number in CARD_DATA.into_iter().chain(outermost) {
             fields[usize::from(number)].is_sensitive = true;
@@ -297,7 +296,7 @@ impl Compiled {
         if continues || format.content == Content::Bitmap {
             return Some(Problem::BitmapIsDerived);
         }
-        // A number that does not fit into the digits of its tag could not be told from another.
+        // A number that does not fit into its tag is ambiguous.
         let tags = 10_u32.pow(u32::from(format.tag.digits));
         if format.tag.digits > 0 && u32::from(number) >= tags {
             return Some(Problem::NumberTooHigh { max: u16::try_from(tags - 1).unwrap_or(999) });
@@ -307,12 +306,12 @@ impl Compiled {
         (is_no_value || is_beyond).then_some(Problem::UnknownField)
     }
 
-    /// Is there a message type in front of the fields?
+    /// Whether the fields are preceded by a message type.
     #[inline]
     pub(crate) fn has_message_type(&self) -> bool {
         self.fields.first().is_some_and(|first| {
             let is_other = matches!(first.content, Content::Bitmap | Content::Nothing);
-            // Of length 0 it stands for none, in fields inside others.
+            // A length of 0 means none, in composite fields.
             first.length_max > 0 && !is_other && first.content != Content::Unused
         })
     }
@@ -339,16 +338,16 @@ impl Compiled {
         }
     }
 
-    /// What a description has to say of a field's sensitivity: nothing where it is the usual one.
-    pub(crate) fn told_sensitivity(&self, number: u16, around: Around) -> Option<bool> {
+    /// The sensitivity that a description must declare; `None` if the field has the default.
+    pub(crate) fn explicit_sensitivity(&self, number: u16, enclosing: Enclosing) -> Option<bool> {
         let is_sensitive = self.fields.get(usize::from(number))?.is_sensitive;
-        (is_sensitive != around.makes_sensitive(number)).then_some(is_sensitive)
+        (is_sensitive != enclosing.makes_sensitive(number)).then_some(is_sensitive)
     }
 
-    /// The packager of what is inside a field.
+    /// The packager of the inner fields.
     pub(crate) fn inner(&self, format: &FieldFormat) -> Option<&Packager> {
-        let place = usize::from(format.composite).checked_sub(1)?;
-        self.composites.get(place)
+        let index = usize::from(format.composite).checked_sub(1)?;
+        self.composites.get(index)
     }
 }
 
@@ -362,7 +361,7 @@ fn draft_of(table: &Table, depth: usize) -> Result<DraftFields, Error> {
         let inside = description.sub.as_ref().map(|sub| draft_of(sub, depth + 1));
         let inside = inside.transpose().map_err(|error| error.inside(number, None))?;
         let mut format = format_of(number, description, depth).map_err(|it| it.in_field(number))?;
-        // jPOS begins with 1 inside a field, unless 0 is the bitmap.
+        // In a composite field jPOS begins with 1, unless 0 is the bitmap.
         if depth > 1 && number == 0 && format.content != Content::Bitmap {
             format = FieldFormat::from_class("IF_NOP", 0, false)?;
         }
@@ -372,7 +371,7 @@ fn draft_of(table: &Table, depth: usize) -> Result<DraftFields, Error> {
     table.iter().map(field).collect()
 }
 
-/// What a class means at this place: digits of field 35 are a track, with its separator.
+/// The format of a class in this position: digits in field 35 are a track with its separator.
 pub(crate) fn format_of(
     number: u16,
     description: &FieldDescription,
@@ -387,54 +386,54 @@ pub(crate) fn format_of(
     Ok(format)
 }
 
-fn format(number: u16, field: &DraftField, around: Around) -> Result<FieldFormat, Problem> {
+fn format(number: u16, field: &DraftField, enclosing: Enclosing) -> Result<FieldFormat, Problem> {
     let mut format = field.format;
     if field.inside.is_some() {
         format = format.as_composite()?;
     }
-    if around.fields == 0 && CARD_DATA.contains(&number) && field.is_sensitive == Some(false) {
+    if enclosing.depth == 0 && CARD_DATA.contains(&number) && field.is_sensitive == Some(false) {
         return Err(Problem::CardData);
     }
-    format.is_sensitive = field.is_sensitive.unwrap_or(around.makes_sensitive(number));
+    format.is_sensitive = field.is_sensitive.unwrap_or(enclosing.makes_sensitive(number));
     Ok(format)
 }
 
-/// What is around some fields.
+/// The composite fields around some fields.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Around {
-    /// How many fields are.
-    fields: usize,
-    /// Whether the innermost of them is sensitive: what is inside is as well, unless the
-    /// description says otherwise.
+pub(crate) struct Enclosing {
+    /// The nesting depth.
+    depth: usize,
+    /// Whether the innermost one is sensitive. Its fields are sensitive too, unless the description
+    /// declares otherwise.
     is_sensitive: bool,
 }
 
-impl Around {
-    /// What is around the fields in this one.
+impl Enclosing {
+    /// The enclosing fields of the inner fields of `field`.
     pub(crate) fn inside(self, field: &FieldFormat) -> Self {
-        Self { fields: self.fields + 1, is_sensitive: field.is_sensitive }
+        Self { depth: self.depth + 1, is_sensitive: field.is_sensitive }
     }
 
     fn makes_sensitive(self, number: u16) -> bool {
-        let is_outermost = self.fields == 0;
+        let is_outermost = self.depth == 0;
         self.is_sensitive
             || is_outermost && (CARD_DATA.contains(&number) || SENSITIVE.contains(&number))
     }
 }
 
 fn layout(fields: &[FieldFormat], depth: usize) -> Result<Layout, Error> {
-    let is_bitmap = |place: &usize| fields[*place].content == Content::Bitmap;
+    let is_bitmap = |index: &usize| fields[*index].content == Content::Bitmap;
     let mut bitmaps = (0..fields.len()).filter(is_bitmap);
-    let Some(place) = bitmaps.next() else {
+    let Some(index) = bitmaps.next() else {
         let is_tagged = fields.iter().any(|field| field.tag.digits > 0 && !field.tag.is_own);
         return Ok(if is_tagged { Layout::Tagged } else { positional(fields, depth) });
     };
-    let format = fields[place];
+    let format = fields[index];
     let words_max = match format.length_max {
         8 => 1,
         16 => 2,
         24 => 3,
-        _ => return Err(Problem::BadBitmapLength.in_field(number(place))),
+        _ => return Err(Problem::BadBitmapLength.in_field(number(index))),
     };
     let third = bitmaps.find(|third| fields[*third].length_max == 8 && words_max == 2);
     let third_field = third.map_or(0, number);
@@ -442,8 +441,8 @@ fn layout(fields: &[FieldFormat], depth: usize) -> Result<Layout, Error> {
     Ok(Layout::Bitmap(BitmapFormat { coding: format.coding, words_max, continues, third_field }))
 }
 
-fn number(place: usize) -> u16 {
-    u16::try_from(place).unwrap_or(u16::MAX)
+fn number(index: usize) -> u16 {
+    u16::try_from(index).unwrap_or(u16::MAX)
 }
 
 fn positional(fields: &[FieldFormat], depth: usize) -> Layout {

@@ -1,4 +1,4 @@
-//! BER-TLV, as field 55 carries it: read in place, edited without touching the rest.
+//! BER-TLV, the format of field 55: reads TLVs in place and edits them without changing other TLVs.
 //!
 //! ```
 //! use iso8583::tlv::{Tag, Tags, TlvList};
@@ -7,7 +7,7 @@
 //! let counter = Tag::from_number(0x9F36)?;
 //! assert_eq!(Tags::new(&received).find(counter)?, Some([0x00, 0x42].as_slice()));
 //!
-//! // What is not changed stays as it came: 82 with its long length, the unknown DF01, the order.
+//! // The other TLVs are unchanged: 82 with its long length, the unknown DF01, and the order.
 //! let mut list = TlvList::read(&received)?;
 //! list.set(counter, &[0x00, 0x43]);
 //! assert_eq!(list.as_bytes()[..5], [0x9F, 0x36, 0x02, 0x00, 0x43]);
@@ -15,12 +15,12 @@
 //! # Ok::<(), iso8583::tlv::TlvError>(())
 //! ```
 //!
-//! Tags have up to four bytes, known or not; lengths are written with up to four more, and are
-//! compared with what is there before anything is done with them. An indefinite length is refused,
-//! as EMV does not have it. Zeros between the TLVs are padding and stay. The value of a constructed
-//! tag is read with [`Tags`] again.
+//! Tags have up to four bytes; unknown tags are supported. Lengths have up to five bytes and are
+//! compared with the available bytes first. Indefinite lengths are refused, because EMV does not have
+//! them. Zeros between the TLVs are padding and stay. The value of a constructed tag can be read with
+//! [`Tags`] again.
 //!
-//! Nothing here shows a value by itself: `Debug` names tags and lengths.
+//! `Debug` shows tags and lengths, never values.
 
 use std::fmt;
 use std::ops::Range;
@@ -28,92 +28,90 @@ use std::ops::Range;
 #[cfg(test)]
 mod tests;
 
-/// The most bytes of a tag.
+/// The maximum length of a tag.
 const TAG_BYTES_MAX: usize = 4;
-/// The most bytes of a length, after the one that counts them.
+/// The maximum number of bytes of a long length behind its first byte.
 const LENGTH_BYTES_MAX: usize = 4;
-/// What a long length begins with.
+/// The flag of a long length in its first byte.
 const LONG_LENGTH: u8 = 0x80;
 
-/// The name of a value: its bytes as a number, such as 0x9F36.
+/// A tag: its bytes as a number, such as 0x9F36.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(u32);
 
-/// One tag with its value.
+/// A tag with its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Tlv<'a> {
-    /// What it is.
     pub tag: Tag,
-    /// What it says.
     pub value: &'a [u8],
-    /// Tag, length and value as they stand.
+    /// The bytes of tag, length and value.
     pub raw: &'a [u8],
-    /// Where it begins among the bytes that are read.
+    /// The offset of the TLV.
     pub at: usize,
 }
 
-/// Reads TLVs one after the other, in place. Ends after the first error.
+/// Iterates over TLVs in place. Ends after the first error.
 #[derive(Clone)]
 pub struct Tags<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// TLVs to be edited. What is not changed keeps its bytes and its place.
+/// An editable list of TLVs. Unchanged TLVs keep their bytes and their position.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct TlvList {
-    /// Always readable as TLVs to the end.
+    /// Always a valid sequence of TLVs.
     bytes: Vec<u8>,
 }
 
-/// Why bytes are no TLVs. `at` is where the TLV begins; values are never told.
+/// Why bytes are not valid TLVs. `at` is the offset of the TLV. Errors never have values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlvError {
-    /// The bytes end inside a tag.
+    /// The bytes end in a tag.
     #[error("the tag at byte {at} is cut off")]
     TagCutOff {
-        /// Where.
+        /// The offset.
         at: usize,
     },
-    /// A tag of more than four bytes.
+    /// A tag has more than four bytes.
     #[error("the tag at byte {at} is longer than four bytes")]
     TagTooLong {
-        /// Where.
+        /// The offset.
         at: usize,
     },
-    /// The bytes end before or inside the length.
+    /// The bytes end before or in the length.
     #[error("tag {tag} at byte {at}: its length is cut off")]
     LengthCutOff {
-        /// Where.
+        /// The offset.
         at: usize,
-        /// Which.
+        /// The tag.
         tag: Tag,
     },
-    /// A length that is indefinite, or has more than four bytes.
-    #[error("tag {tag} at byte {at}: no length begins with {found:02X}")]
+    /// A length is indefinite, or has more than four bytes.
+    #[error("tag {tag} at byte {at}: a length cannot begin with {found:02X}")]
     LengthForm {
-        /// Where.
+        /// The offset.
         at: usize,
-        /// Which.
+        /// The tag.
         tag: Tag,
-        /// What the length begins with.
+        /// The first byte of the length.
         found: u8,
     },
-    /// The value is longer than what is there.
-    #[error("tag {tag} at byte {at}: {length} bytes are announced, {available} are there")]
+    /// The value is longer than the remaining bytes.
+    #[error("tag {tag} at byte {at}: the length is {length}, but {available} bytes remain")]
     ValueCutOff {
-        /// Where.
+        /// The offset.
         at: usize,
-        /// Which.
+        /// The tag.
         tag: Tag,
-        /// What the length says.
+        /// The length.
         length: u32,
-        /// What is left.
+        /// The remaining bytes.
         available: usize,
     },
-    /// A number that is not the bytes of one tag.
-    #[error("{number:X} is no tag")]
+    /// A number is not a valid tag.
+    #[error("{number:X} is not a valid tag")]
     NoTag {
         /// The number.
         number: u32,
@@ -121,7 +119,7 @@ pub enum TlvError {
 }
 
 impl Tag {
-    /// The tag whose bytes make up the number: `0x9F36` is the tag 9F 36.
+    /// The tag with these bytes: `0x9F36` is the tag 9F 36.
     pub const fn from_number(number: u32) -> Result<Self, TlvError> {
         let tag = Self(number);
         let (bytes, unused) = (number.to_be_bytes(), tag.unused());
@@ -139,22 +137,22 @@ impl Tag {
         Ok(tag)
     }
 
-    /// Its bytes as a number.
+    /// The bytes as a number.
     pub const fn number(self) -> u32 {
         self.0
     }
 
-    /// Whether its value consists of TLVs.
+    /// Whether the value consists of TLVs.
     pub const fn is_constructed(self) -> bool {
         self.0.to_be_bytes()[self.unused()] & 0x20 != 0
     }
 
-    /// How many bytes it has.
+    /// The number of bytes.
     pub const fn bytes(self) -> usize {
         TAG_BYTES_MAX - self.unused()
     }
 
-    /// The bytes of the number that come before the tag's own; its first is never zero.
+    /// The number of leading zero bytes in front of the tag, whose first byte is never zero.
     const fn unused(self) -> usize {
         (self.0.leading_zeros() / 8) as usize
     }
@@ -184,13 +182,12 @@ impl fmt::Debug for Tlv<'_> {
 }
 
 impl<'a> Tags<'a> {
-    /// Begins to read.
+    /// Iterates over the TLVs of these bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// The value of the first TLV of this tag among those not read yet. What follows it is not
-    /// looked at.
+    /// The value of the first remaining TLV of this tag. The TLVs behind it are not validated.
     pub fn find(self, tag: Tag) -> Result<Option<&'a [u8]>, TlvError> {
         for tlv in self {
             let tlv = tlv?;
@@ -201,13 +198,13 @@ impl<'a> Tags<'a> {
         Ok(None)
     }
 
-    /// The tag that begins at `at`, and where it ends.
+    /// The tag at `at`, and its end.
     fn tag(&self, at: usize) -> Result<(Tag, usize), TlvError> {
         let mut number = 0;
-        for (place, &byte) in self.bytes[at..].iter().take(TAG_BYTES_MAX).enumerate() {
+        for (position, &byte) in self.bytes[at..].iter().take(TAG_BYTES_MAX).enumerate() {
             number = number << 8 | u32::from(byte);
-            if !continues(byte, place == 0) {
-                return Ok((Tag(number), at + place + 1));
+            if !continues(byte, position == 0) {
+                return Ok((Tag(number), at + position + 1));
             }
         }
         let is_cut_off = self.bytes.len() - at < TAG_BYTES_MAX;
@@ -265,15 +262,14 @@ impl TlvList {
         Self::default()
     }
 
-    /// A copy of these bytes, if they are TLVs to the end.
+    /// A list with a copy of these bytes, if they are valid TLVs.
     pub fn read(bytes: &[u8]) -> Result<Self, TlvError> {
         let mut list = Self::new();
         list.read_again(bytes)?;
         Ok(list)
     }
 
-    /// As [`TlvList::read`], into this list, which keeps its memory. After an error it is as it
-    /// was.
+    /// As [`TlvList::read`], but reuses the memory of this list, which is unchanged on an error.
     pub fn read_again(&mut self, bytes: &[u8]) -> Result<(), TlvError> {
         Tags::new(bytes).try_for_each(|tlv| tlv.map(|_| ()))?;
         self.bytes.clear();
@@ -281,14 +277,14 @@ impl TlvList {
         Ok(())
     }
 
-    /// All of it, as it is sent.
+    /// All TLVs as they are sent.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Its TLVs in their order.
+    /// The TLVs in order.
     pub fn iter(&self) -> impl Iterator<Item = Tlv<'_>> {
-        // What is not readable is never stored.
+        // The bytes are always valid.
         Tags::new(&self.bytes).map_while(Result::ok)
     }
 
@@ -297,38 +293,37 @@ impl TlvList {
         self.find(tag).map(|tlv| tlv.value)
     }
 
-    /// Gives the first TLV of this tag the value, or puts one at the end. A value that it has
-    /// already changes no byte.
+    /// Sets the value of the first TLV of this tag, or appends a TLV. An equal value changes no byte.
     pub fn set(&mut self, tag: Tag, value: &[u8]) {
         let end = self.bytes.len();
-        let place = match self.find(tag) {
+        let range = match self.find(tag) {
             Some(found) if found.value == value => return,
-            Some(found) => range(&found),
+            Some(found) => range_of(&found),
             None => end..end,
         };
-        self.write(place, tag, value);
+        self.write(range, tag, value);
     }
 
-    /// Puts a TLV before the one that is number `index` now, or at the end if there are fewer.
+    /// Inserts a TLV at `index`, or appends it if the list is shorter.
     pub fn insert(&mut self, index: usize, tag: Tag, value: &[u8]) {
         let at = self.iter().nth(index).map_or(self.bytes.len(), |tlv| tlv.at);
         self.write(at..at, tag, value);
     }
 
-    /// Takes the first TLV of this tag away, and says whether there was one.
+    /// Removes the first TLV of this tag; returns whether there was one.
     pub fn remove(&mut self, tag: Tag) -> bool {
-        let found = self.find(tag).map(|tlv| range(&tlv));
-        found.map(|place| self.bytes.drain(place)).is_some()
+        let found = self.find(tag).map(|tlv| range_of(&tlv));
+        found.map(|range| self.bytes.drain(range)).is_some()
     }
 
     fn find(&self, tag: Tag) -> Option<Tlv<'_>> {
         self.iter().find(|tlv| tlv.tag == tag)
     }
 
-    /// Puts a TLV in the place of these bytes, its length as short as can be.
-    fn write(&mut self, place: Range<usize>, tag: Tag, value: &[u8]) {
+    /// Replaces these bytes with a TLV, whose length is as short as possible.
+    fn write(&mut self, range: Range<usize>, tag: Tag, value: &[u8]) {
         let number = tag.0.to_be_bytes();
-        let length = u32::try_from(value.len()).expect("a message holds no value of 4 GiB");
+        let length = u32::try_from(value.len()).expect("a value is shorter than 4 GiB");
         let unused = length.leading_zeros() / 8;
         let mut coded = [0; 1 + LENGTH_BYTES_MAX];
         coded[1..].copy_from_slice(&length.to_be_bytes());
@@ -340,7 +335,7 @@ impl TlvList {
             }
         };
         let pieces = number[tag.unused()..].iter().chain(&coded[first..]).chain(value);
-        self.bytes.splice(place, pieces.copied());
+        self.bytes.splice(range, pieces.copied());
     }
 }
 
@@ -350,6 +345,6 @@ impl fmt::Debug for TlvList {
     }
 }
 
-fn range(tlv: &Tlv<'_>) -> Range<usize> {
+fn range_of(tlv: &Tlv<'_>) -> Range<usize> {
     tlv.at..tlv.at + tlv.raw.len()
 }

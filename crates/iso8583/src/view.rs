@@ -1,42 +1,43 @@
-//! A message as it was received: offsets into the bytes, values decoded when they are asked for.
+//! A received message: offsets of the fields, whose values are decoded on demand.
 
-use crate::class::{Coding, Content, FieldFormat, Odd, mark};
-use crate::coding::{self, FROM_EBCDIC};
+use crate::class::{Coding, FieldFormat, mark};
+use crate::decode::decode;
 use crate::error::{Error, Problem};
 use crate::index::Index;
+use crate::measure::measure;
 use crate::packager::Packager;
-use crate::unpack::{measure, walk_inside};
+use crate::walk::walk_inside;
 
-/// A received message. It borrows the bytes and copies nothing.
+/// A received message. It borrows the bytes.
 #[derive(Clone, Copy)]
 pub struct MessageView<'a> {
     pub(crate) packager: &'a Packager,
-    /// What the index counts in.
+    /// The bytes that the offsets of the index refer to.
     indexed: &'a [u8],
     pub(crate) index: &'a Index,
-    /// As it came: with a header in front, or in XML.
+    /// The received bytes with the header, or in XML.
     received: &'a [u8],
-    /// All of it lies inside a field that is sensitive.
+    /// Whether the message is in a sensitive field.
     is_sensitive: bool,
 }
 
-/// One field of a message.
+/// A field of a message.
 #[derive(Clone, Copy)]
 pub struct Field<'a> {
     pub(crate) number: u16,
     pub(crate) format: &'a FieldFormat,
     pub(crate) packager: &'a Packager,
     pub(crate) image: &'a [u8],
-    /// It is shown by its length only.
+    /// Whether the value is masked.
     pub(crate) is_sensitive: bool,
 }
 
 impl<'a> MessageView<'a> {
     pub(crate) fn new(packager: &'a Packager, bytes: &'a [u8], index: &'a Index) -> Self {
-        Self::received_as(packager, bytes, bytes, index)
+        Self::with_received(packager, bytes, bytes, index)
     }
 
-    pub(crate) fn received_as(
+    pub(crate) fn with_received(
         packager: &'a Packager,
         received: &'a [u8],
         indexed: &'a [u8],
@@ -60,14 +61,14 @@ impl<'a> MessageView<'a> {
         self.received.get(..self.packager.header_bytes()).unwrap_or_default()
     }
 
-    /// Is the field there?
+    /// Whether the field is present.
     #[must_use]
     #[inline]
     pub fn has(&self, number: u16) -> bool {
         self.index.is_present(number)
     }
 
-    /// A field, if it is there. The message type is field 0.
+    /// A field, if it is present. The message type is field 0.
     #[must_use]
     #[inline]
     pub fn field(&self, number: u16) -> Option<Field<'a>> {
@@ -88,7 +89,7 @@ impl<'a> MessageView<'a> {
         message_type.into_iter().chain(view.index.numbers()).filter_map(move |it| view.field(it))
     }
 
-    /// A field's value as text, if the field is there.
+    /// A field's value as text, if the field is present.
     #[must_use]
     pub fn text(&self, number: u16) -> Option<String> {
         self.field(number).map(|field| field.text())
@@ -96,22 +97,22 @@ impl<'a> MessageView<'a> {
 }
 
 impl Packager {
-    /// Are its messages in XML? Any of their fields may hold others.
+    /// Whether the messages are in XML, in which any field may be composite.
     #[must_use]
     pub fn is_xml(&self) -> bool {
         self.compiled().is_xml
     }
 
-    /// The fields that are sensitive, or hold fields that are. Those of messages in XML are listed
-    /// for what they are by themselves.
+    /// The fields that are sensitive or have sensitive inner fields. For messages in XML, the inner
+    /// fields do not count.
     #[must_use]
     pub fn sensitive_fields(&self) -> Vec<u16> {
         let compiled = self.compiled();
         let holds_sensitive = |inner: &Self| !compiled.is_xml && inner.has_sensitive();
         let inside: Vec<bool> = compiled.composites.iter().map(holds_sensitive).collect();
         let holds = |format: &FieldFormat| {
-            let place = usize::from(format.composite).checked_sub(1);
-            place.and_then(|place| inside.get(place)).is_some_and(|is_sensitive| *is_sensitive)
+            let index = usize::from(format.composite).checked_sub(1);
+            index.and_then(|index| inside.get(index)).is_some_and(|is_sensitive| *is_sensitive)
         };
         let numbered = (0..).zip(&compiled.fields);
         let sensitive = numbered.filter(|(_, format)| format.is_sensitive || holds(format));
@@ -126,50 +127,50 @@ impl Packager {
 }
 
 impl<'a> Field<'a> {
-    /// The field's number.
+    /// The number.
     #[must_use]
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// Is it card data, or what else is never shown, by itself or by what is around it?
+    /// Whether the field, or a composite field around it, is sensitive.
     #[must_use]
     pub fn is_sensitive(&self) -> bool {
         self.is_sensitive
     }
 
-    /// How it stands on the wire.
+    /// The format on the wire.
     #[must_use]
     pub fn format(&self) -> &'a FieldFormat {
         self.format
     }
 
-    /// Its bytes on the wire, with the length in front.
+    /// The bytes on the wire with the prefix.
     #[must_use]
     pub fn image(&self) -> &'a [u8] {
         self.image
     }
 
-    /// The content as it stands on the wire, without the length in front.
+    /// The bytes on the wire without the prefix.
     #[must_use]
     pub fn content(&self) -> &'a [u8] {
         self.parts().0
     }
 
-    /// Where the content lies in the image.
+    /// The range of the content in the image.
     pub(crate) fn content_range(&self) -> std::ops::Range<usize> {
         measure(self.format, usize::from(self.number), self.image, 0)
             .map_or(0..0, |it| it.content..it.content + it.content_bytes)
     }
 
-    /// Content, and the length of the value.
+    /// The content, and the length of the value.
     fn parts(&self) -> (&'a [u8], usize) {
         let (content, length) = self.marked_parts();
         let (content, mark) = self.format.unmarked(content);
         (content, length - mark)
     }
 
-    /// With the mark that fields of XML messages have.
+    /// The same with the mark of a field of an XML message.
     fn marked_parts(&self) -> (&'a [u8], usize) {
         match measure(self.format, usize::from(self.number), self.image, 0) {
             Ok(it) => (&self.image[it.content..it.content + it.content_bytes], it.length),
@@ -181,13 +182,13 @@ impl<'a> Field<'a> {
         self.format.is_marked && self.marked_parts().0.first() == Some(&mark)
     }
 
-    /// Is its value bytes, not characters?
+    /// Whether the value is binary.
     #[must_use]
     pub fn is_binary(&self) -> bool {
         if self.format.is_marked { self.has_mark(mark::BYTES) } else { self.format.is_binary() }
     }
 
-    /// The value without a copy, where it stands on the wire as ASCII.
+    /// The value without a copy; `None` unless it is ASCII on the wire.
     #[must_use]
     pub fn ascii(&self) -> Option<&'a str> {
         if self.format.coding != Coding::Latin1 {
@@ -198,7 +199,7 @@ impl<'a> Field<'a> {
         std::str::from_utf8(content).ok().filter(|text| text.is_ascii())
     }
 
-    /// The value as text: ISO-8859-1, and bytes as the characters of their numbers.
+    /// The value as text. Bytes are decoded as ISO-8859-1.
     #[must_use]
     pub fn text(&self) -> String {
         let mut value = vec![];
@@ -209,8 +210,7 @@ impl<'a> Field<'a> {
         value.iter().map(|byte| char::from(*byte)).collect()
     }
 
-    /// The value as bytes: characters are in ISO-8859-1, or in UTF-8 if ISO-8859-1 lacks one of
-    /// them, which only messages in XML can have.
+    /// The value as bytes. Characters are in ISO-8859-1, or in UTF-8 if a message in XML has others.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut value = vec![];
@@ -229,16 +229,16 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Has it fields inside?
+    /// Whether the field has inner fields.
     #[must_use]
     pub fn is_composite(&self) -> bool {
         self.format.composite > 0 && self.format.holds_fields(self.marked_parts().0)
     }
 
-    /// The fields inside.
+    /// The inner fields.
     ///
     /// # Errors
-    /// If there are none by its format, or they are not what their packager packs.
+    /// The field is not composite, or its content is invalid.
     pub fn nested<'b>(&self, index: &'b mut Index) -> Result<MessageView<'b>, Error>
     where
         'a: 'b,
@@ -257,61 +257,4 @@ impl<'a> Field<'a> {
         let view = MessageView::new(inner, &inside[..end], index);
         Ok(MessageView { is_sensitive: self.is_sensitive, ..view })
     }
-}
-
-/// Appends the value of a content that was measured.
-pub(crate) fn decode(format: &FieldFormat, content: &[u8], length: usize, out: &mut Vec<u8>) {
-    match (format.content, format.coding) {
-        (Content::Digits | Content::Text, Coding::Bcd) => {
-            read_bcd(format.odd, content, length, out);
-        }
-        (Content::Amount, Coding::Bcd) => {
-            let Some((direction, digits)) = content.split_first() else { return };
-            out.push(*direction);
-            read_bcd(format.odd, digits, length.saturating_sub(1), out);
-        }
-        (Content::HexText, _) => {
-            let first = usize::from(length % 2 == 1 && format.odd == Odd::ZeroLeft);
-            let digit = |half: u8| coding::HEX[usize::from(half & 0x0F)];
-            read_halves(content, first, length, out, digit);
-        }
-        (Content::SignedDigits, _) => read_signed(content, out),
-        (_, Coding::HexAscii) => read_hex(content, out, |byte| byte),
-        (_, Coding::HexEbcdic) => read_hex(content, out, |byte| FROM_EBCDIC[byte as usize]),
-        (_, Coding::Ebcdic) => {
-            out.extend(content.iter().map(|byte| FROM_EBCDIC[*byte as usize]));
-        }
-        (_, Coding::Latin1 | Coding::Raw | Coding::Bcd) => out.extend_from_slice(content),
-    }
-}
-
-fn read_bcd(odd: Odd, content: &[u8], length: usize, out: &mut Vec<u8>) {
-    let first = usize::from(length % 2 == 1 && odd == Odd::ZeroLeft);
-    read_halves(content, first, length, out, coding::bcd_character);
-}
-
-/// Reads so many halves of bytes as characters, from the first or the second half on.
-fn read_halves(
-    content: &[u8],
-    first: usize,
-    length: usize,
-    out: &mut Vec<u8>,
-    character: impl Fn(u8) -> u8,
-) {
-    let halves = content.iter().flat_map(|byte| [byte >> 4, byte & 0x0F]);
-    out.extend(halves.skip(first).take(length).map(character));
-}
-
-fn read_hex(content: &[u8], out: &mut Vec<u8>, read: impl Fn(u8) -> u8) {
-    let half = |byte: u8| coding::hex_value(read(byte)).unwrap_or(0);
-    out.extend(content.as_chunks::<2>().0.iter().map(|pair| half(pair[0]) << 4 | half(pair[1])));
-}
-
-fn read_signed(content: &[u8], out: &mut Vec<u8>) {
-    let Some((last, digits)) = content.split_last() else { return };
-    if last >> 4 == 0xD {
-        out.push(b'-');
-    }
-    out.extend(digits.iter().map(|byte| FROM_EBCDIC[*byte as usize]));
-    out.push(b'0' + last % 16);
 }

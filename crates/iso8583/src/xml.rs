@@ -1,4 +1,4 @@
-//! Messages in XML, `<isomsg>`: turned into fields with their numbers and lengths, and back.
+//! Messages in XML, `<isomsg>`: converts them to fields with tags and lengths, and back.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -12,17 +12,17 @@ use crate::coding::{HEX, hex_value};
 use crate::error::{DEPTH_MAX, Error, FieldPath, Problem};
 use crate::index::Index;
 use crate::packager::{FIELD_NUMBER_MAX, Packager};
-use crate::unpack::walk;
 use crate::view::MessageView;
+use crate::walk::walk;
 
-/// No message in XML is longer.
+/// The maximum length of a message in XML.
 const XML_BYTES_MAX: usize = 512 * 1024;
 
-/// Bytes of a field's number and of its length.
+/// The lengths of a field's number and of its length.
 const TAG_BYTES: usize = 3;
 const COUNT_BYTES: usize = 6;
 
-/// Reads a message into the index, fields and all.
+/// Parses a message into the index.
 pub(crate) fn unpack(packager: &Packager, bytes: &[u8], index: &mut Index) -> Result<(), Error> {
     if bytes.len() > XML_BYTES_MAX {
         return Err(Problem::TooLong { length: bytes.len(), max: XML_BYTES_MAX }.into());
@@ -33,7 +33,7 @@ pub(crate) fn unpack(packager: &Packager, bytes: &[u8], index: &mut Index) -> Re
     fields.clear();
     header.clear();
     let is_strict = packager.compiled().is_strict();
-    let mut read = Read {
+    let mut parser = Parser {
         is_strict,
         at: 0,
         open: vec![],
@@ -42,8 +42,8 @@ pub(crate) fn unpack(packager: &Packager, bytes: &[u8], index: &mut Index) -> Re
         header: &mut header,
         out: &mut fields,
     };
-    let result = read.all(&text);
-    // Where in the XML a field is wrong was said before; `walk` only finds one that is repeated.
+    let result = parser.parse(&text);
+    // The parser has found all errors with their offsets in the XML, except for repeated fields.
     let result = result.and_then(|()| match walk(packager.compiled(), &fields, index) {
         Ok(_) => Ok(()),
         Err(error) => Err(Error { offset: None, ..error }),
@@ -53,7 +53,7 @@ pub(crate) fn unpack(packager: &Packager, bytes: &[u8], index: &mut Index) -> Re
     result
 }
 
-/// The text: UTF-8, or ISO-8859-1 if the message says so.
+/// The text: UTF-8, or ISO-8859-1 if the message declares it.
 fn decoded(bytes: &[u8]) -> Result<Cow<'_, str>, Error> {
     let declaration = bytes.split(|byte| *byte == b'>').next().unwrap_or_default();
     let declaration = declaration.to_ascii_lowercase();
@@ -69,15 +69,15 @@ fn bad(path: Option<FieldPath>, offset: usize, expected: &'static str) -> Error 
     Error { path, offset: Some(offset), problem: Problem::BadXml { expected } }
 }
 
-struct Read<'a> {
+struct Parser<'a> {
     is_strict: bool,
-    /// Where in the XML.
+    /// The offset in the XML.
     at: usize,
-    /// The messages that are open: the outermost, and those that are fields of the one before.
+    /// The open messages: the outermost one, and inner ones that are fields.
     open: Vec<Open>,
-    /// Elements that are open and nothing to us.
+    /// The number of open unknown elements.
     skipped: usize,
-    /// The field that is open, if its value is text inside the element.
+    /// The open field with the text of its value.
     value: Option<Value>,
     header: &'a mut Vec<u8>,
     out: &'a mut Vec<u8>,
@@ -85,7 +85,7 @@ struct Read<'a> {
 
 struct Open {
     number: u16,
-    /// Where it begins in what is read.
+    /// The offset in the output.
     start: usize,
 }
 
@@ -97,30 +97,30 @@ struct Value {
     is_header: bool,
 }
 
-impl Read<'_> {
-    fn all(&mut self, text: &str) -> Result<(), Error> {
+impl Parser<'_> {
+    fn parse(&mut self, text: &str) -> Result<(), Error> {
         let mut reader = Reader::from_str(text);
-        let mut is_over = false;
+        let mut is_complete = false;
         loop {
             let event = reader.read_event();
             let here = usize::try_from(reader.buffer_position()).unwrap_or(text.len());
             let event = event.map_err(|_| bad(None, here, "an element that is closed"))?;
             match event {
-                Event::Eof if is_over => return Ok(()),
+                Event::Eof if is_complete => return Ok(()),
                 Event::Eof => return Err(bad(None, here, "an element `isomsg`")),
                 Event::Text(text) if text.trim().is_empty() && self.value.is_none() => {}
                 Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
                 Event::DocType(_) => return Err(bad(None, self.at, "no document type")),
-                _ if is_over => return Err(bad(None, self.at, "the end")),
+                _ if is_complete => return Err(bad(None, self.at, "the end")),
                 Event::Start(_) if self.skipped > 0 => self.skipped += 1,
                 Event::End(_) if self.skipped > 0 => self.skipped -= 1,
                 _ if self.skipped > 0 => {}
                 Event::Start(start) => self.start(&start)?,
                 Event::Empty(start) => {
                     self.start(&start)?;
-                    is_over = self.end()?;
+                    is_complete = self.end()?;
                 }
-                Event::End(_) => is_over = self.end()?,
+                Event::End(_) => is_complete = self.end()?,
                 Event::Text(text) => self.text(&text.xml10_content())?,
                 Event::CData(text) => self.text(&text)?,
                 Event::GeneralRef(name) => {
@@ -195,7 +195,7 @@ impl Read<'_> {
         Ok(())
     }
 
-    /// Number, value, and whether the value is bytes.
+    /// The number, the value, and whether the value is binary.
     fn attributes(&self, start: &BytesStart<'_>) -> Result<(u16, String, bool), Error> {
         let (mut number, mut value, mut is_binary) = (None, String::new(), false);
         for attribute in start.attributes() {
@@ -220,7 +220,7 @@ impl Read<'_> {
     }
 
     fn text(&mut self, text: &str) -> Result<(), Error> {
-        if !text.chars().all(is_of_xml) {
+        if !text.chars().all(is_xml_character) {
             return Err(self.bad("characters that XML has"));
         }
         match &mut self.value {
@@ -233,7 +233,7 @@ impl Read<'_> {
         Ok(())
     }
 
-    /// Ends an element; says whether it was the message.
+    /// Ends an element; returns whether it was the outermost message.
     fn end(&mut self) -> Result<bool, Error> {
         if let Some(value) = &self.value {
             let (number, is_binary) = (value.number, value.is_binary);
@@ -246,23 +246,23 @@ impl Read<'_> {
                 return Ok(false);
             }
             let start = self.begin(number, mark::TEXT);
-            let ends_well = if is_binary {
+            let pushed = if is_binary {
                 push_hex(&text, self.out)
             } else {
                 Some(push_text(&text, self.out))
             };
-            let kept = ends_well.and_then(|mark| self.finish(start, mark));
-            return kept.map(|()| false).ok_or_else(|| bad(path, self.at, "hexadecimal digits"));
+            let result = pushed.and_then(|mark| self.finish(start, mark));
+            return result.map(|()| false).ok_or_else(|| bad(path, self.at, "hexadecimal digits"));
         }
         let Some(message) = self.open.pop() else { return Err(self.bad("a message")) };
         if self.open.is_empty() {
             return Ok(true);
         }
-        let kept = self.finish(message.start, mark::FIELDS);
-        kept.map(|()| false).ok_or_else(|| self.bad("a shorter message"))
+        let result = self.finish(message.start, mark::FIELDS);
+        result.map(|()| false).ok_or_else(|| self.bad("a shorter message"))
     }
 
-    /// Begins a field whose length is not known yet; says where.
+    /// Begins a field of unknown length; returns its offset.
     fn begin(&mut self, number: u16, mark: u8) -> usize {
         let start = self.out.len();
         self.out.extend_from_slice(&digits::<TAG_BYTES>(usize::from(number)));
@@ -280,7 +280,7 @@ impl Read<'_> {
     }
 }
 
-/// Appends the bytes of hexadecimal digits.
+/// Appends the bytes of hexadecimal digits; `None` for invalid digits.
 fn push_hex(text: &str, out: &mut Vec<u8>) -> Option<u8> {
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     for pair in pairs {
@@ -289,7 +289,7 @@ fn push_hex(text: &str, out: &mut Vec<u8>) -> Option<u8> {
     rest.is_empty().then_some(mark::BYTES)
 }
 
-/// With `\u00hh` in attributes read as jPOS has it: the one way to write most control characters.
+/// Decodes `\u00hh` in attributes like jPOS, which is the only way to write most control characters.
 fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -305,7 +305,7 @@ fn unescaped(text: &str) -> String {
     out + rest
 }
 
-/// Appends a text in ISO-8859-1 if it can be, else in UTF-8; says which.
+/// Appends a text in ISO-8859-1 if possible, otherwise in UTF-8; returns the mark.
 pub(crate) fn push_text(text: &str, out: &mut Vec<u8>) -> u8 {
     let start = out.len();
     for character in text.chars() {
@@ -387,14 +387,14 @@ fn write_hex(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Texts with a `<` are written as they are, if they can be.
+/// Whether a text is written as CDATA: texts with a `<`, if CDATA can hold them.
 fn is_verbatim(text: &str) -> bool {
-    let can_be = |character: char| is_of_xml(character) && character != '\r';
+    let can_be = |character: char| is_xml_character(character) && character != '\r';
     text.contains('<') && !text.contains("]]>") && text.chars().all(can_be)
 }
 
-/// XML has no way to write most control characters, not even by their numbers.
-fn is_of_xml(character: char) -> bool {
+/// XML cannot represent most control characters, not even as character references.
+fn is_xml_character(character: char) -> bool {
     !matches!(character, '\0'..'\t' | '\u{b}' | '\u{c}' | '\u{e}'..' ' | '\u{fffe}' | '\u{ffff}')
 }
 
@@ -406,10 +406,11 @@ fn write_escaped(text: &str, out: &mut String) {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&apos;"),
-            // What would be read as another character.
+            // Otherwise it would be decoded as another character.
             '\\' if text[at..].starts_with("\\u00") => out.push_str("\\u005c"),
             '\0'..' ' => {
-                write!(out, "\\u{:04x}", u32::from(character)).expect("strings take all");
+                write!(out, "\\u{:04x}", u32::from(character))
+                    .expect("writing to a String cannot fail");
             }
             other => out.push(other),
         }

@@ -1,6 +1,6 @@
-//! What is allocated: nothing for a message once room was made, little for any message at all.
+//! Tests of allocations: none with reused messages and buffers, and few for any message.
 //!
-//! A binary of its own, because an allocator belongs to a whole program.
+//! This is a binary of its own, because a global allocator applies to the whole program.
 #![expect(
     unsafe_code,
     reason = "only an allocator can count, and the trait of allocators is unsafe"
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 #[path = "it/tables.rs"]
 mod tables;
 
-/// The system's allocator, which counts what each thread asks it for.
+/// The system's allocator with counters per thread.
 struct Counting;
 
 thread_local! {
@@ -29,11 +29,11 @@ fn count(bytes: usize) {
     BYTES.set(BYTES.get() + bytes);
 }
 
-// SAFETY: everything is handed on to the system's allocator as it came.
+// SAFETY: all calls are forwarded to the system's allocator without a change.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: the caller keeps to the contract of this very function.
+        // SAFETY: the caller fulfils the contract of this function.
         unsafe { System.alloc(layout) }
     }
 
@@ -52,14 +52,15 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How often, and how many bytes, this allocates.
+/// The number of allocations and of allocated bytes.
 fn allocated(work: impl FnOnce()) -> (usize, usize) {
     let before = (ALLOCATIONS.get(), BYTES.get());
     work();
     (ALLOCATIONS.get() - before.0, BYTES.get() - before.1)
 }
 
-/// Does it three times to make room, with values of changing lengths, and once more to count.
+/// Runs the work three times with values of different lengths, and counts the allocations of a fourth
+/// run.
 fn check(what: &str, mut work: impl FnMut(usize) -> Result<(), Error>) {
     for turn in [2, 0, 1] {
         work(turn).unwrap();
@@ -72,7 +73,7 @@ const CARD_NUMBERS: [&str; 3] = ["4761739001010119", "476173900101011", "4761739
 const TEXTS: [&str; 3] = ["one", "", "three and three more"];
 
 #[test]
-fn nothing_after_the_first_messages() {
+fn reused_messages_do_not_allocate() {
     for packager in [tables::mixed(), tables::mixed().with_validation(Validation::Lenient)] {
         let mut message = Message::new(&packager);
         check("building", |turn| build(&mut message, turn));
@@ -110,7 +111,7 @@ fn nothing_after_the_first_messages() {
 }
 
 #[test]
-fn nothing_to_pack_values() {
+fn pack_values_does_not_allocate() {
     let packager = tables::mixed();
     let mut out = vec![];
     check("packing values", |turn| {
@@ -132,7 +133,7 @@ fn nothing_to_pack_values() {
 }
 
 #[test]
-fn nothing_inside_frames_that_are_decoded() {
+fn decoded_composite_fields_do_not_allocate() {
     let packager = tables::packager(
         "0 IFA_NUMERIC 4\n1 IFB_BITMAP 16\n48 IFE_LLLCHAR 99\n  1 IFA_LLNUM 2\n  2 IFA_LLCHAR 40\n",
     );
@@ -165,17 +166,17 @@ fn build(message: &mut Message, turn: usize) -> Result<(), Error> {
     message.set(128, "87654321")
 }
 
-/// The most that is allocated for one message, whatever it says.
+/// The maximum of allocated bytes for a message.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Formats whose messages may be hostile: all that are built in, and a field of each kind.
+/// The formats of hostile messages: all built-in ones, and one with a field of each kind.
 fn packagers() -> Vec<Packager> {
     let names = Packager::built_in_names().iter();
-    let built_in = names.map(|name| Packager::built_in(name).expect("the name is one of them"));
+    let built_in = names.map(|name| Packager::built_in(name).expect("the name is listed"));
     built_in.chain([tables::mixed()]).collect()
 }
 
-/// A message type and a bitmap of all fields, as the formats write them.
+/// A message type and a bitmap of all fields in the encodings of the formats.
 fn starts() -> Vec<Vec<u8>> {
     let text = |fill: &str| format!("0200{}", fill.repeat(16)).into_bytes();
     vec![
@@ -192,7 +193,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn little_for_hostile_messages(
+    fn hostile_messages_allocate_little(
         start in prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..40),
             proptest::sample::select(starts()),

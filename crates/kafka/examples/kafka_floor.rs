@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use domain::{AccountId, Request, TenantNo};
 use engine::ports::{BoxFuture, LedgerTotal, StoreError};
-use engine::queue::{Place, Processor, SimulatedWork};
+use engine::queue::{Processor, QueuePosition, SimulatedWork};
 use engine::{Answer, Reason, Unavailable};
 use kafka::processor::ProcessorOptions;
 use kafka::topics::{Class, Layout};
@@ -29,7 +29,7 @@ impl Processor for Idle {
     fn execute(
         &self,
         _: i32,
-        _: Place,
+        _: QueuePosition,
         _: Request,
     ) -> BoxFuture<'static, Result<Answer, Unavailable>> {
         Box::pin(async { Err(Reason::GatewayFull.into()) })

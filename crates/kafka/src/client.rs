@@ -63,7 +63,7 @@ impl ClientContext for Watched {
 
     fn error(&self, error: KafkaError, reason: &str) {
         self.failed(&error);
-        tracing::debug!(error = %error, reason, "a Kafka client has trouble");
+        tracing::debug!(error = %error, reason, "a Kafka client reports an error");
     }
 }
 
@@ -79,7 +79,7 @@ impl ClientContext for Logged {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(error = %error, reason, "a Kafka client has trouble");
+        tracing::debug!(error = %error, reason, "a Kafka client reports an error");
     }
 }
 

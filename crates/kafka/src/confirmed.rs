@@ -1,7 +1,7 @@
 //! Sends records and waits until all in-sync replicas have them.
 //!
 //! Like rdkafka's `FutureProducer`, without its thread, which spins for the last millisecond of every
-//! 100: whoever waits for a receipt looks for it.
+//! 100: the task that waits for a receipt polls for it.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use tokio::sync::oneshot;
 
 use crate::client::log;
 
-/// How often whoever waits looks for receipts.
+/// How often a waiting task polls for receipts.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Such a producer.
 pub(crate) struct Confirmed(BaseProducer<Receipts>);
 
-/// What the broker said: when it appended the record.
+/// The broker's confirmation: when it appended the record.
 type Receipt = Result<Timestamp, KafkaError>;
 
 /// A record on its way.
@@ -103,7 +103,7 @@ impl ClientContext for Receipts {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(error = %error, reason, "a Kafka client has trouble");
+        tracing::debug!(error = %error, reason, "a Kafka client reports an error");
     }
 }
 
@@ -115,7 +115,7 @@ impl ProducerContext for Receipts {
             Ok(record) => Ok(record.timestamp()),
             Err((error, _)) => Err(error.clone()),
         };
-        // Nobody may wait for it any more.
+        // Its waiter may have gone away.
         let _ = waiter.send(receipt);
     }
 }

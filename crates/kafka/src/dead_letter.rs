@@ -1,7 +1,8 @@
-//! Records that could not be dealt with: kept until somebody has decided about each.
+//! Dead-letter records: records that could not be processed, kept until an operator has decided
+//! about each.
 //!
-//! The topic is compacted and has one partition. A letter's key names the record that it was, so
-//! that one buried twice is one; retrying or dropping it leaves a record without a value under the
+//! The topic is compacted and has one partition. A dead letter's key names the original record, so
+//! that one written twice is one; retrying or dropping it leaves a record without a value under the
 //! key, which is how the topic itself remembers what was decided.
 
 use std::collections::BTreeMap;
@@ -17,8 +18,8 @@ use crate::client::Logged;
 use crate::confirmed::Confirmed;
 use crate::settings::Settings;
 
-/// Letters listed at once, at most.
-pub const LETTERS_MAX: usize = 10_000;
+/// Dead letters listed at once, at most.
+pub const DEAD_LETTERS_MAX: usize = 10_000;
 
 /// The header that counts how often a record was tried.
 pub(crate) const ATTEMPTS: &str = "faregate-attempts";
@@ -34,9 +35,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The topic has one partition.
 const ONLY: i32 = 0;
 
-/// A record that could not be dealt with.
+/// A record that could not be processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Letter {
+pub struct DeadLetter {
     /// The topic in which it lay.
     pub topic: String,
     /// Its partition there.
@@ -49,26 +50,23 @@ pub struct Letter {
     pub attempts: u32,
     /// Its key, where it had one.
     pub key: Option<Vec<u8>>,
-    /// Its value.
     pub value: Vec<u8>,
 }
 
-/// Names a letter: where it lies in the dead-letter topic.
+/// Names a dead letter: its position in the dead-letter topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LetterId {
-    /// The partition.
+pub struct DeadLetterId {
     pub partition: i32,
-    /// The offset.
     pub offset: i64,
 }
 
-impl std::fmt::Display for LetterId {
+impl std::fmt::Display for DeadLetterId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}@{}", self.partition, self.offset)
     }
 }
 
-impl std::str::FromStr for LetterId {
+impl std::str::FromStr for DeadLetterId {
     type Err = DeadLetterError;
     fn from_str(text: &str) -> Result<Self, DeadLetterError> {
         let parsed = text.split_once('@').and_then(|(partition, offset)| {
@@ -78,35 +76,33 @@ impl std::str::FromStr for LetterId {
     }
 }
 
-/// A letter in a list.
+/// A dead letter in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its name.
-    pub id: LetterId,
-    /// When it was buried, in milliseconds since 1970 by the broker's clock; 0 where that is unknown.
+    pub id: DeadLetterId,
+    /// When it was written, in milliseconds since 1970 by the broker's clock; 0 where that is unknown.
     pub at_ms: i64,
-    /// The letter.
-    pub letter: Letter,
+    pub dead_letter: DeadLetter,
 }
 
-/// Why a letter was not dealt with.
+/// Why a dead letter was not retried or discarded.
 #[derive(Debug, thiserror::Error)]
 pub enum DeadLetterError {
-    /// That is not how letters are named.
+    /// It is not the name of a dead letter.
     #[error("{0} is not PARTITION@OFFSET")]
     NoId(String),
     /// It is not there, or was dealt with.
-    #[error("there is no letter {0}, or it was retried or dropped")]
-    NoLetter(LetterId),
+    #[error("there is no dead letter {0}, or it was retried or dropped")]
+    NotFound(DeadLetterId),
     /// More wait than are looked at.
-    #[error("more than {LETTERS_MAX} letters wait: retry or drop some of them first")]
+    #[error("more than {DEAD_LETTERS_MAX} dead letters wait: retry or drop some of them first")]
     TooMany,
     /// The brokers failed.
     #[error("kafka: {0}")]
     Kafka(#[from] KafkaError),
 }
 
-impl Letter {
+impl DeadLetter {
     /// A record as it was found.
     pub(crate) fn of(record: &BorrowedMessage<'_>, reason: &str) -> Self {
         Self {
@@ -124,8 +120,8 @@ impl Letter {
         format!("{}-{}-{}", self.topic, self.partition, self.offset)
     }
 
-    /// Puts it into the dead-letter topic; returns once it is there for good.
-    pub(crate) async fn bury(
+    /// Writes it to the dead-letter topic; returns once it is durable.
+    pub(crate) async fn write(
         &self,
         producer: &Confirmed,
         dead_letters: &str,
@@ -174,62 +170,62 @@ fn header<'a>(record: &'a BorrowedMessage<'_>, name: &str) -> Option<&'a [u8]> {
     record.headers()?.iter().find(|it| it.key == name)?.value
 }
 
-/// The letters that nobody has decided about, oldest first.
+/// The dead letters that wait for a decision, oldest first.
 ///
 /// # Errors
 /// [`DeadLetterError`].
 pub async fn list(settings: &Settings) -> Result<Vec<Listed>, DeadLetterError> {
     let settings = settings.clone();
     let reading = tokio::task::spawn_blocking(move || read(&settings));
-    let mut letters: Vec<_> = reading.await.expect("reading does not panic")?;
-    letters.sort_by_key(|it| it.id);
-    Ok(letters)
+    let mut dead_letters: Vec<_> = reading.await.expect("reading does not panic")?;
+    dead_letters.sort_by_key(|it| it.id);
+    Ok(dead_letters)
 }
 
-/// Puts a letter back into the partition that it came from, at its end, and forgets it here. It is
+/// Sends a dead letter back to the partition that it came from, at its end, and forgets it here. It is
 /// tried as a new command: its time to live begins again.
 ///
 /// # Errors
 /// [`DeadLetterError`]; where the brokers failed, it may be there and here.
-pub async fn retry(settings: &Settings, id: LetterId) -> Result<Letter, DeadLetterError> {
-    let letter = find(settings, id).await?;
+pub async fn retry(settings: &Settings, id: DeadLetterId) -> Result<DeadLetter, DeadLetterError> {
+    let dead_letter = find(settings, id).await?;
     let producer = Confirmed::new(&settings.sure_producer())?;
-    let attempts = letter.attempts.to_string();
+    let attempts = dead_letter.attempts.to_string();
     let headers = OwnedHeaders::new().insert(Header { key: ATTEMPTS, value: Some(&attempts) });
-    let mut record = FutureRecord::to(&letter.topic)
-        .partition(letter.partition)
-        .payload(&letter.value)
+    let mut record = FutureRecord::to(&dead_letter.topic)
+        .partition(dead_letter.partition)
+        .payload(&dead_letter.value)
         .headers(headers);
-    if let Some(key) = &letter.key {
+    if let Some(key) = &dead_letter.key {
         record = record.key(key);
     }
     producer.send(record).await?;
-    forget(settings, &producer, &letter).await?;
-    Ok(letter)
+    forget(settings, &producer, &dead_letter).await?;
+    Ok(dead_letter)
 }
 
-/// Forgets a letter.
+/// Discards a dead letter.
 ///
 /// # Errors
 /// [`DeadLetterError`].
-pub async fn drop_letter(settings: &Settings, id: LetterId) -> Result<Letter, DeadLetterError> {
-    let letter = find(settings, id).await?;
+pub async fn discard(settings: &Settings, id: DeadLetterId) -> Result<DeadLetter, DeadLetterError> {
+    let dead_letter = find(settings, id).await?;
     let producer = Confirmed::new(&settings.sure_producer())?;
-    forget(settings, &producer, &letter).await?;
-    Ok(letter)
+    forget(settings, &producer, &dead_letter).await?;
+    Ok(dead_letter)
 }
 
-async fn find(settings: &Settings, id: LetterId) -> Result<Letter, DeadLetterError> {
+async fn find(settings: &Settings, id: DeadLetterId) -> Result<DeadLetter, DeadLetterError> {
     let found = list(settings).await?.into_iter().find(|it| it.id == id);
-    Ok(found.ok_or(DeadLetterError::NoLetter(id))?.letter)
+    Ok(found.ok_or(DeadLetterError::NotFound(id))?.dead_letter)
 }
 
 async fn forget(
     settings: &Settings,
     producer: &Confirmed,
-    letter: &Letter,
+    dead_letter: &DeadLetter,
 ) -> Result<(), DeadLetterError> {
-    let (topic, name) = (settings.topics().dead_letter(), letter.name());
+    let (topic, name) = (settings.topics().dead_letter(), dead_letter.name());
     let record = FutureRecord::<str, [u8]>::to(&topic).partition(ONLY).key(&name);
     producer.send(record).await?;
     Ok(())
@@ -245,11 +241,13 @@ fn read(settings: &Settings) -> Result<Vec<Listed>, DeadLetterError> {
     let mut assignment = TopicPartitionList::new();
     assignment.add_partition_offset(&topic, ONLY, Offset::Beginning)?;
     consumer.assign(&assignment)?;
-    let mut letters = BTreeMap::new();
+    let mut dead_letters = BTreeMap::new();
     loop {
         let record = match consumer.poll(TIMEOUT) {
             Some(Ok(record)) => record,
-            Some(Err(KafkaError::PartitionEOF(_))) => return Ok(letters.into_values().collect()),
+            Some(Err(KafkaError::PartitionEOF(_))) => {
+                return Ok(dead_letters.into_values().collect());
+            }
             Some(Err(error)) => return Err(error.into()),
             None => {
                 let code = rdkafka::error::RDKafkaErrorCode::OperationTimedOut;
@@ -257,16 +255,16 @@ fn read(settings: &Settings) -> Result<Vec<Listed>, DeadLetterError> {
             }
         };
         let Some(key) = record.key().map(<[u8]>::to_vec) else { continue };
-        match Letter::found(&record) {
-            Some(letter) => {
-                let id = LetterId { partition: record.partition(), offset: record.offset() };
+        match DeadLetter::found(&record) {
+            Some(dead_letter) => {
+                let id = DeadLetterId { partition: record.partition(), offset: record.offset() };
                 let at_ms = record.timestamp().to_millis().unwrap_or(0);
-                letters.insert(key, Listed { id, at_ms, letter });
+                dead_letters.insert(key, Listed { id, at_ms, dead_letter });
             }
-            None if record.payload().is_none() => drop(letters.remove(&key)),
+            None if record.payload().is_none() => drop(dead_letters.remove(&key)),
             None => {}
         }
-        if letters.len() > LETTERS_MAX {
+        if dead_letters.len() > DEAD_LETTERS_MAX {
             return Err(DeadLetterError::TooMany);
         }
     }
@@ -277,12 +275,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_are_named_by_their_place() {
-        let id: LetterId = "0@42".parse().unwrap();
-        assert_eq!(id, LetterId { partition: 0, offset: 42 });
+    fn a_dead_letter_is_named_by_its_position() {
+        let id: DeadLetterId = "0@42".parse().unwrap();
+        assert_eq!(id, DeadLetterId { partition: 0, offset: 42 });
         assert_eq!(id.to_string(), "0@42");
         for text in ["", "42", "@", "a@1", "1@b"] {
-            let error = text.parse::<LetterId>().unwrap_err();
+            let error = text.parse::<DeadLetterId>().unwrap_err();
             assert_eq!(error.to_string(), format!("{text} is not PARTITION@OFFSET"));
         }
     }

@@ -34,14 +34,13 @@ pub struct Command {
     pub reply_to: ReplyTo,
     /// How long after the log-append time it may still be begun; whole milliseconds.
     pub time_to_live: Duration,
-    /// What is asked.
     pub body: CommandBody,
 }
 
-/// What is asked.
+/// The body of a command record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandBody {
-    /// Something for whoever owns the partition.
+    /// Something for the partition's owner.
     Ask(Message),
     /// Comes back as it is.
     Echo(Vec<u8>),
@@ -51,18 +50,18 @@ pub enum CommandBody {
 
 /// A record of a reply topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answered {
+pub struct ReplyEnvelope {
     /// The front instance that waits.
     pub front: u64,
     /// The request, among those of the front.
     pub correlation: u64,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: ReplyBody,
 }
 
 /// What came of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReplyBody {
     /// A reply.
     Reply(Reply),
     /// It was not done, for this reason; when to try again, in whole milliseconds.
@@ -163,30 +162,30 @@ impl Command {
     }
 }
 
-impl Answered {
+impl ReplyEnvelope {
     /// The record's value.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let body = match &self.outcome {
-            Outcome::Reply(Reply::Answer(answer)) => match answer {
+            ReplyBody::Reply(Reply::Answer(answer)) => match answer {
                 Answer::Replied(reply) => wire::ReplyBody::Replied(json(reply)),
                 Answer::Refused(rejection) => wire::ReplyBody::Refused(json(rejection)),
                 Answer::StillRunning => wire::ReplyBody::StillRunning(wire::Nothing {}),
                 Answer::AnotherRequest => wire::ReplyBody::AnotherRequest(wire::Nothing {}),
             },
-            Outcome::Reply(Reply::Balance(totals)) => wire::ReplyBody::Balance(wire::Balance {
+            ReplyBody::Reply(Reply::Balance(totals)) => wire::ReplyBody::Balance(wire::Balance {
                 found: totals.is_some(),
                 totals: totals.iter().flatten().map(total_to_wire).collect(),
             }),
-            Outcome::Unavailable(reason, retry_after) => {
+            ReplyBody::Unavailable(reason, retry_after) => {
                 let milliseconds = |it: Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
                 wire::ReplyBody::Unavailable(wire::Refusal {
                     reason: reason.label().to_owned(),
                     retry_after_ms: retry_after.map(milliseconds),
                 })
             }
-            Outcome::Expired => wire::ReplyBody::Expired(wire::Nothing {}),
-            Outcome::Echo(bytes) => wire::ReplyBody::Echo(bytes.clone()),
+            ReplyBody::Expired => wire::ReplyBody::Expired(wire::Nothing {}),
+            ReplyBody::Echo(bytes) => wire::ReplyBody::Echo(bytes.clone()),
         };
         let reply = wire::Reply {
             version: VERSION,
@@ -204,7 +203,7 @@ impl Answered {
     pub fn decode(bytes: &[u8]) -> Result<Self, EnvelopeError> {
         check_version(bytes)?;
         let wire = wire::Reply::decode(bytes).map_err(garbage)?;
-        let answer = |answer| Outcome::Reply(Reply::Answer(answer));
+        let answer = |answer| ReplyBody::Reply(Reply::Answer(answer));
         let outcome = match wire.body.ok_or_else(|| lacks("body"))? {
             wire::ReplyBody::Replied(json) => answer(Answer::Replied(parse("replied", &json)?)),
             wire::ReplyBody::Refused(json) => answer(Answer::Refused(parse("refused", &json)?)),
@@ -212,21 +211,21 @@ impl Answered {
             wire::ReplyBody::AnotherRequest(_) => answer(Answer::AnotherRequest),
             wire::ReplyBody::Unavailable(refusal) => {
                 let retry_after = refusal.retry_after_ms.map(Duration::from_millis);
-                Outcome::Unavailable(reason(&refusal.reason), retry_after)
+                ReplyBody::Unavailable(reason(&refusal.reason), retry_after)
             }
             wire::ReplyBody::Balance(balance) => {
                 let totals = balance.totals.iter().map(total_from_wire);
                 let totals = totals.collect::<Result<Vec<_>, _>>()?;
-                Outcome::Reply(Reply::Balance(balance.found.then_some(totals)))
+                ReplyBody::Reply(Reply::Balance(balance.found.then_some(totals)))
             }
-            wire::ReplyBody::Expired(_) => Outcome::Expired,
-            wire::ReplyBody::Echo(bytes) => Outcome::Echo(bytes),
+            wire::ReplyBody::Expired(_) => ReplyBody::Expired,
+            wire::ReplyBody::Echo(bytes) => ReplyBody::Echo(bytes),
         };
         Ok(Self { front: wire.front, correlation: wire.correlation, outcome })
     }
 }
 
-impl From<Unavailable> for Outcome {
+impl From<Unavailable> for ReplyBody {
     fn from(unavailable: Unavailable) -> Self {
         Self::Unavailable(unavailable.reason, unavailable.retry_after)
     }
@@ -434,10 +433,11 @@ mod tests {
             comments: Some("ä \"quoted\"".to_owned()),
             token: id(9),
         };
-        let command = domain::Command::SetTenantValue(SetTenantValue {
-            key: "k".to_owned(),
-            value: Some("v".to_owned()),
-        });
+        let command =
+            domain::Command::Tenant(domain::command::TenantCommand::SetValue(SetTenantValue {
+                key: "k".to_owned(),
+                value: Some("v".to_owned()),
+            }));
         let id = RequestId(id(1));
         Request { id, tenant: TenantNo(3), actor, idempotency: None, command }
     }
@@ -494,13 +494,15 @@ mod tests {
             Answer::AnotherRequest,
         ];
         let refusals =
-            Reason::ALL.map(|reason| Outcome::from(Unavailable::from(reason))).into_iter();
+            Reason::ALL.map(|reason| ReplyBody::from(Unavailable::from(reason))).into_iter();
         let balances = [None, Some(vec![]), Some(totals)];
-        let outcomes = answers.into_iter().map(|it| Outcome::Reply(Reply::Answer(it)));
-        let outcomes = outcomes.chain(balances.map(|it| Outcome::Reply(Reply::Balance(it))));
-        for outcome in outcomes.chain(refusals).chain([Outcome::Expired, Outcome::Echo(vec![7])]) {
-            let answered = Answered { front: 5, correlation: 6, outcome };
-            assert_eq!(Answered::decode(&answered.encode()), Ok(answered));
+        let outcomes = answers.into_iter().map(|it| ReplyBody::Reply(Reply::Answer(it)));
+        let outcomes = outcomes.chain(balances.map(|it| ReplyBody::Reply(Reply::Balance(it))));
+        for outcome in
+            outcomes.chain(refusals).chain([ReplyBody::Expired, ReplyBody::Echo(vec![7])])
+        {
+            let answered = ReplyEnvelope { front: 5, correlation: 6, outcome };
+            assert_eq!(ReplyEnvelope::decode(&answered.encode()), Ok(answered));
         }
     }
 

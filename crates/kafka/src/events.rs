@@ -36,9 +36,10 @@ impl EventPublisher {
     /// [`TopicError`].
     pub async fn new(settings: &Settings) -> Result<Self, TopicError> {
         let topic = settings.topics().events();
-        let asker: BaseConsumer<Logged> = settings.client().create_with_context(Logged)?;
+        let metadata_client: BaseConsumer<Logged> =
+            settings.client().create_with_context(Logged)?;
         let asked = topic.clone();
-        let asking = tokio::task::spawn_blocking(move || partition_count(&asker, &asked));
+        let asking = tokio::task::spawn_blocking(move || partition_count(&metadata_client, &asked));
         asking.await.expect("asking does not panic")?;
         let mut config = settings.sure_producer();
         // Never given up: an event that was would be overtaken by those after it.

@@ -40,7 +40,7 @@ pub enum FloorError {
     /// librdkafka does not take the settings.
     #[error("kafka: {0}")]
     Kafka(#[from] KafkaError),
-    /// Nobody answers.
+    /// No processor answers.
     #[error("no processor of the class answers through Kafka")]
     NotReady,
 }

@@ -1,5 +1,5 @@
 //! A front's end of the queue: sends commands and questions to the partitions, and hands the
-//! replies, which come in on a partition of its own, to whoever waits for them.
+//! replies, which come in on a partition of its own, for their waiters.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,7 +16,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::watch;
 
 use crate::client::{STATISTICS_MS, Watched};
-use crate::envelope::{Answered, Command, CommandBody, Outcome, ReplyTo};
+use crate::envelope::{Command, CommandBody, ReplyBody, ReplyEnvelope, ReplyTo};
 use crate::pending::Pending;
 use crate::sender::{Record, Sender, Undelivered};
 use crate::settings::Settings;
@@ -26,7 +26,7 @@ use crate::topics::{Class, TopicError, Topics};
 /// said that it expired.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How often whoever receives looks up from waiting for replies.
+/// How long the receiving thread waits for replies before it looks around.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Between two attempts to find the topics.
@@ -62,7 +62,7 @@ impl FrontOptions {
     }
 }
 
-/// A front's end of the queue. Dropped, it refuses whoever still waits.
+/// A front's end of the queue. Dropped, it fails requests that still wait.
 pub struct Front {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -72,11 +72,11 @@ struct Shared {
     settings: Settings,
     options: FrontOptions,
     topics: [String; 2],
-    /// Drawn at random: replies to an earlier process with the same partition are told apart.
+    /// Drawn at random: replies to an earlier process with the same partition are distinguished.
     instance: u64,
     pending: Arc<Pending>,
     sender: Sender<Deliveries>,
-    /// Partitions of the command topics, once the replies can be heard.
+    /// Partitions of the command topics, once replies can be received.
     prepared: OnceLock<[i32; 2]>,
     connected: watch::Receiver<bool>,
     available: watch::Sender<bool>,
@@ -164,10 +164,10 @@ impl Front {
         partition: i32,
         bytes: Vec<u8>,
     ) -> Result<Vec<u8>, Unavailable> {
-        let place = Place { class, partition, key: "echo" };
-        match self.shared.ask(place, CommandBody::Echo(bytes)).await? {
-            Outcome::Echo(bytes) => Ok(bytes),
-            Outcome::Reply(_) | Outcome::Unavailable(..) | Outcome::Expired => {
+        let destination = Destination { class, partition, key: "echo" };
+        match self.shared.ask(destination, CommandBody::Echo(bytes)).await? {
+            ReplyBody::Echo(bytes) => Ok(bytes),
+            ReplyBody::Reply(_) | ReplyBody::Unavailable(..) | ReplyBody::Expired => {
                 Err(Reason::QueueAway.into())
             }
         }
@@ -186,15 +186,15 @@ impl Queue for Front {
             // A topic has no more partitions than a database may have: see `topics`.
             let partition = route.partition(u16::try_from(partitions).unwrap_or(u16::MAX));
             let partition = i32::try_from(partition.number()).unwrap_or_default();
-            let place = Place { class, partition, key: &key };
-            match self.shared.ask(place, CommandBody::Ask(message)).await? {
-                Outcome::Reply(reply) => Ok(reply),
-                Outcome::Unavailable(reason, retry_after) => {
+            let destination = Destination { class, partition, key: &key };
+            match self.shared.ask(destination, CommandBody::Ask(message)).await? {
+                ReplyBody::Reply(reply) => Ok(reply),
+                ReplyBody::Unavailable(reason, retry_after) => {
                     Err(Unavailable { reason, retry_after })
                 }
                 // It waited longer than it may, and was dropped: there is too much before it.
-                Outcome::Expired => Err(Reason::Expired.into()),
-                Outcome::Echo(_) => Err(Reason::CommitInDoubt.into()),
+                ReplyBody::Expired => Err(Reason::Expired.into()),
+                ReplyBody::Echo(_) => Err(Reason::CommitInDoubt.into()),
             }
         })
     }
@@ -215,7 +215,7 @@ impl Drop for Front {
 }
 
 /// Where a command goes.
-struct Place<'a> {
+struct Destination<'a> {
     class: Class,
     partition: i32,
     key: &'a str,
@@ -234,38 +234,47 @@ impl Drop for Waiting<'_> {
 }
 
 impl Shared {
-    async fn ask(&self, place: Place<'_>, body: CommandBody) -> Result<Outcome, Unavailable> {
+    async fn ask(
+        &self,
+        destination: Destination<'_>,
+        body: CommandBody,
+    ) -> Result<ReplyBody, Unavailable> {
         if !*self.available.borrow() {
             return Err(Reason::QueueAway.into());
         }
-        let Some((number, told)) = self.pending.begin() else {
+        let Some((number, reply)) = self.pending.begin() else {
             return Err(Reason::QueueFull.into());
         };
         let _waiting = Waiting { pending: &self.pending, number };
         let started = Instant::now();
-        let at = index(place.class);
-        self.send(&place, number, body)?;
+        let at = index(destination.class);
+        self.send(&destination, number, body)?;
         self.metrics.asked[at].increment(1);
-        let patience = self.options.time_to_live + GRACE;
-        let told = tokio::time::timeout(patience, told).await;
-        let reason = match told {
+        let timeout = self.options.time_to_live + GRACE;
+        let reply = tokio::time::timeout(timeout, reply).await;
+        let reason = match reply {
             Ok(Ok(Ok(outcome))) => {
                 self.metrics.seconds[at].record(started.elapsed().as_secs_f64());
                 return Ok(outcome);
             }
             Ok(Ok(Err(reason))) => reason,
-            // Nobody answered in time, or the front ends.
+            // No reply came in time, or the front ends.
             Err(_) | Ok(Err(_)) => Reason::CommitInDoubt,
         };
         self.metrics.unanswered[at].increment(1);
-        // Who asks a question has nothing to be in doubt about.
-        let is_question = place.class == Class::Balance;
+        // A question changes nothing, so that it is never in doubt.
+        let is_question = destination.class == Class::Balance;
         let reason =
             if is_question && reason == Reason::CommitInDoubt { Reason::QueueAway } else { reason };
         Err(reason.into())
     }
 
-    fn send(&self, place: &Place<'_>, number: u64, body: CommandBody) -> Result<(), Reason> {
+    fn send(
+        &self,
+        destination: &Destination<'_>,
+        number: u64,
+        body: CommandBody,
+    ) -> Result<(), Reason> {
         let reply_to = ReplyTo {
             front: self.instance,
             correlation: number,
@@ -277,9 +286,9 @@ impl Shared {
         if message.len() > self.settings.message_bytes_max {
             return Err(Reason::MessageTooLarge);
         }
-        let topic = &self.topics[index(place.class)];
-        let record = Record { key: Some(place.key.to_owned()), payload: message, number };
-        self.sender.send(topic, place.partition, record).map_err(|error| not_sent(&error))
+        let topic = &self.topics[index(destination.class)];
+        let record = Record { key: Some(destination.key.to_owned()), payload: message, number };
+        self.sender.send(topic, destination.partition, record).map_err(|error| not_sent(&error))
     }
 
     /// The thread that receives.
@@ -311,7 +320,7 @@ impl Shared {
         }
     }
 
-    /// Finds the topics, and begins to hear replies where they end now.
+    /// Finds the topics, and begins to receive replies where they end now.
     fn prepare(&self, consumer: &BaseConsumer<Watched>) -> Result<[i32; 2], TopicError> {
         let mut partitions = [0; 2];
         for (partitions, topic) in partitions.iter_mut().zip(&self.topics) {
@@ -344,9 +353,9 @@ impl Shared {
     }
 
     fn hand_over(&self, record: &[u8]) {
-        let found = match Answered::decode(record) {
+        let found = match ReplyEnvelope::decode(record) {
             Ok(it) if it.front == self.instance => {
-                self.pending.tell(it.correlation, Ok(it.outcome))
+                self.pending.complete(it.correlation, Ok(it.outcome))
             }
             Ok(_) => false,
             Err(error) => {
@@ -390,21 +399,21 @@ fn sender(
     Sender::start(config, settings.linger, Arc::new(deliveries))
 }
 
-/// Tells who waits for the reply to a command that could not be delivered.
+/// Fails requests whose commands could not be delivered.
 struct Deliveries {
     pending: Arc<Pending>,
     undelivered: metrics::Counter,
 }
 
 impl Undelivered for Deliveries {
-    /// Whoever gave up before it was sent need not wonder what comes of it.
-    fn is_wanted(&self, number: u64) -> bool {
+    /// A request whose caller has gone away before it was sent is dropped.
+    fn is_waited_for(&self, number: u64) -> bool {
         self.pending.is_waiting(number)
     }
 
-    fn tell(&self, number: u64, error: &KafkaError) {
+    fn give_up(&self, number: u64, error: &KafkaError) {
         self.undelivered.increment(1);
-        self.pending.tell(number, Err(undelivered(error)));
+        self.pending.complete(number, Err(undelivered(error)));
     }
 }
 
@@ -459,12 +468,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_kafka_surely_does_not_have_is_called_undone() {
-        let told = |code| undelivered(&KafkaError::MessageProduction(code));
-        assert_eq!(told(RDKafkaErrorCode::MessageTimedOut), Reason::CommitInDoubt);
-        assert_eq!(told(RDKafkaErrorCode::PurgeInflight), Reason::CommitInDoubt);
-        assert_eq!(told(RDKafkaErrorCode::NotEnoughReplicasAfterAppend), Reason::CommitInDoubt);
-        assert_eq!(told(RDKafkaErrorCode::UnknownTopic), Reason::QueueAway);
-        assert_eq!(told(RDKafkaErrorCode::MessageSizeTooLarge), Reason::MessageTooLarge);
+    fn only_records_that_kafka_surely_lacks_are_undone() {
+        let reason = |code| undelivered(&KafkaError::MessageProduction(code));
+        assert_eq!(reason(RDKafkaErrorCode::MessageTimedOut), Reason::CommitInDoubt);
+        assert_eq!(reason(RDKafkaErrorCode::PurgeInflight), Reason::CommitInDoubt);
+        assert_eq!(reason(RDKafkaErrorCode::NotEnoughReplicasAfterAppend), Reason::CommitInDoubt);
+        assert_eq!(reason(RDKafkaErrorCode::UnknownTopic), Reason::QueueAway);
+        assert_eq!(reason(RDKafkaErrorCode::MessageSizeTooLarge), Reason::MessageTooLarge);
     }
 }

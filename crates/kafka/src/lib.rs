@@ -1,4 +1,4 @@
-//! The queue between nodes, over Kafka: fronts send commands to whoever owns their partition
+//! The queue between nodes, over Kafka: fronts send commands to their partition's owner
 //! ([`Front`]), processors execute them and reply ([`processor`]), and what happened is published
 //! ([`events`]). What cannot be dealt with is kept ([`dead_letter`]).
 
@@ -16,7 +16,9 @@ mod sender;
 mod settings;
 pub mod topics;
 
-pub use envelope::{Answered, Command, CommandBody, EnvelopeError, Outcome, ReplyTo, VERSION};
+pub use envelope::{
+    Command, CommandBody, EnvelopeError, ReplyBody, ReplyEnvelope, ReplyTo, VERSION,
+};
 pub use front::{Front, FrontOptions};
 pub use settings::{
     GroupProtocol, MESSAGE_BYTES_MAX, Secret, Security, SecurityProtocol, Settings, SettingsError,

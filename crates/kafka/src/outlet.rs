@@ -1,10 +1,10 @@
-//! What a processor writes: replies, letters for the dead, and records that ask for the broker's
-//! time.
+//! What a processor writes: replies, dead-letter records, and records that ask for the broker's time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use engine::periodic::Backoff;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::KafkaError;
 use rdkafka::message::Timestamp;
@@ -12,8 +12,8 @@ use rdkafka::producer::FutureRecord;
 
 use crate::client::Logged;
 use crate::confirmed::Confirmed;
-use crate::dead_letter::Letter;
-use crate::envelope::{Answered, Command, CommandBody, Outcome, ReplyTo};
+use crate::dead_letter::DeadLetter;
+use crate::envelope::{Command, CommandBody, ReplyBody, ReplyEnvelope, ReplyTo};
 use crate::front::partition_count;
 use crate::sender::{Record, Sender, Undelivered};
 use crate::settings::Settings;
@@ -28,8 +28,8 @@ const TOPICS_MAX: usize = 256;
 /// Replies waiting to be sent, at most.
 const REPLIES_MAX: &str = "500000";
 
-/// Between two attempts to bury a letter.
-const BURY_AGAIN: Duration = Duration::from_millis(500);
+/// Between two attempts to write a dead-letter record, at first and at most.
+const WRITE_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(8));
 
 /// What a processor writes.
 pub(crate) struct Outlet {
@@ -37,7 +37,7 @@ pub(crate) struct Outlet {
     replies: Sender<Replies>,
     sure: Confirmed,
     /// Asks which topics there are, without making any: a producer might.
-    asker: BaseConsumer<Logged>,
+    metadata_client: BaseConsumer<Logged>,
     known: Mutex<HashMap<String, Known>>,
 }
 
@@ -60,18 +60,18 @@ impl Outlet {
             topics: settings.topics(),
             replies: Sender::start(replies, settings.linger, Arc::new(Replies))?,
             sure: Confirmed::new(&sure)?,
-            asker: settings.client().create_with_context(Logged)?,
+            metadata_client: settings.client().create_with_context(Logged)?,
             known: Mutex::default(),
         })
     }
 
     /// Sends a reply. One that cannot be sent is counted and forgotten: its front will find that it
     /// got none.
-    pub(crate) fn reply(self: &Arc<Self>, to: &ReplyTo, outcome: Outcome) {
+    pub(crate) fn reply(self: &Arc<Self>, to: &ReplyTo, outcome: ReplyBody) {
         if !self.topics.is_reply(&to.topic) {
             return lost("not_a_reply_topic", to);
         }
-        let answered = Answered { front: to.front, correlation: to.correlation, outcome };
+        let answered = ReplyEnvelope { front: to.front, correlation: to.correlation, outcome };
         let known = self.known().get(&to.topic).copied();
         match known {
             Some(known) if known.partitions > 0 || known.at.elapsed() < MISSING_FOR => {
@@ -87,19 +87,20 @@ impl Outlet {
         }
     }
 
-    /// Puts a letter into the dead-letter topic, however long that takes.
-    pub(crate) async fn bury(&self, letter: &Letter) {
-        let reason = letter.reason.clone();
-        while let Err(error) = letter.bury(&self.sure, &self.topics.dead_letter()).await {
-            tracing::error!(error = %error, "a dead letter cannot be written: tried again");
-            tokio::time::sleep(BURY_AGAIN).await;
+    /// Writes a dead-letter record, however long that takes.
+    pub(crate) async fn write_dead_letter(&self, dead_letter: &DeadLetter) {
+        let reason = dead_letter.reason.clone();
+        let mut backoff = Backoff::new(WRITE_AGAIN.0, WRITE_AGAIN.1);
+        while let Err(error) = dead_letter.write(&self.sure, &self.topics.dead_letter()).await {
+            tracing::error!(error = %error, "failed to write a dead-letter record; retried");
+            tokio::time::sleep(backoff.pause()).await;
         }
         metrics::counter!("faregate_queue_dead_letters_total", "reason" => reason).increment(1);
         tracing::error!(
-            topic = letter.topic,
-            partition = letter.partition,
-            offset = letter.offset,
-            reason = letter.reason,
+            topic = dead_letter.topic,
+            partition = dead_letter.partition,
+            offset = dead_letter.offset,
+            reason = dead_letter.reason,
             "a record was put into the dead-letter topic"
         );
     }
@@ -126,7 +127,7 @@ impl Outlet {
 
     /// How many partitions a reply topic has; none where it is missing.
     fn ask(&self, topic: &str) -> i32 {
-        let partitions = match partition_count(&self.asker, topic) {
+        let partitions = match partition_count(&self.metadata_client, topic) {
             Ok(partitions) => partitions,
             Err(TopicError::Missing(_)) => 0,
             // Not known now: sent as to the others, and delivered or not.
@@ -140,7 +141,7 @@ impl Outlet {
         partitions
     }
 
-    fn send(&self, to: &ReplyTo, answered: &Answered, partitions: i32) {
+    fn send(&self, to: &ReplyTo, answered: &ReplyEnvelope, partitions: i32) {
         if !(0..partitions).contains(&to.partition) {
             return lost("no_such_partition", to);
         }
@@ -165,15 +166,15 @@ fn count_lost(reason: &'static str) {
     metrics::counter!("faregate_queue_replies_lost_total", "reason" => reason).increment(1);
 }
 
-/// Hears of replies that could not be delivered.
+/// Counts replies that could not be delivered.
 struct Replies;
 
 impl Undelivered for Replies {
-    fn is_wanted(&self, _: u64) -> bool {
+    fn is_waited_for(&self, _: u64) -> bool {
         true
     }
 
-    fn tell(&self, _: u64, error: &KafkaError) {
+    fn give_up(&self, _: u64, error: &KafkaError) {
         tracing::warn!(error = %error, "a reply was not delivered");
         count_lost("not_delivered");
     }

@@ -1,14 +1,14 @@
-//! Who waits for which reply: a bounded table of slots, whose numbers name the requests.
+//! Requests that wait for replies: a bounded table of slots, whose numbers name the requests.
 
 use std::sync::{Mutex, PoisonError};
 
 use engine::Reason;
 use tokio::sync::oneshot;
 
-use crate::envelope::Outcome;
+use crate::envelope::ReplyBody;
 
-/// What a waiter is told: what came back, or why nothing will.
-pub(crate) type Told = Result<Outcome, Reason>;
+/// What a waiter receives: the reply, or why there is none.
+pub(crate) type ReplyResult = Result<ReplyBody, Reason>;
 
 /// The table.
 pub(crate) struct Pending {
@@ -23,9 +23,9 @@ struct Table {
 }
 
 struct Slot {
-    /// How often it was used: a late reply to an earlier request of the slot finds nobody.
+    /// How often it was used: a late reply to an earlier request of the slot finds no waiter.
     generation: u32,
-    waiter: Option<oneshot::Sender<Told>>,
+    waiter: Option<oneshot::Sender<ReplyResult>>,
 }
 
 impl Pending {
@@ -35,7 +35,7 @@ impl Pending {
     }
 
     /// A number for a request, and where its reply comes; `None` where too many wait.
-    pub(crate) fn begin(&self) -> Option<(u64, oneshot::Receiver<Told>)> {
+    pub(crate) fn begin(&self) -> Option<(u64, oneshot::Receiver<ReplyResult>)> {
         let (sender, receiver) = oneshot::channel();
         let mut table = self.table();
         let at = match table.free.pop() {
@@ -52,18 +52,18 @@ impl Pending {
         Some(((u64::from(slot.generation) << 32) | u64::from(at), receiver))
     }
 
-    /// Tells the waiter; false where nobody waits under this number.
-    pub(crate) fn tell(&self, number: u64, told: Told) -> bool {
-        // One who has gone away in this moment is no error.
-        self.end(number).map(|waiter| drop(waiter.send(told))).is_some()
+    /// Completes a request; false where none waits under this number.
+    pub(crate) fn complete(&self, number: u64, result: ReplyResult) -> bool {
+        // A waiter that has just gone away is no error.
+        self.end(number).map(|waiter| drop(waiter.send(result))).is_some()
     }
 
-    /// Forgets a request that nobody waits for any more.
+    /// Removes a request whose waiter has gone away.
     pub(crate) fn forget(&self, number: u64) {
         drop(self.end(number));
     }
 
-    /// Whether somebody waits under this number.
+    /// Whether a request waits under this number.
     pub(crate) fn is_waiting(&self, number: u64) -> bool {
         let Ok(at) = usize::try_from(number & u64::from(u32::MAX)) else { return false };
         let table = self.table();
@@ -79,7 +79,7 @@ impl Pending {
         table.slots.len() - table.free.len()
     }
 
-    fn end(&self, number: u64) -> Option<oneshot::Sender<Told>> {
+    fn end(&self, number: u64) -> Option<oneshot::Sender<ReplyResult>> {
         let at = u32::try_from(number & u64::from(u32::MAX)).ok()?;
         let mut table = self.table();
         let slot = table.slots.get_mut(usize::try_from(at).ok()?)?;
@@ -98,23 +98,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_find_their_waiters_once() {
+    fn a_reply_completes_its_request_once() {
         let pending = Pending::new(2);
-        let (first, mut told) = pending.begin().unwrap();
+        let (first, mut reply) = pending.begin().unwrap();
         let (second, _) = pending.begin().unwrap();
         assert!(pending.begin().is_none(), "two may wait");
         assert!(pending.is_waiting(first) && !pending.is_waiting(u64::MAX));
-        assert!(pending.tell(first, Ok(Outcome::Expired)));
-        assert_eq!(told.try_recv().unwrap(), Ok(Outcome::Expired));
-        assert!(!pending.tell(first, Ok(Outcome::Expired)), "it has its reply");
-        let (third, mut told) = pending.begin().unwrap();
+        assert!(pending.complete(first, Ok(ReplyBody::Expired)));
+        assert_eq!(reply.try_recv().unwrap(), Ok(ReplyBody::Expired));
+        assert!(!pending.complete(first, Ok(ReplyBody::Expired)), "it has its reply");
+        let (third, mut reply) = pending.begin().unwrap();
         assert!(pending.is_waiting(third) && !pending.is_waiting(first));
         assert_eq!(third & 0xffff_ffff, first & 0xffff_ffff, "the slot is used again");
-        assert!(!pending.tell(first, Ok(Outcome::Expired)), "a late reply finds nobody");
-        assert!(told.try_recv().is_err());
+        assert!(!pending.complete(first, Ok(ReplyBody::Expired)), "a late reply finds no waiter");
+        assert_eq!(reply.try_recv(), Err(oneshot::error::TryRecvError::Empty));
         pending.forget(third);
         pending.forget(second);
         assert_eq!(pending.waiting(), 0);
-        assert!(!pending.tell(u64::MAX, Ok(Outcome::Expired)), "no such slot");
+        assert!(!pending.complete(u64::MAX, Ok(ReplyBody::Expired)), "no such slot");
     }
 }

@@ -2,8 +2,8 @@
 //! partitions bring to [`engine::queue::Processor`] and sends the replies.
 //!
 //! One thread polls and hands over, in the order of the offsets; one task waits for the results.
-//! Where commands are read from is SQL's word alone, and what Kafka is told of them a hint for tools.
-//! Questions are read on from what Kafka was told.
+//! SQL alone says where commands are read from; the offsets stored in Kafka are for tools. Questions
+//! are read from the offsets stored in Kafka.
 
 mod clock;
 mod lane;
@@ -15,7 +15,8 @@ use std::sync::{Arc, PoisonError, mpsc as threads};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use engine::queue::{Message, Place, Processor};
+use engine::periodic::Backoff;
+use engine::queue::{Message, Processor, QueuePosition};
 use rdkafka::Offset;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -27,8 +28,8 @@ use tokio::sync::{mpsc, oneshot};
 use self::lane::Lane;
 use self::member::Member;
 use self::work::{InFlight, Item, Task};
-use crate::dead_letter::Letter;
-use crate::envelope::{Command, CommandBody, EnvelopeError, Outcome, ReplyTo};
+use crate::dead_letter::DeadLetter;
+use crate::envelope::{Command, CommandBody, EnvelopeError, ReplyBody, ReplyTo};
 use crate::outlet::Outlet;
 use crate::settings::Settings;
 use crate::topics::Class;
@@ -40,14 +41,14 @@ const POLL: Duration = Duration::from_millis(50);
 /// on, so that the group can change; what was fetched ahead is fetched again afterwards.
 const FULL_WITHOUT_POLLING: Duration = Duration::from_millis(200);
 
-/// How long the broker may take to tell its time, at first and later. Without its word nothing is
-/// known to be too old.
+/// How long the broker may take to return its time, at first and later. Without it no record is
+/// known to be expired.
 const TIME_WITHIN: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(2));
 
 /// How long a partition may take to be read from elsewhere.
 const SEEK_WITHIN: Duration = Duration::from_secs(5);
 
-/// How often Kafka is told how far we are, and broken partitions are looked for.
+/// How often offsets are stored in Kafka, and broken partitions are looked for.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// Between two attempts to open a broken partition, at first and at most.
@@ -77,7 +78,7 @@ pub struct RunningProcessor {
 
 #[derive(Default)]
 struct Stopping {
-    asked: AtomicBool,
+    requested: AtomicBool,
     /// What is in progress is not waited for.
     at_once: AtomicBool,
 }
@@ -114,7 +115,7 @@ pub fn start(
             if let Ok(mut polling) = parted.recv() {
                 polling.run(consumer);
             }
-            // Whoever waits for the end may have gone away.
+            // The waiter may have gone away.
             let _ = closing.send(());
         })
         .expect("the system gives one more thread");
@@ -149,7 +150,7 @@ impl RunningProcessor {
     pub async fn stop(self, deadline: Duration) {
         const FLUSH: Duration = Duration::from_secs(2);
         let Self { stopping, thread, driving, outlet, mut closed } = self;
-        stopping.asked.store(true, Ordering::Release);
+        stopping.requested.store(true, Ordering::Release);
         if tokio::time::timeout(deadline, &mut closed).await.is_err() {
             stopping.at_once.store(true, Ordering::Release);
             drop(closed.await);
@@ -229,7 +230,7 @@ impl Polling {
     }
 
     fn is_stopping(&self) -> bool {
-        self.stopping.asked.load(Ordering::Acquire)
+        self.stopping.requested.load(Ordering::Acquire)
     }
 
     /// Until it is to stop, or the consumer broke for good.
@@ -250,7 +251,7 @@ impl Polling {
                         std::thread::park_timeout(JOIN_AGAIN);
                         return;
                     }
-                    self.grumble(&error);
+                    self.log_once(&error);
                 }
             }
         }
@@ -264,7 +265,7 @@ impl Polling {
             tracing::debug!(error = %error, "the partitions were not paused");
         }
         while self.in_flight.count() > 0 && !self.stopping.at_once.load(Ordering::Acquire) {
-            // What was fetched before is read again by whoever comes next.
+            // What was fetched before is read again by the next owner.
             drop(consumer.poll(POLL));
         }
         self.look_around(consumer);
@@ -314,7 +315,7 @@ impl Polling {
     }
 
     /// The same error once.
-    fn grumble(&mut self, error: &KafkaError) {
+    fn log_once(&mut self, error: &KafkaError) {
         let error = error.to_string();
         if error != self.last_error {
             tracing::warn!(class = self.class.name(), error, "commands cannot be read now");
@@ -331,7 +332,7 @@ impl Polling {
         self.last_error.clear();
         match Command::decode(record.payload().unwrap_or_default()) {
             Ok(command) => self.begin(&lane, record, command),
-            Err(error) => self.bury(&lane, record, &error),
+            Err(error) => self.park(&lane, record, &error),
         }
     }
 
@@ -342,7 +343,7 @@ impl Polling {
             CommandBody::Echo(bytes) => {
                 lane.dealt_with(record.offset());
                 let _runtime = self.runtime.enter();
-                return self.outlet.reply(&reply_to, Outcome::Echo(bytes));
+                return self.outlet.reply(&reply_to, ReplyBody::Echo(bytes));
             }
             CommandBody::Clock => return lane.dealt_with(record.offset()),
         };
@@ -350,19 +351,19 @@ impl Polling {
         let (partition, offset) = (lane.partition, record.offset());
         if self.is_expired(lane, record, time_to_live) {
             self.expired.increment(1);
-            return self.skip(lane, offset, Some(reply_to), Outcome::Expired);
+            return self.skip(lane, offset, Some(reply_to), ReplyBody::Expired);
         }
         let task = match message {
             Message::Request(_) if self.class == Class::Balance => {
                 // Its partition has no owner here.
                 let error = EnvelopeError::Garbage("a command among questions".to_owned());
-                return self.bury(lane, record, &error);
+                return self.park(lane, record, &error);
             }
             Message::Request(request) => {
-                let letter = Letter::of(record, "");
+                let dead_letter = DeadLetter::of(record, "");
                 let expires_at = Instant::now().checked_add(time_to_live);
-                let place = Place { offset, expires_at };
-                Task::Execute(self.processor.execute(partition, place, *request), letter)
+                let place = QueuePosition { offset, expires_at };
+                Task::Execute(self.processor.execute(partition, place, *request), dead_letter)
             }
             Message::Balance { tenant, account, work } => {
                 Task::Balance(self.processor.balance(tenant, account, work))
@@ -371,7 +372,7 @@ impl Polling {
         self.hand_over(Item { lane: Arc::clone(lane), offset, reply_to: Some(reply_to), task });
     }
 
-    fn skip(&self, lane: &Arc<Lane>, offset: i64, reply_to: Option<ReplyTo>, outcome: Outcome) {
+    fn skip(&self, lane: &Arc<Lane>, offset: i64, reply_to: Option<ReplyTo>, outcome: ReplyBody) {
         let task = match self.class {
             Class::Payment => Task::Skip(self.processor.skip(lane.partition, offset), outcome),
             // Where questions stand is not in SQL.
@@ -388,7 +389,7 @@ impl Polling {
     }
 
     /// What cannot be read is kept before its offset is passed; the partition waits for that.
-    fn bury(&self, lane: &Arc<Lane>, record: &BorrowedMessage<'_>, error: &EnvelopeError) {
+    fn park(&self, lane: &Arc<Lane>, record: &BorrowedMessage<'_>, error: &EnvelopeError) {
         tracing::error!(
             topic = record.topic(),
             partition = record.partition(),
@@ -396,9 +397,9 @@ impl Polling {
             error = %error,
             "a command cannot be read"
         );
-        let letter = Letter::of(record, error.label());
-        self.runtime.block_on(self.outlet.bury(&letter));
-        self.skip(lane, record.offset(), None, Outcome::Expired);
+        let dead_letter = DeadLetter::of(record, error.label());
+        self.runtime.block_on(self.outlet.write_dead_letter(&dead_letter));
+        self.skip(lane, record.offset(), None, ReplyBody::Expired);
     }
 
     /// Whether a command's time to live is over, by the clock of the broker that has it.
@@ -409,9 +410,9 @@ impl Polling {
         let now = Instant::now();
         if clock.wants_measuring(now, clock.is_too_old(now, stamped, limit)) {
             let asking = self.outlet.time(record.topic(), record.partition());
-            let patience = if clock.is_known() { TIME_WITHIN.1 } else { TIME_WITHIN.0 };
-            let told = async { tokio::time::timeout(patience, asking).await.ok().flatten() };
-            let theirs = self.runtime.block_on(told);
+            let timeout = if clock.is_known() { TIME_WITHIN.1 } else { TIME_WITHIN.0 };
+            let measured = async { tokio::time::timeout(timeout, asking).await.ok().flatten() };
+            let theirs = self.runtime.block_on(measured);
             if theirs.is_none() {
                 tracing::warn!(partition = lane.partition, "the broker does not tell its time");
             }
@@ -432,12 +433,12 @@ impl Polling {
             if lane.is_broken() {
                 self.open_again(consumer, &lane);
             } else if let Some(next) = lane.read_on() {
-                let mut told = TopicPartitionList::new();
-                let taken = told
+                let mut stored = TopicPartitionList::new();
+                let taken = stored
                     .add_partition_offset(topic, lane.partition, Offset::Offset(next))
-                    .and_then(|()| consumer.store_offsets(&told));
+                    .and_then(|()| consumer.store_offsets(&stored));
                 if let Err(error) = taken {
-                    tracing::debug!(error = %error, "Kafka was not told how far we are");
+                    tracing::debug!(error = %error, "failed to store offsets in Kafka");
                 }
             }
         }
@@ -462,13 +463,13 @@ impl Polling {
         }
         if let Err(error) = consumer.seek(topic, partition, from, SEEK_WITHIN) {
             tracing::warn!(partition, error = %error, "a partition is not read again yet");
-            // Nobody else sends; the end of this thread is the end of the channel.
+            // There is no other sender; the end of this thread is the end of the channel.
             drop(self.opened.send((Arc::clone(lane), offset)));
             return;
         }
         let _runtime = self.runtime.enter();
         for to in lane.read_again_from(offset) {
-            work::tell_doubt(&self.outlet, &to);
+            work::reply_in_doubt(&self.outlet, &to);
         }
         consumer.context().opened(lane);
         if self.paused_at.is_none() {
@@ -498,7 +499,7 @@ async fn open(
     opened: threads::Sender<(Arc<Lane>, Option<i64>)>,
     ended: Arc<AtomicBool>,
 ) {
-    let (mut pause, longest) = OPEN_AGAIN;
+    let mut backoff = Backoff::new(OPEN_AGAIN.0, OPEN_AGAIN.1);
     while !ended.load(Ordering::Acquire) {
         match processor.assigned(lane.partition).await {
             Ok(offset) => {
@@ -509,8 +510,7 @@ async fn open(
             Err(error) => {
                 let partition = lane.partition;
                 tracing::error!(partition, error = %error, "a partition cannot be opened");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(longest);
+                tokio::time::sleep(backoff.pause()).await;
             }
         }
     }

@@ -36,18 +36,18 @@ const BATCH_WITHIN_MS: &str = "0.5";
 pub(crate) struct Record {
     pub(crate) key: Option<String>,
     pub(crate) payload: Vec<u8>,
-    /// What [`Undelivered::tell`] is called with.
+    /// What [`Undelivered::give_up`] is called with.
     pub(crate) number: u64,
 }
 
-/// Hears of records that were not delivered.
+/// Is called with records that were not delivered.
 pub(crate) trait Undelivered: Send + Sync + 'static {
-    /// Whether anybody still wants this record, which has waited, to be sent.
-    fn is_wanted(&self, number: u64) -> bool;
+    /// Whether a caller still waits for the reply to this record.
+    fn is_waited_for(&self, number: u64) -> bool;
 
     /// The record with this number was given up. It may lie in Kafka all the same, where the error
     /// does not say otherwise.
-    fn tell(&self, number: u64, error: &KafkaError);
+    fn give_up(&self, number: u64, error: &KafkaError);
 }
 
 /// Sends records. Dropped, it gives up what waits.
@@ -146,7 +146,7 @@ impl<U: Undelivered> Sender<U> {
     /// Sends a record to a partition, after those that were given before.
     ///
     /// # Errors
-    /// It is not sent. A record that waits first is told of to [`Undelivered::tell`] instead.
+    /// It is not sent. The failure of a record that waits first goes to [`Undelivered::give_up`].
     pub(crate) fn send(
         &self,
         topic: &str,
@@ -178,7 +178,7 @@ impl<U: Undelivered> Sender<U> {
     /// Some of it may not be.
     pub(crate) fn flush(&self, timeout: Duration) -> Result<(), KafkaError> {
         let until = Instant::now() + timeout;
-        // The thread that sends hears of what arrives.
+        // The sending thread polls for what arrives.
         while !self.shared.lanes().is_idle() {
             if Instant::now() >= until {
                 return Err(KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut));
@@ -251,14 +251,14 @@ impl<U: Undelivered> Shared<U> {
         for (topic, partition, records) in batches {
             let producer = self.producer();
             for record in records {
-                let sent = if self.undelivered.is_wanted(record.number) {
+                let sent = if self.undelivered.is_waited_for(record.number) {
                     produce(&producer, &topic, partition, &record)
                 } else {
                     Err(KafkaError::Canceled)
                 };
                 if let Err(error) = sent {
                     self.lanes().arrived(&topic, partition);
-                    self.undelivered.tell(record.number, &error);
+                    self.undelivered.give_up(record.number, &error);
                 }
             }
         }
@@ -278,7 +278,7 @@ impl<U: Undelivered> Shared<U> {
         match producer(&self.config, &self.undelivered, &self.lanes) {
             Ok(new) => {
                 *self.producer.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
-                // What the old one did not deliver is given up, and told of.
+                // What the old one did not deliver is given up, and reported.
                 current.purge(PurgeConfig::default().queue().inflight());
                 if let Err(error) = current.flush(LOOK_AROUND) {
                     tracing::error!(error = %error, "records were forgotten with their producer");
@@ -337,7 +337,7 @@ impl<U: Undelivered> ClientContext for Reports<U> {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(error = %error, reason, "a Kafka client has trouble");
+        tracing::debug!(error = %error, reason, "a Kafka client reports an error");
     }
 }
 
@@ -349,7 +349,7 @@ impl<U: Undelivered> ProducerContext for Reports<U> {
             Ok(record) => record,
             Err((error, record)) => {
                 let number = u64::try_from(number).expect("usize has 64 bits or fewer");
-                self.undelivered.tell(number, error);
+                self.undelivered.give_up(number, error);
                 record
             }
         };

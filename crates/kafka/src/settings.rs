@@ -157,7 +157,6 @@ impl std::str::FromStr for GroupProtocol {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("kafka.{field} {reason}")]
 pub struct SettingsError {
-    /// Which.
     pub field: &'static str,
     /// What is wrong with it.
     pub reason: String,
@@ -220,13 +219,7 @@ impl Settings {
         self.security.validate()
     }
 
-    /// The topics of this prefix.
-    #[must_use]
-    pub fn topics(&self) -> crate::topics::Topics {
-        crate::topics::Topics::new(&self.topic_prefix)
-    }
-
-    /// What every client is told.
+    /// The settings of every client.
     pub(crate) fn client(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config

@@ -22,7 +22,7 @@ const ASKED_EVERY: Duration = Duration::from_millis(100);
 /// How long events are kept unless an operator decides otherwise, and commands, which a processor
 /// that was away still has to read.
 const WEEK_MS: &str = "604800000";
-/// How long questions for balances are kept: nobody wants the answer later.
+/// How long questions for balances are kept: the answer is of no use later.
 const HOUR_MS: &str = "3600000";
 /// How long replies are kept: they are read at once or never.
 const REPLIES_MS: &str = "600000";
@@ -97,6 +97,14 @@ impl Topics {
     }
 }
 
+impl Settings {
+    /// The topics of this prefix.
+    #[must_use]
+    pub fn topics(&self) -> Topics {
+        Topics::new(&self.topic_prefix)
+    }
+}
+
 /// How the topics are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -124,7 +132,6 @@ impl Layout {
 /// What became of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// Which.
     pub topic: String,
     /// How many partitions it has.
     pub partitions: i32,
@@ -144,7 +151,6 @@ pub enum TopicError {
              because an account's partition depends on it"
     )]
     WrongPartitions {
-        /// Which.
         topic: String,
         /// How many it has.
         found: i32,
@@ -154,7 +160,6 @@ pub enum TopicError {
     /// One is set up in a way that cannot work.
     #[error("topic {topic} has {name}={found}, but needs {expected}")]
     WrongSetting {
-        /// Which.
         topic: String,
         /// The topic's setting.
         name: &'static str,
@@ -165,12 +170,7 @@ pub enum TopicError {
     },
     /// The brokers refused.
     #[error("topic {topic}: {code}")]
-    Refused {
-        /// Which.
-        topic: String,
-        /// Why.
-        code: RDKafkaErrorCode,
-    },
+    Refused { topic: String, code: RDKafkaErrorCode },
     /// The brokers could not be asked.
     #[error("kafka: {0}")]
     Kafka(#[from] KafkaError),
@@ -190,7 +190,7 @@ pub async fn create(settings: &Settings, layout: Layout) -> Result<Vec<Made>, To
         for made in admin.create_topics(&new, &options()).await? {
             match made {
                 Ok(_) => {}
-                // Somebody else was quicker: it is checked like those that were there.
+                // Another process was quicker: it is checked like those that existed.
                 Err((topic, RDKafkaErrorCode::TopicAlreadyExists)) => {
                     let partitions = partition_count_soon(settings, &topic).await?;
                     existing.insert(topic, partitions);
@@ -287,7 +287,7 @@ fn planned(settings: &Settings, layout: Layout) -> Vec<Planned> {
         topic(topics.commands(Class::Balance), layout.partitions, &deleted(HOUR_MS)),
         topic(topics.reply(), layout.fronts, &replies),
         topic(topics.events(), layout.partitions, &deleted(WEEK_MS)),
-        // Kept until somebody has decided about each.
+        // Kept until an operator has decided about each.
         topic(topics.dead_letter(), 1, &[("cleanup.policy", "compact")]),
     ]
 }

@@ -3,10 +3,9 @@
 mod database;
 mod mail;
 mod period;
-mod prefix;
 mod secret;
 mod settings;
-mod signup;
+mod sign_up;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,11 +13,10 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-pub use mail::{Mail, MailTransport};
+pub use mail::{Mail, MailTransport, SmtpSecurity};
 pub use period::Period;
-pub use prefix::Prefix;
 pub use settings::{Config, LogFormat, QueueKind, Role, Tls};
-pub use signup::Signup;
+pub use sign_up::Signup;
 
 /// What the environment's names start with.
 const PREFIX: &str = "FAREGATE_";
@@ -116,7 +114,7 @@ pub struct Arguments {
     /// What this process does: all, front or processor
     #[arg(long, value_name = "ROLE")]
     pub role: Option<String>,
-    /// What stands between doors and partitions: memory or kafka
+    /// What stands between APIs and partitions: memory or kafka
     #[arg(long, value_name = "QUEUE")]
     pub queue: Option<String>,
     /// Kafka's brokers, HOST:PORT, several with commas
@@ -248,7 +246,7 @@ impl Config {
         } else if !self.tls.cert.is_empty() {
             Some("do not speak TLS: end it before the server")
         } else if self.role == Role::Processor {
-            Some("are for processes that have doors")
+            Some("are for processes that have APIs")
         } else if !self.database.url.is_empty() && self.flags.key_file.is_empty() {
             Some("need `flags.key_file`")
         } else {
@@ -432,7 +430,5 @@ fn parse_like(like: Option<&Value>, text: &str) -> Value {
     }
 }
 
-#[cfg(test)]
-pub use mail::SmtpSecurity;
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use domain::access::{CreateUser, PutRole};
+use domain::command::{AccessCommand, TenantCommand};
 use domain::payment::Actor;
 use domain::tenant::CreateTenant;
 use domain::{Command, Rejection, Request, TenantNo};
@@ -51,6 +52,16 @@ pub fn password() -> Option<String> {
     std::env::var("FAREGATE_ADMIN_PASSWORD").ok().filter(|it| !it.is_empty())
 }
 
+/// Prints the secrets that a first start generated, which are not stored.
+pub fn announce(made: &Made) {
+    if let Some(password) = &made.password {
+        eprintln!("first start: user {}, password {password}", ADMIN);
+    }
+    if let Some((api_key, api_secret)) = &made.tenant {
+        eprintln!("first start: tenant default, API key {api_key}, API secret {api_secret}");
+    }
+}
+
 /// Makes the administrator and the first tenant, where there are none yet; `password` is the
 /// administrator's, else one is made up. What is made up is announced before it exists, so that no
 /// crash leaves an administrator whose password nobody has seen; what is missing is made by the
@@ -97,8 +108,9 @@ async fn make_administrator(engine: &Engine, access: &Access, password: &str) ->
     let role = PutRole { name, permissions: vec!["*:*".to_owned()], create: true };
     let (username, roles) = (ADMIN.to_owned(), vec![ADMIN_ROLE.to_owned()]);
     let user = CreateUser { username, password_hash, roles };
-    let role = make(engine, "the administrator's role", Command::PutRole(role));
-    let user = make(engine, "the administrator", Command::CreateUser(user));
+    let role =
+        make(engine, "the administrator's role", Command::Access(AccessCommand::PutRole(role)));
+    let user = make(engine, "the administrator", Command::Access(AccessCommand::CreateUser(user)));
     tokio::try_join!(role, user).map(drop)
 }
 
@@ -111,7 +123,7 @@ async fn make_tenant(
     let secret_hash = access.hash(api_secret).await?;
     let (external_key, api_key) = (Some(DEFAULT_TENANT.to_owned()), api_key.to_owned());
     let tenant = CreateTenant { id: None, external_key, api_key, secret_hash };
-    make(engine, "the first tenant", Command::CreateTenant(tenant)).await
+    make(engine, "the first tenant", Command::Tenant(TenantCommand::Create(tenant))).await
 }
 
 async fn make(engine: &Engine, what: &'static str, command: Command) -> Result<(), Error> {

@@ -5,43 +5,47 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::flags::Board;
 use arc_swap::ArcSwap;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use engine::periodic::{Pass, Periodic};
 use engine::{Engine, Reason};
+use feature_flags::FlagCache;
 use http::StatusCode;
 use serde_json::json;
 use tokio::sync::watch;
 
+use crate::background::until;
+
 /// How often the core is probed.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
-/// How old the last good probe may be. A long queue is no reason to be taken out of service: the
-/// probe waits in it like everybody else.
+/// How old the last probe may be. Probes wait in the engine's queue: a long queue alone does not
+/// make the server unready.
 const PROBE_AGE_MAX: Duration = Duration::from_secs(30);
 
-/// With less left on the disk than this, in bytes, it counts as full.
+/// Free bytes below which the disk counts as full.
 const DISK_FREE_BYTES_MIN: u64 = 1024 * 1024;
 
-/// What is known of the server's health. Clones share it.
+/// The server's health. Clones share it.
 #[derive(Clone)]
 pub struct Health {
-    state: Arc<ArcSwap<Known>>,
-    flags: Option<Arc<Board>>,
+    last: Arc<ArcSwap<Probe>>,
+    flags: Option<Arc<FlagCache>>,
     stopping: watch::Receiver<bool>,
 }
 
 #[derive(Clone, Copy)]
-struct Known {
-    answered_at: Instant,
-    trouble: Option<Trouble>,
+/// The outcome of a probe.
+struct Probe {
+    at: Instant,
+    failure: Option<NotReady>,
 }
 
 /// Why the server is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trouble {
+enum NotReady {
     DiskFull,
     Store,
     Silent,
@@ -49,7 +53,7 @@ enum Trouble {
     FlagsUnread,
 }
 
-impl Trouble {
+impl NotReady {
     const fn label(self) -> &'static str {
         match self {
             Self::DiskFull => "the disk is full",
@@ -62,27 +66,24 @@ impl Trouble {
 }
 
 impl Health {
-    /// Probes once, and goes on probing until `stopping` turns true. `flags` are those that doors
-    /// show, where they show any.
+    /// Probes once, then periodically until `stopping` turns true. `flags` is the cache of the flag
+    /// APIs, if this process has them.
     pub async fn watch(
         engine: Engine,
         data_dir: PathBuf,
-        flags: Option<Arc<Board>>,
+        flags: Option<Arc<FlagCache>>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
-        let known = Known { answered_at: Instant::now(), trouble: probe(&engine, &data_dir).await };
-        let state = Arc::new(ArcSwap::from_pointee(known));
-        let health = Self { state: Arc::clone(&state), flags, stopping: stopping.clone() };
-        let mut stopping = stopping;
+        let first = Probe { at: Instant::now(), failure: probe(&engine, &data_dir).await };
+        let last = Arc::new(ArcSwap::from_pointee(first));
+        let health = Self { last: Arc::clone(&last), flags, stopping: stopping.clone() };
         tokio::spawn(async move {
-            loop {
-                tokio::select! {
-                    () = tokio::time::sleep(PROBE_EVERY) => {}
-                    _ = stopping.wait_for(|stopping| *stopping) => return,
-                }
-                let trouble = probe(&engine, &data_dir).await;
-                state.store(Arc::new(Known { answered_at: Instant::now(), trouble }));
-            }
+            let job = || async {
+                let failure = probe(&engine, &data_dir).await;
+                last.store(Arc::new(Probe { at: Instant::now(), failure }));
+                Pass::Idle
+            };
+            Periodic::every(PROBE_EVERY).run(until(stopping), job).await;
         });
         health
     }
@@ -90,32 +91,32 @@ impl Health {
     /// Whether the server can answer.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.trouble().is_none()
+        self.failure().is_none()
     }
 
-    fn trouble(&self) -> Option<Trouble> {
-        let known = **self.state.load();
+    fn failure(&self) -> Option<NotReady> {
+        let last = **self.last.load();
         if *self.stopping.borrow() {
-            Some(Trouble::Stopping)
-        } else if known.trouble.is_none() && known.answered_at.elapsed() > PROBE_AGE_MAX {
-            Some(Trouble::Silent)
+            Some(NotReady::Stopping)
+        } else if last.failure.is_none() && last.at.elapsed() > PROBE_AGE_MAX {
+            Some(NotReady::Silent)
         } else {
             let are_unread = self.flags.as_ref().is_some_and(|it| !it.is_available());
-            known.trouble.or(are_unread.then_some(Trouble::FlagsUnread))
+            last.failure.or(are_unread.then_some(NotReady::FlagsUnread))
         }
     }
 }
 
-/// Asks the partition for nothing, and the file system for what is left.
-async fn probe(engine: &Engine, data_dir: &PathBuf) -> Option<Trouble> {
+/// Checks the disk and the engine.
+async fn probe(engine: &Engine, data_dir: &PathBuf) -> Option<NotReady> {
     let disk = rustix::fs::statvfs(data_dir);
     if disk.is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < DISK_FREE_BYTES_MIN) {
-        return Some(Trouble::DiskFull);
+        return Some(NotReady::DiskFull);
     }
     match engine.check().await.map_err(|unavailable| unavailable.reason) {
         Ok(()) => None,
-        Err(Reason::DiskFull) => Some(Trouble::DiskFull),
-        Err(Reason::Stopping) => Some(Trouble::Stopping),
+        Err(Reason::DiskFull) => Some(NotReady::DiskFull),
+        Err(Reason::Stopping) => Some(NotReady::Stopping),
         Err(
             Reason::QueueFull
             | Reason::QueueAway
@@ -130,7 +131,7 @@ async fn probe(engine: &Engine, data_dir: &PathBuf) -> Option<Trouble> {
             | Reason::Repeated
             | Reason::Quarantined
             | Reason::Bug,
-        ) => Some(Trouble::Store),
+        ) => Some(NotReady::Store),
     }
 }
 
@@ -162,10 +163,10 @@ pub async fn live() -> Response {
     security(())
 )]
 pub async fn ready(State(health): State<Health>) -> Response {
-    match health.trouble() {
+    match health.failure() {
         None => Json(json!({ "status": "ready" })).into_response(),
-        Some(trouble) => {
-            let body = json!({ "status": "not ready", "reason": trouble.label() });
+        Some(failure) => {
+            let body = json!({ "status": "not ready", "reason": failure.label() });
             (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
         }
     }
@@ -176,22 +177,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ready_is_who_has_read_the_flags() {
-        let known = Known { answered_at: Instant::now(), trouble: None };
+    fn a_server_whose_flags_are_not_read_is_not_ready() {
+        let last = Probe { at: Instant::now(), failure: None };
         let (stop, stopping) = watch::channel(false);
-        let state = Arc::new(ArcSwap::from_pointee(known));
-        let board = Arc::<Board>::default();
-        let health = Health { state, flags: Some(Arc::clone(&board)), stopping };
-        assert_eq!(health.trouble(), Some(Trouble::FlagsUnread));
+        let last_swap = Arc::new(ArcSwap::from_pointee(last));
+        let cache = Arc::<FlagCache>::default();
+        let health = Health { last: last_swap, flags: Some(Arc::clone(&cache)), stopping };
+        assert_eq!(health.failure(), Some(NotReady::FlagsUnread));
         let without = Health { flags: None, ..health.clone() };
-        assert!(without.is_ready(), "it has no doors to flags, or no key");
-        board.set_available(true);
+        assert!(without.is_ready(), "a server without flag APIs does not wait for flags");
+        cache.set_available(true);
         assert!(health.is_ready());
-        board.set_available(false);
-        let known = Known { trouble: Some(Trouble::DiskFull), ..known };
-        health.state.store(Arc::new(known));
-        assert_eq!(health.trouble(), Some(Trouble::DiskFull));
+        cache.set_available(false);
+        let full = Probe { failure: Some(NotReady::DiskFull), ..last };
+        health.last.store(Arc::new(full));
+        assert_eq!(health.failure(), Some(NotReady::DiskFull));
         stop.send_replace(true);
-        assert_eq!(health.trouble(), Some(Trouble::Stopping));
+        assert_eq!(health.failure(), Some(NotReady::Stopping));
     }
 }

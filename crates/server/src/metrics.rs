@@ -1,23 +1,20 @@
-//! `/metrics`: what the process, the core and the doors count, in Prometheus' text format.
+//! `/metrics`: what the process, the core and the APIs count, in Prometheus' text format.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ::flags::Board;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::Timestamp;
 use domain::payment::TransactionStatus;
 use engine::ports::{Queries, StoreError, UnresolvedCount};
 use engine::{Engine, Reason};
-use http::StatusCode;
+use feature_flags::FlagCache;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use metrics::{Counter, Unit};
+use http_server::{Admission, Bodies};
+use metrics::Unit;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-
-use crate::http::{Admission, Bodies, Door};
-use crate::{native, pages};
 
 /// Upper ends of the buckets of everything measured in seconds.
 const SECONDS: &[f64] = &[
@@ -48,7 +45,7 @@ pub fn install() -> Result<PrometheusHandle, metrics_exporter_prometheus::BuildE
 
 fn describe() {
     let counters = [
-        ("faregate_requests_total", "Requests answered, by door, route and status."),
+        ("faregate_requests_total", "Requests answered, by api, route and status."),
         ("faregate_refused_total", "Requests refused for lack of room, by reason."),
         ("faregate_payments_total", "Payment transactions answered, by status."),
         (
@@ -70,7 +67,7 @@ fn describe() {
         metrics::counter!("faregate_refused_total", "reason" => reason).increment(0);
     }
     let seconds = [
-        ("faregate_request_seconds", "Time to answer a request, by door and route."),
+        ("faregate_request_seconds", "Time to answer a request, by api and route."),
         ("faregate_commit_seconds", "One batch: load, execute, commit."),
         ("faregate_gateway_seconds", "Gateway calls, by gateway."),
     ];
@@ -158,67 +155,6 @@ pub async fn upkeep(handle: PrometheusHandle) {
     }
 }
 
-/// What is counted of the requests that the front answers, or whose door leaves it to the front.
-/// Kill Bill's door counts its own, in the same families.
-pub struct Requests {
-    refused: Counter,
-}
-
-impl Requests {
-    /// Counters on the installed recorder.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { refused: metrics::counter!("faregate_refused_total", "reason" => "admission") }
-    }
-
-    /// Counts an answer.
-    pub fn answered(&self, (door, path): (Door, &str), status: StatusCode, took: Duration) {
-        let (door, route) = (door.label(), route(door, path));
-        let status = status.as_str().to_owned();
-        let labels = [("door", door.to_owned()), ("route", route.to_owned()), ("status", status)];
-        metrics::counter!("faregate_requests_total", &labels).increment(1);
-        metrics::histogram!("faregate_request_seconds", "door" => door, "route" => route)
-            .record(took);
-    }
-
-    /// Counts a request that was not let in.
-    pub fn refused(&self) {
-        self.refused.increment(1);
-    }
-}
-
-/// The route of a path: few, whatever clients ask for.
-#[must_use]
-pub fn route(door: Door, path: &str) -> &'static str {
-    let known = native::PATHS.iter().chain(signup::native::PATHS).chain(pages::PATHS).chain(PATHS);
-    match known.copied().find(|known| *known == path) {
-        Some(known) => known,
-        None if path.starts_with("/v1/analytics/accounts/") => "/v1/analytics/accounts/{account}",
-        None if path.starts_with("/v1/mails/") => "/v1/mails/{id}",
-        None if path.starts_with("/v1/environments/") => "/v1/environments/{key}",
-        None if path.starts_with("/v1/flags/") => "/v1/flags/{key}",
-        None if path.starts_with("/v1/segments/") => "/v1/segments/{id}",
-        None if path.starts_with("/v1/relay-proxies/") => "/v1/relay-proxies/{id}",
-        None => match door {
-            Door::KillBill => "(not let in)",
-            Door::Operations | Door::Native => "(other)",
-        },
-    }
-}
-
-/// The paths that operators ask for.
-const PATHS: &[&str] = &[
-    "/health/live",
-    "/health/ready",
-    "/health/liveness",
-    "/health/readiness",
-    "/health/synthetic",
-    "/user/health",
-    "/user/health/database",
-    "/billing/health",
-    "/metrics",
-];
-
 /// What `/metrics` looks at.
 #[derive(Clone)]
 pub struct Exporter {
@@ -238,7 +174,7 @@ pub struct Exporter {
 #[derive(Clone)]
 pub struct Streams {
     /// What the server's own are open to.
-    pub board: Arc<Board>,
+    pub cache: Arc<FlagCache>,
     /// How many each worker holds, as it said last.
     pub of_workers: Arc<[AtomicUsize]>,
 }
@@ -246,7 +182,7 @@ pub struct Streams {
 impl Streams {
     fn count(&self) -> usize {
         let of_workers = self.of_workers.iter().map(|it| it.load(Ordering::Relaxed));
-        self.board.open_sockets() + of_workers.sum::<usize>()
+        self.cache.open_sockets() + of_workers.sum::<usize>()
     }
 }
 

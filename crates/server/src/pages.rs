@@ -13,8 +13,6 @@ use utoipa::openapi::security::{
 };
 use utoipa::openapi::{Components, ContactBuilder, InfoBuilder, LicenseBuilder, OpenApi};
 
-use crate::native;
-
 const LANDING: &str = include_str!("pages/landing.html");
 const DOCS: &str = include_str!("pages/docs.html");
 
@@ -29,9 +27,8 @@ struct Operations;
 /// The document of everything that is served.
 #[must_use]
 pub fn openapi() -> OpenApi {
-    let mut document = native::openapi();
+    let mut document = v1::openapi();
     document.merge(killbill::openapi());
-    document.merge(signup::native::openapi());
     document.merge(<Operations as utoipa::OpenApi>::openapi());
     document.info = InfoBuilder::new()
         .title("Faregate")

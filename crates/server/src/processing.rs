@@ -8,13 +8,14 @@ use std::time::Duration;
 use domain::{AccountId, PartitionNo, Request, TenantNo};
 use engine::access::Access;
 use engine::ports::{BoxFuture, LedgerTotal, Queries, StoreError};
-use engine::queue::{Place, Processor, SimulatedWork};
+use engine::queue::{Processor, QueuePosition, SimulatedWork};
 use engine::{Answer, Engine, Parts, Reason, Running, Unavailable};
 use store::{Server, Share, SqlQueries};
 
-use crate::node::{Core, Followers};
-use crate::queue::publish_events;
-use crate::{first_start, serve};
+use crate::background::BackgroundTasks;
+use crate::engine_parts::EngineParts;
+use crate::events::publish_events;
+use crate::first_start;
 
 /// How long calls in flight get to end when a partition goes to another process: those that take
 /// longer are asked about by their new owner.
@@ -22,7 +23,7 @@ const REVOKED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The partitions of this process.
 pub struct Processing {
-    core: Core,
+    core: EngineParts,
     server: Server,
     options: store::Options,
     /// Of the first partition; those of others read over the same connections.
@@ -37,14 +38,14 @@ pub struct Processing {
 struct Owned {
     engine: Engine,
     running: Running,
-    followers: Followers,
+    tasks: BackgroundTasks,
 }
 
 impl Processing {
     /// Owns nothing yet. The queue is so many partitions, reached with these settings; `reads` is an
     /// engine to read balances with.
     pub fn new(
-        core: Core,
+        core: EngineParts,
         (server, options): (Server, store::Options),
         queries: Arc<SqlQueries>,
         (partitions, kafka): (u16, kafka::Settings),
@@ -96,14 +97,14 @@ impl Processing {
         let opened = opening.await.map_err(|error| StoreError::Database(error.to_string()))?;
         let (engine, running) = opened?;
         let offset = running.queue_offset();
-        let mut followers = self.core.follow(&engine, share);
-        let stopped = followers.stopped();
+        let mut tasks = self.core.start_tasks(&engine, share);
+        let stopped = tasks.stopped();
         let publishing = publish_events(engine.clone(), self.kafka.clone(), stopped);
-        followers.follow(publishing);
+        tasks.spawn(publishing);
         if share.partition == PartitionNo::FIRST {
             tokio::spawn(prepare(engine.clone()));
         }
-        self.owned().insert(partition, Owned { engine, running, followers });
+        self.owned().insert(partition, Owned { engine, running, tasks });
         tracing::info!(partition, offset, "took a partition over");
         Ok(offset)
     }
@@ -127,11 +128,11 @@ impl Processor for Processing {
     fn execute(
         &self,
         partition: i32,
-        place: Place,
+        position: QueuePosition,
         request: Request,
     ) -> BoxFuture<'static, Result<Answer, Unavailable>> {
         match self.engine(partition) {
-            Some(engine) => Box::pin(engine.submit_queued(place, request)),
+            Some(engine) => Box::pin(engine.submit_queued(position, request)),
             None => Box::pin(std::future::ready(Err(Reason::NotOwner.into()))),
         }
     }
@@ -157,12 +158,12 @@ impl Processor for Processing {
     }
 }
 
-/// Makes the administrator and the first tenant: whoever has the first partition does, before
+/// Makes the administrator and the first tenant: the owner of the first partition does, before
 /// anybody can log in.
 async fn prepare(engine: Engine) {
     let access = Access::new(engine.clone(), Duration::ZERO, 1);
     let password = first_start::password();
-    let prepared = first_start::prepare(&engine, &access, password, serve::announce);
+    let prepared = first_start::prepare(&engine, &access, password, first_start::announce);
     if let Err(error) = prepared.await {
         tracing::error!(error = %error, "the first start is tried again with the next owner");
     }
@@ -170,7 +171,7 @@ async fn prepare(engine: Engine) {
 
 impl Owned {
     async fn stop(self, deadline: Duration) {
-        self.followers.stop().await;
+        self.tasks.stop().await;
         self.running.stop(deadline).await;
     }
 }

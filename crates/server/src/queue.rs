@@ -1,44 +1,25 @@
 //! How this process takes part in the queue between fronts and processors.
 
-pub mod commands;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::Seq;
 use engine::Engine;
-use engine::ports::{Bookkeeping, BoxFuture, JournalRow, Queries};
+use engine::ports::BoxFuture;
 use engine::queue::{Message, Queue, Reply, Route};
 use engine::{Reason, Unavailable};
-use kafka::events::{EventPublisher, FOLLOWER};
 use kafka::processor::{ProcessorOptions, RunningProcessor};
 use kafka::topics::Class;
 use kafka::{Front, FrontOptions, Secret, Security, Settings};
 use store::{Server, SqlQueries};
-use tokio::sync::watch;
 
 use crate::config::Config;
-use crate::node::Core;
+use crate::engine_parts::EngineParts;
 use crate::processing::Processing;
 
 /// How long to wait before Kafka is asked again for what a start needs, and how often at most.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// See [`ASK_AGAIN`].
 const ASKED_MAX: u32 = 30;
-
-/// How many journal rows are published before it is recorded that they were.
-const ROWS_MAX: usize = 4_000;
-
-/// How long events gather before they are published, and how long where more than [`BUSY_ROWS`] came
-/// in that time: a few large batches cost the brokers and the database far less.
-const GATHERED: Duration = Duration::from_millis(200);
-/// See [`GATHERED`].
-const GATHERED_WHILE_BUSY: Duration = Duration::from_secs(2);
-/// See [`GATHERED`].
-const BUSY_ROWS: i64 = 100;
-
-/// How long to wait before events are published again after a failure.
-const PUBLISH_AGAIN: Duration = Duration::from_secs(1);
 
 /// Why this process takes no part in the queue.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +67,7 @@ pub fn settings(config: &Config) -> Result<Settings, Error> {
     Ok(settings)
 }
 
-/// The end of the queue for a process with doors.
+/// The end of the queue for a process with APIs.
 ///
 /// # Errors
 /// [`Error`].
@@ -100,7 +81,7 @@ pub fn front(config: &Config) -> Result<Front, Error> {
     Front::start(&settings, options).map_err(client)
 }
 
-/// The queue of a process without doors: it asks nothing.
+/// The queue of a process without APIs: it asks nothing.
 pub struct Nobody;
 
 impl Queue for Nobody {
@@ -126,7 +107,7 @@ impl Member {
     /// [`Error`].
     pub fn join(
         config: &Config,
-        core: Core,
+        core: EngineParts,
         place: (Server, store::Options),
         queries: Arc<SqlQueries>,
         reads: Engine,
@@ -172,64 +153,4 @@ fn partitions(settings: &Settings) -> Result<u16, Error> {
         }
         std::thread::sleep(ASK_AGAIN);
     }
-}
-
-/// Publishes the events of a partition's journal, from where it was recorded last, until `stopped`.
-pub async fn publish_events(engine: Engine, settings: Settings, stopped: watch::Receiver<bool>) {
-    let mut stopping = stopped.clone();
-    tokio::select! {
-        () = publish(&engine, &settings) => {}
-        // Whoever could say it may have gone, which says it too.
-        _ = stopping.wait_for(|stopped| *stopped) => {}
-    }
-}
-
-async fn publish(engine: &Engine, settings: &Settings) {
-    loop {
-        if let Err(error) = publish_on(engine, settings).await {
-            tracing::warn!(error = %error, "events wait to be published");
-        }
-        tokio::time::sleep(PUBLISH_AGAIN).await;
-    }
-}
-
-/// Publishes until something fails: the rows that were not recorded are published again then.
-async fn publish_on(engine: &Engine, settings: &Settings) -> Result<(), Error> {
-    let publisher = EventPublisher::new(settings).await?;
-    let mut position = engine.read(|queries| queries.followed(FOLLOWER)).await.map_err(client)?;
-    let mut head = engine.head();
-    loop {
-        if *head.borrow_and_update() <= position {
-            head.changed().await.map_err(client)?;
-            continue;
-        }
-        let (rows, upto) = rows_after(engine, position).await?;
-        publisher.publish(&rows).await.map_err(client)?;
-        let followed = Bookkeeping::Followed { follower: FOLLOWER, upto };
-        engine.record(vec![followed]).await.map_err(client)?;
-        position = upto;
-        gather(position, &mut head).await.map_err(client)?;
-    }
-}
-
-/// Waits before the next batch.
-async fn gather(
-    position: Seq,
-    head: &mut watch::Receiver<Seq>,
-) -> Result<(), watch::error::RecvError> {
-    tokio::time::sleep(GATHERED).await;
-    if head.borrow().0 - position.0 > BUSY_ROWS {
-        let enough = i64::try_from(ROWS_MAX).unwrap_or(i64::MAX);
-        let filled = head.wait_for(|head| head.0 - position.0 >= enough);
-        // What there is by then is published.
-        if let Ok(ended) = tokio::time::timeout(GATHERED_WHILE_BUSY - GATHERED, filled).await {
-            ended?;
-        }
-    }
-    Ok(())
-}
-
-async fn rows_after(engine: &Engine, position: Seq) -> Result<(Vec<JournalRow>, Seq), Error> {
-    let rows = engine.read(move |queries: &dyn Queries| queries.journal_after(position, ROWS_MAX));
-    rows.await.map_err(client)
 }

@@ -2,12 +2,12 @@
 //! only so many file descriptors, and a stream takes one.
 //!
 //! All workers listen on the server's port (`SO_REUSEPORT`). A worker answers what is asked of the
-//! doors of feature flags; any other connection it hands over to the server, unread, with its file
-//! descriptor. It has no database, no key and no user: the server tells it through a pipe what it
-//! would put on its own board, and it ends with the server.
+//! APIs of feature flags; any other connection it hands over to the server, unread, with its file
+//! descriptor. It has no database, no key and no user: the server sends it the contents of its flag
+//! cache, and it ends with the server.
 
-mod pipe;
-mod sorter;
+mod channel;
+
 mod supervisor;
 mod worker;
 
@@ -18,14 +18,14 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use engine::Engine;
+use http_server::AcceptedConnection;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-pub use sorter::{Arrival, Sorter};
 pub use worker::run;
 
 use crate::config::Config;
-use crate::flags::Feed;
+use feature_flags::FlagFeed;
 use supervisor::Supervisor;
 
 /// Connections that were handed over and wait to be served.
@@ -73,9 +73,9 @@ impl Port {
 /// How workers are to end.
 #[derive(Clone, Copy)]
 struct Drain {
-    /// In how much time streams are told to go.
+    /// The time over which streams are closed.
     over: Duration,
-    /// When whoever is left is ended.
+    /// When the rest are closed.
     within: Duration,
 }
 
@@ -89,8 +89,8 @@ impl Workers {
         port: Port,
         config: &Config,
         engine: &Engine,
-        feed: &Feed,
-    ) -> io::Result<(Self, mpsc::Receiver<Arrival>)> {
+        feed: &FlagFeed,
+    ) -> io::Result<(Self, mpsc::Receiver<AcceptedConnection>)> {
         let address = port.address()?;
         let (arrived, arrivals) = mpsc::channel(ARRIVALS_WAITING_MAX);
         let (stopping, stopped) = watch::channel(None);
@@ -123,12 +123,12 @@ impl Workers {
         Ok((Self { streams, stopping, supervisors, _port: port }, arrivals))
     }
 
-    /// How many streams each of them holds, as it said last.
+    /// The number of streams of each worker, as last reported.
     pub fn streams(&self) -> Arc<[AtomicUsize]> {
         Arc::clone(&self.streams)
     }
 
-    /// Has them accept nothing more, tell their streams to go over a time, and end.
+    /// Has them stop accepting, close their streams over a time, and end.
     pub async fn stop(&mut self, over: Duration, within: Duration) {
         self.stopping.send_replace(Some(Drain { over, within }));
         let ended = async { while self.supervisors.join_next().await.is_some() {} };

@@ -1,4 +1,4 @@
-//! What the simulated world asks and is told, in words of its own: the model shares no type with
+//! Requests and replies of the simulated world, in types of its own: the model shares no type with
 //! the code that it checks.
 
 pub mod signup;
@@ -90,12 +90,9 @@ pub enum Dropped {
     Suspending(Uid),
 }
 
-/// A request.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// Its id.
     pub id: Uid,
-    /// Whose.
     pub tenant: u32,
     /// Set where it can come twice.
     pub repeat: Option<Repeat>,
@@ -106,53 +103,39 @@ pub struct Ask {
 /// What can be wanted.
 #[derive(Clone, Debug)]
 pub enum What {
-    /// A tenant.
     NewTenant {
-        /// Its API key.
         api_key: String,
     },
     /// A tenant's value.
     SetValue {
-        /// Under which key.
         key: String,
         /// `None` deletes.
         value: Option<String>,
     },
-    /// An account.
     NewAccount {
-        /// External key.
         key: Option<String>,
         /// Default currency.
         currency: Option<Code>,
     },
     /// Another name for the person of an account.
     Rename {
-        /// Which account.
         account: Uid,
-        /// The name.
         name: String,
     },
-    /// A payment method.
     NewMethod {
-        /// The account.
         account: Uid,
-        /// External key.
         key: Option<String>,
-        /// Its gateway.
         gateway: &'static str,
         /// Whether it becomes the default.
         default: bool,
     },
     /// Another default payment method.
     SetDefault {
-        /// The account.
         account: Uid,
-        /// The method.
         method: Uid,
     },
     /// A payment method less.
     DropMethod {
-        /// Which.
         method: Uid,
         /// Where it is the default.
         if_default: Dropped,
@@ -165,38 +148,29 @@ pub enum What {
     Complete(Completion),
     /// How something pending ended, by hearsay.
     Hearsay {
-        /// The payment.
         payment: Uid,
-        /// The transaction.
         transaction: Uid,
         /// Whether it worked; `None` says nothing.
         worked: Option<bool>,
     },
     /// An operator's word.
     Fix {
-        /// The payment.
         payment: Uid,
-        /// The transaction.
         transaction: Uid,
         /// What it is to be.
         status: Status,
     },
     /// A gateway's answer to a call.
     Replied {
-        /// The payment.
         payment: Uid,
-        /// The transaction.
         transaction: Uid,
-        /// The answer.
         heard: Heard,
     },
     /// Something about customers.
     Customers(signup::Wish),
     /// A gateway's answer to a question, or its notification.
     Inquired {
-        /// The payment.
         payment: Uid,
-        /// The transaction.
         transaction: Uid,
         /// What it knows.
         known: Known,
@@ -210,7 +184,6 @@ pub enum What {
 pub struct Start {
     /// Authorize, purchase or credit.
     pub kind: Kind,
-    /// Who pays.
     pub account: Uid,
     /// An existing payment.
     pub payment: Option<Uid>,
@@ -220,7 +193,6 @@ pub struct Start {
     pub payment_key: Option<String>,
     /// The transaction's external key.
     pub key: Option<String>,
-    /// How much.
     pub amount: Option<String>,
     /// `None`: the account's.
     pub currency: Option<Code>,
@@ -229,13 +201,11 @@ pub struct Start {
 /// What follows on a payment.
 #[derive(Clone, Debug)]
 pub struct Follow {
-    /// What.
     pub kind: Kind,
     /// On which.
     pub payment: Uid,
     /// The transaction's external key.
     pub key: Option<String>,
-    /// How much.
     pub amount: Option<String>,
     /// `None`: the account's.
     pub currency: Option<Code>,
@@ -246,7 +216,6 @@ pub struct Follow {
 pub struct Completion {
     /// On which payment.
     pub payment: Uid,
-    /// Which transaction.
     pub transaction: Option<Uid>,
     /// Which transaction, by key.
     pub key: Option<String>,
@@ -259,7 +228,6 @@ pub struct Completion {
 /// How a gateway says that a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// How.
     pub end: End,
     /// How much it processed; `None`: what was asked.
     pub amount: Option<i64>,
@@ -270,7 +238,6 @@ pub struct Outcome {
 /// The ends of a gateway's contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Done.
     Processed,
     /// Not yet.
     Pending,
@@ -300,28 +267,22 @@ pub enum Heard {
 /// What a gateway knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// This.
     Found(Outcome),
-    /// Nothing.
     NotFound,
     /// It cannot be asked.
     Unreachable,
 }
 
-/// What the asker is told.
+/// The reply to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// Done.
     Done,
     /// Made: this is its id.
     Made(Uid),
     /// So stands the transaction.
     Paid {
-        /// The payment.
         payment: Uid,
-        /// The transaction.
         transaction: Uid,
-        /// How it stands.
         how: How,
     },
     /// So stands what was asked about a customer.
@@ -338,7 +299,7 @@ pub enum Said {
     Unavailable(&'static str),
 }
 
-/// How a transaction stands, as told.
+/// The status of a transaction, as reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// By its status.
@@ -408,13 +369,9 @@ pub struct When {
 pub struct Created {
     /// A tenant's number.
     pub tenant: Option<u32>,
-    /// An account.
     pub account: Option<Uid>,
-    /// A payment method.
     pub method: Option<Uid>,
-    /// A payment.
     pub payment: Option<Uid>,
-    /// A transaction.
     pub transaction: Option<Uid>,
     /// A customer.
     pub customer: Option<Uid>,

@@ -6,8 +6,8 @@ mod people;
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::PartitionNo;
+use domain::change::{Change, CustomerChange};
 use domain::payment::{Outstanding, PaymentFile, Transaction, TransactionStatus, TransactionType};
-use domain::state::Change;
 use engine::ports::{Entry, HistoryOf};
 
 use crate::ask::{Ask, Said, Uid, When};
@@ -38,7 +38,7 @@ impl Wrong {
 /// What the simulation remembers beside the model.
 #[derive(Debug, Default)]
 pub struct Ledgers {
-    /// What clients were told, by tenant.
+    /// What clients received, by tenant.
     pub acknowledged: Vec<(u32, Said)>,
     /// The request behind each idempotency key that was answered.
     pub asked: BTreeMap<Uid, Ask>,
@@ -98,8 +98,10 @@ pub fn batch(seen: &Seen, when: When, ledgers: &mut Ledgers) -> Vec<Wrong> {
 /// Whether a row without a history of its own is named after the request that made it, or is remembered
 /// to be its work: then the same request makes it once.
 fn has_its_requests_id(entry: &Entry, change: &Change) -> bool {
-    let is_kept = matches!(change, Change::Operation(_)) && is_made(entry, change);
-    matches!(change, Change::Mail(_) | Change::Session(_)) || is_kept
+    let is_kept =
+        matches!(change, Change::Customer(CustomerChange::Operation(_))) && is_made(entry, change);
+    matches!(change, Change::Customer(CustomerChange::Mail(_) | CustomerChange::Session(_)))
+        || is_kept
 }
 
 /// Whether the batch keeps under the request's own id that it was carried out, as it does where the rows

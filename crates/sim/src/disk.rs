@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use domain::change::{AccountChange, Change, PaymentChange};
 use domain::customer::CustomerFile;
 use domain::mail::Mail;
 use domain::operation::Operation;
 use domain::payment::{Outstanding, PaymentFile};
-use domain::state::Change;
 use domain::tag::Tag;
-use domain::{
-    Account, PartitionNo, PaymentId, PaymentMethod, Person, Revision, TenantNo, Timestamp,
-};
+use domain::{Account, PartitionNo, PaymentId, PaymentMethod, Person, TenantNo, Timestamp};
 use engine::ports::{Entry, HistoryOf, LedgerEntry, Store};
 use store::Share;
 
@@ -24,7 +22,7 @@ pub trait Disk {
     /// The store's writer.
     type Store: Store + 'static;
 
-    /// Opens the data, or a share of it, as a process that starts does. Whoever had it is not ended.
+    /// Opens the data, or a share of it, as a process that starts does. Its earlier owner is not stopped.
     fn connect(&self, share: Share) -> Self::Store;
 
     /// What ends the store's connection to its data, where it has one.
@@ -92,74 +90,32 @@ pub struct Image {
     pub image: Change,
 }
 
-/// The revision in an image.
-#[must_use]
-pub fn revision(image: &Change) -> Option<Revision> {
-    match image {
-        Change::Tenant(it) => Some(it.revision),
-        Change::TenantValue(it) => Some(it.revision),
-        Change::User(it) => Some(it.revision),
-        Change::Role(it) => Some(it.revision),
-        Change::Environment(it) => Some(it.revision),
-        Change::Secret(it) => Some(it.revision),
-        Change::Definition(it) => Some(it.revision),
-        Change::ChangeRequest(it) => Some(it.revision),
-        Change::Customer(it) => Some(it.revision),
-        Change::Operation(it) => Some(it.revision),
-        Change::Account(it) => Some(it.revision),
-        Change::Tag(it) => Some(it.revision),
-        Change::PaymentMethod(it) => Some(it.revision),
-        Change::Payment(it) => Some(it.revision),
-        Change::Transaction(it) => Some(it.revision),
-        Change::Person { .. }
-        | Change::PersonForgotten { .. }
-        | Change::Session(_)
-        | Change::SessionEnded { .. }
-        | Change::Mail(_)
-        | Change::ClaimReleased { .. }
-        | Change::Posting(_)
-        | Change::Claim { .. }
-        | Change::Outstanding(_)
-        | Change::OutstandingClosed { .. }
-        | Change::ReplySettled { .. } => None,
-    }
-}
-
 /// Whether an entry makes what an image of it shows.
 #[must_use]
 pub fn is_made(entry: &Entry, image: &Change) -> bool {
-    revision(image).is_some_and(|it| it.seq == entry.seq && it.previous.is_none())
+    image.revision().is_some_and(|it| it.seq == entry.seq && it.previous.is_none())
 }
 
 /// What has a history in an entry.
 #[must_use]
 pub fn entity(image: &Change) -> Option<HistoryOf> {
     match image {
-        Change::Account(it) => Some(HistoryOf::Account(it.id)),
-        Change::Tag(it) => Some(HistoryOf::Tag(it.id)),
-        Change::PaymentMethod(it) => Some(HistoryOf::PaymentMethod(it.id)),
-        Change::Payment(it) => Some(HistoryOf::Payment(it.id)),
-        Change::Transaction(it) => Some(HistoryOf::Transaction(it.id)),
+        Change::Account(AccountChange::Account(it)) => Some(HistoryOf::Account(it.id)),
+        Change::Account(AccountChange::Tag(it)) => Some(HistoryOf::Tag(it.id)),
+        Change::Account(AccountChange::PaymentMethod(it)) => Some(HistoryOf::PaymentMethod(it.id)),
+        Change::Payment(PaymentChange::Payment(it)) => Some(HistoryOf::Payment(it.id)),
+        Change::Payment(PaymentChange::Transaction(it)) => Some(HistoryOf::Transaction(it.id)),
         Change::Tenant(_)
-        | Change::TenantValue(_)
-        | Change::User(_)
-        | Change::Role(_)
-        | Change::Environment(_)
-        | Change::Secret(_)
-        | Change::Definition(_)
-        | Change::ChangeRequest(_)
+        | Change::Access(_)
+        | Change::Flag(_)
         | Change::Customer(_)
-        | Change::Operation(_)
-        | Change::Session(_)
-        | Change::SessionEnded { .. }
-        | Change::Mail(_)
-        | Change::PersonForgotten { .. }
-        | Change::ClaimReleased { .. }
-        | Change::Person { .. }
-        | Change::Posting(_)
-        | Change::Claim { .. }
-        | Change::Outstanding(_)
-        | Change::OutstandingClosed { .. }
+        | Change::Claim(_)
+        | Change::Account(AccountChange::Person { .. })
+        | Change::Payment(
+            PaymentChange::Posting(_)
+            | PaymentChange::Outstanding(_)
+            | PaymentChange::OutstandingClosed { .. },
+        )
         | Change::ReplySettled { .. } => None,
     }
 }

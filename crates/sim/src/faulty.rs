@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::Seq;
 use domain::payment::ReplyKey;
-use domain::state::Read;
+use domain::read::Read;
 use engine::ports::{Batch, Bookkeeping, Entry, Loaded, Opened, Store, StoreError, StoredReply};
 
 use crate::mutant::Mutant;
@@ -15,7 +15,6 @@ use crate::mutant::Mutant;
 /// What goes wrong in a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trouble {
-    /// Nothing.
     #[default]
     None,
     /// Nothing can be loaded.

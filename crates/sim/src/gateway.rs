@@ -13,17 +13,12 @@ const SECOND_US: i64 = 1_000_000;
 pub struct Call {
     /// Counts calls.
     pub no: u64,
-    /// Whose.
     pub tenant: u32,
-    /// The payment.
     pub payment: Uid,
     /// The transaction: the idempotency key.
     pub transaction: Uid,
-    /// What to do.
     pub kind: Kind,
-    /// How much.
     pub amount: Option<i64>,
-    /// In which currency.
     pub currency: Code,
     /// Real time at which the caller stops waiting.
     pub deadline: i64,
@@ -94,17 +89,13 @@ pub enum Stand {
 /// What the gateway knows of a transaction.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Whose.
     pub tenant: u32,
-    /// The payment.
     pub payment: Uid,
     /// What was asked for.
     pub kind: Kind,
     /// How much was processed, or is to be.
     pub amount: Option<i64>,
-    /// In which currency.
     pub currency: Code,
-    /// How it stands.
     pub stand: Stand,
     /// Real time from which questions find it.
     pub found_from: i64,
@@ -258,7 +249,7 @@ impl Gateway {
             Stand::Done | Stand::Declined | Stand::Canceled => return vec![],
         };
         let mut later = vec![(at, Later::Turn(transaction, stand, turned))];
-        // An end that nobody expects is told; one that is waited for need not be.
+        // An outcome that no one expects is reported; one that is awaited need not be.
         if stand != Stand::Pending || is_late || random.chance(500) {
             later.push((at + random.between(1, 600) * SECOND_US, Later::Notify(transaction)));
         }
@@ -334,7 +325,7 @@ impl Line {
         self.stand = to;
     }
 
-    /// What the gateway says of it to whoever asked for this amount.
+    /// What the gateway answers to a request for this amount.
     #[must_use]
     pub fn outcome_of(&self, asked: Option<i64>) -> Outcome {
         let end = match self.stand {

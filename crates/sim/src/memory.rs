@@ -4,14 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::access::{Role, User};
+use domain::change::{
+    AccessChange, AccountChange, Change, ClaimChange, CustomerChange, FlagChange, PaymentChange,
+    TenantChange,
+};
 use domain::change_request::ChangeRequest;
+use domain::claim::{Claim, ClaimKey, ClaimKind};
 use domain::customer::{Customer, CustomerFile, Session};
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::mail::Mail;
 use domain::operation::Operation;
 use domain::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
-use domain::state::{Change, Claim, ClaimKey, ClaimKind, Read, State};
+use domain::read::Read;
+use domain::state::State;
 use domain::tag::{Tag, TagKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
@@ -29,7 +35,7 @@ use uuid::Uuid;
 use crate::disk::{Books, Disk, Image, entity, is_made};
 use crate::mutant::Mutant;
 
-/// The data, shared by whoever has it open.
+/// The data, shared by all that have it open.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDisk {
     tables: Arc<Mutex<Tables>>,
@@ -116,7 +122,7 @@ impl Store for MemoryStore {
     fn open(&mut self) -> Result<Opened, StoreError> {
         let mut tables = self.disk.tables();
         let part = tables.part(self.share.partition);
-        // Whoever shares the data never takes back what another one has taken over since.
+        // A store that shares the data never takes back what another one has taken over since.
         let is_lost = self.epoch.is_some_and(|minted| minted != part.epoch);
         if self.share != Share::WHOLE && is_lost && !self.disk.forgets_epochs {
             return Err(StoreError::NotOwner);
@@ -175,7 +181,9 @@ impl MemoryStore {
     fn is_taken(&self, tables: &Tables, batch: &Batch) -> bool {
         let mut changes = batch.entries.iter().flat_map(|entry| &entry.changes);
         changes.any(|change| {
-            let (Change::Claim { key, .. } | Change::ClaimReleased { key }) = change else {
+            let Change::Claim(ClaimChange::Taken { key, .. } | ClaimChange::Released { key }) =
+                change
+            else {
                 return false;
             };
             let now = tables.claims.get(key).map(|claim| claim.owner);
@@ -231,7 +239,8 @@ impl Tables {
             for change in &entry.changes {
                 let Some((table, id, is_there)) = self.made_by_request(change) else { continue };
                 // A mail has no history: it is only ever made.
-                let makes = matches!(change, Change::Mail(_)) || is_made(entry, change);
+                let makes = matches!(change, Change::Customer(CustomerChange::Mail(_)))
+                    || is_made(entry, change);
                 if written.insert(id) && is_there && makes {
                     return Err(StoreError::Repeated(format!("{table}: {id} is there")));
                 }
@@ -244,45 +253,42 @@ impl Tables {
     /// there.
     fn made_by_request(&self, change: &Change) -> Option<(&'static str, Uuid, bool)> {
         Some(match change {
-            Change::Account(it) => {
+            Change::Account(AccountChange::Account(it)) => {
                 ("account", it.id.uuid(), self.accounts.contains_key(&(it.tenant, it.id)))
             }
-            Change::PaymentMethod(it) => {
+            Change::Account(AccountChange::PaymentMethod(it)) => {
                 ("payment_method", it.id.uuid(), self.methods.contains_key(&(it.tenant, it.id)))
             }
-            Change::Payment(it) => {
+            Change::Payment(PaymentChange::Payment(it)) => {
                 ("payment", it.id.uuid(), self.payments.contains_key(&(it.tenant, it.id)))
             }
-            Change::Mail(it) => {
+            Change::Customer(CustomerChange::Mail(it)) => {
                 ("mail", it.id.uuid(), self.mails.contains_key(&(it.tenant, it.id)))
             }
-            Change::Operation(it) => {
+            Change::Customer(CustomerChange::Operation(it)) => {
                 ("operation", it.id.uuid(), self.operations.contains_key(&(it.tenant, it.id)))
             }
-            Change::Transaction(it) => {
+            Change::Payment(PaymentChange::Transaction(it)) => {
                 let of_payment = self.transactions.get(&(it.tenant, it.payment_id));
                 let is_there = of_payment.is_some_and(|all| all.iter().any(|own| own.id == it.id));
                 ("payment_transaction", it.id.uuid(), is_there)
             }
             Change::Tenant(_)
-            | Change::TenantValue(_)
-            | Change::User(_)
-            | Change::Role(_)
-            | Change::Environment(_)
-            | Change::Secret(_)
-            | Change::Definition(_)
-            | Change::ChangeRequest(_)
-            | Change::Customer(_)
-            | Change::Session(_)
-            | Change::SessionEnded { .. }
-            | Change::PersonForgotten { .. }
-            | Change::ClaimReleased { .. }
-            | Change::Person { .. }
-            | Change::Tag(_)
-            | Change::Posting(_)
-            | Change::Claim { .. }
-            | Change::Outstanding(_)
-            | Change::OutstandingClosed { .. }
+            | Change::Access(_)
+            | Change::Flag(_)
+            | Change::Customer(
+                CustomerChange::Customer(_)
+                | CustomerChange::Session(_)
+                | CustomerChange::SessionEnded { .. }
+                | CustomerChange::PersonErased { .. },
+            )
+            | Change::Claim(_)
+            | Change::Account(AccountChange::Person { .. } | AccountChange::Tag(_))
+            | Change::Payment(
+                PaymentChange::Posting(_)
+                | PaymentChange::Outstanding(_)
+                | PaymentChange::OutstandingClosed { .. },
+            )
             | Change::ReplySettled { .. } => return None,
         })
     }
@@ -319,65 +325,16 @@ impl Tables {
     fn change(&mut self, entry: &Entry, change: &Change) {
         let tenant = entry.tenant;
         match change.clone() {
-            Change::Tenant(it) => drop(self.tenants.insert(it.no, it)),
-            Change::TenantValue(it) => {
-                drop(self.tenant_values.insert((it.tenant, it.key.clone()), it));
+            Change::Tenant(it) => self.change_tenant(it),
+            Change::Access(it) => self.change_access(it),
+            Change::Flag(it) => self.change_flag(it),
+            Change::Account(it) => self.change_account(tenant, it),
+            Change::Customer(it) => self.change_customer(tenant, it),
+            Change::Payment(it) => self.change_payment(entry, it),
+            Change::Claim(ClaimChange::Taken { key, claim }) => {
+                self.claims.insert(key, claim);
             }
-            Change::User(it) => drop(self.users.insert(it.username.clone(), it)),
-            Change::Role(it) => drop(self.roles.insert(it.name.clone(), it)),
-            Change::Environment(it) => drop(self.environments.insert((it.tenant, it.id), it)),
-            Change::Secret(it) => drop(self.secrets.insert((it.tenant, it.id), it)),
-            Change::Definition(it) => {
-                drop(self.definitions.insert((it.tenant, it.key.clone()), it));
-            }
-            Change::ChangeRequest(it) => {
-                drop(self.change_requests.insert((it.tenant, it.id), it));
-            }
-            Change::Customer(it) => self.put_customer(it),
-            Change::PersonForgotten { account, customer } => {
-                self.people.remove(&(tenant, account));
-                self.mails.retain(|(no, _), mail| (*no, mail.customer) != (tenant, customer));
-            }
-            Change::Session(it) => drop(self.sessions.insert((it.tenant, it.id), it)),
-            Change::SessionEnded { session, .. } => {
-                self.sessions.remove(&(tenant, session));
-            }
-            Change::Mail(it) => drop(self.mails.insert((it.tenant, it.id), it)),
-            Change::Operation(mut it) => {
-                tabled(&mut it.revision);
-                self.operations.insert((it.tenant, it.id), it);
-            }
-            Change::ClaimReleased { key } => drop(self.claims.remove(&key)),
-            Change::Account(mut it) => {
-                tabled(&mut it.revision);
-                self.accounts.insert((it.tenant, it.id), it);
-            }
-            Change::Person { account, person } => {
-                self.people.insert((tenant, account), *person);
-            }
-            Change::Tag(mut it) => {
-                tabled(&mut it.revision);
-                self.tags.insert((it.tenant, it.key), it);
-            }
-            Change::PaymentMethod(mut it) => {
-                tabled(&mut it.revision);
-                self.methods.insert((it.tenant, it.id), it);
-            }
-            Change::Payment(mut it) => {
-                tabled(&mut it.revision);
-                self.payments.insert((it.tenant, it.id), it);
-            }
-            Change::Transaction(it) => self.put_transaction(it),
-            Change::Posting(posting) => {
-                self.entries.push((tenant, LedgerEntry { seq: entry.seq, posting }));
-            }
-            Change::Claim { key, claim } => drop(self.claims.insert(key, claim)),
-            Change::Outstanding(it) => {
-                self.outstanding.insert((it.tenant, it.transaction_id), it);
-            }
-            Change::OutstandingClosed { transaction } => {
-                self.outstanding.remove(&(tenant, transaction));
-            }
+            Change::Claim(ClaimChange::Released { key }) => drop(self.claims.remove(&key)),
             Change::ReplySettled { key, reply, expires_at } => {
                 if let Some(stored) = self.replies.get_mut(&key) {
                     stored.expires_at = expires_at;
@@ -387,9 +344,96 @@ impl Tables {
         }
     }
 
-    fn put_customer(&mut self, mut it: Customer) {
-        tabled(&mut it.revision);
-        self.customers.insert((it.tenant, it.id), it);
+    fn change_tenant(&mut self, change: TenantChange) {
+        match change {
+            TenantChange::Tenant(it) => drop(self.tenants.insert(it.no, it)),
+            TenantChange::Value(it) => {
+                self.tenant_values.insert((it.tenant, it.key.clone()), it);
+            }
+        }
+    }
+
+    fn change_access(&mut self, change: AccessChange) {
+        match change {
+            AccessChange::User(it) => drop(self.users.insert(it.username.clone(), it)),
+            AccessChange::Role(it) => drop(self.roles.insert(it.name.clone(), it)),
+        }
+    }
+
+    fn change_flag(&mut self, change: FlagChange) {
+        match change {
+            FlagChange::Environment(it) => {
+                self.environments.insert((it.tenant, it.id), it);
+            }
+            FlagChange::Secret(it) => drop(self.secrets.insert((it.tenant, it.id), it)),
+            FlagChange::Definition(it) => {
+                self.definitions.insert((it.tenant, it.key.clone()), it);
+            }
+            FlagChange::ChangeRequest(it) => {
+                self.change_requests.insert((it.tenant, it.id), it);
+            }
+        }
+    }
+
+    fn change_account(&mut self, tenant: TenantNo, change: AccountChange) {
+        match change {
+            AccountChange::Account(mut it) => {
+                tabled(&mut it.revision);
+                self.accounts.insert((it.tenant, it.id), it);
+            }
+            AccountChange::Person { account, person } => {
+                self.people.insert((tenant, account), *person);
+            }
+            AccountChange::Tag(mut it) => {
+                tabled(&mut it.revision);
+                self.tags.insert((it.tenant, it.key), it);
+            }
+            AccountChange::PaymentMethod(mut it) => {
+                tabled(&mut it.revision);
+                self.methods.insert((it.tenant, it.id), it);
+            }
+        }
+    }
+
+    fn change_customer(&mut self, tenant: TenantNo, change: CustomerChange) {
+        match change {
+            CustomerChange::Customer(mut it) => {
+                tabled(&mut it.revision);
+                self.customers.insert((it.tenant, it.id), it);
+            }
+            CustomerChange::PersonErased { account, customer } => {
+                self.people.remove(&(tenant, account));
+                self.mails.retain(|(no, _), mail| (*no, mail.customer) != (tenant, customer));
+            }
+            CustomerChange::Session(it) => drop(self.sessions.insert((it.tenant, it.id), it)),
+            CustomerChange::SessionEnded { session, .. } => {
+                self.sessions.remove(&(tenant, session));
+            }
+            CustomerChange::Mail(it) => drop(self.mails.insert((it.tenant, it.id), it)),
+            CustomerChange::Operation(mut it) => {
+                tabled(&mut it.revision);
+                self.operations.insert((it.tenant, it.id), it);
+            }
+        }
+    }
+
+    fn change_payment(&mut self, entry: &Entry, change: PaymentChange) {
+        match change {
+            PaymentChange::Payment(mut it) => {
+                tabled(&mut it.revision);
+                self.payments.insert((it.tenant, it.id), it);
+            }
+            PaymentChange::Transaction(it) => self.put_transaction(it),
+            PaymentChange::Posting(posting) => {
+                self.entries.push((entry.tenant, LedgerEntry { seq: entry.seq, posting }));
+            }
+            PaymentChange::Outstanding(it) => {
+                self.outstanding.insert((it.tenant, it.transaction_id), it);
+            }
+            PaymentChange::OutstandingClosed { transaction } => {
+                self.outstanding.remove(&(entry.tenant, transaction));
+            }
+        }
     }
 
     fn put_transaction(&mut self, mut it: Transaction) {

@@ -49,7 +49,6 @@ pub const EXTERNAL: &str = "__EXTERNAL_PAYMENT__";
 pub enum Expected {
     /// A refusal for one of these reasons.
     Refused(Vec<Reason>),
-    /// This.
     Said(Said),
 }
 
@@ -72,7 +71,6 @@ impl Expected {
 /// Everything that ought to be.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// The settings.
     pub rules: Rules,
     /// Tenants by number.
     pub tenants: BTreeMap<u32, Tenant>,
@@ -80,31 +78,23 @@ pub struct Model {
     pub replies: BTreeMap<Uid, Kept>,
 }
 
-/// A tenant.
 #[derive(Clone, Debug, Default)]
 pub struct Tenant {
-    /// Its API key.
     pub api_key: String,
     /// Stored values.
     pub values: BTreeMap<String, Option<String>>,
-    /// Accounts by id.
     pub accounts: BTreeMap<Uid, Account>,
     /// Payment methods by id, deleted ones too.
     pub methods: BTreeMap<Uid, Method>,
-    /// Payments by id.
     pub payments: BTreeMap<Uid, Payment>,
     /// Which payment has a transaction key.
     pub key_owners: BTreeMap<String, Uid>,
-    /// Who signed up.
     pub people: People,
 }
 
-/// An account.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// Its key.
     pub key: Option<String>,
-    /// Its currency.
     pub currency: Option<Code>,
     /// The default payment method.
     pub default: Option<Uid>,
@@ -112,29 +102,20 @@ pub struct Account {
     pub name: Option<String>,
 }
 
-/// A payment method.
 #[derive(Clone, Debug)]
 pub struct Method {
-    /// Its account.
     pub account: Uid,
-    /// Its key.
     pub key: Option<String>,
-    /// Its gateway.
     pub gateway: &'static str,
     /// Whether it was not deleted.
     pub active: bool,
 }
 
-/// A payment.
 #[derive(Clone, Debug)]
 pub struct Payment {
-    /// Who pays.
     pub account: Uid,
-    /// Its key.
     pub key: Option<String>,
-    /// How.
     pub method: Uid,
-    /// In which currency.
     pub currency: Code,
     /// What happened last.
     pub last: (Kind, Status),
@@ -142,26 +123,20 @@ pub struct Payment {
     pub last_success: Option<Kind>,
     /// Its transactions in the order in which they came.
     pub moves: Vec<Move>,
-    /// How many things were told of its transactions.
-    pub tellings: u64,
-    /// Whether something that had ended was told to have ended otherwise.
+    /// How many things were reported of its transactions.
+    pub reports: u64,
+    /// Whether something that had ended was reported to have ended otherwise.
     pub contradicted: bool,
     /// Whether that may have put sums wrong: more money for a payment never does.
     pub unbalanced: bool,
 }
 
-/// A transaction.
 #[derive(Clone, Debug)]
 pub struct Move {
-    /// Its id.
     pub id: Uid,
-    /// Its key.
     pub key: Option<String>,
-    /// What it does.
     pub kind: Kind,
-    /// Where it stands.
     pub status: Status,
-    /// Its gateway.
     pub gateway: &'static str,
     /// Its payment method.
     pub method: Uid,
@@ -171,12 +146,11 @@ pub struct Move {
     pub called: Option<i64>,
     /// What the call before that one asked for.
     pub called_before: Option<i64>,
-    /// In which currency.
     pub currency: Code,
     /// What was processed.
     pub processed: i64,
-    /// That it worked was the so many-th thing told of its payment; zero where it did not.
-    pub told: u64,
+    /// That it worked was the so many-th thing reported of its payment; zero where it did not.
+    pub reported: u64,
     /// Whether the gateway has had it for some time.
     pub was_pending: bool,
     /// Whether its status was just written.
@@ -220,7 +194,6 @@ impl Model {
         Self { rules, tenants: BTreeMap::new(), replies: BTreeMap::new() }
     }
 
-    /// A payment.
     #[must_use]
     pub fn payment(&self, tenant: u32, id: Uid) -> Option<&Payment> {
         self.tenants.get(&tenant)?.payments.get(&id)
@@ -302,7 +275,7 @@ impl Model {
     fn looks_at_what_is_open(&self, ask: &Ask) -> bool {
         let Some(tenant) = self.tenants.get(&ask.tenant) else { return false };
         let owner = |key: &Option<String>| tenant.key_owners.get(key.as_ref()?).copied();
-        // Whoever names no key goes by an id; the payment of that id is then looked at.
+        // A request that names no key goes by an id; the payment of that id is then looked at.
         let by_id = |key: &Option<String>| {
             let id = uuid::Uuid::try_parse(key.as_ref()?).ok()?.as_u128();
             let mut payments = tenant.payments.iter();

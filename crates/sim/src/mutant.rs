@@ -1,8 +1,9 @@
 //! Bugs planted at the ports that the simulation owns, to prove that each check can fail. None of
 //! this is in the code under test.
 
+use domain::change::{AccountChange, Change, ClaimChange, CustomerChange, PaymentChange};
+use domain::claim::ClaimKind;
 use domain::payment::{Transaction, TransactionStatus};
-use domain::state::{Change, ClaimKind};
 use domain::{AmountMinor, PaymentResult, Reply};
 use engine::ports::{Batch, Entry, Loaded};
 use uuid::Uuid;
@@ -30,7 +31,7 @@ pub enum Mutant {
     TearsBatch,
     /// The store loads payments as they were before their last transaction.
     LoadsStale,
-    /// The store loads transactions as if whatever is told now were older.
+    /// The store loads transactions as if whatever is reported now were older.
     ForgetsOrder,
     /// The store skips a journal row when it is opened.
     SkipsJournalRow,
@@ -213,53 +214,67 @@ impl Mutant {
 
     fn spoil_change(self, mut change: Change) -> Vec<Change> {
         match (self, &mut change) {
-            (Self::ForgetsPosting, Change::Posting(_))
-            | (Self::DropsOutstanding, Change::Outstanding(_))
-            | (Self::KeepsOutstanding, Change::OutstandingClosed { .. })
+            (Self::ForgetsPosting, Change::Payment(PaymentChange::Posting(_)))
+            | (Self::DropsOutstanding, Change::Payment(PaymentChange::Outstanding(_)))
+            | (Self::KeepsOutstanding, Change::Payment(PaymentChange::OutstandingClosed { .. }))
             | (Self::LosesReply, Change::ReplySettled { .. })
-            | (Self::KeepsAddress, Change::ClaimReleased { .. })
-            | (Self::KeepsPerson, Change::PersonForgotten { .. })
-            | (Self::KeepsSession, Change::SessionEnded { .. })
-            | (Self::LosesMail, Change::Mail(_))
-            | (Self::LosesTag, Change::Tag(_)) => return vec![],
-            (Self::LosesAddress, Change::Claim { key, .. })
+            | (Self::KeepsAddress, Change::Claim(ClaimChange::Released { .. }))
+            | (Self::KeepsPerson, Change::Customer(CustomerChange::PersonErased { .. }))
+            | (Self::KeepsSession, Change::Customer(CustomerChange::SessionEnded { .. }))
+            | (Self::LosesMail, Change::Customer(CustomerChange::Mail(_)))
+            | (Self::LosesTag, Change::Account(AccountChange::Tag(_))) => return vec![],
+            (Self::LosesAddress, Change::Claim(ClaimChange::Taken { key, .. }))
                 if key.kind == ClaimKind::CustomerEmail =>
             {
                 return vec![];
             }
-            (Self::KeepsOperation, Change::Operation(it)) if it.settled_at.is_some() => {
+            (Self::KeepsOperation, Change::Customer(CustomerChange::Operation(it)))
+                if it.settled_at.is_some() =>
+            {
                 return vec![];
             }
-            (Self::LosesClaim, Change::Claim { key, .. }) if key.kind == ClaimKind::Transaction => {
+            (Self::LosesClaim, Change::Claim(ClaimChange::Taken { key, .. }))
+                if key.kind == ClaimKind::Transaction =>
+            {
                 return vec![];
             }
-            (Self::PostsTwice, Change::Posting(_)) => return vec![change.clone(), change],
-            (Self::DoublesPayment, Change::Payment(it)) => {
+            (Self::PostsTwice, Change::Payment(PaymentChange::Posting(_))) => {
+                return vec![change.clone(), change];
+            }
+            (Self::DoublesPayment, Change::Payment(PaymentChange::Payment(it))) => {
                 let mut double = it.clone();
                 double.id = domain::Id::new(Uuid::from_u128(it.id.uuid().as_u128() ^ 1));
-                return vec![change, Change::Payment(double)];
+                return vec![change, Change::Payment(PaymentChange::Payment(double))];
             }
-            (Self::PostsAnotherAmount, Change::Posting(it)) => it.amount.0 += 1,
-            (Self::PostsOneSided, Change::Posting(it)) => it.credit = it.debit,
-            (Self::PostsElsewhere, Change::Posting(it)) => {
+            (Self::PostsAnotherAmount, Change::Payment(PaymentChange::Posting(it))) => {
+                it.amount.0 += 1
+            }
+            (Self::PostsOneSided, Change::Payment(PaymentChange::Posting(it))) => {
+                it.credit = it.debit
+            }
+            (Self::PostsElsewhere, Change::Payment(PaymentChange::Posting(it))) => {
                 it.transaction_id = domain::Id::new(it.payment_id.uuid());
             }
-            (Self::MiscountsSums, Change::Payment(it)) => it.amounts.captured.0 += 1,
+            (Self::MiscountsSums, Change::Payment(PaymentChange::Payment(it))) => {
+                it.amounts.captured.0 += 1
+            }
             (Self::RewordsReply, Change::ReplySettled { reply, .. }) => reword(reply),
-            (Self::BreaksHistory, Change::Payment(it)) => {
+            (Self::BreaksHistory, Change::Payment(PaymentChange::Payment(it))) => {
                 it.revision.previous = it.revision.previous.map(|seq| domain::Seq(seq.0 - 1));
             }
-            (Self::MixesUpMethods, Change::Transaction(it)) => {
+            (Self::MixesUpMethods, Change::Payment(PaymentChange::Transaction(it))) => {
                 it.payment_method_id = domain::Id::new(it.payment_id.uuid());
             }
-            (Self::ForgetsCalledAmount, Change::Transaction(it)) => it.called_amount = None,
-            (Self::InflatesAmount, Change::Transaction(it)) => inflate(it),
-            (Self::TurnsDeclineIntoSuccess, Change::Transaction(it))
+            (Self::ForgetsCalledAmount, Change::Payment(PaymentChange::Transaction(it))) => {
+                it.called_amount = None
+            }
+            (Self::InflatesAmount, Change::Payment(PaymentChange::Transaction(it))) => inflate(it),
+            (Self::TurnsDeclineIntoSuccess, Change::Payment(PaymentChange::Transaction(it)))
                 if it.status == TransactionStatus::PaymentFailure =>
             {
                 it.status = TransactionStatus::Success;
             }
-            (Self::MixesUpTenants, Change::Account(it)) => it.tenant.0 = 1,
+            (Self::MixesUpTenants, Change::Account(AccountChange::Account(it))) => it.tenant.0 = 1,
             _ => {}
         }
         vec![change]

@@ -77,15 +77,19 @@ impl RealDisk {
         }
     }
 
-    fn queries(&self) -> &SqlQueries {
+    fn queries(&self) -> &dyn Queries {
+        self.sql()
+    }
+
+    fn sql(&self) -> &SqlQueries {
         self.queries.get_or_init(|| {
             SqlQueries::open_source(self.source(), 2).expect("the database was opened before")
         })
     }
 
-    fn partitions(&self) -> impl Iterator<Item = (PartitionNo, SqlQueries)> {
+    fn partitions(&self) -> impl Iterator<Item = (PartitionNo, Box<dyn Queries>)> {
         let numbers = (0..self.partitions).filter_map(|no| PartitionNo::new(no.into()));
-        numbers.map(|no| (no, self.queries().of(no)))
+        numbers.map(|no| (no, Box::new(self.sql().of(no)) as Box<dyn Queries>))
     }
 
     fn tenants(&self) -> Vec<TenantNo> {
@@ -105,7 +109,7 @@ impl Place {
     fn remove(&self) -> Result<(), StoreError> {
         match self {
             Self::Dir(dir) => {
-                // What cannot be removed is left to whoever cleans the temporary directory.
+                // What cannot be removed stays in the temporary directory.
                 drop(std::fs::remove_dir_all(dir));
                 Ok(())
             }
@@ -159,7 +163,7 @@ impl Disk for RealDisk {
     fn cut(&self) -> Option<Cut> {
         match &self.place {
             Place::Dir(_) => None,
-            // Whoever shares the database loses the connection too, as when the server restarts.
+            // Other users of the database lose the connection too, as when the server restarts.
             Place::Server { beside, name, .. } => {
                 let (beside, name) = (beside.clone(), name.clone());
                 Some(Arc::new(move || end_connections(&beside, &name)))
@@ -168,7 +172,7 @@ impl Disk for RealDisk {
     }
 
     fn due(&self, now: Timestamp) -> Vec<Outstanding> {
-        let due = |(_, it): (_, SqlQueries)| it.outstanding_due(now, ROWS_MAX).expect(READS);
+        let due = |(_, it): (_, Box<dyn Queries>)| it.outstanding_due(now, ROWS_MAX).expect(READS);
         let mut due: Vec<Outstanding> = self.partitions().flat_map(due).collect();
         due.sort_by_key(|it| it.ask_at);
         due

@@ -45,7 +45,6 @@ impl Kind {
 pub struct Seeds {
     /// The first.
     pub from: u64,
-    /// How many.
     pub count: u64,
     /// On which store.
     pub store: Kind,

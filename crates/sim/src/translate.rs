@@ -3,13 +3,15 @@
 
 mod signing;
 
+use domain::change::{AccountChange, Change, CustomerChange, PaymentChange, TenantChange};
+use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
 use domain::payment::{
     Actor, Complete, FixTransaction, FollowUp, GatewayAnswer, GatewayInquired, GatewayKnowledge,
     GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, ReplyKey, ResolvePending,
     TransactionStatus, TransactionType,
 };
 use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
-use domain::state::Change;
+use domain::reply::AccountReply;
 use domain::tenant::{CreateTenant, SetTenantValue};
 use domain::{
     AmountMinor, Command, Currency, GatewayCall, GatewaySettings, Id, Idempotency, PaymentResult,
@@ -72,36 +74,37 @@ pub fn request(ask: &Ask) -> Request {
 
 fn command(what: &What, request: Uid) -> Command {
     match what {
-        What::NewTenant { api_key } => Command::CreateTenant(CreateTenant {
+        What::NewTenant { api_key } => Command::Tenant(TenantCommand::Create(CreateTenant {
             id: None,
             external_key: None,
             api_key: api_key.clone(),
             secret_hash: String::new(),
-        }),
-        What::SetValue { key, value } => {
-            Command::SetTenantValue(SetTenantValue { key: key.clone(), value: value.clone() })
-        }
-        What::NewAccount { key, currency } => {
-            Command::CreateAccount(Box::new(new_account(key.clone(), currency.map(currency_of))))
-        }
+        })),
+        What::SetValue { key, value } => Command::Tenant(TenantCommand::SetValue(SetTenantValue {
+            key: key.clone(),
+            value: value.clone(),
+        })),
+        What::NewAccount { key, currency } => Command::Account(AccountCommand::Create(Box::new(
+            new_account(key.clone(), currency.map(currency_of)),
+        ))),
         What::Rename { account, name } => {
-            Command::UpdateAccount(Box::new(rename(*account, name.clone())))
+            Command::Account(AccountCommand::Update(Box::new(rename(*account, name.clone()))))
         }
         What::NewMethod { account, key, gateway, default } => {
-            Command::CreatePaymentMethod(CreatePaymentMethod {
+            Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
                 account: id(*account),
                 external_key: key.clone(),
                 gateway: (*gateway).to_owned(),
                 external_payment_method_id: None,
                 properties: vec![],
                 is_default: *default,
-            })
+            }))
         }
         What::SetDefault { account, method } => {
-            Command::SetDefaultPaymentMethod(SetDefaultPaymentMethod {
+            Command::Account(AccountCommand::SetDefaultPaymentMethod(SetDefaultPaymentMethod {
                 account: id(*account),
                 payment_method: id(*method),
-            })
+            }))
         }
         What::DropMethod { method, if_default } => {
             let (even_if_default, auto_pay_off) = match if_default {
@@ -111,12 +114,12 @@ fn command(what: &What, request: Uid) -> Command {
             };
             let payment_method = id(*method);
             let it = DeletePaymentMethod { payment_method, even_if_default, auto_pay_off };
-            Command::DeletePaymentMethod(it)
+            Command::Account(AccountCommand::DeletePaymentMethod(it))
         }
         What::Customers(wish) => signing::command(wish, request),
         What::Start(it) => start(it),
         What::Follow(it) => follow(it),
-        What::Complete(it) => Command::Complete(Complete {
+        What::Complete(it) => Command::Payment(PaymentCommand::Complete(Complete {
             payment: id(it.payment),
             transaction: it.transaction.map(id),
             transaction_key: it.key.clone(),
@@ -124,7 +127,7 @@ fn command(what: &What, request: Uid) -> Command {
             amount: it.amount.clone(),
             currency: None,
             properties: vec![],
-        }),
+        })),
         What::Hearsay { .. } | What::Fix { .. } | What::Replied { .. } | What::Inquired { .. } => {
             ending(what)
         }
@@ -134,23 +137,29 @@ fn command(what: &What, request: Uid) -> Command {
 /// What ends a transaction.
 fn ending(what: &What) -> Command {
     match what {
-        What::Hearsay { payment, transaction, worked } => Command::ResolvePending(ResolvePending {
-            payment: id(*payment),
-            transaction: id(*transaction),
-            success: *worked,
-        }),
-        What::Fix { payment, transaction, status } => Command::FixTransaction(FixTransaction {
-            payment: id(*payment),
-            transaction: id(*transaction),
-            status: status_of(*status),
-        }),
-        What::Replied { payment, transaction, heard } => Command::GatewayReplied(GatewayReplied {
-            payment: id(*payment),
-            transaction: id(*transaction),
-            answer: answer_of(*heard),
-        }),
+        What::Hearsay { payment, transaction, worked } => {
+            Command::Payment(PaymentCommand::ResolvePending(ResolvePending {
+                payment: id(*payment),
+                transaction: id(*transaction),
+                success: *worked,
+            }))
+        }
+        What::Fix { payment, transaction, status } => {
+            Command::Payment(PaymentCommand::FixTransaction(FixTransaction {
+                payment: id(*payment),
+                transaction: id(*transaction),
+                status: status_of(*status),
+            }))
+        }
+        What::Replied { payment, transaction, heard } => {
+            Command::Payment(PaymentCommand::GatewayReplied(GatewayReplied {
+                payment: id(*payment),
+                transaction: id(*transaction),
+                answer: answer_of(*heard),
+            }))
+        }
         What::Inquired { payment, transaction, known, asked_at } => {
-            Command::GatewayInquired(GatewayInquired {
+            Command::Payment(PaymentCommand::GatewayInquired(GatewayInquired {
                 payment: id(*payment),
                 transaction: id(*transaction),
                 knowledge: match known {
@@ -159,7 +168,7 @@ fn ending(what: &What) -> Command {
                     Known::Unreachable => GatewayKnowledge::Unreachable,
                 },
                 asked_at: Timestamp(*asked_at),
-            })
+            }))
         }
         What::NewTenant { .. }
         | What::SetValue { .. }
@@ -219,9 +228,9 @@ fn start(it: &Start) -> Command {
         properties: vec![],
     };
     match it.kind {
-        Kind::Authorize => Command::Authorize(initiate),
-        Kind::Credit => Command::Credit(initiate),
-        Kind::Purchase => Command::Purchase(initiate),
+        Kind::Authorize => Command::Payment(PaymentCommand::Authorize(initiate)),
+        Kind::Credit => Command::Payment(PaymentCommand::Credit(initiate)),
+        Kind::Purchase => Command::Payment(PaymentCommand::Purchase(initiate)),
         Kind::Capture | Kind::Refund | Kind::Void | Kind::Chargeback | Kind::Reversal => {
             unreachable!("a payment does not start with a {:?}", it.kind)
         }
@@ -237,11 +246,11 @@ fn follow(it: &Follow) -> Command {
         properties: vec![],
     };
     match it.kind {
-        Kind::Capture => Command::Capture(follow_up),
-        Kind::Refund => Command::Refund(follow_up),
-        Kind::Void => Command::Void(follow_up),
-        Kind::Chargeback => Command::Chargeback(follow_up),
-        Kind::Reversal => Command::ReverseChargeback(follow_up),
+        Kind::Capture => Command::Payment(PaymentCommand::Capture(follow_up)),
+        Kind::Refund => Command::Payment(PaymentCommand::Refund(follow_up)),
+        Kind::Void => Command::Payment(PaymentCommand::Void(follow_up)),
+        Kind::Chargeback => Command::Payment(PaymentCommand::Chargeback(follow_up)),
+        Kind::Reversal => Command::Payment(PaymentCommand::ReverseChargeback(follow_up)),
         Kind::Authorize | Kind::Credit | Kind::Purchase => {
             unreachable!("a {:?} does not follow on a payment", it.kind)
         }
@@ -293,17 +302,12 @@ pub fn said(verdict: &Verdict) -> Said {
 fn said_by(reply: &Reply) -> Said {
     match reply {
         // The model knows tenants by number, and names by what it gave them.
-        Reply::Done | Reply::TenantCreated(_) | Reply::UserCreated(_) | Reply::RoleCreated(_) => {
-            Said::Done
-        }
+        Reply::Done | Reply::TenantCreated(_) | Reply::Access(_) => Said::Done,
         // The workload asks for none of these.
-        Reply::EnvironmentCreated(_)
-        | Reply::SecretAdded(_)
-        | Reply::DefinitionsPut { .. }
-        | Reply::ChangeRequested(_) => Said::Done,
+        Reply::Flag(_) => Said::Done,
         Reply::Customer(it) => signing::said_by(it),
-        Reply::AccountCreated(id) => Said::Made(id.uuid().as_u128()),
-        Reply::PaymentMethodCreated(id) => Said::Made(id.uuid().as_u128()),
+        Reply::Account(AccountReply::Created(id)) => Said::Made(id.uuid().as_u128()),
+        Reply::Account(AccountReply::PaymentMethodCreated(id)) => Said::Made(id.uuid().as_u128()),
         Reply::Payment(paid) => Said::Paid {
             payment: paid.payment.uuid().as_u128(),
             transaction: paid.transaction.uuid().as_u128(),
@@ -367,39 +371,45 @@ pub fn created(entry: &Entry) -> Created {
     let mut created = Created::default();
     for change in &entry.changes {
         match change {
-            Change::Tenant(it) => created.tenant = Some(it.no.0),
-            Change::Account(it) => created.account = Some(it.id.uuid().as_u128()),
-            Change::PaymentMethod(it) => created.method = Some(it.id.uuid().as_u128()),
-            Change::Payment(it) => created.payment = Some(it.id.uuid().as_u128()),
-            Change::Transaction(it) => created.transaction = Some(it.id.uuid().as_u128()),
-            Change::Customer(it) if it.revision.previous.is_none() => {
+            Change::Tenant(TenantChange::Tenant(it)) => created.tenant = Some(it.no.0),
+            Change::Account(AccountChange::Account(it)) => {
+                created.account = Some(it.id.uuid().as_u128())
+            }
+            Change::Account(AccountChange::PaymentMethod(it)) => {
+                created.method = Some(it.id.uuid().as_u128())
+            }
+            Change::Payment(PaymentChange::Payment(it)) => {
+                created.payment = Some(it.id.uuid().as_u128())
+            }
+            Change::Payment(PaymentChange::Transaction(it)) => {
+                created.transaction = Some(it.id.uuid().as_u128())
+            }
+            Change::Customer(CustomerChange::Customer(it)) if it.revision.previous.is_none() => {
                 created.customer = Some(it.id.uuid().as_u128());
             }
-            Change::Session(it) if it.generation == 0 => {
+            Change::Customer(CustomerChange::Session(it)) if it.generation == 0 => {
                 created.session = Some(it.id.uuid().as_u128());
             }
-            Change::Mail(it) => {
+            Change::Customer(CustomerChange::Mail(it)) => {
                 created.token = it.token.map(|id| id.uuid().as_u128()).or(created.token);
             }
-            Change::TenantValue(_)
-            | Change::User(_)
-            | Change::Role(_)
-            | Change::Environment(_)
-            | Change::Secret(_)
-            | Change::Definition(_)
-            | Change::ChangeRequest(_)
-            | Change::Customer(_)
-            | Change::Operation(_)
-            | Change::Session(_)
-            | Change::SessionEnded { .. }
-            | Change::PersonForgotten { .. }
-            | Change::ClaimReleased { .. }
-            | Change::Person { .. }
-            | Change::Tag(_)
-            | Change::Posting(_)
-            | Change::Claim { .. }
-            | Change::Outstanding(_)
-            | Change::OutstandingClosed { .. }
+            Change::Tenant(TenantChange::Value(_))
+            | Change::Access(_)
+            | Change::Flag(_)
+            | Change::Customer(
+                CustomerChange::Customer(_)
+                | CustomerChange::Operation(_)
+                | CustomerChange::Session(_)
+                | CustomerChange::SessionEnded { .. }
+                | CustomerChange::PersonErased { .. },
+            )
+            | Change::Claim(_)
+            | Change::Account(AccountChange::Person { .. } | AccountChange::Tag(_))
+            | Change::Payment(
+                PaymentChange::Posting(_)
+                | PaymentChange::Outstanding(_)
+                | PaymentChange::OutstandingClosed { .. },
+            )
             | Change::ReplySettled { .. } => {}
         }
     }

@@ -353,7 +353,7 @@ impl Workload {
         Some((*id, payment))
     }
 
-    /// A payment of which more than one try worked, now and then: that is told when it is no longer
+    /// A payment of which more than one try worked, now and then: that is reported when it is no longer
     /// recent.
     fn started_twice<'a>(&mut self, tenant: &'a Tenant) -> Option<(Uid, &'a Payment)> {
         let worked = |payment: &Payment| {

@@ -139,7 +139,6 @@ impl Job {
     }
 }
 
-/// Who wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
     /// A client.
@@ -148,7 +147,7 @@ enum From {
     Call,
     /// The resolver.
     Resolver,
-    /// Whoever makes what was kept for later; they look again where it fails.
+    /// The worker that makes queued registrations; it retries where one fails.
     Maker,
     /// The gateway, unasked; it tells again until it is heard.
     Notification,
@@ -335,7 +334,7 @@ impl<D: Disk> World<D> {
         When { domain: self.real + self.offset, real: self.real }
     }
 
-    /// The time, as the process is told.
+    /// The time, as the process reads it.
     fn times(&mut self) -> Times {
         let When { mut domain, mut real } = self.when();
         if self.plan.mutant == Some(Mutant::ClockRunsAhead) {

@@ -10,10 +10,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use domain::account::CreateAccount;
+use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
 use domain::payment::{
     Actor, FollowUp, GatewayAnswer, GatewayOutcome, GatewayReplied, GatewayStatus, Initiate,
 };
 use domain::payment_method::CreatePaymentMethod;
+use domain::reply::AccountReply;
 use domain::tenant::CreateTenant;
 use domain::{
     AccountId, Command, Currency, EXTERNAL_PAYMENT, GatewaySettings, PaymentId, PaymentMethodId,
@@ -21,7 +23,7 @@ use domain::{
 };
 use engine::analytics::{Deltas, ROWS_MAX, ReadModels};
 use engine::partition::{Answer, BATCH_COMMANDS_MAX, Partition, Times, Verdict, Work};
-use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, Store, StoreError};
+use engine::ports::{FollowerQueries, HistoryOf, LedgerFilter, Page, Queries, Store, StoreError};
 use store::analytics::{AnalyticsQueries, SqliteReadModels, TransactionsFilter, analytics_path};
 use store::{Options, Reader, SqlQueries, SqlStore, database_path, open_dir};
 use uuid::Uuid;
@@ -119,12 +121,12 @@ impl Shop {
         let seed = u64::try_from(partition.head().0).unwrap_or(0);
         let mut shop = Self { partition, random: Random(seed), now, with_keys: true };
         if shop.partition.head() == Seq(0) {
-            let command = Command::CreateTenant(CreateTenant {
+            let command = Command::Tenant(TenantCommand::Create(CreateTenant {
                 id: None,
                 external_key: None,
                 api_key: "bob".to_owned(),
                 secret_hash: "hash".to_owned(),
-            });
+            }));
             let request = shop.request(TenantNo::SYSTEM, command);
             shop.batch(vec![request]);
         }
@@ -151,7 +153,7 @@ impl Shop {
         let works: Vec<Work> = requests.into_iter().map(|it| Work::Request(Box::new(it))).collect();
         let times = Times { now: self.now, real_now: self.now };
         let processed = self.partition.process(&works, times, &mut |_| true);
-        assert!(processed.committed, "{:?}", processed.verdicts);
+        assert!(processed.is_committed(), "{:?}", processed.verdicts);
         let mut replies = Vec::with_capacity(processed.verdicts.len());
         for verdict in processed.verdicts {
             match verdict {
@@ -177,7 +179,7 @@ impl Shop {
                 });
                 let (payment, transaction) = (performing.call.payment, performing.call.transaction);
                 let replied = GatewayReplied { payment, transaction, answer };
-                self.request(TENANT, Command::GatewayReplied(replied))
+                self.request(TENANT, Command::Payment(PaymentCommand::GatewayReplied(replied)))
             })
             .collect();
         if !answers.is_empty() {
@@ -192,7 +194,7 @@ impl Shop {
 
     fn create_account(&mut self) -> Request {
         let (external_key, number) = (self.key(), self.random.below(1_000_000));
-        let command = Command::CreateAccount(Box::new(CreateAccount {
+        let command = Command::Account(AccountCommand::Create(Box::new(CreateAccount {
             external_key,
             person: Person {
                 name: Some(format!("Customer {number}")),
@@ -209,19 +211,19 @@ impl Shop {
             time_zone: None,
             is_migrated: None,
             tags: vec![],
-        }));
+        })));
         self.request(TENANT, command)
     }
 
     fn create_method(&mut self, account: AccountId, gateway: &str) -> Request {
-        let command = Command::CreatePaymentMethod(CreatePaymentMethod {
+        let command = Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
             account,
             external_key: None,
             gateway: gateway.to_owned(),
             external_payment_method_id: None,
             properties: vec![],
             is_default: true,
-        });
+        }));
         self.request(TENANT, command)
     }
 
@@ -276,7 +278,9 @@ fn open_accounts(shop: &mut Shop, count: usize) -> Vec<AccountId> {
     let accounts: Vec<AccountId> = shop
         .batch(requests)
         .iter()
-        .filter_map(|reply| if let Reply::AccountCreated(id) = reply { Some(*id) } else { None })
+        .filter_map(|reply| {
+            if let Reply::Account(AccountReply::Created(id)) = reply { Some(*id) } else { None }
+        })
         .collect();
     let gateway = |n: usize| if n.is_multiple_of(10) { CARDS } else { EXTERNAL_PAYMENT };
     let requests = accounts.iter().enumerate();
@@ -292,13 +296,17 @@ fn pay(shop: &mut Shop, accounts: &[AccountId], known: &[AccountId]) {
         let account = if old { known[shop.random.below(known.len())] } else { *account };
         let it = shop.initiate(account);
         let authorize = n % 4 == 1;
-        let command = if authorize { Command::Authorize(it) } else { Command::Purchase(it) };
+        let command = if authorize {
+            Command::Payment(PaymentCommand::Authorize(it))
+        } else {
+            Command::Payment(PaymentCommand::Purchase(it))
+        };
         let request = shop.request(TENANT, command);
         let follow_up = Shop::follow_up(request.id.entity(0));
         if authorize {
-            followed.push(Command::Capture(follow_up));
+            followed.push(Command::Payment(PaymentCommand::Capture(follow_up)));
         } else if n % 16 == 3 {
-            followed.push(Command::Refund(follow_up));
+            followed.push(Command::Payment(PaymentCommand::Refund(follow_up)));
         }
         begun.push(request);
     }
@@ -563,14 +571,20 @@ fn measure_writes(name: &str, dir: &Path, with_keys: bool) -> Result<(), StoreEr
             let accounts = shop.batch(requests);
             let accounts: Vec<AccountId> = accounts
                 .iter()
-                .filter_map(|it| if let Reply::AccountCreated(id) = it { Some(*id) } else { None })
+                .filter_map(|it| {
+                    if let Reply::Account(AccountReply::Created(id)) = it {
+                        Some(*id)
+                    } else {
+                        None
+                    }
+                })
                 .collect();
             let requests = accounts.iter().map(|id| shop.create_method(*id, EXTERNAL_PAYMENT));
             let requests = requests.collect();
             shop.batch(requests);
             let requests = accounts.iter().map(|id| {
                 let it = shop.initiate(*id);
-                shop.request(TENANT, Command::Purchase(it))
+                shop.request(TENANT, Command::Payment(PaymentCommand::Purchase(it)))
             });
             let requests = requests.collect();
             shop.batch(requests);

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::account::CreateAccount;
+use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
 use domain::payment::{Actor, Initiate};
 use domain::payment_method::CreatePaymentMethod;
+use domain::reply::AccountReply;
 use domain::tenant::CreateTenant;
 use domain::{
     AccountId, Command, Currency, EXTERNAL_PAYMENT, GatewaySettings, Person, Reply, Request,
@@ -127,12 +129,12 @@ impl Bench {
     }
 
     fn tenant(&mut self) -> TenantNo {
-        let command = Command::CreateTenant(CreateTenant {
+        let command = Command::Tenant(TenantCommand::Create(CreateTenant {
             id: None,
             external_key: None,
             api_key: Uuid::now_v7().to_string(),
             secret_hash: "hash".to_owned(),
-        });
+        }));
         self.process(TenantNo::SYSTEM, vec![command], &mut vec![]);
         TenantNo(1)
     }
@@ -143,7 +145,7 @@ impl Bench {
             .process(tenant, accounts, commits)
             .into_iter()
             .map(|reply| {
-                let Reply::AccountCreated(id) = reply else { panic!("{reply:?}") };
+                let Reply::Account(AccountReply::Created(id)) = reply else { panic!("{reply:?}") };
                 id
             })
             .collect();
@@ -177,7 +179,7 @@ impl Bench {
     }
 
     fn create_account(&self) -> Command {
-        Command::CreateAccount(Box::new(CreateAccount {
+        Command::Account(AccountCommand::Create(Box::new(CreateAccount {
             external_key: self.key(),
             person: Person {
                 name: Some("Ada Lovelace".to_owned()),
@@ -192,11 +194,11 @@ impl Bench {
             time_zone: None,
             is_migrated: None,
             tags: vec![],
-        }))
+        })))
     }
 
     fn purchase(&self, account: AccountId) -> Command {
-        Command::Purchase(Initiate {
+        Command::Payment(PaymentCommand::Purchase(Initiate {
             account,
             payment: None,
             payment_method: None,
@@ -205,19 +207,19 @@ impl Bench {
             amount: Some("10.00".to_owned()),
             currency: Currency::parse("USD"),
             properties: vec![],
-        })
+        }))
     }
 }
 
 fn create_method(account: AccountId) -> Command {
-    Command::CreatePaymentMethod(CreatePaymentMethod {
+    Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
         account,
         external_key: None,
         gateway: EXTERNAL_PAYMENT.to_owned(),
         external_payment_method_id: None,
         properties: vec![],
         is_default: true,
-    })
+    }))
 }
 
 fn request(tenant: TenantNo, command: Command) -> Request {

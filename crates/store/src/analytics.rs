@@ -184,7 +184,7 @@ impl ReadModels for SqliteReadModels {
 
     fn rebuild(&mut self) -> Result<Seq, StoreError> {
         let truth = self.truth.reader()?;
-        // Whoever reads the models meanwhile sees the old ones, to the end.
+        // A concurrent reader sees the old models until the commit.
         self.in_one_commit(|db| rebuild::rebuild(&truth, db))
     }
 }

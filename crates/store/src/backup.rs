@@ -28,7 +28,7 @@ pub struct Progress {
 pub fn backup(dir: &Path, to: &Path, mut progress: impl FnMut(Progress)) -> Result<(), Error> {
     refuse_existing(to)?;
     let reader = directory::read_dir(dir, &Options::default())?;
-    // Whoever sees the file under its name sees all of it.
+    // A reader that sees the file under its name sees all of it.
     let unfinished = unfinished(to);
     directory::make_private(&unfinished)?;
     let copied = reader.sqlite().expect("a data directory has a file").copy_to(

@@ -5,12 +5,15 @@ mod customers;
 use std::collections::BTreeMap;
 
 use domain::access::{Role, User};
+use domain::change::{
+    AccessChange, AccountChange, Change, ClaimChange, CustomerChange, FlagChange, PaymentChange,
+    TenantChange,
+};
 use domain::change_request::ChangeRequest;
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::ledger::Posting;
 use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
-use domain::state::Change;
 use domain::tag::{Tag, TagKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
@@ -21,10 +24,10 @@ use engine::ports::{Batch, Entry, StoreError};
 
 use self::customers::CustomerRows;
 use crate::cells::json;
-use crate::claims::{Claimed, Run};
+use crate::claims::Memtable;
 use crate::driver::{Database, Value};
 use crate::recent::Recent;
-use crate::rows;
+use crate::rows::{self, Claimed};
 use crate::share::Share;
 use crate::tables::{self, Table};
 use crate::totals::{Counted, Deltas};
@@ -58,7 +61,7 @@ pub(crate) struct Rows<'a> {
     payments: BTreeMap<(TenantNo, PaymentId), Newest<'a, Payment>>,
     transactions: BTreeMap<(TenantNo, PaymentId, TransactionId), Newest<'a, Transaction>>,
     postings: Vec<(Seq, i64, &'a Posting)>,
-    pub(crate) claims: Run,
+    pub(crate) claims: Memtable,
     outstanding: BTreeMap<(TenantNo, TransactionId), Option<&'a Outstanding>>,
     /// The final replies to earlier requests.
     pub(crate) settled: BTreeMap<ReplyKey, (&'a Reply, Timestamp)>,
@@ -88,70 +91,95 @@ impl<'a> Rows<'a> {
     ) {
         let seq = entry.seq;
         match change {
-            Change::Tenant(it) => newest(&mut self.tenants, it.no, it, (it.revision, seq)),
-            Change::TenantValue(it) => {
+            Change::Tenant(it) => self.take_tenant(it, seq),
+            Change::Access(it) => self.take_access(it, seq),
+            Change::Flag(it) => self.take_flag(it, seq),
+            Change::Account(it) => self.take_account(entry.tenant, it, seq),
+            Change::Customer(it) => {
+                if let CustomerChange::PersonErased { account, .. } = it {
+                    self.people.retain(|it| (it.0, it.1) != (entry.tenant, *account));
+                }
+                self.customers.take(entry.tenant, it, seq);
+            }
+            Change::Payment(PaymentChange::Payment(it)) => self.take_payment(it, seq, gateways),
+            Change::Payment(PaymentChange::Transaction(it)) => {
+                let key = (it.tenant, it.payment_id, it.id);
+                newest(&mut self.transactions, key, it, (it.revision, seq));
+            }
+            Change::Payment(PaymentChange::Posting(it)) => {
+                self.postings.push((seq, *ordinal, it));
+                *ordinal += 1;
+                self.deltas.post(it);
+            }
+            Change::Payment(PaymentChange::Outstanding(it)) => {
+                self.outstanding.insert((it.tenant, it.transaction_id), Some(it));
+            }
+            Change::Payment(PaymentChange::OutstandingClosed { transaction }) => {
+                self.outstanding.insert((entry.tenant, *transaction), None);
+            }
+            Change::Claim(ClaimChange::Taken { key, claim }) => {
+                let claimed = Claimed { tenant: key.tenant, kind: key.kind, claim: *claim };
+                self.claims.insert(rows::claim_hash(key), claimed);
+            }
+            Change::Claim(ClaimChange::Released { key }) => {
+                self.claims.insert(rows::claim_hash(key), Claimed::released(key));
+            }
+            Change::ReplySettled { key, reply, expires_at } => {
+                self.settled.insert(*key, (reply, *expires_at));
+            }
+        }
+    }
+
+    fn take_tenant(&mut self, change: &'a TenantChange, seq: Seq) {
+        match change {
+            TenantChange::Tenant(it) => newest(&mut self.tenants, it.no, it, (it.revision, seq)),
+            TenantChange::Value(it) => {
                 newest(&mut self.values, (it.tenant, &it.key), it, (it.revision, seq));
             }
-            Change::User(it) => newest(&mut self.users, &it.username, it, (it.revision, seq)),
-            Change::Role(it) => newest(&mut self.roles, &it.name, it, (it.revision, seq)),
-            Change::Environment(it) => {
+        }
+    }
+
+    fn take_access(&mut self, change: &'a AccessChange, seq: Seq) {
+        match change {
+            AccessChange::User(it) => {
+                newest(&mut self.users, &it.username, it, (it.revision, seq));
+            }
+            AccessChange::Role(it) => newest(&mut self.roles, &it.name, it, (it.revision, seq)),
+        }
+    }
+
+    fn take_flag(&mut self, change: &'a FlagChange, seq: Seq) {
+        match change {
+            FlagChange::Environment(it) => {
                 newest(&mut self.environments, (it.tenant, it.id), it, (it.revision, seq));
             }
-            Change::Secret(it) => {
+            FlagChange::Secret(it) => {
                 newest(&mut self.secrets, (it.tenant, it.id), it, (it.revision, seq));
             }
-            Change::Definition(it) => {
+            FlagChange::Definition(it) => {
                 newest(&mut self.definitions, (it.tenant, &it.key), it, (it.revision, seq));
             }
-            Change::ChangeRequest(it) => {
+            FlagChange::ChangeRequest(it) => {
                 newest(&mut self.change_requests, (it.tenant, it.id), it, (it.revision, seq));
             }
-            Change::Account(it) => {
+        }
+    }
+
+    fn take_account(&mut self, tenant: TenantNo, change: &'a AccountChange, seq: Seq) {
+        match change {
+            AccountChange::Account(it) => {
                 if made_here(it.revision, seq) {
                     self.deltas.count(it.tenant, Counted::Accounts, 1);
                 }
                 newest(&mut self.accounts, (it.tenant, it.id), it, (it.revision, seq));
             }
-            Change::Person { account, person } => {
-                self.people.push((entry.tenant, *account, seq, person));
+            AccountChange::Person { account, person } => {
+                self.people.push((tenant, *account, seq, person));
             }
-            Change::PersonForgotten { account, .. } => {
-                self.people.retain(|it| (it.0, it.1) != (entry.tenant, *account));
-                self.customers.take(entry.tenant, change, seq);
+            AccountChange::Tag(it) => {
+                newest(&mut self.tags, (it.tenant, it.key), it, (it.revision, seq));
             }
-            Change::Customer(_)
-            | Change::Session(_)
-            | Change::SessionEnded { .. }
-            | Change::Mail(_)
-            | Change::Operation(_) => self.customers.take(entry.tenant, change, seq),
-            Change::Tag(it) => newest(&mut self.tags, (it.tenant, it.key), it, (it.revision, seq)),
-            Change::PaymentMethod(it) => self.take_method(it, seq),
-            Change::Payment(it) => self.take_payment(it, seq, gateways),
-            Change::Transaction(it) => {
-                let key = (it.tenant, it.payment_id, it.id);
-                newest(&mut self.transactions, key, it, (it.revision, seq));
-            }
-            Change::Posting(it) => {
-                self.postings.push((seq, *ordinal, it));
-                *ordinal += 1;
-                self.deltas.post(it);
-            }
-            Change::Claim { key, claim } => {
-                let claimed = Claimed { tenant: key.tenant, kind: key.kind, claim: *claim };
-                self.claims.insert(rows::claim_hash(key), claimed);
-            }
-            Change::ClaimReleased { key } => {
-                self.claims.insert(rows::claim_hash(key), Claimed::released(key));
-            }
-            Change::Outstanding(it) => {
-                self.outstanding.insert((it.tenant, it.transaction_id), Some(it));
-            }
-            Change::OutstandingClosed { transaction } => {
-                self.outstanding.insert((entry.tenant, *transaction), None);
-            }
-            Change::ReplySettled { key, reply, expires_at } => {
-                self.settled.insert(*key, (reply, *expires_at));
-            }
+            AccountChange::PaymentMethod(it) => self.take_method(it, seq),
         }
     }
 

@@ -184,7 +184,7 @@ impl Cells<'_> {
     /// See [`Cells::tenant`].
     pub fn opt_json<T: DeserializeOwned>(&mut self) -> Result<Option<T>, StoreError> {
         let Some(text) = self.opt_text()? else { return Ok(None) };
-        // The message of a JSON error may quote the value: only where it went wrong is told.
+        // The message of a JSON error may quote the value: only the position of the error is reported.
         serde_json::from_str(text).map(Some).map_err(|error| {
             self.corrupt(&format!("is not the JSON it should be, at byte {}", error.column()))
         })

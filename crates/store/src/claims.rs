@@ -1,15 +1,15 @@
-//! Claims: who has which key.
+//! Claims: the owners of unique keys.
 //!
 //! Clients choose keys, so that their hashes are random: each row put into `claim` would change a
-//! page of its own. New claims are therefore appended to `claim_recent` and held in memory. Once
-//! there is a run of them, it is merged into `claim` in the order of its hashes, where neighbours
+//! page of its own. New claims are therefore appended to `claim_recent` and held in a memtable. Once
+//! that is full, it is frozen, and compacted into `claim` in the order of its hashes, where neighbours
 //! share pages: a slice with each commit that adds claims, and then its rows are deleted. See
 //! `docs/decisions/0010-recent-claims.md`.
 //!
-//! A key that is released (a customer's address, once they are forgotten) is a claim of nobody's until
-//! it is merged, which deletes its row.
+//! A key that is released (the address of an erased customer) is a tombstone until it is compacted,
+//! which deletes its row.
 //!
-//! What is looked for is in the young run, else in the run that is merged, else in `claim`. Memory
+//! A look-up goes to the memtable, then to the frozen one, then to `claim`. Memory
 //! follows the database: it learns of a claim after the commit that made it, and forgets one after
 //! the commit that put it into `claim`.
 
@@ -18,18 +18,18 @@ use std::mem;
 use std::ops::Bound;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use domain::state::{Claim, ClaimKey, ClaimKind};
+use domain::claim::{Claim, ClaimKey, ClaimKind};
 use domain::{PartitionNo, TenantNo};
 use engine::ports::StoreError;
 use uuid::Uuid;
 
 use crate::driver::{Database, Reader, Value};
-use crate::rows::{self, ClaimHash};
+use crate::rows::{self, ClaimHash, Claimed};
 use crate::tables::{self, CLAIM, CLAIM_RECENT};
 
-/// How many rows of a run a commit deletes for each claim that it adds: they are next to each
-/// other. See [`moved_per`] for those that it moves first: a run of R claims is moved while 4/5 R
-/// others are added, and deleted while another R/8 are, which is before the next run is full.
+/// How many rows of the frozen memtable a commit deletes for each claim that it adds: they are next to each
+/// other. See [`moved_per`] for those that it moves first: a frozen memtable of R claims is moved while
+/// 4/5 R others are added, and deleted while another R/8 are, which is before the next one is full.
 const DELETED_PER_ADDED: usize = 8;
 
 /// Comes after every hash.
@@ -41,47 +41,23 @@ static SELECT_NEWER: LazyLock<String> = LazyLock::new(|| {
 });
 static SELECT_CLAIM: LazyLock<String> = LazyLock::new(|| CLAIM.select("WHERE key_hash = ?1"));
 
-/// The owner of a key that nobody has any more, until its row is gone.
-const NOBODY: Uuid = Uuid::nil();
-
 /// Claims by their hashes.
-pub(crate) type Run = BTreeMap<ClaimHash, Claimed>;
+pub(crate) type Memtable = BTreeMap<ClaimHash, Claimed>;
 
-/// Who had a key when a batch was loaded; `None` where nobody had.
+/// Owners of keys when a batch was loaded; `None` for a free key.
 pub(crate) type Owners = BTreeMap<ClaimHash, Option<Uuid>>;
-
-/// A claim with what its hash was made of, but for the key itself.
-#[derive(Clone, Copy)]
-pub(crate) struct Claimed {
-    pub(crate) tenant: TenantNo,
-    pub(crate) kind: ClaimKind,
-    pub(crate) claim: Claim,
-}
-
-impl Claimed {
-    /// A key that nobody has any more.
-    pub(crate) fn released(key: &ClaimKey) -> Self {
-        let claim = Claim { owner: NOBODY, account: None };
-        Self { tenant: key.tenant, kind: key.kind, claim }
-    }
-
-    /// Whether nobody has the key any more.
-    pub(crate) const fn is_released(&self) -> bool {
-        self.claim.owner.is_nil()
-    }
-}
 
 /// The claims that memory knows; the writer and the readers of a process share them. A reader that
 /// shares them with no writer knows none, and reads all of `claim_recent` for each key.
 #[derive(Default)]
 pub(crate) struct RecentClaims {
-    runs: RwLock<Runs>,
+    memtables: RwLock<Memtables>,
 }
 
 #[derive(Default)]
-struct Runs {
-    young: Run,
-    merging: Run,
+struct Memtables {
+    active: Memtable,
+    frozen: Memtable,
     /// The number of the first row that is not known here; `i64::MAX` where `claim_recent` is not
     /// used.
     next: i64,
@@ -89,20 +65,20 @@ struct Runs {
 
 impl RecentClaims {
     /// Those of a database that nobody writes.
-    pub(crate) fn of(run: Run) -> Self {
-        Self { runs: RwLock::new(Runs { young: run, ..Runs::default() }) }
+    pub(crate) fn of(memtable: Memtable) -> Self {
+        Self { memtables: RwLock::new(Memtables { active: memtable, ..Memtables::default() }) }
     }
 
     /// Begins to look for a key. A reader does so before its snapshot begins: what has left memory
     /// is in `claim` then.
     pub(crate) fn seek(&self, key: &ClaimKey) -> Sought {
         let hash = rows::claim_hash(key);
-        let runs = self.shared();
-        let known = runs.young.get(&hash).or_else(|| runs.merging.get(&hash)).copied();
-        Sought { hash, tenant: key.tenant, kind: key.kind, known, next: runs.next }
+        let memtables = self.shared();
+        let known = memtables.active.get(&hash).or_else(|| memtables.frozen.get(&hash)).copied();
+        Sought { hash, tenant: key.tenant, kind: key.kind, known, next: memtables.next }
     }
 
-    /// Who has which key, if anybody has: for the writer, behind whom memory never is.
+    /// The owners of keys, for the writer, whose memory is never behind.
     pub(crate) fn find_known(
         &self,
         reader: &Reader,
@@ -121,21 +97,21 @@ impl RecentClaims {
         sought.iter().map(claim_of).collect()
     }
 
-    /// The next claims of the run that is merged, in the order of their hashes.
+    /// The next claims of the frozen memtable, in the order of their hashes.
     fn slice(&self, after: Option<ClaimHash>, most: usize) -> Vec<(ClaimHash, Claimed)> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let runs = self.shared();
-        let rest = runs.merging.range((after, Bound::Unbounded));
+        let memtables = self.shared();
+        let rest = memtables.frozen.range((after, Bound::Unbounded));
         rest.take(most).map(|(hash, claimed)| (*hash, *claimed)).collect()
     }
 
-    fn shared(&self) -> RwLockReadGuard<'_, Runs> {
+    fn shared(&self) -> RwLockReadGuard<'_, Memtables> {
         // Nothing panics while it is locked for writing, so that it is whole even if poisoned.
-        self.runs.read().unwrap_or_else(PoisonError::into_inner)
+        self.memtables.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn alone(&self) -> RwLockWriteGuard<'_, Runs> {
-        self.runs.write().unwrap_or_else(PoisonError::into_inner)
+    fn exclusive(&self) -> RwLockWriteGuard<'_, Memtables> {
+        self.memtables.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -149,7 +125,7 @@ pub(crate) struct Sought {
 }
 
 impl Sought {
-    /// Who has the key in what a reader sees, if anybody has. That may be ahead of memory.
+    /// The owner of the key in the snapshot of a reader, which may be ahead of memory.
     pub(crate) fn find(&self, reader: &Reader) -> Result<Option<Claim>, StoreError> {
         if self.next == i64::MAX {
             return self.find_known(reader);
@@ -161,13 +137,13 @@ impl Sought {
         }
     }
 
-    /// Who has the key, if anybody has: for the writer, behind whom memory never is.
+    /// The owner of the key, for the writer, whose memory is never behind.
     pub(crate) fn find_known(&self, reader: &Reader) -> Result<Option<Claim>, StoreError> {
         if let Some(known) = &self.known {
             return self.claim(known);
         }
-        let merged = reader.load(&SELECT_CLAIM)?.first(&[Value::Id(self.hash)], rows::claim)?;
-        merged.map_or(Ok(None), |(_, claimed)| self.claim(&claimed))
+        let compacted = reader.load(&SELECT_CLAIM)?.first(&[Value::Id(self.hash)], rows::claim)?;
+        compacted.map_or(Ok(None), |(_, claimed)| self.claim(&claimed))
     }
 
     fn claim(&self, found: &Claimed) -> Result<Option<Claim>, StoreError> {
@@ -179,11 +155,11 @@ impl Sought {
     }
 }
 
-/// The writer's side: adds claims, and merges them.
+/// The writer's side: adds claims, and compacts them.
 pub(crate) struct Claims {
     recent: Arc<RecentClaims>,
-    /// How many rows make a run; `None` where each claim is put into `claim` at once.
-    run_rows: Option<usize>,
+    /// How many rows fill the memtable; `None` where each claim is put into `claim` at once.
+    memtable_rows: Option<usize>,
     stored: Stored,
 }
 
@@ -193,37 +169,41 @@ pub(crate) struct Stored {
     /// The number of the first row, and of the next one.
     first: i64,
     next: i64,
-    merge: Option<Merge>,
+    compaction: Option<Compaction>,
 }
 
-/// A run on its way into `claim`: the rows before `end`. The claims up to and with `after` are
+/// A compaction into `claim`: of the rows before `end`. The claims up to and with `after` are
 /// there; if that is [`LAST`], all are, and their rows are being deleted.
 #[derive(Clone, Copy)]
-struct Merge {
+struct Compaction {
     end: i64,
     after: Option<ClaimHash>,
 }
 
 impl Stored {
-    /// The columns of the partition that say how far a run is merged.
+    /// The columns of the partition that say how far a compaction is.
     pub(crate) fn columns(&self) -> [Value<'static>; 2] {
-        let after = self.merge.and_then(|it| it.after).map_or(Value::Null, Value::Id);
-        [self.merge.map(|it| it.end).into(), after]
+        let after = self.compaction.and_then(|it| it.after).map_or(Value::Null, Value::Id);
+        [self.compaction.map(|it| it.end).into(), after]
     }
 }
 
 impl Claims {
-    /// Knows nothing before [`Claims::recall`]. `run_rows` are as many as make a run; without, each
+    /// Knows nothing before [`Claims::recall`]. `memtable_rows` fill the memtable; without, each
     /// claim is put into `claim` at once, as suits a database that does not log whole pages.
-    pub(crate) fn new(run_rows: Option<usize>) -> Self {
-        let next = if run_rows.is_some() { 0 } else { i64::MAX };
-        let runs = RwLock::new(Runs { next, ..Runs::default() });
-        Self { recent: Arc::new(RecentClaims { runs }), run_rows, stored: Stored::default() }
+    pub(crate) fn new(memtable_rows: Option<usize>) -> Self {
+        let next = if memtable_rows.is_some() { 0 } else { i64::MAX };
+        let memtables = RwLock::new(Memtables { next, ..Memtables::default() });
+        Self {
+            recent: Arc::new(RecentClaims { memtables }),
+            memtable_rows,
+            stored: Stored::default(),
+        }
     }
 
     /// Whether each claim is put into `claim` at once.
     pub(crate) const fn are_put_at_once(&self) -> bool {
-        self.run_rows.is_none()
+        self.memtable_rows.is_none()
     }
 
     /// What is shared with the readers.
@@ -233,51 +213,51 @@ impl Claims {
 
     /// Reads what the database has.
     pub(crate) fn recall(&mut self, reader: &Reader) -> Result<(), StoreError> {
-        if self.run_rows.is_none() {
+        if self.memtable_rows.is_none() {
             return Ok(());
         }
-        let merge = read_merge(reader)?;
+        let compaction = read_compaction(reader)?;
         // A number that was given is not given again: readers go by them.
         let begin = self.stored.next;
-        let mut stored = Stored { first: begin, next: begin, merge };
-        let (mut runs, mut is_first) = (Runs::default(), true);
+        let mut stored = Stored { first: begin, next: begin, compaction };
+        let (mut memtables, mut is_first) = (Memtables::default(), true);
         each_recent(reader, |n, hash, claimed| {
             if mem::take(&mut is_first) {
                 stored.first = n;
             }
             stored.next = begin.max(n + 1);
-            match merge {
-                Some(merge) if n < merge.end => {
-                    if Some(hash) > merge.after {
-                        runs.merging.insert(hash, claimed);
+            match compaction {
+                Some(compaction) if n < compaction.end => {
+                    if Some(hash) > compaction.after {
+                        memtables.frozen.insert(hash, claimed);
                     }
                 }
                 _ => {
-                    runs.young.insert(hash, claimed);
+                    memtables.active.insert(hash, claimed);
                 }
             }
         })?;
-        self.settle(stored, &mut runs);
-        *self.recent.alone() = runs;
+        self.install(stored, &mut memtables);
+        *self.recent.exclusive() = memtables;
         Ok(())
     }
 
-    /// Adds claims, and merges some where a run is merged. Part of what was begun. Where they are
-    /// put into `claim` at once, `owners` are those that the batch found when it was loaded.
+    /// Adds claims, and compacts a slice while a compaction runs, within the batch's transaction.
+    /// Where claims are put into `claim` at once, `owners` are those that the batch has loaded.
     ///
     /// # Errors
     /// [`StoreError::KeyTaken`] where one of these has changed since.
     pub(crate) fn write(
         &self,
         db: &Database,
-        added: &Run,
+        added: &Memtable,
         owners: &Owners,
     ) -> Result<Stored, StoreError> {
         let mut stored = self.stored;
         if added.is_empty() {
             return Ok(stored);
         }
-        if self.run_rows.is_none() {
+        if self.memtable_rows.is_none() {
             take_all(db, added, owners)?;
             return Ok(stored);
         }
@@ -286,47 +266,48 @@ impl Claims {
             put.row(&rows::recent_claim_row(stored.next, *hash, claimed))?;
             stored.next += 1;
         }
-        let Some(merge) = &mut stored.merge else { return Ok(stored) };
-        if merge.after != Some(LAST) {
-            let slice = self.recent.slice(merge.after, moved_per(added.len()));
+        let Some(compaction) = &mut stored.compaction else { return Ok(stored) };
+        if compaction.after != Some(LAST) {
+            let slice = self.recent.slice(compaction.after, moved_per(added.len()));
             put_all(db, slice.iter().copied())?;
             let is_last = slice.len() < moved_per(added.len());
-            merge.after = slice.last().map(|(hash, _)| *hash).filter(|_| !is_last).or(Some(LAST));
+            compaction.after =
+                slice.last().map(|(hash, _)| *hash).filter(|_| !is_last).or(Some(LAST));
         }
-        if merge.after == Some(LAST) {
+        if compaction.after == Some(LAST) {
             let most = i64::try_from(added.len() * DELETED_PER_ADDED).unwrap_or(i64::MAX);
-            stored.first = merge.end.min(stored.first.saturating_add(most));
+            stored.first = compaction.end.min(stored.first.saturating_add(most));
             db.exec("DELETE FROM claim_recent WHERE n < ?1", &[stored.first.into()])?;
-            if stored.first == merge.end {
-                stored.merge = None;
+            if stored.first == compaction.end {
+                stored.compaction = None;
             }
         }
         Ok(stored)
     }
 
     /// What [`Claims::write`] wrote is durable now.
-    pub(crate) fn written(&mut self, stored: Stored, added: &Run) {
-        if added.is_empty() || self.run_rows.is_none() {
+    pub(crate) fn written(&mut self, stored: Stored, added: &Memtable) {
+        if added.is_empty() || self.memtable_rows.is_none() {
             return;
         }
         let recent = Arc::clone(&self.recent);
-        let mut runs = recent.alone();
-        runs.young.extend(added.iter().map(|(hash, claimed)| (*hash, *claimed)));
-        let is_moving = stored.merge.is_some_and(|it| it.after != Some(LAST));
-        let moved = if is_moving { Run::new() } else { mem::take(&mut runs.merging) };
-        self.settle(stored, &mut runs);
-        drop(runs);
+        let mut memtables = recent.exclusive();
+        memtables.active.extend(added.iter().map(|(hash, claimed)| (*hash, *claimed)));
+        let is_moving = stored.compaction.is_some_and(|it| it.after != Some(LAST));
+        let moved = if is_moving { Memtable::new() } else { mem::take(&mut memtables.frozen) };
+        self.install(stored, &mut memtables);
+        drop(memtables);
         // Readers do not wait for it.
         drop(moved);
     }
 
-    /// Takes over what is stored now, and begins to merge what has become a run.
-    fn settle(&mut self, mut stored: Stored, runs: &mut Runs) {
-        runs.next = stored.next;
+    /// Takes over what is stored now, and freezes the memtable once it is full.
+    fn install(&mut self, mut stored: Stored, memtables: &mut Memtables) {
+        memtables.next = stored.next;
         let rows = usize::try_from(stored.next - stored.first).unwrap_or(0);
-        if stored.merge.is_none() && self.run_rows.is_some_and(|run| rows >= run) {
-            runs.merging = mem::take(&mut runs.young);
-            stored.merge = Some(Merge { end: stored.next, after: None });
+        if stored.compaction.is_none() && self.memtable_rows.is_some_and(|max| rows >= max) {
+            memtables.frozen = mem::take(&mut memtables.active);
+            stored.compaction = Some(Compaction { end: stored.next, after: None });
         }
         self.stored = stored;
     }
@@ -334,8 +315,8 @@ impl Claims {
 
 /// Puts claims into `claim`, beside other writers: in the order of their hashes, so that no two wait
 /// for each other. Claims that the batch did not look for are what succeeded after all: they hold
-/// whoever has the key.
-fn take_all(db: &Database, added: &Run, owners: &Owners) -> Result<(), StoreError> {
+/// the key whichever owner it has.
+fn take_all(db: &Database, added: &Memtable, owners: &Owners) -> Result<(), StoreError> {
     let mut insert = db.insert(&CLAIM)?;
     let made = added.iter().filter(|(hash, _)| owners.get(*hash) == Some(&None));
     for (hash, claimed) in made.filter(|(_, claimed)| !claimed.is_released()) {
@@ -382,18 +363,18 @@ fn put_all(
     released.iter().try_for_each(|key| delete.row(key))
 }
 
-/// How many claims of a run a commit puts into `claim` when it adds so many others.
+/// How many claims of the frozen memtable a commit puts into `claim` when it adds so many others.
 const fn moved_per(added: usize) -> usize {
     added + added.div_ceil(4)
 }
 
 /// All claims of `claim_recent`; of those with one hash, the last.
-pub(crate) fn read_recent(reader: &Reader) -> Result<Run, StoreError> {
-    let mut run = Run::new();
+pub(crate) fn read_recent(reader: &Reader) -> Result<Memtable, StoreError> {
+    let mut memtable = Memtable::new();
     each_recent(reader, |_, hash, claimed| {
-        run.insert(hash, claimed);
+        memtable.insert(hash, claimed);
     })?;
-    Ok(run)
+    Ok(memtable)
 }
 
 /// Gives each row of `claim_recent` to `each`, in order.
@@ -408,12 +389,12 @@ fn each_recent(
     })
 }
 
-fn read_merge(reader: &Reader) -> Result<Option<Merge>, StoreError> {
+fn read_compaction(reader: &Reader) -> Result<Option<Compaction>, StoreError> {
     let sql = "SELECT claims_end, claims_after FROM partition WHERE id = ?1";
-    let merge = reader.query_one(sql, &[PartitionNo::FIRST.number().into()], |cells| {
+    let compaction = reader.query_one(sql, &[PartitionNo::FIRST.number().into()], |cells| {
         cells.of(&tables::PARTITION);
         let (end, after) = (cells.opt_int()?, cells.opt_id()?);
-        Ok(end.map(|end| Merge { end, after: after.map(|id| id.into_bytes()) }))
+        Ok(end.map(|end| Compaction { end, after: after.map(|id| id.into_bytes()) }))
     })?;
-    Ok(merge.flatten())
+    Ok(compaction.flatten())
 }

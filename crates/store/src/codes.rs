@@ -1,13 +1,13 @@
 //! Numbers that stand for the domain's enumerations in columns. Durable: never given another meaning.
 
 use domain::change_request::ChangeStatus;
+use domain::claim::ClaimKind;
 use domain::customer::CustomerStatus;
 use domain::definition::DefinitionKind;
 use domain::environment::SecretKind;
 use domain::ledger::LedgerAccount;
 use domain::mail::MailKind;
 use domain::payment::{TransactionStatus, TransactionType};
-use domain::state::ClaimKind;
 
 /// Codes of operations in the column `operation` and `kind`.
 #[must_use]

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use domain::payment::ReplyKey;
-use domain::state::{Read, State};
+use domain::read::Read;
+use domain::state::State;
 use domain::{Rejection, Reply, Seq, Sequences, Timestamp};
 use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Over, Store, StoreError, StoredReply};
 

@@ -5,15 +5,10 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::commit::SqlStore;
-use crate::driver::{Database, Reader};
-use crate::migrate;
-use crate::pool::Source;
+use crate::driver::Reader;
 use crate::postgres::Server;
 use crate::schema;
-use crate::share::Share;
 use crate::sqlite::{Options, could_be_database};
-use crate::tables::TABLES;
 
 const DATABASE: &str = "faregate.db";
 const LOCK: &str = "faregate.lock";
@@ -24,23 +19,6 @@ pub fn database_path(dir: &Path) -> PathBuf {
     dir.join(DATABASE)
 }
 
-/// Opens the store in a data directory, which is made where it is not there. The directory stays
-/// locked until the store is dropped.
-///
-/// # Errors
-/// [`Error`] where the directory is in use, or its database is newer or something else's.
-pub fn open_dir(dir: &Path, options: &Options) -> Result<SqlStore, Error> {
-    make(dir)?;
-    let lock = lock(dir)?;
-    let path = database_path(dir);
-    make_private(&path)?;
-    refuse_other_files(&path)?;
-    let db = Database::open(&path, options, TABLES).map_err(Error::database(&path))?;
-    schema::migrate(&db, &path)?;
-    let source = Source::File(path, *options);
-    Ok(SqlStore::new(db, Share::WHOLE, (source, options), Some(lock)))
-}
-
 /// Takes a data directory, which is made where it is not there, for a process whose database is
 /// elsewhere: what else lies there is for one process too. It stays locked until the file is dropped.
 ///
@@ -49,39 +27,6 @@ pub fn open_dir(dir: &Path, options: &Options) -> Result<SqlStore, Error> {
 pub fn lock_dir(dir: &Path) -> Result<File, Error> {
     make(dir)?;
     lock(dir)
-}
-
-/// Opens the store of a server, whose tables are made where there are none. No other process can
-/// open it to write until the store is dropped.
-///
-/// # Errors
-/// [`Error`] where the server cannot be reached, another process writes, or the database is newer
-/// or something else's.
-pub fn open_server(server: &Server, options: &Options) -> Result<SqlStore, Error> {
-    open_share(server, Share::WHOLE, options)
-}
-
-/// Opens the store of one partition of a server, of several that other processes may have. Where the
-/// database has fewer, the rest is made, if nobody writes it.
-///
-/// # Errors
-/// See [`open_server`]; [`Error::Partitions`] where the database has another number of partitions.
-pub fn open_share(server: &Server, share: Share, options: &Options) -> Result<SqlStore, Error> {
-    let name = Path::new(server.database());
-    let is_alone = share.partitions == 1;
-    let connect = || Database::connect(server, is_alone, TABLES).map_err(Error::database(name));
-    let mut db = connect()?;
-    refuse_unfinished(db.reader(), name)?;
-    schema::migrate(&db, name)?;
-    if schema::partitions(db.reader()).map_err(Error::database(name))? != share.partitions {
-        drop(db);
-        let alone = Database::connect(server, true, TABLES).map_err(Error::database(name))?;
-        schema::grow(&alone, name, share.partitions)?;
-        drop(alone);
-        db = connect()?;
-    }
-    let source = Source::Server(server.clone());
-    Ok(SqlStore::new(db, share, (source, options), None))
 }
 
 /// Opens a connection to read the database of a data directory that may be in use.
@@ -115,8 +60,8 @@ pub fn read_server(server: &Server) -> Result<Reader, Error> {
     Ok(reader)
 }
 
-fn refuse_unfinished(reader: &Reader, path: &Path) -> Result<(), Error> {
-    match migrate::is_unfinished(reader).map_err(Error::database(path))? {
+pub(crate) fn refuse_unfinished(reader: &Reader, path: &Path) -> Result<(), Error> {
+    match schema::is_unfinished(reader).map_err(Error::database(path))? {
         true => Err(Error::Unfinished { path: path.to_owned() }),
         false => Ok(()),
     }
@@ -130,7 +75,7 @@ fn refuse_older(reader: &Reader, path: &Path) -> Result<(), Error> {
     }
 }
 
-fn refuse_other_files(path: &Path) -> Result<(), Error> {
+pub(crate) fn refuse_other_files(path: &Path) -> Result<(), Error> {
     match could_be_database(path).map_err(Error::io("open", path))? {
         true => Ok(()),
         false => Err(Error::NotADatabase { path: path.to_owned() }),

@@ -1,14 +1,17 @@
 //! The database behind one interface: tables, rows of [`Value`]s, and SQL texts in the subset that
-//! SQLite and PostgreSQL share (parameters are written `?n`). Only `sqlite.rs` and `postgres.rs`
+//! SQLite and PostgreSQL share (parameters are written `?n`). Only [`sqlite`] and [`postgres`]
 //! know which of the two runs.
+
+pub mod postgres;
+pub mod sqlite;
 
 use std::path::Path;
 
 use engine::ports::StoreError;
 use uuid::Uuid;
 
-use crate::postgres::{self, Server};
-use crate::sqlite::{self, Options};
+use self::postgres::Server;
+use self::sqlite::Options;
 use crate::tables::{Dialect, Table};
 
 /// One column of a row.
@@ -689,7 +692,7 @@ impl Database {
         })
     }
 
-    /// Makes the tables, and marks the database as ours. Part of what was begun.
+    /// Makes the tables, and marks the database as ours. Within the open transaction.
     pub(crate) fn create(&self, ddl: &str) -> Result<(), StoreError> {
         match &self.reader.connection {
             Connection::Sqlite(it) => {
@@ -699,7 +702,7 @@ impl Database {
         }
     }
 
-    /// Keeps others from changing the schema. Part of what was begun.
+    /// Keeps others from changing the schema. Within the open transaction.
     pub(crate) fn lock_schema(&self) -> Result<(), StoreError> {
         match &self.reader.connection {
             // A commit that was begun is the only one.

@@ -10,17 +10,13 @@ use engine::ports::StoreError;
 pub enum Error {
     /// Another process has the data directory.
     #[error("data directory {} is in use by another process", dir.display())]
-    InUse {
-        /// Which.
-        dir: PathBuf,
-    },
+    InUse { dir: PathBuf },
     /// A newer version wrote it.
     #[error(
         "{} was written by a newer version: its schema is {found}, this version knows up to {known}",
         path.display()
     )]
     NewerSchema {
-        /// Which database.
         path: PathBuf,
         /// Its schema's version.
         found: i64,
@@ -30,27 +26,19 @@ pub enum Error {
     /// Its tables are not those of the version that it says it has.
     #[error("the schema of {} is not what version {version} of it should be", path.display())]
     SchemaDiffers {
-        /// Which database.
         path: PathBuf,
         /// The version that it says it has.
         version: i64,
     },
     /// It is a database of something else, or none.
     #[error("{} is not a Faregate database", path.display())]
-    NotADatabase {
-        /// Which file.
-        path: PathBuf,
-    },
+    NotADatabase { path: PathBuf },
     /// Something is there already that would be overwritten.
     #[error("{} exists already", path.display())]
-    Exists {
-        /// What.
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
     /// It has another number of partitions. One that has one can be given more, once.
     #[error("{} has {found} partitions, not {wanted}", path.display())]
     Partitions {
-        /// Which database.
         path: PathBuf,
         /// How many it has.
         found: u16,
@@ -60,7 +48,6 @@ pub enum Error {
     /// A copy would mix with what is there.
     #[error("{} has {what}: a copy goes into an empty database", path.display())]
     OtherData {
-        /// Which database.
         path: PathBuf,
         /// What it has.
         what: String,
@@ -70,10 +57,7 @@ pub enum Error {
         "a copy from SQLite into {} is not finished: `faregate migrate sqlite-to-postgres` goes on with it",
         path.display()
     )]
-    Unfinished {
-        /// Which database.
-        path: PathBuf,
-    },
+    Unfinished { path: PathBuf },
     /// The address of a database cannot be one.
     #[error("{reason}")]
     Address {
@@ -92,12 +76,7 @@ pub enum Error {
     },
     /// The database refused.
     #[error("{}: {source}", path.display())]
-    Database {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: StoreError,
-    },
+    Database { path: PathBuf, source: StoreError },
 }
 
 impl Error {

@@ -1,55 +1,20 @@
-//! Insights: what programs tell of flags, by the hour. Whoever has doors adds to the counts, over a
+//! Insights: evaluation counts that SDKs report, by the hour. A process with flag APIs adds to the counts, over a
 //! connection of its own beside those that own partitions: statistics neither wait for payments nor
 //! stand in their journal.
 
 use std::sync::LazyLock;
 
 use domain::{EnvironmentId, TenantNo};
-use engine::insights::{FlagCount, Hours, MetricCount};
-use engine::ports::{Page, StoreError};
+use engine::insights::{FlagCount, MetricCount};
+use engine::ports::StoreError;
 
-use crate::driver::{Cells, Database, Reader};
+use crate::driver::{Cells, Database};
 use crate::pool::Source;
-use crate::queries::limit_offset;
 use crate::sqlite::Options;
-use crate::tables::{INSIGHT_TABLES, Layout, Table, id, index, int, real, text};
+use crate::tables::{FLAG_INSIGHT, INSIGHT_TABLES, METRIC_INSIGHT, Table};
 
 /// How much of the database the connection keeps in memory: it writes few rows again and again.
 const CACHE_KIB: u32 = 512;
-
-/// How often a flag was a variation.
-pub static FLAG_INSIGHT: Table = Table {
-    name: "flag_insight",
-    columns: &[
-        int("tenant"),
-        id("environment_id"),
-        text("flag_key"),
-        int("hour"),
-        text("variation_id"),
-        int("evaluations"),
-        int("for_experiments"),
-    ],
-    key_columns: 5,
-    layout: Layout::Clustered,
-    indexes: &[index("flag_insight_by_hour", "hour")],
-};
-
-/// What was measured.
-pub static METRIC_INSIGHT: Table = Table {
-    name: "metric_insight",
-    columns: &[
-        int("tenant"),
-        id("environment_id"),
-        text("event"),
-        int("hour"),
-        text("kind"),
-        int("events"),
-        real("total"),
-    ],
-    key_columns: 5,
-    layout: Layout::Clustered,
-    indexes: &[index("metric_insight_by_hour", "hour")],
-};
 
 static ADD_FLAGS: LazyLock<String> =
     LazyLock::new(|| add(&FLAG_INSIGHT, ["evaluations", "for_experiments"]));
@@ -100,7 +65,7 @@ impl InsightWriter {
         flags: &mut [FlagCount],
         metrics: &mut [MetricCount],
     ) -> Result<(), StoreError> {
-        // Whoever adds to the same rows locks them in the same order.
+        // Writers of the same rows lock them in the same order.
         flags.sort();
         metrics.sort_by(|one, other| metric_key(one).cmp(&metric_key(other)));
         self.db.begin()?;
@@ -165,45 +130,7 @@ fn metric_key(it: &MetricCount) -> (TenantNo, EnvironmentId, &str, i64, &str) {
     (it.tenant, it.environment, &it.event, it.hour, &it.kind)
 }
 
-pub(crate) fn of_flag(
-    reader: &Reader,
-    (no, environment): (TenantNo, EnvironmentId),
-    flag: &str,
-    hours: Hours,
-    page: Page,
-) -> Result<Vec<FlagCount>, StoreError> {
-    static SQL: LazyLock<String> = LazyLock::new(|| {
-        FLAG_INSIGHT.select(
-            "WHERE tenant = ?1 AND environment_id = ?2 AND flag_key = ?3 AND hour >= ?4 \
-             AND hour < ?5 ORDER BY hour, variation_id LIMIT ?6 OFFSET ?7",
-        )
-    });
-    let [limit, offset] = limit_offset(page);
-    let (from, to) = (hours.from.into(), hours.to.into());
-    let parameters = [no.into(), environment.into(), flag.into(), from, to, limit, offset];
-    reader.query(&SQL, &parameters, flag_count)
-}
-
-pub(crate) fn of_metric(
-    reader: &Reader,
-    (no, environment): (TenantNo, EnvironmentId),
-    event: &str,
-    hours: Hours,
-    page: Page,
-) -> Result<Vec<MetricCount>, StoreError> {
-    static SQL: LazyLock<String> = LazyLock::new(|| {
-        METRIC_INSIGHT.select(
-            "WHERE tenant = ?1 AND environment_id = ?2 AND event = ?3 AND hour >= ?4 \
-             AND hour < ?5 ORDER BY hour, kind LIMIT ?6 OFFSET ?7",
-        )
-    });
-    let [limit, offset] = limit_offset(page);
-    let (from, to) = (hours.from.into(), hours.to.into());
-    let parameters = [no.into(), environment.into(), event.into(), from, to, limit, offset];
-    reader.query(&SQL, &parameters, metric_count)
-}
-
-fn flag_count(cells: &mut Cells<'_>) -> Result<FlagCount, StoreError> {
+pub(crate) fn flag_count(cells: &mut Cells<'_>) -> Result<FlagCount, StoreError> {
     cells.of(&FLAG_INSIGHT);
     Ok(FlagCount {
         tenant: cells.tenant()?,
@@ -216,7 +143,7 @@ fn flag_count(cells: &mut Cells<'_>) -> Result<FlagCount, StoreError> {
     })
 }
 
-fn metric_count(cells: &mut Cells<'_>) -> Result<MetricCount, StoreError> {
+pub(crate) fn metric_count(cells: &mut Cells<'_>) -> Result<MetricCount, StoreError> {
     cells.of(&METRIC_INSIGHT);
     Ok(MetricCount {
         tenant: cells.tenant()?,

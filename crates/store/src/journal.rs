@@ -1,8 +1,8 @@
 //! Journal rows: what of a command's changes is history, and how it is written down.
 
+use domain::change::{AccountChange, Change, CustomerChange, PaymentChange};
 use domain::payment::Actor;
-use domain::state::Change;
-use domain::{AccountId, Event, RequestId, Revision, Seq, TenantNo, Timestamp};
+use domain::{AccountId, Event, RequestId, Seq, TenantNo, Timestamp};
 use engine::ports::{Entry, StoreError};
 
 use crate::cells::json;
@@ -13,13 +13,11 @@ use crate::tables;
 /// A journal row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its number.
     pub seq: Seq,
     /// Domain time.
     pub at: Timestamp,
     /// Real time of the commit.
     pub committed_at: Timestamp,
-    /// The tenant.
     pub tenant: TenantNo,
     /// The account that it is about.
     pub account: Option<AccountId>,
@@ -27,7 +25,6 @@ pub struct Record {
     pub request: RequestId,
     /// The command's name.
     pub command: String,
-    /// Who asked.
     pub actor: Actor,
     /// After-images of what it changed.
     pub changes: Vec<Change>,
@@ -63,7 +60,7 @@ pub(crate) struct Texts {
 
 pub(crate) fn texts(entry: &Entry) -> Texts {
     let in_history =
-        |change: &&Change| revision(change).is_some_and(|revision| revision.seq == entry.seq);
+        |change: &&Change| change.revision().is_some_and(|revision| revision.seq == entry.seq);
     let changes: Vec<&Change> = entry.changes.iter().filter(in_history).collect();
     Texts {
         changes: (!changes.is_empty()).then(|| json(&changes)),
@@ -94,67 +91,30 @@ pub(crate) fn row<'a>(
     ]
 }
 
-/// The revision of what has a history. Personal data, claims and bookkeeping have none: they stay
-/// out of the journal.
-#[must_use]
-pub const fn revision(change: &Change) -> Option<Revision> {
-    match change {
-        Change::Tenant(it) => Some(it.revision),
-        Change::TenantValue(it) => Some(it.revision),
-        Change::User(it) => Some(it.revision),
-        Change::Role(it) => Some(it.revision),
-        Change::Environment(it) => Some(it.revision),
-        Change::Secret(it) => Some(it.revision),
-        Change::Definition(it) => Some(it.revision),
-        Change::ChangeRequest(it) => Some(it.revision),
-        Change::Customer(it) => Some(it.revision),
-        Change::Operation(it) => Some(it.revision),
-        Change::Account(it) => Some(it.revision),
-        Change::Tag(it) => Some(it.revision),
-        Change::PaymentMethod(it) => Some(it.revision),
-        Change::Payment(it) => Some(it.revision),
-        Change::Transaction(it) => Some(it.revision),
-        Change::Person { .. }
-        | Change::PersonForgotten { .. }
-        | Change::Session(_)
-        | Change::SessionEnded { .. }
-        | Change::Mail(_)
-        | Change::Posting(_)
-        | Change::Claim { .. }
-        | Change::ClaimReleased { .. }
-        | Change::Outstanding(_)
-        | Change::OutstandingClosed { .. }
-        | Change::ReplySettled { .. } => None,
-    }
-}
-
 /// The billing account that an entry is about.
 fn account(entry: &Entry) -> Option<AccountId> {
     let changed = entry.changes.iter().find_map(|change| match change {
-        Change::Account(it) => Some(it.id),
-        Change::Customer(it) => Some(it.account),
-        Change::Person { account, .. } | Change::PersonForgotten { account, .. } => Some(*account),
-        Change::Tag(it) => Some(it.key.account),
-        Change::PaymentMethod(it) => Some(it.account_id),
-        Change::Payment(it) => Some(it.account_id),
-        Change::Transaction(it) => Some(it.account_id),
-        Change::Posting(it) => Some(it.account_id),
-        Change::Outstanding(it) => Some(it.account_id),
+        Change::Account(AccountChange::Account(it)) => Some(it.id),
+        Change::Customer(CustomerChange::Customer(it)) => Some(it.account),
+        Change::Account(AccountChange::Person { account, .. })
+        | Change::Customer(CustomerChange::PersonErased { account, .. }) => Some(*account),
+        Change::Account(AccountChange::Tag(it)) => Some(it.key.account),
+        Change::Account(AccountChange::PaymentMethod(it)) => Some(it.account_id),
+        Change::Payment(PaymentChange::Payment(it)) => Some(it.account_id),
+        Change::Payment(PaymentChange::Transaction(it)) => Some(it.account_id),
+        Change::Payment(PaymentChange::Posting(it)) => Some(it.account_id),
+        Change::Payment(PaymentChange::Outstanding(it)) => Some(it.account_id),
         Change::Tenant(_)
-        | Change::TenantValue(_)
-        | Change::User(_)
-        | Change::Role(_)
-        | Change::Environment(_)
-        | Change::Secret(_)
-        | Change::Definition(_)
-        | Change::ChangeRequest(_)
-        | Change::Session(_)
-        | Change::SessionEnded { .. }
-        | Change::Mail(_)
-        | Change::Operation(_)
-        | Change::Claim { .. }
-        | Change::ClaimReleased { .. }
-        | Change::OutstandingClosed { .. }
+        | Change::Access(_)
+        | Change::Flag(_)
+        | Change::Customer(
+            CustomerChange::Session(_)
+            | CustomerChange::SessionEnded { .. }
+            | CustomerChange::Mail(_)
+            | CustomerChange::Operation(_),
+        )
+        | Change::Claim(_)
+        | Change::Payment(PaymentChange::OutstandingClosed { .. })
         | Change::ReplySettled { .. } => None,
     });
     changed.or_else(|| entry.events.iter().find_map(Event::account))

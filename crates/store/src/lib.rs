@@ -14,14 +14,13 @@ pub mod insights;
 pub mod journal;
 mod load;
 pub mod migrate;
+mod open;
 mod pool;
-pub mod postgres;
 mod queries;
 mod recent;
 pub mod rows;
 pub mod schema;
 mod share;
-pub mod sqlite;
 pub mod tables;
 pub mod totals;
 pub mod verify;
@@ -29,12 +28,10 @@ mod walk;
 
 pub use backup::{Progress, backup, restore};
 pub use commit::SqlStore;
-pub use directory::{
-    database_path, lock_dir, make as make_dir, open_dir, open_server, open_share, read_dir,
-    read_file, read_server,
-};
-pub use driver::Reader;
+pub use directory::{database_path, lock_dir, make as make_dir, read_dir, read_file, read_server};
+pub use driver::{Reader, postgres, sqlite};
 pub use error::Error;
+pub use open::{open_dir, open_server, open_share};
 pub use pool::Source;
 pub use postgres::Server;
 pub use queries::SqlQueries;

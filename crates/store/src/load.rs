@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::sync::LazyLock;
 
+use domain::claim::{Claim, ClaimKey, ClaimKind};
 use domain::definition::DefinitionKey;
 use domain::payment::{PaymentFile, ReplyKey, Transaction};
-use domain::state::{Claim, ClaimKey, ClaimKind, Read, State};
+use domain::read::Read;
+use domain::state::State;
 use domain::tag::TagKey;
 use domain::{
     AccountId, ChangeRequestId, CustomerId, EnvironmentId, Id, OperationId, PaymentId,
@@ -18,7 +20,7 @@ use engine::ports::{StoreError, StoredReply};
 
 use crate::claims::RecentClaims;
 use crate::driver::{Reader, Value};
-use crate::recent::{AccountEntry, Held, PaymentEntry, Recent};
+use crate::recent::{AccountEntry, Cache, PaymentEntry, Recent};
 use crate::rows;
 use crate::tables::{
     ACCOUNT, ACCOUNT_PERSON, APP_USER, CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET,
@@ -301,7 +303,7 @@ fn load_accounts(
 /// What is held of some keys, and the keys of which nothing is.
 fn split<K: Copy + Ord + Hash, V: Clone>(
     keys: &BTreeSet<K>,
-    held: &mut Held<K, V>,
+    held: &mut Cache<K, V>,
 ) -> (BTreeMap<K, V>, Vec<K>) {
     let (mut found, mut unknown) = (BTreeMap::new(), vec![]);
     for &key in keys {

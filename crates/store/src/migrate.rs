@@ -14,7 +14,7 @@ use engine::ports::StoreError;
 use ring::digest::{Context, SHA256};
 use uuid::Uuid;
 
-use crate::claims::{self, Run};
+use crate::claims::{self, Memtable};
 use crate::driver::{Cells, Database, Reader, Value};
 use crate::postgres::Server;
 use crate::sqlite::Options;
@@ -61,7 +61,6 @@ pub struct Copied {
 /// One table on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compared {
-    /// Which.
     pub table: &'static str,
     /// Rows of the source.
     pub source_rows: u64,
@@ -124,16 +123,6 @@ pub fn check(dir: &Path, server: &Server) -> Result<Copied, Error> {
     Ok(Copied { written: 0, tables: compared.map_err(Error::database(name))? })
 }
 
-/// Whether a copy into the database was begun and is not finished: it is not to be served.
-pub(crate) fn is_unfinished(reader: &Reader) -> Result<bool, StoreError> {
-    if reader.sqlite().is_some() {
-        return Ok(false);
-    }
-    let sql = "SELECT count(*) FROM pg_tables \
-               WHERE schemaname = current_schema() AND tablename = 'copying'";
-    Ok(reader.query_one(sql, &[], |cells| cells.int())? == Some(1))
-}
-
 fn source(dir: &Path) -> Result<Reader, Error> {
     directory::read_dir(dir, &Options { reader_cache_kib: 64 * 1024, ..Options::default() })
 }
@@ -155,7 +144,7 @@ fn prepare(source: &Reader, target: &Database, name: &Path) -> Result<(), Error>
     let failed = Error::database(name);
     let identity = identity(source).map_err(&failed)?;
     let other = |what: &str| Error::OtherData { path: name.to_owned(), what: what.to_owned() };
-    if is_unfinished(target.reader()).map_err(&failed)? {
+    if schema::is_unfinished(target.reader()).map_err(&failed)? {
         let sql = "SELECT after FROM copying WHERE table_name = ''";
         let begun = target.reader().query_one(sql, &[], |cells| Ok(cells.text()?.to_owned()));
         return match begun.map_err(&failed)? {
@@ -387,7 +376,7 @@ fn portion(
     table: &'static Table,
     source: &Reader,
     after: Option<&[Cell]>,
-    recent: &Run,
+    recent: &Memtable,
 ) -> Result<(Vec<Row>, Option<Row>), StoreError> {
     let order = ordering(table);
     let names = key_names(table, order.clone());
@@ -423,8 +412,8 @@ fn portion(
 }
 
 /// The claims that are not among the others yet, where these are copied.
-fn recent_of(table: &Table, source: &Reader) -> Result<Run, StoreError> {
-    if table.name == CLAIM.name { claims::read_recent(source) } else { Ok(Run::new()) }
+fn recent_of(table: &Table, source: &Reader) -> Result<Memtable, StoreError> {
+    if table.name == CLAIM.name { claims::read_recent(source) } else { Ok(Memtable::new()) }
 }
 
 /// The target's rows behind a key, up to and with another.

@@ -31,41 +31,41 @@ pub(crate) struct PaymentEntry {
 
 pub(crate) struct Recent {
     share: Share,
-    pub(crate) accounts: Held<(TenantNo, AccountId), AccountEntry>,
-    pub(crate) methods: Held<(TenantNo, PaymentMethodId), PaymentMethod>,
-    pub(crate) payments: Held<(TenantNo, PaymentId), PaymentEntry>,
+    pub(crate) accounts: Cache<(TenantNo, AccountId), AccountEntry>,
+    pub(crate) methods: Cache<(TenantNo, PaymentMethodId), PaymentMethod>,
+    pub(crate) payments: Cache<(TenantNo, PaymentId), PaymentEntry>,
 }
 
-/// A bounded map: when the young half is full, it takes the place of the old one, which is
-/// forgotten. What is used becomes young again.
-pub(crate) struct Held<K, V> {
-    young: HashMap<K, V>,
-    old: HashMap<K, V>,
-    young_max: usize,
+/// A bounded cache of two generations: when the hot one is full, it replaces the cold one, which is
+/// evicted. A hit moves an entry to the hot one.
+pub(crate) struct Cache<K, V> {
+    hot: HashMap<K, V>,
+    cold: HashMap<K, V>,
+    hot_max: usize,
 }
 
-impl<K: Copy + Eq + Hash, V> Held<K, V> {
-    fn new(young_max: usize) -> Self {
-        Self { young: HashMap::new(), old: HashMap::new(), young_max }
+impl<K: Copy + Eq + Hash, V> Cache<K, V> {
+    fn new(hot_max: usize) -> Self {
+        Self { hot: HashMap::new(), cold: HashMap::new(), hot_max }
     }
 
     pub(crate) fn get(&mut self, key: K) -> Option<&mut V> {
-        if let Some(used) = self.old.remove(&key) {
+        if let Some(used) = self.cold.remove(&key) {
             self.insert(key, used);
         }
-        self.young.get_mut(&key)
+        self.hot.get_mut(&key)
     }
 
     pub(crate) fn insert(&mut self, key: K, value: V) {
-        if self.young.len() >= self.young_max {
-            self.old = std::mem::take(&mut self.young);
+        if self.hot.len() >= self.hot_max {
+            self.cold = std::mem::take(&mut self.hot);
         }
-        self.old.remove(&key);
-        self.young.insert(key, value);
+        self.cold.remove(&key);
+        self.hot.insert(key, value);
     }
 
     fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.young.values_mut().chain(self.old.values_mut())
+        self.hot.values_mut().chain(self.cold.values_mut())
     }
 }
 
@@ -73,13 +73,13 @@ impl Recent {
     /// Nothing yet. Of each kind, `entities` are held once there were as many, and at most twice
     /// that.
     pub(crate) fn new(entities: usize, share: Share) -> Self {
-        let (accounts, methods) = (Held::new(entities), Held::new(entities));
-        Self { share, accounts, methods, payments: Held::new(entities) }
+        let (accounts, methods) = (Cache::new(entities), Cache::new(entities));
+        Self { share, accounts, methods, payments: Cache::new(entities) }
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        *self = Self::new(self.accounts.young_max, self.share);
+        *self = Self::new(self.accounts.hot_max, self.share);
     }
 
     /// An account as it was read.
@@ -195,13 +195,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_used_stays_and_the_rest_is_forgotten() {
-        let mut held = Held::<usize, usize>::new(4);
+    fn entries_in_use_survive_eviction() {
+        let mut held = Cache::<usize, usize>::new(4);
         held.insert(0, 0);
         for n in 1..20 {
             held.insert(n, n);
             assert!(held.get(0).is_some(), "it is used all the time");
-            assert!(held.young.len() + held.old.len() <= 8);
+            assert!(held.hot.len() + held.cold.len() <= 8);
         }
         assert_eq!(held.get(19), Some(&mut 19));
         assert_eq!(held.get(1), None);

@@ -5,11 +5,11 @@ pub mod customers;
 
 use domain::access::{Role, User};
 use domain::change_request::ChangeRequest;
+use domain::claim::{Claim, ClaimKey};
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::ledger::Posting;
 use domain::payment::{Actor, Amounts, Outstanding, Payment, PaymentState, ReplyKey, Transaction};
-use domain::state::{Claim, ClaimKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
     Account, AccountId, AmountMinor, Currency, PartitionNo, PaymentMethod, Person, Properties, Seq,
@@ -19,7 +19,6 @@ use engine::ports::{Delivery, DeliveryId, StoreError, StoredReply};
 use ring::digest::{Context, SHA256};
 
 use crate::cells::json;
-use crate::claims::Claimed;
 use crate::codes::{
     change_status, change_status_code, claim_kind, claim_kind_code, definition_kind,
     definition_kind_code, ledger_account, ledger_account_code, operation, operation_code,
@@ -28,8 +27,10 @@ use crate::codes::{
 use crate::driver::{Cells, Value};
 use crate::tables;
 
+mod claims;
 mod tags;
 
+pub(crate) use claims::Claimed;
 pub use tags::tag;
 pub(crate) use tags::{tag_key, tag_row};
 

@@ -91,6 +91,16 @@ fn version(db: &Database, path: &Path) -> Result<i64, Error> {
     if db.is_empty().map_err(Error::database(path))? { Ok(0) } else { check(db.reader(), path) }
 }
 
+/// Whether a copy into the database was begun and is not finished: it is not to be served.
+pub(crate) fn is_unfinished(reader: &Reader) -> Result<bool, StoreError> {
+    if reader.sqlite().is_some() {
+        return Ok(false);
+    }
+    let sql = "SELECT count(*) FROM pg_tables \
+               WHERE schemaname = current_schema() AND tablename = 'copying'";
+    Ok(reader.query_one(sql, &[], |cells| cells.int())? == Some(1))
+}
+
 /// The version of a database's schema, where it is one that this code can read.
 ///
 /// # Errors

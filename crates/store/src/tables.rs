@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 
 mod customers;
 mod flags;
+mod insights;
 
 pub use customers::{CUSTOMER, MAIL, OPERATION, SESSION};
 pub(crate) use customers::{EXPIRING, GIVEN_UP, SETTLED, TO_NOTIFY, TO_SEND, WAITING};
 pub(crate) use flags::DUE;
 pub use flags::{CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
-
-use crate::insights::{FLAG_INSIGHT, METRIC_INSIGHT};
+pub use insights::{FLAG_INSIGHT, METRIC_INSIGHT};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,6 @@ pub enum Kind {
 /// One column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Its name.
     pub name: &'static str,
     /// What it holds.
     pub kind: Kind,
@@ -58,7 +57,6 @@ pub enum Layout {
 /// An index besides the key.
 #[derive(Clone, Copy, Debug)]
 pub struct Index {
-    /// Its name.
     pub name: &'static str,
     /// Its columns.
     pub columns: &'static str,
@@ -73,7 +71,6 @@ pub struct Index {
 /// One table.
 #[derive(Debug)]
 pub struct Table {
-    /// Its name.
     pub name: &'static str,
     /// Its columns; the first `key_columns` of them are its primary key.
     pub columns: &'static [Column],
@@ -138,8 +135,8 @@ const fn unique(name: &'static str, columns: &'static str) -> Index {
 }
 
 /// Who owns a partition, what it hands out next, and how far it has read its queue, where it has one
-/// that keeps what was read. `claims_end` and `claims_after` say how far a run of [`CLAIM_RECENT`] is
-/// merged.
+/// that keeps what was read. `claims_end` and `claims_after` say how far [`CLAIM_RECENT`] is
+/// compacted.
 pub static PARTITION: Table = Table {
     name: "partition",
     columns: &[
@@ -309,7 +306,6 @@ pub static PAYMENT_METHOD: Table = Table {
 /// payment does not pay for it; a query is answered from it where it has these very words.
 pub(crate) const IN_RARE_STATE: &str = "(status NOT IN (1, 2) OR operation NOT IN (1, 2, 3))";
 
-/// Payments.
 pub static PAYMENT: Table = Table {
     name: "payment",
     columns: &[
@@ -451,7 +447,7 @@ pub(crate) static MADE_BY_REQUESTS: [&str; 6] = [
     OPERATION.name,
 ];
 
-/// Outcomes that are waited for; whoever owns the partition asks about them.
+/// Outcomes that are awaited; the owner of the partition inquires about them.
 pub static OUTSTANDING: Table = Table {
     name: "outstanding",
     columns: &[

@@ -16,7 +16,6 @@ use crate::tables::{COUNTER, LEDGER_TOTAL};
 /// What is counted, per tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counted {
-    /// Accounts.
     Accounts,
     /// Payment methods that are not deleted: all, and by gateway.
     PaymentMethods,

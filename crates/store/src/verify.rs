@@ -34,9 +34,7 @@ pub struct Report {
     pub images: u64,
     /// After-images in the journal.
     pub images_written: u64,
-    /// Accounts.
     pub accounts: u64,
-    /// Payments.
     pub payments: u64,
     /// Their transactions.
     pub transactions: u64,
@@ -55,9 +53,7 @@ pub struct Report {
 pub struct Problem {
     /// In which table.
     pub table: &'static str,
-    /// With which row.
     pub row: String,
-    /// What.
     pub what: String,
 }
 

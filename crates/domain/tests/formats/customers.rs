@@ -1,13 +1,14 @@
 //! The durable formats of customers and of what belongs to them.
 
+use domain::change::{Change, CustomerChange};
+use domain::command::CustomerCommand;
 use domain::customer::{
-    CloseSessions, Code, Credentials, Customer, CustomerCommand, CustomerRef, CustomerRefusal,
-    CustomerReply, CustomerStatus, EraseCustomer, Issued, NewSecondFactor, OpenSession,
-    PasswordProof, Profile, Proposal, RefreshSession, Register, RequestToken, SecondFactor,
-    SetPassword, Taken, TokenPurpose, UpdateCustomer, Verification, VerifyEmail,
+    CloseSessions, Code, Credentials, Customer, CustomerRef, CustomerRefusal, CustomerReply,
+    CustomerStatus, EraseCustomer, Issued, NewSecondFactor, OpenSession, PasswordProof, Profile,
+    Proposal, RefreshSession, Register, RequestToken, SecondFactor, SetPassword, Taken,
+    TokenPurpose, UpdateCustomer, Verification, VerifyEmail,
 };
 use domain::operation::{FailOperation, Operation, OperationStatus, QueueRegistration};
-use domain::state::Change;
 use domain::{
     Command, Currency, Event, Person, Rejection, Reply, Revision, Seq, TenantNo, Timestamp,
 };
@@ -59,8 +60,8 @@ fn commands_that_sign_somebody_up() {
     check_each(
         &[
             register(Taken::Refuse, Verification::Given, None),
-            register(Taken::TellByMail, Verification::Mailed { within_us: 7 }, Some(id(3))),
-            register(Taken::TellNobody, Verification::Given, None),
+            register(Taken::NotifyByMail, Verification::Mailed { within_us: 7 }, Some(id(3))),
+            register(Taken::Silent, Verification::Given, None),
             customer(CustomerCommand::QueueRegistration(QueueRegistration {
                 operation: id(3),
                 sealed: "sealed".to_owned(),
@@ -77,8 +78,8 @@ fn commands_that_sign_somebody_up() {
         ],
         expect![[r#"
             {"Customer":{"Register":{"profile":{"email":"Ada@Example.org","email_key":"ada@example.org","first_name":"Ada","last_name":"Lovelace","preferences":"{}"},"person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":"Lyon","state":null,"country":null,"locale":null,"phone":null,"notes":null},"currency":"EUR","password_hash":"hash","taken":"Refuse","verification":"Given","operation":null}}}
-            {"Customer":{"Register":{"profile":{"email":"Ada@Example.org","email_key":"ada@example.org","first_name":"Ada","last_name":"Lovelace","preferences":"{}"},"person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":"Lyon","state":null,"country":null,"locale":null,"phone":null,"notes":null},"currency":"EUR","password_hash":"hash","taken":"TellByMail","verification":{"Mailed":{"within_us":7}},"operation":"00000000-0000-0000-0000-000000000003"}}}
-            {"Customer":{"Register":{"profile":{"email":"Ada@Example.org","email_key":"ada@example.org","first_name":"Ada","last_name":"Lovelace","preferences":"{}"},"person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":"Lyon","state":null,"country":null,"locale":null,"phone":null,"notes":null},"currency":"EUR","password_hash":"hash","taken":"TellNobody","verification":"Given","operation":null}}}
+            {"Customer":{"Register":{"profile":{"email":"Ada@Example.org","email_key":"ada@example.org","first_name":"Ada","last_name":"Lovelace","preferences":"{}"},"person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":"Lyon","state":null,"country":null,"locale":null,"phone":null,"notes":null},"currency":"EUR","password_hash":"hash","taken":"NotifyByMail","verification":{"Mailed":{"within_us":7}},"operation":"00000000-0000-0000-0000-000000000003"}}}
+            {"Customer":{"Register":{"profile":{"email":"Ada@Example.org","email_key":"ada@example.org","first_name":"Ada","last_name":"Lovelace","preferences":"{}"},"person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":"Lyon","state":null,"country":null,"locale":null,"phone":null,"notes":null},"currency":"EUR","password_hash":"hash","taken":"Silent","verification":"Given","operation":null}}}
             {"Customer":{"QueueRegistration":{"operation":"00000000-0000-0000-0000-000000000003","sealed":"sealed","callback":"callback"}}}
             {"Customer":{"FailOperation":{"operation":"00000000-0000-0000-0000-000000000003","explanation":"why"}}}
             {"Customer":{"VerifyEmail":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"token":"00000000-0000-0000-0000-000000000004"}}}
@@ -217,7 +218,7 @@ fn events_of_customers() {
 fn answers_about_customers() {
     let replies = [
         CustomerReply::Registered(CUSTOMER),
-        CustomerReply::Told,
+        CustomerReply::Notified,
         CustomerReply::Session { session: id(5), generation: 3, expires_at: Timestamp(7) },
         CustomerReply::SessionRevoked,
         CustomerReply::Queued(id(3)),
@@ -226,7 +227,7 @@ fn answers_about_customers() {
         &replies.map(Reply::Customer),
         expect![[r#"
         {"Customer":{"Registered":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"}}}
-        {"Customer":"Told"}
+        {"Customer":"Notified"}
         {"Customer":{"Session":{"session":"00000000-0000-0000-0000-000000000005","generation":3,"expires_at":7}}}
         {"Customer":"SessionRevoked"}
         {"Customer":{"Queued":"00000000-0000-0000-0000-000000000003"}}
@@ -308,12 +309,12 @@ fn operation(status: OperationStatus) -> Operation {
 fn images_of_customers() {
     let statuses = [CustomerStatus::Active, CustomerStatus::Deactivated, CustomerStatus::Erased];
     check_each(
-        &statuses.map(|status| Change::Customer(customer(status))),
+        &statuses.map(|status| Change::Customer(CustomerChange::Customer(customer(status)))),
         expect![[r#"
-        {"Customer":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002","status":"Active","is_verified":true,"password_version":2,"verification":{"id":"00000000-0000-0000-0000-000000000004","expires_at":7},"reset":null,"expires_at":7,"created_at":1,"updated_at":5,"revision":{"seq":9,"previous":null}}}
-        {"Customer":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002","status":"Deactivated","is_verified":true,"password_version":2,"verification":{"id":"00000000-0000-0000-0000-000000000004","expires_at":7},"reset":null,"expires_at":7,"created_at":1,"updated_at":5,"revision":{"seq":9,"previous":null}}}
-        {"Customer":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002","status":"Erased","is_verified":true,"password_version":2,"verification":{"id":"00000000-0000-0000-0000-000000000004","expires_at":7},"reset":null,"expires_at":7,"created_at":1,"updated_at":5,"revision":{"seq":9,"previous":null}}}
-    "#]],
+            {"Customer":{"Customer":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002","status":"Active","is_verified":true,"password_version":2,"verification":{"id":"00000000-0000-0000-0000-000000000004","expires_at":7},"reset":null,"expires_at":7,"created_at":1,"updated_at":5,"revision":{"seq":9,"previous":null}}}}
+            {"Customer":{"Customer":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002","status":"Deactivated","is_verified":true,"password_version":2,"verification":{"id":"00000000-0000-0000-0000-000000000004","expires_at":7},"reset":null,"expires_at":7,"created_at":1,"updated_at":5,"revision":{"seq":9,"previous":null}}}}
+            {"Customer":{"Customer":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002","status":"Erased","is_verified":true,"password_version":2,"verification":{"id":"00000000-0000-0000-0000-000000000004","expires_at":7},"reset":null,"expires_at":7,"created_at":1,"updated_at":5,"revision":{"seq":9,"previous":null}}}}
+        "#]],
     );
     let full = Customer {
         profile: profile(),
@@ -353,7 +354,7 @@ fn second_factors() {
     );
 }
 
-/// The same of what is kept of somebody who is to be signed up, and of who is told.
+/// The same for a queued registration and its callback.
 #[test]
 fn images_of_operations() {
     let statuses = [
@@ -363,13 +364,13 @@ fn images_of_operations() {
         OperationStatus::Failed("why".to_owned()),
     ];
     check_each(
-        &statuses.map(|status| Change::Operation(operation(status))),
+        &statuses.map(|status| Change::Customer(CustomerChange::Operation(operation(status)))),
         expect![[r#"
-        {"Operation":{"tenant":1,"id":"00000000-0000-0000-0000-000000000003","status":"Waiting","created_at":1,"settled_at":5,"revision":{"seq":9,"previous":null}}}
-        {"Operation":{"tenant":1,"id":"00000000-0000-0000-0000-000000000003","status":{"Succeeded":"00000000-0000-0000-0000-000000000001"},"created_at":1,"settled_at":5,"revision":{"seq":9,"previous":null}}}
-        {"Operation":{"tenant":1,"id":"00000000-0000-0000-0000-000000000003","status":{"Succeeded":null},"created_at":1,"settled_at":5,"revision":{"seq":9,"previous":null}}}
-        {"Operation":{"tenant":1,"id":"00000000-0000-0000-0000-000000000003","status":{"Failed":"why"},"created_at":1,"settled_at":5,"revision":{"seq":9,"previous":null}}}
-    "#]],
+            {"Customer":{"Operation":{"tenant":1,"id":"00000000-0000-0000-0000-000000000003","status":"Waiting","created_at":1,"settled_at":5,"revision":{"seq":9,"previous":null}}}}
+            {"Customer":{"Operation":{"tenant":1,"id":"00000000-0000-0000-0000-000000000003","status":{"Succeeded":"00000000-0000-0000-0000-000000000001"},"created_at":1,"settled_at":5,"revision":{"seq":9,"previous":null}}}}
+            {"Customer":{"Operation":{"tenant":1,"id":"00000000-0000-0000-0000-000000000003","status":{"Succeeded":null},"created_at":1,"settled_at":5,"revision":{"seq":9,"previous":null}}}}
+            {"Customer":{"Operation":{"tenant":1,"id":"00000000-0000-0000-0000-000000000003","status":{"Failed":"why"},"created_at":1,"settled_at":5,"revision":{"seq":9,"previous":null}}}}
+        "#]],
     );
     let full = Operation {
         sealed: Some("sealed".to_owned()),

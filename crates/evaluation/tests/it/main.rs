@@ -1,8 +1,8 @@
-//! Flags as they are evaluated.
+//! Tests of the evaluation library.
 
-mod changes;
-mod explained;
+mod explanations;
 mod naive;
-mod problems;
-mod properties;
+mod rollout;
+mod snapshots;
+mod validation;
 mod vectors;

@@ -1,5 +1,5 @@
-//! A second evaluator, as plain as the rules: it reads everything again each time. What is compiled
-//! has to agree with it on flags and users that are drawn.
+//! A second, naive evaluator without compilation. The compiled one must agree with it on random flags
+//! and users.
 
 use evaluation::{
     Condition, Fallthrough, Flag, IN_SEGMENT, MissingAttribute, NOT_IN_SEGMENT, Property,
@@ -79,7 +79,7 @@ impl Naive<'_> {
             Err("absent") if self.missing == MissingAttribute::Empty => "",
             Err(_) => return false,
         };
-        // None of the numbers drawn needs more than this.
+        // This is enough for the numbers in `VALUES`.
         let number = |text: &str| text.trim().replace(',', "").parse::<f64>().ok();
         let compare = |is: fn(f64, f64) -> bool| {
             number(found).zip(number(value)).is_some_and(|(one, other)| is(one, other))
@@ -115,7 +115,7 @@ impl Naive<'_> {
             && (segment.included.contains(&user.key_id) || segment.rules.iter().any(all))
     }
 
-    /// The variation's id, the reason, and whether it counts for experiments.
+    /// The variation's id, the reason, and whether the evaluation counts for experiments.
     fn evaluate(&self, flag: &Flag, user: &User) -> (Option<String>, String, bool) {
         let known = |id: &str| flag.variations.iter().any(|it| it.id == id);
         let variation = |id: &str| Some(if known(id) { id.to_owned() } else { String::new() });
@@ -134,18 +134,19 @@ impl Naive<'_> {
             if rule.conditions.iter().all(|it| self.holds(it, user, 0)) {
                 let by = rule.dispatch_key.as_deref();
                 let (id, counts) =
-                    spread(flag, user, by, (&rule.variations, rule.included_in_expt));
+                    rollout(flag, user, by, (&rule.variations, rule.included_in_expt));
                 return (variation(id), rule.name.clone(), all || counts);
             }
         }
-        let through = &flag.fallthrough;
-        let by = through.dispatch_key.as_deref();
-        let (id, counts) = spread(flag, user, by, (&through.variations, through.included_in_expt));
+        let fallthrough = &flag.fallthrough;
+        let by = fallthrough.dispatch_key.as_deref();
+        let (id, counts) =
+            rollout(flag, user, by, (&fallthrough.variations, fallthrough.included_in_expt));
         (variation(id), "default".to_owned(), all || counts)
     }
 }
 
-fn spread<'f>(
+fn rollout<'f>(
     flag: &Flag,
     user: &User,
     by: Option<&str>,
@@ -281,21 +282,21 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn what_is_compiled_decides_as_what_is_read_each_time(
+    fn compiled_and_naive_evaluation_agree(
         flag in flag(), segments in segments(), user in user(), is_absent in any::<bool>(),
     ) {
         let missing = if is_absent { MissingAttribute::Absent } else { MissingAttribute::Empty };
         let snapshot = Snapshot::new(missing).with([flag.clone()], segments.clone());
-        let compiled = snapshot.flag("flag").expect("it is there");
+        let compiled = snapshot.flag("flag").expect("the flag exists");
         let it = snapshot.evaluate_flag(compiled, &user);
         let found =
             (it.variation.map(|it| it.id.clone()), it.reason.text().to_owned(), it.send_to_experiment);
         let naive = Naive { segments: &segments, missing };
         prop_assert_eq!(&found, &naive.evaluate(&flag, &user));
-        let told = snapshot.explain(compiled, &user);
-        prop_assert_eq!(told.evaluation.reason.text(), found.1.as_str());
-        let is_met = told.rules.last().is_some_and(|rule| rule.is_met);
-        let is_by_rule = matches!(told.evaluation.reason, evaluation::Reason::Rule(_));
+        let explanation = snapshot.explain(compiled, &user);
+        prop_assert_eq!(explanation.evaluation.reason.text(), found.1.as_str());
+        let is_met = explanation.rules.last().is_some_and(|rule| rule.is_met);
+        let is_by_rule = matches!(explanation.evaluation.reason, evaluation::Reason::Rule(_));
         prop_assert_eq!(is_met, is_by_rule);
     }
 }

@@ -1,5 +1,5 @@
-//! The development sink: each mail a file in a directory, whole or not there. Nothing is forced to the
-//! disk: when the power fails, the last ones are gone.
+//! The development transport: each mail is a file in a directory, created atomically. The files are not
+//! synced to the disk, so a power failure may lose the last ones.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use super::MailError;
+use super::error::MailError;
 
-/// Writes the mail, in place of one with the same id. Whoever can read it can use its links: it is
-/// the owner's alone.
+/// Writes the mail and replaces one with the same id. The file is readable by its owner only, because
+/// its links grant access to an account.
 pub(super) async fn write(directory: PathBuf, mail: Uuid, bytes: Vec<u8>) -> Result<(), MailError> {
-    let shown = directory.display().to_string();
-    let written = tokio::task::spawn_blocking(move || write_whole(&directory, mail, &bytes)).await;
-    let failed = |reason: String| MailError::Temporary(format!("{shown}: {reason}"));
+    let name = directory.display().to_string();
+    let written =
+        tokio::task::spawn_blocking(move || write_atomically(&directory, mail, &bytes)).await;
+    let failed = |reason: String| MailError::Temporary(format!("{name}: {reason}"));
     match written {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(failed(error.to_string())),
@@ -23,12 +24,12 @@ pub(super) async fn write(directory: PathBuf, mail: Uuid, bytes: Vec<u8>) -> Res
     }
 }
 
-fn write_whole(directory: &Path, mail: Uuid, bytes: &[u8]) -> io::Result<()> {
+fn write_atomically(directory: &Path, mail: Uuid, bytes: &[u8]) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    let unfinished = directory.join(format!(".{mail}.tmp"));
+    let temporary = directory.join(format!(".{mail}.tmp"));
     let mut file: File =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     file.write_all(bytes)?;
     drop(file);
-    std::fs::rename(unfinished, directory.join(format!("{mail}.eml")))
+    std::fs::rename(temporary, directory.join(format!("{mail}.eml")))
 }

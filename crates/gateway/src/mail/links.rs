@@ -1,44 +1,44 @@
-//! The links in mails: pages of whoever runs the platform, with a token behind them.
+//! The links in mails: pages of the platform with a token as query parameter.
 
 use http::Uri;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What stands in a query as it is.
+/// The characters that are percent-encoded in a token.
 const TOKEN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Where links lead.
+/// Creates links to the pages of the platform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Links {
     base_url: String,
 }
 
-/// A text that links cannot begin with.
+/// The base URL is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is no URL such as https://billing.example.org, without a query")]
-pub struct NotABaseUrl;
+pub struct InvalidBaseUrl;
 
 impl Links {
-    /// Links below this URL.
+    /// Links that begin with this URL.
     ///
     /// # Errors
-    /// [`NotABaseUrl`].
-    pub fn new(base_url: &str) -> Result<Self, NotABaseUrl> {
-        let uri: Uri = base_url.parse().map_err(|_| NotABaseUrl)?;
+    /// [`InvalidBaseUrl`].
+    pub fn new(base_url: &str) -> Result<Self, InvalidBaseUrl> {
+        let uri: Uri = base_url.parse().map_err(|_| InvalidBaseUrl)?;
         let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
         let has_host = uri.host().is_some_and(|host| !host.is_empty());
         if !is_web || !has_host || base_url.contains(['?', '#', '@']) || base_url.len() > 1_024 {
-            return Err(NotABaseUrl);
+            return Err(InvalidBaseUrl);
         }
         Ok(Self { base_url: base_url.trim_end_matches('/').to_owned() })
     }
 
-    /// Confirms an address.
+    /// The page that confirms an address.
     #[must_use]
     pub fn verify_email(&self, token: &str) -> String {
         self.link("verify-email", token)
     }
 
-    /// Chooses a new password.
+    /// The page that sets a new password.
     #[must_use]
     pub fn reset_password(&self, token: &str) -> String {
         self.link("reset-password", token)
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_stays_in_its_place() {
+    fn tokens_are_percent_encoded() {
         let links = Links::new("https://example.org/app/").unwrap();
         assert_eq!(links.verify_email("a-_b"), "https://example.org/app/verify-email?token=a-_b");
         let link = links.reset_password("a&b=\"c\" d");
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_base_is_refused() {
+    fn invalid_base_urls_are_refused() {
         for text in [
             "",
             "example.org",
@@ -72,7 +72,7 @@ mod tests {
             "https://a@b",
             "/x",
         ] {
-            assert_eq!(Links::new(text), Err(NotABaseUrl), "{text}");
+            assert_eq!(Links::new(text), Err(InvalidBaseUrl), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A mail as bytes: headers that nobody can add to, and the same content as text and as HTML.
+//! Encodes a mail as MIME: headers that are safe from injection, and the content as text and as HTML.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -9,13 +9,14 @@ use lettre::message::header::{Header, HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MultiPart};
 use uuid::Uuid;
 
+use super::clean;
+use super::error::MailError;
 use super::template::Rendered;
-use super::{MailError, clean};
 
-/// How long an address may be, in bytes (RFC 5321 allows a path of 256 with its brackets).
+/// The maximum length of an address in bytes (RFC 5321: a path of 256 with its brackets).
 pub const ADDRESS_BYTES_MAX: usize = 254;
 
-/// How a mail is recognised, also where it arrives twice: `<id@domain>`.
+/// The value of the `Message-ID` header, `<id@domain>`, by which duplicates are recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageId {
     mail: Uuid,
@@ -24,13 +25,13 @@ pub struct MessageId {
 
 impl MessageId {
     pub(super) fn new(mail: Uuid, from: &Address) -> Self {
-        // A domain that is not ASCII has no place in an identifier that old programs read.
+        // Old mail programs do not support other characters in a `Message-ID`.
         let domain = Some(from.domain()).filter(|domain| domain.is_ascii()).unwrap_or("localhost");
         let domain = domain.trim_matches(['[', ']']).to_ascii_lowercase();
         Self { mail, domain }
     }
 
-    /// The mail's own id.
+    /// The id of the mail.
     #[must_use]
     pub const fn mail(&self) -> Uuid {
         self.mail
@@ -43,36 +44,36 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// A mail to send.
+/// A mail that is to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outgoing {
-    /// Its identifier, the same at every try: see [`super::Mailer::message_id`].
+pub struct OutgoingMail {
+    /// The same for each attempt: see [`super::Mailer::message_id`].
     pub message_id: MessageId,
-    /// The address.
+    /// The recipient's address.
     pub to: String,
-    /// Whose it is; empty: nothing is said about that.
+    /// The recipient's name; may be empty.
     pub to_name: String,
-    /// What is in it.
+    /// The content.
     pub rendered: Rendered,
 }
 
-/// A mail that can go out.
-pub(super) struct Ready {
+/// An encoded mail with its envelope.
+pub(super) struct EncodedMail {
     pub(super) from: Address,
     pub(super) to: Address,
     pub(super) bytes: Vec<u8>,
 }
 
-impl Ready {
-    pub(super) fn new(from: &Mailbox, mail: &Outgoing) -> Result<Self, MailError> {
+impl EncodedMail {
+    pub(super) fn new(from: &Mailbox, mail: &OutgoingMail) -> Result<Self, MailError> {
         let to = address(&mail.to).map_err(|reason| MailError::Permanent(reason.to_owned()))?;
         let to_name = Some(clean::name(&mail.to_name)).filter(|name| !name.is_empty());
         let rendered = &mail.rendered;
         let body = MultiPart::alternative_plain_html(rendered.text.clone(), rendered.html.clone());
-        let unusable = |error: lettre::error::Error| MailError::Permanent(error.to_string());
+        let invalid = |error: lettre::error::Error| MailError::Permanent(error.to_string());
         let message = lettre::Message::builder()
-            // Given rather than read back from the headers.
-            .envelope(Envelope::new(None, vec![to.clone()]).map_err(unusable)?)
+            // Otherwise lettre parses the headers for it.
+            .envelope(Envelope::new(None, vec![to.clone()]).map_err(invalid)?)
             .from(from.clone())
             .to(Mailbox::new(to_name, to.clone()))
             .subject(clean::line(&rendered.subject))
@@ -80,43 +81,43 @@ impl Ready {
             .message_id(Some(mail.message_id.to_string()))
             .header(AutoSubmitted)
             .multipart(body)
-            .map_err(unusable)?;
+            .map_err(invalid)?;
         Ok(Self { from: from.email.clone(), to, bytes: message.formatted() })
     }
 
-    /// Whether only a server with SMTPUTF8 can take it.
+    /// Whether the server must support SMTPUTF8.
     pub(super) fn is_international(&self) -> bool {
         ![&self.from, &self.to].iter().all(|address| AsRef::<str>::as_ref(address).is_ascii())
     }
 }
 
-/// Reads an address. What could end a command or a header is refused, quoted or not.
+/// Parses an address. Characters that could end a command or a header are refused, even if quoted.
 pub(super) fn address(text: &str) -> Result<Address, &'static str> {
-    let steers = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '<' | '>' | '\\');
+    let is_unsafe = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '<' | '>' | '\\');
     if text.len() > ADDRESS_BYTES_MAX {
         return Err("the address is too long");
     }
-    if text.contains(steers) {
-        return Err("the address has characters that addresses here do not have");
+    if text.contains(is_unsafe) {
+        return Err("the address has unsupported characters");
     }
-    text.parse().map_err(|_| "the address is none")
+    text.parse().map_err(|_| "the address is invalid")
 }
 
-/// Reads the sender, `Name <address>` or an address alone.
+/// Parses the sender: `Name <address>` or an address.
 pub(super) fn sender(text: &str) -> Result<Mailbox, &'static str> {
     let (name, at) = match text.trim().strip_suffix('>').map(|rest| rest.rsplit_once('<')) {
         None => ("", text.trim()),
-        Some(None) => return Err("the address is none"),
+        Some(None) => return Err("the address is invalid"),
         Some(Some((name, at))) => (name.trim().trim_matches('"'), at),
     };
     let name = Some(clean::line(name)).filter(|name| !name.is_empty());
     let sender = Mailbox::new(name, address(at)?);
-    // The message's builder reads the sender back from the header.
-    let is_read = sender.to_string().parse::<Mailbox>().is_ok_and(|read| read == sender);
-    if is_read { Ok(sender) } else { Err("the name cannot be written into a header") }
+    // The message builder parses the header again.
+    let is_parsed = sender.to_string().parse::<Mailbox>().is_ok_and(|parsed| parsed == sender);
+    if is_parsed { Ok(sender) } else { Err("the name cannot be written into a header") }
 }
 
-/// Says that no person wrote the mail, so that no program answers it (RFC 3834).
+/// Marks the mail as automatic, so that automatic responders ignore it (RFC 3834).
 #[derive(Clone)]
 struct AutoSubmitted;
 
@@ -143,13 +144,13 @@ mod tests {
         let from = sender(from).unwrap();
         let rendered = Rendered {
             subject: subject.to_owned(),
-            text: "Grüße\n.\nBcc: nobody".to_owned(),
+            text: "Grüße\n.\nBcc: x@example.net".to_owned(),
             html: "<p>Grüße</p>".to_owned(),
         };
         let message_id = MessageId::new(Uuid::from_u128(7), &from.email);
         let (to, to_name) = (to.to_owned(), to_name.to_owned());
-        let mail = Outgoing { message_id, to, to_name, rendered };
-        let shown = match Ready::new(&from, &mail) {
+        let mail = OutgoingMail { message_id, to, to_name, rendered };
+        let shown = match EncodedMail::new(&from, &mail) {
             Err(error) => error.to_string(),
             Ok(ready) => {
                 let text = String::from_utf8(ready.bytes).unwrap();
@@ -159,15 +160,15 @@ mod tests {
                     Some(("Date", date)) => format!("Date: ({} characters)", date.len()),
                     _ => line.to_owned(),
                 });
-                let kept = headers.filter(|line| !line.contains("boundary"));
-                kept.collect::<Vec<_>>().join("\n")
+                let stable = headers.filter(|line| !line.contains("boundary"));
+                stable.collect::<Vec<_>>().join("\n")
             }
         };
         expected.assert_eq(&shown);
     }
 
     #[test]
-    fn headers_are_ours_alone() {
+    fn headers_cannot_be_injected() {
         check(
             "Müller & Söhne <noreply@example.org>",
             "zoe@example.com",
@@ -188,7 +189,7 @@ mod tests {
             "\"odd name\"@example.com",
             "",
             "Hi",
-            expect!["refused: the address has characters that addresses here do not have"],
+            expect!["refused: the address has unsupported characters"],
         );
         check(
             "noreply@localhost",
@@ -220,23 +221,23 @@ mod tests {
             "example.com",
             "",
         ] {
-            assert!(address(to).is_err(), "{to:?}");
+            let reason = address(to).expect_err(to);
+            assert!(reason.starts_with("the address"), "{to:?}: {reason}");
         }
-        assert!(address(&format!("{}@example.com", "a".repeat(250))).is_err());
-        assert!(address("o'hara+x@sub.example.com").is_ok());
+        let long = format!("{}@example.com", "a".repeat(250));
+        assert_eq!(address(&long), Err("the address is too long"));
+        let valid = address("o'hara+x@sub.example.com").map(|it| it.to_string());
+        assert_eq!(valid.as_deref(), Ok("o'hara+x@sub.example.com"));
     }
 
     #[test]
-    fn a_sender_has_a_name_or_none() {
+    fn the_name_of_a_sender_is_optional() {
         let shown = |text| sender(text).map(|it| (it.name, it.email.to_string()));
         let at = "a@example.com".to_owned();
         assert_eq!(shown("a@example.com"), Ok((None, at.clone())));
         assert_eq!(shown("\"A, B\" <a@example.com>"), Ok((Some("A, B".to_owned()), at)));
-        assert_eq!(
-            shown("A <a@example.com"),
-            Err("the address has characters that addresses here do not have")
-        );
-        assert_eq!(shown("a@example.com>"), Err("the address is none"));
-        assert_eq!(shown(""), Err("the address is none"));
+        assert_eq!(shown("A <a@example.com"), Err("the address has unsupported characters"));
+        assert_eq!(shown("a@example.com>"), Err("the address is invalid"));
+        assert_eq!(shown(""), Err("the address is invalid"));
     }
 }

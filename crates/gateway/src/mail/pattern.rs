@@ -1,12 +1,13 @@
-//! The language of templates: text, and placeholders such as `{{first_name}}`. Nothing else.
+//! The language of templates: text with placeholders such as `{{first_name}}`.
 
-/// How long a part of a template may be, in bytes.
+/// The maximum length of a part of a template in bytes.
 pub const PART_BYTES_MAX: usize = 64 * 1024;
 
-/// How many placeholders a part may have: what comes of it stays bounded, because values are.
+/// The maximum number of placeholders in a part. It bounds the rendered mail, because values are
+/// bounded.
 pub const PLACEHOLDERS_MAX: usize = 100;
 
-/// What can be put into a template.
+/// A placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placeholder {
     FirstName,
@@ -31,10 +32,10 @@ impl Placeholder {
     }
 }
 
-/// What a value is written for.
+/// How values are escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Escape {
-    Nothing,
+    None,
     Html,
 }
 
@@ -44,12 +45,12 @@ enum Piece {
     Value(Placeholder),
 }
 
-/// One part of a template, read.
+/// A parsed part of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern(Vec<Piece>);
 
 impl Pattern {
-    /// Reads a part of a template that may use these placeholders.
+    /// Parses a part of a template that may use these placeholders.
     pub(super) fn parse(text: &str, known: &[Placeholder]) -> Result<Self, String> {
         if text.len() > PART_BYTES_MAX {
             return Err(format!("has {} bytes, {PART_BYTES_MAX} at most", text.len()));
@@ -77,8 +78,9 @@ impl Pattern {
         self.0.contains(&Piece::Value(placeholder))
     }
 
-    /// Writes the values in. A space before a value that is empty is left out with it, so that
-    /// `Hello {{first_name}},` is a greeting without a name too.
+    /// Replaces the placeholders. A space before an empty value is removed, so that
+    /// `Hello {{first_name}},` becomes `Hello,` without a name. The error is a placeholder without a
+    /// value.
     pub(super) fn fill<'a>(
         &self,
         escape: Escape,
@@ -94,7 +96,7 @@ impl Pattern {
                         filled.pop();
                     }
                     match escape {
-                        Escape::Nothing => filled.push_str(value),
+                        Escape::None => filled.push_str(value),
                         Escape::Html => push_escaped(&mut filled, value),
                     }
                 }
@@ -110,7 +112,7 @@ fn unknown(name: &str, known: &[Placeholder]) -> String {
     format!("there is no placeholder `{shown}` here; there are {}", known.join(", "))
 }
 
-/// Writes a value so that it is text in HTML, between tags and in attributes with quotes.
+/// Escapes a value for HTML, both between tags and in quoted attributes.
 fn push_escaped(html: &mut String, value: &str) {
     for character in value.chars() {
         match character {
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_escaped_and_not_read_again() {
+    fn values_are_escaped_and_not_parsed() {
         check(
             "Hello {{first_name}}, {{ first_name }}",
             expect![[r#"
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_value_takes_its_space_along() {
+    fn the_space_before_an_empty_value_is_removed() {
         check("Hello {{platform_name}}, and {{platform_name}}", expect!["Hello, and"]);
     }
 
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_template_is_refused() {
+    fn invalid_templates_are_refused() {
         check(
             "Hello {{name}}",
             expect![

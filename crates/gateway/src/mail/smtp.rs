@@ -1,9 +1,9 @@
-//! SMTP: to one server, over a few connections that are kept while they are of use.
+//! Sends mail by SMTP to one server over a few reusable connections.
 //!
-//! The connections are kept here and not by the SMTP library, whose pool takes a connection back
-//! also where its user gave up in the middle of an answer: the next mail would then read the answers
-//! to this one, and could be told that it was taken where it was not. A connection that anything
-//! went wrong on is dropped.
+//! The pool of connections is our own, because lettre's pool takes a connection back even if its user
+//! was cancelled in the middle of a response. The next mail would then read the responses to the
+//! cancelled one, and could be reported as accepted although it was not. Here a connection is dropped
+//! after any error or cancellation.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,33 +20,36 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use super::lines::Lines;
-use super::message::Ready;
-use super::{MailError, Security, SetupError, SmtpOptions, clean};
+use super::clean;
+use super::error::{MailError, SetupError};
+use super::line_stream::LineStream;
+use super::message::EncodedMail;
+use super::options::{Security, SmtpOptions};
 
-/// Connections to the server at the same time.
+/// The maximum number of concurrent connections.
 pub(super) const CONNECTIONS_MAX: usize = 4;
 
-/// How long an idle connection is kept: shorter than servers keep it.
+/// How long an idle connection is reusable: shorter than the timeouts of servers.
 const IDLE_MAX: Duration = Duration::from_secs(20);
 
-/// How many mails go over one connection.
-const MAILS_MAX: u32 = 100;
+/// The maximum number of mails per connection.
+const MAILS_PER_CONNECTION_MAX: u32 = 100;
 
-/// How long a connection that is given up may take to say goodbye.
-const GOODBYE_MAX: Duration = Duration::from_secs(5);
+/// The timeout of the QUIT command.
+const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Refusals that are about our login or encryption: the mail can go out once that is put right.
-const ABOUT_US: [u16; 4] = [530, 534, 535, 538];
+/// Refusals because of authentication or encryption: the mail can be sent after the configuration is
+/// corrected.
+const AUTHENTICATION_CODES: [u16; 4] = [530, 534, 535, 538];
 
-/// A connection that no mail is on.
+/// An idle connection.
 struct Idle {
     connection: AsyncSmtpConnection,
     used: Instant,
     mails: u32,
 }
 
-/// A server to send by.
+/// The client of an SMTP server.
 pub(super) struct Smtp {
     host: String,
     port: u16,
@@ -54,13 +57,13 @@ pub(super) struct Smtp {
     tls: TlsParameters,
     credentials: Option<Credentials>,
     hello: ClientId,
-    patience: Duration,
+    timeout: Duration,
     permits: Semaphore,
     idle: Mutex<Vec<Idle>>,
 }
 
 impl Smtp {
-    /// Reads the files that the options name. Nothing is connected to yet.
+    /// Reads the files that the options name. Does not connect.
     pub(super) fn new(options: &SmtpOptions, hello: &str) -> Result<Self, SetupError> {
         let credentials = if options.username.is_empty() {
             None
@@ -84,57 +87,59 @@ impl Smtp {
             tls: tls(options)?,
             credentials,
             hello,
-            patience: options.timeout,
+            timeout: options.timeout,
             permits: Semaphore::new(CONNECTIONS_MAX),
             idle: Mutex::default(),
         })
     }
 
-    pub(super) async fn send(&self, mail: &Ready) -> Result<(), MailError> {
+    pub(super) async fn send(&self, mail: &EncodedMail) -> Result<(), MailError> {
         let permit = self.permits.acquire().await;
-        let _permit = permit.map_err(|_| MailError::Temporary("is shut down".to_owned()))?;
+        let _permit =
+            permit.map_err(|_| MailError::Temporary("the mailer is shutting down".to_owned()))?;
         let mut idle = self.connection().await?;
-        let sent = timeout(self.patience, hand_over(&mut idle.connection, mail)).await;
+        let sent = timeout(self.timeout, transmit(&mut idle.connection, mail)).await;
         match sent {
             Ok(Ok(())) => {
                 idle.mails += 1;
                 idle.used = Instant::now();
-                if idle.mails < MAILS_MAX {
+                if idle.mails < MAILS_PER_CONNECTION_MAX {
                     self.idle().push(idle);
                 } else {
-                    say_goodbye(idle.connection);
+                    quit(idle.connection);
                 }
                 Ok(())
             }
             Ok(Err(error)) => {
-                say_goodbye(idle.connection);
+                quit(idle.connection);
                 Err(error)
             }
-            Err(_) => Err(self.late("did not take the mail")),
+            Err(_) => Err(self.timed_out("did not accept the mail")),
         }
     }
 
-    /// A connection that answers: one that is there, or a new one.
+    /// An idle connection that responds, or a new one.
     async fn connection(&self) -> Result<Idle, MailError> {
-        let kept = self.idle().pop();
-        if let Some(mut kept) = kept
-            && kept.used.elapsed() < IDLE_MAX
-            && matches!(timeout(self.patience, kept.connection.test_connected()).await, Ok(true))
+        let idle = self.idle().pop();
+        if let Some(mut idle) = idle
+            && idle.used.elapsed() < IDLE_MAX
+            && matches!(timeout(self.timeout, idle.connection.test_connected()).await, Ok(true))
         {
-            return Ok(kept);
+            return Ok(idle);
         }
-        let connection = match timeout(self.patience, self.connect()).await {
-            Err(_) => return Err(self.late("was not ready for a mail")),
+        let connection = match timeout(self.timeout, self.connect()).await {
+            Err(_) => return Err(self.timed_out("was not ready for a mail")),
             Ok(Err(reason)) => {
-                let place = format!("{}:{}", self.host, self.port);
-                return Err(MailError::Temporary(format!("{place}: {}", clean::line(&reason))));
+                let Self { host, port, .. } = self;
+                let reason = clean::line(&reason);
+                return Err(MailError::Temporary(format!("{host}:{port}: {reason}")));
             }
             Ok(Ok(connection)) => connection,
         };
         Ok(Idle { connection, used: Instant::now(), mails: 0 })
     }
 
-    /// Connects, encrypts and logs in. Nothing that is said here is about a mail.
+    /// Connects, encrypts and authenticates. An error of this phase never concerns the mail.
     async fn connect(&self) -> Result<AsyncSmtpConnection, String> {
         let refused = |error: lettre::transport::smtp::Error| error.to_string();
         let server = (self.host.as_str(), self.port);
@@ -145,8 +150,8 @@ impl Smtp {
             connected.map_err(refused)?
         } else {
             let stream = TcpStream::connect(server).await.map_err(|error| error.to_string())?;
-            let lines = Box::new(Lines::new(stream));
-            let connected = AsyncSmtpConnection::connect_with_transport(lines, &self.hello).await;
+            let stream = Box::new(LineStream::new(stream));
+            let connected = AsyncSmtpConnection::connect_with_transport(stream, &self.hello).await;
             connected.map_err(refused)?
         };
         let encrypts = match self.security {
@@ -164,9 +169,9 @@ impl Smtp {
         Ok(connection)
     }
 
-    fn late(&self, what: &str) -> MailError {
-        let (host, port, patience) = (&self.host, self.port, self.patience);
-        MailError::Temporary(format!("{host}:{port} {what} within {patience:?}"))
+    fn timed_out(&self, what: &str) -> MailError {
+        let Self { host, port, timeout, .. } = self;
+        MailError::Temporary(format!("{host}:{port} {what} within {timeout:?}"))
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
@@ -174,36 +179,41 @@ impl Smtp {
     }
 }
 
-/// Says MAIL, RCPT and DATA, and waits for each answer.
-async fn hand_over(connection: &mut AsyncSmtpConnection, mail: &Ready) -> Result<(), MailError> {
+/// Sends MAIL, RCPT and DATA, and waits for each response.
+async fn transmit(
+    connection: &mut AsyncSmtpConnection,
+    mail: &EncodedMail,
+) -> Result<(), MailError> {
     let mut parameters = vec![];
     if mail.is_international() {
         if !connection.server_info().supports_feature(Extension::SmtpUtfEight) {
-            let reason = "the server does not take addresses with other letters than ASCII's";
+            let reason = "the server does not support addresses with non-ASCII characters";
             return Err(MailError::Permanent(reason.to_owned()));
         }
         parameters.push(MailParameter::SmtpUtfEight);
         parameters.push(MailParameter::Body(MailBodyParameter::EightBitMime));
     }
     let from = Mail::new(Some(mail.from.clone()), parameters);
-    accepted(connection.command(from).await, 2)?;
-    accepted(connection.command(Rcpt::new(mail.to.clone(), vec![])).await, 2)?;
-    accepted(connection.command(Data).await, 3)?;
-    accepted(connection.message(&mail.bytes).await, 2)
+    expect_code(connection.command(from).await, 2)?;
+    expect_code(connection.command(Rcpt::new(mail.to.clone(), vec![])).await, 2)?;
+    expect_code(connection.command(Data).await, 3)?;
+    expect_code(connection.message(&mail.bytes).await, 2)
 }
 
-/// Whether an answer is the one that is wanted, by the first digit of its code.
-fn accepted(
-    answer: Result<Response, lettre::transport::smtp::Error>,
+/// Checks the first digit of the code of a response.
+fn expect_code(
+    response: Result<Response, lettre::transport::smtp::Error>,
     digit: u16,
 ) -> Result<(), MailError> {
-    match answer {
-        Ok(answer) if u16::from(answer.code()) / 100 == digit => Ok(()),
-        Ok(answer) => Err(MailError::Temporary(format!("answered {} out of turn", answer.code()))),
+    match response {
+        Ok(response) if u16::from(response.code()) / 100 == digit => Ok(()),
+        Ok(response) => {
+            Err(MailError::Temporary(format!("unexpected response {}", response.code())))
+        }
         Err(error) => {
             let reason = clean::line(&error.to_string());
             let code = error.status().map(u16::from);
-            if code.is_some_and(|code| code >= 500 && !ABOUT_US.contains(&code)) {
+            if code.is_some_and(|code| code >= 500 && !AUTHENTICATION_CODES.contains(&code)) {
                 Err(MailError::Permanent(reason))
             } else {
                 Err(MailError::Temporary(reason))
@@ -212,9 +222,9 @@ fn accepted(
     }
 }
 
-/// Ends a connection as servers like it, without anybody waiting for it.
-fn say_goodbye(mut connection: AsyncSmtpConnection) {
-    tokio::spawn(async move { drop(timeout(GOODBYE_MAX, connection.abort()).await) });
+/// Ends a connection with QUIT in the background.
+fn quit(mut connection: AsyncSmtpConnection) {
+    tokio::spawn(async move { drop(timeout(QUIT_TIMEOUT, connection.abort()).await) });
 }
 
 fn tls(options: &SmtpOptions) -> Result<TlsParameters, SetupError> {
@@ -222,11 +232,11 @@ fn tls(options: &SmtpOptions) -> Result<TlsParameters, SetupError> {
     if let Some(file) = &options.ca {
         const SETTING: &str = "mail.smtp.ca";
         let pem = read(SETTING, file)?;
-        let none = || SetupError { setting: SETTING, reason: "holds no certificate".to_owned() };
+        let invalid = || SetupError { setting: SETTING, reason: "has no certificate".to_owned() };
         if !pem.contains("-----BEGIN CERTIFICATE-----") {
-            return Err(none());
+            return Err(invalid());
         }
-        let authorities = Certificate::from_pem(pem.as_bytes()).map_err(|_| none())?;
+        let authorities = Certificate::from_pem(pem.as_bytes()).map_err(|_| invalid())?;
         builder = builder.certificate_store(CertificateStore::None);
         builder = builder.add_root_certificate(authorities);
     }

@@ -1,31 +1,31 @@
-//! The mails that there are, in our words or a tenant's: subject, text and HTML.
+//! The templates of mails, built-in or a tenant's own: subject, text and HTML.
 
 use serde_json::Value;
 
 use super::clean;
 use super::pattern::{Escape, Pattern, Placeholder};
 
-/// How long the document with a tenant's templates may be, in bytes.
+/// The maximum length of a tenant's document of templates in bytes.
 pub const TEMPLATES_BYTES_MAX: usize = 1024 * 1024;
 
-/// How long a subject may be before its values are put in, in bytes.
+/// The maximum length of a subject with its placeholders in bytes.
 pub const SUBJECT_BYTES_MAX: usize = 255;
 
-/// How long a link may be, in bytes.
+/// The maximum length of a link in bytes.
 pub const URL_BYTES_MAX: usize = 2_048;
 
-/// What a mail is about.
+/// The purpose of a mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Template {
-    /// An account is ready.
+    /// The account is ready.
     Welcome,
-    /// An address is to be confirmed.
+    /// Asks the recipient to confirm the address.
     Verification,
-    /// A new password can be chosen.
+    /// Lets the recipient set a new password.
     PasswordReset,
-    /// A password was changed.
+    /// The password was changed.
     PasswordChanged,
-    /// Somebody tried to sign up with an address that has an account.
+    /// Someone tried to sign up with an address that has an account.
     AlreadyRegistered,
 }
 
@@ -39,7 +39,7 @@ impl Template {
         Self::AlreadyRegistered,
     ];
 
-    /// Its name in a tenant's document, and in rows.
+    /// The name in a tenant's document and in the store.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,13 +51,13 @@ impl Template {
         }
     }
 
-    /// The template of this name.
+    /// The template with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|template| template.name() == name)
     }
 
-    /// Whether the mail is of no use without its link.
+    /// Whether the mail must have a link.
     #[must_use]
     pub const fn needs_link(self) -> bool {
         match self {
@@ -66,7 +66,7 @@ impl Template {
         }
     }
 
-    /// What may be put in: what a mail has no value for cannot be asked for.
+    /// The placeholders that the mail has values for.
     const fn placeholders(self) -> &'static [Placeholder] {
         match self {
             Self::Verification | Self::PasswordReset => &Placeholder::ALL,
@@ -76,7 +76,7 @@ impl Template {
         }
     }
 
-    /// Subject, text and HTML in our words.
+    /// The built-in subject, text and HTML.
     const fn built_in(self) -> [&'static str; 3] {
         match self {
             Self::Welcome => [
@@ -108,55 +108,54 @@ impl Template {
     }
 }
 
-/// What is put into a template.
+/// The values of the placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Variables {
-    /// The person's name; empty: the greeting has none.
+    /// The recipient's name; may be empty.
     pub first_name: String,
-    /// What the platform is called.
+    /// The name of the platform.
     pub platform_name: String,
-    /// The address that the mail is about: the person's own.
+    /// The recipient's address.
     pub email: String,
-    /// Where the person is to go; needed where [`Template::needs_link`].
+    /// The link; required if [`Template::needs_link`].
     pub action_url: Option<String>,
-    /// How long the link works, in words: `24 hours`; needed where the link is.
+    /// The validity of the link as text, such as `24 hours`; required together with it.
     pub expires_in: Option<String>,
 }
 
-/// A mail's content. No line break is in the subject.
+/// The content of a mail. The subject is one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendered {
-    /// The subject.
     pub subject: String,
-    /// For programs that show text.
+    /// The plain-text alternative.
     pub text: String,
-    /// For programs that show HTML.
+    /// The HTML alternative.
     pub html: String,
 }
 
-/// Why there is no mail.
+/// Why a mail cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
-    /// A template needs a value that was not given.
+    /// A placeholder has no value.
     #[error("the mail `{template}` needs a value for `{placeholder}`")]
     Missing {
-        /// Which template.
+        /// The template's name.
         template: &'static str,
-        /// Which value.
+        /// The placeholder's name.
         placeholder: &'static str,
     },
-    /// The link is none.
+    /// The link is invalid.
     #[error("`action_url` is no link that begins with http:// or https://, or is too long")]
-    NoLink,
+    InvalidLink,
 }
 
-/// A document with templates cannot be used.
+/// A document with templates is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {reason}")]
+#[error("{path}: {reason}")]
 pub struct TemplateError {
-    /// Where: `welcome.subject`.
-    pub place: String,
-    /// What is wrong.
+    /// The invalid field, such as `welcome.subject`.
+    pub path: String,
+    /// Why it is invalid.
     pub reason: String,
 }
 
@@ -167,17 +166,17 @@ struct Parts {
     html: Pattern,
 }
 
-/// A tenant's templates: ours where it has none of its own.
+/// A tenant's templates. The built-in ones apply to all other mails.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Templates(Vec<(Template, Parts)>);
 
 impl Templates {
-    /// Reads a document such as `{"welcome": {"subject": "…", "text": "…", "html": "…"}}`.
+    /// Parses a document such as `{"welcome": {"subject": "…", "text": "…", "html": "…"}}`.
     ///
     /// # Errors
-    /// [`TemplateError`], naming the template and the part.
+    /// [`TemplateError`], which names the template and the part.
     pub fn parse(json: &str) -> Result<Self, TemplateError> {
-        let refused = |place: &str, reason: String| TemplateError { place: place.into(), reason };
+        let refused = |path: &str, reason: String| TemplateError { path: path.into(), reason };
         if json.len() > TEMPLATES_BYTES_MAX {
             let reason = format!("have {} bytes, {TEMPLATES_BYTES_MAX} at most", json.len());
             return Err(refused("templates", reason));
@@ -193,21 +192,21 @@ impl Templates {
                 let known = Template::ALL.map(Template::name).join(", ");
                 refused(&clean::line(name), format!("there is no such mail; there are {known}"))
             })?;
-            all.push((template, Parts::read(template, parts)?));
+            all.push((template, Parts::parse(template, parts)?));
         }
         Ok(Self(all))
     }
 
-    /// The mail with these values in it.
+    /// Renders a mail with these values.
     ///
     /// # Errors
-    /// [`RenderError`] where a value is missing or the link is none.
+    /// A value is missing or the link is invalid.
     pub fn render(
         &self,
         template: Template,
         variables: &Variables,
     ) -> Result<Rendered, RenderError> {
-        let values = Values::of(variables)?;
+        let values = Values::new(variables)?;
         let own = self.0.iter().find(|(of, _)| *of == template);
         let parts = own.map_or_else(|| Parts::built_in(template), |(_, parts)| parts.clone());
         let fill = |pattern: &Pattern, escape| {
@@ -218,8 +217,8 @@ impl Templates {
             })
         };
         Ok(Rendered {
-            subject: clean::line(&fill(&parts.subject, Escape::Nothing)?),
-            text: fill(&parts.text, Escape::Nothing)?,
+            subject: clean::line(&fill(&parts.subject, Escape::None)?),
+            text: fill(&parts.text, Escape::None)?,
             html: fill(&parts.html, Escape::Html)?,
         })
     }
@@ -229,17 +228,17 @@ impl Parts {
     fn built_in(template: Template) -> Self {
         let [subject, text, html] = template.built_in().map(|part| {
             let pattern = Pattern::parse(part, template.placeholders());
-            pattern.expect("a test reads all of our own templates")
+            pattern.expect("a test parses all built-in templates")
         });
         Self { subject, text, html }
     }
 
-    fn read(template: Template, parts: &Value) -> Result<Self, TemplateError> {
+    fn parse(template: Template, parts: &Value) -> Result<Self, TemplateError> {
         const NAMES: [&str; 3] = ["subject", "text", "html"];
         let refused = |part: Option<&str>, reason: &str| {
             let part = part.map(|part| format!(".{}", clean::line(part))).unwrap_or_default();
-            let place = format!("{}{part}", template.name());
-            Err(TemplateError { place, reason: reason.to_owned() })
+            let path = format!("{}{part}", template.name());
+            Err(TemplateError { path, reason: reason.to_owned() })
         };
         let Value::Object(parts) = parts else {
             return refused(None, "is an object with `subject`, `text` and `html`");
@@ -269,12 +268,12 @@ impl Parts {
             patterns.push(pattern);
         }
         let [subject, text, html] = <[Pattern; 3]>::try_from(patterns)
-            .unwrap_or_else(|_| unreachable!("each of the three names gave one"));
+            .unwrap_or_else(|_| unreachable!("there is one pattern for each of the three names"));
         Ok(Self { subject, text, html })
     }
 }
 
-/// The values, cleaned.
+/// Sanitized values.
 struct Values {
     first_name: String,
     platform_name: String,
@@ -284,13 +283,13 @@ struct Values {
 }
 
 impl Values {
-    fn of(variables: &Variables) -> Result<Self, RenderError> {
+    fn new(variables: &Variables) -> Result<Self, RenderError> {
         let is_link = |url: &str| {
             let begins = url.starts_with("https://") || url.starts_with("http://");
             begins && url.len() <= URL_BYTES_MAX && url.bytes().all(|b| b.is_ascii_graphic())
         };
         if variables.action_url.as_deref().is_some_and(|url| !is_link(url)) {
-            return Err(RenderError::NoLink);
+            return Err(RenderError::InvalidLink);
         }
         Ok(Self {
             first_name: clean::name(&variables.first_name),

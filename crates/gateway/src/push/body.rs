@@ -1,13 +1,15 @@
-//! What a push callback receives: Kill Bill's JSON for an event.
+//! The body of a push notification: Kill Bill's JSON for an event.
 
 use bytes::Bytes;
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::tag::ControlTag;
-use domain::{AccountId, AmountMinor, Currency, Event, TagId, Timestamp};
+use domain::{AccountId, AmountMinor, Currency, Event, TagId};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// The body for an event; `None` for one that nobody is told.
+use crate::rfc3339::rfc3339_seconds;
+
+/// The body for an event; `None` for an event that is not notified.
 #[must_use]
 pub fn body(event: &Event) -> Option<Bytes> {
     let notification = match event {
@@ -27,7 +29,7 @@ pub fn body(event: &Event) -> Option<Bytes> {
             Notification::of_tag("TAG_DELETION", account, (tag, *definition))
         }
         Event::TransactionChanged { .. } => of_transaction(event)?,
-        // Kill Bill has none of these.
+        // Kill Bill does not have these events.
         Event::CustomerRegistered { .. }
         | Event::CustomerVerified { .. }
         | Event::CustomerChanged { .. }
@@ -54,8 +56,8 @@ fn of_transaction(event: &Event) -> Option<Notification> {
     else {
         return None;
     };
-    let told = told(*kind, *status)?;
-    let (amount, currency) = match (kind, told.succeeded) {
+    let result = result_of(*kind, *status)?;
+    let (amount, currency) = match (kind, result.succeeded) {
         // Kill Bill books a reversal as a chargeback that failed, without amount and currency.
         (TransactionType::ChargebackReversal, _) => (AmountMinor::ZERO, None),
         (
@@ -73,12 +75,12 @@ fn of_transaction(event: &Event) -> Option<Notification> {
         payment_transaction_id: transaction.to_string(),
         amount: plain(amount, *payment_currency),
         currency: currency.as_ref().map(Currency::code),
-        status: told.status,
+        status: result.status,
         transaction_type: type_name(*kind),
-        effective_date: date_time(*effective_at),
+        effective_date: rfc3339_seconds(*effective_at),
     };
     Some(Notification {
-        event_type: if told.succeeded { "PAYMENT_SUCCESS" } else { "PAYMENT_FAILED" },
+        event_type: if result.succeeded { "PAYMENT_SUCCESS" } else { "PAYMENT_FAILED" },
         account_id: Some(account.to_string()),
         object_type: "PAYMENT",
         object_id: payment.to_string(),
@@ -86,14 +88,14 @@ fn of_transaction(event: &Event) -> Option<Notification> {
     })
 }
 
-struct Told {
+struct TransactionResult {
     succeeded: bool,
     status: &'static str,
 }
 
-/// How a status is told; `None`: not yet. A pending transaction counts as a success, as in Kill
-/// Bill, with its status beside.
-const fn told(kind: TransactionType, status: TransactionStatus) -> Option<Told> {
+/// The result in Kill Bill's terms; `None` for a transaction that is not notified yet. As in Kill
+/// Bill, a pending transaction counts as a success.
+const fn result_of(kind: TransactionType, status: TransactionStatus) -> Option<TransactionResult> {
     let (succeeded, status) = match (kind, status) {
         (_, TransactionStatus::InFlight) => return None,
         (TransactionType::ChargebackReversal, TransactionStatus::Success) => {
@@ -105,7 +107,7 @@ const fn told(kind: TransactionType, status: TransactionStatus) -> Option<Told> 
         (_, TransactionStatus::PluginFailure) => (false, "PLUGIN_FAILURE"),
         (_, TransactionStatus::Unknown) => (false, "UNKNOWN"),
     };
-    Some(Told { succeeded, status })
+    Some(TransactionResult { succeeded, status })
 }
 
 const fn type_name(kind: TransactionType) -> &'static str {
@@ -120,7 +122,7 @@ const fn type_name(kind: TransactionType) -> &'static str {
     }
 }
 
-/// A JSON number without needless zeros: `10`, `10.5`.
+/// A JSON number without trailing zeros: `10`, `10.5`.
 fn plain(amount: AmountMinor, currency: Currency) -> Box<RawValue> {
     let decimal = amount.decimal(currency);
     let plain = match decimal.split_once('.') {
@@ -130,14 +132,8 @@ fn plain(amount: AmountMinor, currency: Currency) -> Box<RawValue> {
     RawValue::from_string(plain.to_owned()).expect("a decimal is a JSON number")
 }
 
-/// ISO 8601 in UTC, to the second, as Kill Bill keeps it.
-fn date_time(at: Timestamp) -> String {
-    let second = jiff::Timestamp::from_second(at.0.div_euclid(Timestamp::SECOND_US));
-    second.unwrap_or(jiff::Timestamp::MAX).strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string()
-}
-
 fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("structs of strings and numbers are JSON")
+    serde_json::to_string(value).expect("structs of strings and numbers can be serialized")
 }
 
 #[derive(Serialize)]
@@ -202,7 +198,7 @@ struct TransactionMetaData<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::{PaymentId, TenantValueId, TransactionId};
+    use domain::{PaymentId, TenantValueId, Timestamp, TransactionId};
     use expect_test::{Expect, expect};
     use uuid::Uuid;
 
@@ -248,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies() {
+    fn bodies_equal_those_of_kill_bill() {
         let account = AccountId::new(id(1));
         check(
             &Event::AccountCreated { account },
@@ -291,20 +287,20 @@ mod tests {
     }
 
     #[test]
-    fn statuses_are_told_as_kill_bill_tells_them() {
-        let told = |kind, status, minor, code| short(&transaction(kind, status, minor, code));
+    fn statuses_map_to_those_of_kill_bill() {
+        let body_of = |kind, status, minor, code| short(&transaction(kind, status, minor, code));
         let all = [
-            told(T::Purchase, S::InFlight, 0, Some("USD")),
-            told(T::Purchase, S::Pending, 550, Some("USD")),
-            told(T::Purchase, S::PaymentFailure, 500, Some("USD")),
-            told(T::Purchase, S::PluginFailure, 0, Some("USD")),
-            told(T::Capture, S::Unknown, 0, Some("JPY")),
-            told(T::Refund, S::Success, 1_234, Some("KWD")),
-            told(T::Credit, S::Success, 100, Some("JPY")),
-            told(T::Authorize, S::Success, 5, Some("USD")),
-            told(T::Void, S::Success, 0, None),
-            told(T::Chargeback, S::Success, 100, Some("USD")),
-            told(T::ChargebackReversal, S::Success, 100, Some("USD")),
+            body_of(T::Purchase, S::InFlight, 0, Some("USD")),
+            body_of(T::Purchase, S::Pending, 550, Some("USD")),
+            body_of(T::Purchase, S::PaymentFailure, 500, Some("USD")),
+            body_of(T::Purchase, S::PluginFailure, 0, Some("USD")),
+            body_of(T::Capture, S::Unknown, 0, Some("JPY")),
+            body_of(T::Refund, S::Success, 1_234, Some("KWD")),
+            body_of(T::Credit, S::Success, 100, Some("JPY")),
+            body_of(T::Authorize, S::Success, 5, Some("USD")),
+            body_of(T::Void, S::Success, 0, None),
+            body_of(T::Chargeback, S::Success, 100, Some("USD")),
+            body_of(T::ChargebackReversal, S::Success, 100, Some("USD")),
         ];
         expect![[r#"
             nothing

@@ -1,69 +1,68 @@
-//! Where a push notification may go: which URLs are callbacks at all, and which addresses they may
-//! lead to. A tenant chooses the URL, so it must not reach what only this machine can reach.
+//! Validates the URLs and addresses of callbacks. A tenant chooses the URL, so it must not lead to
+//! internal addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use http::Uri;
 
-/// How long a callback's URL may be.
+/// The maximum length of a callback's URL.
 pub const URL_BYTES_MAX: usize = 2_048;
 
-/// Which addresses a callback may lead to.
+/// The addresses that callbacks may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Public ones.
+    /// Public addresses.
     Public,
-    /// Public ones, private networks and this machine: for tests, and where the receivers are
-    /// inside.
+    /// Public addresses, private networks and this machine: for tests and internal receivers.
     PublicAndPrivate,
 }
 
-/// Why a URL is no callback.
+/// Why a URL cannot be a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallbackError {
-    /// Not a URL.
+    /// The text is not a URL.
     #[error("is not a URL")]
     NotAUrl,
-    /// Longer than [`URL_BYTES_MAX`].
+    /// The URL is longer than [`URL_BYTES_MAX`].
     #[error("is longer than {URL_BYTES_MAX} bytes")]
     TooLong,
-    /// Neither http nor https.
+    /// The scheme is neither http nor https.
     #[error("must begin with http:// or https://")]
     Scheme,
-    /// A user or password in it.
+    /// The URL has a user or password.
     #[error("must have no user or password")]
     User,
-    /// No host.
+    /// The URL has no host.
     #[error("has no host")]
     NoHost,
-    /// An address that is not public.
+    /// The address is not public.
     #[error("leads to an address that is not public")]
     NotPublic,
 }
 
-/// A callback's URL, taken apart.
+/// The parts of a callback's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Callback {
     pub(super) is_tls: bool,
     /// Without the brackets of an IPv6 address.
     pub(super) host: String,
     pub(super) port: u16,
-    /// As the `Host` header says it.
+    /// The value of the `Host` header.
     pub(super) authority: String,
     /// Path and query.
     pub(super) target: String,
 }
 
-/// Whether a URL can be a callback. Where a name leads is only known when it is called, and is
-/// checked then.
+/// Checks whether a URL can be a callback. A host name is resolved, and its address checked, with each
+/// delivery.
 ///
 /// # Errors
-/// [`CallbackError`], to be told to whoever registers it.
+/// [`CallbackError`], for the client that registers the callback.
 pub fn validate_callback(url: &str, reach: Reach) -> Result<(), CallbackError> {
     let callback = Callback::parse(url)?;
     match callback.host.parse::<IpAddr>() {
         Ok(address) if !reach.allows(address) => Err(CallbackError::NotPublic),
-        // The one name that is this machine wherever it is looked up (RFC 6761).
+        // `localhost` is this machine without a lookup (RFC 6761).
         Err(_) if is_localhost(&callback.host) && reach == Reach::Public => {
             Err(CallbackError::NotPublic)
         }
@@ -97,7 +96,7 @@ impl Callback {
         }
         let port = match (authority.port_u16(), is_tls) {
             (Some(port), _) => port,
-            // What stands behind the host and is no port.
+            // The text behind the host is not a port.
             (None, _) if authority.host() != authority.as_str() => {
                 return Err(CallbackError::NotAUrl);
             }
@@ -113,7 +112,7 @@ impl Callback {
         })
     }
 
-    /// Looks the host up and returns an address that may be connected to.
+    /// Resolves the host and returns an allowed address.
     pub(super) async fn address(&self, reach: Reach) -> Result<SocketAddr, String> {
         let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
         let mut found = found.map_err(|_| "the callback's host has no address".to_owned())?;
@@ -132,7 +131,7 @@ impl Reach {
     }
 }
 
-/// This machine and private networks, but not where clouds keep their metadata.
+/// This machine and private networks, without the metadata services of clouds.
 const fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_loopback() || address.is_private(),
@@ -150,14 +149,14 @@ const fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Everything but what IANA's registry of special-purpose addresses keeps from the internet.
+/// All addresses except those that IANA's registry of special-purpose addresses excludes.
 const fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     !(a == 0
         || address.is_private()
-        || a == 100 && b & 0xc0 == 64 // Shared by carriers.
+        || a == 100 && b & 0xc0 == 64 // Carrier-grade NAT.
         || address.is_loopback()
-        || address.is_link_local() // Clouds keep their metadata there.
+        || address.is_link_local() // Metadata services of clouds.
         || a == 192 && b == 0 && c == 0
         || address.is_documentation()
         || a == 192 && b == 88 && c == 99
@@ -165,8 +164,8 @@ const fn is_public_v4(address: Ipv4Addr) -> bool {
         || a >= 224)
 }
 
-/// Global unicast, without the ranges that carry an IPv4 address inside and so would lead past
-/// [`is_public_v4`]. Mapped and translated addresses lie outside of global unicast.
+/// Global unicast without the ranges that embed an IPv4 address, which would bypass [`is_public_v4`].
+/// Mapped and translated addresses are outside of global unicast.
 const fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, ..] = address.segments();
     first & 0xe000 == 0x2000
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn urls() {
+    fn urls_are_validated_by_their_reach() {
         check("http://example.com/cb?a=b", expect!["ok"]);
         check("https://example.com", expect!["ok"]);
         check("https://8.8.8.8:8443/cb", expect!["ok"]);

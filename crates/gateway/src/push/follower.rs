@@ -1,5 +1,4 @@
-//! The follower itself: reads the journal, hands deliveries to the lanes, and records how far it
-//! came.
+//! The follower: reads the journal, schedules deliveries on the lanes, and records its cursor.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -13,34 +12,35 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-use super::lanes::{Answered, Destination, Job, Lanes, Next};
+use super::body::body;
+use super::lanes::{Admission, CallbackResponse, Destination, Job, Lanes};
+use super::options::{FOLLOWER, Options, RETRY_DELAYS};
 use super::post::{Failure, Poster};
-use super::{FOLLOWER, Options, RETRY_DELAYS, body};
 
-/// How many journal rows are read at a time.
+/// The maximum number of journal rows per read.
 const ROWS_MAX: usize = 1_024;
-/// How many postponed deliveries are read at a time.
+/// The maximum number of postponed deliveries per read.
 const DUE_MAX: usize = 256;
-/// How many rows are recorded at a time.
+/// The maximum number of rows per write.
 const WRITES_MAX: usize = 1_024;
 
-/// The shortest time from one look at the journal to the next where nothing was left by the first, so
-/// that many small commits are read together.
-const READ_PAUSE: Duration = Duration::from_millis(20);
-/// How often postponed deliveries are looked for.
-const DUE_PAUSE: Duration = Duration::from_millis(250);
-/// How long to wait after the store could not be used.
-const AFTER_FAILURE: Duration = Duration::from_millis(200);
-/// How often time is looked at.
+/// The delay of the next read of the journal after a read to its end, so that small commits are read
+/// together.
+const READ_INTERVAL: Duration = Duration::from_millis(20);
+/// The interval of reads of due deliveries.
+const DUE_INTERVAL: Duration = Duration::from_millis(250);
+/// The delay of a retry after a failure of the store.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
+/// The interval of the removal of unused callbacks.
 const TICK: Duration = Duration::from_millis(100);
-/// How long the journal is not read on because a callback has much to take.
-const CROWDED_PAUSE: Duration = Duration::from_millis(200);
-/// How long what found no room is postponed.
+/// The delay of the next read of the journal while deliveries are backlogged.
+const BACKLOG_DELAY: Duration = Duration::from_millis(200);
+/// The postponement of a delivery that exceeds the queue.
 const FULL_DELAY: Duration = Duration::from_secs(5);
-/// How often the cursor alone is recorded; what is delivered meanwhile is delivered again after a
-/// crash.
-const CURSOR_PAUSE: Duration = Duration::from_secs(1);
-/// How much of a failure's reason is kept.
+/// The interval of writes of the cursor alone. After a crash, deliveries since the last one are
+/// repeated.
+const CURSOR_INTERVAL: Duration = Duration::from_secs(1);
+/// The maximum length of a stored failure reason.
 const REASON_CHARS_MAX: usize = 255;
 
 /// Journal rows with the callbacks of their tenants.
@@ -50,21 +50,21 @@ struct Batch {
     upto: Seq,
 }
 
-/// A postponed delivery, with its event's row and its tenant's callback as they are now.
+/// A postponed delivery with its journal row and the tenant's current callback.
 struct Due {
     delivery: Delivery,
     row: Option<JournalRow>,
     callback: Option<String>,
 }
 
-/// How a delivery ended.
-struct Ended {
+/// The result of a delivery.
+struct Finished {
     job: Job,
     result: Result<(), Failure>,
 }
 
-/// A journal row of which something is not delivered yet.
-struct Open {
+/// A journal row with undelivered events.
+struct OpenRow {
     seq: Seq,
     jobs: usize,
     committed_at: Timestamp,
@@ -74,27 +74,27 @@ struct Follower {
     engine: Engine,
     poster: Poster,
     lanes: Lanes,
-    posts: JoinSet<Ended>,
-    open: VecDeque<Open>,
-    /// The last journal row taken.
-    taken: Seq,
-    /// The last journal row that is done with, for those who wait for it.
+    posts: JoinSet<Finished>,
+    open: VecDeque<OpenRow>,
+    /// The last journal row that was read.
+    read_upto: Seq,
+    /// The last journal row whose events are all delivered or postponed, for waiters.
     position: watch::Sender<Seq>,
     recorded: Seq,
     recorded_at: Instant,
     writes: VecDeque<Bookkeeping>,
     writing: JoinSet<Vec<Bookkeeping>>,
-    /// Stored deliveries that were taken up: what the store says of them is old.
-    stored: HashSet<DeliveryId>,
-    crowded_since: Option<Instant>,
+    /// Stored deliveries in progress, whose rows in the store are outdated.
+    in_progress: HashSet<DeliveryId>,
+    backlogged_since: Option<Instant>,
 }
 
-/// Follows the journal for ever.
+/// Follows the journal until the runtime shuts down.
 pub(super) async fn run(engine: Engine, options: Options, position: watch::Sender<Seq>) {
     let cursor = loop {
         match engine.read(|queries| queries.followed(FOLLOWER)).await {
             Ok(cursor) => break cursor,
-            Err(_) => sleep(AFTER_FAILURE).await,
+            Err(_) => sleep(RETRY_DELAY).await,
         }
     };
     let mut follower = Follower {
@@ -102,44 +102,44 @@ pub(super) async fn run(engine: Engine, options: Options, position: watch::Sende
         lanes: Lanes::new(options.lanes),
         posts: JoinSet::new(),
         open: VecDeque::new(),
-        taken: cursor,
+        read_upto: cursor,
         position,
         recorded: cursor,
         recorded_at: Instant::now(),
         writes: VecDeque::new(),
         writing: JoinSet::new(),
-        stored: HashSet::new(),
-        crowded_since: None,
+        in_progress: HashSet::new(),
+        backlogged_since: None,
         engine: engine.clone(),
     };
-    // Dropped with this function, and the tasks with it.
+    // Its tasks end when this function ends.
     let mut readers = JoinSet::new();
-    let (batches, mut batches_in) = mpsc::channel(1);
-    let (dues, mut dues_in) = mpsc::channel(1);
+    let (batches, mut batch_receiver) = mpsc::channel(1);
+    let (dues, mut due_receiver) = mpsc::channel(1);
     readers.spawn(read_journal(engine.clone(), cursor, batches));
     readers.spawn(read_due(engine, dues));
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tokio::select! {
-            Some(ended) = follower.posts.join_next() => {
-                let Some(ended) = unless_stopped(ended) else { return };
-                follower.ended(ended);
+            Some(finished) = follower.posts.join_next() => {
+                let Some(finished) = unless_stopped(finished) else { return };
+                follower.finished(finished);
             }
             Some(written) = follower.writing.join_next() => {
                 let Some(written) = unless_stopped(written) else { return };
                 follower.written(&written);
             }
-            Some(batch) = batches_in.recv(), if follower.has_room() => follower.take(batch),
-            Some(due) = dues_in.recv() => follower.take_due(due),
-            _ = tick.tick() => follower.lanes.forget_unused(Instant::now()),
+            Some(batch) = batch_receiver.recv(), if follower.has_room() => follower.add(batch),
+            Some(due) = due_receiver.recv() => follower.add_due(due),
+            _ = tick.tick() => follower.lanes.remove_unused(Instant::now()),
         }
         follower.publish();
     }
 }
 
-/// What a task returned; `None` where the runtime is shutting down. A panic goes on here: what was
-/// delivered is not known any more, and the follower starts again from its cursor.
+/// The result of a task; `None` if the runtime is shutting down. A panic is propagated, because it is
+/// unknown what was delivered; the follower then restarts from its cursor.
 fn unless_stopped<T>(joined: Result<T, JoinError>) -> Option<T> {
     match joined {
         Ok(returned) => Some(returned),
@@ -151,21 +151,21 @@ fn unless_stopped<T>(joined: Result<T, JoinError>) -> Option<T> {
 }
 
 impl Follower {
-    /// What the store does not take yet stops the reading: what is to be recorded would pile up. A
-    /// crowded callback slows it down, but only so far: others are not to wait for it.
+    /// Too many unwritten rows stop the reading. A backlogged callback only slows it down, because other
+    /// callbacks must not wait for it.
     fn has_room(&mut self) -> bool {
         if self.writes.len() >= WRITES_MAX {
             return false;
         }
-        if !self.lanes.is_crowded() {
-            self.crowded_since = None;
+        if !self.lanes.is_backlogged() {
+            self.backlogged_since = None;
             return true;
         }
-        self.crowded_since.get_or_insert_with(Instant::now).elapsed() >= CROWDED_PAUSE
+        self.backlogged_since.get_or_insert_with(Instant::now).elapsed() >= BACKLOG_DELAY
     }
 
-    fn take(&mut self, batch: Batch) {
-        self.crowded_since = None;
+    fn add(&mut self, batch: Batch) {
+        self.backlogged_since = None;
         for row in &batch.rows {
             let Some(url) = batch.callbacks.get(&row.tenant) else { continue };
             let jobs: Vec<Job> = jobs(row).collect();
@@ -173,17 +173,17 @@ impl Follower {
                 continue;
             }
             let (seq, committed_at) = (row.seq, row.committed_at);
-            self.open.push_back(Open { seq, jobs: jobs.len(), committed_at });
+            self.open.push_back(OpenRow { seq, jobs: jobs.len(), committed_at });
             for job in jobs {
                 self.offer(job, url);
             }
         }
-        self.taken = self.taken.max(batch.upto);
+        self.read_upto = self.read_upto.max(batch.upto);
     }
 
-    fn take_due(&mut self, due: Vec<Due>) {
+    fn add_due(&mut self, due: Vec<Due>) {
         for Due { delivery, row, callback } in due {
-            if !self.stored.insert(delivery.id) {
+            if !self.in_progress.insert(delivery.id) {
                 continue;
             }
             let ordinal = usize::from(delivery.id.ordinal);
@@ -193,7 +193,7 @@ impl Follower {
                     let attempts = delivery.attempts;
                     self.offer(Job { attempts, is_stored: true, ..job }, &url);
                 }
-                // The callback was taken back, and with it what waited for it.
+                // The tenant has removed its callback.
                 (None, _) | (_, None) => {
                     count("dropped");
                     self.writes.push_back(Bookkeeping::DeliveryClosed { id: delivery.id });
@@ -203,44 +203,44 @@ impl Follower {
     }
 
     fn offer(&mut self, job: Job, url: &str) {
-        let next = self.lanes.offer(job, url, Instant::now());
-        self.follow_up(next);
+        let admission = self.lanes.offer(job, url, Instant::now());
+        self.execute(admission);
     }
 
-    /// Does what the lanes say; returns whether a lane is free for another job.
-    fn follow_up(&mut self, next: Next) -> bool {
-        match next {
-            Next::Start(job, destination) => {
+    /// Executes a decision; returns whether the lane is free for another job.
+    fn execute(&mut self, admission: Admission) -> bool {
+        match admission {
+            Admission::Start(job, destination) => {
                 self.posts.spawn(deliver(self.poster.clone(), destination, job));
                 false
             }
-            Next::Waits => false,
-            Next::Full(job) => {
+            Admission::Queued => false,
+            Admission::Full(job) => {
                 count("postponed");
                 let attempts = job.attempts;
-                self.postpone(&job, attempts, FULL_DELAY, "the callback takes events too slowly");
+                self.postpone(&job, attempts, FULL_DELAY, "the callback is slower than its events");
                 true
             }
-            Next::Hangs(job) => {
-                self.failed(&job, "the callback does not answer: it was not tried");
+            Admission::Unresponsive(job) => {
+                self.failed(&job, "the callback is unresponsive; it was not tried");
                 true
             }
         }
     }
 
-    fn ended(&mut self, ended: Ended) {
-        let Ended { job, result } = ended;
-        let answered = match &result {
-            Err(Failure::TimedOut) => Answered::Never,
-            Ok(()) | Err(Failure::Refused(_)) => Answered::Quickly,
+    fn finished(&mut self, finished: Finished) {
+        let Finished { job, result } = finished;
+        let response = match &result {
+            Err(Failure::TimedOut) => CallbackResponse::TimedOut,
+            Ok(()) | Err(Failure::Refused(_)) => CallbackResponse::Received,
         };
-        self.lanes.ended(&job, answered, Instant::now());
+        self.lanes.finished(&job, response, Instant::now());
         match result {
             Ok(()) => self.delivered(&job),
             Err(failure) => self.failed(&job, &failure.reason()),
         }
-        while let Some(next) = self.lanes.after(&job, Instant::now()) {
-            if !self.follow_up(next) {
+        while let Some(next) = self.lanes.next_after(&job, Instant::now()) {
+            if !self.execute(next) {
                 break;
             }
         }
@@ -290,7 +290,7 @@ impl Follower {
         self.done(job);
     }
 
-    /// Counts a first attempt as made, whatever came of it.
+    /// Counts a first attempt as made, whether it succeeded or not.
     fn done(&mut self, job: &Job) {
         if job.is_stored {
             return;
@@ -303,18 +303,19 @@ impl Follower {
         }
     }
 
-    /// The last journal row of which everything is delivered or postponed.
+    /// The last journal row whose events are all delivered or postponed.
     fn done_upto(&self) -> Seq {
-        self.open.front().map_or(self.taken, |open| Seq(open.seq.0 - 1))
+        self.open.front().map_or(self.read_upto, |open| Seq(open.seq.0 - 1))
     }
 
-    /// Tells how far it is, and records it where that is worth a commit.
+    /// Publishes the position, and starts a write if one is due.
     fn publish(&mut self) {
         let upto = self.done_upto();
         let lag = self.open.front().map_or(0.0, |open| self.seconds_since(open.committed_at));
         metrics::gauge!("faregate_push_lag_seconds").set(lag);
         let moved = upto > self.recorded;
-        let is_due = !self.writes.is_empty() || moved && self.recorded_at.elapsed() >= CURSOR_PAUSE;
+        let is_due =
+            !self.writes.is_empty() || moved && self.recorded_at.elapsed() >= CURSOR_INTERVAL;
         if is_due && self.writing.is_empty() {
             let count = self.writes.len().min(WRITES_MAX);
             let mut rows: Vec<Bookkeeping> = self.writes.drain(..count).collect();
@@ -334,7 +335,7 @@ impl Follower {
             match row {
                 Bookkeeping::DeliveryPostponed(Delivery { id, .. })
                 | Bookkeeping::DeliveryClosed { id } => {
-                    self.stored.remove(id);
+                    self.in_progress.remove(id);
                 }
                 Bookkeeping::Followed { .. }
                 | Bookkeeping::MailPostponed(_)
@@ -359,7 +360,7 @@ fn jobs(row: &JournalRow) -> impl Iterator<Item = Job> {
     (0..row.events.len()).filter_map(|ordinal| job(row, ordinal))
 }
 
-/// The first attempt at an event; `None` where nobody is told of it.
+/// The first attempt at an event; `None` for an event that is not notified.
 fn job(row: &JournalRow, ordinal: usize) -> Option<Job> {
     let event = row.events.get(ordinal)?;
     Some(Job {
@@ -373,16 +374,16 @@ fn job(row: &JournalRow, ordinal: usize) -> Option<Job> {
     })
 }
 
-async fn deliver(poster: Poster, destination: Destination, job: Job) -> Ended {
+async fn deliver(poster: Poster, destination: Destination, job: Job) -> Finished {
     let result = match &destination.callback {
         Ok(callback) => poster.post(callback, &destination.idle, job.body.clone()).await,
         Err(error) => Err(Failure::Refused(format!("the callback's URL {error}"))),
     };
-    Ended { job, result }
+    Finished { job, result }
 }
 
-/// Records rows, however long that takes: what is not recorded would be forgotten, or delivered
-/// for ever.
+/// Writes rows, with retries until the engine stops: an unwritten postponement would be lost, and an
+/// unwritten closing would repeat its delivery.
 async fn record(engine: Engine, rows: Vec<Bookkeeping>) -> Vec<Bookkeeping> {
     while let Err(error) = engine.record(rows.clone()).await {
         match error.reason {
@@ -399,7 +400,7 @@ async fn record(engine: Engine, rows: Vec<Bookkeeping>) -> Vec<Bookkeeping> {
             | Reason::CommitInDoubt
             | Reason::Repeated
             | Reason::Quarantined
-            | Reason::Bug => sleep(AFTER_FAILURE).await,
+            | Reason::Bug => sleep(RETRY_DELAY).await,
         }
     }
     rows
@@ -427,30 +428,30 @@ async fn read_journal(engine: Engine, cursor: Seq, batches: mpsc::Sender<Batch>)
                 }
             }
             Err(error) => {
-                tracing::warn!(error = %error, "the journal cannot be read for push notifications");
-                sleep(AFTER_FAILURE).await;
+                tracing::warn!(error = %error, "failed to read the journal for push notifications; retrying");
+                sleep(RETRY_DELAY).await;
             }
         }
-        sleep(READ_PAUSE).await;
+        sleep(READ_INTERVAL).await;
     }
 }
 
 fn batch(queries: &dyn Queries, after: Seq) -> Result<Batch, StoreError> {
-    // The head is read before the callbacks are: a callback that is registered in between has its
-    // event behind that head.
+    // The head is read before the callbacks: the event of a callback that is registered in between is
+    // behind that head.
     let head = queries.journal_head()?;
     if !queries.is_value_in_use(PUSH_CALLBACK)? {
         return Ok(Batch { rows: vec![], callbacks: BTreeMap::new(), upto: head });
     }
     let (rows, upto) = queries.journal_after(after, ROWS_MAX)?;
-    let mut looked_up: BTreeMap<TenantNo, Option<String>> = BTreeMap::new();
+    let mut callbacks: BTreeMap<TenantNo, Option<String>> = BTreeMap::new();
     for row in &rows {
-        if let Entry::Vacant(unknown) = looked_up.entry(row.tenant) {
+        if let Entry::Vacant(unknown) = callbacks.entry(row.tenant) {
             unknown.insert(callback(queries, row.tenant)?);
         }
     }
     let upto = rows.last().map_or(upto, |last| upto.max(last.seq));
-    let found = looked_up.into_iter().filter_map(|(tenant, url)| Some((tenant, url?)));
+    let found = callbacks.into_iter().filter_map(|(tenant, url)| Some((tenant, url?)));
     Ok(Batch { rows, callbacks: found.collect(), upto })
 }
 
@@ -469,10 +470,10 @@ async fn read_due(engine: Engine, dues: mpsc::Sender<Vec<Due>>) {
                 }
             }
             Err(error) => {
-                tracing::warn!(error = %error, "postponed push notifications cannot be read");
+                tracing::warn!(error = %error, "failed to read postponed push notifications; retrying");
             }
         }
-        sleep(DUE_PAUSE).await;
+        sleep(DUE_INTERVAL).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! One delivery: a POST to a callback, and whether it arrived.
+//! A delivery: a POST to a callback, and its result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,22 +7,21 @@ use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::Full;
 use tokio::time::timeout;
+use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::Options;
 use super::callback::{Callback, Reach};
+use super::options::Options;
 use crate::outbound::{self, Connection, Idle, SendError, Tls};
 
-/// How much of an answer's body is read so that the connection can be used again.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// The maximum size of a response's body. The connection is not reused after a larger one.
+const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 
-/// Why a notification was not delivered.
+/// Why a delivery failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The callback could not be reached or said no.
+    /// The callback could not be reached or refused the notification.
     Refused(String),
-    /// It took longer than it may.
     TimedOut,
 }
 
@@ -35,7 +34,7 @@ impl Failure {
     }
 }
 
-/// What all deliveries share.
+/// Posts notifications.
 #[derive(Clone)]
 pub(super) struct Poster {
     pub(super) reach: Reach,
@@ -44,7 +43,7 @@ pub(super) struct Poster {
 }
 
 impl Poster {
-    /// Posts a body. Any 2xx is a delivery; a redirect is a refusal.
+    /// Posts a body. A status of 2xx is a success. Redirects are not followed.
     pub(super) async fn post(
         &self,
         to: &Callback,
@@ -83,8 +82,8 @@ impl Poster {
         if !head.status.is_success() {
             return Err(format!("the callback answered HTTP {}", head.status.as_u16()));
         }
-        // It has arrived, whatever becomes of the rest of the answer.
-        drop(outbound::finish(idle, connection, body, ANSWER_BYTES_MAX).await);
+        // The notification is delivered, even if the rest of the response cannot be read.
+        drop(outbound::finish(idle, connection, body, RESPONSE_BYTES_MAX).await);
         Ok(())
     }
 
@@ -92,7 +91,7 @@ impl Poster {
         let address = to.address(self.reach).await?;
         let tls = if to.is_tls {
             let name = ServerName::try_from(to.host.clone());
-            let name = name.map_err(|_| "the callback's host is no name".to_owned())?;
+            let name = name.map_err(|_| "the callback's host is not a valid name".to_owned())?;
             Some(Tls { config: Arc::clone(&self.tls), name })
         } else {
             None
@@ -101,23 +100,23 @@ impl Poster {
     }
 }
 
-/// Posts once to where a client wants it, under the same rules as push notifications: for what is
-/// signed and tried again by others.
+/// Posts to the URLs of clients under the same rules as push notifications. The caller signs the
+/// request and retries.
 #[derive(Clone)]
-pub struct Caller(Poster);
+pub struct CallbackClient(Poster);
 
-impl Caller {
-    /// One that may reach what push notifications may, as long as they may take.
+impl CallbackClient {
+    /// A client with the addresses, timeout and certificates of `options`.
     #[must_use]
     pub fn new(options: &Options) -> Self {
         let Options { reach, timeout, .. } = *options;
         Self(Poster { reach, timeout, tls: Arc::clone(&options.tls) })
     }
 
-    /// Posts a body with these headers. Any 2xx is a delivery; a redirect is a refusal.
+    /// Posts a body with these headers. A status of 2xx is a success. Redirects are not followed.
     ///
     /// # Errors
-    /// What went wrong.
+    /// Why the delivery failed.
     pub async fn post(
         &self,
         url: &str,
@@ -129,16 +128,4 @@ impl Caller {
         let posted = self.0.try_post(&to, &idle, (headers, body));
         timeout(self.0.timeout, posted).await.unwrap_or_else(|_| Err(Failure::TimedOut.reason()))
     }
-}
-
-/// TLS with the public web's roots.
-pub(super) fn web_tls() -> Arc<ClientConfig> {
-    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("ring knows the default protocol versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Arc::new(config)
 }

@@ -1,4 +1,4 @@
-//! The simulator itself: charges once per transaction, answers when it is time, and remembers.
+//! The simulator: it charges each transaction once, and answers after the requested delay.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,31 +14,31 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::journal::Journal;
-use super::record::{Effect, Record, RecordKind, Recorded, Step};
-use super::rules::{self, Behaviour, Saying};
-use crate::Error;
+use super::record::{Effect, Record, RecordKind, RecordedOutcome, Step};
+use super::rules::{self, Behaviour, Response};
+use crate::error::Error;
 
-/// How many notifications wait to be taken; more wait in the journal.
+/// The capacity of the channel of notifications.
 const NOTIFICATIONS_MAX: usize = 1_024;
 
-/// How many notifications are told again to who does not say what was told already: they may have
-/// been lost with a process. Telling twice does no harm.
-pub const NOTIFICATIONS_AGAIN: u64 = 1_000;
+/// How many of the last notifications a new subscriber receives again. A crash may have lost them,
+/// and duplicates are harmless.
+pub const REPLAYED_NOTIFICATIONS_MAX: u64 = 1_000;
 
-/// How many transactions may have something planned for later.
-const PLANNED_MAX: usize = 65_536;
+/// The maximum number of transactions with scheduled steps.
+const SCHEDULED_MAX: usize = 65_536;
 
-/// How much longer than a caller waits the simulator says nothing.
-const SILENCE_LONGER: Duration = Duration::from_secs(1);
+/// How long a withheld answer outlasts the caller's timeout.
+const WITHHELD_EXTRA: Duration = Duration::from_secs(1);
 
-/// How a simulator is set up.
+/// The options of a simulator.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long a call may take.
+    /// The timeout of a call.
     pub timeout: Duration,
-    /// How long after a call's deadline "not found" is final.
+    /// How long after a call's deadline an inquiry's "not found" is final.
     pub settle_after: Duration,
-    /// Its real time stamps the journal.
+    /// The source of the real time in the journal.
     pub clock: Clock,
 }
 
@@ -59,16 +59,13 @@ impl Options {
     }
 }
 
-/// What the simulator tells unasked. At least once, in no particular order.
+/// A notification of the simulator. It is delivered at least once, in no particular order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notification {
-    /// Whose.
     pub tenant: TenantNo,
-    /// The payment.
     pub payment: PaymentId,
-    /// The transaction.
     pub transaction: TransactionId,
-    /// Where it stands.
+    /// The state of the transaction.
     pub knowledge: GatewayKnowledge,
 }
 
@@ -83,7 +80,7 @@ impl From<Record> for Notification {
     }
 }
 
-/// The simulator, inside this process.
+/// A simulator inside this process.
 #[derive(Clone)]
 pub struct Simulator {
     core: Arc<Core>,
@@ -92,39 +89,38 @@ pub struct Simulator {
 struct Core {
     journal: Journal,
     options: Options,
-    /// Transactions that are being charged right now; dropping the sender wakes who waits.
-    running: Mutex<HashMap<TransactionId, watch::Sender<()>>>,
-    planned: AtomicUsize,
+    /// The locked transactions. Dropping the sender wakes the waiters.
+    locked: Mutex<HashMap<TransactionId, watch::Sender<()>>>,
+    scheduled: AtomicUsize,
 }
 
 impl Simulator {
-    /// Opens the simulator's journal in `dir` and takes up what was planned. Needs a tokio runtime.
+    /// Opens the simulator's journal in `dir` and schedules its pending steps. Requires a tokio runtime.
     ///
     /// # Errors
-    /// [`Error`] where the journal cannot be used.
+    /// The journal cannot be used.
     pub fn open(dir: &Path, options: Options) -> Result<Self, Error> {
-        let (journal, planned) = Journal::open(dir)?;
+        let (journal, pending) = Journal::open(dir)?;
         let core = Arc::new(Core {
             journal,
             options,
-            running: Mutex::default(),
-            planned: AtomicUsize::new(0),
+            locked: Mutex::default(),
+            scheduled: AtomicUsize::new(0),
         });
-        for record in planned {
-            core.plan(&record);
+        for record in pending {
+            core.schedule(&record);
         }
         Ok(Self { core })
     }
 
-    /// What it tells unasked, and the last thousand that it told before: they may be lost.
+    /// New notifications, after the last thousand ones.
     #[must_use]
     pub fn notifications(&self) -> mpsc::Receiver<Notification> {
         let (sender, receiver) = mpsc::channel(NOTIFICATIONS_MAX);
-        tokio::spawn(tell(Arc::clone(&self.core), sender));
+        tokio::spawn(publish(Arc::clone(&self.core), sender));
         receiver
     }
 
-    /// Its journal.
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.core.journal
@@ -137,17 +133,17 @@ impl Gateway for Simulator {
     }
 
     fn call(&self, call: GatewayCall) -> BoxFuture<'_, GatewayAnswer> {
-        // A task of its own: a gateway goes on with a charge when its caller gives up.
+        // A task of its own, because a gateway completes a charge even if its caller times out.
         let charging = tokio::spawn(Arc::clone(&self.core).perform(call));
         Box::pin(async move {
             charging.await.unwrap_or_else(|_| GatewayAnswer::Failed {
-                message: "the simulator broke down".to_owned(),
+                message: "the simulator panicked".to_owned(),
             })
         })
     }
 
     fn inquire(&self, inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge> {
-        Box::pin(std::future::ready(self.core.known(&inquiry)))
+        Box::pin(std::future::ready(self.core.state_of(&inquiry)))
     }
 }
 
@@ -157,42 +153,42 @@ impl Core {
         let timeout = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
         let mut behaviour = rules::decide(&call);
         if behaviour.charge_after >= timeout {
-            // The caller will have given up, and perhaps asked in vain.
-            behaviour.notices = behaviour.notices.max(1);
+            // The caller has timed out by then, and may already have inquired without success.
+            behaviour.notifications = behaviour.notifications.max(1);
         }
-        let (delay, said) = (behaviour.answer_after, behaviour.answer.clone());
+        let (delay, response) = (behaviour.answer_after, behaviour.response.clone());
         if let Some(answer) = self.charge(&call, behaviour, started).await {
             return answer;
         }
         if !delay.is_zero() {
             sleep_until(started + delay).await;
         }
-        match said {
-            Saying::Answer(answer) => answer,
-            Saying::Silence => {
-                sleep_until(started + timeout + SILENCE_LONGER).await;
+        match response {
+            Response::Send(answer) => answer,
+            Response::Withhold => {
+                sleep_until(started + timeout + WITHHELD_EXTRA).await;
                 GatewayAnswer::TimedOut
             }
         }
     }
 
-    /// Charges, unless this transaction was charged before; then it returns the answer.
+    /// Charges. Returns an answer if this transaction was charged before or the charge failed.
     async fn charge(
         self: &Arc<Self>,
         call: &GatewayCall,
         behaviour: Behaviour,
         started: Instant,
     ) -> Option<GatewayAnswer> {
-        let _running = self.begin(call.transaction).await;
+        let _lock = self.lock(call.transaction).await;
         let before = match self.journal.latest(call.transaction) {
             Ok(before) => before,
             Err(error) => return Some(failed(&error)),
         };
         let truth_status = behaviour.truth.as_ref().map(|truth| truth.status);
         if let Some(before) = before {
-            let goes_on = before.outcome.status == GatewayStatus::Pending
+            let continues = before.outcome.status == GatewayStatus::Pending
                 && truth_status != Some(GatewayStatus::Pending);
-            if !goes_on {
+            if !continues {
                 return Some(self.repeat(call, before).await);
             }
         }
@@ -200,32 +196,36 @@ impl Core {
             sleep_until(started + behaviour.charge_after).await;
         }
         let record = self.record(call, behaviour)?;
-        if !record.steps.is_empty() && self.planned.load(Ordering::Relaxed) >= PLANNED_MAX {
-            return Some(refused("TOO_MANY_PLANS", "too much is planned for later already"));
+        if !record.steps.is_empty() && self.scheduled.load(Ordering::Relaxed) >= SCHEDULED_MAX {
+            return Some(refused(
+                "TOO_MANY_SCHEDULED",
+                "too many transactions have scheduled steps",
+            ));
         }
         match self.journal.append(&record).await {
             Ok(()) => {
-                self.plan(&record);
+                self.schedule(&record);
                 None
             }
             Err(error) => Some(failed(&error)),
         }
     }
 
-    /// Answers as before. What asks for something else is written down and changes nothing.
+    /// Returns the recorded outcome. A call with another operation or amount is recorded as an attempt
+    /// and has no effect.
     async fn repeat(&self, call: &GatewayCall, before: Record) -> GatewayAnswer {
-        let asks_the_same = before.operation == call.operation
-            && before.asked == call.amount
-            && before.asked_currency == call.currency;
-        if !asks_the_same {
+        let is_repeated = before.operation == call.operation
+            && before.requested_amount == call.amount
+            && before.requested_currency == call.currency;
+        if !is_repeated {
             let attempt = Record {
                 at: self.options.clock.real_now(),
                 kind: RecordKind::Attempt,
                 effect: Effect::Nothing,
                 operation: call.operation,
-                asked: call.amount,
-                asked_currency: call.currency,
-                notices: 0,
+                requested_amount: call.amount,
+                requested_currency: call.currency,
+                notifications: 0,
                 steps: vec![],
                 ..before.clone()
             };
@@ -236,15 +236,15 @@ impl Core {
         GatewayAnswer::Outcome(before.outcome.outcome())
     }
 
-    /// The record of a call; `None` where the gateway never takes the request.
+    /// The record of a call; `None` if the gateway does not process the request.
     fn record(&self, call: &GatewayCall, behaviour: Behaviour) -> Option<Record> {
-        let truth = Recorded::of(&behaviour.truth?);
+        let truth = RecordedOutcome::new(&behaviour.truth?);
         let at = self.options.clock.real_now();
         let later = |after: Duration| at.plus_us(i64::try_from(after.as_micros()).unwrap_or(0));
         let (mut steps, mut last) = (Vec::new(), truth.clone());
         let mut late_after = Duration::ZERO;
         if let Some(late) = behaviour.late {
-            last = Recorded::of(&late.outcome);
+            last = RecordedOutcome::new(&late.outcome);
             late_after = late.after;
             let kind = RecordKind::Late;
             steps.push(Step { at: later(late.after), kind, outcome: last.clone() });
@@ -263,50 +263,50 @@ impl Core {
             payment: call.payment,
             transaction: call.transaction,
             operation: call.operation,
-            asked: call.amount,
-            asked_currency: call.currency,
+            requested_amount: call.amount,
+            requested_currency: call.currency,
             outcome: truth,
-            notices: behaviour.notices,
+            notifications: behaviour.notifications,
             steps,
         })
     }
 
-    /// Does the record's next step when it is time.
-    fn plan(self: &Arc<Self>, record: &Record) {
+    /// Schedules the record's next step.
+    fn schedule(self: &Arc<Self>, record: &Record) {
         let Some(step) = record.steps.first().cloned() else { return };
         let (core, transaction) = (Arc::clone(self), record.transaction);
-        self.planned.fetch_add(1, Ordering::Relaxed);
+        self.scheduled.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(async move {
             let wait_us = step.at.0.saturating_sub(core.options.clock.real_now().0);
             sleep(Duration::from_micros(u64::try_from(wait_us).unwrap_or(0))).await;
             if let Err(error) = core.step(transaction, step).await {
-                tracing::error!(error = %error, transaction.id = %transaction, "a late outcome is lost");
+                tracing::error!(error = %error, transaction.id = %transaction, "failed to record a late outcome; it is lost");
             }
-            core.planned.fetch_sub(1, Ordering::Relaxed);
+            core.scheduled.fetch_sub(1, Ordering::Relaxed);
         });
     }
 
     async fn step(self: &Arc<Self>, transaction: TransactionId, step: Step) -> Result<(), Error> {
-        let _running = self.begin(transaction).await;
+        let _lock = self.lock(transaction).await;
         let Some(latest) = self.journal.latest(transaction)? else { return Ok(()) };
         if latest.steps.first() != Some(&step) {
-            return Ok(()); // The transaction went another way in the meantime.
+            return Ok(()); // Another call has changed the transaction in the meantime.
         }
         let record = Record {
             at: self.options.clock.real_now(),
             kind: step.kind,
             effect: effect(latest.outcome.status, step.outcome.status),
             outcome: step.outcome,
-            notices: latest.notices.max(1),
+            notifications: latest.notifications.max(1),
             steps: latest.steps[1..].to_vec(),
             ..latest
         };
         self.journal.append(&record).await?;
-        self.plan(&record);
+        self.schedule(&record);
         Ok(())
     }
 
-    fn known(&self, inquiry: &Inquiry) -> GatewayKnowledge {
+    fn state_of(&self, inquiry: &Inquiry) -> GatewayKnowledge {
         match self.journal.latest(inquiry.transaction) {
             Ok(Some(record))
                 if record.tenant == inquiry.tenant && record.payment == inquiry.payment =>
@@ -321,43 +321,43 @@ impl Core {
         }
     }
 
-    /// Waits until nobody else charges this transaction.
-    async fn begin(&self, transaction: TransactionId) -> Charging<'_> {
+    /// Waits until no other task charges this transaction.
+    async fn lock(&self, transaction: TransactionId) -> TransactionLock<'_> {
         loop {
             let other = {
-                let mut running = self.running();
-                match running.get(&transaction) {
+                let mut locked = self.locked();
+                match locked.get(&transaction) {
                     Some(other) => other.subscribe(),
                     None => {
-                        running.insert(transaction, watch::Sender::new(()));
-                        return Charging { core: self, transaction };
+                        locked.insert(transaction, watch::Sender::new(()));
+                        return TransactionLock { core: self, transaction };
                     }
                 }
             };
             let mut other = other;
-            // The sender says nothing; it is dropped when the other has ended.
+            // The sender never sends; the wait ends when it is dropped.
             drop(other.changed().await);
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, HashMap<TransactionId, watch::Sender<()>>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, HashMap<TransactionId, watch::Sender<()>>> {
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The right to charge a transaction, until it is dropped.
-struct Charging<'a> {
+/// The exclusive right to charge a transaction.
+struct TransactionLock<'a> {
     core: &'a Core,
     transaction: TransactionId,
 }
 
-impl Drop for Charging<'_> {
+impl Drop for TransactionLock<'_> {
     fn drop(&mut self) {
-        self.core.running().remove(&self.transaction);
+        self.core.locked().remove(&self.transaction);
     }
 }
 
-/// What it means for the money that a transaction goes from one status to another.
+/// The effect of a transaction's change of status on the money.
 fn effect(before: GatewayStatus, after: GatewayStatus) -> Effect {
     let (was, is) = (before == GatewayStatus::Processed, after == GatewayStatus::Processed);
     match (was, is) {
@@ -379,7 +379,7 @@ fn refused(code: &str, message: &str) -> GatewayAnswer {
     })
 }
 
-/// With a full disk nothing was charged, and that is known; everything else is not.
+/// A full disk certainly prevents the charge. After any other error the outcome is unknown.
 fn failed(error: &Error) -> GatewayAnswer {
     match error {
         Error::JournalFull => refused("JOURNAL_FULL", "the simulator's disk is full"),
@@ -393,26 +393,26 @@ fn failed(error: &Error) -> GatewayAnswer {
     }
 }
 
-/// Hands the journal's notifications over, one after another, as they become durable.
-async fn tell(core: Arc<Core>, sender: mpsc::Sender<Notification>) {
-    let mut number = core.journal.notices();
-    let mut told = number.borrow_and_update().saturating_sub(NOTIFICATIONS_AGAIN);
+/// Sends the journal's notifications in order as they become durable.
+async fn publish(core: Arc<Core>, sender: mpsc::Sender<Notification>) {
+    let mut number = core.journal.notification_count();
+    let mut sent = number.borrow_and_update().saturating_sub(REPLAYED_NOTIFICATIONS_MAX);
     loop {
-        let records = match core.journal.notices_after(told, NOTIFICATIONS_MAX) {
+        let records = match core.journal.notifications_after(sent, NOTIFICATIONS_MAX) {
             Ok(records) => records,
             Err(error) => {
                 tracing::error!(error = %error, "the simulator's notifications cannot be read");
                 return;
             }
         };
-        let is_all = records.is_empty();
+        let is_empty = records.is_empty();
         for record in records {
             if sender.send(record.into()).await.is_err() {
                 return;
             }
-            told += 1;
+            sent += 1;
         }
-        if is_all {
+        if is_empty {
             tokio::select! {
                 grown = number.changed() => if grown.is_err() { return },
                 () = sender.closed() => return,

@@ -1,5 +1,5 @@
-//! The simulator's append-only journal: many concurrent records share one fsync, and nobody is
-//! answered before theirs is durable.
+//! The simulator's append-only journal. Concurrent records share one fsync, and an append returns once
+//! its record is durable.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -11,19 +11,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::TransactionId;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::record::{LINE_BYTES_MAX, Prepared, Record, read_line};
-use crate::Error;
+use super::record::{EncodedRecord, Heading, LINE_BYTES_MAX, Record, read_line};
+use crate::error::Error;
 
 /// The journal's file in the simulator's directory.
 pub const FILE: &str = "charges.journal";
 
-/// How many records one fsync takes at most.
+/// The maximum number of records that share an fsync.
 const BATCH_RECORDS_MAX: usize = 1_024;
 
-/// How many records wait for their turn at most; more make their callers wait.
-const WAITING_RECORDS_MAX: usize = 4_096;
+/// The capacity of the queue of records. Appends to a full queue wait.
+const QUEUED_RECORDS_MAX: usize = 4_096;
 
-/// An open journal. The file is locked as long as it lives.
+/// An open journal. It holds an exclusive lock on its file.
 pub struct Journal {
     shared: Arc<Shared>,
     appends: mpsc::Sender<Append>,
@@ -33,31 +33,30 @@ struct Shared {
     path: PathBuf,
     file: File,
     index: Mutex<Index>,
-    notices: watch::Sender<u64>,
+    notifications: watch::Sender<u64>,
 }
 
-/// Where things are, of what is durable.
+/// The offsets of the durable records.
 #[derive(Default)]
 struct Index {
     end: u64,
-    /// The newest record of each transaction that says where it stands.
+    /// The newest record with the state of each transaction.
     transactions: HashMap<TransactionId, u64>,
-    /// The notifications, in the order of the file; the first has number 1.
-    notices: Vec<u64>,
+    /// The records of the notifications in the order of the file; the first has number 1.
+    notifications: Vec<u64>,
 }
 
 struct Append {
-    prepared: Prepared,
+    encoded: EncodedRecord,
     done: oneshot::Sender<Result<(), Error>>,
 }
 
 impl Journal {
-    /// Opens the journal in `dir`, or begins one. A tail that was being written when the process
-    /// ended is cut off: nobody was answered. Also returns the newest records that have steps to
-    /// be done later.
+    /// Opens the journal in `dir`, or creates it. An incomplete last batch is removed, because its
+    /// appends never returned. Also returns the transactions' newest records that have scheduled steps.
     ///
     /// # Errors
-    /// Where the file cannot be used, is in use, or is corrupt before its tail.
+    /// The file cannot be used, is in use, or is corrupt before its last batch.
     pub fn open(dir: &Path) -> Result<(Self, Vec<Record>), Error> {
         let path = dir.join(FILE);
         let failed = |source| Error::Journal { path: path.clone(), source };
@@ -76,69 +75,69 @@ impl Journal {
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
 
         let writer = file.try_clone().map_err(failed)?;
-        let notices = u64::try_from(scanned.index.notices.len()).unwrap_or(u64::MAX);
+        let notifications = u64::try_from(scanned.index.notifications.len()).unwrap_or(u64::MAX);
         let shared = Arc::new(Shared {
             path,
             file,
             index: Mutex::new(scanned.index),
-            notices: watch::Sender::new(notices),
+            notifications: watch::Sender::new(notifications),
         });
-        let (appends, receiver) = mpsc::channel(WAITING_RECORDS_MAX);
+        let (appends, receiver) = mpsc::channel(QUEUED_RECORDS_MAX);
         let for_thread = Arc::clone(&shared);
         std::thread::Builder::new()
             .name("charges".to_owned())
             .spawn(move || run(&writer, receiver, &for_thread))
             .map_err(|source| Error::Journal { path: shared.path.clone(), source })?;
         let journal = Self { shared, appends };
-        let mut planned = Vec::new();
-        for transaction in scanned.planned {
-            planned.extend(journal.latest(transaction)?.filter(|record| !record.steps.is_empty()));
+        let mut pending = Vec::new();
+        for transaction in scanned.scheduled {
+            pending.extend(journal.latest(transaction)?.filter(|record| !record.steps.is_empty()));
         }
-        Ok((journal, planned))
+        Ok((journal, pending))
     }
 
-    /// Writes a record and returns once it is durable.
+    /// Appends a record and returns once it is durable.
     ///
     /// # Errors
-    /// It was not written, and will not be found.
+    /// The record was not written.
     pub async fn append(&self, record: &Record) -> Result<(), Error> {
         let (done, written) = oneshot::channel();
-        let append = Append { prepared: Prepared::new(record), done };
+        let append = Append { encoded: EncodedRecord::new(record), done };
         if self.appends.send(append).await.is_err() {
             return Err(Error::JournalBroken);
         }
         written.await.unwrap_or(Err(Error::JournalBroken))
     }
 
-    /// Where a transaction stands; `None` where nothing is known of it. Reads one line of a file
-    /// that is in memory as a rule.
+    /// The newest record with the state of a transaction; `None` for an unknown transaction. Reads one
+    /// line, usually from the page cache.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// The file cannot be read.
     pub fn latest(&self, transaction: TransactionId) -> Result<Option<Record>, Error> {
         let at = self.shared.index().transactions.get(&transaction).copied();
         at.map(|offset| self.shared.record(offset)).transpose()
     }
 
-    /// The number of the last notification, as it grows.
+    /// The number of the last notification; changes with each new one.
     #[must_use]
-    pub fn notices(&self) -> watch::Receiver<u64> {
-        self.shared.notices.subscribe()
+    pub fn notification_count(&self) -> watch::Receiver<u64> {
+        self.shared.notifications.subscribe()
     }
 
-    /// The records of the notifications after number `after`, at most `limit`; the next one has
-    /// the number `after` + 1.
+    /// The records of at most `limit` notifications after number `after`. The first has the number
+    /// `after` + 1.
     ///
     /// # Errors
-    /// Where the file cannot be read.
-    pub fn notices_after(&self, after: u64, limit: usize) -> Result<Vec<Record>, Error> {
+    /// The file cannot be read.
+    pub fn notifications_after(&self, after: u64, limit: usize) -> Result<Vec<Record>, Error> {
         let from = usize::try_from(after).unwrap_or(usize::MAX);
         let offsets: Vec<u64> =
-            self.shared.index().notices.iter().skip(from).take(limit).copied().collect();
+            self.shared.index().notifications.iter().skip(from).take(limit).copied().collect();
         offsets.into_iter().map(|offset| self.shared.record(offset)).collect()
     }
 
-    /// The file and how much of it is durable.
+    /// The file and its durable length in bytes.
     #[must_use]
     pub fn durable(&self) -> (PathBuf, u64) {
         (self.shared.path.clone(), self.shared.index().end)
@@ -168,11 +167,11 @@ impl Shared {
     }
 }
 
-/// The records of the first `upto` bytes of a journal's file, whether or not a simulator runs on
-/// it; a torn tail is left out.
+/// The records of the first `upto` bytes of a journal's file, without an incomplete last batch. A
+/// simulator may have the file open.
 ///
 /// # Errors
-/// Where the file cannot be opened.
+/// The file cannot be opened.
 pub fn read(
     path: &Path,
     upto: u64,
@@ -202,15 +201,15 @@ pub fn read(
 
 struct Scanned {
     index: Index,
-    /// Transactions that may have steps to be done.
-    planned: Vec<TransactionId>,
+    /// Transactions that may have scheduled steps.
+    scheduled: Vec<TransactionId>,
 }
 
-/// Finds what is durable. A bad line that belongs to the last batch is a torn tail; one that is
-/// followed by a later batch was durable once, and nothing is cut off there.
+/// Finds the durable records. An invalid line in the last batch was never durable. An invalid line
+/// before a later batch was durable once: then the journal is corrupt and stays untouched.
 fn scan(file: &File, path: &Path) -> Result<Scanned, Error> {
     let failed = |source| Error::Journal { path: path.to_owned(), source };
-    let mut scanned = Scanned { index: Index::default(), planned: vec![] };
+    let mut scanned = Scanned { index: Index::default(), scheduled: vec![] };
     let mut lines = Lines::new(file.try_clone().map_err(failed)?);
     let mut torn_at = None;
     loop {
@@ -221,7 +220,7 @@ fn scan(file: &File, path: &Path) -> Result<Scanned, Error> {
                 scanned.index.add(heading, offset);
                 scanned.index.end = lines.offset;
                 if heading.has_steps {
-                    scanned.planned.push(heading.transaction);
+                    scanned.scheduled.push(heading.transaction);
                 }
             }
             (Some((heading, _)), Some(torn_at)) if heading.batch_start > torn_at => {
@@ -232,23 +231,26 @@ fn scan(file: &File, path: &Path) -> Result<Scanned, Error> {
         }
     }
     if let Some(offset) = torn_at {
-        tracing::warn!(offset, "a journal's torn tail is cut off: nobody was answered for it");
+        tracing::warn!(
+            offset,
+            "the journal's incomplete last batch is removed: its calls were never answered"
+        );
     }
-    scanned.planned.sort_unstable();
-    scanned.planned.dedup();
+    scanned.scheduled.sort_unstable();
+    scanned.scheduled.dedup();
     Ok(scanned)
 }
 
 impl Index {
-    fn add(&mut self, heading: super::record::Heading, offset: u64) {
+    fn add(&mut self, heading: Heading, offset: u64) {
         if heading.is_state {
             self.transactions.insert(heading.transaction, offset);
         }
-        self.notices.extend(std::iter::repeat_n(offset, usize::from(heading.notices)));
+        self.notifications.extend(std::iter::repeat_n(offset, usize::from(heading.notifications)));
     }
 }
 
-/// Lines of bounded length; what is longer is cut, and its checksum will not fit.
+/// Lines of bounded length. A longer line is split, and the checksums of its parts do not match.
 struct Lines {
     reader: BufReader<File>,
     line: Vec<u8>,
@@ -260,8 +262,8 @@ impl Lines {
         Self { reader: BufReader::with_capacity(1 << 18, file), line: vec![], offset: 0 }
     }
 
-    /// The next line without its line feed. What has none is returned as an empty line, which is
-    /// no record.
+    /// The next line without its line feed. A line without one is returned as an empty line, which is
+    /// not a valid record.
     fn next(&mut self) -> io::Result<Option<&[u8]>> {
         self.line.clear();
         let mut taken = io::Read::take(&mut self.reader, LINE_BYTES_MAX as u64);
@@ -281,7 +283,7 @@ impl Lines {
     }
 }
 
-/// The journal's thread: takes what is there, writes it, syncs once, answers.
+/// The journal's thread: writes all queued records, syncs once, and answers the appends.
 fn run(file: &File, mut appends: mpsc::Receiver<Append>, shared: &Shared) {
     let (mut batch, mut bytes) = (Vec::with_capacity(BATCH_RECORDS_MAX), Vec::new());
     let mut broken = false;
@@ -291,7 +293,7 @@ fn run(file: &File, mut appends: mpsc::Receiver<Append>, shared: &Shared) {
         let mut offsets = Vec::with_capacity(batch.len());
         for append in &batch {
             offsets.push(start + bytes.len() as u64);
-            append.prepared.write(start, &mut bytes);
+            append.encoded.write(start, &mut bytes);
         }
         let written = if broken { Written::Broken } else { write(file, &bytes, start) };
         match written {
@@ -305,7 +307,7 @@ fn run(file: &File, mut appends: mpsc::Receiver<Append>, shared: &Shared) {
                 Written::Full => Err(Error::JournalFull),
                 Written::Broken => Err(Error::JournalBroken),
             };
-            // Who has gone away needs no answer; the record stands.
+            // A cancelled append needs no answer; its record stays.
             drop(append.done.send(answer));
         }
     }
@@ -315,14 +317,14 @@ impl Shared {
     fn publish(&self, batch: &[Append], offsets: &[u64], end: u64) {
         let mut index = self.index();
         for (append, offset) in batch.iter().zip(offsets) {
-            index.add(append.prepared.heading(), *offset);
+            index.add(append.encoded.heading(), *offset);
         }
         index.end = end;
-        let notices = u64::try_from(index.notices.len()).unwrap_or(u64::MAX);
+        let notifications = u64::try_from(index.notifications.len()).unwrap_or(u64::MAX);
         drop(index);
-        self.notices.send_if_modified(|number| {
-            let grew = *number != notices;
-            *number = notices;
+        self.notifications.send_if_modified(|number| {
+            let grew = *number != notifications;
+            *number = notifications;
             grew
         });
     }
@@ -331,7 +333,7 @@ impl Shared {
 #[derive(Clone, Copy)]
 enum Written {
     Durable,
-    /// Nothing of it is there.
+    /// The batch was removed again.
     Full,
     Broken,
 }
@@ -344,7 +346,8 @@ fn write(file: &File, bytes: &[u8], at: u64) -> Written {
         return if is_full && cut.is_ok() { Written::Full } else { Written::Broken };
     }
     if let Err(error) = file.sync_data() {
-        // After a failed sync nobody knows what the file holds, and a second one may lie.
+        // After a failed sync the content of the file is unknown, and another sync may report success
+        // although data is lost.
         tracing::error!(error = %error, "the simulator's journal cannot be synced");
         return Written::Broken;
     }

@@ -1,93 +1,87 @@
-//! What the simulator's journal holds: one line per record, with a checksum.
+//! The records of the simulator's journal: one line per record, with a checksum.
 
 use domain::payment::{GATEWAY_TEXT_MAX, GatewayOutcome, GatewayStatus, TransactionType};
 use domain::{AmountMinor, Currency, PaymentId, TenantNo, Timestamp, TransactionId};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// How long a line may be; what is longer was never written.
+/// The maximum length of a line. A longer one is invalid.
 pub const LINE_BYTES_MAX: usize = 16 * 1024;
 
-/// One line of the journal. The newest record of a transaction that is no [`RecordKind::Attempt`]
-/// says where the transaction stands.
+/// A line of the journal. The newest record of a transaction that is not a [`RecordKind::Attempt`]
+/// holds the state of the transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Real time.
     pub at: Timestamp,
-    /// What made the record.
+    /// The cause of the record.
     pub kind: RecordKind,
-    /// What it did to the money.
+    /// The effect on the money.
     pub effect: Effect,
-    /// Whose.
     pub tenant: TenantNo,
-    /// The payment.
     pub payment: PaymentId,
-    /// The transaction.
     pub transaction: TransactionId,
-    /// What was asked for.
+    /// The requested operation.
     pub operation: TransactionType,
-    /// How much was asked for; `None` for a void.
+    /// `None` for a void.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<AmountMinor>,
-    /// In which currency.
-    pub asked_currency: Currency,
-    /// Where the transaction stands after it.
-    pub outcome: Recorded,
-    /// How many notifications it sends.
+    pub requested_amount: Option<AmountMinor>,
+    /// The currency of the request.
+    pub requested_currency: Currency,
+    /// The state of the transaction after the record.
+    pub outcome: RecordedOutcome,
+    /// The number of notifications that the record sends.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub notices: u8,
-    /// What is to happen later.
+    pub notifications: u8,
+    /// The scheduled changes of the transaction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
 }
 
-/// What makes a record.
+/// The cause of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordKind {
-    /// A call: the first of a transaction, or one that goes on with a pending one.
+    /// A call: the first of a transaction, or one that completes a pending transaction.
     Call,
     /// A late outcome.
     Late,
-    /// A success that turned into a failure.
+    /// A success that became a failure.
     Reversal,
-    /// Another call for a transaction whose outcome stands, asking for something else: nothing
-    /// was charged.
+    /// A further call for a charged transaction with another operation or amount. It has no effect.
     Attempt,
 }
 
-/// What a record did to the money.
+/// The effect of a record on the money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// The operation was carried out.
     Charged,
-    /// It was undone.
+    /// The operation was reversed.
     Reversed,
-    /// Nothing moved.
+    /// No money moved.
     Nothing,
 }
 
-/// Something that is to happen later, at a point of real time.
+/// A scheduled change of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// When.
+    /// Real time.
     pub at: Timestamp,
-    /// What.
     pub kind: RecordKind,
-    /// Where the transaction stands then.
-    pub outcome: Recorded,
+    /// The state of the transaction after the change.
+    pub outcome: RecordedOutcome,
 }
 
-/// A [`GatewayOutcome`] as it is written: nothing for what is not there.
+/// A [`GatewayOutcome`] in a record. Absent values are omitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recorded {
-    /// How it stands.
+pub struct RecordedOutcome {
     pub status: GatewayStatus,
-    /// What was processed.
+    /// The processed amount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<AmountMinor>,
-    /// In which currency.
+    /// The currency of `amount`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub currency: Option<Currency>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,10 +94,10 @@ pub struct Recorded {
     second_reference: Option<String>,
 }
 
-impl Recorded {
-    /// The outcome as it is to be written: the texts come from requests and are cut.
+impl RecordedOutcome {
+    /// Truncates the texts, which come from requests.
     #[must_use]
-    pub fn of(outcome: &GatewayOutcome) -> Self {
+    pub fn new(outcome: &GatewayOutcome) -> Self {
         let cut = |text: &Option<String>| {
             text.as_ref().map(|text| text.chars().take(GATEWAY_TEXT_MAX).collect())
         };
@@ -118,7 +112,7 @@ impl Recorded {
         }
     }
 
-    /// The outcome as it is told.
+    /// The outcome in the answer to a call.
     #[must_use]
     pub fn outcome(self) -> GatewayOutcome {
         GatewayOutcome {
@@ -132,7 +126,7 @@ impl Recorded {
         }
     }
 
-    /// The same operation, undone: nothing of it counts as processed.
+    /// The outcome after a reversal.
     #[must_use]
     pub fn reversed(&self) -> Self {
         let error_code = Some("REVERSED".to_owned());
@@ -145,45 +139,44 @@ const fn is_zero(count: &u8) -> bool {
     *count == 0
 }
 
-/// The part of a line that is understood without reading its JSON.
+/// The part of a line in front of its JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heading {
-    /// Where the batch begins that the line was written with. All of an earlier batch was durable
-    /// before this one was written.
+    /// The offset of the batch that the line belongs to. A batch is written after the earlier ones are
+    /// durable.
     pub batch_start: u64,
-    /// Which transaction.
     pub transaction: TransactionId,
-    /// Whether it says where the transaction stands.
+    /// Whether the record holds the transaction's state.
     pub is_state: bool,
-    /// How many notifications it sends.
-    pub notices: u8,
-    /// Whether it has steps to be done later.
+    /// The number of notifications that the record sends.
+    pub notifications: u8,
+    /// Whether the record has scheduled steps.
     pub has_steps: bool,
 }
 
-/// A record that is ready to be written, but for the batch it will be in.
+/// A record that is encoded except for the offset of its batch.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct EncodedRecord {
     heading: Heading,
     json: Vec<u8>,
 }
 
-impl Prepared {
-    /// Makes a line of a record.
+impl EncodedRecord {
+    /// Encodes a record.
     #[must_use]
     pub fn new(record: &Record) -> Self {
         let heading = Heading {
             batch_start: 0,
             transaction: record.transaction,
             is_state: record.kind != RecordKind::Attempt,
-            notices: record.notices,
+            notifications: record.notifications,
             has_steps: !record.steps.is_empty(),
         };
-        let json = serde_json::to_vec(record).expect("a record has no map keys but strings");
+        let json = serde_json::to_vec(record).expect("all map keys of a record are strings");
         Self { heading, json }
     }
 
-    /// What the line will say without its JSON.
+    /// The heading, with a `batch_start` of 0.
     #[must_use]
     pub const fn heading(&self) -> Heading {
         self.heading
@@ -191,8 +184,8 @@ impl Prepared {
 
     /// Appends `CHECKSUM BATCH FLAGS TRANSACTION JSON\n`, numbers in hexadecimal.
     pub fn write(&self, batch_start: u64, out: &mut Vec<u8>) {
-        let Heading { transaction, is_state, notices, has_steps, .. } = self.heading;
-        let flags = u8::from(is_state) | u8::from(has_steps) << 1 | (notices & 0xf) << 4;
+        let Heading { transaction, is_state, notifications, has_steps, .. } = self.heading;
+        let flags = u8::from(is_state) | u8::from(has_steps) << 1 | (notifications & 0xf) << 4;
         let transaction = transaction.uuid();
         let start = out.len();
         out.extend_from_slice(
@@ -208,7 +201,7 @@ impl Prepared {
 const CHECKED_FROM: usize = 9;
 const JSON_FROM: usize = 9 + 17 + 3 + 33;
 
-/// Reads a line without its line feed; `None` where it is not what was written.
+/// Parses a line without its line feed; `None` if it is invalid.
 #[must_use]
 pub fn read_line(line: &[u8]) -> Option<(Heading, &[u8])> {
     let text = |from: usize, to: usize| std::str::from_utf8(line.get(from..to)?).ok();
@@ -220,7 +213,7 @@ pub fn read_line(line: &[u8]) -> Option<(Heading, &[u8])> {
         batch_start: u64::from_str_radix(text(9, 25)?, 16).ok()?,
         transaction: TransactionId::new(Uuid::try_parse(text(29, 61)?).ok()?),
         is_state: flags & 1 != 0,
-        notices: flags >> 4,
+        notifications: flags >> 4,
         has_steps: flags & 2 != 0,
     };
     Some((heading, line.get(JSON_FROM..)?))
@@ -287,7 +280,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn the_checksum_is_the_well_known_one() {
+    fn checksums_equal_the_standard_ones() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         assert_eq!(crc32(b""), 0);
         assert_eq!(crc32(b"12345678"), 0x9ae0_daaf);
@@ -304,9 +297,9 @@ mod tests {
             payment: PaymentId::new(id),
             transaction: TransactionId::new(id),
             operation: TransactionType::Purchase,
-            asked: Some(AmountMinor(1_000)),
-            asked_currency: usd,
-            outcome: Recorded {
+            requested_amount: Some(AmountMinor(1_000)),
+            requested_currency: usd,
+            outcome: RecordedOutcome {
                 status: GatewayStatus::Processed,
                 amount: Some(AmountMinor(1_000)),
                 currency: Some(usd),
@@ -315,33 +308,36 @@ mod tests {
                 first_reference: None,
                 second_reference: None,
             },
-            notices: 2,
+            notifications: 2,
             steps: vec![],
         }
     }
 
     #[test]
-    fn a_line_is_read_as_it_was_written() {
+    fn a_written_line_is_read_back() {
         let mut line = vec![];
-        Prepared::new(&record()).write(0x1f, &mut line);
+        EncodedRecord::new(&record()).write(0x1f, &mut line);
         expect![[r#"
-            58acf560 000000000000001f 21 0192aabbccdd71239456789abcdef012 {"at":1763650000000000,"kind":"call","effect":"charged","tenant":1,"payment":"0192aabb-ccdd-7123-9456-789abcdef012","transaction":"0192aabb-ccdd-7123-9456-789abcdef012","operation":"Purchase","asked":1000,"asked_currency":"USD","outcome":{"status":"Processed","amount":1000,"currency":"USD"},"notices":2}
+            d0233bdb 000000000000001f 21 0192aabbccdd71239456789abcdef012 {"at":1763650000000000,"kind":"call","effect":"charged","tenant":1,"payment":"0192aabb-ccdd-7123-9456-789abcdef012","transaction":"0192aabb-ccdd-7123-9456-789abcdef012","operation":"Purchase","requested_amount":1000,"requested_currency":"USD","outcome":{"status":"Processed","amount":1000,"currency":"USD"},"notifications":2}
         "#]].assert_eq(std::str::from_utf8(&line).unwrap());
         let (heading, json) = read_line(line.strip_suffix(b"\n").unwrap()).unwrap();
-        assert_eq!(heading, Heading { batch_start: 0x1f, ..Prepared::new(&record()).heading() });
+        assert_eq!(
+            heading,
+            Heading { batch_start: 0x1f, ..EncodedRecord::new(&record()).heading() }
+        );
         assert_eq!(serde_json::from_slice::<Record>(json).unwrap(), record());
     }
 
     #[test]
-    fn no_changed_bit_and_no_cut_goes_unnoticed() {
+    fn a_changed_or_truncated_line_is_invalid() {
         let mut line = vec![];
-        Prepared::new(&record()).write(7, &mut line);
+        EncodedRecord::new(&record()).write(7, &mut line);
         line.pop();
         for at in 0..line.len() {
             let mut changed = line.clone();
             changed[at] ^= 0x20;
-            assert_eq!(read_line(&changed), None, "changed at {at}");
-            assert_eq!(read_line(&line[..at]), None, "cut at {at}");
+            assert_eq!(read_line(&changed), None, "byte {at} is changed");
+            assert_eq!(read_line(&line[..at]), None, "truncated at {at}");
         }
     }
 }

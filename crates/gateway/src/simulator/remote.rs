@@ -1,5 +1,5 @@
-//! The client of a simulator that runs as a process of its own. What it answers is not believed:
-//! it is bounded, parsed, and anything that does not fit leaves the outcome unknown.
+//! The client of a simulator that runs as a process of its own. It does not trust responses: they are
+//! bounded and validated, and an invalid one leaves the outcome unknown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,57 +14,51 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::core::{Notification, Options};
+use super::protocol::{CALLS_MAX, LONG_POLL, NotificationPage, RESPONSE_BYTES_MAX};
 use super::record::{LINE_BYTES_MAX, Record};
-use super::server::{POLL, Told};
-use super::{Notification, Options};
-use crate::Error;
+use crate::error::Error;
 use crate::multiplexed::Multiplexed;
 use crate::outbound::{Body, SendError};
 
-/// How large an answer may be.
-pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// The timeout of an inquiry.
+const INQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many calls are in flight at the same time; more wait within their deadline.
-pub(super) const CALLS_MAX: u32 = 65_536;
+/// The delay before the next request for notifications after a failure.
+const POLL_RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// How long a question may take.
-const INQUIRE_MAX: Duration = Duration::from_secs(10);
-
-/// How long to wait before notifications are asked for again after a failure.
-const POLL_AGAIN: Duration = Duration::from_millis(500);
-
-/// A simulator at a URL.
+/// The client of a simulator's process.
 #[derive(Clone)]
 pub struct Remote {
-    place: Arc<Place>,
+    client: Arc<Client>,
     options: Options,
 }
 
-struct Place {
+struct Client {
     connection: Multiplexed,
-    free: Semaphore,
+    permits: Semaphore,
 }
 
-/// An answer.
-struct Exchanged {
+struct HttpResponse {
     status: StatusCode,
     body: Bytes,
 }
 
 impl Remote {
-    /// The client of the simulator at `url`, such as `http://127.0.0.1:9090`. Does not connect yet.
+    /// The client of the simulator at `url`, such as `http://127.0.0.1:9090`. It connects with the
+    /// first request.
     ///
     /// # Errors
-    /// Where the URL is not `http://HOST:PORT`.
+    /// The URL is not `http://HOST:PORT`.
     pub fn new(url: &str, options: Options) -> Result<Self, Error> {
-        Ok(Self { place: Arc::new(Place::new(url)?), options })
+        Ok(Self { client: Arc::new(Client::new(url)?), options })
     }
 
-    /// What the simulator tells unasked, asked for as long as somebody listens.
+    /// The simulator's notifications. The client polls for them until the receiver is dropped.
     #[must_use]
     pub fn notifications(&self) -> mpsc::Receiver<Notification> {
         let (sender, receiver) = mpsc::channel(1_024);
-        tokio::spawn(poll(Arc::clone(&self.place), sender));
+        tokio::spawn(poll(Arc::clone(&self.client), sender));
         receiver
     }
 }
@@ -76,16 +70,16 @@ impl Gateway for Remote {
 
     fn call(&self, call: GatewayCall) -> BoxFuture<'_, GatewayAnswer> {
         Box::pin(async move {
-            let within = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
-            let deadline = Instant::now() + within;
-            let Ok(Ok(_free)) = timeout_at(deadline, self.place.free.acquire()).await else {
+            let limit = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
+            let deadline = Instant::now() + limit;
+            let Ok(Ok(_permit)) = timeout_at(deadline, self.client.permits.acquire()).await else {
                 let message = "too many calls to the simulator".to_owned();
                 return GatewayAnswer::NotSent { message };
             };
             let body = serde_json::to_vec(&call).expect("a call has no map keys but strings");
-            let request = self.place.request(Method::POST, "/charges", body.into());
-            match timeout_at(deadline, self.place.exchange(request)).await {
-                Ok(Ok(exchanged)) => read_answer(&exchanged),
+            let request = self.client.request(Method::POST, "/charges", body.into());
+            match timeout_at(deadline, self.client.exchange(request)).await {
+                Ok(Ok(response)) => answer_of(&response),
                 Ok(Err(SendError::NotSent(message))) => GatewayAnswer::NotSent { message },
                 Ok(Err(SendError::Unknown(message))) => GatewayAnswer::Failed { message },
                 Err(_) => GatewayAnswer::TimedOut,
@@ -97,9 +91,9 @@ impl Gateway for Remote {
         Box::pin(async move {
             let Inquiry { tenant, payment, transaction } = inquiry;
             let path = format!("/charges/{transaction}?tenant={}&payment={payment}", tenant.0);
-            let request = self.place.request(Method::GET, &path, Bytes::new());
-            match timeout(INQUIRE_MAX, self.place.exchange(request)).await {
-                Ok(Ok(exchanged)) => parse(&exchanged).unwrap_or(GatewayKnowledge::Unreachable),
+            let request = self.client.request(Method::GET, &path, Bytes::new());
+            match timeout(INQUIRE_TIMEOUT, self.client.exchange(request)).await {
+                Ok(Ok(response)) => parse(&response).unwrap_or(GatewayKnowledge::Unreachable),
                 Ok(Err(SendError::NotSent(_) | SendError::Unknown(_))) | Err(_) => {
                     GatewayKnowledge::Unreachable
                 }
@@ -108,10 +102,10 @@ impl Gateway for Remote {
     }
 }
 
-impl Place {
+impl Client {
     fn new(url: &str) -> Result<Self, Error> {
         let connection = Multiplexed::new(authority(url)?);
-        Ok(Self { connection, free: Semaphore::new(CALLS_MAX as usize) })
+        Ok(Self { connection, permits: Semaphore::new(CALLS_MAX as usize) })
     }
 
     fn request(&self, method: Method, path: &str, body: Bytes) -> Request<Body> {
@@ -120,26 +114,26 @@ impl Place {
             .uri(format!("http://{}{path}", self.connection.authority()))
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(Full::new(body))
-            .expect("paths are made of ids and numbers, and the authority was parsed")
+            .expect("the path consists of ids and numbers, and the authority is valid")
     }
 
-    async fn exchange(&self, request: Request<Body>) -> Result<Exchanged, SendError> {
+    async fn exchange(&self, request: Request<Body>) -> Result<HttpResponse, SendError> {
         let (head, body) = self.connection.send(request).await?.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await;
         let body =
             body.map_err(|error| SendError::Unknown(format!("the answer's body: {error}")))?;
-        Ok(Exchanged { status: head.status, body: body.to_bytes() })
+        Ok(HttpResponse { status: head.status, body: body.to_bytes() })
     }
 }
 
-/// The journal of the simulator at `url`, record by record.
+/// Reads the journal of the simulator at `url`, record by record.
 ///
 /// # Errors
-/// Where it cannot be had completely.
+/// The journal cannot be read completely.
 pub async fn charges(url: &str, mut each: impl FnMut(Record)) -> Result<(), Error> {
-    let place = Place::new(url)?;
-    let request = place.request(Method::GET, "/journal", Bytes::new());
-    let response = match place.connection.send(request).await {
+    let client = Client::new(url)?;
+    let request = client.request(Method::GET, "/journal", Bytes::new());
+    let response = match client.connection.send(request).await {
         Ok(response) => response,
         Err(SendError::NotSent(error) | SendError::Unknown(error)) => {
             return Err(Error::Remote(error));
@@ -165,7 +159,11 @@ pub async fn charges(url: &str, mut each: impl FnMut(Record)) -> Result<(), Erro
             return Err(Error::Remote("a journal record is too long".to_owned()));
         }
     }
-    if rest.is_empty() { Ok(()) } else { Err(Error::Remote("its journal was cut".to_owned())) }
+    if rest.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Remote("its journal is incomplete".to_owned()))
+    }
 }
 
 fn authority(url: &str) -> Result<String, Error> {
@@ -190,10 +188,10 @@ fn authority(url: &str) -> Result<String, Error> {
     Ok(format!("{}:{port}", authority.host()))
 }
 
-/// Everything that is no clear answer leaves the outcome unknown. That nothing was sent, or that
-/// time is up, is ours to say and not the other's.
-fn read_answer(exchanged: &Exchanged) -> GatewayAnswer {
-    match parse(exchanged) {
+/// The outcome is unknown unless the response is a valid answer. A server cannot report that the
+/// client did not send the call or that it timed out.
+fn answer_of(response: &HttpResponse) -> GatewayAnswer {
+    match parse(response) {
         Ok(answer @ (GatewayAnswer::Outcome(_) | GatewayAnswer::Nothing)) => answer,
         Ok(answer @ GatewayAnswer::Failed { .. }) => answer,
         Ok(GatewayAnswer::TimedOut | GatewayAnswer::NotSent { .. }) => GatewayAnswer::Failed {
@@ -203,41 +201,41 @@ fn read_answer(exchanged: &Exchanged) -> GatewayAnswer {
     }
 }
 
-fn parse<T: DeserializeOwned>(exchanged: &Exchanged) -> Result<T, String> {
-    if exchanged.status != StatusCode::OK {
-        return Err(format!("the simulator answered HTTP {}", exchanged.status.as_u16()));
+fn parse<T: DeserializeOwned>(response: &HttpResponse) -> Result<T, String> {
+    if response.status != StatusCode::OK {
+        return Err(format!("the simulator answered HTTP {}", response.status.as_u16()));
     }
-    serde_json::from_slice(&exchanged.body)
+    serde_json::from_slice(&response.body)
         .map_err(|_| "the simulator's answer cannot be read".to_owned())
 }
 
-/// Asks for notifications until nobody listens any more.
-async fn poll(place: Arc<Place>, sender: mpsc::Sender<Notification>) {
+/// Polls for notifications until the receiver is dropped.
+async fn poll(client: Arc<Client>, sender: mpsc::Sender<Notification>) {
     let mut after: Option<u64> = None;
     loop {
         let path = match after {
             None => "/notifications".to_owned(),
             Some(after) => format!("/notifications?after={after}"),
         };
-        let request = place.request(Method::GET, &path, Bytes::new());
-        let asked = timeout(POLL + INQUIRE_MAX, place.exchange(request));
-        let told = tokio::select! {
+        let request = client.request(Method::GET, &path, Bytes::new());
+        let polling = timeout(LONG_POLL + INQUIRE_TIMEOUT, client.exchange(request));
+        let polled = tokio::select! {
             () = sender.closed() => return,
-            told = asked => told,
+            polled = polling => polled,
         };
-        let told: Option<Told> = match told {
-            Ok(Ok(exchanged)) => parse(&exchanged).ok(),
+        let page: Option<NotificationPage> = match polled {
+            Ok(Ok(response)) => parse(&response).ok(),
             Ok(Err(SendError::NotSent(_) | SendError::Unknown(_))) | Err(_) => None,
         };
-        let Some(told) = told else {
-            sleep(POLL_AGAIN).await;
+        let Some(page) = page else {
+            sleep(POLL_RETRY_DELAY).await;
             continue;
         };
-        for one in told.notifications {
+        for one in page.notifications {
             if sender.send(one.into()).await.is_err() {
                 return;
             }
         }
-        after = Some(told.last);
+        after = Some(page.last);
     }
 }

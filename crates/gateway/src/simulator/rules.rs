@@ -1,42 +1,42 @@
-//! What the simulator does with a call: read from the call's properties, the payment method's, or
-//! the amount.
+//! The behaviour of the simulator for a call: it depends on the properties of the call, those of the
+//! payment method, or the amount.
 //!
 //! | property | meaning |
 //! |---|---|
-//! | `delayMs` | the answer comes after so long; 0 by default |
-//! | `jitterMs=MIN-MAX` | added to `delayMs`, the same for the same transaction |
-//! | `chargeAfterMs` | the charge is made so long after the call came; 0 by default |
+//! | `delayMs` | the delay of the answer; 0 by default |
+//! | `jitterMs=MIN-MAX` | a range for an addition to `delayMs`, which is constant per transaction |
+//! | `chargeAfterMs` | the delay of the charge; 0 by default |
 //! | `outcome` | `PROCESSED` (default), `PENDING`, `ERROR`, `CANCELED`, `UNDEFINED`, `EXCEPTION`, `NULL`, `TIMEOUT` |
-//! | `truth` | what really happened, where the outcome hides it: `PROCESSED`, `PENDING`, `ERROR`, `CANCELED`, `UNDEFINED`, `NONE` |
-//! | `lostAnswer=true` | the outcome happens, the answer never comes |
-//! | `lateMs` | the truth comes so long after the charge, with a notification |
-//! | `reverseAfterMs` | a success turns into a failure so long after it, with a notification |
-//! | `duplicate=true` | the outcome is also notified, twice |
-//! | `processedAmount`, `processedCurrency` | what is charged instead of what was asked for |
-//! | `errorCode`, `errorMessage` | the gateway's words |
-//! | `firstReference`, `secondReference` | the gateway's references |
+//! | `truth` | the real outcome, if `outcome` hides it: `PROCESSED`, `PENDING`, `ERROR`, `CANCELED`, `UNDEFINED`, `NONE` |
+//! | `lostAnswer=true` | the call is executed, but never answered |
+//! | `lateMs` | the delay from the charge to the truth, which is notified |
+//! | `reverseAfterMs` | the delay from a success to its reversal, which is notified |
+//! | `duplicate=true` | the outcome is also notified twice |
+//! | `processedAmount`, `processedCurrency` | the charged amount and currency, instead of the requested ones |
+//! | `errorCode`, `errorMessage` | the error of the gateway |
+//! | `firstReference`, `secondReference` | the references of the gateway |
 //!
-//! `EXCEPTION`, `NULL` and `TIMEOUT` charge nothing unless `truth` says so. With `lateMs` and
-//! without a final outcome the truth is `PROCESSED` by default.
+//! `EXCEPTION`, `NULL` and `TIMEOUT` charge nothing without `truth`. With `lateMs` and without a
+//! final outcome the truth is `PROCESSED` by default.
 //!
-//! Where no property says anything, these amounts (in minor units) do: see [`MAGIC_AMOUNTS`].
+//! Without any of these properties some amounts have an effect: see [`MAGIC_AMOUNTS`].
 //!
-//! Kill Bill's payment-test plugin is understood too: `ACTION_RETURN_PLUGIN_STATUS_PENDING`,
+//! The properties of Kill Bill's payment-test plugin are supported: `ACTION_RETURN_PLUGIN_STATUS_PENDING`,
 //! `..._ERROR`, `..._CANCELED`, `ACTION_THROW_EXCEPTION`, `RETURN_NIL`, `ACTION_SLEEP`, with `*` or
-//! the name of a plugin method as value. What they leave unknown stays unknown, as it does there.
+//! the name of a plugin method as value. As in that plugin, an outcome that they leave unknown stays unknown.
 
 use std::time::Duration;
 
 use domain::payment::{GatewayAnswer, GatewayOutcome, GatewayStatus, TransactionType};
 use domain::{AmountMinor, Currency, GatewayCall, Properties};
 
-/// The longest delay of an answer that can be asked for.
+/// The maximum of `delayMs` and `chargeAfterMs`.
 pub const DELAY_MAX: Duration = Duration::from_secs(600);
-/// The longest time until a late outcome or a reversal.
+/// The maximum of `lateMs` and `reverseAfterMs`.
 pub const LATE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What an amount stands for, in minor units (666.01 in a currency with two decimals), where
-/// neither the request nor the payment method says what to do.
+/// Amounts in minor units (66601 is 666.01 USD) with the properties that they stand for. They apply if
+/// neither the call nor the payment method has a property of the simulator.
 pub const MAGIC_AMOUNTS: &[(i64, &[(&str, &str)])] = &[
     (66_601, &[("outcome", "ERROR"), ("errorMessage", "declined")]),
     (66_602, &[("outcome", "CANCELED")]),
@@ -51,44 +51,44 @@ pub const MAGIC_AMOUNTS: &[(i64, &[(&str, &str)])] = &[
     (66_611, &[("duplicate", "true")]),
 ];
 
-/// What will happen to a call.
+/// The behaviour for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behaviour {
-    /// How long after the call the charge is made.
+    /// The time from the call to the charge.
     pub charge_after: Duration,
-    /// How long after the call the answer comes.
+    /// The time from the call to the answer.
     pub answer_after: Duration,
-    /// What is written at the charge; `None`: the gateway never took the request.
+    /// The recorded outcome; `None` if the gateway does not process the request.
     pub truth: Option<GatewayOutcome>,
-    /// What is answered.
-    pub answer: Saying,
-    /// What the truth becomes later, counted from the charge.
+    /// The response to the call.
+    pub response: Response,
+    /// A later outcome.
     pub late: Option<Late>,
-    /// How long after the charge a success is reversed.
+    /// The time from the charge to the reversal of a success.
     pub reverse_after: Option<Duration>,
-    /// How many notifications the charge itself sends.
-    pub notices: u8,
+    /// The number of notifications of the charge.
+    pub notifications: u8,
 }
 
-/// What the caller hears.
+/// The response to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Saying {
-    /// This.
-    Answer(GatewayAnswer),
-    /// Nothing, until the caller gives up.
-    Silence,
+pub enum Response {
+    /// An answer.
+    Send(GatewayAnswer),
+    /// No answer until the caller times out.
+    Withhold,
 }
 
-/// Something that happens later.
+/// A later outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Late {
-    /// How long after the charge.
+    /// The time from the charge.
     pub after: Duration,
-    /// What it is then; as it was, where it was final already.
+    /// The outcome, which equals the first one if that was final.
     pub outcome: GatewayOutcome,
 }
 
-/// Decides what happens to a call. Depends on nothing but the call.
+/// Decides the behaviour for a call. The result depends on the call alone.
 #[must_use]
 pub fn decide(call: &GatewayCall) -> Behaviour {
     match read(call) {
@@ -119,16 +119,16 @@ pub const fn plugin_method(operation: TransactionType) -> &'static str {
 }
 
 impl Behaviour {
-    /// Answers this at once; nothing else happens.
+    /// Answers immediately and does not charge.
     const fn answering(outcome: GatewayOutcome) -> Self {
         Self {
             charge_after: Duration::ZERO,
             answer_after: Duration::ZERO,
             truth: None,
-            answer: Saying::Answer(GatewayAnswer::Outcome(outcome)),
+            response: Response::Send(GatewayAnswer::Outcome(outcome)),
             late: None,
             reverse_after: None,
-            notices: 0,
+            notifications: 0,
         }
     }
 }
@@ -145,81 +145,86 @@ const fn outcome(status: GatewayStatus) -> GatewayOutcome {
     }
 }
 
-/// What `outcome` can say.
+/// The requested outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Asked {
+enum RequestedOutcome {
     Status(GatewayStatus),
     Exception(String),
     Null,
     Timeout,
 }
 
-/// A property that says what cannot be done.
-struct Invalid {
+/// A property with an invalid value.
+struct InvalidProperty {
     property: &'static str,
     reason: &'static str,
 }
 
-fn read(call: &GatewayCall) -> Result<Behaviour, Invalid> {
-    let wishes = Wishes::of(call);
-    let (asked, stays_unknown) = wishes.outcome(call)?;
-    let details = wishes.details(call)?;
+fn read(call: &GatewayCall) -> Result<Behaviour, InvalidProperty> {
+    let properties = CallProperties::new(call);
+    let (requested, stays_unknown) = properties.outcome(call)?;
+    let details = properties.details(call)?;
     let with = |status| GatewayOutcome { status, ..details.clone() };
-    let late_after = wishes.duration("lateMs", LATE_MAX)?;
-    let truth_wish = wishes.truth()?;
+    let late_after = properties.duration("lateMs", LATE_MAX)?;
+    let requested_truth = properties.truth()?;
 
-    let hidden = match &asked {
-        Asked::Status(status) => Some(*status),
-        Asked::Exception(_) | Asked::Null | Asked::Timeout if stays_unknown => {
+    let hidden = match &requested {
+        RequestedOutcome::Status(status) => Some(*status),
+        RequestedOutcome::Exception(_) | RequestedOutcome::Null | RequestedOutcome::Timeout
+            if stays_unknown =>
+        {
             Some(GatewayStatus::Undefined)
         }
-        Asked::Exception(_) | Asked::Null | Asked::Timeout => None,
+        RequestedOutcome::Exception(_) | RequestedOutcome::Null | RequestedOutcome::Timeout => None,
     };
     let is_final = matches!(
-        asked,
-        Asked::Status(GatewayStatus::Processed | GatewayStatus::Error | GatewayStatus::Canceled)
+        requested,
+        RequestedOutcome::Status(
+            GatewayStatus::Processed | GatewayStatus::Error | GatewayStatus::Canceled
+        )
     );
     let (truth, late) = match late_after {
         Some(after) if is_final => {
             (hidden, hidden.map(|status| Late { after, outcome: with(status) }))
         }
-        Some(after) => match truth_wish.unwrap_or(Some(GatewayStatus::Processed)) {
+        Some(after) => match requested_truth.unwrap_or(Some(GatewayStatus::Processed)) {
             Some(status) => {
                 let now = hidden.unwrap_or(GatewayStatus::Undefined);
                 (Some(now), Some(Late { after, outcome: with(status) }))
             }
             None => (hidden, None),
         },
-        None => (truth_wish.unwrap_or(hidden), None),
+        None => (requested_truth.unwrap_or(hidden), None),
     };
-    let answer = match asked {
-        _ if wishes.flag("lostAnswer")? => Saying::Silence,
-        Asked::Status(status) => Saying::Answer(GatewayAnswer::Outcome(with(status))),
-        Asked::Exception(message) => Saying::Answer(GatewayAnswer::Failed { message }),
-        Asked::Null => Saying::Answer(GatewayAnswer::Nothing),
-        Asked::Timeout => Saying::Silence,
+    let response = match requested {
+        _ if properties.flag("lostAnswer")? => Response::Withhold,
+        RequestedOutcome::Status(status) => Response::Send(GatewayAnswer::Outcome(with(status))),
+        RequestedOutcome::Exception(message) => Response::Send(GatewayAnswer::Failed { message }),
+        RequestedOutcome::Null => Response::Send(GatewayAnswer::Nothing),
+        RequestedOutcome::Timeout => Response::Withhold,
     };
-    let charge_after = wishes.duration("chargeAfterMs", DELAY_MAX)?.unwrap_or_default();
-    let delay = wishes.duration("delayMs", DELAY_MAX)?.unwrap_or_default();
+    let charge_after = properties.duration("chargeAfterMs", DELAY_MAX)?.unwrap_or_default();
+    let delay = properties.duration("delayMs", DELAY_MAX)?.unwrap_or_default();
     Ok(Behaviour {
         charge_after,
-        answer_after: delay + wishes.jitter(call)?,
+        answer_after: delay + properties.jitter(call)?,
         truth: truth.map(with),
-        answer,
+        response,
         late,
-        reverse_after: wishes.duration("reverseAfterMs", LATE_MAX)?,
-        notices: if wishes.flag("duplicate")? { 2 } else { 0 },
+        reverse_after: properties.duration("reverseAfterMs", LATE_MAX)?,
+        notifications: if properties.flag("duplicate")? { 2 } else { 0 },
     })
 }
 
-/// The properties that count, the strongest first.
-struct Wishes<'a> {
+/// The properties of a call.
+struct CallProperties<'a> {
+    /// Those of the call, then those of the payment method, which have lower precedence.
     layers: [&'a Properties; 2],
     magic: &'static [(&'static str, &'static str)],
 }
 
-/// Every property that makes a magic amount an ordinary one.
-const UNDERSTOOD: &[&str] = &[
+/// The properties that disable magic amounts.
+const PROPERTY_NAMES: &[&str] = &[
     "delayMs",
     "jitterMs",
     "chargeAfterMs",
@@ -237,14 +242,15 @@ const UNDERSTOOD: &[&str] = &[
     "secondReference",
 ];
 
-impl<'a> Wishes<'a> {
-    fn of(call: &'a GatewayCall) -> Self {
+impl<'a> CallProperties<'a> {
+    fn new(call: &'a GatewayCall) -> Self {
         let layers = [&call.properties, &call.payment_method_properties];
-        let mut given = layers.iter().flat_map(|layer| layer.iter());
-        let says_something = given
-            .any(|(name, _)| UNDERSTOOD.contains(&name.as_str()) || Action::named(name).is_some());
+        let mut properties = layers.iter().flat_map(|layer| layer.iter());
+        let has_property = properties.any(|(name, _)| {
+            PROPERTY_NAMES.contains(&name.as_str()) || Action::named(name).is_some()
+        });
         let minor = call.amount.map_or(0, |amount| amount.0);
-        let magic = MAGIC_AMOUNTS.iter().find(|(amount, _)| *amount == minor && !says_something);
+        let magic = MAGIC_AMOUNTS.iter().find(|(amount, _)| *amount == minor && !has_property);
         Self { layers, magic: magic.map_or(&[], |(_, properties)| *properties) }
     }
 
@@ -256,8 +262,8 @@ impl<'a> Wishes<'a> {
         self.layers.iter().find_map(layer).or_else(magic)
     }
 
-    /// What is asked for, and whether what it leaves unknown stays so for good.
-    fn outcome(&self, call: &GatewayCall) -> Result<(Asked, bool), Invalid> {
+    /// The requested outcome, and whether an outcome that it leaves unknown stays unknown.
+    fn outcome(&self, call: &GatewayCall) -> Result<(RequestedOutcome, bool), InvalidProperty> {
         let method = plugin_method(call.operation);
         for layer in self.layers {
             if let Some((_, text)) = layer.iter().find(|(name, _)| name == "outcome") {
@@ -266,59 +272,61 @@ impl<'a> Wishes<'a> {
             if let Some(action) = layer.iter().find_map(|(name, value)| {
                 Action::named(name).filter(|_| value == "*" || value == "true" || value == method)
             }) {
-                return Ok((action.asked(method), true));
+                return Ok((action.outcome(method), true));
             }
         }
-        let asked = match self.text("outcome") {
+        let requested = match self.text("outcome") {
             Some(text) => self.named_outcome(text, method)?,
-            None => Asked::Status(GatewayStatus::Processed),
+            None => RequestedOutcome::Status(GatewayStatus::Processed),
         };
-        Ok((asked, false))
+        Ok((requested, false))
     }
 
-    fn named_outcome(&self, text: &str, method: &str) -> Result<Asked, Invalid> {
+    fn named_outcome(&self, text: &str, method: &str) -> Result<RequestedOutcome, InvalidProperty> {
         Ok(match text {
             "EXCEPTION" => {
                 let own = self.text("errorMessage").map(str::to_owned);
-                Asked::Exception(own.unwrap_or_else(|| format!("EXCEPTION for {method}")))
+                RequestedOutcome::Exception(own.unwrap_or_else(|| format!("EXCEPTION for {method}")))
             }
-            "NULL" => Asked::Null,
-            "TIMEOUT" => Asked::Timeout,
-            other => Asked::Status(status_named(other).ok_or(Invalid {
+            "NULL" => RequestedOutcome::Null,
+            "TIMEOUT" => RequestedOutcome::Timeout,
+            other => RequestedOutcome::Status(status_named(other).ok_or(InvalidProperty {
                 property: "outcome",
                 reason: "must be PROCESSED, PENDING, ERROR, CANCELED, UNDEFINED, EXCEPTION, NULL or TIMEOUT",
             })?),
         })
     }
 
-    /// `Some(None)`: the gateway never took the request.
-    fn truth(&self) -> Result<Option<Option<GatewayStatus>>, Invalid> {
+    /// `Some(None)`: the gateway does not process the request.
+    fn truth(&self) -> Result<Option<Option<GatewayStatus>>, InvalidProperty> {
         let reason = "must be PROCESSED, PENDING, ERROR, CANCELED, UNDEFINED or NONE";
         match self.text("truth") {
             None => Ok(None),
             Some("NONE") => Ok(Some(None)),
             Some(text) => match status_named(text) {
                 Some(status) => Ok(Some(Some(status))),
-                None => Err(Invalid { property: "truth", reason }),
+                None => Err(InvalidProperty { property: "truth", reason }),
             },
         }
     }
 
-    /// Everything of an outcome but its status.
-    fn details(&self, call: &GatewayCall) -> Result<GatewayOutcome, Invalid> {
+    /// The fields of the outcome except its status.
+    fn details(&self, call: &GatewayCall) -> Result<GatewayOutcome, InvalidProperty> {
         let currency = match self.text("processedCurrency") {
             None => call.currency,
-            Some(code) => Currency::parse(code).ok_or(Invalid {
+            Some(code) => Currency::parse(code).ok_or(InvalidProperty {
                 property: "processedCurrency",
                 reason: "must be an ISO 4217 code",
             })?,
         };
         let amount = match self.text("processedAmount") {
             None => call.amount,
-            Some(text) => Some(AmountMinor::parse(text, currency).map_err(|_| Invalid {
-                property: "processedAmount",
-                reason: "must be an amount of the currency",
-            })?),
+            Some(text) => {
+                Some(AmountMinor::parse(text, currency).map_err(|_| InvalidProperty {
+                    property: "processedAmount",
+                    reason: "must be an amount of the currency",
+                })?)
+            }
         };
         let owned = |name| self.text(name).map(str::to_owned);
         Ok(GatewayOutcome {
@@ -332,23 +340,28 @@ impl<'a> Wishes<'a> {
         })
     }
 
-    fn flag(&self, name: &'static str) -> Result<bool, Invalid> {
+    fn flag(&self, name: &'static str) -> Result<bool, InvalidProperty> {
         match self.text(name) {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
-            Some(_) => Err(Invalid { property: name, reason: "must be true or false" }),
+            Some(_) => Err(InvalidProperty { property: name, reason: "must be true or false" }),
         }
     }
 
-    fn duration(&self, name: &'static str, max: Duration) -> Result<Option<Duration>, Invalid> {
+    fn duration(
+        &self,
+        name: &'static str,
+        max: Duration,
+    ) -> Result<Option<Duration>, InvalidProperty> {
         self.text(name).map(|text| milliseconds(text, name, max)).transpose()
     }
 
-    /// Between the two ends, by the transaction's id: a repeated run has the same delays.
-    fn jitter(&self, call: &GatewayCall) -> Result<Duration, Invalid> {
+    /// A value of the range that depends on the transaction's id, so that a repeated run has the same
+    /// delays.
+    fn jitter(&self, call: &GatewayCall) -> Result<Duration, InvalidProperty> {
         const NAME: &str = "jitterMs";
         let Some(text) = self.text(NAME) else { return Ok(Duration::ZERO) };
-        let invalid = Invalid { property: NAME, reason: "must be MIN-MAX in milliseconds" };
+        let invalid = InvalidProperty { property: NAME, reason: "must be MIN-MAX in milliseconds" };
         let Some((min, max)) = text.split_once('-') else { return Err(invalid) };
         let min = milliseconds(min, NAME, DELAY_MAX)?;
         let max = milliseconds(max, NAME, DELAY_MAX)?;
@@ -356,15 +369,19 @@ impl<'a> Wishes<'a> {
             return Err(invalid);
         }
         let (_, low) = call.transaction.uuid().as_u64_pair();
-        let spread_us = u64::try_from((max - min).as_micros()).unwrap_or(u64::MAX);
-        Ok(min + Duration::from_micros(low % spread_us.saturating_add(1)))
+        let range_us = u64::try_from((max - min).as_micros()).unwrap_or(u64::MAX);
+        Ok(min + Duration::from_micros(low % range_us.saturating_add(1)))
     }
 }
 
-fn milliseconds(text: &str, property: &'static str, max: Duration) -> Result<Duration, Invalid> {
+fn milliseconds(
+    text: &str,
+    property: &'static str,
+    max: Duration,
+) -> Result<Duration, InvalidProperty> {
     let reason = "must be a whole number of milliseconds within bounds";
-    let given = text.parse().map(Duration::from_millis);
-    given.ok().filter(|given| *given <= max).ok_or(Invalid { property, reason })
+    let parsed = text.parse().map(Duration::from_millis);
+    parsed.ok().filter(|it| *it <= max).ok_or(InvalidProperty { property, reason })
 }
 
 fn status_named(name: &str) -> Option<GatewayStatus> {
@@ -402,15 +419,17 @@ impl Action {
         }
     }
 
-    fn asked(self, method: &str) -> Asked {
+    fn outcome(self, method: &str) -> RequestedOutcome {
         match self {
-            Self::Pending => Asked::Status(GatewayStatus::Pending),
-            Self::Error => Asked::Status(GatewayStatus::Error),
-            Self::Canceled => Asked::Status(GatewayStatus::Canceled),
-            Self::Throw => Asked::Exception(format!("ACTION_THROW_EXCEPTION for {method}")),
-            Self::Nil => Asked::Null,
-            // Recorded as an unknown outcome that comes at once, whatever its name says.
-            Self::Sleep => Asked::Status(GatewayStatus::Undefined),
+            Self::Pending => RequestedOutcome::Status(GatewayStatus::Pending),
+            Self::Error => RequestedOutcome::Status(GatewayStatus::Error),
+            Self::Canceled => RequestedOutcome::Status(GatewayStatus::Canceled),
+            Self::Throw => {
+                RequestedOutcome::Exception(format!("ACTION_THROW_EXCEPTION for {method}"))
+            }
+            Self::Nil => RequestedOutcome::Null,
+            // Kill Bill records an unknown outcome for it, without a delay.
+            Self::Sleep => RequestedOutcome::Status(GatewayStatus::Undefined),
         }
     }
 }

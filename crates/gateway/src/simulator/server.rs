@@ -1,9 +1,9 @@
 //! The simulator as an HTTP process of its own, for crash tests and clusters.
 //!
-//! `POST /charges` takes a call and answers how it ended; `GET /charges/{transaction}` says what
-//! is known of one; `GET /notifications?after=N` waits for what is told unasked; `GET /journal`
-//! is the whole journal, one JSON record per line; `GET /health`. All of it by HTTP/1.1, or by
-//! HTTP/2 without an upgrade, where one connection takes as many calls as there are.
+//! `POST /charges` executes a call and returns its outcome; `GET /charges/{transaction}` returns the
+//! state of a transaction; `GET /notifications?after=N` waits for notifications; `GET /journal`
+//! streams the whole journal, one JSON record per line; `GET /health`. The server speaks HTTP/1.1,
+//! and HTTP/2 without an upgrade, so that one connection can carry all concurrent calls.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,49 +18,45 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use domain::payment::{GatewayAnswer, GatewayKnowledge};
-use domain::{GatewayCall, PaymentId, TenantNo, TransactionId};
+use domain::{GatewayCall, TransactionId};
 use engine::ports::{Gateway, Inquiry};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
-use super::core::NOTIFICATIONS_AGAIN;
-use super::remote::CALLS_MAX;
-use super::{Notification, Options, Simulator, journal};
-use crate::Error;
+use super::core::{Notification, Options, REPLAYED_NOTIFICATIONS_MAX, Simulator};
+use super::journal;
+use super::protocol::{
+    CALLS_MAX, InquiryQuery, LONG_POLL, NOTIFICATIONS_PER_PAGE_MAX, NotificationBody,
+    NotificationPage,
+};
+use crate::error::Error;
 
-/// How long a caller may wait for notifications.
-pub(super) const POLL: Duration = Duration::from_secs(20);
-
-/// How many notifications one answer holds at most; its size stays below
-/// [`super::remote::ANSWER_BYTES_MAX`].
-const NOTIFICATIONS_PER_ANSWER_MAX: usize = 16;
-
-/// How large a call may be.
+/// The maximum size of a call's body.
 const CALL_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// How long requests may go on after the process was asked to stop.
+/// How long a shutdown waits for open requests.
 const DRAIN: Duration = Duration::from_secs(2);
 
 const BACKLOG: u32 = 4_096;
 
-/// How many requests may be in progress on one connection: a client's calls, and its questions
-/// beside them.
+/// The maximum number of concurrent requests of a connection: a client's calls and its inquiries.
 const STREAMS_MAX: u32 = 2 * CALLS_MAX;
 
-/// How much of all requests of a connection together may be under way.
+/// The flow-control window of a connection, for all requests together.
 const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 
-/// How long to wait before connections are taken again where there is no room for one.
-const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
+/// The delay before the next attempt to accept connections after an error such as too many open
+/// files.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// A simulator that listens, and answers once it runs.
+/// A simulator that listens on its address and is ready to run.
 pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
@@ -70,7 +66,7 @@ pub struct Bound {
 /// Opens the simulator in `dir` and listens on `listen`.
 ///
 /// # Errors
-/// Where the journal cannot be used or the address is taken.
+/// The journal cannot be used, or the address cannot be listened on.
 pub fn bind(listen: SocketAddr, dir: &Path, options: Options) -> Result<Bound, Error> {
     let simulator = Simulator::open(dir, options)?;
     let failed = |source| Error::Listen { address: listen, source };
@@ -82,7 +78,7 @@ pub fn bind(listen: SocketAddr, dir: &Path, options: Options) -> Result<Bound, E
 /// [`bind`] and [`Bound::run`].
 ///
 /// # Errors
-/// Where [`bind`] fails.
+/// As [`bind`].
 pub async fn serve(
     listen: SocketAddr,
     dir: &Path,
@@ -94,21 +90,21 @@ pub async fn serve(
 }
 
 impl Bound {
-    /// Where it listens.
+    /// The address that the server listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers until `stop` says so; then what is under way has a short while left.
+    /// Serves requests until `stop` completes. Open requests then have two seconds to end.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) {
         let (stopping, stopped) = watch::channel(false);
-        let service = routes(Served { simulator: self.simulator, stopped });
+        let service = routes(ServerState { simulator: self.simulator, stopped });
         let service = TowerToHyperService::new(service);
         let mut http = auto::Builder::new(TokioExecutor::new());
         http.http2()
             .max_concurrent_streams(STREAMS_MAX)
-            // Calls whose time ran out while this process could not run come with their end.
+            // After a pause of this process it receives calls together with their cancellations.
             .max_pending_accept_reset_streams(STREAMS_MAX as usize)
             .initial_connection_window_size(WINDOW_BYTES);
         let connections = GracefulShutdown::new();
@@ -122,36 +118,36 @@ impl Bound {
             let serving = connections.watch(serving.into_owned());
             tokio::spawn(async move {
                 if let Err(error) = serving.await {
-                    tracing::debug!(error = %error, "a connection to the simulator broke");
+                    tracing::debug!(error = %error, "a connection to the simulator failed");
                 }
             });
         }
         drop(self.listener);
         stopping.send_replace(true);
-        // What takes longer is cut off with the process.
+        // Requests that take longer are aborted with the process.
         drop(timeout(DRAIN, connections.shutdown()).await);
     }
 }
 
-/// The next connection, whatever happens to others.
+/// Accepts the next connection. Errors are logged and retried.
 async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                // Without it small answers wait for acknowledgements.
+                // Otherwise Nagle's algorithm delays small responses.
                 drop(stream.set_nodelay(true));
                 return stream;
             }
-            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) if concerns_one_connection(&error) => {}
             Err(error) => {
-                tracing::error!(error = %error, "the simulator cannot take connections");
-                sleep(ACCEPT_AGAIN).await;
+                tracing::error!(error = %error, "the simulator cannot accept connections; it retries");
+                sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
 }
 
-fn is_of_one_connection(error: &io::Error) -> bool {
+fn concerns_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error.kind())
 }
@@ -163,14 +159,14 @@ fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// What requests are answered from.
+/// The state of the HTTP handlers.
 #[derive(Clone)]
-struct Served {
+struct ServerState {
     simulator: Simulator,
     stopped: watch::Receiver<bool>,
 }
 
-fn routes(served: Served) -> axum::Router {
+fn routes(state: ServerState) -> axum::Router {
     axum::Router::new()
         .route("/charges", post(charge))
         .route("/charges/{transaction}", get(inquire))
@@ -178,16 +174,16 @@ fn routes(served: Served) -> axum::Router {
         .route("/journal", get(whole_journal))
         .route("/health", get(|| async { "ok" }))
         .layer(DefaultBodyLimit::max(CALL_BYTES_MAX))
-        .with_state(served)
+        .with_state(state)
 }
 
-async fn charge(State(Served { simulator, .. }): State<Served>, body: Bytes) -> Response {
+async fn charge(State(ServerState { simulator, .. }): State<ServerState>, body: Bytes) -> Response {
     let call: GatewayCall = match serde_json::from_slice(&body) {
         Ok(call) => call,
         Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
     };
     match simulator.call(call).await {
-        // The caller gave up by now.
+        // The client has timed out as well.
         GatewayAnswer::TimedOut => StatusCode::GATEWAY_TIMEOUT.into_response(),
         answer @ (GatewayAnswer::Outcome(_)
         | GatewayAnswer::Failed { .. }
@@ -196,19 +192,12 @@ async fn charge(State(Served { simulator, .. }): State<Served>, body: Bytes) -> 
     }
 }
 
-/// Whose transaction is asked about.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Whose {
-    pub(super) tenant: TenantNo,
-    pub(super) payment: PaymentId,
-}
-
 async fn inquire(
-    State(Served { simulator, .. }): State<Served>,
+    State(ServerState { simulator, .. }): State<ServerState>,
     UrlPath(transaction): UrlPath<Uuid>,
-    Query(whose): Query<Whose>,
+    Query(query): Query<InquiryQuery>,
 ) -> Response {
-    let Whose { tenant, payment } = whose;
+    let InquiryQuery { tenant, payment } = query;
     let transaction = TransactionId::new(transaction);
     match simulator.inquire(Inquiry { tenant, payment, transaction }).await {
         GatewayKnowledge::Unreachable => StatusCode::SERVICE_UNAVAILABLE.into_response(),
@@ -219,61 +208,31 @@ async fn inquire(
 }
 
 #[derive(Deserialize)]
-struct After {
+struct NotificationsQuery {
     after: Option<u64>,
 }
 
-/// Notifications, and the number of the last of them.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Told {
-    pub(super) last: u64,
-    pub(super) notifications: Vec<ToldOne>,
-}
-
-/// A [`Notification`] on the wire.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ToldOne {
-    tenant: TenantNo,
-    payment: PaymentId,
-    transaction: TransactionId,
-    knowledge: GatewayKnowledge,
-}
-
-impl From<Notification> for ToldOne {
-    fn from(it: Notification) -> Self {
-        let Notification { tenant, payment, transaction, knowledge } = it;
-        Self { tenant, payment, transaction, knowledge }
-    }
-}
-
-impl From<ToldOne> for Notification {
-    fn from(it: ToldOne) -> Self {
-        let ToldOne { tenant, payment, transaction, knowledge } = it;
-        Self { tenant, payment, transaction, knowledge }
-    }
-}
-
 async fn notifications(
-    State(Served { simulator, mut stopped }): State<Served>,
-    Query(After { after }): Query<After>,
+    State(ServerState { simulator, mut stopped }): State<ServerState>,
+    Query(NotificationsQuery { after }): Query<NotificationsQuery>,
 ) -> Response {
     let journal = simulator.journal();
-    let mut number = journal.notices();
+    let mut number = journal.notification_count();
     let last = *number.borrow_and_update();
-    // A number that was never given out belongs to another journal.
-    let after = after.unwrap_or_else(|| last.saturating_sub(NOTIFICATIONS_AGAIN)).min(last);
-    // That there was nothing new is an answer too.
+    // A higher number belongs to another journal.
+    let after = after.unwrap_or_else(|| last.saturating_sub(REPLAYED_NOTIFICATIONS_MAX)).min(last);
+    // An empty page is a valid response.
     tokio::select! {
         _ = number.wait_for(|number| *number > after) => {}
         _ = stopped.wait_for(|stopped| *stopped) => {}
-        () = sleep(POLL) => {}
+        () = sleep(LONG_POLL) => {}
     }
-    match journal.notices_after(after, NOTIFICATIONS_PER_ANSWER_MAX) {
+    match journal.notifications_after(after, NOTIFICATIONS_PER_PAGE_MAX) {
         Ok(records) => {
-            let notifications: Vec<ToldOne> =
+            let notifications: Vec<NotificationBody> =
                 records.into_iter().map(|record| Notification::from(record).into()).collect();
-            Json(Told { last: after + notifications.len() as u64, notifications }).into_response()
+            let last = after + notifications.len() as u64;
+            Json(NotificationPage { last, notifications }).into_response()
         }
         Err(error) => {
             tracing::error!(error = %error, "the simulator's notifications cannot be read");
@@ -282,8 +241,8 @@ async fn notifications(
     }
 }
 
-/// Read on a thread of its own, a chunk at a time, as fast as the caller takes it.
-async fn whole_journal(State(Served { simulator, .. }): State<Served>) -> Response {
+/// Streams the journal. A blocking thread reads it chunk by chunk, as fast as the client receives it.
+async fn whole_journal(State(ServerState { simulator, .. }): State<ServerState>) -> Response {
     const CHUNK_BYTES: usize = 64 * 1024;
     let (path, upto) = simulator.journal().durable();
     let (chunks, receiver) = mpsc::channel::<io::Result<Bytes>>(4);
@@ -291,20 +250,20 @@ async fn whole_journal(State(Served { simulator, .. }): State<Served>) -> Respon
         let mut chunk = Vec::with_capacity(CHUNK_BYTES);
         let mut write = || -> Result<(), Error> {
             for record in journal::read(&path, upto)? {
-                serde_json::to_writer(&mut chunk, &record?).expect("a Vec takes everything");
+                serde_json::to_writer(&mut chunk, &record?).expect("writing to a Vec cannot fail");
                 chunk.push(b'\n');
                 let is_full = chunk.len() >= CHUNK_BYTES;
                 if is_full && chunks.blocking_send(Ok(std::mem::take(&mut chunk).into())).is_err() {
                     return Ok(());
                 }
             }
-            // Who has gone away needs no rest.
+            // An error means that the client has disconnected.
             drop(chunks.blocking_send(Ok(std::mem::take(&mut chunk).into())));
             Ok(())
         };
         if let Err(error) = write() {
             tracing::error!(error = %error, "the simulator's journal cannot be read");
-            // The body must not look complete.
+            // The client must not take the body for complete.
             drop(chunks.blocking_send(Err(io::Error::other(error))));
         }
     });

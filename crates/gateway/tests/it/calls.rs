@@ -1,4 +1,4 @@
-//! Calls to make and directories to make them in.
+//! Calls for the tests, and temporary directories.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +14,10 @@ use gateway::simulator::{Options, Simulator};
 use gateway::{Error, simulator};
 use uuid::Uuid;
 
-/// How long a test waits for what must come.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// The timeout of a test that waits for an event.
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A directory that goes away with the test.
+/// A directory that is removed at the end of the test.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -83,17 +83,17 @@ pub fn options() -> Options {
     Options::new(Clock::new(false))
 }
 
-/// Opens a simulator whose predecessor may still be ending.
+/// Opens a simulator. Its predecessor may still hold the journal.
 pub fn open(dir: &Path) -> Simulator {
     retry(|| Simulator::open(dir, options())).unwrap()
 }
 
-/// Tries again while another one holds the journal.
+/// Retries while another simulator holds the journal.
 pub fn retry<T>(mut open: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let started = std::time::Instant::now();
     loop {
         match open() {
-            Err(Error::JournalInUse { .. }) if started.elapsed() < PATIENCE => {
+            Err(Error::JournalInUse { .. }) if started.elapsed() < TIMEOUT => {
                 std::thread::yield_now();
             }
             result => return result,
@@ -129,7 +129,7 @@ pub fn knowledge(it: &GatewayKnowledge) -> String {
     }
 }
 
-/// One record per line: what it is, what it did, where the transaction stands.
+/// One record per line: kind, effect and state of the transaction.
 pub fn shown(records: &[Record]) -> String {
     let line = |it: &Record| {
         let last = it.transaction.uuid().as_u128() & 0xffff;

@@ -1,4 +1,4 @@
-//! The simulator's journal on a real file system.
+//! Tests of the simulator's journal on a real file system.
 
 use std::fs::{OpenOptions, read as read_bytes, write as write_bytes};
 use std::io::Write as _;
@@ -9,11 +9,11 @@ use domain::{TransactionId, payment::GatewayStatus};
 use expect_test::expect;
 use gateway::Error;
 use gateway::simulator::journal::{FILE, Journal};
-use gateway::simulator::record::{Effect, LINE_BYTES_MAX, Record, RecordKind, Recorded};
+use gateway::simulator::record::{Effect, LINE_BYTES_MAX, Record, RecordKind, RecordedOutcome};
 
 use crate::calls::{Scratch, id, purchase, records, retry, shown};
 
-fn record(number: u128, notices: u8) -> Record {
+fn record(number: u128, notifications: u8) -> Record {
     let call = purchase(number, "");
     let outcome = domain::payment::GatewayOutcome {
         status: GatewayStatus::Processed,
@@ -32,10 +32,10 @@ fn record(number: u128, notices: u8) -> Record {
         payment: call.payment,
         transaction: call.transaction,
         operation: call.operation,
-        asked: call.amount,
-        asked_currency: call.currency,
-        outcome: Recorded::of(&outcome),
-        notices,
+        requested_amount: call.amount,
+        requested_currency: call.currency,
+        outcome: RecordedOutcome::new(&outcome),
+        notifications,
         steps: vec![],
     }
 }
@@ -52,7 +52,7 @@ async fn write(dir: &Path, numbers: std::ops::Range<u128>) {
 }
 
 #[tokio::test]
-async fn records_survive_and_a_second_process_is_kept_out() {
+async fn records_survive_a_restart_and_a_second_process_is_refused() {
     let dir = Scratch::new();
     let journal = reopen(dir.path()).unwrap();
     journal.append(&record(1, 0)).await.unwrap();
@@ -71,7 +71,7 @@ async fn records_survive_and_a_second_process_is_kept_out() {
 }
 
 #[tokio::test]
-async fn a_tail_that_is_cut_anywhere_is_cut_off_and_writing_goes_on() {
+async fn a_record_that_is_truncated_anywhere_is_removed() {
     let dir = Scratch::new();
     write(dir.path(), 1..3).await;
     let whole = read_bytes(dir.path().join(FILE)).unwrap();
@@ -80,17 +80,17 @@ async fn a_tail_that_is_cut_anywhere_is_cut_off_and_writing_goes_on() {
         let copy = Scratch::new();
         write_bytes(copy.path().join(FILE), &whole[..end]).unwrap();
         let complete = if end == whole.len() { 2 } else { 1 };
-        assert_eq!(records(copy.path()).len(), complete, "read, cut at {end}");
+        assert_eq!(records(copy.path()).len(), complete, "read, truncated at {end}");
         let journal = reopen(copy.path()).unwrap();
         journal.append(&record(7, 0)).await.unwrap();
         let found = records(copy.path());
-        assert_eq!(found.len(), complete + 1, "opened, cut at {end}");
-        assert_eq!(found.last(), Some(&record(7, 0)), "cut at {end}");
+        assert_eq!(found.len(), complete + 1, "opened, truncated at {end}");
+        assert_eq!(found.last(), Some(&record(7, 0)), "truncated at {end}");
     }
 }
 
 #[tokio::test]
-async fn a_torn_tail_of_any_content_is_cut_off() {
+async fn garbage_at_the_end_is_removed() {
     for garbage in [&b"\n\n\n"[..], &[0; 5_000], &[b'x'; LINE_BYTES_MAX * 2], b"00000000 "] {
         let dir = Scratch::new();
         write(dir.path(), 1..2).await;
@@ -103,7 +103,7 @@ async fn a_torn_tail_of_any_content_is_cut_off() {
 }
 
 #[tokio::test]
-async fn what_was_durable_once_and_changed_is_not_cut_off() {
+async fn a_changed_durable_record_is_reported_and_not_removed() {
     let dir = Scratch::new();
     write(dir.path(), 1..4).await;
     let path = dir.path().join(FILE);
@@ -118,27 +118,27 @@ async fn what_was_durable_once_and_changed_is_not_cut_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_at_once_are_all_written_and_keep_their_notification_numbers() {
+async fn concurrent_appends_are_all_durable_and_keep_their_notification_numbers() {
     const MANY: u128 = 2_000;
     let dir = Scratch::new();
     let journal = Arc::new(reopen(dir.path()).unwrap());
     let writers: Vec<_> = (0..MANY)
         .map(|number| {
             let journal = Arc::clone(&journal);
-            let notices = u8::try_from(number % 3).unwrap();
-            tokio::spawn(async move { journal.append(&record(number, notices)).await })
+            let notifications = u8::try_from(number % 3).unwrap();
+            tokio::spawn(async move { journal.append(&record(number, notifications)).await })
         })
         .collect();
     for writer in writers {
         writer.await.unwrap().unwrap();
     }
-    let told = journal.notices_after(0, usize::MAX).unwrap();
-    assert_eq!(told.len() as u128, (0..MANY).map(|number| number % 3).sum());
-    assert_eq!(*journal.notices().borrow(), told.len() as u64);
-    assert_eq!(journal.notices_after(5, 7).unwrap(), told[5..12]);
+    let sent = journal.notifications_after(0, usize::MAX).unwrap();
+    assert_eq!(sent.len() as u128, (0..MANY).map(|number| number % 3).sum());
+    assert_eq!(*journal.notification_count().borrow(), sent.len() as u64);
+    assert_eq!(journal.notifications_after(5, 7).unwrap(), sent[5..12]);
     drop(journal);
     let journal = reopen(dir.path()).unwrap();
-    assert_eq!(journal.notices_after(0, usize::MAX).unwrap(), told);
+    assert_eq!(journal.notifications_after(0, usize::MAX).unwrap(), sent);
     for number in 0..MANY {
         let found = journal.latest(TransactionId::new(id(number))).unwrap();
         assert_eq!(found.map(|found| found.transaction), Some(TransactionId::new(id(number))));

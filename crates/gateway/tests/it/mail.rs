@@ -1,29 +1,29 @@
-//! Mail goes out by SMTP and into files, and what went wrong is told apart.
+//! Tests of mail by SMTP and as files.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gateway::mail::{
-    MailError, Mailer, Options, Outgoing, Security, SmtpOptions, Template, Templates, Transport,
-    Variables,
+    MailError, Mailer, Options, OutgoingMail, Security, SmtpOptions, Template, Templates,
+    Transport, Variables,
 };
 use uuid::Uuid;
 
-use crate::postbox::Postbox;
+use crate::smtp_stub::SmtpStub;
 
-const SOON: Duration = Duration::from_millis(200);
+const SHORT: Duration = Duration::from_millis(200);
 
 pub fn mailer(transport: Transport) -> Mailer {
     let from = "Müller & Söhne <noreply@example.org>".to_owned();
     Mailer::new(&Options { from, transport }).unwrap()
 }
 
-pub fn by(options: SmtpOptions) -> Mailer {
+pub fn smtp_mailer(options: SmtpOptions) -> Mailer {
     mailer(Transport::Smtp(options))
 }
 
-pub fn outgoing(mailer: &Mailer, template: Template, to: &str) -> Outgoing {
+pub fn outgoing(mailer: &Mailer, template: Template, to: &str) -> OutgoingMail {
     let link = || Some("https://example.org/verify-email?token=abc".to_owned());
     let variables = Variables {
         first_name: "Zoë\r\nBcc: injected@example.net".to_owned(),
@@ -32,7 +32,7 @@ pub fn outgoing(mailer: &Mailer, template: Template, to: &str) -> Outgoing {
         action_url: template.needs_link().then(link).flatten(),
         expires_in: template.needs_link().then(|| "24 hours".to_owned()),
     };
-    Outgoing {
+    OutgoingMail {
         message_id: mailer.message_id(Uuid::now_v7()),
         to: to.to_owned(),
         to_name: "Zoë\r\nBcc: injected@example.net".to_owned(),
@@ -49,138 +49,134 @@ fn headers(mail: &str) -> &str {
 }
 
 #[tokio::test]
-async fn mails_go_over_one_connection() {
-    let postbox = Postbox::start().await;
-    let mailer = by(postbox.options(Security::None));
+async fn mails_share_a_connection() {
+    let server = SmtpStub::start().await;
+    let mailer = smtp_mailer(server.options(Security::None));
     for template in Template::ALL {
         let mail = outgoing(&mailer, template, "zoe@example.com");
         mailer.send(&mail).await.unwrap();
-        let mails = postbox.mails();
+        let mails = server.mails();
         let headers = headers(mails.last().unwrap());
         assert!(headers.contains(&format!("Message-ID: {}", mail.message_id)), "{headers}");
         assert!(headers.contains("Auto-Submitted: auto-generated"), "{headers}");
         assert!(headers.lines().all(|line| !line.starts_with("Bcc")), "{headers}");
     }
-    assert_eq!((postbox.mails().len(), postbox.connections()), (Template::ALL.len(), 1));
-    let commands = postbox.commands();
+    assert_eq!((server.mails().len(), server.connections()), (Template::ALL.len(), 1));
+    let commands = server.commands();
     assert_eq!(commands[0], "EHLO example.org");
     assert_eq!(commands[1], "MAIL FROM:<noreply@example.org>");
     assert_eq!(commands[2], "RCPT TO:<zoe@example.com>");
 }
 
 #[tokio::test]
-async fn a_refusal_is_for_now_or_for_good() {
-    let postbox = Postbox::start().await;
-    let mailer = by(postbox.options(Security::None));
+async fn refusals_are_temporary_or_permanent() {
+    let server = SmtpStub::start().await;
+    let mailer = smtp_mailer(server.options(Security::None));
     let check = async |to: &str, expected: &str| {
         assert_eq!(send(&mailer, to).await.unwrap_err().to_string(), expected);
     };
     check("busy@example.com", "not now: transient error (451): later").await;
-    check("nobody@example.com", "refused: permanent error (550): no such user at all").await;
+    check("unknown@example.com", "refused: permanent error (550): no such user at all").await;
     check("spam@example.com", "refused: permanent error (554): spam").await;
-    // Our login is what is refused, not the mail.
-    check("stranger@example.com", "not now: permanent error (530): log in first").await;
-    let other_letters =
-        "refused: the server does not take addresses with other letters than ASCII's";
-    check("zoë@example.com", other_letters).await;
-    let said = postbox.commands().len();
-    check(
-        "a@example.com>\r\nDATA",
-        "refused: the address has characters that addresses here do not have",
-    )
-    .await;
-    assert_eq!(postbox.commands().len(), said, "{:?}", postbox.commands());
+    // The refusal concerns the authentication, not the mail.
+    check("unauthenticated@example.com", "not now: permanent error (530): log in first").await;
+    let no_smtputf8 = "refused: the server does not support addresses with non-ASCII characters";
+    check("zoë@example.com", no_smtputf8).await;
+    let commands = server.commands().len();
+    check("a@example.com>\r\nDATA", "refused: the address has unsupported characters").await;
+    assert_eq!(server.commands().len(), commands, "{:?}", server.commands());
     send(&mailer, "zoe@example.com").await.unwrap();
 }
 
 #[tokio::test]
-async fn nobody_there_is_for_now() {
-    let postbox = Postbox::start().await;
-    let options = SmtpOptions { port: 1, ..postbox.options(Security::None) };
-    let error = send(&by(options), "zoe@example.com").await.unwrap_err();
+async fn an_unreachable_server_is_a_temporary_error() {
+    let server = SmtpStub::start().await;
+    let options = SmtpOptions { port: 1, ..server.options(Security::None) };
+    let error = send(&smtp_mailer(options), "zoe@example.com").await.unwrap_err();
     assert!(matches!(error, MailError::Temporary(_)), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_is_left_and_its_connection_not_used_again() {
-    let postbox = Postbox::start().await;
-    let mailer = by(SmtpOptions { timeout: SOON, ..postbox.options(Security::None) });
+async fn a_timeout_is_temporary_and_its_connection_is_not_reused() {
+    let server = SmtpStub::start().await;
+    let mailer = smtp_mailer(SmtpOptions { timeout: SHORT, ..server.options(Security::None) });
     let error = send(&mailer, "hang@example.com").await.unwrap_err();
-    assert!(error.to_string().ends_with("did not take the mail within 200ms"), "{error}");
+    assert!(error.to_string().ends_with("did not accept the mail within 200ms"), "{error}");
     assert!(matches!(error, MailError::Temporary(_)), "{error}");
     send(&mailer, "zoe@example.com").await.unwrap();
-    assert_eq!((postbox.mails().len(), postbox.connections()), (1, 2));
+    assert_eq!((server.mails().len(), server.connections()), (1, 2));
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_greet_is_left() {
+async fn a_server_that_does_not_greet_times_out() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let postbox = Postbox::start().await;
+    let server = SmtpStub::start().await;
     let port = silent.local_addr().unwrap().port();
     for security in [Security::None, Security::Starttls, Security::Tls] {
-        let options = SmtpOptions { port, timeout: SOON, ..postbox.options(security) };
-        let error = send(&by(options), "zoe@example.com").await.unwrap_err();
+        let options = SmtpOptions { port, timeout: SHORT, ..server.options(security) };
+        let error = send(&smtp_mailer(options), "zoe@example.com").await.unwrap_err();
         assert!(error.to_string().ends_with("was not ready for a mail within 200ms"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_mail_that_is_given_up_leaves_nothing_to_the_next() {
-    let postbox = Postbox::start().await;
-    let mailer = by(postbox.options(Security::None));
-    let hanging = tokio::time::timeout(SOON, send(&mailer, "hang@example.com")).await;
-    assert!(hanging.is_err());
+async fn the_connection_of_a_cancelled_mail_is_not_reused() {
+    let server = SmtpStub::start().await;
+    let mailer = smtp_mailer(server.options(Security::None));
+    let hanging = tokio::time::timeout(SHORT, send(&mailer, "hang@example.com")).await;
+    hanging.expect_err("the server does not respond");
     send(&mailer, "zoe@example.com").await.unwrap();
-    assert_eq!((postbox.mails().len(), postbox.connections()), (1, 2));
+    assert_eq!((server.mails().len(), server.connections()), (1, 2));
 }
 
 #[tokio::test]
-async fn without_encryption_nothing_is_said_where_it_is_required() {
-    let postbox = Postbox::start().await;
+async fn a_server_without_required_starttls_receives_no_commands() {
+    let server = SmtpStub::start().await;
     let password = scratch("password");
     std::fs::write(&password, "secret\n").unwrap();
     let options = SmtpOptions {
         username: "me".to_owned(),
         password_file: Some(password.clone()),
-        ..postbox.options(Security::Starttls)
+        ..server.options(Security::Starttls)
     };
-    let error = send(&by(options), "zoe@example.com").await.unwrap_err();
+    let error = send(&smtp_mailer(options), "zoe@example.com").await.unwrap_err();
     assert!(error.to_string().contains("STARTTLS is not supported"), "{error}");
-    assert_eq!(postbox.commands(), ["EHLO example.org"]);
-    send(&by(postbox.options(Security::Opportunistic)), "zoe@example.com").await.unwrap();
+    assert_eq!(server.commands(), ["EHLO example.org"]);
+    send(&smtp_mailer(server.options(Security::Opportunistic)), "zoe@example.com").await.unwrap();
     std::fs::remove_file(password).unwrap();
 }
 
 #[tokio::test]
-async fn a_mail_goes_out_encrypted() {
-    let postbox = Postbox::encrypted(false).await;
+async fn mails_are_encrypted_and_servers_are_authenticated() {
+    let server = SmtpStub::encrypted(false).await;
     for security in [Security::Starttls, Security::Opportunistic] {
-        send(&by(postbox.options(security)), "zoe@example.com").await.unwrap();
+        send(&smtp_mailer(server.options(security)), "zoe@example.com").await.unwrap();
     }
-    let hellos = postbox.commands().iter().filter(|line| line.starts_with("EHLO")).count();
-    assert_eq!((postbox.mails().len(), hellos), (2, 4));
-    let stranger = SmtpOptions { ca: None, ..postbox.options(Security::Starttls) };
-    let error = send(&by(stranger), "zoe@example.com").await.unwrap_err();
+    let hellos = server.commands().iter().filter(|line| line.starts_with("EHLO")).count();
+    assert_eq!((server.mails().len(), hellos), (2, 4));
+    let untrusted = SmtpOptions { ca: None, ..server.options(Security::Starttls) };
+    let error = send(&smtp_mailer(untrusted), "zoe@example.com").await.unwrap_err();
     assert!(error.to_string().contains("UnknownIssuer"), "{error}");
-    let unnamed =
-        SmtpOptions { host: "127.0.0.1".to_owned(), ..postbox.options(Security::Starttls) };
-    let error = send(&by(unnamed), "zoe@example.com").await.unwrap_err();
+    let misnamed =
+        SmtpOptions { host: "127.0.0.1".to_owned(), ..server.options(Security::Starttls) };
+    let error = send(&smtp_mailer(misnamed), "zoe@example.com").await.unwrap_err();
     assert!(matches!(error, MailError::Temporary(_)), "{error}");
-    assert_eq!(postbox.mails().len(), 2);
+    assert_eq!(server.mails().len(), 2);
 }
 
 #[tokio::test]
-async fn an_answer_from_before_the_encryption_is_not_believed() {
-    let postbox = Postbox::encrypted(true).await;
-    let error =
-        send(&by(postbox.options(Security::Starttls)), "zoe@example.com").await.unwrap_err();
+async fn a_response_injected_before_the_encryption_is_refused() {
+    let server = SmtpStub::encrypted(true).await;
+    let error = send(&smtp_mailer(server.options(Security::Starttls)), "zoe@example.com")
+        .await
+        .unwrap_err();
     assert!(matches!(error, MailError::Temporary(_)), "{error}");
-    // The encryption fails: nothing is said behind it.
-    assert_eq!(postbox.commands(), ["EHLO example.org", "STARTTLS"]);
+    // The encryption fails, and no command follows.
+    assert_eq!(server.commands(), ["EHLO example.org", "STARTTLS"]);
 }
 
 #[tokio::test]
-async fn a_file_is_whole_and_its_owners_alone() {
+async fn a_file_is_replaced_and_readable_by_its_owner_only() {
     let directory = scratch("mail");
     let mailer = mailer(Transport::File(directory.join("sent")));
     let mut mail = outgoing(&mailer, Template::Verification, "zoe@example.com");
@@ -197,7 +193,7 @@ async fn a_file_is_whole_and_its_owners_alone() {
     assert!(headers(&text).contains("\nSubject: Again\r\n"), "{text}");
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&file), mode(&directory.join("sent"))), (0o600, 0o700));
-    // A file is where the directory would have to be.
+    // The path of the directory is a file.
     let below = self::mailer(Transport::File(file));
     let error = below.send(&mail).await.unwrap_err();
     assert!(matches!(error, MailError::Temporary(_)), "{error}");
@@ -205,7 +201,7 @@ async fn a_file_is_whole_and_its_owners_alone() {
 }
 
 #[tokio::test]
-async fn nowhere_takes_what_could_be_sent() {
+async fn the_transport_none_validates_and_discards() {
     let mailer = mailer(Transport::None);
     send(&mailer, "zoe@example.com").await.unwrap();
     let error = send(&mailer, "zoe").await.unwrap_err();
@@ -213,7 +209,7 @@ async fn nowhere_takes_what_could_be_sent() {
 }
 
 #[tokio::test]
-async fn a_wrong_setting_is_named() {
+async fn an_invalid_setting_is_named() {
     let options = |change: &dyn Fn(&mut SmtpOptions)| {
         let mut smtp = SmtpOptions {
             host: "localhost".to_owned(),
@@ -222,7 +218,7 @@ async fn a_wrong_setting_is_named() {
             username: String::new(),
             password_file: None,
             ca: None,
-            timeout: SOON,
+            timeout: SHORT,
         };
         change(&mut smtp);
         Options { from: "a@example.org".to_owned(), transport: Transport::Smtp(smtp) }
@@ -249,10 +245,10 @@ async fn a_wrong_setting_is_named() {
     check(options(&|it| it.ca = missing()), "setting `mail.smtp.ca`: /does/not/exist");
     let empty = scratch("ca");
     std::fs::write(&empty, "").unwrap();
-    check(options(&|it| it.ca = Some(empty.clone())), "setting `mail.smtp.ca`: holds no");
+    check(options(&|it| it.ca = Some(empty.clone())), "setting `mail.smtp.ca`: has no");
     std::fs::remove_file(empty).unwrap();
-    let from = "nobody".to_owned();
-    check(Options { from, transport: Transport::None }, "setting `mail.from`: the address is none");
+    let from = "no address".to_owned();
+    check(Options { from, transport: Transport::None }, "setting `mail.from`: the address");
 }
 
 pub fn scratch(name: &str) -> PathBuf {

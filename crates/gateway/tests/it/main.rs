@@ -1,15 +1,15 @@
-//! The gateways and the push follower over real files and real sockets.
+//! Tests of gateways, push notifications and mail with real files and sockets.
 
-#![expect(clippy::unwrap_used, reason = "a test that finds what it does not expect has failed")]
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+mod callback_stub;
 mod calls;
 mod journal;
 mod mail;
-mod postbox;
 mod push;
-mod receiver;
 mod reconcile;
 mod remote;
 mod simulator;
 #[cfg(feature = "smtp_server")]
 mod smtp_server;
+mod smtp_stub;

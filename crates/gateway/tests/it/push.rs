@@ -1,4 +1,4 @@
-//! The push follower behind a real engine on a real store, posting to real sockets.
+//! Tests of the push follower with an engine, a store and sockets.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::account::CreateAccount;
+use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
 use domain::payment::{Actor, EXTERNAL_PAYMENT, FollowUp, Initiate};
 use domain::payment_method::CreatePaymentMethod;
+use domain::reply::AccountReply;
 use domain::tenant::{CreateTenant, PUSH_CALLBACK, SetTenantValue};
 use domain::{
     AccountId, Command, PaymentId, Person, Reply, Request, Settings, TenantNo, Timestamp,
@@ -23,8 +25,8 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
 use uuid::Uuid;
 
-use crate::calls::{PATIENCE, Scratch, options, usd};
-use crate::receiver::{Answer, Receiver};
+use crate::callback_stub::{CallbackStub, StubResponse};
+use crate::calls::{Scratch, TIMEOUT, options, usd};
 
 struct World {
     engine: Engine,
@@ -69,7 +71,7 @@ impl World {
     async fn stop(self) {
         self.follower.abort();
         drop(self.follower.await);
-        self.running.stop(PATIENCE).await;
+        self.running.stop(TIMEOUT).await;
     }
 
     async fn submit(&self, tenant: TenantNo, command: Command) -> Reply {
@@ -98,7 +100,8 @@ impl World {
             api_key: key.to_owned(),
             secret_hash: String::new(),
         };
-        let created = self.submit(TenantNo::SYSTEM, Command::CreateTenant(create)).await;
+        let created =
+            self.submit(TenantNo::SYSTEM, Command::Tenant(TenantCommand::Create(create))).await;
         let Reply::TenantCreated(id) = created else { panic!("{created:?}") };
         let tenant = self.engine.read(move |queries| queries.tenant(id)).await.unwrap().unwrap();
         self.register(tenant.no, Some(url)).await;
@@ -108,7 +111,7 @@ impl World {
     async fn register(&self, tenant: TenantNo, url: Option<&str>) {
         let key = PUSH_CALLBACK.to_owned();
         let set = SetTenantValue { key, value: url.map(str::to_owned) };
-        self.submit(tenant, Command::SetTenantValue(set)).await;
+        self.submit(tenant, Command::Tenant(TenantCommand::SetValue(set))).await;
     }
 
     /// An account with a default payment method.
@@ -125,8 +128,9 @@ impl World {
             is_migrated: None,
             tags: vec![],
         };
-        let created = self.submit(tenant, Command::CreateAccount(Box::new(create))).await;
-        let Reply::AccountCreated(account) = created else { panic!("{created:?}") };
+        let created =
+            self.submit(tenant, Command::Account(AccountCommand::Create(Box::new(create)))).await;
+        let Reply::Account(AccountReply::Created(account)) = created else { panic!("{created:?}") };
         let method = CreatePaymentMethod {
             account,
             external_key: None,
@@ -135,7 +139,7 @@ impl World {
             properties: vec![],
             is_default: true,
         };
-        self.submit(tenant, Command::CreatePaymentMethod(method)).await;
+        self.submit(tenant, Command::Account(AccountCommand::CreatePaymentMethod(method))).await;
         account
     }
 
@@ -156,20 +160,20 @@ impl World {
             currency: None,
             properties: property.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect(),
         };
-        let reply = self.submit(tenant, Command::Purchase(initiate)).await;
+        let reply = self.submit(tenant, Command::Payment(PaymentCommand::Purchase(initiate))).await;
         let Reply::Payment(payment) = reply else { panic!("{reply:?}") };
         payment.payment
     }
 
-    async fn waiting(&self) -> Vec<Delivery> {
+    async fn stored_deliveries(&self) -> Vec<Delivery> {
         let far = Timestamp(i64::MAX);
         self.engine.read(move |queries| queries.deliveries_due(far, 1_000)).await.unwrap()
     }
 
-    /// Waits until so many deliveries are postponed.
+    /// Waits until `count` deliveries are postponed.
     async fn postponed(&self, count: usize) -> Vec<Delivery> {
         self.until(async |world| {
-            let waiting = world.waiting().await;
+            let waiting = world.stored_deliveries().await;
             (waiting.len() == count).then_some(waiting)
         })
         .await
@@ -181,7 +185,7 @@ impl World {
             if let Some(found) = look(self).await {
                 return found;
             }
-            assert!(started.elapsed() < PATIENCE, "what was waited for did not come");
+            assert!(started.elapsed() < TIMEOUT, "the condition did not become true in time");
             tokio::task::yield_now().await;
         }
     }
@@ -193,22 +197,22 @@ impl World {
     }
 
     async fn quiet(&self) {
-        assert!(self.engine.quiesce(PATIENCE).await, "the follower did not catch up");
+        assert!(self.engine.quiesce(TIMEOUT).await, "the follower did not catch up");
     }
 }
 
-/// Tries again while a predecessor is still ending.
+/// Retries while a predecessor is still stopping.
 fn started<T, E: std::fmt::Display>(mut start: impl FnMut() -> Result<T, E>) -> T {
     let since = Instant::now();
     loop {
         match start() {
             Ok(it) => return it,
-            Err(error) => assert!(since.elapsed() < PATIENCE, "{error}"),
+            Err(error) => assert!(since.elapsed() < TIMEOUT, "{error}"),
         }
     }
 }
 
-fn meta_data(posted: &crate::receiver::Posted) -> serde_json::Value {
+fn meta_data(posted: &crate::callback_stub::Posted) -> serde_json::Value {
     serde_json::from_str(posted.json()["metaData"].as_str().unwrap()).unwrap()
 }
 
@@ -216,7 +220,7 @@ fn meta_data(posted: &crate::receiver::Posted) -> serde_json::Value {
 async fn events_arrive_in_kill_bills_format() {
     let dir = Scratch::new();
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
-    let mut receiver = Receiver::start().await;
+    let mut receiver = CallbackStub::start().await;
     let tenant = world.tenant("a", &receiver.url).await;
     let first = receiver.next().await;
     let header = |name: &str| first.headers.get(name).map(|it| it.to_str().unwrap().to_owned());
@@ -236,7 +240,7 @@ async fn events_arrive_in_kill_bills_format() {
         currency: None,
         properties: vec![],
     };
-    world.submit(tenant, Command::Refund(refund)).await;
+    world.submit(tenant, Command::Payment(PaymentCommand::Refund(refund))).await;
     for (property, amount) in [
         ("ACTION_RETURN_PLUGIN_STATUS_ERROR", "5"),
         ("ACTION_RETURN_PLUGIN_STATUS_PENDING", "5"),
@@ -278,7 +282,7 @@ async fn every_event_arrives_once_and_in_order_per_account() {
     const PAYMENTS: u64 = 25;
     let dir = Scratch::new();
     let world = Arc::new(World::start(dir.path(), Reach::PublicAndPrivate));
-    let mut receiver = Receiver::start().await;
+    let mut receiver = CallbackStub::start().await;
     let tenant = world.tenant("a", &receiver.url).await;
     assert_eq!(receiver.next().await.event_type(), "TENANT_CONFIG_CHANGE");
     let payers: Vec<_> = (0..ACCOUNTS)
@@ -317,11 +321,11 @@ async fn every_event_arrives_once_and_in_order_per_account() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_is_tried_again_on_schedule_and_then_dropped() {
+async fn a_failed_delivery_is_retried_on_schedule_and_then_dropped() {
     let dir = Scratch::new();
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
-    let mut receiver = Receiver::start().await;
-    receiver.answers(Answer::Status(500));
+    let mut receiver = CallbackStub::start().await;
+    receiver.respond_with(StubResponse::Status(500));
     let before = world.engine.clock().now();
     let tenant = world.tenant("a", &receiver.url).await;
     assert_eq!(receiver.next().await.event_type(), "TENANT_CONFIG_CHANGE");
@@ -349,17 +353,17 @@ async fn what_fails_is_tried_again_on_schedule_and_then_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_does_not_hold_up_later_events_and_is_made_good() {
+async fn a_failure_does_not_delay_later_events_and_is_retried() {
     let dir = Scratch::new();
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
-    let mut receiver = Receiver::start().await;
+    let mut receiver = CallbackStub::start().await;
     let tenant = world.tenant("a", &receiver.url).await;
     receiver.next().await;
-    receiver.answers(Answer::Status(503));
+    receiver.respond_with(StubResponse::Status(503));
     let account = world.account(tenant, EXTERNAL_PAYMENT).await;
     world.postponed(2).await;
     assert_eq!(receiver.rest(), ["ACCOUNT_CREATION", "ACCOUNT_CHANGE"]);
-    receiver.answers(Answer::Status(204));
+    receiver.respond_with(StubResponse::Status(204));
     world.purchase(tenant, account, "1", None).await;
     assert_eq!(receiver.next().await.event_type(), "PAYMENT_SUCCESS");
     world.forward(RETRY_DELAYS[0]);
@@ -371,11 +375,11 @@ async fn a_failure_does_not_hold_up_later_events_and_is_made_good() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn redirects_are_failures_and_lead_nowhere() {
+async fn redirects_are_failures_and_not_followed() {
     let dir = Scratch::new();
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
-    let (mut receiver, mut elsewhere) = (Receiver::start().await, Receiver::start().await);
-    receiver.answers(Answer::RedirectTo(elsewhere.url.clone()));
+    let (mut receiver, mut elsewhere) = (CallbackStub::start().await, CallbackStub::start().await);
+    receiver.respond_with(StubResponse::RedirectTo(elsewhere.url.clone()));
     world.tenant("a", &receiver.url).await;
     let waiting = world.postponed(1).await;
     assert_eq!(waiting[0].error, "the callback answered HTTP 302");
@@ -385,10 +389,10 @@ async fn redirects_are_failures_and_lead_nowhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inner_addresses_are_not_connected_to() {
+async fn internal_addresses_are_not_connected_to() {
     let dir = Scratch::new();
     let world = World::start(dir.path(), Reach::Public);
-    let mut receiver = Receiver::start().await;
+    let mut receiver = CallbackStub::start().await;
     let port = receiver.url[7..].split(['/', ':']).nth(1).unwrap().to_owned();
     for (number, host) in
         ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433"].into_iter().enumerate()
@@ -407,7 +411,7 @@ async fn inner_addresses_are_not_connected_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_servers_must_prove_who_they_are() {
+async fn tls_certificates_are_validated() {
     let rcgen::CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -418,7 +422,7 @@ async fn tls_servers_must_prove_who_they_are() {
         .with_no_client_auth()
         .with_single_cert(vec![cert.der().clone()], key)
         .unwrap();
-    let mut receiver = Receiver::start_tls(TlsAcceptor::from(Arc::new(server))).await;
+    let mut receiver = CallbackStub::start_tls(TlsAcceptor::from(Arc::new(server))).await;
     let mut roots = RootCertStore::empty();
     roots.add(cert.der().clone()).unwrap();
     let trusting = ClientConfig::builder_with_provider(provider)
@@ -433,13 +437,13 @@ async fn tls_servers_must_prove_who_they_are() {
     let world = World::start_with(dir.path(), options);
     world.tenant("named", &receiver.url.replace("127.0.0.1", "localhost")).await;
     assert_eq!(receiver.next().await.event_type(), "TENANT_CONFIG_CHANGE");
-    // The certificate is not for the address.
+    // The certificate does not have the address.
     world.tenant("by address", &receiver.url).await;
     let error = world.postponed(1).await.remove(0).error;
     assert!(error.starts_with("TLS: invalid peer certificate"), "{error}");
     world.stop().await;
 
-    // The public web does not know the certificate.
+    // The default authorities do not include the certificate.
     let dir = Scratch::new();
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
     world.tenant("named", &receiver.url.replace("127.0.0.1", "localhost")).await;
@@ -450,11 +454,11 @@ async fn tls_servers_must_prove_who_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_callback_that_hangs_or_is_down_does_not_stop_others() {
+async fn an_unresponsive_or_unreachable_callback_does_not_delay_others() {
     let dir = Scratch::new();
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
-    let (mut hanging, mut healthy) = (Receiver::start().await, Receiver::start().await);
-    hanging.answers(Answer::Never);
+    let (mut hanging, mut healthy) = (CallbackStub::start().await, CallbackStub::start().await);
+    hanging.respond_with(StubResponse::Never);
     let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let down = format!("http://{}/cb", closed.local_addr().unwrap());
     drop(closed);
@@ -470,7 +474,7 @@ async fn a_callback_that_hangs_or_is_down_does_not_stop_others() {
     for _ in 0..41 {
         healthy.next().await;
     }
-    // A hanging one is given fifteen seconds.
+    // The timeout of a delivery is 15 s.
     assert!(started.elapsed() < Duration::from_secs(14), "{:?}", started.elapsed());
     assert!(!hanging.rest().is_empty());
     assert_eq!(world.postponed(41).await[0].tenant, gone);
@@ -478,9 +482,9 @@ async fn a_callback_that_hangs_or_is_down_does_not_stop_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_restart_it_goes_on_where_it_was() {
+async fn a_restart_continues_from_the_cursor() {
     let dir = Scratch::new();
-    let mut receiver = Receiver::start().await;
+    let mut receiver = CallbackStub::start().await;
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
     let tenant = world.tenant("a", &receiver.url).await;
     world.account(tenant, EXTERNAL_PAYMENT).await;
@@ -494,17 +498,17 @@ async fn after_a_restart_it_goes_on_where_it_was() {
         })
         .await;
     assert_eq!(receiver.rest().len(), 3);
-    receiver.answers(Answer::Status(500));
+    receiver.respond_with(StubResponse::Status(500));
     world.account(tenant, EXTERNAL_PAYMENT).await;
     world.postponed(2).await;
     assert_eq!(receiver.rest().len(), 2);
-    // What is written while no follower runs waits for it.
+    // These events are written while no follower runs.
     world.follower.abort();
     world.until(async |world| world.follower.is_finished().then_some(())).await;
     world.account(tenant, EXTERNAL_PAYMENT).await;
     world.stop().await;
 
-    receiver.answers(Answer::Status(200));
+    receiver.respond_with(StubResponse::Status(200));
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
     world.quiet().await;
     assert_eq!(receiver.rest(), ["ACCOUNT_CREATION", "ACCOUNT_CHANGE"]);

@@ -1,4 +1,4 @@
-//! The simulator's journal against transactions as a store would give them.
+//! Tests of the reconciliation of the simulator's journal with transactions of a store.
 
 use domain::payment::{Transaction, TransactionStatus, TransactionType};
 use domain::{
@@ -37,11 +37,11 @@ fn booked(number: u128, status: TransactionStatus, minor: i64) -> Transaction {
     }
 }
 
-async fn journal(wishes: &[&str]) -> Vec<Record> {
+async fn journal(cases: &[&str]) -> Vec<Record> {
     let dir = Scratch::new();
     let simulator = open(dir.path());
-    for (number, wish) in (1..).zip(wishes) {
-        simulator.call(purchase(number, wish)).await;
+    for (number, properties) in (1..).zip(cases) {
+        simulator.call(purchase(number, properties)).await;
     }
     records(dir.path())
 }
@@ -62,7 +62,7 @@ fn check(journal: &[Record], store: &[Transaction], expected: Expect) {
 }
 
 #[tokio::test]
-async fn what_agrees_is_not_listed() {
+async fn matching_transactions_are_not_reported() {
     let journal = journal(&["", "outcome=ERROR", "outcome=PENDING", "outcome=NULL"]).await;
     let store = [
         booked(1, TransactionStatus::Success, 1_000),
@@ -78,7 +78,7 @@ async fn what_agrees_is_not_listed() {
 }
 
 #[tokio::test]
-async fn each_difference_is_listed() {
+async fn each_kind_of_mismatch_is_reported() {
     let mut journal = journal(&["", "", "outcome=ERROR", "processedAmount=3", "", ""]).await;
     journal.push(journal[4].clone());
     let store = [
@@ -108,7 +108,7 @@ async fn each_difference_is_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reversed_charge_is_no_success_any_more() {
+async fn a_reversed_charge_is_not_a_success() {
     let dir = Scratch::new();
     let simulator = open(dir.path());
     let mut notifications = simulator.notifications();

@@ -1,5 +1,4 @@
-//! The client of a simulator process, over real sockets: against the real server, and against
-//! servers that misbehave.
+//! Tests of the client of a simulator's process with the real server and with faulty servers.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::calls::{
-    PATIENCE, Scratch, answer, inquiry, knowledge, options, purchase, records, retry, shown,
+    Scratch, TIMEOUT, answer, inquiry, knowledge, options, purchase, records, retry, shown,
 };
 
 struct Server {
@@ -58,34 +57,38 @@ async fn call(remote: &Remote, call: GatewayCall) -> String {
     answer(&remote.call(call).await)
 }
 
-async fn told(notifications: &mut mpsc::Receiver<Notification>) -> String {
-    let told = tokio::time::timeout(PATIENCE, notifications.recv()).await.unwrap().unwrap();
-    format!("{} {}", told.transaction.uuid().as_u128() & 0xffff, knowledge(&told.knowledge))
+async fn next(notifications: &mut mpsc::Receiver<Notification>) -> String {
+    let notification = tokio::time::timeout(TIMEOUT, notifications.recv()).await.unwrap().unwrap();
+    format!(
+        "{} {}",
+        notification.transaction.uuid().as_u128() & 0xffff,
+        knowledge(&notification.knowledge)
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_answers_like_the_simulator_inside() {
+async fn a_process_answers_like_the_simulator_in_process() {
     let dir = Scratch::new();
     let server = Server::start(dir.path(), "127.0.0.1:0");
     let remote = remote(&server.url());
-    let wishes =
+    let cases =
         ["", "outcome=ERROR errorCode=51", "outcome=NULL", "outcome=EXCEPTION", "delayMs=x"];
     let mut seen = String::new();
-    for (number, wish) in (1..).zip(wishes) {
-        let answered = call(&remote, purchase(number, wish)).await;
+    for (number, properties) in (1..).zip(cases) {
+        let answer = call(&remote, purchase(number, properties)).await;
         let known = knowledge(&remote.inquire(inquiry(number)).await);
-        seen += &format!("{wish}: {answered}; asked: {known}\n");
+        seen += &format!("{properties}: {answer}; inquiry: {known}\n");
     }
     let silent = GatewayCall { timeout_us: 100_000, ..purchase(9, "lostAnswer=true") };
     seen += &format!("lost: {}; ", call(&remote, silent).await);
-    seen += &format!("asked: {}\n", knowledge(&remote.inquire(inquiry(9)).await));
+    seen += &format!("inquiry: {}\n", knowledge(&remote.inquire(inquiry(9)).await));
     expect![[r#"
-        : Processed 1000; asked: Processed 1000
-        outcome=ERROR errorCode=51: Error 1000 51; asked: Error 1000 51
-        outcome=NULL: nothing; asked: not found
-        outcome=EXCEPTION: failed: EXCEPTION for purchasePayment; asked: not found
-        delayMs=x: Canceled INVALID_PROPERTY; asked: Canceled INVALID_PROPERTY
-        lost: timed out; asked: Processed 1000
+        : Processed 1000; inquiry: Processed 1000
+        outcome=ERROR errorCode=51: Error 1000 51; inquiry: Error 1000 51
+        outcome=NULL: nothing; inquiry: not found
+        outcome=EXCEPTION: failed: EXCEPTION for purchasePayment; inquiry: not found
+        delayMs=x: Canceled INVALID_PROPERTY; inquiry: Canceled INVALID_PROPERTY
+        lost: timed out; inquiry: Processed 1000
     "#]]
     .assert_eq(&seen);
 
@@ -97,7 +100,7 @@ async fn a_process_answers_like_the_simulator_inside() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_journal_is_streamed_whole() {
+async fn a_long_journal_is_streamed_completely() {
     let dir = Scratch::new();
     let server = Server::start(dir.path(), "127.0.0.1:0");
     let remote = remote(&server.url());
@@ -116,17 +119,17 @@ async fn a_long_journal_is_streamed_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn notifications_come_through_and_again_after_a_restart_of_the_process() {
+async fn notifications_continue_after_a_restart_of_the_process() {
     let dir = Scratch::new();
     let server = Server::start(dir.path(), "127.0.0.1:0");
     let (address, url) = (server.address.to_string(), server.url());
     let remote = remote(&url);
     let mut notifications = remote.notifications();
     call(&remote, purchase(1, "duplicate=true")).await;
-    assert_eq!(told(&mut notifications).await, "1 Processed 1000");
-    assert_eq!(told(&mut notifications).await, "1 Processed 1000");
+    assert_eq!(next(&mut notifications).await, "1 Processed 1000");
+    assert_eq!(next(&mut notifications).await, "1 Processed 1000");
     call(&remote, purchase(2, "outcome=PENDING lateMs=30")).await;
-    assert_eq!(told(&mut notifications).await, "2 Processed 1000");
+    assert_eq!(next(&mut notifications).await, "2 Processed 1000");
     server.end().await;
     let another = self::remote(&url);
     assert_eq!(call(&another, purchase(3, "")).await, "not sent");
@@ -134,13 +137,13 @@ async fn notifications_come_through_and_again_after_a_restart_of_the_process() {
 
     let server = Server::start(dir.path(), &address);
     call(&remote, purchase(3, "reverseAfterMs=1")).await;
-    assert_eq!(told(&mut notifications).await, "3 Error 1000 REVERSED");
+    assert_eq!(next(&mut notifications).await, "3 Error 1000 REVERSED");
     assert_eq!(call(&remote, purchase(1, "outcome=ERROR")).await, "Processed 1000");
     server.end().await;
 }
 
-/// Listens, and does with each connection what `serve` does.
-async fn misbehaving<F>(serve: impl Fn(TcpStream, usize) -> F + Send + 'static) -> String
+/// A server that handles each connection with `serve`.
+async fn faulty_server<F>(serve: impl Fn(TcpStream, usize) -> F + Send + 'static) -> String
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -156,47 +159,47 @@ where
 }
 
 type Http2 = Connection<TcpStream, Bytes>;
-type Asked = (Request<h2::RecvStream>, SendResponse<Bytes>);
+type Received = (Request<h2::RecvStream>, SendResponse<Bytes>);
 
 /// The first request on a connection.
-async fn asked(stream: TcpStream) -> (Http2, Asked) {
+async fn receive(stream: TcpStream) -> (Http2, Received) {
     let mut connection = h2::server::handshake(stream).await.unwrap();
-    let asked = connection.accept().await.unwrap().unwrap();
-    (connection, asked)
+    let request = connection.accept().await.unwrap().unwrap();
+    (connection, request)
 }
 
-fn respond((_, mut answering): Asked, status: u16, body: &str) {
+fn respond((_, mut sender): Received, status: u16, body: &str) {
     let response = Response::builder().status(status).body(()).unwrap();
-    let mut rest = answering.send_response(response, false).unwrap();
+    let mut rest = sender.send_response(response, false).unwrap();
     rest.send_data(Bytes::copy_from_slice(body.as_bytes()), true).unwrap();
 }
 
-/// Until the other side has gone, or broken off what it does not want.
+/// Waits until the client closes the connection or resets its streams.
 async fn end(mut connection: Http2) {
     while let Some(Ok(_)) = connection.accept().await {}
 }
 
 #[tokio::test]
-async fn only_what_certainly_never_left_was_not_sent() {
+async fn only_a_call_that_certainly_was_not_sent_is_reported_as_not_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     assert_eq!(call(&remote(&url), purchase(1, "")).await, "not sent");
 
-    let url = misbehaving(|stream, _| async move { drop(asked(stream).await) }).await;
+    let url = faulty_server(|stream, _| async move { drop(receive(stream).await) }).await;
     let answered = call(&remote(&url), purchase(1, "")).await;
     assert!(answered.starts_with("failed: "), "{answered}");
-    let silent = misbehaving(|stream, _| async move {
-        let _asked = asked(stream).await;
+    let silent = faulty_server(|stream, _| async move {
+        let _request = receive(stream).await;
         std::future::pending::<()>().await;
     })
     .await;
-    let impatient = GatewayCall { timeout_us: 200_000, ..purchase(1, "") };
-    assert_eq!(call(&remote(&silent), impatient).await, "timed out");
+    let short = GatewayCall { timeout_us: 200_000, ..purchase(1, "") };
+    assert_eq!(call(&remote(&silent), short).await, "timed out");
 }
 
 #[tokio::test]
-async fn what_does_not_fit_leaves_the_outcome_unknown() {
+async fn an_invalid_response_leaves_the_outcome_unknown() {
     let huge = format!("\"{}\"", "x".repeat(100_000));
     let answers: [(u16, &str, String); 6] = [
         (500, "failed: the simulator answered HTTP 500", "{}".to_owned()),
@@ -215,11 +218,11 @@ async fn what_does_not_fit_leaves_the_outcome_unknown() {
         (200, "failed: the answer's body: length limit exceeded", huge),
     ];
     for (status, expected, body) in answers {
-        let url = misbehaving(move |stream, _| {
+        let url = faulty_server(move |stream, _| {
             let body = body.clone();
             async move {
-                let (connection, asked) = asked(stream).await;
-                respond(asked, status, &body);
+                let (connection, request) = receive(stream).await;
+                respond(request, status, &body);
                 end(connection).await;
             }
         })
@@ -230,16 +233,16 @@ async fn what_does_not_fit_leaves_the_outcome_unknown() {
 }
 
 #[tokio::test]
-async fn a_connection_that_ended_meanwhile_is_replaced() {
+async fn a_connection_that_has_ended_is_replaced() {
     let served = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&served);
-    let url = misbehaving(move |stream, _| {
+    let url = faulty_server(move |stream, _| {
         counted.fetch_add(1, Ordering::Relaxed);
         async move {
-            let (mut connection, asked) = asked(stream).await;
-            // With its first answer it says that it takes no more.
+            let (mut connection, request) = receive(stream).await;
+            // The server announces with its first response that it takes no more requests.
             connection.graceful_shutdown();
-            respond(asked, 200, "\"Nothing\"");
+            respond(request, 200, "\"Nothing\"");
             end(connection).await;
         }
     })
@@ -252,14 +255,14 @@ async fn a_connection_that_ended_meanwhile_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_not_on_the_connection_when_it_broke_is_sent_on_another() {
-    let url = misbehaving(|stream, number| async move {
+async fn a_call_that_was_not_sent_before_the_connection_failed_is_sent_on_another() {
+    let url = faulty_server(|stream, number| async move {
         let mut one_at_a_time = h2::server::Builder::new();
         one_at_a_time.max_concurrent_streams(1);
         let mut connection: Http2 = one_at_a_time.handshake(stream).await.unwrap();
-        let asked = connection.accept().await.unwrap().unwrap();
-        respond(asked, 200, "\"Nothing\"");
-        // The first connection breaks with its second call.
+        let request = connection.accept().await.unwrap().unwrap();
+        respond(request, 200, "\"Nothing\"");
+        // The first connection fails with its second call.
         if number == 0 {
             drop(connection.accept().await);
         } else {
@@ -269,25 +272,25 @@ async fn a_call_that_was_not_on_the_connection_when_it_broke_is_sent_on_another(
     .await;
     let remote = remote(&url);
     assert_eq!(call(&remote, purchase(1, "")).await, "nothing");
-    let (sent, next, waiting) = tokio::join!(
+    let (sent, queued, unsent) = tokio::join!(
         call(&remote, purchase(2, "")),
         call(&remote, purchase(3, "")),
         call(&remote, purchase(4, "")),
     );
-    // Whether the one that was next in line had left cannot be told.
-    assert!(sent.starts_with("failed: ") && next.starts_with("failed: "), "{sent}, {next}");
-    assert_eq!(waiting, "nothing");
+    // It is unknown whether the queued call had been sent.
+    assert!(sent.starts_with("failed: ") && queued.starts_with("failed: "), "{sent}, {queued}");
+    assert_eq!(unsent, "nothing");
 }
 
-/// A way to `server` that counts the connections over it.
+/// A proxy of `server` that counts connections.
 async fn counting(server: SocketAddr) -> (String, Arc<AtomicUsize>) {
     let connections = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&connections);
-    let url = misbehaving(move |mut stream, _| {
+    let url = faulty_server(move |mut stream, _| {
         counted.fetch_add(1, Ordering::Relaxed);
         async move {
-            let mut onwards = TcpStream::connect(server).await.unwrap();
-            drop(tokio::io::copy_bidirectional(&mut stream, &mut onwards).await);
+            let mut upstream = TcpStream::connect(server).await.unwrap();
+            drop(tokio::io::copy_bidirectional(&mut stream, &mut upstream).await);
         }
     })
     .await;
@@ -295,7 +298,7 @@ async fn counting(server: SocketAddr) -> (String, Arc<AtomicUsize>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_calls_in_flight_use_one_connection_and_can_all_be_given_up() {
+async fn ten_thousand_calls_share_a_connection_and_can_all_be_cancelled() {
     const CALLS: u128 = 10_000;
     let dir = Scratch::new();
     let server = Server::start(dir.path(), "127.0.0.1:0");
@@ -304,17 +307,17 @@ async fn ten_thousand_calls_in_flight_use_one_connection_and_can_all_be_given_up
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..CALLS {
         let remote = remote.clone();
-        let patient =
+        let withheld =
             GatewayCall { timeout_us: 600_000_000, ..purchase(number, "lostAnswer=true") };
-        calls.spawn(async move { call(&remote, patient).await });
+        calls.spawn(async move { call(&remote, withheld).await });
     }
     let started = tokio::time::Instant::now();
     let mut charged = 0;
     while charged < CALLS {
         charged = 0;
         charges(&server.url(), |_| charged += 1).await.unwrap();
-        assert!(calls.try_join_next().is_none(), "none is answered");
-        assert!(started.elapsed() < 9 * PATIENCE, "{charged} calls are under way");
+        assert!(calls.try_join_next().is_none(), "no call is answered");
+        assert!(started.elapsed() < 9 * TIMEOUT, "{charged} calls are in progress");
     }
     assert_eq!(call(&remote, purchase(CALLS, "")).await, "Processed 1000");
     calls.shutdown().await;
@@ -326,7 +329,7 @@ async fn ten_thousand_calls_in_flight_use_one_connection_and_can_all_be_given_up
 }
 
 #[tokio::test]
-async fn a_process_speaks_http_1_too() {
+async fn a_process_supports_http_1() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let dir = Scratch::new();
     let server = Server::start(dir.path(), "127.0.0.1:0");
@@ -340,19 +343,19 @@ async fn a_process_speaks_http_1_too() {
 }
 
 #[tokio::test]
-async fn calls_wait_for_an_answer_no_longer_than_they_may() {
-    // Nobody accepts, and the backlog takes the connection: the call hangs until its deadline.
+async fn a_call_times_out() {
+    // The backlog takes the connection, but the server never accepts it.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let remote = remote(&url);
-    let impatient = GatewayCall { timeout_us: 100_000, ..purchase(1, "") };
+    let short = GatewayCall { timeout_us: 100_000, ..purchase(1, "") };
     let started = tokio::time::Instant::now();
-    assert_eq!(call(&remote, impatient).await, "timed out");
+    assert_eq!(call(&remote, short).await, "timed out");
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
-fn urls_that_cannot_be_called_are_refused_by_name() {
+fn invalid_urls_are_refused_by_name() {
     let refused = |url: &str| Remote::new(url, options()).map(drop).unwrap_err().to_string();
     let all: Vec<String> =
         ["https://h:1", "http://h:1/path", "http://u:p@h:1", "h:1", "", "http://h:99999"]
@@ -366,6 +369,7 @@ fn urls_that_cannot_be_called_are_refused_by_name() {
         gateway.simulator.url: is not a URL
         gateway.simulator.url: has a port that is none"#]]
     .assert_eq(&all.join("\n"));
-    assert!(Remote::new("http://localhost:9090", options()).is_ok());
-    assert!(Remote::new("http://[::1]:9090/", options()).is_ok());
+    for url in ["http://localhost:9090", "http://[::1]:9090/"] {
+        Remote::new(url, options()).map(drop).expect(url);
+    }
 }

@@ -1,4 +1,4 @@
-//! The simulator inside a process, on a real journal.
+//! Tests of the simulator in process with a real journal.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,16 +19,16 @@ async fn call(simulator: &Simulator, call: GatewayCall) -> String {
     answer(&simulator.call(call).await)
 }
 
-async fn ask(simulator: &Simulator, number: u128) -> String {
+async fn inquire(simulator: &Simulator, number: u128) -> String {
     knowledge(&simulator.inquire(inquiry(number)).await)
 }
 
-/// Waits without a limit: a limit would come at once where time stands still while a file is
-/// written.
-async fn told(notifications: &mut mpsc::Receiver<Notification>) -> String {
-    let told = notifications.recv().await.unwrap();
-    let last = told.transaction.uuid().as_u128() & 0xffff;
-    format!("{last} {}", knowledge(&told.knowledge))
+/// Waits without a timeout, because a timeout would expire at once while the paused clock skips ahead
+/// during writes of the journal.
+async fn next(notifications: &mut mpsc::Receiver<Notification>) -> String {
+    let notification = notifications.recv().await.unwrap();
+    let last = notification.transaction.uuid().as_u128() & 0xffff;
+    format!("{last} {}", knowledge(&notification.knowledge))
 }
 
 #[tokio::test]
@@ -39,10 +39,10 @@ async fn external_payments_are_never_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_outcome_is_answered_remembered_and_written_down() {
+async fn each_outcome_is_answered_and_recorded() {
     let dir = Scratch::new();
     let simulator = open(dir.path());
-    let wishes = [
+    let cases = [
         "",
         "outcome=PENDING",
         "outcome=ERROR errorCode=51",
@@ -56,23 +56,23 @@ async fn each_outcome_is_answered_remembered_and_written_down() {
         "processedAmount=3",
     ];
     let mut seen = String::new();
-    for (number, wish) in (1..).zip(wishes) {
-        let answered = call(&simulator, purchase(number, wish)).await;
-        let known = ask(&simulator, number).await;
-        seen += &format!("{number} {wish}: {answered}; asked: {known}\n");
+    for (number, properties) in (1..).zip(cases) {
+        let answer = call(&simulator, purchase(number, properties)).await;
+        let known = inquire(&simulator, number).await;
+        seen += &format!("{number} {properties}: {answer}; inquiry: {known}\n");
     }
     expect![[r#"
-        1 : Processed 1000; asked: Processed 1000
-        2 outcome=PENDING: Pending 1000; asked: Pending 1000
-        3 outcome=ERROR errorCode=51: Error 1000 51; asked: Error 1000 51
-        4 outcome=CANCELED: Canceled 1000; asked: Canceled 1000
-        5 outcome=UNDEFINED: Undefined 1000; asked: Undefined 1000
-        6 outcome=EXCEPTION: failed: EXCEPTION for purchasePayment; asked: not found
-        7 outcome=NULL: nothing; asked: not found
-        8 outcome=TIMEOUT: timed out; asked: not found
-        9 lostAnswer=true: timed out; asked: Processed 1000
-        10 ACTION_THROW_EXCEPTION=*: failed: ACTION_THROW_EXCEPTION for purchasePayment; asked: Undefined 1000
-        11 processedAmount=3: Processed 300; asked: Processed 300
+        1 : Processed 1000; inquiry: Processed 1000
+        2 outcome=PENDING: Pending 1000; inquiry: Pending 1000
+        3 outcome=ERROR errorCode=51: Error 1000 51; inquiry: Error 1000 51
+        4 outcome=CANCELED: Canceled 1000; inquiry: Canceled 1000
+        5 outcome=UNDEFINED: Undefined 1000; inquiry: Undefined 1000
+        6 outcome=EXCEPTION: failed: EXCEPTION for purchasePayment; inquiry: not found
+        7 outcome=NULL: nothing; inquiry: not found
+        8 outcome=TIMEOUT: timed out; inquiry: not found
+        9 lostAnswer=true: timed out; inquiry: Processed 1000
+        10 ACTION_THROW_EXCEPTION=*: failed: ACTION_THROW_EXCEPTION for purchasePayment; inquiry: Undefined 1000
+        11 processedAmount=3: Processed 300; inquiry: Processed 300
     "#]].assert_eq(&seen);
     expect![[r#"
         1 Call Charged Processed 1000
@@ -88,7 +88,7 @@ async fn each_outcome_is_answered_remembered_and_written_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_transaction_is_charged_once_however_often_and_at_once_it_comes() {
+async fn concurrent_calls_of_a_transaction_charge_once() {
     let dir = Scratch::new();
     let simulator = open(dir.path());
     let calls: Vec<_> = (0..200)
@@ -109,7 +109,7 @@ async fn one_transaction_is_charged_once_however_often_and_at_once_it_comes() {
 }
 
 #[tokio::test]
-async fn another_charge_for_the_same_transaction_is_an_attempt_and_no_charge() {
+async fn another_amount_for_a_charged_transaction_is_an_attempt_without_effect() {
     let dir = Scratch::new();
     let simulator = open(dir.path());
     call(&simulator, purchase(1, "")).await;
@@ -125,7 +125,7 @@ async fn another_charge_for_the_same_transaction_is_an_attempt_and_no_charge() {
         1 Attempt Nothing Processed 1000
     "#]]
     .assert_eq(&shown(&records));
-    assert_eq!(records[1].asked, Some(AmountMinor(5_000)));
+    assert_eq!(records[1].requested_amount, Some(AmountMinor(5_000)));
     assert_eq!(records[2].operation, TransactionType::Refund);
 }
 
@@ -138,7 +138,7 @@ async fn a_pending_transaction_is_completed_by_a_second_call() {
     let less = GatewayCall { amount: Some(AmountMinor(300)), ..purchase(1, "") };
     assert_eq!(call(&simulator, less.clone()).await, "Processed 300");
     assert_eq!(call(&simulator, less).await, "Processed 300");
-    assert_eq!(ask(&simulator, 1).await, "Processed 300");
+    assert_eq!(inquire(&simulator, 1).await, "Processed 300");
     call(&simulator, purchase(2, "outcome=PENDING")).await;
     assert_eq!(call(&simulator, purchase(2, "outcome=ERROR")).await, "Error 1000");
     expect![[r#"
@@ -151,7 +151,7 @@ async fn a_pending_transaction_is_completed_by_a_second_call() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_others_is_not_found() {
+async fn transactions_of_other_tenants_and_payments_are_not_found() {
     let dir = Scratch::new();
     let simulator = open(dir.path());
     call(&simulator, purchase(1, "")).await;
@@ -162,35 +162,35 @@ async fn what_belongs_to_others_is_not_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_charge_goes_on_when_its_caller_gives_up_and_is_told() {
+async fn a_charge_continues_after_a_timeout_and_is_notified() {
     let dir = Scratch::new();
     let simulator = open(dir.path());
     let mut notifications = simulator.notifications();
     let late = GatewayCall { timeout_us: 1_000_000, ..purchase(1, "chargeAfterMs=2000") };
-    let given_up = tokio::time::timeout(Duration::from_secs(1), simulator.call(late)).await;
-    assert!(given_up.is_err());
-    assert_eq!(ask(&simulator, 1).await, "not found");
-    assert_eq!(told(&mut notifications).await, "1 Processed 1000");
-    assert_eq!(ask(&simulator, 1).await, "Processed 1000");
+    let result = tokio::time::timeout(Duration::from_secs(1), simulator.call(late)).await;
+    result.expect_err("the charge takes longer than the timeout");
+    assert_eq!(inquire(&simulator, 1).await, "not found");
+    assert_eq!(next(&mut notifications).await, "1 Processed 1000");
+    assert_eq!(inquire(&simulator, 1).await, "Processed 1000");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_later_is_told() {
+async fn late_outcomes_are_notified() {
     let dir = Scratch::new();
     let simulator = open(dir.path());
     let mut notifications = simulator.notifications();
     call(&simulator, purchase(1, "outcome=PENDING lateMs=2000")).await;
-    assert_eq!(told(&mut notifications).await, "1 Processed 1000");
+    assert_eq!(next(&mut notifications).await, "1 Processed 1000");
     call(&simulator, purchase(2, "reverseAfterMs=2000")).await;
-    assert_eq!(told(&mut notifications).await, "2 Error 1000 REVERSED");
+    assert_eq!(next(&mut notifications).await, "2 Error 1000 REVERSED");
     call(&simulator, purchase(3, "outcome=TIMEOUT lateMs=2000 truth=ERROR reverseAfterMs=1")).await;
-    assert_eq!(told(&mut notifications).await, "3 Error 1000");
+    assert_eq!(next(&mut notifications).await, "3 Error 1000");
     call(&simulator, purchase(4, "outcome=PENDING lateMs=10 reverseAfterMs=5")).await;
-    assert_eq!(told(&mut notifications).await, "4 Processed 1000");
-    assert_eq!(told(&mut notifications).await, "4 Error 1000 REVERSED");
+    assert_eq!(next(&mut notifications).await, "4 Processed 1000");
+    assert_eq!(next(&mut notifications).await, "4 Error 1000 REVERSED");
     call(&simulator, purchase(5, "duplicate=true")).await;
-    assert_eq!(told(&mut notifications).await, "5 Processed 1000");
-    assert_eq!(told(&mut notifications).await, "5 Processed 1000");
+    assert_eq!(next(&mut notifications).await, "5 Processed 1000");
+    assert_eq!(next(&mut notifications).await, "5 Processed 1000");
     expect![[r#"
         1 Call Nothing Pending 1000
         1 Late Charged Processed 1000
@@ -207,19 +207,19 @@ async fn what_comes_later_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_completion_calls_off_what_was_planned() {
+async fn a_completion_cancels_the_scheduled_outcome() {
     let dir = Scratch::new();
     let simulator = open(dir.path());
     let mut notifications = simulator.notifications();
     call(&simulator, purchase(1, "outcome=PENDING lateMs=5000 truth=ERROR")).await;
     assert_eq!(call(&simulator, purchase(1, "")).await, "Processed 1000");
     call(&simulator, purchase(2, "outcome=PENDING lateMs=60000")).await;
-    assert_eq!(told(&mut notifications).await, "2 Processed 1000");
-    assert_eq!(ask(&simulator, 1).await, "Processed 1000");
+    assert_eq!(next(&mut notifications).await, "2 Processed 1000");
+    assert_eq!(inquire(&simulator, 1).await, "Processed 1000");
 }
 
 #[test]
-fn what_was_planned_happens_after_a_restart_too_and_is_told_again() {
+fn scheduled_outcomes_survive_a_restart_and_are_notified_again() {
     let dir = Scratch::new();
     let run = |test: &dyn Fn(&tokio::runtime::Runtime)| {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -228,7 +228,7 @@ fn what_was_planned_happens_after_a_restart_too_and_is_told_again() {
             .build()
             .unwrap();
         test(&runtime);
-        // Ends everything that runs on it at once, as the end of a process does.
+        // Aborts all tasks, like the end of the process.
         drop(runtime);
     };
     run(&|runtime| {
@@ -243,8 +243,8 @@ fn what_was_planned_happens_after_a_restart_too_and_is_told_again() {
             runtime.block_on(async {
                 let simulator = open(dir.path());
                 let mut notifications = simulator.notifications();
-                assert_eq!(told(&mut notifications).await, "1 Processed 1000");
-                assert_eq!(told(&mut notifications).await, "1 Error 1000 REVERSED");
+                assert_eq!(next(&mut notifications).await, "1 Processed 1000");
+                assert_eq!(next(&mut notifications).await, "1 Error 1000 REVERSED");
             });
         });
     }
@@ -252,9 +252,9 @@ fn what_was_planned_happens_after_a_restart_too_and_is_told_again() {
     assert_eq!(effects, [Effect::Nothing, Effect::Charged, Effect::Reversed]);
 }
 
-/// What a process leaves behind when it is killed at this moment is a copy of its file.
+/// A copy of the file is what a killed process would leave.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_was_answered_finds_the_charge_after_a_kill() {
+async fn answered_calls_are_durable_after_a_kill() {
     let dir = Scratch::new();
     let simulator = open(dir.path());
     let (answered, mut answers) = mpsc::unbounded_channel();
@@ -262,8 +262,8 @@ async fn whoever_was_answered_finds_the_charge_after_a_kill() {
         .map(|caller: u128| {
             let (simulator, answered) = (simulator.clone(), answered.clone());
             tokio::spawn(async move {
-                for turn in 0..200 {
-                    let number = turn * 8 + caller;
+                for round in 0..200 {
+                    let number = round * 8 + caller;
                     call(&simulator, purchase(number, "")).await;
                     answered.send(number).unwrap();
                 }
@@ -271,19 +271,19 @@ async fn whoever_was_answered_finds_the_charge_after_a_kill() {
         })
         .collect();
     drop(answered);
-    let mut heard = vec![];
+    let mut received = vec![];
     while let Some(number) = answers.recv().await {
-        heard.push(number);
-        if heard.len() % 100 == 0 {
+        received.push(number);
+        if received.len() % 100 == 0 {
             let left = Scratch::new();
             std::fs::copy(dir.path().join(FILE), left.path().join(FILE)).unwrap();
             let after = Simulator::open(left.path(), options()).unwrap();
-            for number in &heard {
-                assert_eq!(ask(&after, *number).await, "Processed 1000", "{number}");
+            for number in &received {
+                assert_eq!(inquire(&after, *number).await, "Processed 1000", "{number}");
             }
         }
     }
-    assert_eq!(heard.len(), 1_600);
+    assert_eq!(received.len(), 1_600);
     for caller in callers {
         caller.await.unwrap();
     }
@@ -295,7 +295,7 @@ async fn whoever_was_answered_finds_the_charge_after_a_kill() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thousands_of_calls_are_in_flight_at_once() {
+async fn thousands_of_calls_run_concurrently() {
     let dir = Scratch::new();
     let simulator = open(dir.path());
     let started = tokio::time::Instant::now();
@@ -308,6 +308,6 @@ async fn thousands_of_calls_are_in_flight_at_once() {
     for one in calls {
         assert_eq!(one.await.unwrap(), "Processed 1000");
     }
-    // One after another they would take fifteen minutes.
+    // Sequential calls would take 15 minutes.
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
 }

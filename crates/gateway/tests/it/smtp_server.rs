@@ -1,5 +1,5 @@
-//! Mail by servers that are not ours, with the feature `smtp_server`: `conformance/mail` starts them,
-//! names them in `FAREGATE_TEST_SMTP`, and looks at what arrived.
+//! Tests of mail with real SMTP servers, with the feature `smtp_server`. `conformance/mail` starts the
+//! servers, passes them in `FAREGATE_TEST_SMTP`, and checks the received mails.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,16 +7,16 @@ use std::time::Duration;
 use gateway::mail::{MailError, Mailer, Security, SmtpOptions, Template};
 use serde_json::Value;
 
-use crate::calls::PATIENCE;
-use crate::mail::{by, outgoing, scratch};
+use crate::calls::TIMEOUT;
+use crate::mail::{outgoing, scratch, smtp_mailer};
 
-fn told(name: &str) -> Value {
+fn setting(name: &str) -> Value {
     let servers = std::env::var("FAREGATE_TEST_SMTP").expect("conformance/mail sets it");
     serde_json::from_str::<Value>(&servers).unwrap()[name].clone()
 }
 
 fn server(name: &str) -> SmtpOptions {
-    let file = |name| Some(PathBuf::from(told(name).as_str().unwrap()));
+    let file = |name| Some(PathBuf::from(setting(name).as_str().unwrap()));
     let security = match name {
         "starttls" => Security::Starttls,
         "tls" => Security::Tls,
@@ -25,12 +25,12 @@ fn server(name: &str) -> SmtpOptions {
     let has_login = security != Security::None;
     SmtpOptions {
         host: "localhost".to_owned(),
-        port: told(name).as_u64().unwrap().try_into().unwrap(),
+        port: setting(name).as_u64().unwrap().try_into().unwrap(),
         security,
         username: if has_login { "me".to_owned() } else { String::new() },
         password_file: has_login.then(|| file("password_file")).flatten(),
         ca: file("ca"),
-        timeout: PATIENCE,
+        timeout: TIMEOUT,
     }
 }
 
@@ -39,9 +39,9 @@ async fn send(mailer: &Mailer, to: &str) -> Result<(), MailError> {
 }
 
 #[tokio::test]
-async fn every_mail_arrives_on_every_way() {
-    for way in ["plain", "starttls", "tls"] {
-        let mailer = by(server(way));
+async fn every_mail_arrives_with_every_encryption() {
+    for encryption in ["plain", "starttls", "tls"] {
+        let mailer = smtp_mailer(server(encryption));
         for template in Template::ALL {
             mailer.send(&outgoing(&mailer, template, "zoe@example.com")).await.unwrap();
         }
@@ -49,37 +49,38 @@ async fn every_mail_arrives_on_every_way() {
 }
 
 #[tokio::test]
-async fn an_address_with_other_letters_needs_a_server_that_knows_them() {
-    send(&by(server("plain")), "zoë@example.com").await.unwrap();
-    let error = send(&by(server("tls")), "zoë@example.com").await.unwrap_err();
+async fn a_non_ascii_address_requires_smtputf8() {
+    send(&smtp_mailer(server("plain")), "zoë@example.com").await.unwrap();
+    let error = send(&smtp_mailer(server("tls")), "zoë@example.com").await.unwrap_err();
     assert!(matches!(error, MailError::Permanent(_)), "{error}");
 }
 
 #[tokio::test]
-async fn refusals_are_for_now_or_for_good() {
-    let mailer = by(server("plain"));
+async fn refusals_are_temporary_or_permanent() {
+    let mailer = smtp_mailer(server("plain"));
     let error = send(&mailer, "busy@example.com").await.unwrap_err();
     assert!(matches!(error, MailError::Temporary(_)), "{error}");
     for to in ["nobody@example.com", "spam@example.com"] {
         let error = send(&mailer, to).await.unwrap_err();
         assert!(matches!(error, MailError::Permanent(_)), "{error}");
     }
-    let soon = Duration::from_millis(300);
+    let short = Duration::from_millis(300);
     let error =
-        send(&by(SmtpOptions { timeout: soon, ..server("silent") }), "zoe@example.com").await;
+        send(&smtp_mailer(SmtpOptions { timeout: short, ..server("silent") }), "zoe@example.com")
+            .await;
     assert!(matches!(error, Err(MailError::Temporary(_))), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_wrong_login_loses_no_mail() {
+async fn failed_authentication_is_temporary() {
     let password = scratch("password");
     std::fs::write(&password, "wrong").unwrap();
     let wrong = SmtpOptions { password_file: Some(password.clone()), ..server("starttls") };
-    let error = send(&by(wrong), "zoe@example.com").await.unwrap_err();
+    let error = send(&smtp_mailer(wrong), "zoe@example.com").await.unwrap_err();
     assert!(matches!(error, MailError::Temporary(_)), "{error}");
     assert!(error.to_string().contains("535"), "{error}");
     let none = SmtpOptions { username: String::new(), password_file: None, ..server("starttls") };
-    let error = send(&by(none), "zoe@example.com").await.unwrap_err();
+    let error = send(&smtp_mailer(none), "zoe@example.com").await.unwrap_err();
     assert!(matches!(error, MailError::Temporary(_)), "{error}");
     std::fs::remove_file(password).unwrap();
 }

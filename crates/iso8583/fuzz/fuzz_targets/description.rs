@@ -1,4 +1,4 @@
-//! A description of a format in XML, TOML or JSON, and a message behind a NUL for what it describes.
+//! Fuzzes descriptions of formats in XML, TOML and JSON, and messages in the described formats.
 #![no_main]
 
 use iso8583::{Message, Packager};
@@ -22,9 +22,9 @@ fuzz_target!(|data: &[u8]| {
             let bytes = rest.get(end + 1..).unwrap_or_default();
             let mut message = Message::new(&packager);
             if message.load(bytes).is_ok() {
-                let packed = message.pack().expect("what was read can be packed");
+                let packed = message.pack().expect("a loaded message can be packed");
                 // Comments and blanks of XML are not kept.
-                assert!(packed == bytes || packed.starts_with(b"<"), "packed otherwise");
+                assert!(packed == bytes || packed.starts_with(b"<"), "packed differently");
             }
         }
         Err(error) => drop(error.to_string()),

@@ -1,5 +1,5 @@
-//! A stream for each channel, in pieces: the same frames are found as in one piece, and what a
-//! frame holds can be framed again and found again.
+//! Fuzzes streams of all channels: a stream in pieces has the same frames as in one piece, and decoded
+//! frames can be encoded and decoded again.
 #![no_main]
 
 use iso8583::framing::{Channel, Decoded, Framing, Header, Progress, Settings};
@@ -48,16 +48,16 @@ fuzz_target!(|data: &[u8]| {
             Decoded::Message { header, body, consumed } => {
                 let (header, body) = (&stream[from..][header], &stream[from..][body]);
                 assert!(body.len() <= CONTENT_MAX);
-                again(&framing, header, body);
+                check_encoding(&framing, header, body);
                 from += consumed;
             }
             Decoded::KeepAlive { consumed } => from += consumed,
-            Decoded::Incomplete { .. } => unreachable!("it is not kept"),
+            Decoded::Incomplete { .. } => unreachable!("incomplete frames are not collected"),
         }
     }
 });
 
-fn again(framing: &Framing, header: &[u8], body: &[u8]) {
+fn check_encoding(framing: &Framing, header: &[u8], body: &[u8]) {
     let mut out = vec![];
     if framing.encode(Header::Given(header), body, &mut out).is_err() {
         assert!(out.is_empty());
@@ -66,7 +66,7 @@ fn again(framing: &Framing, header: &[u8], body: &[u8]) {
     match framing.decode(&out) {
         Ok(Decoded::Message { body: found, consumed, .. }) => {
             assert_eq!(&out[found], body);
-            framing.finish(&out[consumed..]).expect("nothing is left but a line end");
+            framing.finish(&out[consumed..]).expect("only a line end is left");
         }
         other => panic!("{other:?}"),
     }

@@ -1,4 +1,4 @@
-//! Bytes as BER-TLV: what is read is kept byte for byte, also around a TLV that changes.
+//! Fuzzes BER-TLV: a list keeps its bytes, except for a TLV that is changed.
 #![no_main]
 
 use iso8583::tlv::{Tags, TlvList};
@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
     list.set(changed, b"new");
     assert_eq!(list.get(changed), Some(b"new".as_slice()));
     let now: Vec<_> = list.iter().map(|it| (it.tag, it.value.to_vec())).collect();
-    assert_eq!(now[1..], tags[1..], "another one changed");
+    assert_eq!(now[1..], tags[1..], "another TLV has changed");
     assert!(list.remove(changed));
     assert_eq!(list.iter().count(), tags.len() - 1);
 });

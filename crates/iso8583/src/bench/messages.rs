@@ -1,8 +1,9 @@
-//! The messages that are measured: all kinds of fields at once, and a card payment's two halves.
+//! The measured messages: one with all kinds of fields, and the request and response of a payment.
 
-use super::Row;
+/// A field of a measured message: number, class, length, value.
+pub(super) type Row = (u16, &'static str, usize, &'static [u8]);
 
-/// By the names that the report has.
+/// The messages by their names in the report.
 pub(super) const ALL: [(&str, &[Row]); 3] =
     [("heavy", HEAVY), ("0200", REQUEST), ("0210", RESPONSE)];
 

@@ -1,4 +1,4 @@
-//! The built-in formats: descriptions of our own, compiled when they are first asked for.
+//! The built-in formats, which are compiled on first use.
 
 use std::sync::OnceLock;
 

@@ -1,10 +1,10 @@
-//! The encoding that an XML file declares.
+//! Decodes an XML file with its declared encoding.
 
 use std::borrow::Cow;
 
-use super::DescriptionError;
+use super::error::DescriptionError;
 
-/// A file's text.
+/// Decodes a file.
 pub(super) fn decoded(bytes: &[u8]) -> Result<Cow<'_, str>, DescriptionError> {
     if bytes.starts_with(&[0xFE, 0xFF]) || bytes.starts_with(&[0xFF, 0xFE]) {
         return Err(unknown("UTF-16"));
@@ -19,12 +19,12 @@ pub(super) fn decoded(bytes: &[u8]) -> Result<Cow<'_, str>, DescriptionError> {
     if !is_ascii && !is(&["UTF-8", "UTF8"]) {
         return Err(unknown(declared));
     }
-    let wrong = match std::str::from_utf8(bytes) {
+    let invalid = match std::str::from_utf8(bytes) {
         Ok(text) if !is_ascii || text.is_ascii() => return Ok(text.into()),
         Ok(_) => bytes.iter().position(|byte| !byte.is_ascii()).unwrap_or(bytes.len()),
         Err(error) => error.valid_up_to(),
     };
-    let line = 1 + bytes.iter().take(wrong).filter(|byte| **byte == b'\n').count();
+    let line = 1 + bytes.iter().take(invalid).filter(|byte| **byte == b'\n').count();
     let name = if is_ascii { "US-ASCII" } else { "UTF-8" };
     let message = format!(
         "this is not {name}; another encoding, such as ISO-8859-1, is declared in the first line"
@@ -38,7 +38,7 @@ fn unknown(encoding: &str) -> DescriptionError {
     DescriptionError::Unreadable { line: Some(1), key: String::new(), message }
 }
 
-/// What stands in `<?xml version="1.0" encoding="..."?>`.
+/// The encoding in `<?xml version="1.0" encoding="..."?>`.
 fn declared(bytes: &[u8]) -> Option<&str> {
     let rest = bytes.strip_prefix(b"<?xml")?;
     let end = rest.windows(2).position(|window| window == b"?>")?;
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn encodings() {
+    fn declared_encodings_are_decoded() {
         let check = |head: &str, name: &[u8], expected: &str| {
             let file = [head.as_bytes(), b"\n<a name='", name, b"'/>"].concat();
             let ours = match decoded(&file) {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_a_packager_file_in_latin1() {
+    fn a_packager_file_may_be_in_latin1() {
         let file = b"<?xml version='1.0' encoding='ISO-8859-1'?>\n<isopackager>\
             <isofield id='0' length='4' name='MTI' class='org.jpos.iso.IFA_NUMERIC'/>\
             <isofield id='1' length='16' name='' class='IFB_BITMAP'/>\

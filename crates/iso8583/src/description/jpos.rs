@@ -1,4 +1,4 @@
-//! Packager files of jPOS's `GenericPackager`, as their users own them.
+//! Packager files of jPOS's `GenericPackager`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
-use super::{DescriptionError, line_of};
+use super::error::{DescriptionError, line_of};
 use crate::class::{Content, FieldFormat};
 use crate::error::{DEPTH_MAX, Error, FieldPath, Problem};
 use crate::packager::{
@@ -23,21 +23,21 @@ const OF_PACKAGERS: [&str; 6] = [
     "headerLength",
 ];
 const OF_FIELDS: [&str; 7] = ["id", "length", "name", "class", "pad", "trim", "token"];
-/// These say again what the classes of the fields inside say.
+/// Redundant attributes, which repeat the classes of the inner fields.
 const OF_TAGS: [&str; 4] = ["packager", "tagMapper", "tagSize", "lenSize"];
 
-/// Packagers of fields inside: what they do follows from the classes and the attributes.
+/// Packagers of inner fields whose behaviour follows from classes and attributes.
 const OF_COMPOSITES: [&str; 4] = [
     "GenericPackager",
     "GenericSubFieldPackager",
     "GenericTaggedFieldsPackager",
     "EuroSubFieldPackager",
 ];
-/// BER-TLV: the value is left as it is, for `tlv`.
+/// Packagers of BER-TLV. The value stays opaque; `tlv` reads it.
 const OF_BER_TLV: [&str; 3] =
     ["BERTLVBinaryPackager", "BERTLVAsciiHexPackager", "BERTLVEbcdicHexPackager"];
 
-/// Reads a packager file.
+/// Parses a packager file.
 pub(super) fn draft(text: &str) -> Result<Draft, DescriptionError> {
     let mut file = File { text, at: 0, path: vec![] };
     let mut reader = Reader::from_str(text);
@@ -46,12 +46,12 @@ pub(super) fn draft(text: &str) -> Result<Draft, DescriptionError> {
     loop {
         let event = reader.read_event();
         file.at = usize::try_from(reader.buffer_position()).unwrap_or(text.len());
-        let event = event.map_err(|error| file.wrong("", &error.to_string()))?;
+        let event = event.map_err(|error| file.error("", &error.to_string()))?;
         let is_empty = matches!(event, Event::Empty(_));
         match event {
             Event::Start(start) | Event::Empty(start) => {
                 if draft.is_some() {
-                    return Err(file.wrong("", "one element `isopackager` was expected"));
+                    return Err(file.error("", "one element `isopackager` was expected"));
                 }
                 let element = Open::read(&start, open.last(), &mut file)?;
                 open.push(element);
@@ -61,17 +61,17 @@ pub(super) fn draft(text: &str) -> Result<Draft, DescriptionError> {
             }
             Event::End(_) => draft = close(&mut open, &mut file)?,
             Event::Text(text) if text.trim().is_empty() => {}
-            Event::Text(_) | Event::CData(_) => return Err(file.wrong("", "no text was expected")),
-            Event::GeneralRef(_) => return Err(file.wrong("", "no entity was expected")),
+            Event::Text(_) | Event::CData(_) => return Err(file.error("", "no text was expected")),
+            Event::GeneralRef(_) => return Err(file.error("", "no entity was expected")),
             Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => {}
             Event::Eof => break,
         }
     }
-    let missing = || file.wrong("", "an element `isopackager` was expected");
+    let missing = || file.error("", "an element `isopackager` was expected");
     draft.filter(|_| open.is_empty()).ok_or_else(missing)
 }
 
-/// The text, how far it was read, and the field that is being read.
+/// The text with the current offset and field.
 struct File<'a> {
     text: &'a str,
     at: usize,
@@ -79,7 +79,7 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    fn wrong(&self, attribute: &str, what: &str) -> DescriptionError {
+    fn error(&self, attribute: &str, what: &str) -> DescriptionError {
         let numbers: Vec<String> = self.path.iter().map(u16::to_string).collect();
         let field =
             if numbers.is_empty() { String::new() } else { format!("field {}", numbers.join(".")) };
@@ -97,7 +97,7 @@ impl File<'_> {
     }
 }
 
-/// An element that was begun.
+/// An open element.
 #[derive(Default)]
 struct Open {
     kind: Kind,
@@ -113,7 +113,7 @@ enum Kind {
     Packager,
     Field,
     Composite,
-    /// Fields inside, if any, are the TLV packager's affair.
+    /// A field with a packager of BER-TLV, whose inner fields are ignored.
     BerTlv,
 }
 
@@ -130,28 +130,28 @@ impl Open {
                 Kind::Composite
             }
             (name, _) => {
-                return Err(file.wrong("", &format!("`{name}` was not expected here")));
+                return Err(file.error("", &format!("`{name}` was not expected here")));
             }
         };
         let mut open = Self { kind, ..Self::default() };
         if kind != Kind::Packager {
-            // First of all: it says which field whatever else is wrong is in.
+            // First, because errors of the other attributes name the field.
             let id = start.try_get_attribute("id").ok().flatten();
             let number = id.and_then(|id| id.value.trim().parse().ok());
             open.number = number
                 .filter(|it| *it <= FIELD_NUMBER_MAX)
-                .ok_or_else(|| file.wrong("id", "the number of a field was expected, 0 to 999"))?;
+                .ok_or_else(|| file.error("id", "the number of a field was expected, 0 to 999"))?;
             file.path.push(open.number);
             if file.path.len() > DEPTH_MAX {
                 return Err(file.problem(open.number, Problem::TooDeep));
             }
         }
         for attribute in start.attributes() {
-            let attribute = attribute.map_err(|error| file.wrong("", &error.to_string()))?;
+            let attribute = attribute.map_err(|error| file.error("", &error.to_string()))?;
             let name = attribute.key.0.to_owned();
             let value = attribute
                 .normalized_value(XmlVersion::Implicit1_0)
-                .map_err(|error| file.wrong(&name, &error.to_string()))?;
+                .map_err(|error| file.error(&name, &error.to_string()))?;
             open.attributes.insert(name, value.into_owned());
         }
         open.check_names(file)?;
@@ -161,7 +161,7 @@ impl Open {
         Ok(open)
     }
 
-    /// An attribute that nobody knows is not passed over: it may change what is on the wire.
+    /// Refuses unknown attributes, because they may change the format on the wire.
     fn check_names(&self, file: &File<'_>) -> Result<(), DescriptionError> {
         let groups: &[&[&str]] = match self.kind {
             Kind::Packager => &[&OF_PACKAGERS],
@@ -170,7 +170,7 @@ impl Open {
         };
         for name in self.attributes.keys() {
             if !groups.iter().any(|group| group.contains(&name.as_str())) {
-                return Err(file.wrong(name, "an unknown attribute"));
+                return Err(file.error(name, "an unknown attribute"));
             }
         }
         Ok(())
@@ -178,7 +178,7 @@ impl Open {
 
     fn composite(&self, file: &File<'_>) -> Result<Kind, DescriptionError> {
         let class = self.attributes.get("packager").map_or("", String::as_str);
-        // The packagers of others may do something else under the same name.
+        // Packagers in other packages may behave differently.
         let name = match class.rsplit_once('.') {
             Some((package, name)) if package.starts_with("org.jpos.") => name,
             Some(_) => "",
@@ -186,7 +186,7 @@ impl Open {
         };
         let mapper = self.attributes.get("tagMapper").map_or("", String::as_str);
         if !mapper.is_empty() && !mapper.ends_with("TTDecimalTagMapper") {
-            return Err(file.wrong("tagMapper", "only tags in decimal digits are known"));
+            return Err(file.error("tagMapper", "only tags in decimal digits are known"));
         }
         match name {
             _ if OF_COMPOSITES.contains(&name) => Ok(Kind::Composite),
@@ -194,7 +194,7 @@ impl Open {
             _ => {
                 let known = [OF_COMPOSITES.as_slice(), OF_BER_TLV.as_slice()].concat().join(", ");
                 let what = format!("`{class}` is not known here; known are {known}");
-                Err(file.wrong("packager", &what))
+                Err(file.error("packager", &what))
             }
         }
     }
@@ -203,13 +203,13 @@ impl Open {
         let Some(text) = self.attributes.get(name) else { return Ok(None) };
         let number = text.trim().parse::<i32>().ok();
         match number {
-            // jPOS says so that there is none.
+            // jPOS uses this value for none.
             Some(number) if number < 0 => Ok(None),
             Some(number) => match u16::try_from(number) {
                 Ok(number) => Ok(Some(number)),
-                Err(_) => Err(file.wrong(name, "a smaller number was expected")),
+                Err(_) => Err(file.error(name, "a smaller number was expected")),
             },
-            None => Err(file.wrong(name, "a number was expected")),
+            None => Err(file.error(name, "a number was expected")),
         }
     }
 
@@ -218,19 +218,19 @@ impl Open {
             None | Some("") => Ok(None),
             Some("true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
-            Some(_) => Err(file.wrong(name, "`true` or `false` was expected")),
+            Some(_) => Err(file.error(name, "`true` or `false` was expected")),
         }
     }
 
     /// The field that the element describes.
     fn field(self, file: &File<'_>) -> Result<DraftField, DescriptionError> {
         let Some(class) = self.attributes.get("class") else {
-            return Err(file.wrong("class", "a class was expected"));
+            return Err(file.error("class", "a class was expected"));
         };
         let length = self.attributes.get("length").and_then(|text| text.trim().parse().ok());
         let description = FieldDescription {
             class: class.trim().to_owned(),
-            length: length.ok_or_else(|| file.wrong("length", "a number was expected"))?,
+            length: length.ok_or_else(|| file.error("length", "a number was expected"))?,
             pad: self.flag("pad", file)?.unwrap_or(false),
             trim: self.flag("trim", file)?.unwrap_or(false),
             sub: None,
@@ -238,20 +238,20 @@ impl Open {
         let format = format_of(self.number, &description, file.path.len()).map_err(|problem| {
             let what =
                 format!("`{}` of length {}: {problem}", description.class, description.length);
-            file.wrong("class", &what)
+            file.error("class", &what)
         })?;
         let name = self.attributes.get("name").cloned().unwrap_or_default();
         let inside = (self.kind == Kind::Composite).then_some(self.fields);
         Ok(DraftField { name, format, is_sensitive: None, inside })
     }
 
-    /// Makes of the fields what the attributes around them say.
+    /// Applies the attributes of the element to its fields.
     fn arrange(&mut self, file: &File<'_>) -> Result<(), DescriptionError> {
-        // jPOS makes room for so many fields, and takes those beyond as well.
+        // jPOS only reserves memory for it, and accepts fields beyond it.
         self.number_of("maxValidField", file)?;
         let is_packager = self.kind == Kind::Packager;
         if !is_packager && self.number_of("headerLength", file)?.unwrap_or(0) > 0 {
-            return Err(file.wrong("headerLength", "only messages have headers here"));
+            return Err(file.error("headerLength", "only messages have headers here"));
         }
         let bitmap = self.bitmap_field(file)?;
         let third = self.number_of("thirdBitmapField", file)?.filter(|number| *number > 0);
@@ -275,7 +275,7 @@ impl Open {
         Ok(())
     }
 
-    /// The field that stands for the bitmap, if there is to be one.
+    /// The field with the bitmap, if there is one.
     fn bitmap_field(&self, file: &File<'_>) -> Result<Option<u16>, DescriptionError> {
         let emits = self.flag("emitBitmap", file)?;
         if emits == Some(false) {
@@ -288,19 +288,19 @@ impl Open {
             }
             let what = format!("field {number} is not described as a bitmap");
             return if emits == Some(true) {
-                Err(file.wrong("bitmapField", &what))
+                Err(file.error("bitmapField", &what))
             } else {
                 Ok(None)
             };
         }
         let found = [1, 0].into_iter().find(|number| self.is_bitmap(*number));
         if emits == Some(true) && found.is_none() {
-            return Err(file.wrong("emitBitmap", "neither field 0 nor field 1 is a bitmap"));
+            return Err(file.error("emitBitmap", "neither field 0 nor field 1 is a bitmap"));
         }
         Ok(found)
     }
 
-    /// A third bitmap among the fields: the one in front then has 16 bytes, and this one 8.
+    /// Sets a third bitmap among the fields: it has 8 bytes, and the one in front 16.
     fn set_third(
         &mut self,
         bitmap: Option<u16>,
@@ -317,13 +317,13 @@ impl Open {
         Ok(())
     }
 
-    /// The fields below the first: inside a field that is 1, unless it is said.
+    /// The fields below the first one, which is 1 in a composite field by default.
     fn skipped(&self, file: &File<'_>) -> Result<Range<u16>, DescriptionError> {
         let class = self.attributes.get("packager").map_or("", String::as_str);
         let is_message = self.kind == Kind::Packager || class.ends_with(".GenericPackager");
         let first = self.number_of("firstField", file)?;
         let first = first.map(|first| first.min(FIELD_NUMBER_MAX));
-        // A message begins with its type wherever the fields begin.
+        // A message always begins with its type.
         Ok(if is_message { 1..first.unwrap_or(1) } else { 0..first.unwrap_or(1) })
     }
 
@@ -332,7 +332,7 @@ impl Open {
     }
 }
 
-/// Ends the innermost element; the draft if it was the packager.
+/// Ends the innermost element; returns the draft if it was the packager.
 fn close(open: &mut Vec<Open>, file: &mut File<'_>) -> Result<Option<Draft>, DescriptionError> {
     let Some(mut element) = open.pop() else { return Ok(None) };
     if matches!(element.kind, Kind::Packager | Kind::Composite) {
@@ -341,7 +341,7 @@ fn close(open: &mut Vec<Open>, file: &mut File<'_>) -> Result<Option<Draft>, Des
     let Some(outer) = open.last_mut() else {
         let header = element.number_of("headerLength", file)?.unwrap_or(0);
         if element.fields.is_empty() {
-            return Err(file.wrong("", "at least one field was expected"));
+            return Err(file.error("", "at least one field was expected"));
         }
         let header_bytes = usize::from(header);
         return Ok(Some(Draft { header_bytes, fields: element.fields, ..Draft::default() }));
@@ -349,7 +349,7 @@ fn close(open: &mut Vec<Open>, file: &mut File<'_>) -> Result<Option<Draft>, Des
     let number = element.number;
     let field = element.field(file)?;
     if outer.fields.insert(number, field).is_some() {
-        return Err(file.wrong("id", "the field is described twice"));
+        return Err(file.error("id", "the field is described twice"));
     }
     file.path.pop();
     Ok(None)

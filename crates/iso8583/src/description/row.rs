@@ -1,21 +1,49 @@
-//! One field of a description: content, coding, length, and what stands in front.
+//! A field of a description: content, coding, length, prefix and tag.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Rows;
 use crate::class::{
-    self, Charset, Coding, Content, Counts, FieldFormat, NO_PREFIX, NO_TAG, Odd, PrefixCoding,
+    self, Charset, Coding, Content, Counts, FieldFormat, NO_PREFIX, NO_TAG, OddPadding,
+    PrefixCoding,
 };
+use crate::packager::FIELD_NUMBER_MAX;
 
-/// A field as it is written.
+pub(super) type Rows = BTreeMap<Number, Row>;
+
+/// The number of a field, as a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(super) struct Number(pub(super) u16);
+
+impl TryFrom<String> for Number {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let is_plain = text == "0" || !text.starts_with(['0', '+']);
+        let number = text.parse().ok().filter(|it| is_plain && *it <= FIELD_NUMBER_MAX);
+        number.map(Self).ok_or_else(|| {
+            format!("`{text}`: the number of a field was expected, 0 to {FIELD_NUMBER_MAX}")
+        })
+    }
+}
+
+impl From<Number> for String {
+    fn from(number: Number) -> Self {
+        number.0.to_string()
+    }
+}
+
+/// A field in TOML or JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) name: String,
-    content: Kind,
+    content: ContentName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    coding: Option<Written>,
+    coding: Option<CodingName>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     length: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,17 +64,17 @@ pub(super) struct Row {
     pub(super) inside: Option<Inside>,
 }
 
-/// What is inside a field.
+/// The inner fields of a composite field.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Inside {
     pub(super) fields: Rows,
 }
 
-/// What the value is.
+/// The type of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Kind {
+enum ContentName {
     Text,
     Alphabetic,
     Alphanumeric,
@@ -63,10 +91,10 @@ enum Kind {
     Unused,
 }
 
-/// How it is written.
+/// The encoding of the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Written {
+enum CodingName {
     Ascii,
     Ebcdic,
     Bcd,
@@ -75,7 +103,7 @@ enum Written {
     HexEbcdic,
 }
 
-/// The length in front.
+/// The length prefix.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Prefix {
@@ -85,8 +113,8 @@ struct Prefix {
     digits: Option<u8>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bytes: Option<u8>,
-    #[serde(default, skip_serializing_if = "Counted::is_value")]
-    counts: Counted,
+    #[serde(default, skip_serializing_if = "CountedUnit::is_value")]
+    counts: CountedUnit,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,29 +129,29 @@ enum Numeral {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Counted {
+enum CountedUnit {
     #[default]
     Value,
     Bytes,
     HalfBytes,
 }
 
-/// The field's number in front.
+/// The field's number in front of the content.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Tag {
     digits: u8,
     #[serde(default, skip_serializing_if = "Numeral::is_ascii")]
     coding: Numeral,
-    /// The tag stands behind the length, which counts it.
+    /// The tag is behind the length, which counts it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     counted: bool,
-    /// The tag is there beside a bitmap or a position.
+    /// The tag repeats a number that is known from a bitmap or a position.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     repeats: bool,
 }
 
-/// What fills half a byte that an odd number of digits leaves free.
+/// The padding of an odd number of digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Pad {
@@ -156,13 +184,13 @@ impl Numeral {
     }
 }
 
-impl Counted {
+impl CountedUnit {
     fn is_value(&self) -> bool {
         *self == Self::Value
     }
 }
 
-impl Kind {
+impl ContentName {
     fn read(self) -> (Content, Charset) {
         match self {
             Self::Text => (Content::Text, Charset::Any),
@@ -203,28 +231,31 @@ impl Kind {
         }
     }
 
-    /// The codings that it may have, the usual one first.
-    fn codings(self) -> &'static [Written] {
+    /// The valid codings, the default first.
+    fn codings(self) -> &'static [CodingName] {
         match self {
             Self::Text
             | Self::Alphabetic
             | Self::Alphanumeric
             | Self::Printable
-            | Self::AsciiText => &[Written::Ascii, Written::Ebcdic],
+            | Self::AsciiText => &[CodingName::Ascii, CodingName::Ebcdic],
             Self::Digits | Self::Track | Self::Amount => {
-                &[Written::Ascii, Written::Ebcdic, Written::Bcd]
+                &[CodingName::Ascii, CodingName::Ebcdic, CodingName::Bcd]
             }
-            Self::SignedDigits => &[Written::Ebcdic],
-            Self::Bytes => {
-                &[Written::Binary, Written::HexAscii, Written::HexEbcdic, Written::Ebcdic]
-            }
-            Self::Bitmap => &[Written::Binary, Written::HexAscii, Written::HexEbcdic],
-            Self::HexDigits | Self::Nothing | Self::Unused => &[Written::Binary],
+            Self::SignedDigits => &[CodingName::Ebcdic],
+            Self::Bytes => &[
+                CodingName::Binary,
+                CodingName::HexAscii,
+                CodingName::HexEbcdic,
+                CodingName::Ebcdic,
+            ],
+            Self::Bitmap => &[CodingName::Binary, CodingName::HexAscii, CodingName::HexEbcdic],
+            Self::HexDigits | Self::Nothing | Self::Unused => &[CodingName::Binary],
         }
     }
 }
 
-impl Written {
+impl CodingName {
     fn read(self) -> Coding {
         match self {
             Self::Ascii => Coding::Latin1,
@@ -249,7 +280,7 @@ impl Written {
 }
 
 impl Row {
-    /// How the field stands on the wire.
+    /// The compiled format.
     pub(super) fn format(&self) -> Result<FieldFormat, String> {
         let kind = self.content;
         let length = self.length.unwrap_or(0) as usize;
@@ -263,10 +294,10 @@ impl Row {
         format.coding = written.read();
         format.prefix = self.prefix.map_or(Ok(NO_PREFIX), Prefix::read)?;
         format.tag = self.tag.map_or(Ok(NO_TAG), Tag::read)?;
-        format.odd = match self.pad {
-            Some(Pad::Left) | None => Odd::ZeroLeft,
-            Some(Pad::Right) => Odd::ZeroRight,
-            Some(Pad::RightF) => Odd::FRight,
+        format.padding = match self.pad {
+            Some(Pad::Left) | None => OddPadding::ZeroLeft,
+            Some(Pad::Right) => OddPadding::ZeroRight,
+            Some(Pad::RightF) => OddPadding::FRight,
         };
         format.is_filled = self.filled;
         format.trims = self.trim;
@@ -275,12 +306,15 @@ impl Row {
         format.compiled().map_err(|problem| problem.to_string())
     }
 
-    /// Do the parts fit together?
+    /// Checks the combination of the parts.
     fn check(&self, format: &FieldFormat) -> Result<(), String> {
-        let takes_no_room = matches!(self.content, Kind::Nothing | Kind::Unused);
+        let takes_no_room = matches!(self.content, ContentName::Nothing | ContentName::Unused);
         let is_fixed = matches!(
             self.content,
-            Kind::Amount | Kind::HexDigits | Kind::SignedDigits | Kind::Bitmap
+            ContentName::Amount
+                | ContentName::HexDigits
+                | ContentName::SignedDigits
+                | ContentName::Bitmap
         );
         let has_prefix = self.prefix.is_some();
         let has_room = self.length.is_some() || has_prefix || self.tag.is_some();
@@ -305,7 +339,7 @@ impl Row {
         }
     }
 
-    fn empty(content: Kind) -> Self {
+    fn empty(content: ContentName) -> Self {
         Self {
             name: String::new(),
             content,
@@ -322,13 +356,13 @@ impl Row {
         }
     }
 
-    /// The row that says what a format is.
-    pub(super) fn of(format: &FieldFormat) -> Self {
-        let content = Kind::of(format);
-        if matches!(content, Kind::Nothing | Kind::Unused) {
+    /// The description of a format.
+    pub(super) fn new(format: &FieldFormat) -> Self {
+        let content = ContentName::of(format);
+        if matches!(content, ContentName::Nothing | ContentName::Unused) {
             return Self::empty(content);
         }
-        let written = Written::of(format.coding);
+        let written = CodingName::of(format.coding);
         let is_usual = content.codings().first() == Some(&written);
         let direction = u32::from(format.content == Content::Amount);
         let digits = format.length_max.saturating_sub(direction);
@@ -338,10 +372,10 @@ impl Row {
             length: Some(format.length_max).filter(|length| *length > 0 || !format.is_fixed()),
             prefix: (!format.is_fixed()).then(|| Prefix::of(format.prefix)),
             tag: (format.tag.digits > 0).then(|| Tag::of(format.tag)),
-            pad: match format.odd {
-                Odd::ZeroRight if pads => Some(Pad::Right),
-                Odd::FRight if pads => Some(Pad::RightF),
-                Odd::ZeroLeft | Odd::ZeroRight | Odd::FRight => None,
+            pad: match format.padding {
+                OddPadding::ZeroRight if pads => Some(Pad::Right),
+                OddPadding::FRight if pads => Some(Pad::RightF),
+                OddPadding::ZeroLeft | OddPadding::ZeroRight | OddPadding::FRight => None,
             },
             filled: format.is_filled,
             trim: format.trims,
@@ -350,12 +384,12 @@ impl Row {
         }
     }
 
-    /// As a value in TOML, in one line.
+    /// The row as an inline table of TOML.
     pub(super) fn inline(&self) -> String {
         inline(self)
     }
 
-    /// As keys and values in TOML, one to a line; without the fields inside.
+    /// The row as lines of TOML, without inner fields.
     pub(super) fn lines(&self) -> String {
         let mut own = Self { inside: None, ..self.clone() };
         let (prefix, tag) = (own.prefix.take(), own.tag.take());
@@ -377,18 +411,18 @@ fn inline(value: &impl Serialize) -> String {
     out
 }
 
-/// Digits of a length or a tag.
+/// The maximum number of digits of a length or a tag.
 const DIGITS: std::ops::RangeInclusive<u8> = 1..=6;
-/// Bytes of a binary length.
+/// The maximum number of bytes of a binary length.
 const BYTES: std::ops::RangeInclusive<u8> = 1..=5;
 
 impl Prefix {
     fn read(self) -> Result<class::Prefix, String> {
         let coding = self.coding.read();
         let counts = match self.counts {
-            Counted::Value => Counts::Value,
-            Counted::Bytes => Counts::Wire,
-            Counted::HalfBytes => Counts::Halves,
+            CountedUnit::Value => Counts::Value,
+            CountedUnit::Bytes => Counts::Wire,
+            CountedUnit::HalfBytes => Counts::Halves,
         };
         let size = match (self.coding, self.digits, self.bytes) {
             (Numeral::Binary, None, Some(bytes)) if BYTES.contains(&bytes) => bytes,
@@ -407,9 +441,9 @@ impl Prefix {
             digits: size.filter(|_| !is_binary),
             bytes: size.filter(|_| is_binary),
             counts: match prefix.counts {
-                Counts::Value => Counted::Value,
-                Counts::Wire => Counted::Bytes,
-                Counts::Halves => Counted::HalfBytes,
+                Counts::Value => CountedUnit::Value,
+                Counts::Wire => CountedUnit::Bytes,
+                Counts::Halves => CountedUnit::HalfBytes,
             },
         }
     }

@@ -1,4 +1,4 @@
-//! The kinds of channel, and the shape of the frames of each.
+//! The channels and the formats of their frames.
 
 use std::ops::RangeInclusive;
 
@@ -7,13 +7,13 @@ use super::length::LengthCoding;
 
 /// BASE24's end of text.
 const END_OF_TEXT: &[u8] = &[0x03];
-/// What a frame of RBP starts with.
+/// The first bytes of a frame of RBP.
 const RBP_PROTOCOL: &[u8] = &[0xD0, 0x4A];
 
-/// How long a VAP header may be: 22 bytes, or 26 if it reports a refused message.
+/// The length of a VAP header: 22 bytes, or 26 if it reports a refused message.
 pub(super) const VAP_HEADER_BYTES: RangeInclusive<usize> = 22..=26;
 
-/// How two hosts separate the messages on their connection. The names are those of jPOS.
+/// How messages are separated on a connection. The names are those of jPOS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Channel {
     /// Decimal digits of length (4 unless set), then header and body.
@@ -46,11 +46,11 @@ pub enum Channel {
     Amex,
     /// An XML element `isomsg`.
     Xml,
-    /// The body and nothing else: only a packager can tell where it ends.
+    /// The body alone. Only a packager can find its end.
     Pad,
 }
 
-/// What tells where a frame ends.
+/// How the end of a frame is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Boundary {
     Length(Extent),
@@ -59,7 +59,7 @@ pub(super) enum Boundary {
     Measured,
 }
 
-/// What the bytes before a body mean.
+/// The format of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeaderKind {
     Opaque,
@@ -80,7 +80,7 @@ pub(super) struct Extent {
 }
 
 impl Channel {
-    /// All there are.
+    /// All channels.
     pub const ALL: [Self; 16] = [
         Self::Ascii,
         Self::Nac,
@@ -100,7 +100,7 @@ impl Channel {
         Self::Pad,
     ];
 
-    /// Its name in settings.
+    /// The name in settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ascii => "ascii",
@@ -122,7 +122,7 @@ impl Channel {
         }
     }
 
-    /// The shape of its frames before any setting.
+    /// The format of the frames with default settings.
     pub(super) fn boundary(self) -> Boundary {
         let plain =
             |length| Extent { before: &[], length, after: &[], end: &[], counts_itself: false };
@@ -165,12 +165,12 @@ impl Channel {
 }
 
 impl Extent {
-    /// How many bytes come before the content.
+    /// The number of bytes before the content.
     pub(super) fn start_bytes(&self) -> usize {
         self.before.len() + self.length.bytes() + self.after.len()
     }
 
-    /// The length of header and body, if enough has arrived to tell.
+    /// The length of header and body; `None` if the start of the frame is incomplete.
     pub(super) fn read_start(&self, bytes: &[u8]) -> Result<Option<u64>, FramingError> {
         if bytes.len() < self.start_bytes() {
             return Ok(None);
@@ -184,7 +184,7 @@ impl Extent {
         content.map(Some).ok_or(FramingError::TooShort { at, length, min })
     }
 
-    /// Writes all that comes before the content, and returns how much it is.
+    /// Writes the bytes before the content, and returns their number.
     pub(super) fn write_start(
         &self,
         content: usize,
@@ -202,7 +202,7 @@ impl Extent {
         Ok(start)
     }
 
-    /// What the length counts besides header and body.
+    /// The bytes besides header and body that the length counts.
     fn counted_besides(&self) -> usize {
         self.end.len() + if self.counts_itself { self.length.bytes() } else { 0 }
     }

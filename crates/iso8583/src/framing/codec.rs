@@ -1,4 +1,4 @@
-//! A [`Framing`] as a codec of tokio's, for `Framed`, `FramedRead` and `FramedWrite`.
+//! A [`Framing`] as a codec of `tokio_util`, for `Framed`, `FramedRead` and `FramedWrite`.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -11,13 +11,13 @@ use crate::packager::{Packager, Validation};
 
 use super::{Channel, Decoded, Framing, FramingError, Header, Measured, Progress};
 
-/// The most room that is made for a message on the word of its length alone.
+/// The maximum number of bytes that are reserved for a message because of its length prefix.
 const RESERVED_BYTES_MAX: usize = 16 * 1024;
 
 type Measure = Box<dyn Fn(&[u8]) -> Measured + Send + Sync>;
 
-/// Frames on a stream. After an error it reads nothing any more, since nothing that follows can be
-/// trusted: drop the connection.
+/// Decodes and encodes frames on a stream. After an error, all further decoding fails with the same
+/// error: close the connection.
 pub struct Codec {
     framing: Framing,
     measure: Option<Measure>,
@@ -26,59 +26,57 @@ pub struct Codec {
     failed: Option<FramingError>,
 }
 
-/// What was received.
+/// A received frame.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Received {
     /// A message.
     Message {
-        /// Its header, empty where the channel is used without.
+        /// The header; empty without one.
         header: Bytes,
-        /// What a packager reads.
+        /// The message for a packager.
         body: Bytes,
     },
-    /// The peer says only that it is there. If [`Framing::answers_keep_alives`], send
-    /// [`Sent::KeepAlive`].
+    /// A keep-alive. If [`Framing::answers_keep_alives`], send [`Sent::KeepAlive`].
     KeepAlive,
 }
 
-/// What is to be sent.
+/// A frame to send.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Sent<'a> {
     /// A message.
     Message {
-        /// The header that it goes with.
+        /// The header.
         header: Header<'a>,
-        /// What a packager wrote.
+        /// The packed message.
         body: &'a [u8],
     },
-    /// A keep-alive; nothing on channels that have none.
+    /// A keep-alive. Sends nothing on channels without keep-alives.
     KeepAlive,
 }
 
-/// Why a stream ended.
+/// Why decoding or encoding failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CodecError {
     /// The connection failed.
     #[error("the connection failed")]
     Io(#[from] io::Error),
-    /// What arrived is no frame, or what was to be sent cannot be framed.
+    /// A received frame is invalid, or a message cannot be framed.
     #[error("in the frame at byte {position} of the stream")]
     Framing {
-        /// Where the frame began, counted from the first byte received.
+        /// The start of the frame on the stream, from 0.
         position: u64,
-        /// What is wrong with it.
+        /// Why it is invalid.
         source: FramingError,
     },
 }
 
 impl Codec {
-    /// A codec for one connection.
+    /// A codec for a connection.
     pub fn new(framing: Framing) -> Self {
         Self { framing, measure: None, progress: Progress::default(), position: 0, failed: None }
     }
 
-    /// Lets a packager say where a message ends, which PAD needs; other channels do
-    /// not ask it.
+    /// Sets the function that finds the end of a message. Only PAD uses it.
     pub fn measured_by(
         mut self,
         measure: impl Fn(&[u8]) -> Measured + Send + Sync + 'static,
@@ -87,7 +85,7 @@ impl Codec {
         self
     }
 
-    /// Lets this packager say where a message ends, by reading it.
+    /// Finds the end of a message with this packager. Only PAD uses it.
     pub fn measured_by_packager(self, packager: &Packager) -> Self {
         let packager = packager.with_validation(Validation::Lenient);
         let index = Mutex::new(Index::new());
@@ -201,13 +199,13 @@ mod tests {
         let mut log = vec![];
         for byte in wire {
             buffer.extend_from_slice(&[*byte]);
-            log.extend(codec.decode(&mut buffer).transpose().map(told));
+            log.extend(codec.decode(&mut buffer).transpose().map(shown));
         }
-        log.extend(codec.decode_eof(&mut buffer).transpose().map(told));
+        log.extend(codec.decode_eof(&mut buffer).transpose().map(shown));
         log
     }
 
-    fn told(result: Result<Received, CodecError>) -> String {
+    fn shown(result: Result<Received, CodecError>) -> String {
         match result {
             Ok(Received::KeepAlive) => "keep-alive".to_owned(),
             Ok(Received::Message { header, body }) => {
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn receives() {
+    fn frames_are_decoded_from_a_stream() {
         let check = |framing, wire: &[u8], expected: &[&str]| {
             assert_eq!(received(&mut codec(framing), wire), expected, "{framing}");
         };
@@ -236,16 +234,16 @@ mod tests {
     }
 
     #[test]
-    fn reads_nothing_after_an_error() {
+    fn decoding_fails_after_an_error() {
         let mut codec = codec("ascii:length-digits=2");
         let log = received(&mut codec, b"03abcXX01");
-        let wrong = "5: byte 0 should be a digit of the length, but is 58";
-        assert_eq!(log, ["|abc", wrong, wrong, wrong, wrong]);
-        assert!(received(&mut codec, b"01a").iter().all(|told| told == wrong));
+        let invalid = "5: byte 0 should be a digit of the length, but is 58";
+        assert_eq!(log, ["|abc", invalid, invalid, invalid, invalid]);
+        assert!(received(&mut codec, b"01a").iter().all(|shown| shown == invalid));
     }
 
     #[test]
-    fn sends() {
+    fn frames_are_encoded_to_a_stream() {
         let mut codec = codec("cs");
         let mut out = BytesMut::new();
         codec.encode(Sent::KeepAlive, &mut out).unwrap();
@@ -254,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packager_measures() {
+    fn a_packager_measures_messages_of_pad() {
         let mut codec = codec("pad").measured_by(|bytes| match usize::from(bytes[0]) {
             length if length > bytes.len() => Measured::Incomplete { more: length - bytes.len() },
             length => Measured::Message { length },

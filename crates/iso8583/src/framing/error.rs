@@ -1,119 +1,87 @@
-//! What is wrong with a frame or with the settings of a channel.
+//! The errors of frames.
 
-use super::Channel;
-
-/// Why bytes are no frame, or a message cannot be framed. Offsets count from the first byte that
-/// was given; of the contents, one byte at most is told.
+/// Why a frame is invalid, or a message cannot be framed. Offsets count from the first given byte. An
+/// error has at most one byte of the contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FramingError {
-    /// Another byte than the channel has there.
+    /// A byte differs from the format of the channel.
     #[error("byte {at} should be {what}, but is {found:02X}")]
     Unexpected {
-        /// Where.
+        /// The offset.
         at: usize,
-        /// What belongs there.
+        /// The expected content.
         what: &'static str,
-        /// What is there.
+        /// The found byte.
         found: u8,
     },
     /// The length is above the maximum of the settings or of its own digits.
-    #[error("the length at byte {at} is {length}, and {max} is the most")]
+    #[error("the length at byte {at} is {length}, above the maximum of {max}")]
     TooLong {
-        /// Where the length stands.
+        /// The offset of the length.
         at: usize,
-        /// What it says.
+        /// The length.
         length: u64,
-        /// The most there may be.
+        /// The maximum.
         max: u64,
     },
-    /// The length does not even cover what belongs to every frame.
-    #[error("the length at byte {at} is {length}, and {min} is the least")]
+    /// The length is below the minimum of the channel.
+    #[error("the length at byte {at} is {length}, below the minimum of {min}")]
     TooShort {
-        /// Where the length stands.
+        /// The offset of the length.
         at: usize,
-        /// What it says.
+        /// The length.
         length: u64,
-        /// The least there may be.
+        /// The minimum.
         min: u64,
     },
     /// A frame without a length has not ended within the maximum.
-    #[error("the message has not ended after {max} bytes, the most there may be")]
+    #[error("the message has not ended after {max} bytes, the maximum")]
     Endless {
-        /// The most there may be.
+        /// The maximum.
         max: usize,
     },
-    /// The stream ended inside a frame, or the XML to send is no whole message.
+    /// The stream ended in a frame, or the XML to send is incomplete.
     #[error("the message is cut off, {have} bytes after its beginning")]
     Truncated {
-        /// How many bytes of it are there.
+        /// The number of bytes of the frame.
         have: usize,
     },
-    /// A document type definition, which is never read.
+    /// The XML has a document type definition, which is not supported.
     #[error("a document type definition begins at byte {at}; it is not read")]
     DocumentType {
-        /// Where.
+        /// The offset.
         at: usize,
     },
-    /// An empty body, which the peer would take for a keep-alive.
+    /// The body is empty, so that the peer would take the frame for a keep-alive.
     #[error("an empty message cannot be sent: it would be read as a keep-alive")]
     Empty,
-    /// The message to send holds what ends it.
+    /// The message to send has the end mark in it.
     #[error("byte {at} of the message would be read as its end")]
     EndInside {
-        /// Where.
+        /// The offset.
         at: usize,
     },
-    /// The header to send is not one of the channel's.
-    #[error("a header of {length} bytes is none of this channel")]
+    /// The header to send is invalid for the channel.
+    #[error("a header of {length} bytes is invalid for this channel")]
     HeaderLength {
-        /// Its length.
+        /// The length of the header.
         length: usize,
     },
-    /// Only the message itself says where it ends: see [`Framing::decode_measured`].
+    /// The channel requires [`Framing::decode_measured`].
     ///
-    /// [`Framing::decode_measured`]: super::Framing::decode_measured
-    #[error("the channel does not say where a message ends; a packager has to")]
+    /// [`Framing::decode_measured`]: crate::framing::Framing::decode_measured
+    #[error("the channel does not delimit messages; a packager must measure them")]
     Unmeasured,
-    /// The packager that was asked for the end of the message cannot read it.
+    /// The packager that measures the message cannot parse it.
     #[error("the message cannot be read at byte {at}, so that its end is unknown")]
     Unmeasurable {
-        /// Where.
+        /// The offset.
         at: usize,
     },
 }
 
-/// Why a channel cannot be set up so.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SettingsError {
-    /// No such channel.
-    #[error("there is no channel `{0}`")]
-    UnknownChannel(String),
-    /// No such setting, or no value beside it.
-    #[error("there is no setting `{0}`; a setting is written name=value")]
-    UnknownSetting(String),
-    /// A value that the setting cannot have.
-    #[error("`{name}` cannot be `{value}`: {expected}")]
-    Value {
-        /// The setting.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// What it may be.
-        expected: &'static str,
-    },
-    /// A setting that this channel does not have.
-    #[error("the channel {} has no `{name}`", channel.name())]
-    NotForChannel {
-        /// The channel.
-        channel: Channel,
-        /// The setting.
-        name: &'static str,
-    },
-}
-
-/// Refuses other bytes than `expected` at `at`; so many are there.
+/// Refuses other bytes than `expected` at `at`. `bytes` must be long enough.
 pub(super) fn expect(
     bytes: &[u8],
     at: usize,
@@ -123,8 +91,8 @@ pub(super) fn expect(
     let differing = expected.iter().zip(&bytes[at..]).position(|(wanted, found)| wanted != found);
     match differing {
         None => Ok(()),
-        Some(place) => {
-            Err(FramingError::Unexpected { at: at + place, what, found: bytes[at + place] })
+        Some(position) => {
+            Err(FramingError::Unexpected { at: at + position, what, found: bytes[at + position] })
         }
     }
 }

@@ -1,22 +1,22 @@
-//! How a frame writes down its length.
+//! The encodings of the length of a frame.
 
 use super::error::FramingError;
 
 /// The coding of a length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LengthCoding {
-    /// So many decimal digits, in ASCII.
+    /// This number of decimal digits in ASCII.
     Decimal(u8),
-    /// Four hexadecimal digits, in ASCII; written in lower case.
+    /// Four hexadecimal digits in ASCII, written in lower case.
     Hex,
-    /// So many bytes, the highest first.
+    /// This number of bytes, big-endian.
     Binary(u8),
     /// Four decimal digits in two bytes.
     Bcd,
 }
 
 impl LengthCoding {
-    /// How many bytes it takes.
+    /// The number of bytes.
     pub(super) fn bytes(self) -> usize {
         match self {
             Self::Decimal(bytes) | Self::Binary(bytes) => usize::from(bytes),
@@ -25,7 +25,7 @@ impl LengthCoding {
         }
     }
 
-    /// The greatest length that it can say.
+    /// The maximum length.
     pub(super) fn max(self) -> u64 {
         match self {
             Self::Decimal(digits) => 10_u64.saturating_pow(u32::from(digits)) - 1,
@@ -35,10 +35,10 @@ impl LengthCoding {
         }
     }
 
-    /// The length that stands at `at`; the bytes are there.
+    /// Parses the length at `at`. `bytes` must be long enough.
     pub(super) fn read(self, bytes: &[u8], at: usize) -> Result<u64, FramingError> {
         let mut length = 0;
-        for (place, &found) in bytes[at..at + self.bytes()].iter().enumerate() {
+        for (position, &found) in bytes[at..at + self.bytes()].iter().enumerate() {
             let (base, digit) = match self {
                 Self::Decimal(_) => (10, char::from(found).to_digit(10)),
                 Self::Hex => (16, char::from(found).to_digit(16)),
@@ -49,13 +49,13 @@ impl LengthCoding {
                 }
             };
             let what = "a digit of the length";
-            let wrong = FramingError::Unexpected { at: at + place, what, found };
-            length = length * base + u64::from(digit.ok_or(wrong)?);
+            let unexpected = FramingError::Unexpected { at: at + position, what, found };
+            length = length * base + u64::from(digit.ok_or(unexpected)?);
         }
         Ok(length)
     }
 
-    /// Writes a length that is not above the greatest over all of `out`.
+    /// Writes a length up to the maximum to all of `out`.
     pub(super) fn write(self, length: u64, out: &mut [u8]) {
         let mut rest = length;
         for byte in out.iter_mut().rev() {

@@ -1,30 +1,49 @@
-//! Where a message ends that has no length in front: what a packager finds by reading it.
+//! Finds the end of a message without a length by parsing it.
 
-use super::Measured;
 use crate::error::Problem;
 use crate::index::Index;
 use crate::packager::{Layout, Packager};
-use crate::unpack::end_of;
+use crate::walk::end_of;
+
+/// The length of a message that has none in front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measured {
+    /// The message is incomplete.
+    Incomplete {
+        /// The minimum number of further bytes.
+        more: usize,
+    },
+    /// The message is complete.
+    Message {
+        /// Its length.
+        length: usize,
+    },
+    /// The message is invalid.
+    Invalid {
+        /// The offset of the first invalid byte.
+        at: usize,
+    },
+}
 
 impl Packager {
-    /// Says how long the message is that the bytes begin with.
+    /// Measures the message at the beginning of the bytes.
     ///
-    /// Only messages with a bitmap end by themselves.
+    /// Only the end of messages with a bitmap can be found.
     #[must_use]
     pub fn measure(&self, bytes: &[u8], index: &mut Index) -> Measured {
         let has_bitmap = matches!(self.compiled().layout, Layout::Bitmap(_));
         if !has_bitmap {
             return Measured::Invalid { at: 0 };
         }
-        index.is_wrong_inside = false;
+        index.is_inner_error = false;
         let error = match end_of(self.compiled(), bytes, index) {
             Ok(length) => return Measured::Message { length },
             Err(error) => error,
         };
         let at = error.offset.unwrap_or(0);
-        // Only where the bytes themselves end are more of them of use.
+        // Further bytes only help if the error is at the end of the bytes.
         if let Problem::Truncated { needed, found } = error.problem
-            && !index.is_wrong_inside
+            && !index.is_inner_error
             && at + found == bytes.len()
         {
             return Measured::Incomplete { more: needed.saturating_sub(found).max(1) };

@@ -1,39 +1,67 @@
-//! What can be set about a channel, as fields and as text.
+//! The settings of a channel, as fields and as text.
 
 use std::str::FromStr;
 
-use super::Framing;
 use super::channel::{Boundary, Channel};
-use super::error::SettingsError;
 use super::length::LengthCoding;
 
-/// The most bytes of header and body in one frame, unless set otherwise.
+/// The default maximum length of header and body in a frame.
 pub const CONTENT_BYTES_MAX: usize = 100_000;
 
-/// The most decimal digits that a length may have.
+/// The maximum number of decimal digits of a length.
 const LENGTH_DIGITS_MAX: u8 = 9;
 
-/// The longest header.
+/// The maximum length of a header.
 const HEADER_BYTES_MAX: usize = 64;
 
-/// What can be set about a channel. What is `None` or empty is as usual for the channel.
+/// Why settings are invalid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// The channel is unknown.
+    #[error("there is no channel `{0}`")]
+    UnknownChannel(String),
+    /// The setting is unknown or has no value.
+    #[error("there is no setting `{0}`; a setting is written name=value")]
+    UnknownSetting(String),
+    /// The value is invalid.
+    #[error("`{name}` cannot be `{value}`: {expected}")]
+    Value {
+        /// The setting.
+        name: &'static str,
+        /// The value.
+        value: String,
+        /// The valid values.
+        expected: &'static str,
+    },
+    /// The channel does not have the setting.
+    #[error("the channel {} has no `{name}`", channel.name())]
+    NotForChannel {
+        /// The channel.
+        channel: Channel,
+        /// The setting.
+        name: &'static str,
+    },
+}
+
+/// The settings of a channel. `None` and empty values stand for the defaults of the channel.
 ///
-/// As text it is `name=value` with commas between, under the names that jPOS has for them: `header`
+/// The textual form is a list of `name=value` with commas, with the names of jPOS: `header`
 /// (text for ascii, base24 and base24tcp, hexadecimal for the others), `max-packet-length`,
 /// `length-digits`, `include-header-length`, `srcid` and `dstid`, `expect-keep-alive`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The header of every message that has none of its own. Received messages have one as long.
+    /// The default header of sent messages. Received messages have a header of the same length.
     pub header: Vec<u8>,
-    /// The most bytes of header and body in one frame.
+    /// The maximum length of header and body in a frame.
     pub content_max: usize,
-    /// How many digits the length has (ascii).
+    /// The number of digits of the length (ascii).
     pub length_digits: Option<u8>,
-    /// Whether the length counts its own bytes too (all that have a length; amex always does).
+    /// Whether the length includes its own bytes (channels with a length; always for amex).
     pub length_counts_itself: bool,
-    /// Source and destination of VAP's header: six digits each, two in a byte.
+    /// Source and destination in VAP's header: six BCD digits each.
     pub stations: Option<[[u8; 3]; 2]>,
-    /// Whether a keep-alive is answered by one; vap and cs do unless told otherwise.
+    /// Whether a keep-alive is answered by one. The default is true for vap and cs.
     pub answers_keep_alives: Option<bool>,
 }
 
@@ -51,7 +79,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Reads settings of a channel from their text.
+    /// Parses the textual form of settings.
     pub fn parse(channel: Channel, text: &str) -> Result<Self, SettingsError> {
         let mut settings = Self::default();
         for setting in text.split(',').filter(|setting| !setting.is_empty()) {
@@ -100,7 +128,7 @@ impl Settings {
         Ok(boundary)
     }
 
-    /// The header of messages that have none of their own.
+    /// The default header of sent messages.
     pub(super) fn header_of(&self, channel: Channel) -> Result<Vec<u8>, SettingsError> {
         let no = |name| Err(SettingsError::NotForChannel { channel, name });
         let has_header = !self.header.is_empty();
@@ -130,19 +158,8 @@ impl FromStr for Channel {
     }
 }
 
-/// A channel and its settings: `nac`, or `nac:header=6000010002,max-packet-length=2048`.
-impl FromStr for Framing {
-    type Err = SettingsError;
-
-    fn from_str(text: &str) -> Result<Self, SettingsError> {
-        let (name, settings) = text.split_once(':').unwrap_or((text, ""));
-        let channel = name.parse()?;
-        Self::new(channel, Settings::parse(channel, settings)?)
-    }
-}
-
-/// The header of BASE I for text messages: its own length, two formats, room for the length, who
-/// it is for and who it is from, and zeros.
+/// The header of BASE I for text messages: its length, two formats, room for the content's length,
+/// destination, source, and zeros.
 fn vap_header([source, destination]: [[u8; 3]; 2]) -> Vec<u8> {
     let mut header = vec![0; 22];
     header[..3].copy_from_slice(&[22, 1, 2]);

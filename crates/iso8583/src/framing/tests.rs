@@ -1,11 +1,11 @@
-//! Every frame of the vectors both ways, and what must not pass.
+//! Tests of framing with the vectors, and of invalid frames, messages and settings.
 
 use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
 
-/// A channel with the header and the properties of a vector.
+/// The framing of a vector.
 fn framing(vector: &Value) -> Framing {
     let [channel, header, properties] =
         ["channel", "header", "props"].map(|name| vector[name].as_str().unwrap_or_default());
@@ -34,7 +34,7 @@ fn encoded(framing: &Framing, header: Header<'_>, body: &[u8]) -> Result<Vec<u8>
     framing.encode(header, body, &mut out).map(|()| out)
 }
 
-/// A packager for PAD that knows the length.
+/// A measuring function for PAD that knows the length.
 fn measured(length: usize) -> impl Fn(&[u8]) -> Measured {
     move |bytes| match length.checked_sub(bytes.len()) {
         None | Some(0) => Measured::Message { length },
@@ -43,7 +43,7 @@ fn measured(length: usize) -> impl Fn(&[u8]) -> Measured {
 }
 
 #[test]
-fn frames_of_the_vectors() {
+fn frames_equal_the_vectors() {
     let vectors = vectors("channel-frames.json", "frames");
     let plain = vectors.iter().filter(|vector| vector["body"].is_string());
     let mut count = 0;
@@ -71,7 +71,7 @@ fn frames_of_the_vectors() {
 }
 
 fn arrives_byte_by_byte(framing: &Framing, body: &[u8], frame: &[u8]) {
-    // The line end behind an XML message is not waited for.
+    // The decoder does not wait for the line end behind an XML message.
     let body = if framing.channel() == Channel::Xml { body.trim_ascii_end() } else { body };
     let end = if framing.channel() == Channel::Xml { frame.len() - 1 } else { frame.len() };
     let followed = [frame, frame].concat();
@@ -120,9 +120,9 @@ fn replies_go_back_to_the_sender() {
     }
 }
 
-/// What jPOS did is a fact to learn from; where we differ, we refuse.
+/// The vectors have the reactions of jPOS. This library refuses where it differs.
 #[test]
-fn reactions_of_the_vectors() {
+fn reactions_equal_the_vectors() {
     let ours = |vector: &Value| {
         let setting = vector["config"].as_str().unwrap();
         let setting = setting.replace('@', "header=");
@@ -147,7 +147,7 @@ fn reactions_of_the_vectors() {
         "byte 0 should be a digit of the length, but is 2D",
         "44 more",
         "40 bytes",
-        "the length at byte 0 is 55, and 50 is the most",
+        "the length at byte 0 is 55, above the maximum of 50",
         "4 more",
         "28 bytes",
         "28 bytes",
@@ -157,18 +157,18 @@ fn reactions_of_the_vectors() {
         "28 bytes",
         "byte 4 should be the length of a VAP header, but is 08",
         "55 bytes",
-        "byte 57 should be the end mark, but is 00", // jPOS does not look
+        "byte 57 should be the end mark, but is 00", // jPOS does not check it
         "55 bytes",                                  // a keep-alive again
-        "the length at byte 0 is 2147483647, and 100000 is the most",
-        "the length at byte 0 is 4294967295, and 100000 is the most",
+        "the length at byte 0 is 2147483647, above the maximum of 100000",
+        "the length at byte 0 is 4294967295, above the maximum of 100000",
         "28 bytes",
         "byte 2 should be a digit of the length, but is 47",
         "byte 1 should be a digit of the length, but is FF",
         "55 bytes",
         "55 bytes",
-        "byte 0 should be the protocol identifier, but is FF", // jPOS does not look
+        "byte 0 should be the protocol identifier, but is FF", // jPOS does not check it
         "55 bytes",
-        "the length at byte 0 is 1, and 2 is the least",
+        "the length at byte 0 is 1, below the minimum of 2",
     ];
     let vectors = vectors("channel-frames.json", "reactions");
     assert_eq!(vectors.len(), expected.len());
@@ -178,25 +178,25 @@ fn reactions_of_the_vectors() {
 }
 
 #[test]
-fn keep_alives_are_answered_where_they_are_expected() {
+fn keep_alives_are_answered_by_channels_that_expect_it() {
     let answers = |text: &str| text.parse::<Framing>().unwrap().answers_keep_alives();
     assert!(["vap", "cs", "ascii:expect-keep-alive=true"].into_iter().all(answers));
     assert!(!["ascii", "nac", "cs:expect-keep-alive=false"].into_iter().any(answers));
 }
 
 #[test]
-fn what_cannot_be_read() {
+fn invalid_frames_are_refused() {
     let check = |channel: &str, bytes: &[u8], expected: &str| {
         let error = channel.parse::<Framing>().unwrap().decode(bytes).unwrap_err();
         assert_eq!(error.to_string(), expected, "{channel}");
     };
-    check("nac:header=6000010002", b"\0\x04", "the length at byte 0 is 4, and 5 is the least");
+    check("nac:header=6000010002", b"\0\x04", "the length at byte 0 is 4, below the minimum of 5");
     check("cs", b"\0\x04\0\x01", "byte 3 should be a zero after the length, but is 01");
-    check("vap", b"\0\x15\0\0", "the length at byte 0 is 21, and 22 is the least");
+    check("vap", b"\0\x15\0\0", "the length at byte 0 is 21, below the minimum of 22");
     check("rbp", b"\xD0\x4B\0\0\0\0", "byte 1 should be the protocol identifier, but is 4B");
-    check("base24tcp", b"\0\0", "the length at byte 0 is 0, and 1 is the least");
-    check("base24", b"\x03", "the length at byte 0 is 0, and 1 is the least");
-    let endless = "the message has not ended after 4 bytes, the most there may be";
+    check("base24tcp", b"\0\0", "the length at byte 0 is 0, below the minimum of 1");
+    check("base24", b"\x03", "the length at byte 0 is 0, below the minimum of 1");
+    let endless = "the message has not ended after 4 bytes, the maximum";
     check("base24:max-packet-length=4", b"abcde", endless);
     check("base24:max-packet-length=4", b"abcde\x03", endless);
     check("xml:max-packet-length=4", b"<iso", endless);
@@ -209,11 +209,11 @@ fn what_cannot_be_read() {
     check("xml", b"</isomsg>", "byte 1 should be the name `isomsg`, but is 2F");
     check("xml", b"0800", "byte 0 should be the beginning of `<isomsg`, but is 30");
     check("xml", b"<isomsg <", "byte 8 should be the end of a tag, but is 3C");
-    check("pad", b"0800", "the channel does not say where a message ends; a packager has to");
+    check("pad", b"0800", "the channel does not delimit messages; a packager must measure them");
 }
 
 #[test]
-fn what_cannot_be_sent() {
+fn invalid_messages_are_not_framed() {
     let check = |channel: &str, header: Header<'_>, body: &[u8], expected: &str| {
         let framing: Framing = channel.parse().unwrap();
         let error = encoded(&framing, header, body).unwrap_err();
@@ -226,9 +226,9 @@ fn what_cannot_be_sent() {
     }
     let long = [b'a'; 10_000];
     for channel in ["ascii", "ncc", "bcd"] {
-        check(channel, none, &long, "the length at byte 0 is 10000, and 9999 is the most");
+        check(channel, none, &long, "the length at byte 0 is 10000, above the maximum of 9999");
     }
-    let short = "the length at byte 0 is 3, and 2 is the most";
+    let short = "the length at byte 0 is 3, above the maximum of 2";
     check("raw:max-packet-length=2", Header::Given(b"h"), b"bo", short);
     check(
         "base24",
@@ -240,12 +240,17 @@ fn what_cannot_be_sent() {
     let two = b"<isomsg/> <isomsg/>";
     check("xml", none, two, "byte 9 of the message would be read as its end");
     let header = Header::Given(&[22; 21]);
-    check("vap", header, b"0800", "a header of 21 bytes is none of this channel");
-    check("vap", Header::Given(&[0; 22]), b"0800", "a header of 22 bytes is none of this channel");
+    check("vap", header, b"0800", "a header of 21 bytes is invalid for this channel");
+    check(
+        "vap",
+        Header::Given(&[0; 22]),
+        b"0800",
+        "a header of 22 bytes is invalid for this channel",
+    );
 }
 
 #[test]
-fn what_cannot_be_set() {
+fn invalid_settings_are_refused() {
     let check = |text: &str, expected: &str| {
         let error = text.parse::<Framing>().unwrap_err();
         assert_eq!(error.to_string(), expected, "{text}");
@@ -288,9 +293,9 @@ fn an_xml_message_ends_with_its_own_element() {
 }
 
 #[test]
-fn a_packager_is_believed_up_to_the_maximum() {
+fn measured_lengths_are_limited_by_the_maximum() {
     let framing: Framing = "pad:max-packet-length=10,header=AA".parse().unwrap();
-    let decode = |bytes: &[u8], says| framing.decode_measured(bytes, |_| says);
+    let decode = |bytes: &[u8], measured| framing.decode_measured(bytes, |_| measured);
     let incomplete = |more| Ok(Decoded::Incomplete { more });
     assert_eq!(decode(&[0], Measured::Message { length: 1 }), incomplete(1));
     assert_eq!(decode(&[0; 4], Measured::Incomplete { more: usize::MAX }), incomplete(6));
@@ -317,7 +322,7 @@ fn any_framing() -> impl Strategy<Value = Framing> {
     })
 }
 
-/// Bytes that are often close to a frame.
+/// Bytes that are often nearly a frame.
 fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     let bits = ["<isomsg", ">", "</isomsg>", "<!--", "-->", "\u{3}", "0012", "\0\0", "\0\u{c}"];
     let bit = prop_oneof![
@@ -330,7 +335,7 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn never_asks_for_more_than_the_maximum(framing in any_framing(), bytes in any_bytes()) {
-        // Protocol identifier, length, zeros and end mark come on top.
+        // The protocol identifier, length, zeros and end mark are added.
         let max = framing.content_max + 9;
         let mut progress = Progress::default();
         for have in 0..=bytes.len() {

@@ -1,7 +1,7 @@
-//! Where an XML message ends: behind the `isomsg` element that began first, whatever is in it.
+//! Finds the end of an XML message: the end of the outermost `isomsg` element.
 //!
-//! Each byte is looked at once, however often the scan is interrupted. Only marks are read; what
-//! they mean is for the packager.
+//! An interrupted scan continues where it stopped, so that each byte is scanned once. The scan only
+//! recognises markup; the packager parses the message.
 
 use std::ops::Range;
 
@@ -14,14 +14,14 @@ const VERBATIM: &[u8] = b"![CDATA[";
 const VERBATIM_END: &[u8] = b"]]>";
 const INSTRUCTION_END: &[u8] = b"?>";
 
-/// How far the scan has come.
+/// The state of a scan.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scan {
-    /// The next byte to look at.
+    /// The offset of the next byte.
     at: usize,
-    /// Where the message began, blanks before it left out.
+    /// The start of the message without preceding blanks.
     begin: Option<usize>,
-    /// How many elements `isomsg` are open.
+    /// The number of open `isomsg` elements.
     depth: u32,
     inside: Inside,
 }
@@ -30,9 +30,9 @@ pub(super) struct Scan {
 enum Inside {
     #[default]
     Text,
-    /// A comment, verbatim text or an instruction, up to this.
+    /// A comment, CDATA or an instruction, up to this end mark.
     Passage(&'static [u8]),
-    /// A tag, and the quotation mark that is open in it.
+    /// A tag, and its open quotation mark.
     Tag(Tag, Option<u8>),
 }
 
@@ -44,10 +44,10 @@ enum Tag {
 }
 
 impl Scan {
-    /// Goes on to the end of the message, and returns where it lies if that has arrived.
+    /// Continues to the end of the message; returns the range of the message if it is complete.
     pub(super) fn advance(&mut self, bytes: &[u8]) -> Result<Option<Range<usize>>, FramingError> {
         loop {
-            let has_moved = match self.inside {
+            let has_advanced = match self.inside {
                 Inside::Text => self.text(bytes)?,
                 Inside::Passage(end) => self.passage(bytes, end),
                 Inside::Tag(tag, quote) => {
@@ -58,13 +58,13 @@ impl Scan {
                     ended
                 }
             };
-            if !has_moved {
+            if !has_advanced {
                 return Ok(None);
             }
         }
     }
 
-    /// Up to the next mark and into it. False if more bytes are needed, as below.
+    /// Continues into the next markup. Returns false if more bytes are needed, like the functions below.
     fn text(&mut self, bytes: &[u8]) -> Result<bool, FramingError> {
         let rest = bytes.get(self.at..).unwrap_or_default();
         let blank = |byte: &u8| byte.is_ascii_whitespace();
@@ -84,7 +84,7 @@ impl Scan {
         self.mark(bytes, &bytes[self.at + 1..])
     }
 
-    /// Which mark it is that begins here.
+    /// Recognises the markup that begins here.
     fn mark(&mut self, bytes: &[u8], mark: &[u8]) -> Result<bool, FramingError> {
         let may_become = |whole: &[u8]| mark.len() < whole.len() && whole.starts_with(mark);
         if may_become(COMMENT) || may_become(VERBATIM) {
@@ -103,7 +103,7 @@ impl Scan {
         }
         let is_closing = mark[0] == b'/';
         let name = &mark[usize::from(is_closing)..];
-        // The byte after the name tells `isomsg` from `isomsgs`.
+        // The byte behind the name distinguishes `isomsg` from `isomsgs`.
         if name.len() <= ELEMENT.len() && ELEMENT.starts_with(name) {
             return Ok(false);
         }
@@ -169,8 +169,7 @@ impl Scan {
     }
 }
 
-/// What is to follow a message that is sent: a line end, for readers that go by lines. Refused is
-/// what is not one message.
+/// The end of a sent message: a line end, for line-based readers. Refuses anything but one message.
 pub(super) fn end_of(body: &[u8]) -> Result<&'static [u8], FramingError> {
     let Some(found) = Scan::default().advance(body)? else {
         return Err(FramingError::Truncated { have: body.len() });

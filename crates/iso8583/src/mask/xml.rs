@@ -1,7 +1,6 @@
-//! What is shown of a message in XML as it stands: its elements, and which fields they are.
+//! Masks a message in XML except for its elements and field numbers.
 
-/// Which bytes are hidden: all that is not an element of a message, and the values in those that
-/// are.
+/// The masked bytes: all except the elements of messages without their values.
 pub(crate) fn hidden_bytes(bytes: &[u8]) -> Vec<bool> {
     let mut hidden = vec![true; bytes.len()];
     let mut at = 0;
@@ -18,7 +17,7 @@ pub(crate) fn hidden_bytes(bytes: &[u8]) -> Vec<bool> {
     hidden
 }
 
-/// Behind the `>` that is not in quotation marks.
+/// The end of an element: behind the first `>` outside of quotation marks.
 fn end_of_element(bytes: &[u8], start: usize) -> Option<usize> {
     let mut open = None;
     for (at, byte) in bytes.iter().enumerate().skip(start) {
@@ -40,7 +39,7 @@ fn is_of_message(element: &[u8]) -> bool {
     })
 }
 
-/// Shows an element without its values: of the attributes only `id`, which is the field's number.
+/// Shows an element without values, except for the attribute `id`, the field's number.
 fn show_element(element: &[u8], hidden: &mut [bool]) {
     let mut open = None;
     for (at, byte) in element.iter().enumerate() {

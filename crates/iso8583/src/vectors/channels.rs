@@ -1,28 +1,28 @@
-//! Cases of frames, and of headers of BASE I.
+//! Checks cases of frames and of headers of BASE I.
 
 use serde_json::Value;
 
+use super::outcome::{Outcome, Verdict};
 use super::values::{bytes_of, bytes_of_hex, hex, list, number, text};
-use super::{Outcome, Verdict};
 use crate::framing::{Channel, Decoded, Framing, Header, Measured};
 
-/// Compressed frames are not ours.
-const LEFT_OUT: &str = "gzip";
+/// The channel of compressed frames, which is not supported.
+const UNSUPPORTED: &str = "gzip";
 
-pub(super) fn judge_file(file: &Value, outcome: &mut Outcome) {
+pub(super) fn check_file(file: &Value, outcome: &mut Outcome) {
     for case in list(&file["frames"]) {
-        let place = format!("{} {}", text(case, "header"), text(case, "props"));
-        let id = format!("{} {}{}", text(case, "channel"), place.trim(), text(case, "case"));
-        if text(case, "channel") == LEFT_OUT {
-            outcome.take(&id, Verdict::NotJudged);
+        let settings = format!("{} {}", text(case, "header"), text(case, "props"));
+        let id = format!("{} {}{}", text(case, "channel"), settings.trim(), text(case, "case"));
+        if text(case, "channel") == UNSUPPORTED {
+            outcome.add(&id, Verdict::NotChecked);
             continue;
         }
-        outcome.take(&id, verdict(judge_frame(case)));
+        outcome.add(&id, verdict(check_frame(case)));
     }
-    // Reactions are facts: we refuse more.
-    outcome.not_judged += list(&file["reactions"]).len();
+    // Reactions are not compared, because this library is stricter.
+    outcome.not_checked += list(&file["reactions"]).len();
     for case in list(&file["headers"]) {
-        outcome.take(text(case, "hex"), verdict(judge_header(case)));
+        outcome.add(text(case, "hex"), verdict(check_header(case)));
     }
 }
 
@@ -30,7 +30,7 @@ fn verdict(result: Result<(), String>) -> Verdict {
     result.map_or_else(Verdict::Failed, |()| Verdict::Passed)
 }
 
-fn judge_frame(case: &Value) -> Result<(), String> {
+fn check_frame(case: &Value) -> Result<(), String> {
     let [channel, header, properties] = ["channel", "header", "props"].map(|name| text(case, name));
     let setting = match header {
         "" => format!("{channel}:{properties}"),
@@ -39,11 +39,11 @@ fn judge_frame(case: &Value) -> Result<(), String> {
     let framing: Framing = setting.parse().map_err(|error| format!("{error}"))?;
     let frame = bytes_of(&case["frame"]).ok_or("`frame` cannot be read")?;
     if case.get("body").is_none() {
-        return judge_reply(&framing, case, &frame);
+        return check_reply(&framing, case, &frame);
     }
     let body = bytes_of(&case["body"]).ok_or("`body` cannot be read")?;
     same("the frame", &encoded(&framing, Header::Configured, &body)?, &frame)?;
-    // The line end behind an XML message is not part of it.
+    // The message does not include the line end behind the XML.
     let is_xml = framing.channel() == Channel::Xml;
     let body = if is_xml { body.trim_ascii_end() } else { &body };
     same("the body", &decoded(&framing, &frame, body.len())?, body)?;
@@ -58,9 +58,8 @@ fn judge_frame(case: &Value) -> Result<(), String> {
     }
 }
 
-/// A message that came with a header, which its case tells in words, goes back with addresses
-/// exchanged.
-fn judge_reply(framing: &Framing, case: &Value, frame: &[u8]) -> Result<(), String> {
+/// Checks the exchange of addresses in the header of a reply. The header is in the text of the case.
+fn check_reply(framing: &Framing, case: &Value, frame: &[u8]) -> Result<(), String> {
     let mut words = text(case, "case").split_ascii_whitespace();
     let header = words.find_map(|word| bytes_of_hex(word).filter(|bytes| bytes.len() >= 5));
     let header = header.ok_or("there is neither a body nor a header")?;
@@ -71,7 +70,7 @@ fn judge_reply(framing: &Framing, case: &Value, frame: &[u8]) -> Result<(), Stri
     same("the frame", &encoded(framing, Header::Reply(&header), body)?, frame)
 }
 
-fn judge_header(case: &Value) -> Result<(), String> {
+fn check_header(case: &Value) -> Result<(), String> {
     let (source, destination) = (text(case, "src"), text(case, "dst"));
     let framing: Framing = format!("vap:srcid={source},dstid={destination}")
         .parse()
@@ -79,7 +78,7 @@ fn judge_header(case: &Value) -> Result<(), String> {
     let given = bytes_of(&case["hex"]).ok_or("`hex` cannot be read")?;
     let swapped = bytes_of(&case["after_swapDirection"]).ok_or("the other way is missing")?;
     let body = vec![0; number(&case["setLen"]).unwrap_or(1)];
-    // Behind two bytes of length and two zeros.
+    // The header is behind two bytes of length and two zeros.
     let header = |frame: Vec<u8>| frame[4..frame.len() - body.len()].to_vec();
     let mut built = header(encoded(&framing, Header::Configured, &body)?);
     let format = number(&case["format"]).and_then(|it| u8::try_from(it).ok());

@@ -1,22 +1,23 @@
-//! Cases of TLVs and of message types.
+//! Checks cases of TLVs and of message types.
 
 use serde_json::Value;
 
+use super::outcome::{Outcome, Verdict};
+use super::stricter::Stricter;
 use super::values::{bytes_of, hex, list, text};
-use super::{Outcome, Stricter, Verdict};
 use crate::message_type::response_to;
 use crate::tlv::{Tags, TlvError, TlvList};
 
-pub(super) fn judge(case: &Value, outcome: &mut Outcome) {
+pub(super) fn check(case: &Value, outcome: &mut Outcome) {
     match text(case, "kind") {
-        "tlv" => outcome.take(&format!("tlv {}", text(case, "hex")), judge_tlv(case)),
-        "mti" => outcome.take(&format!("mti {}", text(case, "mti")), judge_message_type(case)),
-        // Masks and keys are the other's own.
-        _ => outcome.take("", Verdict::NotJudged),
+        "tlv" => outcome.add(&format!("tlv {}", text(case, "hex")), check_tlv(case)),
+        "mti" => outcome.add(&format!("mti {}", text(case, "mti")), check_message_type(case)),
+        // Masks and keys are specific to the other implementation.
+        _ => outcome.add("", Verdict::NotChecked),
     }
 }
 
-fn judge_tlv(case: &Value) -> Verdict {
+fn check_tlv(case: &Value) -> Verdict {
     let Some(bytes) = bytes_of(&case["hex"]) else {
         return Verdict::Failed("`hex` of this case cannot be read".to_owned());
     };
@@ -26,17 +27,17 @@ fn judge_tlv(case: &Value) -> Verdict {
         Ok(list) => list,
         Err(_) if is_refused => return Verdict::Passed,
         Err(error) => {
-            let reason = place(error).and_then(|at| Stricter::for_tlv(&bytes, at));
+            let reason = offset_of(error).and_then(|at| Stricter::for_tlv(&bytes, at));
             return reason.map_or_else(|| Verdict::Failed(error.to_string()), Verdict::Stricter);
         }
     };
     let ours: Vec<_> = list.iter().map(|it| (it.tag.to_string(), hex(it.value))).collect();
     let theirs = list_of_tags(case);
-    let in_place = Tags::new(&bytes).map_while(Result::ok).count();
+    let iterated = Tags::new(&bytes).map_while(Result::ok).count();
     if ours != theirs {
         return Verdict::Failed(format!("should be {theirs:?}, is {ours:?}"));
     }
-    if in_place != ours.len() || list.as_bytes() != bytes {
+    if iterated != ours.len() || list.as_bytes() != bytes {
         return Verdict::Failed(format!("is written as {}", hex(list.as_bytes())));
     }
     Verdict::Passed
@@ -47,7 +48,7 @@ fn list_of_tags(case: &Value) -> Vec<(String, String)> {
     tags.map(|it| (text(it, "tag").to_uppercase(), text(it, "value").to_uppercase())).collect()
 }
 
-fn place(error: TlvError) -> Option<usize> {
+fn offset_of(error: TlvError) -> Option<usize> {
     match error {
         TlvError::TagCutOff { at }
         | TlvError::TagTooLong { at }
@@ -58,7 +59,7 @@ fn place(error: TlvError) -> Option<usize> {
     }
 }
 
-fn judge_message_type(case: &Value) -> Verdict {
+fn check_message_type(case: &Value) -> Verdict {
     let ours = response_to(text(case, "mti").as_bytes());
     let ours = ours.map(|it| it.map(char::from).iter().collect::<String>());
     let theirs = Some(text(case, "response")).filter(|it| it.len() == 4);

@@ -1,41 +1,42 @@
-//! Cases of messages, and of single fields of a class.
+//! Checks cases of messages and of single fields of a class.
 
 use serde_json::Value;
 
+use super::outcome::{Outcome, Verdict};
+use super::stricter::Stricter;
 use super::values::{FieldValue, Fields, bytes_of, fields, hex, holds, list, number, text};
-use super::{Outcome, Stricter, Verdict};
 use crate::error::{Error, FieldPath};
 use crate::index::Index;
 use crate::message::Message;
 use crate::packager::{FieldDescription, Packager, Table, Validation};
 use crate::view::MessageView;
 
-pub(super) fn judge_file(file: &Value, outcome: &mut Outcome) {
+pub(super) fn check_file(file: &Value, outcome: &mut Outcome) {
     let packager = match packager_of(file) {
         Ok(packager) => packager.with_validation(Validation::Lenient),
-        Err(why) => return outcome.take("packager", Verdict::Failed(why)),
+        Err(why) => return outcome.add("packager", Verdict::Failed(why)),
     };
     for case in list(&file["vectors"]) {
         let id = text(case, "id");
-        outcome.take(&format!("{id} pack"), judge_pack(&packager, case));
+        outcome.add(&format!("{id} pack"), check_pack(&packager, case));
         if case.get("packed").is_some() {
-            outcome.take(&format!("{id} unpack"), judge_unpack(&packager, case));
+            outcome.add(&format!("{id} unpack"), check_unpack(&packager, case));
         }
     }
     for case in list(&file["malformed"]) {
         let id = text(case, "id");
-        outcome.take(&format!("{id} malformed"), judge_malformed(&packager, case));
+        outcome.add(&format!("{id} malformed"), check_malformed(&packager, case));
     }
 }
 
-/// Judges one value of one class, alone in a message: as field 48, without a bitmap.
-pub(super) fn judge_class(case: &Value, outcome: &mut Outcome) {
+/// Checks a value of a class as field 48 of a message without a bitmap.
+pub(super) fn check_class(case: &Value, outcome: &mut Outcome) {
     let class = text(case, "class");
     let id = format!("{class} {} {}", case["len"], case["value"]);
     let description = FieldDescription {
         class: class.to_owned(),
         length: number(&case["len"]).unwrap_or(0),
-        // Of all classes this one alone fills up on the left unless it is told not to.
+        // The only class that pads on the left by default.
         pad: case["pad"].as_bool().unwrap_or(class.ends_with("LLBNUM")),
         ..FieldDescription::default()
     };
@@ -44,16 +45,16 @@ pub(super) fn judge_class(case: &Value, outcome: &mut Outcome) {
     table.insert(48, description);
     let packager = match Packager::from_table(&table) {
         Ok(packager) => packager.with_validation(Validation::Lenient),
-        Err(error) => return outcome.take(&id, Verdict::Failed(error.to_string())),
+        Err(error) => return outcome.add(&id, Verdict::Failed(error.to_string())),
     };
     let mut whole = case.clone();
     whole["fields"] = serde_json::json!({"48": case["value"]});
     if let Some(unpacked) = case.get("unpacked").filter(|it| !it.is_null()) {
         whole["unpacked"] = serde_json::json!({"48": unpacked});
     }
-    outcome.take(&format!("{id} pack"), judge_pack(&packager, &whole));
+    outcome.add(&format!("{id} pack"), check_pack(&packager, &whole));
     if case.get("packed").is_some() {
-        outcome.take(&format!("{id} unpack"), judge_unpack(&packager, &whole));
+        outcome.add(&format!("{id} unpack"), check_unpack(&packager, &whole));
     }
 }
 
@@ -74,7 +75,7 @@ fn table_of(table: &Value, packager: &str) -> Option<Table> {
         let class = row.get("inner").unwrap_or(&row["class"]).as_str()?;
         let class = class.rsplit('.').next().unwrap_or(class);
         let length = super::values::number(&row["len"]).unwrap_or(0);
-        // Of the sixteen bytes that it says, one bitmap of eight is written.
+        // jPOS writes one bitmap of eight bytes, although the length is sixteen.
         let (class, length) = match class {
             "Base1_BITMAP126" => ("IFB_BITMAP", length / 2),
             class => (class, length),
@@ -86,7 +87,7 @@ fn table_of(table: &Value, packager: &str) -> Option<Table> {
         let description = FieldDescription {
             class: class.to_owned(),
             length,
-            pad: row["pad"].as_bool().unwrap_or_else(|| fills_left(packager, class)),
+            pad: row["pad"].as_bool().unwrap_or_else(|| pads_left(packager, class)),
             trim: row["trim"].as_bool().unwrap_or(false),
             sub,
         };
@@ -95,9 +96,9 @@ fn table_of(table: &Value, packager: &str) -> Option<Table> {
     table.as_object()?.iter().map(row).collect()
 }
 
-/// Does this packager of jPOS's fill an odd number of digits up on the left? The tables of those
-/// that are Java classes do not say it; this is how they behave.
-fn fills_left(packager: &str, class: &str) -> bool {
+/// Whether a packager of jPOS pads an odd number of digits on the left. The tables of packagers that
+/// are Java classes do not have this information; this is their observed behaviour.
+fn pads_left(packager: &str, class: &str) -> bool {
     match packager {
         "GenericPackager" | "ISO93BPackager" => false,
         "Base1Packager" => {
@@ -107,7 +108,7 @@ fn fills_left(packager: &str, class: &str) -> bool {
     }
 }
 
-fn judge_pack(packager: &Packager, case: &Value) -> Verdict {
+fn check_pack(packager: &Packager, case: &Value) -> Verdict {
     let Some(values) = fields(&case["fields"]) else { return unreadable("fields") };
     let read_back = case.get("unpacked").and_then(fields);
     match (case.get("packed"), pack(packager, &values)) {
@@ -135,7 +136,7 @@ fn judge_pack(packager: &Packager, case: &Value) -> Verdict {
     }
 }
 
-/// A line of comment in XML says nothing.
+/// Whether two XML messages are equal except for lines of comments.
 fn is_same_xml(packager: &Packager, theirs: &[u8], ours: &[u8]) -> bool {
     fn lines(xml: &[u8]) -> impl Iterator<Item = &[u8]> {
         let is_comment = |line: &&[u8]| !line.trim_ascii().starts_with(b"<!--");
@@ -144,7 +145,7 @@ fn is_same_xml(packager: &Packager, theirs: &[u8], ours: &[u8]) -> bool {
     packager.compiled().is_xml && lines(theirs).eq(lines(ours))
 }
 
-fn judge_unpack(packager: &Packager, case: &Value) -> Verdict {
+fn check_unpack(packager: &Packager, case: &Value) -> Verdict {
     let Some(packed) = bytes_of(&case["packed"]) else { return unreadable("packed") };
     let Some(values) = fields(&case["fields"]) else { return unreadable("fields") };
     let read_back = case.get("unpacked").and_then(fields);
@@ -153,27 +154,27 @@ fn judge_unpack(packager: &Packager, case: &Value) -> Verdict {
     match packager.unpack(&packed, &mut index) {
         Ok(view) if holds(view, &values) => Verdict::Passed,
         Ok(view) if read_back.as_ref().is_some_and(|it| holds(view, it)) => Verdict::Passed,
-        // What the other does not read as it was is not held against anybody.
-        Ok(_) if has_note => Verdict::NotJudged,
+        // The other implementation does not read its own message back.
+        Ok(_) if has_note => Verdict::NotChecked,
         Ok(view) => differs(view, case),
-        Err(error) if !is_placed(&error, packager, &packed) => {
+        Err(error) if !has_location(&error, packager, &packed) => {
             Verdict::Failed(format!("the refusal is not placed: {error}"))
         }
         Err(_) if has_note && read_back.is_none() => Verdict::Passed,
         Err(error) => match Stricter::for_bytes(&error, packager, (&packed, Some(&values))) {
             Some(reason) => Verdict::Stricter(reason),
-            None if has_note => Verdict::NotJudged,
+            None if has_note => Verdict::NotChecked,
             None => Verdict::Failed(format!("should be read: {error}")),
         },
     }
 }
 
-fn judge_malformed(packager: &Packager, case: &Value) -> Verdict {
+fn check_malformed(packager: &Packager, case: &Value) -> Verdict {
     let Some(bytes) = bytes_of(&case["hex"]) else { return unreadable("hex") };
     let is_refused = case.get("error").is_some();
     let mut index = Index::new();
     match packager.unpack(&bytes, &mut index) {
-        Err(error) if !is_placed(&error, packager, &bytes) => {
+        Err(error) if !has_location(&error, packager, &bytes) => {
             Verdict::Failed(format!("the refusal is not placed: {error}"))
         }
         Err(error) if is_refused => refused(&error, text(case, "error")),
@@ -196,7 +197,7 @@ fn judge_malformed(packager: &Packager, case: &Value) -> Verdict {
     }
 }
 
-/// Both refuse. Where the other's text has a field's number, it is compared with ours.
+/// The result if both refuse: compares the fields, if the other's text names one.
 fn refused(error: &Error, text: &str) -> Verdict {
     let ours = error.path.map(|path| path.numbers()[0]);
     match (field_of(text), ours) {
@@ -210,7 +211,7 @@ fn refused(error: &Error, text: &str) -> Verdict {
     }
 }
 
-/// The number of the field that a text of the other's names first: `error packing field 48`.
+/// The number of the first field in an error text of the other implementation: `error packing field 48`.
 fn field_of(text: &str) -> Option<u16> {
     let mut behind = text.split("field ").skip(1);
     behind.find_map(|rest| {
@@ -219,15 +220,14 @@ fn field_of(text: &str) -> Option<u16> {
     })
 }
 
-/// Does a refusal name a field that is there, or one beside it in the same field?
+/// Whether an error names a field of the values, or one in the same composite field.
 fn names_field(error: &Error, values: &Fields) -> bool {
     let outer = error.path.map(|path| path.numbers()[0].to_string());
     outer.is_some_and(|outer| values.keys().any(|path| path.split('.').next() == Some(&outer)))
 }
 
-/// Does a refusal say where: the field, and a byte of the message or the one behind it? What is
-/// no XML has no fields.
-fn is_placed(error: &Error, packager: &Packager, bytes: &[u8]) -> bool {
+/// Whether an error has a field, and an offset in the message or at its end. Invalid XML has no fields.
+fn has_location(error: &Error, packager: &Packager, bytes: &[u8]) -> bool {
     let is_named = error.path.is_some() || packager.compiled().is_xml;
     is_named && error.offset.is_some_and(|at| at <= bytes.len())
 }
@@ -236,7 +236,7 @@ fn pack(packager: &Packager, values: &Fields) -> Result<Vec<u8>, Error> {
     let mut message = Message::new(packager);
     let path = |(path, value): (&String, _)| Ok((path.parse::<FieldPath>()?, value));
     let mut values: Vec<_> = values.iter().map(path).collect::<Result<_, Error>>()?;
-    // A position may only be set behind those that cannot be filled.
+    // Fields that cannot be filled up must be set before those behind them.
     values.sort_by_key(|(path, _)| *path);
     for (path, value) in values {
         match value {
@@ -247,7 +247,7 @@ fn pack(packager: &Packager, values: &Fields) -> Result<Vec<u8>, Error> {
     message.pack()
 }
 
-/// Vectors hold test numbers only: they are shown as they are.
+/// Shows the message without masking, because vectors only have test numbers.
 fn differs(view: MessageView<'_>, case: &Value) -> Verdict {
     let ours = view.revealed().to_string();
     Verdict::Failed(format!("should be {}, is {}", case["unpacked"], ours.replace('\n', "; ")))

@@ -1,4 +1,4 @@
-//! Why a refusal is right where the other implementation accepts.
+//! The reasons for refusals of cases that the other implementation accepts.
 
 use std::fmt;
 
@@ -8,42 +8,43 @@ use crate::coding::{FROM_EBCDIC, hex_value};
 use crate::error::{Error, FieldPath, Problem};
 use crate::packager::Packager;
 
-/// Why we refuse what the other implementation accepts. Each is checked against the case.
+/// Why this library refuses a case that the other implementation accepts. Each reason is verified with
+/// the case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Stricter {
-    /// A value that is not digits, where only digits can be written.
+    /// A value has other characters, but only digits can be encoded.
     NotDigits,
-    /// A value with a character beyond ISO-8859-1.
+    /// A value has a character beyond ISO-8859-1.
     NotLatin1,
-    /// A value with a character beyond ASCII, where the length counts something else.
+    /// A value has a character beyond ASCII, which the length does not count correctly.
     NotAscii,
-    /// A value longer than its field.
+    /// A value is longer than its field.
     TooLong,
-    /// A field that the packager does not have.
+    /// The packager does not have the field.
     UnknownField,
-    /// A message that is its type only.
+    /// The message has only a message type.
     OnlyMessageType,
-    /// Fields without a message type.
+    /// The message type is missing.
     NoMessageType,
-    /// A length that is not digits.
+    /// A length is not numeric.
     LengthNotDigits,
-    /// A bitmap that is not hexadecimal.
+    /// A bitmap is not hexadecimal.
     BitmapNotHex,
-    /// Bytes that are not hexadecimal.
+    /// A binary value is not hexadecimal.
     BytesNotHex,
-    /// A tag that is there twice.
+    /// A tag occurs twice.
     RepeatedTag,
-    /// A field that ends before it should, at the end of the message.
+    /// The message ends before the end of a field.
     CutOff,
-    /// Another field's number where a field repeats its own.
+    /// A tag has the number of another field.
     OtherTag,
-    /// A TLV without a definite length, or with a tag or a length of more than four bytes.
+    /// A TLV has an indefinite length, or a tag or a length of more than four bytes.
     TlvForm,
 }
 
 impl Stricter {
-    /// All there are.
+    /// All reasons.
     pub const ALL: [Self; 14] = [
         Self::NotDigits,
         Self::NotLatin1,
@@ -61,7 +62,7 @@ impl Stricter {
         Self::TlvForm,
     ];
 
-    /// The reason in words.
+    /// A description of the reason.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -84,8 +85,8 @@ impl Stricter {
         }
     }
 
-    /// Why this refusal to pack is right, if it is. `read_back` is what the other reads of what it
-    /// packed, where it can.
+    /// The verified reason of a refusal to pack. `read_back` is what the other implementation unpacks
+    /// from its own packed message.
     pub(super) fn for_values(
         error: &Error,
         packager: &Packager,
@@ -131,16 +132,16 @@ impl Stricter {
         holds.then_some(reason)
     }
 
-    /// Why this refusal to read is right, if it is. `read` is what the other reads.
+    /// The verified reason of a refusal to unpack. `read` is the result of the other implementation.
     pub(super) fn for_bytes(
         error: &Error,
         packager: &Packager,
         (bytes, read): (&[u8], Option<&Fields>),
     ) -> Option<Self> {
-        // What is missing is behind the last byte: no byte is then at fault.
+        // Missing bytes are behind the last one.
         let found = bytes.get(error.offset?).copied().unwrap_or(b'0');
         let format = error.path.and_then(|path| format_of(packager, path));
-        // How long the other finds the value.
+        // The length of the value in the other implementation.
         let value = error.path.and_then(|path| read?.get(&path.to_string()));
         let read_length = value.map(|value| value.to_bytes().len());
         let is_hex = hex_value(found).is_some() || hex_value(FROM_EBCDIC[found as usize]).is_some();
@@ -182,8 +183,8 @@ impl Stricter {
         holds.then_some(reason)
     }
 
-    /// Why this refusal of TLVs is right, if it is: the tag that begins here is too long, or the
-    /// length that follows is none of EMV's.
+    /// The verified reason of a refusal of TLVs: the tag at `at` is too long, or its length is invalid in
+    /// EMV.
     pub(super) fn for_tlv(bytes: &[u8], at: usize) -> Option<Self> {
         let rest = bytes.get(at..)?;
         let more = rest.iter().skip(1).take_while(|byte| **byte & 0x80 != 0).count();
@@ -199,12 +200,12 @@ impl fmt::Display for Stricter {
     }
 }
 
-/// Can the value be written in the field's coding at all?
+/// Whether the value can be encoded.
 fn fits(format: &FieldFormat, value: &[u8]) -> bool {
     let digits = match format.content {
         Content::HexText => return value.iter().all(|digit| hex_value(*digit).is_some()),
         Content::Amount => value.get(1..).unwrap_or_default(),
-        // A sign is written so that it is not read back as one.
+        // A sign cannot be read back.
         Content::Text | Content::Digits | Content::SignedDigits | Content::Bytes => value,
         Content::Bitmap | Content::Nothing | Content::Unused => return false,
     };
@@ -221,7 +222,7 @@ fn format_of(packager: &Packager, path: FieldPath) -> Option<FieldFormat> {
     inner.compiled().fields.get(usize::from(*last)).copied()
 }
 
-/// Is a byte what lengths in this coding are made of?
+/// Whether a byte is valid in a length of this encoding.
 fn is_digit(coding: PrefixCoding, byte: u8) -> bool {
     match coding {
         PrefixCoding::Ascii => byte.is_ascii_digit(),
@@ -231,7 +232,7 @@ fn is_digit(coding: PrefixCoding, byte: u8) -> bool {
     }
 }
 
-/// Should this be a hexadecimal digit, and is none?
+/// Whether the encoding is hexadecimal and the byte is not a hexadecimal digit.
 fn is_not_hex(coding: Coding, byte: u8) -> bool {
     match coding {
         Coding::HexAscii => hex_value(byte).is_none(),
@@ -240,13 +241,13 @@ fn is_not_hex(coding: Coding, byte: u8) -> bool {
     }
 }
 
-/// Has the packager the field that the error names?
+/// Whether the packager has the field of the error.
 fn has(packager: &Packager, error: &Error) -> bool {
     let format = error.path.and_then(|path| format_of(packager, path));
     format.is_some_and(|format| format.is_settable)
 }
 
-/// Do the two or three digits at the offset stand before it as well?
+/// Whether the tag at the offset of the error also occurs before it.
 fn is_repeated(error: &Error, bytes: &[u8]) -> bool {
     let tag = error.offset.and_then(|at| Some((at, bytes.get(at..at + 2)?)));
     tag.is_some_and(|(at, tag)| bytes[..at].windows(2).any(|window| window == tag))

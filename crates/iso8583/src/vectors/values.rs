@@ -1,4 +1,4 @@
-//! Values as the files have them: texts, `{"bin":"hex"}`, and fields inside as `48.1` or as objects.
+//! Parses values of the files: texts, `{"bin":"hex"}`, and inner fields as `48.1` or as objects.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ impl FieldValue {
         }
     }
 
-    /// Characters in ISO-8859-1, with `?` for those that it does not have.
+    /// The characters in ISO-8859-1, with `?` for all others.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Text(text) => text.chars().map(|it| u8::try_from(it).unwrap_or(b'?')).collect(),
@@ -35,7 +35,7 @@ impl FieldValue {
         }
     }
 
-    /// Has it a character beyond ISO-8859-1?
+    /// Whether the text has characters beyond ISO-8859-1.
     pub(super) fn is_beyond_latin1(&self) -> bool {
         match self {
             Self::Text(text) => text.chars().any(|it| u8::try_from(it).is_err()),
@@ -44,7 +44,7 @@ impl FieldValue {
     }
 }
 
-/// The fields of a case; nothing if they are not written as fields are.
+/// The fields of a case; `None` if they are invalid.
 pub(super) fn fields(value: &Value) -> Option<Fields> {
     let mut fields = Fields::new();
     flatten("", value.as_object()?, &mut fields)?;
@@ -64,12 +64,11 @@ fn flatten(prefix: &str, object: &Map<String, Value>, out: &mut Fields) -> Optio
     Some(())
 }
 
-/// Has the message these fields and no others? What fills up a fixed field is not part of its
-/// value.
+/// Whether the message has exactly these fields. The filling of fixed fields is ignored.
 pub(super) fn holds(view: MessageView<'_>, expected: &Fields) -> bool {
     let mut found = Found::new();
     collect("", view, &mut found);
-    // A message type without characters, inside a field, is none.
+    // In a composite field, an empty message type counts as absent.
     let expected = expected.iter().filter(|(path, value)| {
         !path.ends_with(".0") || **value != FieldValue::Text(String::new())
     });

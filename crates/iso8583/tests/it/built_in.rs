@@ -1,4 +1,5 @@
-//! Every format: what `Strict` reads comes back byte for byte, and edits give what building gives.
+//! Tests of all formats: messages that `Strict` reads are packed to the same bytes, and edits equal
+//! building from scratch.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -10,13 +11,13 @@ use serde_json::Value;
 use crate::hex::hex;
 use crate::tables::mixed;
 
-/// A format, and what the values of its fields are made of.
+/// A format, and the kinds of values of its fields.
 struct Format {
     packager: Packager,
     fields: Vec<(FieldPath, String, usize)>,
 }
 
-/// Chooses: always the same of the same seed.
+/// A deterministic sequence of choices.
 struct Choice(u64);
 
 impl Choice {
@@ -31,7 +32,7 @@ static FORMATS: LazyLock<Vec<Format>> = LazyLock::new(formats);
 
 fn formats() -> Vec<Format> {
     let built_in = Packager::built_in_names().iter().map(|it| Packager::built_in(it));
-    let packagers = built_in.map(|it| it.expect("it is one of the names")).chain([mixed()]);
+    let packagers = built_in.map(|it| it.expect("the name is listed")).chain([mixed()]);
     packagers.map(Format::of).collect()
 }
 
@@ -50,7 +51,7 @@ impl Format {
         Self { packager, fields }
     }
 
-    /// One that can be set: not every value that is made suits every field.
+    /// A random field and value, which is not always valid.
     fn value(&self, choice: &mut Choice) -> (FieldPath, Vec<u8>) {
         let (path, content, length) = &self.fields[choice.below(self.fields.len())];
         (*path, value(content, *length, choice))
@@ -117,7 +118,7 @@ proptest! {
     })]
 
     #[test]
-    fn edits_give_what_building_gives(seed in any::<u64>(), count in 1_usize..50) {
+    fn edits_equal_building_from_scratch(seed in any::<u64>(), count in 1_usize..50) {
         for format in FORMATS.iter() {
             let name = format.packager.name();
             let mut choice = Choice(seed);
@@ -136,14 +137,14 @@ proptest! {
                 prop_assert_eq!(edited.pack().ok(), rebuilt.pack().ok(), "{} {}", name, path);
             }
             if let Ok(bytes) = edited.pack() {
-                let read = comes_back(&format.packager, &bytes)?;
+                let read = is_packed_again(&format.packager, &bytes)?;
                 prop_assert!(read, "{name} does not read what it wrote: {}", hex(&bytes));
             }
         }
     }
 
     #[test]
-    fn what_strict_reads_comes_back(
+    fn messages_that_strict_reads_are_packed_to_the_same_bytes(
         seed in any::<u64>(),
         changes in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..4),
     ) {
@@ -156,28 +157,28 @@ proptest! {
             }
             let _ = message.set(0, "0200");
             let Ok(mut bytes) = message.pack() else { continue };
-            // XML has many ways to write the same; only our own comes back byte for byte.
+            // XML has many equivalent forms; only messages of this library are packed to the same bytes.
             if format.packager.name() != "xml" {
                 for (at, byte) in &changes {
                     let at = usize::from(*at) % bytes.len();
                     bytes[at] = *byte;
                 }
             }
-            comes_back(&format.packager, &bytes)?;
+            is_packed_again(&format.packager, &bytes)?;
         }
     }
 }
 
-/// If these bytes are read, they are packed again from the values, and from what was loaded.
-fn comes_back(packager: &Packager, bytes: &[u8]) -> Result<bool, TestCaseError> {
+/// If these bytes are valid, the values and the loaded message are packed to the same bytes.
+fn is_packed_again(packager: &Packager, bytes: &[u8]) -> Result<bool, TestCaseError> {
     let name = packager.name();
     let mut index = Index::new();
     let Ok(view) = packager.unpack(bytes, &mut index) else { return Ok(false) };
     let mut loaded = Message::new(packager);
     loaded.load(bytes).expect("these bytes were read before");
-    let packed = loaded.pack().expect("all that it needs is there");
+    let packed = loaded.pack().expect("the message is complete");
     prop_assert_eq!(&packed[..], bytes, "{} loaded", name);
-    // The bytes inside a field of an XML message are no value that could be set.
+    // The content of a composite field of an XML message cannot be set.
     if name == "xml" {
         return Ok(true);
     }
@@ -186,7 +187,7 @@ fn comes_back(packager: &Packager, bytes: &[u8]) -> Result<bool, TestCaseError> 
         TestCaseError::fail(format!("{name} does not take what it read: {error}"))
     })?;
     let again = again.pack().unwrap_or_default();
-    // A second bitmap without fields is kept by `load` only.
+    // Only `load` keeps a second bitmap without fields.
     let bitmaps = [8, 16, 24, 32, 48];
     let is_shorter = again.is_empty() || bitmaps.contains(&bytes.len().abs_diff(again.len()));
     prop_assert!(again == bytes || is_shorter, "{name}: {} became {}", hex(bytes), hex(&again));
@@ -207,9 +208,9 @@ fn set_all(message: &mut Message, view: MessageView<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What jPOS 2.1.10 makes of the same values with its own packagers of these names.
+/// The expected bytes are those of jPOS 2.1.10 with its packagers of these names.
 #[test]
-fn bytes_of_jpos_for_those_without_vectors() {
+fn packed_bytes_equal_those_of_jpos() {
     check_packed(
         "euro",
         &[("0", "0100"), ("3", "000000"), ("48.1", "ABC"), ("48.42", "0501")],
@@ -247,16 +248,16 @@ fn bytes_of_jpos_for_those_without_vectors() {
 }
 
 fn check_packed(name: &str, values: &[(&str, &str)], packed: &str) {
-    let packager = Packager::built_in(name).expect("it is built in");
+    let packager = Packager::built_in(name).expect("the format is built in");
     let mut message = Message::new(&packager);
     for (path, value) in values {
         let path: FieldPath = path.parse().expect("it is a path");
-        message.set(path, value).expect("it fits");
+        message.set(path, value).expect("the value is valid");
     }
-    let bytes = message.pack().expect("it is whole");
+    let bytes = message.pack().expect("the message is complete");
     let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
     assert_eq!(hex, packed, "{name}");
     let mut again = Message::new(&packager);
     again.load(&bytes).expect("it is read back");
-    assert_eq!(again.pack().expect("it is whole"), bytes, "{name}");
+    assert_eq!(again.pack().expect("the message is complete"), bytes, "{name}");
 }

@@ -1,4 +1,4 @@
-//! Descriptions of formats: our own, jPOS's, the built-in ones, and what they do with the vectors.
+//! Tests of descriptions of formats: TOML, JSON, jPOS's, and the built-in ones.
 #![expect(clippy::unwrap_used, reason = "whatever is missing here fails the test")]
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use iso8583::{Index, Message, MessageView, Packager, Problem, Validation};
 use serde_json::Value;
 
 #[test]
-fn built_ins_are_what_was_measured() {
+fn built_in_formats_equal_the_vectors() {
     for (name, file) in [
         ("iso87a", "ISO87A.json"),
         ("iso87b", "ISO87B.json"),
@@ -26,9 +26,9 @@ fn built_ins_are_what_was_measured() {
     }
 }
 
-/// The reference's example gives the bytes that it says, and its tables name what there is.
+/// The example of the reference has the documented bytes, and its tables are complete.
 #[test]
-fn the_reference_is_true() {
+fn the_reference_documentation_is_correct() {
     let path = root().join("docs/reference/iso8583-packagers.md");
     let text = std::fs::read_to_string(path).unwrap();
     let (_, rest) = text.split_once("```toml\n").unwrap();
@@ -52,8 +52,8 @@ fn the_reference_is_true() {
     }
 }
 
-/// Its description without what a table does not say: names, what is sensitive inside fields, and
-/// which characters a text has.
+/// The description without what a table of classes does not have: names, sensitivity of inner fields,
+/// and character sets.
 fn unnamed(packager: &Packager) -> Value {
     fn strip(value: &mut Value) {
         let Some(object) = value.as_object_mut() else { return };
@@ -74,15 +74,15 @@ fn unnamed(packager: &Packager) -> Value {
     described
 }
 
-/// In EBCDIC only an own packager was measured: its bitmap and bytes are hexadecimal digits.
+/// The vectors in EBCDIC are those of an own packager, whose bitmap and bytes are hexadecimal digits.
 #[test]
-fn ebcdic_is_what_was_measured_but_for_bytes() {
+fn ebcdic_formats_equal_the_vectors_except_bytes() {
     let measured = Packager::from_table(&table_of(&read("own-ebcdic-ebitmap.json")["table"], true));
     let (measured, built_in) =
         (unnamed(&measured.unwrap()), unnamed(&Packager::built_in("iso87e").unwrap()));
     let fields = measured["fields"].as_object().unwrap();
     for (number, field) in fields.iter().filter(|(_, it)| it["coding"] != "hex-ebcdic") {
-        // 55 was text in 1987, and came to be bytes.
+        // Field 55 was text in 1987 and became binary.
         if number != "55" {
             assert_eq!(built_in["fields"][number], *field, "{number}");
         }
@@ -90,7 +90,7 @@ fn ebcdic_is_what_was_measured_but_for_bytes() {
 }
 
 #[test]
-fn descriptions_come_back() {
+fn descriptions_are_read_back() {
     for name in Packager::built_in_names() {
         let packager = Packager::built_in(name).unwrap();
         let (toml, json) = (packager.description(), packager.description_json());
@@ -102,9 +102,9 @@ fn descriptions_come_back() {
     }
 }
 
-/// Each class, described in our words, packs and reads as under its name.
+/// The description of each class packs and reads like the class.
 #[test]
-fn classes_come_back() {
+fn descriptions_of_classes_are_equivalent() {
     for name in ["field-classes.json", "field-class-lengths.json"] {
         let file = read(name);
         for case in file["cases"].as_array().unwrap() {
@@ -136,7 +136,7 @@ fn classes_come_back() {
 }
 
 #[test]
-fn refusals() {
+fn invalid_descriptions_are_refused() {
     let check = |text: &str, expected: &str| {
         let error = Packager::from_toml(text).unwrap_err();
         assert_eq!(error.to_string(), expected, "{text}");
@@ -169,7 +169,7 @@ fn refusals() {
         ),
         (
             "content = \"text\", length = 1000000",
-            "length: at most 999999 is the length, 1000000 was found",
+            "length: the length is 1000000, but the maximum is 999999",
         ),
         ("content = \"text\", length = 4, prefix = {}", "prefix: 1 to 6 `digits` were expected"),
         (
@@ -205,7 +205,7 @@ fn refusals() {
 }
 
 #[test]
-fn what_is_sensitive_can_be_said() {
+fn sensitivity_can_be_declared() {
     let text = "[fields]\n2 = { content = \"text\", length = 1 }\n\
                 3 = { content = \"text\", length = 1, sensitive = true }\n\
                 48 = { content = \"text\", length = 1, sensitive = false }\n\
@@ -221,7 +221,7 @@ fn what_is_sensitive_can_be_said() {
 }
 
 #[test]
-fn files_with_xml() {
+fn packagers_of_jpos_files_equal_the_vectors() {
     check_xml("own-bcd-leftpad.json", "79 passed, 6 stricter");
     check_xml("own-ebcdic-ebitmap.json", "82 passed, 3 stricter");
     check_xml("own-nested.json", "41 passed, 0 stricter");
@@ -229,7 +229,7 @@ fn files_with_xml() {
 }
 
 #[test]
-fn messages_in_xml() {
+fn xml_messages_equal_the_vectors() {
     check("XMLPackager.json", &Packager::built_in("xml").unwrap(), "91 passed, 0 stricter");
 }
 
@@ -241,12 +241,12 @@ fn check_xml(name: &str, expected: &str) {
     check(name, &described, expected);
 }
 
-/// Runs a file's cases, as its README has them judged.
+/// Checks a file's cases in the way that its README describes.
 fn check(name: &str, packager: &Packager, expected: &str) {
     let file = read(name);
     let packager = packager.with_validation(Validation::Lenient);
     let (mut passed, mut stricter) = (0, 0);
-    let mut judge = |id: &Value, what: &str, result: Result<(), Option<Problem>>| match result {
+    let mut record = |id: &Value, what: &str, result: Result<(), Option<Problem>>| match result {
         Ok(()) => passed += 1,
         Err(Some(
             Problem::BadCharacter { .. }
@@ -259,13 +259,13 @@ fn check(name: &str, packager: &Packager, expected: &str) {
         Err(problem) => panic!("{name}: {id} {what}: {problem:?}"),
     };
     for case in file["vectors"].as_array().unwrap() {
-        judge(&case["id"], "pack", check_pack(&packager, case));
+        record(&case["id"], "pack", check_pack(&packager, case));
         if case.get("packed").is_some() {
-            judge(&case["id"], "unpack", check_unpack(&packager, case));
+            record(&case["id"], "unpack", check_unpack(&packager, case));
         }
     }
     for case in file["malformed"].as_array().unwrap() {
-        judge(&case["id"], "malformed", check_malformed(&packager, case));
+        record(&case["id"], "malformed", check_malformed(&packager, case));
     }
     assert_eq!(format!("{passed} passed, {stricter} stricter"), expected, "{name}");
 }
@@ -295,7 +295,7 @@ fn pack(packager: &Packager, fields: &Value) -> Result<Vec<u8>, iso8583::Error> 
     message.pack()
 }
 
-/// A line of comment, as jPOS writes into its messages in XML, is no part of what is asked.
+/// Removes the comment that jPOS writes into its messages in XML.
 fn without_comments(packed: &[u8]) -> Vec<u8> {
     let is_comment = |line: &&[u8]| !line.trim_ascii().starts_with(b"<!--");
     let is_xml = packed.starts_with(b"<isomsg>");

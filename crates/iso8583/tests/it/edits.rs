@@ -1,4 +1,4 @@
-//! Edits in place give what building from scratch gives, and bytes that were read come back.
+//! Tests of edits: they equal building from scratch, and read messages are packed to the same bytes.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::tables::mixed;
 
 type Values = BTreeMap<FieldPath, Vec<u8>>;
 
-/// A field's path and what its values are made of.
+/// The paths of fields, and the kinds of their values.
 fn fields() -> Vec<(FieldPath, &'static str)> {
     let text = "[ -~\u{e0}-\u{ff}]{0,25}";
     let mut fields = vec![
@@ -52,7 +52,7 @@ fn fields() -> Vec<(FieldPath, &'static str)> {
     fields
 }
 
-/// One edit: a value that is set, or a field that is taken out.
+/// An edit: sets a value or removes a field.
 fn edit() -> impl Strategy<Value = (FieldPath, Option<Vec<u8>>)> {
     let strategies = fields().into_iter().map(|(path, pattern)| {
         let text = proptest::string::string_regex(pattern).expect("a pattern");
@@ -68,7 +68,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn edits_give_what_building_gives(edits in proptest::collection::vec(edit(), 1..60)) {
+    fn edits_equal_building_from_scratch(edits in proptest::collection::vec(edit(), 1..60)) {
         let packager = mixed();
         let mut edited = Message::new(&packager);
         edited.set(0, "0200").unwrap();
@@ -79,7 +79,7 @@ proptest! {
                     edited.set_bytes(path, &value).unwrap();
                     values.insert(path, value);
                 }
-                // A position below another in 48 is filled, not taken out.
+                // In 48, a missing field before another one is filled up.
                 None if path.numbers()[0] == 48 => {
                     edited.remove(48).unwrap();
                     values.retain(|path, _| path.numbers()[0] != 48);
@@ -92,7 +92,7 @@ proptest! {
             prop_assert_eq!(edited.pack().ok(), built(&packager, &values).pack().ok());
         }
         if let Ok(packed) = edited.pack() {
-            comes_back(&packager, &packed)?;
+            check_packed_again(&packager, &packed)?;
             let mut loaded = Message::new(&packager);
             loaded.load(&packed).unwrap();
             prop_assert_eq!(loaded.pack().unwrap(), packed);
@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn what_strict_accepts_comes_back(
+    fn messages_that_strict_reads_are_packed_to_the_same_bytes(
         edits in proptest::collection::vec(edit(), 1..30),
         changes in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..3),
     ) {
@@ -111,21 +111,21 @@ proptest! {
             let at = usize::from(at) % bytes.len();
             bytes[at] = byte;
         }
-        comes_back(&packager, &bytes)?;
+        check_packed_again(&packager, &bytes)?;
     }
 }
 
 fn built(packager: &Packager, values: &Values) -> Message {
     let mut message = Message::new(packager);
-    message.set(0, "0200").expect("the value is one of its field");
+    message.set(0, "0200").expect("the value is valid");
     for (path, value) in values {
-        message.set_bytes(*path, value).expect("the value is one of its field");
+        message.set_bytes(*path, value).expect("the value is valid");
     }
     message
 }
 
-/// If these bytes are read, the values that were read pack to the same bytes.
-fn comes_back(packager: &Packager, bytes: &[u8]) -> Result<(), TestCaseError> {
+/// If these bytes are valid, the read values are packed to the same bytes.
+fn check_packed_again(packager: &Packager, bytes: &[u8]) -> Result<(), TestCaseError> {
     let mut index = Index::new();
     let Ok(view) = packager.unpack(bytes, &mut index) else { return Ok(()) };
     let mut again = Message::new(packager);
@@ -135,28 +135,26 @@ fn comes_back(packager: &Packager, bytes: &[u8]) -> Result<(), TestCaseError> {
     let pairs: Vec<_> = values.iter().map(|(number, value)| (*number, value.as_slice())).collect();
     prop_assert_eq!(packager.pack_values(&pairs, &mut direct), again.pack_into(&mut vec![]));
     prop_assert_eq!(direct, again.pack().unwrap_or_default());
-    // A second bitmap without fields, or a bitmap of none, is kept by `load` only.
+    // Only `load` keeps a second bitmap without fields, or an empty bitmap.
     let mut loaded = Message::new(packager);
     loaded.load(bytes).expect("these bytes were read before");
-    prop_assert_eq!(&loaded.pack().expect("all that it needs is set")[..], bytes);
+    prop_assert_eq!(&loaded.pack().expect("the message is complete")[..], bytes);
     let has_second = view.fields().any(|field| field.number() > 64);
     if view.fields().count() > 1 && has_second == (bytes[2] >= 0x80) {
-        prop_assert_eq!(&again.pack().expect("all that it needs is set")[..], bytes);
+        prop_assert_eq!(&again.pack().expect("the message is complete")[..], bytes);
     }
     Ok(())
 }
 
 fn set_all(message: &mut Message, view: MessageView<'_>) {
     for field in view.fields() {
-        message
-            .set_bytes(field.number(), &field.to_bytes())
-            .expect("the value is one of its field");
+        message.set_bytes(field.number(), &field.to_bytes()).expect("the value is valid");
     }
 }
 
-/// Fields that take no room stay where they are.
+/// Empty fields have a position among the others.
 #[test]
-fn empty_fields_keep_their_place() {
+fn empty_fields_keep_their_position() {
     let field = |class: &str, length, trim| FieldDescription {
         class: class.to_owned(),
         length,
@@ -186,7 +184,7 @@ fn empty_fields_keep_their_place() {
 }
 
 #[test]
-fn what_is_not_there_is_not_removed() {
+fn removing_an_absent_field_returns_false() {
     let mut message = built(&mixed(), &Values::new());
     message.set([48, 2], "AB").unwrap();
     message.set([62, 1], "AB").unwrap();

@@ -1,5 +1,5 @@
-//! Errors of reading: each kind with its field, its byte, what was expected and what was found,
-//! and without any of that where it would be card data.
+//! Tests of errors of unpacking: each kind has its field, offset, and expected and found bytes, except
+//! for card data.
 
 use iso8583::{Error, Index, Message};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::hex::bytes_of_hex;
 use crate::tables::{mixed, packager};
 
-/// A field of each class that can be wrong in its own way, none of them sensitive.
+/// A field of each class with errors of its own; none is sensitive.
 const KINDS: &str = "\
 0 IFA_NUMERIC 4
 1 IFA_BITMAP 16
@@ -29,7 +29,7 @@ const KINDS: &str = "\
 ";
 
 #[test]
-fn lengths() {
+fn invalid_lengths_are_reported() {
     let check = check_kinds;
     check(
         "2000000000000000",
@@ -47,7 +47,7 @@ fn lengths() {
         "field 5 at byte 20: a length in BCD digits was expected, byte 0A was found",
     );
     check("0400000000000000", "03", "field 6 at byte 20: an even length was expected, 3 was found");
-    check("2000000000000000", "3037", "field 3 at byte 20: at most 6 is the length, 7 was found");
+    check("2000000000000000", "3037", "field 3 at byte 20: the length is 7, but the maximum is 6");
     check("2000000000000000", "30363132", "field 3 at byte 22: 6 bytes are needed, 2 are left");
     check("2000000000000000", "30", "field 3 at byte 20: 2 bytes are needed, 1 are left");
     check(
@@ -58,7 +58,7 @@ fn lengths() {
 }
 
 #[test]
-fn contents() {
+fn invalid_contents_are_reported() {
     let check = check_kinds;
     check(
         "2000000000000000",
@@ -124,7 +124,7 @@ fn contents() {
 }
 
 #[test]
-fn contents_inside() {
+fn invalid_inner_contents_are_reported() {
     let check = check_kinds;
     check(
         "0000000000000010",
@@ -155,7 +155,7 @@ fn contents_inside() {
     check(
         "0000000000000004",
         "30383033303030333030",
-        "field 62.3 at byte 26: the field was there before",
+        "field 62.3 at byte 26: the field occurs twice",
     );
     check(
         "0000000000000004",
@@ -165,12 +165,12 @@ fn contents_inside() {
 }
 
 #[test]
-fn card_data_is_not_told() {
+fn errors_never_have_card_data() {
     let check = |bitmap: &str, fields: &str, expected: &str| {
         let bytes = bytes_of_hex(&format!("0200{bitmap}{fields}"));
         let error = mixed().unpack(&bytes, &mut Index::new()).unwrap_err();
         assert_eq!(error.to_string(), expected);
-        tells_nothing(error);
+        assert_no_contents(error);
     };
     check(
         "4000000000000000",
@@ -202,9 +202,9 @@ fn card_data_is_not_told() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// An error names a byte of the message, or its end, and a field unless it is behind them all.
+    /// An error has an offset up to the end of the message, and a field unless it is behind all fields.
     #[test]
-    fn errors_have_a_place(
+    fn errors_have_a_field_and_an_offset(
         changes in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..6),
         cut in 0_usize..120,
     ) {
@@ -228,20 +228,20 @@ proptest! {
             let is_behind = matches!(error.problem, iso8583::Problem::Trailing { .. });
             prop_assert!(error.path.is_some() || is_behind, "{error}");
             if error.path.is_some_and(|path| [2, 35, 48].contains(&path.numbers()[0])) {
-                tells_nothing(error);
+                assert_no_contents(error);
             }
         }
     }
 }
 
-/// No byte is told, in no form of the error.
-fn tells_nothing(error: Error) {
+/// No form of the error shows contents.
+fn assert_no_contents(error: Error) {
     let inside = error.path.is_some_and(|path| path.numbers().len() > 1);
-    let told = format!("{error} {error:?}");
+    let shown = format!("{error} {error:?}");
     let is_prefix = matches!(error.problem, iso8583::Problem::BadPrefix { .. }) && !inside;
-    assert!(is_prefix || !told.contains("found: Some"), "{told}");
+    assert!(is_prefix || !shown.contains("found: Some"), "{shown}");
     if inside {
-        assert!(!told.contains("length:") && !told.contains("needed:"), "{told}");
+        assert!(!shown.contains("length:") && !shown.contains("needed:"), "{shown}");
     }
 }
 

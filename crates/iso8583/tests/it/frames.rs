@@ -1,13 +1,13 @@
-//! Fields inside others, in frames of every coding: as jPOS writes them, seen from outside.
+//! Tests of composite fields in every coding, with the bytes of jPOS.
 
 use iso8583::framing::Measured;
-use iso8583::{Error, Index, Message, Validation};
+use iso8583::{Error, Index, Message, Problem, Validation};
 
 use crate::hex::{bytes_of_hex, hex};
 use crate::tables::packager;
 
 #[test]
-fn fields_in_frames_of_every_coding() {
+fn inner_fields_work_in_every_coding() {
     check("IFA_LLLCHAR", 6, "303036 31324162433D");
     check("IFA_LLLBINARY", 6, "303036 31324162433D");
     check("IFB_LLHFBINARY", 8, "06 31324162433D 0000");
@@ -23,9 +23,9 @@ fn fields_in_frames_of_every_coding() {
     check("IFA_LLLABINARY", 6, "303036 333133323431363234333344");
 }
 
-/// Digits only, as BCD has no more.
+/// BCD only has digits.
 #[test]
-fn fields_in_bcd() {
+fn inner_digits_work_in_bcd() {
     let mut message = message("IFB_LLNUM", 6);
     message.set([48, 1], "12").unwrap();
     message.set([48, 2], "345=").unwrap();
@@ -35,9 +35,9 @@ fn fields_in_bcd() {
     assert_eq!(packed(&message), "08000000000000010000 06 12345D");
 }
 
-/// A byte inside is told where it stands on the wire.
+/// The offset of an inner error counts on the wire.
 #[test]
-fn places_of_errors() {
+fn inner_errors_have_offsets_on_the_wire() {
     let check = |class: &str, content: &str, expected: &str| {
         let packager = packager(&table(class, 6));
         let bytes = bytes_of_hex(&format!("08000000000000010000 {content}"));
@@ -52,7 +52,7 @@ fn places_of_errors() {
 }
 
 #[test]
-fn blanks_behind_the_last_field_fill_a_frame() {
+fn blanks_behind_the_last_inner_field_are_filling() {
     let check = |class: &str, content: &str, expected: &str| {
         let packager = packager(&table(class, 8));
         let bytes = bytes_of_hex(&format!("08000000000000010000 {content}"));
@@ -69,9 +69,9 @@ fn blanks_behind_the_last_field_fill_a_frame() {
     check("IFA_LLCHAR", "303831324162433D2020", &format!("field 48 at byte 18: {trailing}"));
 }
 
-/// A text of fixed length around fields, of which the last may be missing.
+/// A text of fixed length with inner fields, of which the last ones may be missing.
 #[test]
-fn frames_that_are_filled_up() {
+fn inner_fields_of_filled_texts_may_be_missing() {
     let edit = |class: &str, inside: &str| {
         let table = format!("0 IFA_NUMERIC 4\n1 IFB_BITMAP 16\n60 {class} 16\n{inside}");
         let packager = packager(&table);
@@ -106,7 +106,7 @@ fn frames_that_are_filled_up() {
         assert_eq!(edit(class, "  1 IFA_NUMERIC 2\n  2 IF_CHAR 2\n  3 IF_CHAR 9\n"), expected);
         assert_eq!(edit(class, "  1 IFA_TTLLCHAR 2\n  2 IFA_TTLLCHAR 9\n"), expected);
     }
-    // Digits that look like blanks are none where they fill the frame exactly.
+    // Digits that equal blanks are a value if they end at the end of the field.
     let table = "0 IFA_NUMERIC 4\n1 IFB_BITMAP 8\n60 IF_CHAR 4\n  1 IF_CHAR 2\n  2 IFB_NUMERIC 4";
     let packager = packager(table);
     let mut index = Index::new();
@@ -119,9 +119,9 @@ fn frames_that_are_filled_up() {
     );
 }
 
-/// More bytes help where the bytes end, not where a field ends.
+/// More bytes are requested at the end of the bytes, not at the end of a composite field.
 #[test]
-fn messages_without_a_length_in_front() {
+fn messages_without_a_length_are_measured() {
     let check = |inside: &str, bytes: &str, expected: Measured| {
         let table = format!("0 IFB_NUMERIC 4\n1 IFB_BITMAP 8\n49 IFA_LLCHAR 99\n{inside}\n");
         let measured = packager(&table).measure(&bytes_of_hex(bytes), &mut Index::new());
@@ -144,10 +144,10 @@ fn check(class: &str, length: usize, image: &str) {
     assert_eq!(edited(class, length), Ok(expected), "{class}");
 }
 
-/// Sets, reads and sets again; gives the packed message.
+/// Sets, reads and sets fields again; returns the packed message.
 fn edited(class: &str, length: usize) -> Result<String, Error> {
     let mut message = message(class, length);
-    if message.set([48, 1], "99").is_err() {
+    if message.set([48, 1], "99").map_err(|error| error.problem) == Err(Problem::NotComposite) {
         message.set_bytes(48, b"99AbC=")?;
     }
     message.set([48, 2], "AbC=")?;

@@ -1,4 +1,4 @@
-//! Bytes as hexadecimal digits; blanks between them mean nothing.
+//! Bytes as hexadecimal digits. Blanks between the digits are ignored.
 
 pub fn bytes_of_hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();

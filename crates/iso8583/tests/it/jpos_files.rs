@@ -1,9 +1,9 @@
-//! Packager files of jPOS: what their attributes do on the wire, and what is refused in them.
+//! Tests of packager files of jPOS.
 #![expect(clippy::unwrap_used, reason = "whatever is missing here fails the test")]
 
-use iso8583::{Index, Message, Packager, Validation};
+use iso8583::{Index, Message, Packager, Problem, Validation};
 
-/// A file with these attributes and fields, each `id class length` or an element by itself.
+/// A file with these attributes and fields; each field is `id class length` or an element.
 fn packager(attributes: &str, fields: &[&str]) -> Packager {
     Packager::from_jpos_xml(&file(attributes, fields)).unwrap()
 }
@@ -21,7 +21,7 @@ fn file(attributes: &str, fields: &[&str]) -> String {
     text + "</isopackager>"
 }
 
-/// Packs the fields, sees the bytes, and reads them back in all ways.
+/// Packs the fields, compares the bytes, and reads them back.
 fn check(packager: &Packager, fields: &str, expected: &str) {
     let described = Packager::from_toml(&packager.description()).unwrap();
     for packager in [packager, &described] {
@@ -58,7 +58,7 @@ fn check(packager: &Packager, fields: &str, expected: &str) {
 }
 
 #[test]
-fn third_bitmap_among_the_fields() {
+fn a_third_bitmap_among_the_fields_is_supported() {
     let fields = [
         "0 IFA_NUMERIC 4",
         "1 IFB_BITMAP 16",
@@ -84,14 +84,15 @@ fn third_bitmap_among_the_fields() {
         &format!("0200\\xa0{zeros}\\xc4{zeros}000001@{}\\x017301", "\\x00".repeat(6))
             .replace("7301", "730142z"),
     );
-    // A third bitmap that is no bitmap is none.
+    // A field of another class is not a third bitmap.
     let fields =
         fields.map(|field| if field.starts_with("65") { "65 IFB_BINARY 4" } else { field });
     let other = self::packager("thirdBitmapField=\"65\"", &fields);
-    assert!(Message::new(&other).set(130, "42").is_err());
-    assert!(Message::new(&other).set(65, "1234").is_ok());
+    let set = |number, value| Message::new(&other).set(number, value).map_err(|it| it.problem);
+    assert_eq!(set(130, "42"), Err(Problem::UnknownField));
+    assert_eq!(set(65, "1234"), Ok(()));
     let mut message = Message::new(&packager);
-    assert!(message.set(65, "x").is_err());
+    assert_eq!(message.set(65, "x").unwrap_err().problem, Problem::BitmapIsDerived);
     for (number, value) in [(0, "0200"), (3, "1"), (130, "42")] {
         message.set(number, value).unwrap();
     }
@@ -101,19 +102,20 @@ fn third_bitmap_among_the_fields() {
     message.remove(130).unwrap();
     let packed = message.pack().unwrap().escape_ascii().to_string();
     assert_eq!(packed, format!("0200\\xa0{zeros}\\x04{zeros}000001301"));
-    // One that names no field is kept as it came.
+    // An empty third bitmap is kept.
     let mut empty = b"0200".to_vec();
     empty.extend([0xA0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0]);
     empty.extend(b"000001\0\0\0\0\0\0\0\0");
     message.load(&empty).unwrap();
     assert_eq!(message.pack().unwrap(), empty);
     for length in 0..with.len() {
-        assert!(packager.unpack(&with[..length], &mut Index::new()).is_err());
+        let error = packager.unpack(&with[..length], &mut Index::new()).unwrap_err();
+        assert!(matches!(error.problem, Problem::Truncated { .. }), "{length}: {error}");
     }
 }
 
 #[test]
-fn third_bitmap_at_another_field_in_digits() {
+fn a_third_bitmap_in_digits_is_supported() {
     let fields = [
         "0 IFA_NUMERIC 4",
         "1 IFA_BITMAP 16",
@@ -127,7 +129,7 @@ fn third_bitmap_at_another_field_in_digits() {
 }
 
 #[test]
-fn headers() {
+fn headers_are_required_and_read() {
     let packager =
         packager("headerLength=\"3\"", &["0 IFA_NUMERIC 4", "1 IFB_BITMAP 8", "3 IFA_NUMERIC 2"]);
     let mut message = Message::new(&packager);
@@ -135,7 +137,8 @@ fn headers() {
     message.set(3, "42").unwrap();
     let refused = message.pack().unwrap_err();
     assert_eq!(refused.to_string(), "message: a header of 3 bytes was expected, 0 were found");
-    assert!(message.set_header(b"HDRX").is_err());
+    let long = message.set_header(b"HDRX").unwrap_err();
+    assert_eq!(long.problem, Problem::BadHeader { expected: 3, found: 4 });
     message.set_header(b"HDR").unwrap();
     let packed = message.pack().unwrap();
     assert_eq!(packed, b"HDR0200\x20\x00\x00\x00\x00\x00\x00\x0042");
@@ -152,7 +155,7 @@ fn headers() {
     assert_eq!(error.to_string(), "field 3 at byte 15: 2 bytes are needed, 1 are left");
     let error = packager.unpack(b"HD", &mut index).unwrap_err();
     assert_eq!(error.to_string(), "message at byte 0: 3 bytes are needed, 2 are left");
-    // jPOS writes what it has.
+    // jPOS packs a message without a header.
     message.clear();
     let lenient = packager.with_validation(Validation::Lenient);
     let mut message = Message::new(&lenient);
@@ -162,37 +165,41 @@ fn headers() {
 }
 
 #[test]
-fn no_bitmap() {
+fn a_positional_message_requires_all_fields() {
     let fields = ["0 IFA_NUMERIC 4", "1 IFA_BITMAP 16", "2 IF_CHAR 2", "3 IFA_LLCHAR 9"];
     let without = packager("emitBitmap=\"false\"", &fields);
     check(&without, "0=0200 2=ab 3=cde", "0200ab03cde");
     let without = packager("bitmapField=\"-1\" firstField=\"2\"", &fields);
     check(&without, "0=0200 2=ab 3=cde", "0200ab03cde");
-    // A message is whole; jPOS writes what there is, and cannot read it back.
+    // jPOS packs an incomplete message and cannot read it back.
     let lenient = without.with_validation(Validation::Lenient);
     for (missing, other, expected) in [(2, (3, "cde"), "020003cde"), (3, (2, "ab"), "0200ab")] {
         let mut message = Message::new(&without);
         message.set(0, "0200").unwrap();
         message.set(other.0, other.1).unwrap();
         let error = message.pack().unwrap_err().problem;
-        assert_eq!(error, iso8583::Problem::Gap { position: missing });
+        assert_eq!(error, Problem::Gap { position: missing });
         let mut message = Message::new(&lenient);
         message.set(0, "0200").unwrap();
         message.set(other.0, other.1).unwrap();
         assert_eq!(message.pack().unwrap(), expected.as_bytes());
-        assert!(lenient.unpack(expected.as_bytes(), &mut Index::new()).is_err());
+        let error = lenient.unpack(expected.as_bytes(), &mut Index::new()).unwrap_err();
+        assert!(
+            matches!(error.problem, Problem::BadPrefix { .. } | Problem::Truncated { .. }),
+            "{error}"
+        );
     }
 }
 
 #[test]
-fn bitmap_at_another_field() {
+fn the_bitmap_may_be_another_field() {
     let fields = ["0 IFA_NUMERIC 4", "1 IFA_NUMERIC 1", "2 IFB_BITMAP 8", "3 IF_CHAR 2"];
     let packager = packager("bitmapField=\"2\"", &fields);
     check(&packager, "0=0200 1=7 3=ab", "0200\\xa0\\x00\\x00\\x00\\x00\\x00\\x00\\x007ab");
 }
 
 #[test]
-fn nested() {
+fn composite_fields_are_compiled() {
     let sub = |attributes: &str, fields: &str| {
         let file = file(
             "",
@@ -217,12 +224,13 @@ fn nested() {
     check(&sub("", &two).unwrap(), "0=0200 48.1=a 48.2=bc", &format!("{outer}011\\xc0{bits}abc"));
     let off = sub("emitBitmap=\"false\"", &two).unwrap();
     check(&off, "0=0200 48.1=a 48.2=bc", &format!("{outer}003abc"));
-    // Without a word about it, fields inside begin with 1.
+    // Inner fields begin with 1 by default.
     let usual = row(0, "IF_CHAR", 1) + &row(1, "IF_CHAR", 2) + &row(2, "IFA_LLCHAR", 9);
     let usual = sub("emitBitmap=\"false\"", &usual).unwrap();
     check(&usual, "0=0200 48.1=ab 48.2=c", &format!("{outer}005ab01c"));
     check(&usual, "0=0200 48.2=c", &format!("{outer}005  01c"));
-    assert!(Message::new(&usual).set([48, 0], "z").is_err());
+    let zero = Message::new(&usual).set([48, 0], "z").unwrap_err();
+    assert_eq!(zero.problem, Problem::UnknownField);
     let long = row(0, "IFB_BITMAP", 16) + &row(2, "IF_CHAR", 2) + &row(70, "IF_CHAR", 1);
     let long = sub("bitmapField=\"0\"", &long).unwrap();
     check(&long, "0=0200 48.2=bc", &format!("{outer}010@{bits}bc"));
@@ -250,13 +258,13 @@ fn nested() {
     refused(
         "",
         &row(2, "IF_CHAT", 2),
-        "line 5: field 48.2, class: `IF_CHAT` of length 2: no such class of field",
+        "line 5: field 48.2, class: `IF_CHAT` of length 2: unknown field class",
     );
 }
 
-/// A whole message inside a field has its type in front of its bitmap.
+/// An inner message has its type in front of its bitmap.
 #[test]
-fn messages_inside() {
+fn a_composite_field_may_be_a_message() {
     let inside = "<isofieldpackager id=\"48\" class=\"IFA_LLLCHAR\" length=\"99\" \
                   packager=\"org.jpos.iso.packager.GenericPackager\">\
                   <isofield id=\"0\" class=\"IF_CHAR\" length=\"2\"/>\
@@ -268,9 +276,9 @@ fn messages_inside() {
     check(&packager, "0=0200 48.0=zz 48.2=ab", &format!("{outer}012zz@{bits}ab"));
 }
 
-/// All that is inside is written in EBCDIC once more.
+/// The inner fields are encoded in EBCDIC.
 #[test]
-fn frames_in_ebcdic() {
+fn composite_fields_in_ebcdic_are_encoded() {
     for (class, expected) in [
         ("IFE_LLLCHAR", "\\xf0\\xf0\\xf3!\\\"#"),
         ("IFE_LLLBINARY", "\\xf0\\xf0\\xf3\\x81\\x82\\x83"),
@@ -300,9 +308,9 @@ fn frames_in_ebcdic() {
     }
 }
 
-/// jPOS does not fill what it is to trim, and takes nothing off; only at the end is it read back.
+/// Like jPOS, trimmed fields are neither filled up nor trimmed. They are only read back at the end.
 #[test]
-fn trim() {
+fn trimmed_fields_are_not_filled_up() {
     for (class, value, whole, expected) in [
         ("IF_CHAR", "ab", "a    ", "ab"),
         ("IFA_NUMERIC", "12", "00012", "12"),
@@ -326,7 +334,7 @@ fn trim() {
         let mut message = Message::new(&packager);
         message.set(0, "0200").unwrap();
         let error = message.set(3, value).unwrap_err().to_string();
-        assert_eq!(error, "field 3: 5 is the length, 2 was found");
+        assert_eq!(error, "field 3: a length of 5 was expected, 2 was found");
         message.set(3, whole).unwrap();
         let packed = message.pack().unwrap();
         let view = packager.unpack(&packed, &mut index).unwrap();
@@ -342,9 +350,9 @@ fn trim() {
     assert_eq!(message.pack().unwrap().len(), 14);
 }
 
-/// BER-TLV inside a field stays as it is: what is inside is `tlv`'s affair.
+/// The content of a field with BER-TLV is opaque; `tlv` reads it.
 #[test]
-fn ber_tlv() {
+fn ber_tlv_fields_stay_opaque() {
     let tlv = "<isofieldpackager id=\"55\" class=\"IFB_LLHBINARY\" length=\"255\" emitBitmap=\"false\" \
                packager=\"org.jpos.tlv.packager.bertlv.BERTLVBinaryPackager\"/>";
     let packager = packager("", &["0 IFA_NUMERIC 4", "1 IFB_BITMAP 8", tlv]);
@@ -352,7 +360,7 @@ fn ber_tlv() {
 }
 
 #[test]
-fn refusals() {
+fn invalid_files_are_refused() {
     let check = |text: &str, expected: &str| {
         let error = Packager::from_jpos_xml(text).unwrap_err();
         assert_eq!(error.to_string(), expected, "{text}");
@@ -380,7 +388,7 @@ fn refusals() {
     );
     check(
         &field("id='2' length='9999999' class='IF_CHAR'"),
-        "line 2: field 2, class: `IF_CHAR` of length 9999999: at most 999999 is the length, 9999999 was found",
+        "line 2: field 2, class: `IF_CHAR` of length 9999999: the length is 9999999, but the maximum is 999999",
     );
     check(
         &field("id='2' length='3' class='IF_CHAR' colour='red'"),
@@ -405,9 +413,9 @@ fn refusals() {
     );
 }
 
-/// Nothing that a document type says is read, and no file or address is looked at.
+/// A document type is ignored: no entity, file or address is read.
 #[test]
-fn document_types_are_not_read() {
+fn document_types_are_ignored() {
     let field = |class: &str| {
         format!(
             "<!DOCTYPE isopackager [<!ENTITY c \"IF_CHAR\"><!ENTITY f SYSTEM \"file:///etc/passwd\">\
@@ -415,7 +423,7 @@ fn document_types_are_not_read() {
              <isopackager><isofield id=\"2\" class=\"{class}\" length=\"3\"/></isopackager>"
         )
     };
-    assert!(Packager::from_jpos_xml(&field("IF_CHAR")).is_ok());
+    assert_eq!(Packager::from_jpos_xml(&field("IF_CHAR")).map(drop), Ok(()));
     for class in ["&c;", "&f;", "&a;", "IF_&nbsp;CHAR"] {
         let error = Packager::from_jpos_xml(&field(class)).unwrap_err().to_string();
         assert!(error.starts_with("line 2: field 2, class:"), "{error}");
@@ -424,16 +432,17 @@ fn document_types_are_not_read() {
     let known =
         field("IF_CHAR").replace("length", "name=\"&lt;&amp;&#65;&quot;&apos;&gt;\" length");
     assert_eq!(Packager::from_jpos_xml(&known).unwrap().field_name(2), "<&A\"'>");
-    // As some editors begin a file.
-    assert!(Packager::from_jpos_xml(&format!("\u{feff}{}", field("IF_CHAR"))).is_ok());
+    // Some editors write a byte order mark.
+    let marked = format!("\u{feff}{}", field("IF_CHAR"));
+    assert_eq!(Packager::from_jpos_xml(&marked).map(drop), Ok(()));
     let text = "<!DOCTYPE isopackager [<!ENTITY c \"x\">]><isopackager>&c;</isopackager>";
     let error = Packager::from_jpos_xml(text).unwrap_err();
     assert_eq!(error.to_string(), "line 1: no entity was expected");
 }
 
-/// What the packagers of others do does not follow from their names.
+/// The behaviour of packagers in other packages does not follow from their names.
 #[test]
-fn packagers_of_others() {
+fn packagers_in_other_packages_are_refused() {
     let check = |package: &str, is_known: bool| {
         let element = format!(
             "<isofieldpackager id='48' class='IFA_LLLCHAR' length='99' \
@@ -441,7 +450,12 @@ fn packagers_of_others() {
              <isofield id='1' length='2' class='IFA_NUMERIC'/></isofieldpackager>"
         );
         let text = file("", &["0 IFA_NUMERIC 4", "1 IFA_BITMAP 16", &element]);
-        assert_eq!(Packager::from_jpos_xml(&text).is_ok(), is_known, "{package}");
+        match Packager::from_jpos_xml(&text) {
+            Ok(_) => assert!(is_known, "{package}"),
+            Err(error) => {
+                assert!(!is_known && error.to_string().contains("is not known here"), "{error}");
+            }
+        }
     };
     check("", true);
     check("org.jpos.iso.packager.", true);
@@ -450,7 +464,7 @@ fn packagers_of_others() {
 }
 
 #[test]
-fn bounds() {
+fn long_and_deep_files_are_refused() {
     let long = format!("<isopackager>{}</isopackager>", " ".repeat(iso8583::DESCRIPTION_BYTES_MAX));
     let error = Packager::from_jpos_xml(&long).unwrap_err();
     assert!(error.to_string().starts_with("a description has at most 1048576 bytes"), "{error}");

@@ -1,4 +1,4 @@
-//! Places where card data turned up once.
+//! Tests of positions in which card data was shown by former versions.
 
 use std::time::{Duration, Instant};
 
@@ -9,21 +9,25 @@ use crate::tables::{mixed, packager};
 
 const NUMBER: &str = "4761739001010119";
 
-/// A value as it is shown in a message with nothing else, and with the card number in field 2.
+/// The displayed value in a message without other fields, and with the card number in field 2.
 fn shown(value: &str) -> [String; 2] {
     [false, true].map(|has_number| {
         let mut message = Message::new(&mixed());
         if has_number {
-            message.set(2, NUMBER).expect("it is a field");
+            message.set(2, NUMBER).expect("the field exists");
         }
-        message.set(43, value).expect("it is a field");
+        message.set(43, value).expect("the field exists");
         let shown = message.to_string();
-        shown.lines().find_map(|line| line.strip_prefix("43 ")).expect("it is a field").to_owned()
+        shown
+            .lines()
+            .find_map(|line| line.strip_prefix("43 "))
+            .expect("the field exists")
+            .to_owned()
     })
 }
 
 #[test]
-fn a_dump_by_another_packager() {
+fn a_dump_by_another_packager_masks_card_numbers() {
     let [ascii, binary] = ["iso87a", "iso87b"].map(|name| Packager::built_in(name).unwrap());
     let mut message = Message::new(&ascii);
     for (number, value) in [(0, "0200"), (2, NUMBER), (3, "000000"), (4, "000000012300")] {
@@ -34,7 +38,7 @@ fn a_dump_by_another_packager() {
     }
     let bytes = message.pack().unwrap();
     for name in Packager::built_in_names() {
-        let other = Packager::built_in(name).expect("it is built in");
+        let other = Packager::built_in(name).expect("the format is built in");
         assert_hidden(&other.dump(&bytes).to_string());
     }
     assert!(ascii.dump(&bytes).to_string().contains("  000000012300 "), "the amount is shown");
@@ -62,7 +66,7 @@ fn assert_hidden(dump: &str) {
 }
 
 #[test]
-fn the_header_in_a_dump() {
+fn card_numbers_in_a_header_are_masked() {
     let jpos = r#"<isopackager headerLength="8">
         <isofield id="0" length="4" name="" class="org.jpos.iso.IFA_NUMERIC"/>
         <isofield id="1" length="8" name="" class="org.jpos.iso.IFB_BITMAP"/>
@@ -75,7 +79,7 @@ fn the_header_in_a_dump() {
 }
 
 #[test]
-fn the_filling_of_a_field() {
+fn card_numbers_in_filling_are_masked() {
     for (number, is_sensitive) in [(45, true), (44, false)] {
         let text = format!("0 IFA_NUMERIC 4\n1 IFB_BITMAP 8\n{number} IFA_FLLCHAR 40\n");
         let packager = packager(&text);
@@ -94,7 +98,7 @@ fn the_filling_of_a_field() {
 }
 
 #[test]
-fn numbers_with_separators_or_glued() {
+fn card_numbers_with_separators_or_without_are_masked() {
     let check = |value: &str, unknown: &str, known: &str| {
         assert_eq!(shown(value), [unknown, known], "{value}");
     };
@@ -116,7 +120,7 @@ fn numbers_with_separators_or_glued() {
 }
 
 #[test]
-fn the_rest_of_a_track() {
+fn the_rest_of_a_track_is_masked() {
     let check = |value: &str, unknown: &str| assert_eq!(shown(value)[0], unknown, "{value}");
     check("%B4761739001010119^SMITH/J Q^29121?B", "%B476173******0119^***************?B");
     check(";4761739001010119=29122011234? end", ";476173******0119=***********? end");
@@ -131,7 +135,7 @@ fn the_rest_of_a_track() {
 }
 
 #[test]
-fn messages_inside_messages_in_xml() {
+fn card_numbers_in_inner_xml_messages_are_masked() {
     let packager = Packager::built_in("xml").unwrap();
     let field = |number: u16| format!("<field id=\"{number}\" value=\"{NUMBER}=2912\"/>");
     let fields: String = [2, 14, 34, 35, 36, 45, 52].map(field).concat();
@@ -149,7 +153,7 @@ fn messages_inside_messages_in_xml() {
 }
 
 #[test]
-fn headers_are_shown_by_their_length() {
+fn debug_of_a_header_shows_its_length() {
     let shown = format!(
         "{:?} {:?} {:?}",
         Header::Configured,
@@ -160,7 +164,7 @@ fn headers_are_shown_by_their_length() {
 }
 
 #[test]
-fn long_messages_are_shown_soon() {
+fn long_messages_are_masked_in_linear_time() {
     let digits = |seed: u32| -> String {
         let next = |state: &u32| Some(state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
         let states = std::iter::successors(Some(seed), next).skip(1).take(100_000);

@@ -1,10 +1,10 @@
-//! What `Lenient` does as jPOS does it, as it was seen to behave.
+//! Tests of the observed behaviour of jPOS that `Lenient` has as well.
 
 use iso8583::{Index, Message, Packager, Problem, Validation};
 
 use crate::tables::packager;
 
-/// A jPOS file with one field beside message type and bitmap.
+/// A jPOS file with a message type, a bitmap and one field.
 fn lenient(number: u16, attributes: &str) -> Packager {
     let field = |id, rest: &str| format!("<isofield id=\"{id}\" name=\"\" {rest}/>");
     let xml = format!(
@@ -18,7 +18,7 @@ fn lenient(number: u16, attributes: &str) -> Packager {
 }
 
 #[test]
-fn odd_digits_are_filled_up_on_the_right() {
+fn odd_digits_are_padded_on_the_right() {
     let check = |attributes: &str, value: &str, expected: &[u8]| {
         let mut message = Message::new(&lenient(2, attributes));
         message.set(0, "0200").unwrap();
@@ -34,7 +34,7 @@ fn odd_digits_are_filled_up_on_the_right() {
 }
 
 #[test]
-fn odd_hexadecimal_digits_come_back() {
+fn odd_hexadecimal_digits_are_read_back() {
     let packager = packager("0 IFA_NUMERIC 4\n1 IFB_BITMAP 16\n2 IFB_HEX 3");
     let mut message = Message::new(&packager);
     message.set(0, "0200").unwrap();
@@ -49,7 +49,7 @@ fn odd_hexadecimal_digits_come_back() {
 }
 
 #[test]
-fn bytes_are_not_made_up() {
+fn missing_bytes_are_not_filled_up() {
     let text =
         "0 IFA_NUMERIC 4\n1 IFB_BITMAP 16\n48 IFA_LLCHAR 30\n  1 IFB_BINARY 3\n  2 IF_CHAR 2";
     let mut message = Message::new(&packager(text).with_validation(Validation::Lenient));
@@ -60,9 +60,9 @@ fn bytes_are_not_made_up() {
     message.set([48, 2], "AB").unwrap();
 }
 
-/// In any validation: 120 would be written as 20.
+/// Otherwise the tag of field 120 would be 20.
 #[test]
-fn a_number_has_to_fit_its_tag() {
+fn a_field_number_above_its_tag_is_refused() {
     let packager =
         packager("0 IFA_NUMERIC 4\n1 IFB_BITMAP 16\n99 IFMC_LLCHAR 9\n120 IFMC_LLCHAR 9");
     let mut message = Message::new(&packager);

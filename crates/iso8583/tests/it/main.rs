@@ -1,4 +1,4 @@
-//! Tests of the library as its users have it.
+//! Tests of the public interface of the library.
 
 mod built_in;
 mod descriptions;

@@ -1,4 +1,4 @@
-//! Behaviours of jPOS that had to be decided on: docs/reference/iso8583-differences.md.
+//! Tests of the documented differences from jPOS: docs/reference/iso8583-differences.md.
 
 use iso8583::{FieldPath, Index, Message, Packager, Validation};
 
@@ -19,7 +19,7 @@ const TABLE: &str = "\
 43 IFA_LLCHAR 9
 ";
 
-/// The message type and a bitmap with the fields of these bits; fields follow.
+/// Reads a message with this bitmap and these fields.
 fn check_read(packager: &Packager, bitmap: &str, fields: &str, expected: &str) {
     let mut bytes = format!("0800{bitmap}").into_bytes();
     bytes.extend(bytes_of_hex(fields));
@@ -51,7 +51,7 @@ fn check_packed(packager: &Packager, values: &[(&str, &str)], expected: &str) {
     assert_eq!(shown, expected, "{values:?}");
 }
 
-/// Only the field's image, which stands behind message type and bitmap.
+/// Checks the image of a field.
 fn check_image(number: &str, value: &str, expected: &str) {
     let shown = [Validation::Strict, Validation::Lenient].map(|validation| {
         let mut message = Message::new(&packager(TABLE).with_validation(validation));
@@ -66,7 +66,7 @@ fn check_image(number: &str, value: &str, expected: &str) {
 }
 
 #[test]
-fn letters_in_digits() {
+fn letters_in_digits_are_refused() {
     let wrong = "field 3 at byte 2: a digit was expected, byte 41 was found";
     check_image("3", "12AB", &format!("{wrong} | 303031324142"));
     check_image(
@@ -88,17 +88,17 @@ fn letters_in_digits() {
 }
 
 #[test]
-fn lengths() {
+fn lengths_are_limited_as_documented() {
     let table = packager(TABLE);
-    let too_long = "field 6 at byte 20: at most 5 is the length, 6 was found";
+    let too_long = "field 6 at byte 20: the length is 6, but the maximum is 5";
     check_read(&table, "0400000000000000", "06123456", &format!("{too_long} | {too_long}"));
     let no_digits = "field 6 at byte 20: a length in BCD digits was expected, byte AA was found";
     check_read(&table, "0400000000000000", "AA123456", &format!("{no_digits} | {no_digits}"));
-    check_image("6", "123456", "field 6: at most 5 is the length, 6 was found");
+    check_image("6", "123456", "field 6: the length is 6, but the maximum is 5");
 }
 
 #[test]
-fn odd_numbers_of_digits() {
+fn odd_numbers_of_digits_are_padded() {
     check_image("6", "123", "031230");
     check_image("5", "123", "0123");
     let table = packager(TABLE);
@@ -109,7 +109,7 @@ fn odd_numbers_of_digits() {
 }
 
 #[test]
-fn separators_of_tracks() {
+fn separators_of_tracks_are_supported() {
     check_image("35", "12=34", "0512D340");
     let wrong = "field 35 at byte 2: a digit or = was expected, something else was found";
     check_image("35", "12D34", wrong);
@@ -125,7 +125,7 @@ fn separators_of_tracks() {
 }
 
 #[test]
-fn directions_of_amounts() {
+fn directions_of_amounts_are_validated() {
     check_image("28", "C12", "43303132");
     check_image("28", "0012", "30303132");
     check_image(
@@ -136,7 +136,7 @@ fn directions_of_amounts() {
 }
 
 #[test]
-fn bitmaps() {
+fn bitmaps_are_validated() {
     let table = packager(TABLE);
     check_packed(
         &table,
@@ -162,7 +162,7 @@ fn bitmaps() {
 
 /// A bitmap in EBCDIC hexadecimal digits: all its words if the last field is among the first 32.
 #[test]
-fn bitmaps_in_ebcdic() {
+fn bitmaps_in_ebcdic_have_all_words_like_in_jpos() {
     let table = |length: usize| {
         packager(&format!(
             "0 IFA_NUMERIC 4\n1 IFE_BITMAP {length}\n2 IF_CHAR 1\n33 IF_CHAR 1\n192 IF_CHAR 1"
@@ -188,7 +188,7 @@ fn bitmaps_in_ebcdic() {
 }
 
 #[test]
-fn characters_and_what_follows() {
+fn characters_and_trailing_bytes_are_validated() {
     check_image("43", "\u{20ac}", "field 43: a character of ISO-8859-1 was expected");
     check_image("43", "\u{e9}", "3031E9");
     let table = packager(TABLE);

@@ -1,4 +1,4 @@
-//! Formats of random fields: what is set comes back, and edits give what building gives.
+//! Tests of random formats: set values are read back, and edits equal building from scratch.
 #![expect(clippy::unwrap_used, reason = "whatever is refused here fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ const CLASSES: [&str; 20] = [
 const FRAMES: [&str; 5] =
     ["IFA_LLLCHAR 999", "IFB_LLLBINARY 999", "IFE_LLLCHAR 999", "IF_CHAR 400", "IFE_CHAR 400"];
 
-/// Numbers that follow from a seed.
+/// A deterministic sequence of numbers.
 struct Random(u64);
 
 impl Random {
@@ -38,12 +38,12 @@ struct Leaf {
     path: FieldPath,
     class: &'static str,
     length: usize,
-    /// Those before it have to be there.
+    /// The fields before it must be present.
     is_position: bool,
 }
 
 impl Leaf {
-    /// No blanks, and no digits that are blanks in BCD.
+    /// A random value without blanks, and without digits that equal blanks in BCD.
     fn value(&self, random: &mut Random) -> Vec<u8> {
         let is_variable = self.class.contains("LL");
         let mut length = if is_variable { random.below(self.length + 1) } else { self.length };
@@ -59,7 +59,7 @@ impl Leaf {
     }
 }
 
-/// A table, and its fields that have values.
+/// A random table, and its fields with values.
 fn table(random: &mut Random) -> (String, Vec<Leaf>) {
     let count = 20 + random.below(41);
     let fields: BTreeSet<u16> = (0..count).map(|_| random.number(2, 128)).collect();
@@ -90,7 +90,7 @@ fn table(random: &mut Random) -> (String, Vec<Leaf>) {
 
 type Values = BTreeMap<FieldPath, Vec<u8>>;
 
-/// Sets or removes a field, if it can be.
+/// Sets or removes a random field, if that is possible.
 fn edit(message: &mut Message, leaves: &[Leaf], values: &mut Values, random: &mut Random) {
     let leaf = &leaves[random.below(leaves.len())];
     if let (true, [outer, inner]) = (leaf.is_position, leaf.path.numbers()) {
@@ -138,7 +138,7 @@ proptest! {
     })]
 
     #[test]
-    fn what_is_set_comes_back(seed in any::<u64>()) {
+    fn set_values_are_read_back(seed in any::<u64>()) {
         let random = &mut Random(seed);
         let (text, leaves) = table(random);
         let packager = packager(&text);

@@ -1,4 +1,4 @@
-//! What is shown of a message: never card data.
+//! Tests of the masking of card data.
 
 use std::fmt::Write as _;
 
@@ -71,7 +71,7 @@ fn a_card_number_is_masked_wherever_it_turns_up() {
 }
 
 #[test]
-fn emv_tags() {
+fn emv_tags_are_shown_without_card_data() {
     let check = |hex: &str, expected: &str| {
         let mut message = Message::new(&mixed());
         message.set_bytes(55, &bytes_of_hex(hex)).unwrap();
@@ -98,7 +98,7 @@ fn emv_tags() {
 }
 
 #[test]
-fn dump() {
+fn a_dump_has_offsets_fields_and_masks() {
     let mut message = Message::new(&mixed());
     message.set(0, "0200").unwrap();
     message.set(2, "4761739001010119").unwrap();
@@ -137,7 +137,7 @@ fn dump() {
 }
 
 #[test]
-fn an_odd_card_number_in_a_dump() {
+fn an_odd_card_number_is_masked_in_a_dump() {
     let dump = |side: &str| {
         let text = MIXED.replace("2 IFB_LLNUM 19", &format!("2 IFB_LLNUM 19 {side}"));
         let packager = packager(&text);
@@ -153,9 +153,9 @@ fn an_odd_card_number_in_a_dump() {
     assert_eq!(dump(""), right);
 }
 
-/// Where fields stand inside others in EBCDIC, they have no bytes of their own to be shown.
+/// The inner fields of an encoded composite field have no offsets in the dump.
 #[test]
-fn a_dump_of_fields_in_another_coding() {
+fn a_dump_of_encoded_composite_fields_shows_the_outer_field() {
     let text = "0 IFA_NUMERIC 4\n1 IFB_BITMAP 8\n48 IFE_LLCHAR 30\n  1 IF_CHAR 16\n\
                 60 IFE_LLCHAR 30\n  1 IF_CHAR 16\n  2 IF_CHAR 2\n";
     let packager = packager(text);
@@ -180,7 +180,7 @@ fn a_dump_of_fields_in_another_coding() {
 }
 
 #[test]
-fn a_dump_of_what_is_no_message() {
+fn a_dump_of_an_invalid_message_masks_the_rest() {
     let check = |hex: &str, expected: &str| {
         assert_eq!(mixed().dump(&bytes_of_hex(hex)).to_string(), expected, "{hex}");
     };
@@ -215,7 +215,7 @@ field 48.2 at byte 15: more content was expected
 }
 
 #[test]
-fn messages_in_xml() {
+fn a_dump_of_xml_masks_values() {
     let packager = Packager::built_in("xml").unwrap();
     let xml = "<isomsg>\n<field id=\"0\" value=\"0200\"/><!-- 4761739001010119 -->\n\
                <field id=\"2\" value=\"4761739001010119\"/>\n<isomsg id=\"48\">\
@@ -241,9 +241,9 @@ fn messages_in_xml() {
     }
 }
 
-/// A message with a card number in one field or more.
+/// A message with a card number in some fields.
 fn card_messages() -> impl Strategy<Value = (String, Vec<(String, Vec<u8>)>)> {
-    let any = "[1-9]{13,19}".prop_filter("one digit alone says nothing", |number| {
+    let any = "[1-9]{13,19}".prop_filter("a uniform number is ambiguous", |number| {
         !number.as_bytes().windows(7).any(|run| run.iter().all(|digit| *digit == run[0]))
     });
     (any, proptest::collection::vec((0..12_usize, "[0-9]{0,5}"), 0..8)).prop_map(
@@ -256,12 +256,13 @@ fn card_messages() -> impl Strategy<Value = (String, Vec<(String, Vec<u8>)>)> {
     )
 }
 
-/// A field that carries the card number in one way or another.
+/// A field with the card number in some form.
 fn carried(number: &str, place: usize, around: &str) -> (String, Vec<u8>) {
     let bcd = bytes_of_hex(&format!("{number}{}", if number.len() % 2 == 1 { "F" } else { "" }));
-    let tlv = |tag: &[u8]| [tag, &[u8::try_from(bcd.len()).expect("a short value")], &bcd].concat();
+    let tlv =
+        |tag: &[u8]| [tag, &[u8::try_from(bcd.len()).expect("the value is short")], &bcd].concat();
     let nested = |inner: Vec<u8>| {
-        [&[0x70, u8::try_from(inner.len()).expect("a short value")], &inner[..]].concat()
+        [&[0x70, u8::try_from(inner.len()).expect("the value is short")], &inner[..]].concat()
     };
     let (path, value) = match place {
         0 => ("35", format!("{number}=2912{around}").into_bytes()),
@@ -305,12 +306,12 @@ proptest! {
             bytes[at] = byte;
         }
         for validation in [Validation::Strict, Validation::Lenient] {
-            hides(&told(&packager.with_validation(validation), &bytes), &number)?;
+            hides(&shown(&packager.with_validation(validation), &bytes), &number)?;
         }
     }
 }
 
-fn told(packager: &Packager, bytes: &[u8]) -> String {
+fn shown(packager: &Packager, bytes: &[u8]) -> String {
     match packager.unpack(bytes, &mut Index::new()) {
         Ok(_) => String::new(),
         Err(error) => format!("{error} {error:?}"),
@@ -326,7 +327,7 @@ fn reveals(text: &str, number: &str) -> bool {
     number.as_bytes().windows(7).any(|run| text.as_bytes().windows(7).any(|it| it == run))
 }
 
-/// Neither the columns nor the bytes that can be read from them show the number.
+/// Neither the text of a dump nor its bytes show the number.
 fn hides_bytes(dump: &str, number: &str) -> Result<(), TestCaseError> {
     hides(dump, number)?;
     let columns = dump.lines().filter_map(|line| line.get(6..53));
@@ -348,7 +349,7 @@ fn bytes_of_hex(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn sensitive_fields() {
+fn sensitive_fields_are_listed() {
     let check = |name: &str, expected: &[u16]| {
         let packager = Packager::built_in(name).unwrap();
         assert_eq!(packager.sensitive_fields(), expected, "{name}");

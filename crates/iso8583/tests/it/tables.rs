@@ -1,9 +1,9 @@
-//! Formats for the tests, written as the number of a field, its class, its length.
+//! Formats for the tests in a textual form.
 
 use iso8583::Packager;
 use iso8583::packager::{FieldDescription, Table};
 
-/// One field to a line: `35 IFB_LLNUM 37`; those inside another are indented below it.
+/// Compiles a table with one field per line, such as `35 IFB_LLNUM 37`. Inner fields are indented.
 pub fn packager(text: &str) -> Packager {
     let mut table = Table::new();
     let mut outer = None;

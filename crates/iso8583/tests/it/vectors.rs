@@ -1,11 +1,11 @@
-//! The golden vectors: what another implementation made of values, and of bytes.
+//! Tests of the comparison with golden vectors.
 
 use std::path::Path;
 
-use iso8583::vectors::{Stricter, VectorsError, judge};
+use iso8583::vectors::{self, Stricter, VectorsError};
 
 #[test]
-fn packagers_of_other_people() {
+fn results_equal_those_of_existing_packagers() {
     check_file(
         "ISO87A.json",
         "92 passed, 5 stricter, 0 failed; NotLatin1; UnknownField; OnlyMessageType; NoMessageType; BytesNotHex",
@@ -33,7 +33,7 @@ fn packagers_of_other_people() {
 }
 
 #[test]
-fn packagers_of_our_own() {
+fn results_equal_those_of_own_packagers() {
     check_file(
         "own-bcd-leftpad.json",
         "79 passed, 6 stricter, 0 failed; 2 NotDigits; NotLatin1; UnknownField; OnlyMessageType; NoMessageType",
@@ -48,7 +48,7 @@ fn packagers_of_our_own() {
 }
 
 #[test]
-fn classes_of_fields() {
+fn results_equal_those_of_field_classes() {
     check_file(
         "field-classes.json",
         "1628 passed, 120 stricter, 0 failed; 87 NotDigits; 6 NotAscii; 27 TooLong",
@@ -57,13 +57,13 @@ fn classes_of_fields() {
 }
 
 #[test]
-fn channels_and_tags() {
+fn results_equal_those_of_channels_and_tags() {
     check_file("base1-header.json", "3 passed, 0 stricter, 0 failed");
     check_file("channel-frames.json", "27 passed, 0 stricter, 0 failed, 30 not judged");
     check_file("extras.json", "50 passed, 0 stricter, 0 failed, 75 not judged");
 }
 
-/// A refusal is right only where the case itself gives the reason.
+/// A refusal is justified only if the case proves the reason.
 #[test]
 fn refusals_without_a_reason_fail() {
     let check =
@@ -102,7 +102,7 @@ fn refusals_without_a_reason_fail() {
 }
 
 #[test]
-fn readings() {
+fn unpacked_fields_and_lengths_are_compared() {
     let check =
         |case: &str, expected: &str| check_cases(&format!(r#""malformed":[{case}]"#), expected);
     let whole = r#""hex":"02002000000000000000123456AA""#;
@@ -123,12 +123,12 @@ fn readings() {
 }
 
 #[test]
-fn what_is_no_file_of_vectors() {
-    assert!(matches!(judge("{"), Err(VectorsError::Json(_))));
+fn invalid_files_and_cases_are_reported() {
+    assert!(matches!(vectors::check("{"), Err(VectorsError::Json(_))));
     for text in ["{}", "[]", "3", r#"{"vectors":[],"table":{}}"#, r#"{"cases":3}"#] {
-        assert!(matches!(judge(text), Err(VectorsError::Empty)), "{text}");
+        assert!(matches!(vectors::check(text), Err(VectorsError::Empty)), "{text}");
     }
-    let failed = |text: &str| judge(text).map_or(0, |outcome| outcome.failed.len());
+    let failed = |text: &str| vectors::check(text).map_or(0, |outcome| outcome.failed.len());
     assert_eq!(failed(r#"{"vectors":[{}]}"#), 1);
     assert_eq!(failed(r#"{"vectors":[{}],"table":{"x":{"class":"IFA_NUMERIC","len":4}}}"#), 1);
     assert_eq!(failed(r#"{"vectors":[{}],"table":{"0":{"class":"IFX_NUMERIC","len":4}}}"#), 1);
@@ -142,14 +142,14 @@ fn what_is_no_file_of_vectors() {
     assert_eq!(failed(r#"{"frames":[{"channel":"nac","frame":"00","case":"header 6012"}]}"#), 1);
 }
 
-/// Both refuse, and name different fields: told, and no failure.
+/// Refusals of different fields are listed, but are not failures.
 #[test]
-fn refusals_that_name_different_fields() {
+fn refusals_of_different_fields_are_listed() {
     let check = |list: &str, case: &str, expected: &[&str]| {
         let table = r#"{"0":{"class":"IFB_NUMERIC","len":4},"1":{"class":"IFB_BITMAP","len":16},
             "3":{"class":"IFB_NUMERIC","len":6}}"#;
-        let outcome = judge(&format!(r#"{{"table":{table},"{list}":[{case}]}}"#));
-        let outcome = outcome.expect("there is a case");
+        let outcome = vectors::check(&format!(r#"{{"table":{table},"{list}":[{case}]}}"#));
+        let outcome = outcome.expect("the file has a case");
         assert_eq!((outcome.passed, outcome.failed.len()), (1, 0), "{case}");
         assert_eq!(outcome.other_fields, expected, "{case}");
     };
@@ -169,23 +169,23 @@ fn refusals_that_name_different_fields() {
 }
 
 #[test]
-fn sections_with_other_names() {
+fn unknown_sections_are_refused() {
     let text = r#"{"suite":"x","note":{"a":[]},"headers":[{}],"vektors":[{}]}"#;
-    let error = judge(text).expect_err("one is unknown").to_string();
-    let expected = "`vektors` is not known; vectors stand in vectors, malformed, cases, frames, \
+    let error = vectors::check(text).expect_err("a section is unknown").to_string();
+    let expected = "`vektors` is unknown; the known sections are vectors, malformed, cases, frames, \
                     reactions, headers";
     assert_eq!(error, expected);
     let read = r#""unpacked":{"0":"0200","3":"123456"}"#;
     let case = format!(r#"{{"id":"c","hex":"02002000000000000000123456",{read},"consumed":14}}"#);
     let table = r#"{"0":{"class":"IFB_NUMERIC","len":4},"1":{"class":"IFB_BITMAP","len":16},
         "3":{"class":"IFB_NUMERIC","len":6}}"#;
-    let outcome = judge(&format!(r#"{{"table":{table},"malformed":[{case}]}}"#));
-    let outcome = outcome.expect("there is a case");
+    let outcome = vectors::check(&format!(r#"{{"table":{table},"malformed":[{case}]}}"#));
+    let outcome = outcome.expect("the file has a case");
     assert_eq!(outcome.failed, ["c malformed: 14 bytes should be read, 13 were"]);
 }
 
 #[test]
-fn reasons_differ() {
+fn reasons_have_different_texts() {
     let mut texts: Vec<&str> = Stricter::ALL.iter().map(|reason| reason.text()).collect();
     texts.sort_unstable();
     texts.dedup();
@@ -194,28 +194,28 @@ fn reasons_differ() {
 
 fn check_file(name: &str, expected: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/vectors/iso8583");
-    let text = std::fs::read_to_string(root.join(name)).expect("the file is there");
-    assert_eq!(told(&text), expected, "{name}");
+    let text = std::fs::read_to_string(root.join(name)).expect("the file exists");
+    assert_eq!(summary(&text), expected, "{name}");
 }
 
-/// Judges cases of a small packager.
+/// Checks cases of a small packager.
 fn check_cases(cases: &str, expected: &str) {
     let table = r#"{"0":{"class":"IFB_NUMERIC","len":4},"1":{"class":"IFB_BITMAP","len":16},
         "3":{"class":"IFB_NUMERIC","len":6},"4":{"class":"IF_CHAR","len":2},
         "7":{"class":"IFB_LLNUM","len":19}}"#;
     let text = format!(r#"{{"packager":"GenericPackager","table":{table},{cases}}}"#);
-    assert_eq!(told(&text), expected, "{cases}");
+    assert_eq!(summary(&text), expected, "{cases}");
 }
 
-/// What became of the cases, and how many of them are refused for which reason.
-fn told(text: &str) -> String {
-    let outcome = judge(text).expect("the file holds vectors");
-    let mut told = outcome.to_string();
+/// The results, and the numbers of justified refusals by reason.
+fn summary(text: &str) -> String {
+    let outcome = vectors::check(text).expect("the file has vectors");
+    let mut summary = outcome.to_string();
     for (reason, cases) in &outcome.stricter {
-        told += &match cases.len() {
+        summary += &match cases.len() {
             1 => format!("; {reason:?}"),
             count => format!("; {count} {reason:?}"),
         };
     }
-    told
+    summary
 }

@@ -1,4 +1,4 @@
-//! Messages in XML: read, changed and written as any other, and what is refused.
+//! Tests of messages in XML.
 #![expect(clippy::unwrap_used, reason = "whatever is missing here fails the test")]
 
 use iso8583::{Index, Message, Packager, Validation};
@@ -9,7 +9,7 @@ fn xml() -> Packager {
 }
 
 #[test]
-fn values_of_all_kinds() {
+fn values_of_all_types_are_packed_and_read_back() {
     let mut message = Message::new(&xml());
     message.set(0, "0200").unwrap();
     message.set(42, "\u{1}\t\\u0041'>\"&").unwrap();
@@ -71,7 +71,7 @@ fn values_of_all_kinds() {
     assert!(loaded.to_string().contains("\n52 <2 bytes>\n"), "{loaded}");
 }
 
-/// What is read: fields, one to a word.
+/// The read fields, separated by blanks.
 fn read(text: &str, validation: Validation) -> String {
     let packager = xml().with_validation(validation);
     let mut index = Index::new();
@@ -85,7 +85,7 @@ fn read(text: &str, validation: Validation) -> String {
 }
 
 #[test]
-fn forms_of_xml() {
+fn equivalent_forms_of_xml_are_read() {
     let check = |text: &str, expected: &str| assert_eq!(read(text, Validation::Strict), expected);
     check("<?xml version='1.0'?><!-- x --><isomsg><field id='39' value='00'/></isomsg>", "39 00");
     check("<isomsg><field value='00' id='39'></field><!-- <field> --></isomsg>\n", "39 00");
@@ -105,59 +105,41 @@ fn forms_of_xml() {
 }
 
 #[test]
-fn refusals() {
+fn invalid_xml_is_refused() {
     let check = |text: &str, expected: &str| {
         assert_eq!(read(text, Validation::Strict), expected, "{text}");
         assert_eq!(read(text, Validation::Lenient), expected, "{text}");
     };
-    check("", "message at byte 0: an element `isomsg` should stand in the XML here");
-    check("x", "message at byte 0: no text beside fields should stand in the XML here");
-    check("<isomsg>", "message at byte 8: an element `isomsg` should stand in the XML here");
-    check(
-        "<field id='2'/>",
-        "message at byte 0: `isomsg` or a `field` in it should stand in the XML here",
-    );
-    check(
-        "<!DOCTYPE isomsg><isomsg/>",
-        "message at byte 0: no document type should stand in the XML here",
-    );
-    check("<isomsg/><isomsg/>", "message at byte 9: the end should stand in the XML here");
+    check("", "message at byte 0: expected an element `isomsg` in the XML");
+    check("x", "message at byte 0: expected no text beside fields in the XML");
+    check("<isomsg>", "message at byte 8: expected an element `isomsg` in the XML");
+    check("<field id='2'/>", "message at byte 0: expected `isomsg` or a `field` in it in the XML");
+    check("<!DOCTYPE isomsg><isomsg/>", "message at byte 0: expected no document type in the XML");
+    check("<isomsg/><isomsg/>", "message at byte 9: expected the end in the XML");
     let field = |field: &str| format!("<isomsg><field {field}/></isomsg>");
-    check(
-        &field("value='x'"),
-        "message at byte 8: the number of a field should stand in the XML here",
-    );
-    check(
-        &field("id='1000'"),
-        "message at byte 8: the number of a field should stand in the XML here",
-    );
-    check(
-        &field("id='-1'"),
-        "message at byte 8: the number of a field should stand in the XML here",
-    );
-    check(
-        &field("id='2' id='3'"),
-        "message at byte 8: attributes with values should stand in the XML here",
-    );
+    check(&field("value='x'"), "message at byte 8: expected the number of a field in the XML");
+    check(&field("id='1000'"), "message at byte 8: expected the number of a field in the XML");
+    check(&field("id='-1'"), "message at byte 8: expected the number of a field in the XML");
+    check(&field("id='2' id='3'"), "message at byte 8: expected attributes with values in the XML");
     check(
         &field("id='2' value='&x;'"),
-        "message at byte 8: one of XML's own entities should stand in the XML here",
+        "message at byte 8: expected one of XML's own entities in the XML",
     );
     check(
         &field("id='52' type='binary' value='1'"),
-        "field 52 at byte 8: hexadecimal digits should stand in the XML here",
+        "field 52 at byte 8: expected hexadecimal digits in the XML",
     );
     for text in ["\0", "\u{b}", "\u{1f}", "&#1;", "&#xFFFE;"] {
         check(
             &field(&format!("id='43' value='a{text}'")),
-            "field 43 at byte 8: characters that XML has should stand in the XML here",
+            "field 43 at byte 8: expected characters that XML has in the XML",
         );
     }
     check(
         "<isomsg><field id='2'>&x;</field></isomsg>",
-        "field 2 at byte 22: one of XML's own entities should stand in the XML here",
+        "field 2 at byte 22: expected one of XML's own entities in the XML",
     );
-    check("<isomsg><field id='2'/><field id='2'/></isomsg>", "field 2: the field was there before");
+    check("<isomsg><field id='2'/><field id='2'/></isomsg>", "field 2: the field occurs twice");
     check(
         &format!("<isomsg>{}{}", "<isomsg id='3'>".repeat(4), "</isomsg>".repeat(5)),
         "field 3.3.3 at byte 53: fields are nested 4 deep at most",
@@ -165,18 +147,15 @@ fn refusals() {
 }
 
 #[test]
-fn stricter_than_leniently() {
+fn strict_refuses_unknown_markup_that_lenient_ignores() {
     let check = |text: &str, expected: &str| {
         assert_eq!(read(text, Validation::Strict), expected, "{text}");
         assert_eq!(read(text, Validation::Lenient), expected, "{text}");
     };
-    check(
-        "<isomsg id='3'/>",
-        "message at byte 0: a message that is no field should stand in the XML here",
-    );
+    check("<isomsg id='3'/>", "message at byte 0: expected a message that is no field in the XML");
     check(
         "<isomsg><header>0</header></isomsg>",
-        "message at byte 17: hexadecimal digits should stand in the XML here",
+        "message at byte 17: expected hexadecimal digits in the XML",
     );
     for unknown in ["<isomsg>x</isomsg>", "<isomsg><foo>x<field id='2'/></foo></isomsg>"] {
         assert_eq!(read(unknown, Validation::Lenient), "");
@@ -186,19 +165,19 @@ fn stricter_than_leniently() {
     assert_eq!(read(unknown, Validation::Lenient), "2");
     assert_eq!(
         read(unknown, Validation::Strict),
-        "message at byte 8: id, value and type as attributes should stand in the XML here",
+        "message at byte 8: expected id, value and type as attributes in the XML",
     );
     let long = format!("<isomsg>{}</isomsg>", " ".repeat(600_000));
-    check(&long, "message: at most 524288 is the length, 600017 was found");
+    check(&long, "message: the length is 600017, but the maximum is 524288");
     let error = xml().unpack(b"<isomsg>\xff", &mut Index::new()).unwrap_err();
-    assert_eq!(error.to_string(), "message at byte 8: UTF-8 should stand in the XML here");
+    assert_eq!(error.to_string(), "message at byte 8: expected UTF-8 in the XML");
     let mut message = Message::new(&xml());
     message.set(43, "\u{fffe}").unwrap();
     let error = message.pack().unwrap_err().to_string();
     assert_eq!(error, "field 43: a character that XML has was expected, something else was found");
 }
 
-/// Card numbers are found between characters of several bytes too.
+/// Card numbers are also found between characters of several bytes.
 #[test]
 fn card_numbers_are_masked() {
     let mut message = Message::new(&xml());
@@ -208,9 +187,9 @@ fn card_numbers_are_masked() {
     assert_eq!(message.to_string(), shown);
 }
 
-/// ISO-8859-1 is read where the message says so.
+/// Messages may declare ISO-8859-1.
 #[test]
-fn declared_encoding() {
+fn the_declared_encoding_is_used() {
     let bytes =
         b"<?xml version='1.0' encoding='ISO-8859-1'?><isomsg><field id='3' value='\xe9'/></isomsg>";
     let packager = xml();
@@ -223,7 +202,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_read_comes_back(
+    fn read_messages_are_packed_to_equal_ones(
         parts in proptest::collection::vec(
             prop_oneof![
                 Just("<isomsg>"), Just("</isomsg>"), Just("<isomsg id='48'>"), Just("<field id='"),
@@ -250,9 +229,9 @@ proptest! {
         prop_assert_eq!(again.pack().unwrap(), packed);
     }
 
-    /// No file makes the library panic.
+    /// Arbitrary files do not cause a panic.
     #[test]
-    fn files_with_anything_in_them(
+    fn arbitrary_files_do_not_panic(
         parts in proptest::collection::vec(
             prop_oneof![
                 Just("<isofield id=\"1\" length=\"16\" class=\"IFB_BITMAP\"/>".to_owned()),

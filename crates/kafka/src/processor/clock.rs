@@ -1,5 +1,5 @@
-//! The clock of the broker that leads a partition: how old a record is can be told without any
-//! clock of ours, or of whoever sent it, being right.
+//! The clock of the broker that leads a partition: the age of a record is known without trusting
+//! our clock or the sender's.
 //!
 //! A record's time is the broker's, stamped when it was appended. What time it is there now is
 //! found by appending a record and reading its time; from then on our monotonic clock counts on. A
@@ -22,7 +22,7 @@ pub(super) struct BrokerClock {
 }
 
 impl BrokerClock {
-    /// Whether it is to be measured before a record of this age is judged.
+    /// Whether it is to be measured before a record of this age is expired.
     pub(super) fn wants_measuring(&self, now: Instant, is_too_old: bool) -> bool {
         let is_fresh = self.tried.is_some_and(|tried| now.duration_since(tried) < FRESH);
         !is_fresh && (is_too_old || self.tried.is_none())
@@ -69,7 +69,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(30);
 
     #[test]
-    fn age_is_told_by_the_brokers_clock_alone() {
+    fn age_depends_on_the_brokers_clock_alone() {
         let start = Instant::now();
         let later = |ms| start + Duration::from_millis(ms);
         let mut clock = BrokerClock::default();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_too_old_is_asked_about() {
+    fn an_expired_record_needs_a_fresh_measurement() {
         let start = Instant::now();
         let mut clock = BrokerClock::default();
         clock.measured(start, Some(HOUR_MS));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_measurement_nothing_is_too_old_at_first() {
+    fn without_a_measurement_no_record_is_expired() {
         let start = Instant::now();
         let mut clock = BrokerClock::default();
         clock.measured(start, None);

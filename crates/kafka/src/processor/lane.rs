@@ -68,7 +68,7 @@ impl Lane {
     }
 
     /// It will be read again from here, or from its beginning. Gives back who waits for what lies
-    /// before: that was carried out, and nobody knows its answer any more.
+    /// before: that was carried out, and its answer is lost.
     pub(super) fn read_again_from(&self, offset: Option<i64>) -> Vec<ReplyTo> {
         let from = offset.unwrap_or(0);
         let mut failures = self.failures();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_ended_is_not_passed_over() {
+    fn the_offset_stays_before_commands_in_progress() {
         let lane = Lane::new(0);
         (5..8).for_each(|offset| lane.begin(offset));
         assert_eq!(lane.read_on(), None, "as far as the group knows");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_carried_out_is_told_from_what_is_read_again() {
+    fn executed_commands_differ_from_those_read_again() {
         let lane = Lane::new(0);
         assert_eq!(lane.failed(5, waits(5)), None);
         assert_eq!(lane.failed(7, waits(7)), None);

@@ -198,7 +198,7 @@ impl ClientContext for Member {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(error = %error, reason, "a Kafka client has trouble");
+        tracing::debug!(error = %error, reason, "a Kafka client reports an error");
     }
 }
 

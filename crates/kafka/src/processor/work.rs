@@ -12,25 +12,25 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 
 use super::lane::Lane;
-use crate::dead_letter::Letter;
-use crate::envelope::{Outcome, ReplyTo};
+use crate::dead_letter::DeadLetter;
+use crate::envelope::{ReplyBody, ReplyTo};
 use crate::outlet::Outlet;
 
 /// Something that was begun.
 pub(super) struct Item {
     pub(super) lane: Arc<Lane>,
     pub(super) offset: i64,
-    /// `None` where nobody is told.
+    /// `None` where no reply is sent.
     pub(super) reply_to: Option<ReplyTo>,
     pub(super) task: Task,
 }
 
 /// What was begun.
 pub(super) enum Task {
-    /// A command. The letter is what lay in the topic, without its reason.
-    Execute(BoxFuture<'static, Result<Answer, Unavailable>>, Letter),
-    /// An offset at which there is nothing to do, and what whoever waits is told.
-    Skip(BoxFuture<'static, Result<(), Unavailable>>, Outcome),
+    /// A command, and the dead-letter record that it becomes where it is parked, without its reason.
+    Execute(BoxFuture<'static, Result<Answer, Unavailable>>, DeadLetter),
+    /// An offset at which there is nothing to do, and the reply to its front.
+    Skip(BoxFuture<'static, Result<(), Unavailable>>, ReplyBody),
     /// A question.
     Balance(BoxFuture<'static, Result<Option<Vec<LedgerTotal>>, Unavailable>>),
 }
@@ -93,12 +93,12 @@ pub(super) async fn drive(
 async fn finish(item: Item, outlet: &Arc<Outlet>) {
     let Item { lane, offset, reply_to, task } = item;
     let ended = match task {
-        Task::Execute(executing, mut letter) => match executing.await {
-            Ok(answer) => Ok(Outcome::Reply(Reply::Answer(answer))),
+        Task::Execute(executing, mut dead_letter) => match executing.await {
+            Ok(answer) => Ok(ReplyBody::Reply(Reply::Answer(answer))),
             Err(unavailable) if is_settled(unavailable.reason) => {
                 if unavailable.reason.is_parked() {
-                    unavailable.reason.label().clone_into(&mut letter.reason);
-                    outlet.bury(&letter).await;
+                    unavailable.reason.label().clone_into(&mut dead_letter.reason);
+                    outlet.write_dead_letter(&dead_letter).await;
                 }
                 Ok(unavailable.into())
             }
@@ -106,16 +106,16 @@ async fn finish(item: Item, outlet: &Arc<Outlet>) {
         },
         Task::Skip(skipping, outcome) => skipping.await.map(|()| outcome),
         Task::Balance(asking) => Ok(match asking.await {
-            Ok(totals) => Outcome::Reply(Reply::Balance(totals)),
+            Ok(totals) => ReplyBody::Reply(Reply::Balance(totals)),
             Err(unavailable) => unavailable.into(),
         }),
     };
     match ended {
         Ok(outcome) => {
             lane.dealt_with(offset);
-            // The first of two deliveries has the answer.
-            let is_told = !matches!(outcome, Outcome::Unavailable(Reason::Repeated, _));
-            if let Some(to) = reply_to.filter(|_| is_told) {
+            // The first of two deliveries gets the answer.
+            let is_replied = !matches!(outcome, ReplyBody::Unavailable(Reason::Repeated, _));
+            if let Some(to) = reply_to.filter(|_| is_replied) {
                 outlet.reply(&to, outcome);
             }
         }
@@ -129,7 +129,7 @@ async fn finish(item: Item, outlet: &Arc<Outlet>) {
             match reply_to {
                 Some(to) => {
                     let known = lane.failed(offset, to);
-                    known.into_iter().for_each(|to| tell_doubt(outlet, &to));
+                    known.into_iter().for_each(|to| reply_in_doubt(outlet, &to));
                 }
                 None => lane.set_broken(),
             }
@@ -137,7 +137,7 @@ async fn finish(item: Item, outlet: &Arc<Outlet>) {
     }
 }
 
-/// Tells who waits for a command that was carried out, and whose answer was lost.
-pub(super) fn tell_doubt(outlet: &Arc<Outlet>, to: &ReplyTo) {
-    outlet.reply(to, Outcome::from(Unavailable::from(Reason::CommitInDoubt)));
+/// Replies to a command that was carried out and whose answer was lost.
+pub(super) fn reply_in_doubt(outlet: &Arc<Outlet>, to: &ReplyTo) {
+    outlet.reply(to, ReplyBody::from(Unavailable::from(Reason::CommitInDoubt)));
 }

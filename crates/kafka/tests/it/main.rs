@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
-mod letters;
+mod dead_letters;
 #[cfg(test)]
 mod outages;
 #[cfg(test)]

@@ -10,11 +10,11 @@ use kafka::topics::Class;
 use kafka::{Front, FrontOptions, GroupProtocol, Settings};
 use rdkafka::mocking::MockCluster;
 
-use crate::scene::{self, Counting, DONE, Database, PATIENCE};
+use crate::scene::{self, Counting, DONE, Database, TIMEOUT};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_front_without_brokers_refuses_at_once() {
-    // Nobody listens on the discard port.
+    // No server listens on the discard port.
     let settings = Settings::new("127.0.0.1:9");
     let options = FrontOptions::new(&settings.topics(), 0);
     let front = Front::start(&settings, options).unwrap();
@@ -34,7 +34,7 @@ async fn a_front_becomes_available_once_its_topics_are_made() {
     let layout = kafka::topics::Layout { partitions: 3, fronts: 1, replication: 1, in_sync_min: 1 };
     kafka::topics::create(&settings, layout).await.unwrap();
     let mut available = front.availability();
-    tokio::time::timeout(PATIENCE, available.wait_for(|it| *it)).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, available.wait_for(|it| *it)).await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +57,7 @@ async fn fronts_and_processors_go_on_when_kafka_is_back() {
     }
     let database = Arc::new(Database::default());
     let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
-    let front = scene::front(&settings, PATIENCE).await;
+    let front = scene::front(&settings, TIMEOUT).await;
     assert_eq!(scene::ask(&front, scene::route(1), scene::request("k")).await, DONE);
     let mut available = front.availability();
     for _ in 0..2 {
@@ -69,12 +69,12 @@ async fn fronts_and_processors_go_on_when_kafka_is_back() {
         assert_eq!(refused, Err(Reason::QueueAway));
         assert!(started.elapsed() < Duration::from_millis(100), "{:?}", started.elapsed());
         cluster.broker_up(1).unwrap();
-        tokio::time::timeout(PATIENCE, available.wait_for(|it| *it)).await.unwrap().unwrap();
+        tokio::time::timeout(TIMEOUT, available.wait_for(|it| *it)).await.unwrap().unwrap();
         for account in 0..10 {
             let answer = scene::ask(&front, scene::route(account), scene::request("k")).await;
             assert_eq!(answer, DONE);
         }
     }
     assert_eq!(database.executed().len(), 21);
-    processor.stop(PATIENCE).await;
+    processor.stop(TIMEOUT).await;
 }

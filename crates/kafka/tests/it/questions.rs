@@ -9,12 +9,12 @@ use kafka::{Command, CommandBody, ReplyTo, Settings};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use uuid::Uuid;
 
-use crate::scene::{self, Counting, Database, PATIENCE};
+use crate::scene::{self, Counting, Database, TIMEOUT};
 
 /// How many replies there were for the first front.
 fn replies(settings: &Settings) -> i64 {
     let looker: BaseConsumer = scene::client(settings).create().unwrap();
-    looker.fetch_watermarks(&settings.topics().reply(), 0, PATIENCE).unwrap().1
+    looker.fetch_watermarks(&settings.topics().reply(), 0, TIMEOUT).unwrap().1
 }
 
 fn question(account: u128) -> Message {
@@ -22,7 +22,7 @@ fn question(account: u128) -> Message {
     Message::Balance { tenant: TenantNo(2), account, work: None }
 }
 
-/// Neither is any answered twice, nor one passed over that came while nobody was there.
+/// Neither is any answered twice, nor one skipped that came while there was no processor.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_comes_later_goes_on_where_the_group_has_come_to() {
     for group_protocol in scene::PROTOCOLS {
@@ -30,11 +30,14 @@ async fn who_comes_later_goes_on_where_the_group_has_come_to() {
         let topics = settings.topics();
         let database = Arc::new(Database::default());
         let processor = scene::process(&settings, Class::Balance, Counting::new(1, &database));
-        let front = scene::front(&settings, PATIENCE).await;
+        let front = scene::front(&settings, TIMEOUT).await;
         for account in 0..30 {
-            assert!(front.ask(scene::route(account), question(account)).await.is_ok());
+            front
+                .ask(scene::route(account), question(account))
+                .await
+                .expect("the question is answered");
         }
-        processor.stop(PATIENCE).await;
+        processor.stop(TIMEOUT).await;
         let answered = replies(&settings);
         assert!(answered >= 30, "{answered}");
 
@@ -42,12 +45,12 @@ async fn who_comes_later_goes_on_where_the_group_has_come_to() {
             let topic = topics.reply();
             let reply_to = ReplyTo { front: 1, correlation: 2, topic, partition: 1 };
             let body = CommandBody::Ask(question(7));
-            let command = Command { reply_to, time_to_live: PATIENCE, body }.encode();
+            let command = Command { reply_to, time_to_live: TIMEOUT, body }.encode();
             scene::write(&settings, &topics.commands(Class::Balance), partition, &command);
         }
         let processor = scene::process(&settings, Class::Balance, Counting::new(2, &database));
         assert_eq!(scene::read(&settings, &topics.reply(), 1, 3).len(), 3);
-        processor.stop(PATIENCE).await;
+        processor.stop(TIMEOUT).await;
         assert_eq!(replies(&settings), answered, "with {}", group_protocol.name());
     }
 }

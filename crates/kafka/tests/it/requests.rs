@@ -6,19 +6,20 @@ use std::time::Duration;
 use domain::{AccountId, TenantNo};
 use engine::Reason;
 use engine::queue::{Message, Queue, Reply};
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use kafka::topics::Class;
 use kafka::{Front, FrontOptions, Settings};
 use tokio::task::JoinSet;
 
-use crate::scene::{self, Counting, DONE, Database, PATIENCE};
+use crate::scene::{self, Counting, DONE, Database, TIMEOUT};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_are_executed_once_each_and_answered() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
     let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
-    let front = scene::front(&settings, PATIENCE).await;
+    let front = scene::front(&settings, TIMEOUT).await;
     let mut asking = JoinSet::new();
     let mut sent = vec![];
     for account in 0..500 {
@@ -38,7 +39,7 @@ async fn requests_are_executed_once_each_and_answered() {
     assert_eq!(refused, Err(Reason::GatewayFull), "a settled refusal is an answer");
     assert_eq!(scene::ask(&front, scene::route(1), scene::request("k")).await, DONE);
     assert_eq!(database.opened(), 3, "each partition once");
-    processor.stop(PATIENCE).await;
+    processor.stop(TIMEOUT).await;
 }
 
 /// Those that gather too.
@@ -47,7 +48,7 @@ async fn what_comes_at_once_is_executed_in_the_order_in_which_it_came() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
     let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
-    let front = scene::front(&settings, PATIENCE).await;
+    let front = scene::front(&settings, TIMEOUT).await;
     let requests: Vec<_> = (0..2_000).map(|_| scene::request("k")).collect();
     let sent: Vec<_> = requests.iter().map(|it| it.id).collect();
     let asking = requests.into_iter().map(|it| scene::ask(&front, scene::route(1), it));
@@ -55,43 +56,44 @@ async fn what_comes_at_once_is_executed_in_the_order_in_which_it_came() {
         assert_eq!(answer, DONE);
     }
     assert!(database.executed() == sent, "in order");
-    processor.stop(PATIENCE).await;
+    processor.stop(TIMEOUT).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_waits_for_any_more_is_not_sent() {
+async fn a_command_whose_caller_has_gone_away_is_not_sent() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
     let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
     let [early, first, given_up, last] = [(); 4].map(|()| scene::request("k"));
     let sent = [early.id, first.id, last.id];
-    let front = scene::front(&settings, PATIENCE).await;
+    let front = scene::front(&settings, TIMEOUT).await;
     // Until the group has formed, an answer takes as long as that.
     assert_eq!(scene::ask(&front, scene::route(1), early).await, DONE);
     let gathering = Settings { linger: Duration::from_secs(3), ..settings.clone() };
-    let front = scene::front(&gathering, PATIENCE).await;
+    let front = scene::front(&gathering, TIMEOUT).await;
     assert_eq!(scene::ask(&front, scene::route(1), first).await, DONE);
+    // Its first poll hands the command to the sender; then its caller goes away.
     let giving_up = scene::ask(&front, scene::route(1), given_up);
-    assert!(tokio::time::timeout(Duration::from_millis(50), giving_up).await.is_err());
+    assert_eq!(giving_up.now_or_never(), None);
     assert_eq!(scene::ask(&front, scene::route(1), last).await, DONE);
     assert_eq!(database.executed(), sent);
-    processor.stop(PATIENCE).await;
+    processor.stop(TIMEOUT).await;
 }
 
-/// Whoever waits is told by the first.
+/// The first delivery sends the reply.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_second_of_two_deliveries_is_passed_without_a_word() {
+async fn the_second_of_two_deliveries_is_skipped_without_a_reply() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
     let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
-    let patient = scene::front(&settings, PATIENCE).await;
+    let patient = scene::front(&settings, TIMEOUT).await;
     assert_eq!(scene::ask(&patient, scene::route(1), scene::request("k")).await, DONE);
     let front = scene::front(&settings, Duration::from_secs(5)).await;
     let again = scene::ask(&front, scene::route(1), scene::request("again")).await;
-    assert_eq!(again, Err(Reason::CommitInDoubt), "nobody said anything");
+    assert_eq!(again, Err(Reason::CommitInDoubt), "no reply was sent");
     assert_eq!(scene::ask(&patient, scene::route(1), scene::request("k")).await, DONE);
     assert_eq!(database.opened(), 3, "no partition was read again");
-    processor.stop(PATIENCE).await;
+    processor.stop(TIMEOUT).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,7 +101,7 @@ async fn questions_and_echoes_are_answered() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
     let processor = scene::process(&settings, Class::Balance, Counting::new(1, &database));
-    let front = scene::front(&settings, PATIENCE).await;
+    let front = scene::front(&settings, TIMEOUT).await;
     let account = AccountId::new(uuid::Uuid::from_u128(7));
     for (tenant, expected) in [(1, None), (2, Some(vec![]))] {
         let tenant = TenantNo(tenant);
@@ -111,7 +113,7 @@ async fn questions_and_echoes_are_answered() {
     assert_eq!(echo.map_err(|it| it.reason), Ok(b"echo".to_vec()));
     let floors = kafka::floor::measure(&settings, Class::Balance, &[1, 200]).await.unwrap();
     assert_eq!(floors.iter().map(|it| it.answered).collect::<Vec<_>>(), [1, 200]);
-    processor.stop(PATIENCE).await;
+    processor.stop(TIMEOUT).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,7 +122,7 @@ async fn fronts_with_the_same_number_do_not_steal_replies() {
     let database = Arc::new(Database::default());
     let processor = scene::process(&settings, Class::Balance, Counting::new(1, &database));
     let (one, other) =
-        (scene::front(&settings, PATIENCE).await, scene::front(&settings, PATIENCE).await);
+        (scene::front(&settings, TIMEOUT).await, scene::front(&settings, TIMEOUT).await);
     for turn in 0..50 {
         // Their requests have the same numbers.
         let (from_one, from_other) = tokio::join!(
@@ -130,7 +132,7 @@ async fn fronts_with_the_same_number_do_not_steal_replies() {
         assert_eq!(from_one.map_err(|it| it.reason), Ok(b"one".to_vec()));
         assert_eq!(from_other.map_err(|it| it.reason), Ok(b"other".to_vec()));
     }
-    processor.stop(PATIENCE).await;
+    processor.stop(TIMEOUT).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,7 +145,7 @@ async fn what_is_too_much_is_refused_at_once() {
     };
     let front = Front::start(&settings, options).unwrap();
     let mut available = front.availability();
-    tokio::time::timeout(PATIENCE, available.wait_for(|it| *it)).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, available.wait_for(|it| *it)).await.unwrap().unwrap();
     let mut large = scene::request("k");
     large.actor.comments = Some("x".repeat(2_000_000));
     assert_eq!(
@@ -151,7 +153,7 @@ async fn what_is_too_much_is_refused_at_once() {
         Err(Reason::MessageTooLarge),
         "2 MB"
     );
-    // Nobody processes: the first lies in Kafka, and there is no room for the second.
+    // There is no processor: the first lies in Kafka, and there is no room for the second.
     let (first, second) = tokio::join!(
         scene::ask(&front, scene::route(1), scene::request("k")),
         scene::ask(&front, scene::route(1), scene::request("k")),

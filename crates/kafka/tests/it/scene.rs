@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use domain::command::TenantCommand;
 use domain::payment::Actor;
 use domain::tenant::SetTenantValue;
 use domain::{AccountId, Command as DomainCommand, Request, RequestId, TenantNo};
 use engine::ports::{BoxFuture, LedgerTotal, StoreError};
-use engine::queue::{Message, Place, Processor, Queue, Reply, Route, SimulatedWork};
+use engine::queue::{Message, Processor, Queue, QueuePosition, Reply, Route, SimulatedWork};
 use engine::{Answer, Reason, Unavailable};
 use kafka::processor::{ProcessorOptions, RunningProcessor};
 use kafka::topics::{self, Class, Layout};
@@ -23,7 +24,7 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use uuid::Uuid;
 
 /// Longer than anything here takes.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Settings with a prefix of their own.
 pub fn settings() -> Settings {
@@ -35,14 +36,14 @@ pub fn settings() -> Settings {
 
 /// What the broker wants of its clients, as `scripts/kafka run --security` tells it.
 fn security() -> Security {
-    let told = |name: &str| std::env::var(format!("FAREGATE_TEST_KAFKA_{name}")).ok();
-    let user = told("USER");
+    let setting = |name: &str| std::env::var(format!("FAREGATE_TEST_KAFKA_{name}")).ok();
+    let user = setting("USER");
     Security {
-        protocol: told("SECURITY").map_or_else(Default::default, |it| it.parse().unwrap()),
+        protocol: setting("SECURITY").map_or_else(Default::default, |it| it.parse().unwrap()),
         sasl_mechanism: user.as_ref().map_or("", |_| "PLAIN").to_owned(),
         sasl_username: user.unwrap_or_default(),
-        sasl_password: Secret::new(told("PASSWORD").unwrap_or_default()),
-        ssl_ca_location: told("CA").unwrap_or_default(),
+        sasl_password: Secret::new(setting("PASSWORD").unwrap_or_default()),
+        ssl_ca_location: setting("CA").unwrap_or_default(),
         ..Security::default()
     }
 }
@@ -73,7 +74,7 @@ pub async fn scene() -> Settings {
 }
 
 /// Owns what was given up.
-pub const NOBODY: u64 = 0;
+pub const NO_OWNER: u64 = 0;
 
 /// What several processors share, as they share a database: what was executed, and how far each
 /// partition is.
@@ -121,7 +122,7 @@ impl Database {
         self.state.lock().unwrap().is_away = is_away;
     }
 
-    /// Who owns how many partitions; [`NOBODY`] what was given up.
+    /// Who owns how many partitions; [`NO_OWNER`] what was given up.
     pub fn owners(&self) -> BTreeMap<u64, usize> {
         let mut owners = BTreeMap::new();
         for stored in self.state.lock().unwrap().partitions.values() {
@@ -187,7 +188,7 @@ impl Processor for Counting {
         let mut state = self.database.state.lock().unwrap();
         if let Some(stored) = state.partitions.get_mut(&partition).filter(|it| it.owner == self.id)
         {
-            stored.owner = NOBODY;
+            stored.owner = NO_OWNER;
         }
         Box::pin(async {})
     }
@@ -196,10 +197,10 @@ impl Processor for Counting {
     fn execute(
         &self,
         partition: i32,
-        place: Place,
+        position: QueuePosition,
         request: Request,
     ) -> BoxFuture<'static, Result<Answer, Unavailable>> {
-        let DomainCommand::SetTenantValue(it) = &request.command else {
+        let DomainCommand::Tenant(TenantCommand::SetValue(it)) = &request.command else {
             panic!("the cases send nothing else")
         };
         let refusal = match it.key.as_str() {
@@ -208,7 +209,7 @@ impl Processor for Counting {
             "again" => Some(Reason::Repeated),
             _ => None,
         };
-        let done = self.commit(partition, place.offset, |state| {
+        let done = self.commit(partition, position.offset, |state| {
             if refusal.is_none() {
                 state.executed.push(request.id);
             }
@@ -247,11 +248,11 @@ pub async fn front(settings: &Settings, time_to_live: Duration) -> Arc<Front> {
     let options = FrontOptions { time_to_live, ..FrontOptions::new(&settings.topics(), 0) };
     let front = Front::start(settings, options).unwrap();
     let mut available = front.availability();
-    tokio::time::timeout(PATIENCE, available.wait_for(|it| *it)).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, available.wait_for(|it| *it)).await.unwrap().unwrap();
     Arc::new(front)
 }
 
-/// A command that can be told by its id, for an account that its number names.
+/// A command that is identified by its id, for an account that its number names.
 pub fn request(key: &str) -> Request {
     let actor = Actor {
         user: "u".to_owned(),
@@ -266,7 +267,10 @@ pub fn request(key: &str) -> Request {
         tenant: TenantNo(2),
         actor,
         idempotency: None,
-        command: DomainCommand::SetTenantValue(SetTenantValue { key: key.to_owned(), value }),
+        command: DomainCommand::Tenant(TenantCommand::SetValue(SetTenantValue {
+            key: key.to_owned(),
+            value,
+        })),
     }
 }
 
@@ -295,7 +299,7 @@ pub fn write(settings: &Settings, topic: &str, partition: i32, value: &[u8]) {
         client(settings).set("message.max.bytes", "9000000").create().unwrap();
     let record = BaseRecord::to(topic).partition(partition).key("k").payload(value);
     producer.send(record).map_err(|(error, _)| error).unwrap();
-    producer.flush(PATIENCE).unwrap();
+    producer.flush(TIMEOUT).unwrap();
 }
 
 /// The records of a partition, until there are so many.
@@ -304,7 +308,7 @@ pub fn read(settings: &Settings, topic: &str, partition: i32, count: usize) -> V
     let mut assignment = TopicPartitionList::new();
     assignment.add_partition_offset(topic, partition, Offset::Beginning).unwrap();
     consumer.assign(&assignment).unwrap();
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     let mut records = vec![];
     while records.len() < count && Instant::now() < until {
         if let Some(record) = consumer.poll(Duration::from_millis(100)) {
@@ -324,7 +328,7 @@ pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
             look.tick().await;
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, looking).await.is_ok(), "{what}: not in time");
+    assert!(tokio::time::timeout(TIMEOUT, looking).await.is_ok(), "{what}: not in time");
 }
 
 pub const PROTOCOLS: [GroupProtocol; 2] = [GroupProtocol::Consumer, GroupProtocol::Classic];

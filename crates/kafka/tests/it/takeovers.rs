@@ -9,7 +9,7 @@ use kafka::topics::Class;
 use kafka::{Front, Settings};
 use tokio::task::JoinSet;
 
-use crate::scene::{self, Counting, DONE, Database, NOBODY, PATIENCE};
+use crate::scene::{self, Counting, DONE, Database, NO_OWNER, TIMEOUT};
 
 /// Sends so many requests and expects each to be done.
 async fn send(front: &Arc<Front>, count: u128) -> BTreeSet<RequestId> {
@@ -31,21 +31,21 @@ async fn partitions_move_without_loss_or_repetition() {
         let settings = Settings { group_protocol, ..scene::scene().await };
         let database = Arc::new(Database::default());
         let first = scene::process(&settings, Class::Payment, Counting::new(1, &database));
-        let front = scene::front(&settings, PATIENCE).await;
+        let front = scene::front(&settings, TIMEOUT).await;
         let mut sent = send(&front, 50).await;
         let second = scene::process(&settings, Class::Payment, Counting::new(2, &database));
         // Sent while the group changes.
         sent.append(&mut send(&front, 300).await);
         scene::until("both own partitions", || database.owners().len() == 2).await;
         sent.append(&mut send(&front, 100).await);
-        first.stop(PATIENCE).await;
+        first.stop(TIMEOUT).await;
         sent.append(&mut send(&front, 100).await);
         assert_eq!(database.owners().into_keys().collect::<Vec<_>>(), [2]);
         let executed = database.executed();
         assert_eq!(executed.len(), sent.len(), "{group_protocol:?}: none twice");
         assert_eq!(executed.into_iter().collect::<BTreeSet<_>>(), sent, "{group_protocol:?}");
-        second.stop(PATIENCE).await;
-        assert_eq!(database.owners().into_keys().collect::<Vec<_>>(), [NOBODY]);
+        second.stop(TIMEOUT).await;
+        assert_eq!(database.owners().into_keys().collect::<Vec<_>>(), [NO_OWNER]);
     }
 }
 
@@ -54,7 +54,7 @@ async fn a_partition_is_read_again_after_its_database_was_away() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
     let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
-    let front = scene::front(&settings, PATIENCE).await;
+    let front = scene::front(&settings, TIMEOUT).await;
     let mut sent = send(&front, 30).await;
     let opened = database.opened();
     database.set_away(true);
@@ -70,7 +70,7 @@ async fn a_partition_is_read_again_after_its_database_was_away() {
     assert!(sent.is_subset(&executed), "none is lost");
     assert_eq!(executed.len(), database.executed().len(), "none comes twice");
     assert!(database.opened() > opened);
-    processor.stop(PATIENCE).await;
+    processor.stop(TIMEOUT).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -79,11 +79,11 @@ async fn a_processor_starts_while_its_database_is_away() {
     let database = Arc::new(Database::default());
     database.set_away(true);
     let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
-    let front = scene::front(&settings, PATIENCE).await;
+    let front = scene::front(&settings, TIMEOUT).await;
     let asked = Arc::clone(&front);
     let sending = tokio::spawn(async move { send(&asked, 20).await });
     tokio::time::timeout(std::time::Duration::from_millis(500), send(&front, 1)).await.unwrap_err();
     database.set_away(false);
     assert_eq!(sending.await.unwrap().len(), 20);
-    processor.stop(PATIENCE).await;
+    processor.stop(TIMEOUT).await;
 }

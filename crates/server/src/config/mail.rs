@@ -90,7 +90,19 @@ impl Mail {
         Options { from: self.from.clone(), transport }
     }
 
-    /// Which setting cannot be, and why.
+    /// The settings of the mail queue.
+    #[must_use]
+    pub fn queue(&self, data_dir: &Path) -> ::mail::Settings {
+        ::mail::Settings {
+            options: self.options(data_dir),
+            base_url: self.base_url.clone(),
+            platform_name: self.platform_name.clone(),
+            retry_delays_us: self.retry_delays.iter().map(|it| it.as_us()).collect(),
+            attempts_max: self.attempts,
+        }
+    }
+
+    /// The setting that is invalid, and the reason.
     pub(super) fn check(&self, data_dir: &Path) -> Result<(), (&'static str, String)> {
         self.options(data_dir).check().map_err(|error| (error.setting, error.reason))?;
         Links::new(&self.base_url).map_err(|error| ("mail.base_url", error.to_string()))?;

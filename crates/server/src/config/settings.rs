@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::database::DatabaseUrl;
 use super::mail::Mail;
 use super::period::Period;
-use super::prefix::Prefix;
 use super::secret::Secret;
-use super::signup::Signup;
+use super::sign_up::Signup;
+use http_server::tls::TlsFiles;
+use web::Network;
 
 /// Kibibyte.
 const KIB: usize = 1024;
@@ -38,7 +39,7 @@ pub struct Config {
     pub tls: Tls,
     /// Limits of HTTP.
     pub http: Http,
-    /// The gRPC door.
+    /// The gRPC api.
     pub grpc: Grpc,
     /// How much is let in.
     pub admission: Admission,
@@ -54,7 +55,7 @@ pub struct Config {
     pub idempotency: Idempotency,
     /// Credentials.
     pub access: Access,
-    /// What stands between doors and partitions.
+    /// What stands between APIs and partitions.
     pub queue: Queue,
     /// Kafka, where it is the queue.
     pub kafka: Kafka,
@@ -146,6 +147,14 @@ pub struct Tls {
     pub key: String,
 }
 
+impl Tls {
+    /// The files as the listeners take them.
+    #[must_use]
+    pub fn files(&self) -> TlsFiles<'_> {
+        TlsFiles { cert: &self.cert, key: &self.key }
+    }
+}
+
 /// Limits of HTTP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -162,11 +171,11 @@ pub struct Http {
     pub idle_timeout: Period,
 }
 
-/// The gRPC door.
+/// The gRPC api.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grpc {
-    /// Where to listen; empty: there is no such door.
+    /// Where to listen; empty: there is no such api.
     pub listen: String,
     /// PEM file with the authorities that clients' certificates are signed by; empty: clients need none.
     pub client_ca: String,
@@ -263,7 +272,7 @@ pub struct Access {
     /// Threads that hash passwords.
     pub hashing_threads: usize,
     /// Peers whose `X-Forwarded-For` is believed.
-    pub trusted_proxies: Vec<Prefix>,
+    pub trusted_proxies: Vec<Network>,
 }
 
 /// What a process does.
@@ -272,13 +281,13 @@ pub struct Access {
 pub enum Role {
     /// Everything.
     All,
-    /// Has the doors, and owns no partition.
+    /// Has the APIs, and owns no partition.
     Front,
-    /// Owns partitions, and has no doors but health and metrics.
+    /// Owns partitions, and has no APIs but health and metrics.
     Processor,
 }
 
-/// What stands between doors and partitions.
+/// What stands between APIs and partitions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Queue {
@@ -288,7 +297,7 @@ pub struct Queue {
     pub reply_timeout: Period,
 }
 
-/// Which queue stands between doors and partitions.
+/// Which queue stands between APIs and partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QueueKind {
@@ -457,7 +466,7 @@ impl Default for Grpc {
 }
 
 impl Grpc {
-    /// Where to listen; `None` where there is no such door.
+    /// Where to listen; `None` where there is no such api.
     ///
     /// # Panics
     /// Where `listen` is neither empty nor an address: such a configuration is not loaded.

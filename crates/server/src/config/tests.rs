@@ -242,7 +242,7 @@ fn a_bad_setting_of_mail_is_named() {
     with(
         &[("FAREGATE_MAIL_FROM", "nobody")],
         expect![
-            "environment variable FAREGATE_MAIL_FROM: setting `mail.from`: the address is none"
+            "environment variable FAREGATE_MAIL_FROM: setting `mail.from`: the address is invalid"
         ],
     );
     with(

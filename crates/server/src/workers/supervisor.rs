@@ -1,5 +1,5 @@
-//! The server's side of one worker: starts it, tells it what is committed, takes what it hands over,
-//! and starts it again where it ends.
+//! The server's side of one worker process: starts it, publishes commits to it, takes the connections
+//! that it passes on, and restarts it.
 
 use std::io;
 use std::process::Stdio;
@@ -10,63 +10,54 @@ use std::time::Duration;
 use domain::EnvironmentId;
 use domain::definition::Definition;
 use engine::Engine;
+use engine::periodic::{Job, Pass, Periodic};
 use engine::ports::{Audience, EnvironmentFile};
 use tokio::process::{Child, Command};
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::pipe::{self, Pair, Said, Told};
-use super::sorter::{self, Arrival};
+use super::channel::{self, Pair, ServerMessage, WorkerMessage};
 use super::{Drain, worker};
 use crate::config::Config;
-use crate::flags::Feed;
+use feature_flags::FlagFeed;
+use http_server::{AcceptedConnection, accepted};
 
 /// The binary that runs, even where another was put in its place.
 const OWN_BINARY: &str = "/proc/self/exe";
 
-/// How long to wait before a worker that ended is started again.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// The pause before a worker that ended is restarted.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a worker may say nothing: it tells how many streams it has each second.
+/// How long a worker may be silent: it sends its count of streams each second.
 const SILENT_MAX: Duration = Duration::from_secs(15);
 
-/// What may wait to be told. A worker that lets so much wait is ended and started again: then it is
-/// told how everything is, not how it became so.
-const WORDS_WAITING_MAX: usize = 4_096;
+/// Messages that may wait to be sent. A worker that leaves more unread is restarted, and then receives
+/// the current state instead of every change.
+const MESSAGES_WAITING_MAX: usize = 4_096;
 
-/// Looks after one worker.
+/// Runs one worker.
 pub struct Supervisor {
     pub number: usize,
     pub config: Config,
     pub engine: Engine,
-    /// Reads what is committed.
-    pub feed: Feed,
-    pub arrived: mpsc::Sender<Arrival>,
+    /// Reads commits.
+    pub feed: FlagFeed,
+    pub arrived: mpsc::Sender<AcceptedConnection>,
     pub streams: Arc<[AtomicUsize]>,
     pub stopped: watch::Receiver<Option<Drain>>,
 }
 
 impl Supervisor {
-    /// Keeps a worker running until all are stopped.
-    pub async fn run(mut self, ready: mpsc::Sender<()>) {
-        let mut ready = Some(ready);
-        loop {
-            let ended = self.one(&mut ready).await;
-            self.streams[self.number].store(0, Ordering::Relaxed);
-            if self.stopped.borrow().is_some() {
-                return;
-            }
-            let reason = ended.err().map(|error| error.to_string());
-            tracing::error!(worker = self.number, reason, "a worker of feature flags ended");
-            tokio::select! {
-                () = tokio::time::sleep(AGAIN_AFTER) => {}
-                _ = self.stopped.wait_for(Option::is_some) => return,
-            }
-        }
+    /// Runs a worker and restarts it whenever it ends, until the server stops.
+    pub async fn run(self, ready: mpsc::Sender<()>) {
+        let mut stopped = self.stopped.clone();
+        let stop = async move { drop(stopped.wait_for(Option::is_some).await) };
+        let restarts = Restarts { supervisor: self, ready: Some(ready) };
+        Periodic::every(RESTART_PAUSE).run_whole_passes(stop, restarts).await;
     }
 
     /// Runs a worker until it ends.
-    async fn one(&mut self, ready: &mut Option<mpsc::Sender<()>>) -> io::Result<()> {
-        let Pair { telling, hearing, worker_input, worker_output } = Pair::new()?;
+    async fn run_once(&mut self, ready: &mut Option<mpsc::Sender<()>>) -> io::Result<()> {
+        let Pair { to_worker, from_worker, worker_input, worker_output } = Pair::new()?;
         let mut child = Command::new(OWN_BINARY)
             .arg(worker::COMMAND)
             .env_clear()
@@ -74,43 +65,45 @@ impl Supervisor {
             .stdout(Stdio::from(worker_output))
             .kill_on_drop(true)
             .spawn()?;
-        let (words, heard) = mpsc::channel(WORDS_WAITING_MAX);
-        let telling = tokio::spawn(tell(telling, heard));
-        let config = Told::Config(Box::new(self.config.clone()));
-        words.send(config).await.map_err(io::Error::other)?;
+        let (messages, queued) = mpsc::channel(MESSAGES_WAITING_MAX);
+        let to_worker = tokio::spawn(forward(to_worker, queued));
+        let config = ServerMessage::Config(Box::new(self.config.clone()));
+        messages.send(config).await.map_err(io::Error::other)?;
         let is_stuck = Arc::new(Notify::new());
         let (feed, stuck) = (self.feed.clone(), Arc::clone(&is_stuck));
-        let teller = Arc::new(Teller { feed, words: words.clone(), stuck });
+        let worker_feed = Arc::new(WorkerFeed { feed, messages: messages.clone(), stuck });
         let mut stopped = self.stopped.clone();
         let is_stopped = async move { drop(stopped.wait_for(Option::is_some).await) };
-        let following = engine::flags::follow(self.engine.clone(), teller, is_stopped);
+        let following = engine::flags::follow(self.engine.clone(), worker_feed, is_stopped);
         let ended = tokio::select! {
-            ended = self.listen(&hearing, ready) => ended,
-            () = following => self.end(&mut child, &words, &hearing).await,
-            () = is_stuck.notified() => Err(io::Error::other("it does not listen")),
+            ended = self.listen(&from_worker, ready) => ended,
+            () = following => self.end(&mut child, &messages, &from_worker).await,
+            () = is_stuck.notified() => Err(io::Error::other("the worker does not read")),
         };
-        telling.abort();
+        to_worker.abort();
         ended
     }
 
-    /// Takes what the worker says until it ends.
+    /// Handles the worker's messages until it ends.
     async fn listen(
         &self,
-        hearing: &pipe::Packets,
+        from_worker: &channel::WorkerSocket,
         ready: &mut Option<mpsc::Sender<()>>,
     ) -> io::Result<()> {
         loop {
-            let said = tokio::time::timeout(SILENT_MAX, hearing.hear()).await;
-            let said = said.map_err(|_| io::Error::other("it says nothing"))??;
-            match said.ok_or_else(|| io::Error::other("it hung up"))? {
-                Said::Ready => {
+            let received = tokio::time::timeout(SILENT_MAX, from_worker.receive()).await;
+            let received = received.map_err(|_| io::Error::other("the worker is silent"))??;
+            match received.ok_or_else(|| io::Error::other("the worker closed its socket"))? {
+                WorkerMessage::Ready => {
                     if let Some(ready) = ready.take() {
                         let _ = ready.send(()).await;
                     }
                 }
-                Said::Streams(count) => self.streams[self.number].store(count, Ordering::Relaxed),
-                Said::Insights(insights) => self.feed.board.add_insights(insights),
-                Said::Handed(connection) => match sorter::arrival(connection) {
+                WorkerMessage::Streams(count) => {
+                    self.streams[self.number].store(count, Ordering::Relaxed)
+                }
+                WorkerMessage::Insights(insights) => self.feed.cache.add_insights(insights),
+                WorkerMessage::Connection(connection) => match accepted(connection) {
                     Ok(arrival) => drop(self.arrived.send(arrival).await),
                     Err(error) => tracing::debug!(%error, "a connection was gone"),
                 },
@@ -118,17 +111,17 @@ impl Supervisor {
         }
     }
 
-    /// Tells the worker to end, and waits until it has.
+    /// Stops the worker and waits for its end.
     async fn end(
         &self,
         child: &mut Child,
-        words: &mpsc::Sender<Told>,
-        hearing: &pipe::Packets,
+        messages: &mpsc::Sender<ServerMessage>,
+        from_worker: &channel::WorkerSocket,
     ) -> io::Result<()> {
         let Some(drain) = *self.stopped.borrow() else { return Ok(()) };
-        drop(words.send(Told::Stop(drain.over)).await);
-        let mut nobody = None;
-        let listening = self.listen(hearing, &mut nobody);
+        drop(messages.send(ServerMessage::Stop(drain.over)).await);
+        let mut no_waiter = None;
+        let listening = self.listen(from_worker, &mut no_waiter);
         let ended = async { tokio::join!(listening, child.wait()).1 };
         match tokio::time::timeout(drain.within, ended).await {
             Ok(ended) => ended.map(drop),
@@ -137,30 +130,51 @@ impl Supervisor {
     }
 }
 
-async fn tell(mut pipe: tokio::net::UnixStream, mut words: mpsc::Receiver<Told>) {
-    while let Some(told) = words.recv().await {
-        if pipe::tell(&mut pipe, &told).await.is_err() {
+/// The job that runs a worker per pass.
+struct Restarts {
+    supervisor: Supervisor,
+    /// Notified once the first worker is ready.
+    ready: Option<mpsc::Sender<()>>,
+}
+
+impl Job for Restarts {
+    async fn pass(&mut self) -> Pass {
+        let Self { supervisor, ready } = self;
+        let ended = supervisor.run_once(ready).await;
+        supervisor.streams[supervisor.number].store(0, Ordering::Relaxed);
+        if supervisor.stopped.borrow().is_some() {
+            return Pass::Done;
+        }
+        let reason = ended.err().map(|error| error.to_string());
+        tracing::error!(worker = supervisor.number, reason, "flag worker ended; restarting");
+        Pass::Failed
+    }
+}
+
+async fn forward(mut socket: tokio::net::UnixStream, mut messages: mpsc::Receiver<ServerMessage>) {
+    while let Some(message) = messages.recv().await {
+        if channel::send(&mut socket, &message).await.is_err() {
             return;
         }
     }
 }
 
-/// Tells a worker what is committed.
-struct Teller {
-    feed: Feed,
-    words: mpsc::Sender<Told>,
+/// Publishes commits to a worker.
+struct WorkerFeed {
+    feed: FlagFeed,
+    messages: mpsc::Sender<ServerMessage>,
     stuck: Arc<Notify>,
 }
 
-impl Teller {
-    fn read(&self, file: EnvironmentFile) -> pipe::Environment {
+impl WorkerFeed {
+    fn read(&self, file: EnvironmentFile) -> channel::Environment {
         let read = self.feed.read(file);
-        let secrets = read.secrets.into_iter().map(|it| pipe::Secret {
+        let secrets = read.secrets.into_iter().map(|it| channel::Secret {
             kind: it.kind.text().to_owned(),
             value: it.value,
             expires_at_ms: it.expires_at_ms,
         });
-        pipe::Environment {
+        channel::Environment {
             id: read.id,
             key: read.key,
             project_key: read.project_key,
@@ -170,25 +184,25 @@ impl Teller {
         }
     }
 
-    fn tell(&self, told: Told) {
-        if self.words.try_send(told).is_err() {
+    fn send(&self, message: ServerMessage) {
+        if self.messages.try_send(message).is_err() {
             self.stuck.notify_one();
         }
     }
 }
 
-impl Audience for Teller {
+impl Audience for WorkerFeed {
     fn environments(&self, files: Vec<EnvironmentFile>) {
         let all = files.into_iter().map(|file| self.read(file)).collect();
-        self.tell(Told::Environments(all));
+        self.send(ServerMessage::Environments(all));
     }
 
     fn changed(&self, environment: EnvironmentId, definitions: Vec<Definition>) {
-        let (flags, segments) = crate::flags::documents(environment, &definitions);
-        self.tell(Told::Changed { id: environment.uuid(), flags, segments });
+        let (flags, segments) = feature_flags::documents(environment, &definitions);
+        self.send(ServerMessage::Changed { id: environment.uuid(), flags, segments });
     }
 
     fn caught_up(&self) {
-        self.tell(Told::CaughtUp);
+        self.send(ServerMessage::CaughtUp);
     }
 }

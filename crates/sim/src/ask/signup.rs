@@ -1,4 +1,4 @@
-//! What is asked about customers, the tags of their accounts, and what they are told.
+//! Requests about customers and the tags of their accounts, and the replies.
 
 use super::{Code, Uid};
 
@@ -11,9 +11,7 @@ pub const SESSION_US: [i64; 2] = [3_600_000_000, 30 * 3_600_000_000];
 /// A customer, and the account that has what is theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Who {
-    /// The customer.
     pub id: Uid,
-    /// The account.
     pub account: Uid,
 }
 
@@ -24,7 +22,6 @@ pub enum Wish {
     Join(Join),
     /// An address is theirs.
     Verify {
-        /// Whose.
         who: Who,
         /// What was mailed there.
         token: Uid,
@@ -38,46 +35,37 @@ pub enum Wish {
     },
     /// Another password.
     NewPassword {
-        /// Whose.
         who: Who,
         /// What allows it.
         proof: Proof,
     },
-    /// A session.
     Login {
-        /// Whose.
         who: Who,
         /// Which of their passwords was right.
         version: i64,
     },
     /// Other tokens of a session.
     Refresh {
-        /// Whose.
         who: Who,
-        /// Which.
         session: Uid,
         /// Of which generation those are that were shown.
         generation: u32,
     },
     /// The end of a session.
     Logout {
-        /// Whose.
         who: Who,
         /// Which; `None`: all.
         session: Option<Uid>,
     },
     /// Another name, or whether they may log in.
     Change {
-        /// Whom.
         who: Who,
-        /// First name.
         name: Option<String>,
         /// Whether they may.
         active: Option<bool>,
     },
     /// To be forgotten.
     Erase {
-        /// Whom.
         who: Who,
         /// Only where their time to verify their address is over.
         if_expired: bool,
@@ -85,13 +73,9 @@ pub enum Wish {
     /// To sign up later: the request names what is kept.
     Queue,
     /// What was kept cannot be made.
-    Fail {
-        /// Which.
-        operation: Uid,
-    },
+    Fail { operation: Uid },
     /// Tags on an account, or off it.
     Tag {
-        /// Which.
         account: Uid,
         /// The numbers of the definitions.
         numbers: Vec<u8>,
@@ -105,11 +89,10 @@ pub enum Wish {
 pub struct Join {
     /// The address.
     pub address: String,
-    /// First name.
     pub name: String,
     /// The currency of the account.
     pub currency: Option<Code>,
-    /// Whether who has the address is told, where somebody has.
+    /// Whether the owner of the address is notified, where there is one.
     pub tell: bool,
     /// Whether the address needs no verification.
     pub given: bool,
@@ -131,11 +114,9 @@ pub enum Proof {
 pub enum Word {
     /// They signed up.
     Joined(Who),
-    /// Who has the address is told.
-    Told,
-    /// A session.
+    /// The owner of the address is notified.
+    Notified,
     Session {
-        /// Which.
         session: Uid,
         /// Of which generation its tokens are.
         generation: u32,

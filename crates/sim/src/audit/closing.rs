@@ -10,7 +10,7 @@ use engine::ports::HistoryOf;
 use super::{Ledgers, Wrong, name, payment, people};
 use crate::ask::signup::Word;
 use crate::ask::{How, Said, Status, Uid};
-use crate::disk::{Books, Disk, Image, revision};
+use crate::disk::{Books, Disk, Image};
 use crate::gateway::{Gateway, Stand};
 use crate::model::Model;
 use crate::translate;
@@ -106,11 +106,11 @@ fn histories<D: Disk>(disk: &D, books: &Books, ledgers: &Ledgers) -> Result<(), 
         rows.dedup();
         // Bookkeeping on an account is no state of its own: its row keeps its revision.
         let revised = |image: &&Image| {
-            revision(&image.image).is_some_and(|revision| revision.seq.0 == image.seq)
+            image.image.revision().is_some_and(|revision| revision.seq.0 == image.seq)
         };
         let mut before = None;
         for image in images.iter().filter(revised) {
-            let Some(revision) = revision(&image.image) else { continue };
+            let Some(revision) = image.image.revision() else { continue };
             let previous = revision.previous.map(|seq| seq.0);
             if previous != before && before != Some(image.seq) {
                 return Err(wrong(format!("row {} names {previous:?}, not {before:?}", image.seq)));
@@ -236,7 +236,7 @@ fn is_contradicted(model: &Model, file: &PaymentFile) -> bool {
     model.payment(tenant, id).is_some_and(|payment| payment.contradicted)
 }
 
-/// What clients were told to have worked is stored; a success stays one unless somebody with a say
+/// What clients received as successful is stored; a success stays one unless somebody with a say
 /// in it took it back.
 fn acknowledged((books, model): (&Books, &Model), ledgers: &Ledgers) -> Result<(), Wrong> {
     let accounts = books.accounts.iter().map(|(it, _)| (it.tenant, it.id.uuid().as_u128()));

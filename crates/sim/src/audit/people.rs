@@ -88,7 +88,9 @@ fn customers(books: &Books, model: &Model) -> Result<(), Wrong> {
     let mut stored: Vec<String> = books.customers.iter().map(shown).collect();
     let of_all = model.tenants.iter();
     let mut expected: Vec<String> = of_all
-        .flat_map(|(no, tenant)| tenant.people.customers.iter().map(|(id, it)| told(*no, *id, it)))
+        .flat_map(|(no, tenant)| {
+            tenant.people.customers.iter().map(|(id, it)| described(*no, *id, it))
+        })
         .collect();
     same("customers are what the model says", &mut stored, &mut expected)
 }
@@ -118,7 +120,7 @@ fn shown(file: &CustomerFile) -> String {
     )
 }
 
-fn told(tenant: u32, id: Uid, it: &Customer) -> String {
+fn described(tenant: u32, id: Uid, it: &Customer) -> String {
     let mut sessions: Vec<_> =
         it.sessions.iter().map(|it| (it.began, it.id, it.generation, it.until)).collect();
     sessions.sort_unstable();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::http::{Connection, Request, Response};
-use super::journal::{Journal, Operation, Told};
+use super::journal::{Journal, Operation, Reported};
 use crate::ask::{Kind, decimal, minor};
 use crate::random::Random;
 
@@ -87,7 +87,7 @@ impl Client {
         Self { name, identity, connection, journal, random, stop, made: 0 }
     }
 
-    /// Works until it is told to stop; what it has begun it brings to an end.
+    /// Works until it is stopped; what it has begun it brings to an end.
     pub fn work(&mut self) {
         while !self.stop.load(Ordering::Relaxed) {
             // A story that cannot go on is over; the next one begins.
@@ -260,16 +260,16 @@ impl Client {
             let code = response.json()["code"].as_i64();
             match (response.status, code) {
                 (201 | 204, _) => {
-                    self.journal.told(&operation.key, Told::Accepted);
+                    self.journal.report(&operation.key, Reported::Accepted);
                     return self.outcome(operation, until);
                 }
                 (402 | 502, _) => {
-                    self.journal.told(&operation.key, Told::Failed);
+                    self.journal.report(&operation.key, Reported::Failed);
                     return Ended::Failed;
                 }
                 // The key has succeeded: an answer to it was lost.
                 (400, Some(7030)) => {
-                    self.journal.told(&operation.key, Told::Worked);
+                    self.journal.report(&operation.key, Reported::Worked);
                     return Ended::Worked;
                 }
                 // In doubt: now the gateway is asked.
@@ -301,11 +301,11 @@ impl Client {
             let payment = response.json();
             match status_of(&payment, key, operation.kind) {
                 Some("SUCCESS") => {
-                    self.journal.told(key, Told::Worked);
+                    self.journal.report(key, Reported::Worked);
                     return Ended::Worked;
                 }
                 Some("PAYMENT_FAILURE" | "PLUGIN_FAILURE") => {
-                    self.journal.told(key, Told::Failed);
+                    self.journal.report(key, Reported::Failed);
                     return Ended::Failed;
                 }
                 // Refused without a trace: another operation was in doubt, or came first.
@@ -317,7 +317,7 @@ impl Client {
         Ended::GaveUp
     }
 
-    /// Sends a request until it is answered: whoever has a key may ask as often as it takes.
+    /// Sends a request until it is answered: a request with an idempotency key may be sent as often as it takes.
     fn insist(&mut self, request: &Request) -> Option<Response> {
         let until = Instant::now() + INSIST;
         while Instant::now() < until {

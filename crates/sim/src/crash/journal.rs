@@ -12,7 +12,7 @@ use crate::ask::Kind;
 
 /// What a reply says about an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Reported {
     /// It worked, or will.
     Accepted,
     /// It worked.
@@ -28,7 +28,6 @@ pub struct Operation {
     pub payment_key: String,
     /// The transaction's external key.
     pub key: String,
-    /// What it does.
     pub kind: Kind,
     /// How much, in minor units; none for a void.
     pub minor: Option<i64>,
@@ -47,7 +46,7 @@ pub struct Journal {
 pub struct Inner {
     file: File,
     /// Operations by transaction key, with what was said about them last.
-    pub operations: BTreeMap<String, (Operation, Option<Told>)>,
+    pub operations: BTreeMap<String, (Operation, Option<Reported>)>,
     /// Replies that nobody expects.
     pub unexpected: Vec<String>,
     /// Requests that got no answer and were sent again.
@@ -84,11 +83,11 @@ impl Journal {
     }
 
     /// Remembers what was said about an operation.
-    pub fn told(&self, key: &str, told: Told) {
+    pub fn report(&self, key: &str, reported: Reported) {
         let mut inner = self.lock();
-        inner.write(&json!({ "told": key, "as": format!("{told:?}") }));
+        inner.write(&json!({ "reported": key, "as": format!("{reported:?}") }));
         if let Some((_, known)) = inner.operations.get_mut(key) {
-            *known = Some(told);
+            *known = Some(reported);
         }
     }
 
@@ -117,7 +116,7 @@ impl Journal {
 
 impl Inner {
     fn write(&mut self, line: &serde_json::Value) {
-        // The file is for whoever looks into a failure; the verdict is reached without it.
+        // The file is for the analysis of a failure; the verdict is reached without it.
         drop(writeln!(self.file, "{line}"));
     }
 }

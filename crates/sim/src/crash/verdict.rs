@@ -1,4 +1,4 @@
-//! The end of a crash test: what the clients were told, what the store holds and what the gateway
+//! The end of a crash test: what the clients received, what the store holds and what the gateway
 //! charged have to be the same story.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::client::{Identity, amount_of, name, transactions};
 use super::http::{Connection, Request};
-use super::journal::{Inner, Operation, Told};
+use super::journal::{Inner, Operation, Reported};
 use crate::ask::Kind;
 
 /// How long an open payment may take until it is final.
@@ -96,7 +96,7 @@ fn is_open(transaction: &Value) -> bool {
 /// Compares the clients' journal with the store.
 pub fn clients(journal: &Inner, stored: &BTreeMap<String, Value>, verdict: &mut Verdict) {
     verdict.wrong.extend(journal.unexpected.iter().cloned());
-    for (operation, told) in journal.operations.values() {
+    for (operation, reported) in journal.operations.values() {
         let nothing = Value::Null;
         let payment = stored.get(&operation.payment_key).unwrap_or(&nothing);
         let of_key: Vec<&Value> = of_operation(payment, operation).collect();
@@ -108,14 +108,14 @@ pub fn clients(journal: &Inner, stored: &BTreeMap<String, Value>, verdict: &mut 
         }
         let amount = successes.first().map(|it| amount_of(&it["processedAmount"]));
         let wrong_amount = amount.is_some_and(|amount| amount != operation.minor.or(Some(0)));
-        match told {
-            Some(Told::Worked) if successes.is_empty() => {
+        match reported {
+            Some(Reported::Worked) if successes.is_empty() => {
                 verdict.lost.push(format!("{}: {of_key:?}", operation.key));
             }
-            Some(Told::Accepted) if of_key.is_empty() => {
+            Some(Reported::Accepted) if of_key.is_empty() => {
                 verdict.lost.push(format!("{}: not there", operation.key));
             }
-            Some(Told::Failed) if !successes.is_empty() => {
+            Some(Reported::Failed) if !successes.is_empty() => {
                 verdict.wrong.push(format!("{} failed, then worked: {of_key:?}", operation.key));
             }
             Some(_) if wrong_amount => {
@@ -226,9 +226,9 @@ mod tests {
         std::env::temp_dir().join(format!("faregate-verdict-{}-{name}", std::process::id()))
     }
 
-    /// What is found where a client was told this about a purchase of 10.00 and the store holds
+    /// What is found where a client received this about a purchase of 10.00 and the store holds
     /// transactions of its key with these statuses and amounts.
-    fn found(name: &str, told: Option<Told>, statuses: &[(&str, f64)]) -> Verdict {
+    fn found(name: &str, reported: Option<Reported>, statuses: &[(&str, f64)]) -> Verdict {
         let path = scratch(name);
         let journal = Journal::create(&path).unwrap();
         let operation = Operation {
@@ -239,8 +239,8 @@ mod tests {
             is_called: true,
         };
         journal.asks(&operation);
-        if let Some(told) = told {
-            journal.told(KEY, told);
+        if let Some(reported) = reported {
+            journal.report(KEY, reported);
         }
         let transaction = |(status, amount): &(&str, f64)| {
             json!({
@@ -260,24 +260,24 @@ mod tests {
     #[test]
     fn what_agrees_is_sound() {
         let worked = [("SUCCESS", 10.00)];
-        assert!(found("worked", Some(Told::Worked), &worked).is_sound());
+        assert!(found("worked", Some(Reported::Worked), &worked).is_sound());
         assert!(found("unheard", None, &worked).is_sound());
-        assert!(found("failed", Some(Told::Failed), &[("PAYMENT_FAILURE", 0.0)]).is_sound());
+        assert!(found("failed", Some(Reported::Failed), &[("PAYMENT_FAILURE", 0.0)]).is_sound());
         let again = [("PLUGIN_FAILURE", 0.0), ("SUCCESS", 10.00)];
-        assert!(found("again", Some(Told::Worked), &again).is_sound());
+        assert!(found("again", Some(Reported::Worked), &again).is_sound());
     }
 
     #[test]
     fn what_differs_is_found() {
-        let lost = found("lost", Some(Told::Worked), &[("PLUGIN_FAILURE", 0.0)]);
+        let lost = found("lost", Some(Reported::Worked), &[("PLUGIN_FAILURE", 0.0)]);
         assert_eq!(lost.lost.len(), 1);
-        let gone = found("gone", Some(Told::Accepted), &[]);
+        let gone = found("gone", Some(Reported::Accepted), &[]);
         assert_eq!(gone.lost.len(), 1);
-        let twice = found("twice", Some(Told::Worked), &[("SUCCESS", 10.0), ("SUCCESS", 10.0)]);
+        let twice = found("twice", Some(Reported::Worked), &[("SUCCESS", 10.0), ("SUCCESS", 10.0)]);
         assert_eq!(twice.charged_twice.len(), 1);
-        let late = found("late", Some(Told::Failed), &[("SUCCESS", 10.0)]);
+        let late = found("late", Some(Reported::Failed), &[("SUCCESS", 10.0)]);
         assert_eq!(late.wrong.len(), 1);
-        let other = found("other", Some(Told::Worked), &[("SUCCESS", 10.01)]);
+        let other = found("other", Some(Reported::Worked), &[("SUCCESS", 10.01)]);
         assert_eq!(other.wrong.len(), 1);
     }
 

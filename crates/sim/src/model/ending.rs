@@ -44,7 +44,7 @@ impl Model {
         (known, asked_at): (Known, i64),
         when: When,
     ) -> Expected {
-        // Until its deadline a call may answer itself: an end that is told before is written, but
+        // Until its deadline a call may answer itself: an end that is reported before is written, but
         // the waiting goes on.
         let open = self.find(place).and_then(|it| it.open);
         let waits_on =
@@ -84,7 +84,7 @@ impl Model {
                 }
                 _ => {}
             }
-            payment.moves[at].told(place)
+            payment.moves[at].reported(place)
         })
     }
 
@@ -103,7 +103,7 @@ impl Model {
             let (status, processed) =
                 if worked { (Status::Success, asked) } else { (Status::Declined, 0) };
             payment.settle(at, status, processed);
-            payment.moves[at].told(place)
+            payment.moves[at].reported(place)
         })
     }
 
@@ -165,7 +165,7 @@ impl Model {
         };
         let said = change(payment, at, &rules);
         let it = &mut payment.moves[at];
-        let told = it.told(place);
+        let reported = it.reported(place);
         let changed = std::mem::take(&mut it.changed);
         if std::mem::take(&mut it.revived)
             && let Some(key) = &it.key
@@ -176,7 +176,7 @@ impl Model {
             && let Some(key) = it.close_or_ask(&rules, (when, changed))
             && let Some(kept) = self.replies.get_mut(&key)
         {
-            kept.said = Some(told);
+            kept.said = Some(reported);
             kept.until = when.domain.saturating_add(rules.reply_keep_us);
         }
         Expected::Said(said)
@@ -194,8 +194,8 @@ impl Payment {
             // That there is more to take than was thought breaks no sum.
             self.unbalanced |= !starts || before == Status::Success;
         }
-        self.tellings += 1;
-        it.told = if status == Status::Success { self.tellings } else { 0 };
+        self.reports += 1;
+        it.reported = if status == Status::Success { self.reports } else { 0 };
         it.status = status;
         it.processed = processed;
         it.changed = true;
@@ -215,15 +215,15 @@ impl Payment {
 }
 
 impl Move {
-    fn told(&self, (_, payment, transaction): Place) -> Said {
+    fn reported(&self, (_, payment, transaction): Place) -> Said {
         Said::Paid { payment, transaction, how: How::Is(self.status) }
     }
 
     /// What a gateway's outcome means for it: the status, and what was processed.
     fn read(&self, outcome: Outcome, later: bool) -> (Status, i64) {
-        // A running call is answered with what it asked for. What is told later may be anything up to
+        // A running call is answered with what it asked for. What is reported later may be anything up to
         // what was asked for first: a completion for less may have arrived or not. Where no amount
-        // is told, the last call's is meant. A void has no amount.
+        // is reported, the last call's is meant. A void has no amount.
         let asked = self.asked.unwrap_or(0);
         let called = self.called.unwrap_or(asked);
         let amount = outcome.amount.unwrap_or(called);

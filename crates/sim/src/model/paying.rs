@@ -145,7 +145,7 @@ impl Model {
             called_before: asked,
             currency: payment.currency,
             processed: 0,
-            told: 0,
+            reported: 0,
             was_pending: false,
             changed: false,
             revived: false,
@@ -259,7 +259,7 @@ impl Tenant {
             last: (it.kind, Status::Running),
             last_success: None,
             moves: vec![],
-            tellings: 0,
+            reports: 0,
             contradicted: false,
             unbalanced: false,
         });
@@ -280,7 +280,7 @@ impl Tenant {
             called_before: asked,
             currency,
             processed: 0,
-            told: 0,
+            reported: 0,
             was_pending: false,
             changed: false,
             revived: false,
@@ -445,9 +445,9 @@ impl Payment {
         self.origins(next).into_iter().find(enough)
     }
 
-    /// What something has to follow on: of what worked, the one of which that was told last. Where
+    /// What something has to follow on: of what worked, the one of which that was reported last. Where
     /// money was taken or given back, reservations and their ends do not count, whenever they were
-    /// told; a credit counts where there is nothing else.
+    /// reported; a credit counts where there is nothing else.
     pub(super) fn leads(&self) -> Option<Kind> {
         let about_taken_money =
             [Kind::Purchase, Kind::Capture, Kind::Refund, Kind::Chargeback, Kind::Reversal];
@@ -455,7 +455,7 @@ impl Payment {
             [&about_taken_money, &[Kind::Authorize, Kind::Void], &[Kind::Credit]];
         kinds.into_iter().find_map(|kinds| {
             let worked = self.moves.iter().filter(|it| it.status == Status::Success);
-            let last = worked.filter(|it| kinds.contains(&it.kind)).max_by_key(|it| it.told);
+            let last = worked.filter(|it| kinds.contains(&it.kind)).max_by_key(|it| it.reported);
             last.map(|it| it.kind)
         })
     }

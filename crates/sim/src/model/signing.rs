@@ -34,7 +34,6 @@ pub struct People {
 /// Somebody who signed up.
 #[derive(Clone, Debug)]
 pub struct Customer {
-    /// Their account.
     pub account: Uid,
     /// Their address; `None` where they are forgotten.
     pub address: Option<String>,
@@ -58,12 +57,10 @@ pub struct Customer {
     pub sessions: Vec<Session>,
 }
 
-/// A session.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Session {
     /// When it began.
     pub began: i64,
-    /// Its id.
     pub id: Uid,
     /// How often it was renewed.
     pub generation: u32,
@@ -76,7 +73,7 @@ pub struct Session {
 pub enum Operation {
     /// It is kept.
     Waiting,
-    /// It made somebody, or told who was there.
+    /// It made a customer, or notified the one with the address.
     Made(Option<Uid>),
     /// It could not be made.
     Failed,
@@ -194,7 +191,7 @@ impl Tenant {
             Some(_) if !it.tell => return no("EmailTaken"),
             Some(owner) => {
                 self.people.mails.insert((owner, Letter::Known, None, request));
-                (None, Word::Told)
+                (None, Word::Notified)
             }
             None => {
                 let who = self.sign_up(it, (request, now, created));
@@ -369,7 +366,7 @@ impl Customer {
         }
         let id = created.session.unwrap_or_default();
         self.sessions.push(Session { began: now, id, generation: 0, until: now + SESSION_US[1] });
-        told(id, 0, now)
+        session_reply(id, 0, now)
     }
 
     fn refresh(&mut self, session: Uid, generation: u32, now: i64) -> Expected {
@@ -380,7 +377,7 @@ impl Customer {
             Some(own) if own.generation == generation => {
                 own.generation += 1;
                 own.until = now + SESSION_US[1];
-                told(session, generation + 1, now)
+                session_reply(session, generation + 1, now)
             }
             Some(_) => {
                 self.sessions.retain(|own| own.id != session);
@@ -390,7 +387,7 @@ impl Customer {
     }
 }
 
-const fn told(session: Uid, generation: u32, now: i64) -> Expected {
+const fn session_reply(session: Uid, generation: u32, now: i64) -> Expected {
     Expected::Said(Said::Customer(Word::Session {
         session,
         generation,

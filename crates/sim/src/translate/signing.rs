@@ -1,9 +1,10 @@
 //! Customers, in the code's words and in the simulation's.
 
+use domain::command::{AccountCommand, CustomerCommand};
 use domain::customer::{
-    CloseSessions, CustomerCommand, CustomerRef, CustomerReply, EraseCustomer, OpenSession,
-    PasswordProof, Profile, RefreshSession, Register, RequestToken, SetPassword, Taken,
-    TokenPurpose, UpdateCustomer, Verification, VerifyEmail,
+    CloseSessions, CustomerRef, CustomerReply, EraseCustomer, OpenSession, PasswordProof, Profile,
+    RefreshSession, Register, RequestToken, SetPassword, Taken, TokenPurpose, UpdateCustomer,
+    Verification, VerifyEmail,
 };
 use domain::mail::MailKind;
 use domain::operation::{FailOperation, QueueRegistration};
@@ -93,7 +94,7 @@ fn register(it: &Join) -> Register {
         person: Person::default(),
         currency: it.currency.map(currency_of),
         password_hash: "hash".to_owned(),
-        taken: if it.tell { Taken::TellByMail } else { Taken::Refuse },
+        taken: if it.tell { Taken::NotifyByMail } else { Taken::Refuse },
         verification: match it.given {
             true => Verification::Given,
             false => Verification::Mailed { within_us: TOKEN_US },
@@ -110,8 +111,8 @@ fn tag(account: Uid, numbers: &[u8], off: bool) -> Command {
     let number = |number: &u8| TagDefinitionId::new(Uuid::from_u128(u128::from(*number)));
     let (account, definitions) = (id(account), numbers.iter().map(number).collect());
     match off {
-        false => Command::AddTags(AddTags { account, definitions }),
-        true => Command::RemoveTags(RemoveTags { account, definitions }),
+        false => Command::Account(AccountCommand::AddTags(AddTags { account, definitions })),
+        true => Command::Account(AccountCommand::RemoveTags(RemoveTags { account, definitions })),
     }
 }
 
@@ -125,7 +126,7 @@ pub(super) fn said_by(reply: &CustomerReply) -> Said {
         CustomerReply::Registered(it) => {
             Word::Joined(Who { id: it.id.uuid().as_u128(), account: it.account.uuid().as_u128() })
         }
-        CustomerReply::Told => Word::Told,
+        CustomerReply::Notified => Word::Notified,
         CustomerReply::Session { session, generation, expires_at } => Word::Session {
             session: session.uuid().as_u128(),
             generation: *generation,

@@ -1,4 +1,4 @@
-//! What clients want of customers: few addresses, so that they meet, and now and then what is over.
+//! What clients want of customers: few addresses, so that they meet, and now and then expired ones.
 
 use super::Workload;
 use crate::ask::signup::{Join, Proof, Who, Wish};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::RequestId;
-use engine::partition::{Performing, Processed, Times, Verdict, Work};
+use engine::partition::{CommitOutcome, Performing, Processed, Times, Verdict, Work};
 use engine::ports::{Bookkeeping, Store};
 
 use super::owners::{LIVES, Owner, OwnerId, Reading};
@@ -46,11 +46,11 @@ pub(super) struct Batch {
 }
 
 /// What the partition said to it.
-struct Told<'a> {
+struct Answers<'a> {
     verdicts: &'a [Verdict],
     /// Whether it said that it committed.
     committed: bool,
-    /// Whether whoever asked heard it.
+    /// Whether the client received it.
     is_heard: bool,
 }
 
@@ -204,7 +204,7 @@ impl<D: Disk> World<D> {
         self.deliver(no);
     }
 
-    /// Processes what has come in, until there is nothing left; whoever has lost a partition may take
+    /// Processes what has come in, until there is nothing left; an owner that has lost a partition may take
     /// its time.
     pub(super) fn drain_all(&mut self) -> Result<(), Wrong> {
         for _ in 0..BATCHES_MAX {
@@ -261,12 +261,14 @@ impl<D: Disk> World<D> {
         if offer.trouble != Trouble::None {
             self.note(format!("trouble: {:?}", offer.trouble));
         }
-        if processed.row_refused {
+        if processed.commit == CommitOutcome::RowRefused {
             self.halve(id, offer.jobs);
             return Ok(());
         }
-        let Processed { mut verdicts, calls, committed, nothing_written, key_taken, .. } =
-            processed;
+        let (committed, commit) = (processed.is_committed(), processed.commit);
+        let key_taken = commit == CommitOutcome::KeyTaken;
+        let nothing_written = key_taken || commit == CommitOutcome::NothingWritten;
+        let Processed { mut verdicts, calls, .. } = processed;
         self.spoil_verdicts(&mut verdicts, offer.trouble);
         // Who writes nothing need not know whether it was written.
         let is_nothing = self.is_stale(id) && seen.is_empty() && !committed;
@@ -291,8 +293,8 @@ impl<D: Disk> World<D> {
         }
         // The process may die between its commit and its answers.
         let dies = !self.calm && self.random.chance(10);
-        let told = Told { verdicts: &verdicts, committed, is_heard: committed && !dies };
-        self.happened(id, &offer, (&seen, &told))?;
+        let answers = Answers { verdicts: &verdicts, committed, is_heard: committed && !dies };
+        self.happened(id, &offer, (&seen, &answers))?;
         self.perform(id, calls, dies)?;
         self.audit_touched(&seen)?;
         if committed {
@@ -315,12 +317,12 @@ impl<D: Disk> World<D> {
         }
     }
 
-    /// Whoever has lost its partition may still read what others committed, and say it: what it says is
+    /// An owner that has lost its partition may still read what others committed, and answer with it: what it says is
     /// true, and changes nothing.
     fn only_read(&mut self, id: OwnerId, offer: &Offer, verdicts: &[Verdict]) -> Result<(), Wrong> {
         let model = self.model.clone();
-        let told = Told { verdicts, committed: true, is_heard: true };
-        self.happened(id, offer, (&Seen::default(), &told))?;
+        let answers = Answers { verdicts, committed: true, is_heard: true };
+        self.happened(id, offer, (&Seen::default(), &answers))?;
         self.model = model;
         Ok(())
     }
@@ -347,7 +349,7 @@ impl<D: Disk> World<D> {
         Job { ask, from: From::Follower(head) }
     }
 
-    /// The batch did not commit: then nobody may be told anything else.
+    /// The batch did not commit: then no client may receive anything else.
     fn nothing_happened(
         &mut self,
         id: OwnerId,
@@ -381,8 +383,8 @@ impl<D: Disk> World<D> {
         Ok(())
     }
 
-    /// Whoever wanted something is told that it is not available, and tries again. What came from a
-    /// queue stays there: whoever reads it next will answer.
+    /// The clients receive an unavailability and retry. What came from a
+    /// queue stays there: the next reader will answer.
     fn give_back(&mut self, id: OwnerId, offer: Offer) {
         let is_shared = self.is_shared();
         self.owners.get_mut(&id).expect(LIVES).lost_place |= offer.reading.is_some();
@@ -407,7 +409,7 @@ impl<D: Disk> World<D> {
         }
     }
 
-    /// Whoever waits for an outcome that cannot be written now is told that nobody knows it.
+    /// A client that waits for an outcome that cannot be written now receives UNKNOWN.
     fn not_kept_waiting(&mut self, id: OwnerId, payment: Uid, transaction: Uid) {
         let waiters = &mut self.owners.get_mut(&id).expect(LIVES).waiters;
         if let Some(no) = waiters.remove(&transaction)
@@ -437,12 +439,12 @@ impl<D: Disk> World<D> {
         &mut self,
         id: OwnerId,
         offer: &Offer,
-        (seen, told): (&Seen, &Told<'_>),
+        (seen, answers): (&Seen, &Answers<'_>),
     ) -> Result<(), Wrong> {
         let mut created = created_by(seen);
         for (at, job) in offer.jobs.iter().enumerate() {
-            let verdict = &told.verdicts[at];
-            let said = told.committed.then(|| translate::said(verdict));
+            let verdict = &answers.verdicts[at];
+            let said = answers.committed.then(|| translate::said(verdict));
             if let From::Follower(upto) = job.from {
                 let no = self.owners[&id].no;
                 let place = (upto > no.start().0).then_some((no, upto));
@@ -476,13 +478,13 @@ impl<D: Disk> World<D> {
             }
             if let What::Fix { transaction, .. } | What::Hearsay { transaction, .. } = job.ask.what
             {
-                // Another call may have left since whoever says so looked.
+                // Another call may have left since the one who says so looked.
                 let called = self.find_move(transaction).and_then(|it| it.called);
                 self.mark_amount(transaction, called);
             }
             let said = said.unwrap_or_else(|| unsaid(&expected, &job.ask, seen));
             self.model.keep(&job.ask, &said, offer.when);
-            if told.is_heard {
+            if answers.is_heard {
                 self.heard((id, job), &expected, &said, verdict)?;
             }
         }
@@ -501,7 +503,7 @@ impl<D: Disk> World<D> {
         self.ledgers.made.contains(&ask.id) && can_tell && !has_answer
     }
 
-    /// A delivery is passed, and nobody is told: another one of the same request has the answer.
+    /// A delivery is skipped without an answer: another one of the same request has the answer.
     fn passed(&mut self, job: &Job) {
         let Some(no) = job.client() else { return };
         self.note(format!("passed: {no} came twice"));

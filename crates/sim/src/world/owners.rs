@@ -1,10 +1,10 @@
-//! Partitions, and whoever owns them or believes so.
+//! Partitions, and the processes that own them or believe so.
 //!
 //! With more than one partition, requests come from a queue: each partition has a list of records,
 //! and a record's place in it is its offset. An owner reads on where the store says, executes what
 //! it reads beside work of its own, and hands the place over in the same commit. A partition goes
 //! to another owner at any moment: also between the load and the commit of a batch, and while
-//! gateways are called. The earlier owner is not told. It goes on with what it has in its hands
+//! gateways are called. The earlier owner is not notified. It goes on with what it has in its hands
 //! until the store refuses its commit; then it ends, or the queue assigns the partition to it anew.
 //! Between load and commit another owner may also commit, with a key that both want.
 //!
@@ -31,7 +31,7 @@ use crate::gateway::{Call, Later};
 use crate::model::Model;
 use crate::translate;
 
-/// How long whoever asks waits for an answer from the queue.
+/// How long a client waits for an answer from the queue.
 const PATIENCE_US: i64 = 30 * SECOND_US;
 
 /// How long a record may wait to be begun.
@@ -48,7 +48,7 @@ pub(super) const LIVES: &str = "an owner that is named lives";
 /// Names an owner.
 pub(super) type OwnerId = u64;
 
-/// Whoever owns a partition, or believes so.
+/// A process that owns a partition, or believes so.
 pub(super) struct Owner<S: Store> {
     pub(super) no: PartitionNo,
     pub(super) partition: Partition<Faulty<S>>,
@@ -92,7 +92,7 @@ pub(super) struct Reading {
     pub(super) expired: Vec<u64>,
 }
 
-/// Where whoever is interposed leaves what came of it.
+/// Where an interposed step leaves its result.
 type Slot<T> = Arc<Mutex<Option<T>>>;
 
 impl Queue {
@@ -310,7 +310,7 @@ impl<D: Disk> World<D> {
         }
     }
 
-    /// A partition goes to another owner, and the earlier one is not told.
+    /// A partition goes to another owner, and the earlier one is not notified.
     pub(super) fn move_partition(&mut self) -> Result<(), Wrong> {
         let all: Vec<PartitionNo> = self.partitions().collect();
         let no = *self.random.pick(&all);
@@ -333,7 +333,7 @@ impl<D: Disk> World<D> {
         }
     }
 
-    /// An owner ends because the store says that it is none, or because it lost its place. Whoever
+    /// An owner ends because the store says that it is none, or because it lost its partition. A client that
     /// has the partition by the queue's word takes it over anew; who has lost it may get it again.
     pub(super) fn open_again(&mut self, id: OwnerId) -> Result<(), Wrong> {
         let (no, was_stale) = (self.owners[&id].no, self.is_stale(id));
@@ -404,8 +404,8 @@ impl<D: Disk> World<D> {
         let own = Batch { offer, processed, seen };
         // Neither saw the other. Where both committed, one order has to explain what was said; where
         // one did not, it may have the other's partition when it is done.
-        let both = own.processed.committed && others.processed.committed;
-        let own_first = own.processed.committed && !(both && self.explains([&others, &own]));
+        let both = own.processed.is_committed() && others.processed.is_committed();
+        let own_first = own.processed.is_committed() && !(both && self.explains([&others, &own]));
         if own_first {
             self.conclude(id, own)?;
             self.conclude(other, others)

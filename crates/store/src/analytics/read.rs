@@ -57,7 +57,6 @@ pub struct TransactionsOfDay {
     pub kind: TransactionType,
     /// Where they stand.
     pub status: TransactionStatus,
-    /// How many.
     pub transactions: i64,
     /// What they processed, in minor units of the currency; zero but for successes.
     pub amount_minor: i128,
@@ -68,7 +67,6 @@ pub struct TransactionsOfDay {
 pub struct AccountsOfDay {
     /// The day, in days since 1970-01-01 (UTC).
     pub day: i64,
-    /// How many.
     pub accounts: i64,
 }
 
@@ -88,7 +86,6 @@ pub struct AccountSummary {
 /// What succeeded on an account in one currency, in minor units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct AccountAmounts {
-    /// The currency.
     pub currency: Currency,
     /// Taken at once.
     pub purchased_minor: i128,

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use domain::change::CustomerChange;
 use domain::customer::{Customer, Session};
 use domain::mail::Mail;
 use domain::operation::Operation;
-use domain::state::Change;
 use domain::{AccountId, CustomerId, MailId, OperationId, Seq, SessionId, TenantNo};
 use engine::ports::StoreError;
 
@@ -26,45 +26,29 @@ pub(super) struct CustomerRows<'a> {
 }
 
 impl<'a> CustomerRows<'a> {
-    /// Takes a change, if it is about customers.
-    pub(super) fn take(&mut self, tenant: TenantNo, change: &'a Change, seq: Seq) {
+    /// Adds a change to what is written.
+    pub(super) fn take(&mut self, tenant: TenantNo, change: &'a CustomerChange, seq: Seq) {
         match change {
-            Change::Customer(it) => {
+            CustomerChange::Customer(it) => {
                 newest(&mut self.customers, (it.tenant, it.id), it, (it.revision, seq));
             }
-            Change::Operation(it) => {
+            CustomerChange::Operation(it) => {
                 newest(&mut self.operations, (it.tenant, it.id), it, (it.revision, seq));
             }
-            Change::Session(it) => drop(self.sessions.insert((it.tenant, it.id), Some(it))),
-            Change::SessionEnded { session, .. } => {
+            CustomerChange::Session(it) => {
+                self.sessions.insert((it.tenant, it.id), Some(it));
+            }
+            CustomerChange::SessionEnded { session, .. } => {
                 self.sessions.insert((tenant, *session), None);
             }
-            Change::Mail(it) => drop(self.mails.insert((it.tenant, it.id), it)),
-            Change::PersonForgotten { account, customer } => {
+            CustomerChange::Mail(it) => {
+                self.mails.insert((it.tenant, it.id), it);
+            }
+            CustomerChange::PersonErased { account, customer } => {
                 // What the batch itself asked for before is not sent either.
                 self.mails.retain(|(no, _), it| (*no, it.customer) != (tenant, *customer));
                 self.forgotten.push((tenant, *account, *customer));
             }
-            Change::Tenant(_)
-            | Change::TenantValue(_)
-            | Change::User(_)
-            | Change::Role(_)
-            | Change::Environment(_)
-            | Change::Secret(_)
-            | Change::Definition(_)
-            | Change::ChangeRequest(_)
-            | Change::Account(_)
-            | Change::Person { .. }
-            | Change::Tag(_)
-            | Change::PaymentMethod(_)
-            | Change::Payment(_)
-            | Change::Transaction(_)
-            | Change::Posting(_)
-            | Change::Claim { .. }
-            | Change::ClaimReleased { .. }
-            | Change::Outstanding(_)
-            | Change::OutstandingClosed { .. }
-            | Change::ReplySettled { .. } => {}
         }
     }
 

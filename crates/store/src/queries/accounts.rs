@@ -2,14 +2,77 @@
 
 use std::sync::LazyLock;
 
+use domain::claim::ClaimKind;
+use domain::tag::Tag;
 use domain::{AccountId, Person, TenantNo};
-use engine::ports::{AccountView, Page, Paged, StoreError};
+use engine::ports::{AccountQueries, AccountView, Page, Paged, StoreError};
 use uuid::Uuid;
 
-use super::window::{self, Key, MATCHES_MAX};
+use super::window::MATCHES_MAX;
+use super::{SqlQueries, tags, window};
 use crate::driver::{Cells, Reader};
 use crate::totals::Counted;
 use crate::{rows, tables};
+
+impl AccountQueries for SqlQueries {
+    fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError> {
+        self.read(|reader| by_id(reader, no, id))
+    }
+
+    fn account_by_key(&self, no: TenantNo, key: &str) -> Result<Option<AccountView>, StoreError> {
+        let key = &self.seek(no, ClaimKind::Account, key);
+        self.snapshot(|reader| {
+            let Some((id, external_key)) = key.named(reader)? else { return Ok(None) };
+            let found = by_id(reader, key.tenant, AccountId::new(id))?;
+            Ok(found.filter(|it| it.account.external_key.as_deref() == external_key))
+        })
+    }
+
+    fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError> {
+        self.snapshot(|reader| {
+            // The window comes first: rows that are skipped are not joined.
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                let window =
+                    tables::ACCOUNT.select("WHERE tenant = ?1 ORDER BY id LIMIT ?2 OFFSET ?3");
+                select(&format!("({window})"), "ORDER BY a.id")
+            });
+            let [limit, offset] = window::limit_offset(page);
+            let items = reader.query(&SQL, &[no.into(), limit, offset], view)?;
+            let all = window::total(reader, no, Counted::Accounts, None)?;
+            Ok(Paged { items, matching: all, all })
+        })
+    }
+
+    fn search_accounts(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<AccountView>, StoreError> {
+        self.snapshot(|reader| {
+            // People first, each on the revision that holds, then keys: no join of all with all.
+            let sql = "SELECT p.account_id AS id FROM account_person p WHERE p.tenant = ?1 \
+                 AND (lower(p.name) LIKE ?2 ESCAPE '\\' OR lower(p.email) LIKE ?2 ESCAPE '\\' \
+              OR lower(p.company) LIKE ?2 ESCAPE '\\') \
+                 AND NOT EXISTS (SELECT 1 FROM account_person n \
+              WHERE n.tenant = p.tenant AND n.account_id = p.account_id AND n.seq > p.seq) \
+                 UNION SELECT id FROM account \
+                 WHERE tenant = ?1 AND lower(external_key) LIKE ?2 ESCAPE '\\' \
+                 UNION SELECT id FROM account WHERE tenant = ?1 AND id = ?3 \
+                 ORDER BY 1 LIMIT ?4";
+            let (pattern, id) = (window::containing(text), Uuid::try_parse(text).ok());
+            let parameters = [no.into(), (&pattern).into(), id.into(), MATCHES_MAX.into()];
+            let all = window::total(reader, no, Counted::Accounts, None)?;
+            window::find(reader, (sql, &parameters), page, all, |id| {
+                by_id(reader, no, AccountId::new(id))
+            })
+        })
+    }
+
+    fn tags_of(&self, no: TenantNo, account: AccountId) -> Result<Vec<Tag>, StoreError> {
+        self.read(|reader| tags::of_account(reader, no, account))
+    }
+}
 
 static BY_ID: LazyLock<String> =
     LazyLock::new(|| select("account", "WHERE a.tenant = ?1 AND a.id = ?2"));
@@ -38,48 +101,4 @@ pub(super) fn by_id(
     id: AccountId,
 ) -> Result<Option<AccountView>, StoreError> {
     reader.query_one(&BY_ID, &[no.into(), id.into()], view)
-}
-
-pub(super) fn by_key(reader: &Reader, key: &Key<'_>) -> Result<Option<AccountView>, StoreError> {
-    let Some((id, external_key)) = key.named(reader)? else { return Ok(None) };
-    let found = by_id(reader, key.tenant, AccountId::new(id))?;
-    Ok(found.filter(|it| it.account.external_key.as_deref() == external_key))
-}
-
-pub(super) fn page(
-    reader: &Reader,
-    no: TenantNo,
-    page: Page,
-) -> Result<Paged<AccountView>, StoreError> {
-    // The window comes first: rows that are skipped are not joined.
-    static SQL: LazyLock<String> = LazyLock::new(|| {
-        let window = tables::ACCOUNT.select("WHERE tenant = ?1 ORDER BY id LIMIT ?2 OFFSET ?3");
-        select(&format!("({window})"), "ORDER BY a.id")
-    });
-    let [limit, offset] = window::limit_offset(page);
-    let items = reader.query(&SQL, &[no.into(), limit, offset], view)?;
-    let all = window::total(reader, no, Counted::Accounts, None)?;
-    Ok(Paged { items, matching: all, all })
-}
-
-pub(super) fn search(
-    reader: &Reader,
-    no: TenantNo,
-    text: &str,
-    page: Page,
-) -> Result<Paged<AccountView>, StoreError> {
-    // People first, each on the revision that holds, then keys: no join of all with all.
-    let sql = "SELECT p.account_id AS id FROM account_person p WHERE p.tenant = ?1 \
-         AND (lower(p.name) LIKE ?2 ESCAPE '\\' OR lower(p.email) LIKE ?2 ESCAPE '\\' \
-              OR lower(p.company) LIKE ?2 ESCAPE '\\') \
-         AND NOT EXISTS (SELECT 1 FROM account_person n \
-              WHERE n.tenant = p.tenant AND n.account_id = p.account_id AND n.seq > p.seq) \
-         UNION SELECT id FROM account \
-         WHERE tenant = ?1 AND lower(external_key) LIKE ?2 ESCAPE '\\' \
-         UNION SELECT id FROM account WHERE tenant = ?1 AND id = ?3 \
-         ORDER BY 1 LIMIT ?4";
-    let (pattern, id) = (window::containing(text), Uuid::try_parse(text).ok());
-    let parameters = [no.into(), (&pattern).into(), id.into(), MATCHES_MAX.into()];
-    let all = window::total(reader, no, Counted::Accounts, None)?;
-    window::find(reader, (sql, &parameters), page, all, |id| by_id(reader, no, AccountId::new(id)))
 }

@@ -5,93 +5,122 @@ use std::sync::LazyLock;
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::{EnvironmentId, Seq, TenantNo};
-use engine::ports::{EnvironmentFile, StoreError};
+use engine::ports::{EnvironmentFile, FlagQueries, HistoryRow, Page, StoreError};
 
-use super::window;
-use crate::driver::Reader;
+use super::history;
+use super::{SqlQueries, window};
 use crate::load::BY_KEY;
 use crate::rows;
 use crate::tables::{DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
 
-pub(super) fn environments(reader: &Reader, no: TenantNo) -> Result<Vec<Environment>, StoreError> {
-    static SQL: LazyLock<String> =
-        LazyLock::new(|| ENVIRONMENT.select("WHERE tenant = ?1 ORDER BY id LIMIT ?2"));
-    let limit = window::limit(u64::MAX);
-    reader.query(&SQL, &[no.into(), limit], rows::environment)
-}
+impl FlagQueries for SqlQueries {
+    fn environments(&self, no: TenantNo) -> Result<Vec<Environment>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> =
+                LazyLock::new(|| ENVIRONMENT.select("WHERE tenant = ?1 ORDER BY id LIMIT ?2"));
+            let limit = window::limit(u64::MAX);
+            reader.query(&SQL, &[no.into(), limit], rows::environment)
+        })
+    }
 
-pub(super) fn environment_by_key(
-    reader: &Reader,
-    no: TenantNo,
-    project: &str,
-    key: &str,
-) -> Result<Option<Environment>, StoreError> {
-    static SQL: LazyLock<String> =
-        LazyLock::new(|| ENVIRONMENT.select("WHERE tenant = ?1 AND project = ?2 AND key = ?3"));
-    reader.query_one(&SQL, &[no.into(), project.into(), key.into()], rows::environment)
-}
+    fn environment_by_key(
+        &self,
+        no: TenantNo,
+        project: &str,
+        key: &str,
+    ) -> Result<Option<Environment>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                ENVIRONMENT.select("WHERE tenant = ?1 AND project = ?2 AND key = ?3")
+            });
+            reader.query_one(&SQL, &[no.into(), project.into(), key.into()], rows::environment)
+        })
+    }
 
-pub(super) fn secrets(reader: &Reader, no: TenantNo) -> Result<Vec<Secret>, StoreError> {
-    static SQL: LazyLock<String> = LazyLock::new(|| {
-        ENVIRONMENT_SECRET.select("WHERE tenant = ?1 ORDER BY created_at_us, kind, id LIMIT ?2")
-    });
-    reader.query(&SQL, &[no.into(), window::limit(u64::MAX)], rows::secret)
-}
+    fn secrets(&self, no: TenantNo) -> Result<Vec<Secret>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                ENVIRONMENT_SECRET
+                    .select("WHERE tenant = ?1 ORDER BY created_at_us, kind, id LIMIT ?2")
+            });
+            reader.query(&SQL, &[no.into(), window::limit(u64::MAX)], rows::secret)
+        })
+    }
 
-pub(super) fn environments_changed(
-    reader: &Reader,
-    after: Seq,
-    rows_max: usize,
-) -> Result<Vec<Environment>, StoreError> {
-    static SQL: LazyLock<String> =
-        LazyLock::new(|| ENVIRONMENT.select("WHERE seq > ?1 ORDER BY seq, tenant, id LIMIT ?2"));
-    reader.query(&SQL, &[after.into(), window::limit(rows_max as u64)], rows::environment)
-}
+    fn environments_changed(
+        &self,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Environment>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                ENVIRONMENT.select("WHERE seq > ?1 ORDER BY seq, tenant, id LIMIT ?2")
+            });
+            reader.query(&SQL, &[after.into(), window::limit(limit as u64)], rows::environment)
+        })
+    }
 
-pub(super) fn environment_file(
-    reader: &Reader,
-    no: TenantNo,
-    id: EnvironmentId,
-    newer_than: Option<i64>,
-) -> Result<Option<EnvironmentFile>, StoreError> {
-    static BY_ID: LazyLock<String> =
-        LazyLock::new(|| ENVIRONMENT.select("WHERE tenant = ?1 AND id = ?2"));
-    static SECRETS: LazyLock<String> = LazyLock::new(|| {
-        ENVIRONMENT_SECRET
-            .select("WHERE tenant = ?1 AND environment_id = ?2 ORDER BY created_at_us, kind, id")
-    });
-    static NEWER: LazyLock<String> = LazyLock::new(|| {
-        DEFINITION.select(
-            "WHERE tenant = ?1 AND environment_id = ?2 AND version > ?3 \
-             ORDER BY version, kind, key",
-        )
-    });
-    let key = [no.into(), id.into()];
-    let Some(environment) = reader.query_one(&BY_ID, &key, rows::environment)? else {
-        return Ok(None);
-    };
-    let secrets = reader.query(&SECRETS, &key, rows::secret)?;
-    let newer = [no.into(), id.into(), newer_than.unwrap_or(i64::MIN).into()];
-    let definitions = reader.query(&NEWER, &newer, rows::definition)?;
-    Ok(Some(EnvironmentFile { environment, secrets, definitions }))
-}
+    fn environment_file(
+        &self,
+        no: TenantNo,
+        id: EnvironmentId,
+        newer_than: Option<i64>,
+    ) -> Result<Option<EnvironmentFile>, StoreError> {
+        self.snapshot(|reader| {
+            static BY_ID: LazyLock<String> =
+                LazyLock::new(|| ENVIRONMENT.select("WHERE tenant = ?1 AND id = ?2"));
+            static SECRETS: LazyLock<String> = LazyLock::new(|| {
+                ENVIRONMENT_SECRET.select(
+                    "WHERE tenant = ?1 AND environment_id = ?2 ORDER BY created_at_us, kind, id",
+                )
+            });
+            static NEWER: LazyLock<String> = LazyLock::new(|| {
+                DEFINITION.select(
+                    "WHERE tenant = ?1 AND environment_id = ?2 AND version > ?3 \
+                     ORDER BY version, kind, key",
+                )
+            });
+            let key = [no.into(), id.into()];
+            let Some(environment) = reader.query_one(&BY_ID, &key, rows::environment)? else {
+                return Ok(None);
+            };
+            let secrets = reader.query(&SECRETS, &key, rows::secret)?;
+            let newer = [no.into(), id.into(), newer_than.unwrap_or(i64::MIN).into()];
+            let definitions = reader.query(&NEWER, &newer, rows::definition)?;
+            Ok(Some(EnvironmentFile { environment, secrets, definitions }))
+        })
+    }
 
-pub(super) fn definitions(
-    reader: &Reader,
-    no: TenantNo,
-    environment: EnvironmentId,
-) -> Result<Vec<Definition>, StoreError> {
-    static SQL: LazyLock<String> = LazyLock::new(|| {
-        DEFINITION.select("WHERE tenant = ?1 AND environment_id = ?2 ORDER BY kind, key")
-    });
-    reader.query(&SQL, &[no.into(), environment.into()], rows::definition)
-}
+    fn definitions(
+        &self,
+        no: TenantNo,
+        environment: EnvironmentId,
+    ) -> Result<Vec<Definition>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                DEFINITION.select("WHERE tenant = ?1 AND environment_id = ?2 ORDER BY kind, key")
+            });
+            reader.query(&SQL, &[no.into(), environment.into()], rows::definition)
+        })
+    }
 
-pub(super) fn definition(
-    reader: &Reader,
-    no: TenantNo,
-    key: &DefinitionKey,
-) -> Result<Option<Definition>, StoreError> {
-    static SQL: LazyLock<String> = LazyLock::new(|| DEFINITION.select(BY_KEY));
-    reader.query_one(&SQL, &rows::definition_key(no, key), rows::definition)
+    fn definition(
+        &self,
+        no: TenantNo,
+        key: &DefinitionKey,
+    ) -> Result<Option<Definition>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| DEFINITION.select(BY_KEY));
+            reader.query_one(&SQL, &rows::definition_key(no, key), rows::definition)
+        })
+    }
+
+    fn definition_history(
+        &self,
+        no: TenantNo,
+        key: &DefinitionKey,
+        page: Page,
+    ) -> Result<Vec<HistoryRow>, StoreError> {
+        self.snapshot(|reader| history::of_definition(reader, no, key, page))
+    }
 }

@@ -2,24 +2,35 @@
 
 use std::collections::BTreeMap;
 
+use domain::change::{AccountChange, Change, FlagChange, PaymentChange};
 use domain::definition::DefinitionKey;
 use domain::payment::Actor;
-use domain::state::Change;
 use domain::{
     AccountId, Id, PaymentId, PaymentMethodId, Person, Seq, TenantNo, Timestamp, TransactionId,
 };
-use engine::ports::{HistoryOf, HistoryRow, Page, ROWS_MAX, StoreError};
+use engine::ports::{HistoryOf, HistoryQueries, HistoryRow, Page, ROWS_MAX, StoreError};
 
-use super::{accounts, tags, window};
+use super::{SqlQueries, accounts, tags, window};
 use crate::driver::{Load, Reader};
 use crate::load::BY_KEY;
-use crate::{journal, rows, tables};
+use crate::{rows, tables};
 
-pub(super) fn of(
-    reader: &Reader,
-    no: TenantNo,
-    of: HistoryOf,
-) -> Result<Vec<HistoryRow>, StoreError> {
+impl HistoryQueries for SqlQueries {
+    fn history(&self, no: TenantNo, of: HistoryOf) -> Result<Vec<HistoryRow>, StoreError> {
+        self.snapshot(|reader| of_entity(reader, no, of))
+    }
+
+    fn account_histories(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+        limit: usize,
+    ) -> Result<Vec<HistoryRow>, StoreError> {
+        self.snapshot(|reader| of_all_of_account(reader, no, account, limit))
+    }
+}
+
+fn of_entity(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Vec<HistoryRow>, StoreError> {
     let mut walker = Walker::new(reader, no)?;
     // Where there are more, the newest states are shown.
     let limit = window::bounded(usize::MAX);
@@ -43,7 +54,7 @@ pub(super) fn of_definition(
 ) -> Result<Vec<HistoryRow>, StoreError> {
     let sql = format!("SELECT seq FROM definition {BY_KEY}");
     let mut next = reader.query_one(&sql, &rows::definition_key(no, key), |cells| cells.seq())?;
-    let is_it = |change: &Change| matches!(change, Change::Definition(it) if it.key == *key);
+    let is_it = |change: &Change| matches!(change, Change::Flag(FlagChange::Definition(it)) if it.key == *key);
     let mut walker = Walker::new(reader, no)?;
     let window = page.offset..page.offset.saturating_add(page.limit.min(ROWS_MAX));
     let (mut states, mut at) = (Vec::new(), 0);
@@ -59,7 +70,7 @@ pub(super) fn of_definition(
     Ok(states)
 }
 
-pub(super) fn of_all_of_account(
+fn of_all_of_account(
     reader: &Reader,
     no: TenantNo,
     account: AccountId,
@@ -168,7 +179,7 @@ impl<'r> Walker<'r> {
         let mut states = self.walk(HistoryOf::Account(id), newest, limit)?;
         let people = self.people(id)?;
         for state in &mut states {
-            if let Change::Account(image) = &mut state.image {
+            if let Change::Account(AccountChange::Account(image)) = &mut state.image {
                 image.external_key.clone_from(&now.account.external_key);
                 image.external_payment_method = now.account.external_payment_method;
             }
@@ -215,13 +226,12 @@ impl<'r> Walker<'r> {
         seq: Seq,
     ) -> Result<(HistoryRow, Option<Seq>), StoreError> {
         let record = self.record(seq)?;
-        let is_state = |change: &&Change| {
-            is_it(change) && journal::revision(change).is_some_and(|it| it.seq == seq)
-        };
+        let is_state =
+            |change: &&Change| is_it(change) && change.revision().is_some_and(|it| it.seq == seq);
         let Some(image) = record.changes.iter().rev().find(is_state) else {
             return Err(broken(seq, "has no image of an entity that names it"));
         };
-        let revision = journal::revision(image).expect("it was found by its revision");
+        let revision = image.revision().expect("it was found by its revision");
         if revision.previous.is_some_and(|previous| previous >= seq) {
             return Err(broken(seq, "names a later row as the one before"));
         }
@@ -259,37 +269,23 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
         id == other
     }
     match (change, of) {
-        (Change::Account(it), HistoryOf::Account(id)) => same(it.id, id),
-        (Change::Tag(it), HistoryOf::Tag(id)) => same(it.id, id),
-        (Change::PaymentMethod(it), HistoryOf::PaymentMethod(id)) => same(it.id, id),
-        (Change::Payment(it), HistoryOf::Payment(id)) => same(it.id, id),
-        (Change::Transaction(it), HistoryOf::Transaction(id)) => same(it.id, id),
+        (Change::Account(AccountChange::Account(it)), HistoryOf::Account(id)) => same(it.id, id),
+        (Change::Account(AccountChange::Tag(it)), HistoryOf::Tag(id)) => same(it.id, id),
+        (Change::Account(AccountChange::PaymentMethod(it)), HistoryOf::PaymentMethod(id)) => {
+            same(it.id, id)
+        }
+        (Change::Payment(PaymentChange::Payment(it)), HistoryOf::Payment(id)) => same(it.id, id),
+        (Change::Payment(PaymentChange::Transaction(it)), HistoryOf::Transaction(id)) => {
+            same(it.id, id)
+        }
         (
             Change::Tenant(_)
-            | Change::TenantValue(_)
-            | Change::User(_)
-            | Change::Role(_)
-            | Change::Environment(_)
-            | Change::Secret(_)
-            | Change::Definition(_)
-            | Change::ChangeRequest(_)
+            | Change::Access(_)
+            | Change::Flag(_)
             | Change::Customer(_)
-            | Change::Operation(_)
-            | Change::Session(_)
-            | Change::SessionEnded { .. }
-            | Change::Mail(_)
-            | Change::PersonForgotten { .. }
-            | Change::ClaimReleased { .. }
+            | Change::Claim(_)
             | Change::Account(_)
-            | Change::Person { .. }
-            | Change::Tag(_)
-            | Change::PaymentMethod(_)
             | Change::Payment(_)
-            | Change::Transaction(_)
-            | Change::Posting(_)
-            | Change::Claim { .. }
-            | Change::Outstanding(_)
-            | Change::OutstandingClosed { .. }
             | Change::ReplySettled { .. },
             _,
         ) => false,

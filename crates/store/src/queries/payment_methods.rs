@@ -2,14 +2,106 @@
 
 use std::sync::LazyLock;
 
+use domain::claim::ClaimKind;
 use domain::{AccountId, PaymentMethodId, TenantNo};
-use engine::ports::{MethodView, Page, Paged, StoreError};
+use engine::ports::{MethodView, Page, Paged, PaymentMethodQueries, StoreError};
 use uuid::Uuid;
 
-use super::window::{self, Key, MATCHES_MAX};
+use super::window::MATCHES_MAX;
+use super::{SqlQueries, window};
 use crate::driver::{Cells, Reader};
 use crate::totals::Counted;
 use crate::{rows, tables};
+
+impl PaymentMethodQueries for SqlQueries {
+    fn payment_method(
+        &self,
+        no: TenantNo,
+        id: PaymentMethodId,
+    ) -> Result<Option<MethodView>, StoreError> {
+        self.read(|reader| by_id(reader, no, id))
+    }
+
+    fn payment_method_by_key(
+        &self,
+        no: TenantNo,
+        key: &str,
+    ) -> Result<Option<MethodView>, StoreError> {
+        let key = &self.seek(no, ClaimKind::PaymentMethod, key);
+        self.snapshot(|reader| {
+            let Some((id, external_key)) = key.named(reader)? else { return Ok(None) };
+            let found = by_id(reader, key.tenant, PaymentMethodId::new(id))?;
+            Ok(found.filter(|it| it.method.external_key.as_deref() == external_key))
+        })
+    }
+
+    fn payment_methods_of(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+    ) -> Result<Vec<MethodView>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                select("payment_method", "WHERE m.tenant = ?1 AND m.account_id = ?2 ORDER BY m.id")
+            });
+            reader.query(&SQL, &[no.into(), account.into()], view)
+        })
+    }
+
+    fn payment_methods(
+        &self,
+        no: TenantNo,
+        gateway: Option<&str>,
+        page: Page,
+    ) -> Result<Paged<MethodView>, StoreError> {
+        self.snapshot(|reader| {
+            static ALL: LazyLock<String> = LazyLock::new(|| {
+                let window = "WHERE tenant = ?1 AND active = 1 ORDER BY id LIMIT ?2 OFFSET ?3";
+                let window = tables::PAYMENT_METHOD.select(window);
+                select(&format!("({window})"), "ORDER BY m.id")
+            });
+            static OF_GATEWAY: LazyLock<String> = LazyLock::new(|| {
+                let methods = select("payment_method", "");
+                format!(
+                    "{methods} JOIN (SELECT tenant, id FROM payment_method \
+                     WHERE tenant = ?1 AND gateway = ?4 AND active = 1 ORDER BY id LIMIT ?2 OFFSET ?3) w \
+                     ON w.tenant = m.tenant AND w.id = m.id ORDER BY m.id"
+                )
+            });
+            let [limit, offset] = window::limit_offset(page);
+            let all = window::total(reader, no, Counted::PaymentMethods, None)?;
+            let Some(gateway) = gateway else {
+                let items = reader.query(&ALL, &[no.into(), limit, offset], view)?;
+                return Ok(Paged { items, matching: all, all });
+            };
+            let items =
+                reader.query(&OF_GATEWAY, &[no.into(), limit, offset, gateway.into()], view)?;
+            let matching = window::total(reader, no, Counted::PaymentMethods, Some(gateway))?;
+            Ok(Paged { items, matching, all })
+        })
+    }
+
+    fn search_payment_methods(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<MethodView>, StoreError> {
+        self.snapshot(|reader| {
+            let sql = "SELECT id FROM payment_method WHERE tenant = ?1 AND id = ?3 AND active = 1 \
+                 UNION SELECT id FROM payment_method WHERE tenant = ?1 AND account_id = ?3 AND active = 1 \
+                 UNION SELECT id FROM payment_method \
+                 WHERE tenant = ?1 AND active = 1 AND lower(external_key) LIKE ?2 ESCAPE '\\' \
+                 ORDER BY 1 LIMIT ?4";
+            let (pattern, id) = (window::containing(text), Uuid::try_parse(text).ok());
+            let parameters = [no.into(), (&pattern).into(), id.into(), MATCHES_MAX.into()];
+            let all = window::total(reader, no, Counted::PaymentMethods, None)?;
+            window::find(reader, (sql, &parameters), page, all, |id| {
+                by_id(reader, no, PaymentMethodId::new(id))
+            })
+        })
+    }
+}
 
 static BY_ID: LazyLock<String> =
     LazyLock::new(|| select("payment_method", "WHERE m.tenant = ?1 AND m.id = ?2"));
@@ -36,70 +128,4 @@ pub(super) fn by_id(
     id: PaymentMethodId,
 ) -> Result<Option<MethodView>, StoreError> {
     reader.query_one(&BY_ID, &[no.into(), id.into()], view)
-}
-
-pub(super) fn by_key(reader: &Reader, key: &Key<'_>) -> Result<Option<MethodView>, StoreError> {
-    let Some((id, external_key)) = key.named(reader)? else { return Ok(None) };
-    let found = by_id(reader, key.tenant, PaymentMethodId::new(id))?;
-    Ok(found.filter(|it| it.method.external_key.as_deref() == external_key))
-}
-
-pub(super) fn of_account(
-    reader: &Reader,
-    no: TenantNo,
-    account: AccountId,
-) -> Result<Vec<MethodView>, StoreError> {
-    static SQL: LazyLock<String> = LazyLock::new(|| {
-        select("payment_method", "WHERE m.tenant = ?1 AND m.account_id = ?2 ORDER BY m.id")
-    });
-    reader.query(&SQL, &[no.into(), account.into()], view)
-}
-
-pub(super) fn page(
-    reader: &Reader,
-    no: TenantNo,
-    gateway: Option<&str>,
-    page: Page,
-) -> Result<Paged<MethodView>, StoreError> {
-    static ALL: LazyLock<String> = LazyLock::new(|| {
-        let window = "WHERE tenant = ?1 AND active = 1 ORDER BY id LIMIT ?2 OFFSET ?3";
-        let window = tables::PAYMENT_METHOD.select(window);
-        select(&format!("({window})"), "ORDER BY m.id")
-    });
-    static OF_GATEWAY: LazyLock<String> = LazyLock::new(|| {
-        let methods = select("payment_method", "");
-        format!(
-            "{methods} JOIN (SELECT tenant, id FROM payment_method \
-             WHERE tenant = ?1 AND gateway = ?4 AND active = 1 ORDER BY id LIMIT ?2 OFFSET ?3) w \
-             ON w.tenant = m.tenant AND w.id = m.id ORDER BY m.id"
-        )
-    });
-    let [limit, offset] = window::limit_offset(page);
-    let all = window::total(reader, no, Counted::PaymentMethods, None)?;
-    let Some(gateway) = gateway else {
-        let items = reader.query(&ALL, &[no.into(), limit, offset], view)?;
-        return Ok(Paged { items, matching: all, all });
-    };
-    let items = reader.query(&OF_GATEWAY, &[no.into(), limit, offset, gateway.into()], view)?;
-    let matching = window::total(reader, no, Counted::PaymentMethods, Some(gateway))?;
-    Ok(Paged { items, matching, all })
-}
-
-pub(super) fn search(
-    reader: &Reader,
-    no: TenantNo,
-    text: &str,
-    page: Page,
-) -> Result<Paged<MethodView>, StoreError> {
-    let sql = "SELECT id FROM payment_method WHERE tenant = ?1 AND id = ?3 AND active = 1 \
-         UNION SELECT id FROM payment_method WHERE tenant = ?1 AND account_id = ?3 AND active = 1 \
-         UNION SELECT id FROM payment_method \
-         WHERE tenant = ?1 AND active = 1 AND lower(external_key) LIKE ?2 ESCAPE '\\' \
-         ORDER BY 1 LIMIT ?4";
-    let (pattern, id) = (window::containing(text), Uuid::try_parse(text).ok());
-    let parameters = [no.into(), (&pattern).into(), id.into(), MATCHES_MAX.into()];
-    let all = window::total(reader, no, Counted::PaymentMethods, None)?;
-    window::find(reader, (sql, &parameters), page, all, |id| {
-        by_id(reader, no, PaymentMethodId::new(id))
-    })
 }

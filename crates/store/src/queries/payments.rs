@@ -2,16 +2,161 @@
 
 use std::sync::LazyLock;
 
+use domain::claim::ClaimKind;
 use domain::payment::{Payment, PaymentFile, PaymentState, TransactionStatus, TransactionType};
 use domain::{AccountId, PaymentId, TenantNo, TransactionId};
-use engine::ports::{Page, Paged, StoreError};
+use engine::ports::{Page, Paged, PaymentQueries, StoreError};
 use uuid::Uuid;
 
-use super::window::{self, Key, MATCHES_MAX};
+use super::window::{Key, MATCHES_MAX};
+use super::{SqlQueries, ledger, window};
 use crate::codes::{operation_code, status_code};
 use crate::driver::{Reader, Value};
 use crate::totals::Counted;
 use crate::{rows, tables};
+
+impl PaymentQueries for SqlQueries {
+    fn payment(&self, no: TenantNo, id: PaymentId) -> Result<Option<PaymentFile>, StoreError> {
+        self.snapshot(|reader| by_id(reader, no, id))
+    }
+
+    fn payment_account(
+        &self,
+        no: TenantNo,
+        id: PaymentId,
+    ) -> Result<Option<AccountId>, StoreError> {
+        self.read(|reader| ledger::account_of(reader, no, id))
+    }
+
+    fn payment_by_key(&self, no: TenantNo, key: &str) -> Result<Option<PaymentFile>, StoreError> {
+        let key = self.seek(no, ClaimKind::Payment, key);
+        self.snapshot(|reader| by_key(reader, &key))
+    }
+
+    fn payment_of_transaction(
+        &self,
+        no: TenantNo,
+        id: TransactionId,
+    ) -> Result<Option<PaymentFile>, StoreError> {
+        self.snapshot(|reader| of_transaction(reader, no, id))
+    }
+
+    fn payment_of_transaction_key(
+        &self,
+        no: TenantNo,
+        key: &str,
+    ) -> Result<Option<PaymentFile>, StoreError> {
+        let key = &self.seek(no, ClaimKind::Transaction, key);
+        self.snapshot(|reader| {
+            let found = match key.claim(reader)? {
+                Some(claim) => by_id(reader, key.tenant, PaymentId::new(claim.owner))?,
+                None => match window::spelled_id(key.text) {
+                    Some(id) => of_transaction(reader, key.tenant, TransactionId::new(id))?,
+                    None => None,
+                },
+            };
+            Ok(found.filter(|file| file.named(key.text).next().is_some()))
+        })
+    }
+
+    fn payments_of(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+        page: Page,
+    ) -> Result<Vec<PaymentFile>, StoreError> {
+        self.snapshot(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                tables::PAYMENT
+                    .select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY id LIMIT ?3 OFFSET ?4")
+            });
+            let [limit, offset] = window::limit_offset(page);
+            let payments =
+                reader.query(&SQL, &[no.into(), account.into(), limit, offset], rows::payment)?;
+            files(reader, payments)
+        })
+    }
+
+    fn payments(
+        &self,
+        no: TenantNo,
+        gateway: Option<&str>,
+        page: Page,
+    ) -> Result<Paged<PaymentFile>, StoreError> {
+        self.snapshot(|reader| {
+            static ALL: LazyLock<String> = LazyLock::new(|| {
+                tables::PAYMENT.select("WHERE tenant = ?1 ORDER BY id LIMIT ?2 OFFSET ?3")
+            });
+            // The window is one on the index: rows that are skipped are not fetched.
+            static OF_GATEWAY: LazyLock<String> = LazyLock::new(|| {
+                let columns = tables::PAYMENT.select_list("p.");
+                format!(
+                    "SELECT {columns} FROM (SELECT tenant, id FROM payment \
+                     WHERE tenant = ?1 AND gateway = ?4 ORDER BY id LIMIT ?2 OFFSET ?3) w \
+                     JOIN payment p ON p.tenant = w.tenant AND p.id = w.id ORDER BY p.id"
+                )
+            });
+            let [limit, offset] = window::limit_offset(page);
+            let all = window::total(reader, no, Counted::Payments, None)?;
+            let (payments, matching) = match gateway {
+                None => (reader.query(&ALL, &[no.into(), limit, offset], rows::payment)?, all),
+                Some(gateway) => {
+                    let parameters = [no.into(), limit, offset, gateway.into()];
+                    let payments = reader.query(&OF_GATEWAY, &parameters, rows::payment)?;
+                    (payments, window::total(reader, no, Counted::Payments, Some(gateway))?)
+                }
+            };
+            Ok(Paged { items: files(reader, payments)?, matching, all })
+        })
+    }
+
+    fn search_payments(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<PaymentFile>, StoreError> {
+        let key = &self.seek(no, ClaimKind::Payment, text);
+        self.snapshot(|reader| {
+            let no = key.tenant;
+            let sql = "SELECT id FROM payment WHERE tenant = ?1 AND id = ?2 \
+                 UNION SELECT id FROM payment WHERE tenant = ?1 AND account_id = ?2 \
+                 UNION SELECT id FROM payment WHERE tenant = ?1 AND id = ?3 \
+                 ORDER BY 1 LIMIT ?4";
+            let by_key = by_key(reader, key)?.map(|file| file.payment.id);
+            let id = Uuid::try_parse(key.text).ok();
+            let parameters = [no.into(), id.into(), by_key.into(), MATCHES_MAX.into()];
+            found(reader, no, (sql, &parameters), page)
+        })
+    }
+
+    fn payments_in_state(
+        &self,
+        no: TenantNo,
+        states: &[PaymentState],
+        page: Page,
+    ) -> Result<Paged<PaymentFile>, StoreError> {
+        self.snapshot(|reader| {
+            let mut parameters = vec![no.into(), MATCHES_MAX.into()];
+            // Of no states, none.
+            let mut ranges = vec!["SELECT id FROM payment WHERE 1 = 0".to_owned()];
+            for state in states {
+                let at = parameters.len();
+                let only = if is_rare(*state) { tables::IN_RARE_STATE } else { "1 = 1" };
+                ranges.push(format!(
+                    "SELECT id FROM payment WHERE tenant = ?1 AND {only} \
+                     AND operation = ?{} AND status = ?{}",
+                    at + 1,
+                    at + 2
+                ));
+                parameters.push(operation_code(state.operation).into());
+                parameters.push(status_code(state.status).into());
+            }
+            let sql = format!("{} ORDER BY id LIMIT ?2", ranges.join(" UNION ALL "));
+            found(reader, no, (&sql, &parameters), page)
+        })
+    }
+}
 
 static BY_ID: LazyLock<String> =
     LazyLock::new(|| tables::PAYMENT.select("WHERE tenant = ?1 AND id = ?2"));
@@ -58,108 +203,6 @@ pub(super) fn of_transaction(
     let sql = "SELECT payment_id FROM payment_transaction WHERE tenant = ?1 AND id = ?2";
     let payment = reader.query_one(sql, &[no.into(), id.into()], |cells| cells.entity())?;
     payment.map_or(Ok(None), |payment| by_id(reader, no, payment))
-}
-
-pub(super) fn of_transaction_key(
-    reader: &Reader,
-    key: &Key<'_>,
-) -> Result<Option<PaymentFile>, StoreError> {
-    let found = match key.claim(reader)? {
-        Some(claim) => by_id(reader, key.tenant, PaymentId::new(claim.owner))?,
-        None => match window::spelled_id(key.text) {
-            Some(id) => of_transaction(reader, key.tenant, TransactionId::new(id))?,
-            None => None,
-        },
-    };
-    Ok(found.filter(|file| file.named(key.text).next().is_some()))
-}
-
-pub(super) fn of_account(
-    reader: &Reader,
-    no: TenantNo,
-    account: AccountId,
-    page: Page,
-) -> Result<Vec<PaymentFile>, StoreError> {
-    static SQL: LazyLock<String> = LazyLock::new(|| {
-        tables::PAYMENT
-            .select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY id LIMIT ?3 OFFSET ?4")
-    });
-    let [limit, offset] = window::limit_offset(page);
-    let payments =
-        reader.query(&SQL, &[no.into(), account.into(), limit, offset], rows::payment)?;
-    files(reader, payments)
-}
-
-pub(super) fn page(
-    reader: &Reader,
-    no: TenantNo,
-    gateway: Option<&str>,
-    page: Page,
-) -> Result<Paged<PaymentFile>, StoreError> {
-    static ALL: LazyLock<String> = LazyLock::new(|| {
-        tables::PAYMENT.select("WHERE tenant = ?1 ORDER BY id LIMIT ?2 OFFSET ?3")
-    });
-    // The window is one on the index: rows that are skipped are not fetched.
-    static OF_GATEWAY: LazyLock<String> = LazyLock::new(|| {
-        let columns = tables::PAYMENT.select_list("p.");
-        format!(
-            "SELECT {columns} FROM (SELECT tenant, id FROM payment \
-             WHERE tenant = ?1 AND gateway = ?4 ORDER BY id LIMIT ?2 OFFSET ?3) w \
-             JOIN payment p ON p.tenant = w.tenant AND p.id = w.id ORDER BY p.id"
-        )
-    });
-    let [limit, offset] = window::limit_offset(page);
-    let all = window::total(reader, no, Counted::Payments, None)?;
-    let (payments, matching) = match gateway {
-        None => (reader.query(&ALL, &[no.into(), limit, offset], rows::payment)?, all),
-        Some(gateway) => {
-            let parameters = [no.into(), limit, offset, gateway.into()];
-            let payments = reader.query(&OF_GATEWAY, &parameters, rows::payment)?;
-            (payments, window::total(reader, no, Counted::Payments, Some(gateway))?)
-        }
-    };
-    Ok(Paged { items: files(reader, payments)?, matching, all })
-}
-
-pub(super) fn search(
-    reader: &Reader,
-    key: &Key<'_>,
-    page: Page,
-) -> Result<Paged<PaymentFile>, StoreError> {
-    let no = key.tenant;
-    let sql = "SELECT id FROM payment WHERE tenant = ?1 AND id = ?2 \
-         UNION SELECT id FROM payment WHERE tenant = ?1 AND account_id = ?2 \
-         UNION SELECT id FROM payment WHERE tenant = ?1 AND id = ?3 \
-         ORDER BY 1 LIMIT ?4";
-    let by_key = by_key(reader, key)?.map(|file| file.payment.id);
-    let id = Uuid::try_parse(key.text).ok();
-    let parameters = [no.into(), id.into(), by_key.into(), MATCHES_MAX.into()];
-    found(reader, no, (sql, &parameters), page)
-}
-
-pub(super) fn in_state(
-    reader: &Reader,
-    no: TenantNo,
-    states: &[PaymentState],
-    page: Page,
-) -> Result<Paged<PaymentFile>, StoreError> {
-    let mut parameters = vec![no.into(), MATCHES_MAX.into()];
-    // Of no states, none.
-    let mut ranges = vec!["SELECT id FROM payment WHERE 1 = 0".to_owned()];
-    for state in states {
-        let at = parameters.len();
-        let only = if is_rare(*state) { tables::IN_RARE_STATE } else { "1 = 1" };
-        ranges.push(format!(
-            "SELECT id FROM payment WHERE tenant = ?1 AND {only} \
-             AND operation = ?{} AND status = ?{}",
-            at + 1,
-            at + 2
-        ));
-        parameters.push(operation_code(state.operation).into());
-        parameters.push(status_code(state.status).into());
-    }
-    let sql = format!("{} ORDER BY id LIMIT ?2", ranges.join(" UNION ALL "));
-    found(reader, no, (&sql, &parameters), page)
 }
 
 /// Whether an index has the payments in a state: see [`tables::IN_RARE_STATE`].

@@ -1,7 +1,7 @@
 //! Windows on lists: the page asked for, and how many rows there are around it.
 
 use domain::TenantNo;
-use domain::state::{Claim, ClaimKey, ClaimKind};
+use domain::claim::{Claim, ClaimKey, ClaimKind};
 use engine::ports::{Page, Paged, ROWS_MAX, StoreError};
 use uuid::Uuid;
 

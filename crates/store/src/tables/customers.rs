@@ -18,7 +18,7 @@ pub(crate) const WAITING: &str = "status = 1";
 /// Operations that have come to their end.
 pub(crate) const SETTLED: &str = "settled_at_us IS NOT NULL";
 
-/// Operations whose end somebody wants to be told.
+/// Operations with a callback to make.
 pub(crate) const TO_NOTIFY: &str = "notify_at_us IS NOT NULL";
 
 /// Customers, as they are now. Of one who is forgotten, the personal columns are empty.
@@ -101,7 +101,7 @@ pub static MAIL: Table = Table {
 };
 
 /// Operations. `sealed` and `callback` are encrypted; one is empty once an operation has come to its
-/// end, the other once nobody is to be told any more.
+/// end, the other once no callback is due.
 pub static OPERATION: Table = Table {
     name: "operation",
     columns: &[

@@ -3,15 +3,17 @@
 
 use std::sync::LazyLock;
 
+use domain::change::{
+    AccessChange, AccountChange, Change, CustomerChange, FlagChange, PaymentChange, TenantChange,
+};
 use domain::change_request::ChangeRequest;
 use domain::payment::{Amounts, Payment, Transaction};
-use domain::state::Change;
 use domain::{Event, Seq};
 use engine::ports::StoreError;
 
 use super::Report;
 use crate::driver::{Cells, Load, Reader};
-use crate::journal::{self, revision};
+use crate::journal;
 use crate::load::BY_KEY;
 use crate::rows;
 use crate::tables::{
@@ -32,52 +34,63 @@ type Journalled = fn(&mut Cells<'_>) -> Result<Change, StoreError>;
 /// Payments and their transactions are beside these: they are looked at together.
 const ENTITIES: &[(&Table, Journalled)] = &[
     (&TENANT, |cells| {
-        Ok(Change::Tenant(domain::tenant::Tenant {
+        Ok(Change::Tenant(TenantChange::Tenant(domain::tenant::Tenant {
             secret_hash: String::new(),
             ..rows::tenant(cells)?
-        }))
+        })))
     }),
-    (&TENANT_VALUE, |cells| Ok(Change::TenantValue(rows::tenant_value(cells)?))),
+    (&TENANT_VALUE, |cells| Ok(Change::Tenant(TenantChange::Value(rows::tenant_value(cells)?)))),
     (&APP_USER, |cells| {
         let user = rows::user(cells)?;
-        Ok(Change::User(domain::access::User { password_hash: String::new(), ..user }))
+        Ok(Change::Access(AccessChange::User(domain::access::User {
+            password_hash: String::new(),
+            ..user
+        })))
     }),
-    (&ROLE, |cells| Ok(Change::Role(rows::role(cells)?))),
-    (&ENVIRONMENT, |cells| Ok(Change::Environment(rows::environment(cells)?))),
+    (&ROLE, |cells| Ok(Change::Access(AccessChange::Role(rows::role(cells)?)))),
+    (&ENVIRONMENT, |cells| Ok(Change::Flag(FlagChange::Environment(rows::environment(cells)?)))),
     (&ENVIRONMENT_SECRET, |cells| {
         let secret = rows::secret(cells)?;
-        Ok(Change::Secret(domain::environment::Secret { sealed: String::new(), ..secret }))
+        Ok(Change::Flag(FlagChange::Secret(domain::environment::Secret {
+            sealed: String::new(),
+            ..secret
+        })))
     }),
-    (&DEFINITION, |cells| Ok(Change::Definition(rows::definition(cells)?))),
+    (&DEFINITION, |cells| Ok(Change::Flag(FlagChange::Definition(rows::definition(cells)?)))),
     (&CHANGE_REQUEST, |cells| {
         let patch = String::new();
-        Ok(Change::ChangeRequest(ChangeRequest { patch, ..rows::change_request(cells)? }))
+        Ok(Change::Flag(FlagChange::ChangeRequest(ChangeRequest {
+            patch,
+            ..rows::change_request(cells)?
+        })))
     }),
     (&CUSTOMER, |cells| {
-        Ok(Change::Customer(domain::customer::Customer {
+        Ok(Change::Customer(CustomerChange::Customer(domain::customer::Customer {
             profile: domain::customer::Profile::default(),
             credentials: domain::customer::Credentials::default(),
             ..rows::customers::customer(cells)?
-        }))
+        })))
     }),
     (&OPERATION, |cells| {
-        Ok(Change::Operation(domain::operation::Operation {
+        Ok(Change::Customer(CustomerChange::Operation(domain::operation::Operation {
             sealed: None,
             callback: None,
             notify_at: None,
             notify_attempts: 0,
             ..rows::customers::operation(cells)?
-        }))
+        })))
     }),
     (&ACCOUNT, |cells| {
-        Ok(Change::Account(domain::Account {
+        Ok(Change::Account(AccountChange::Account(domain::Account {
             external_key: None,
             external_payment_method: None,
             ..rows::account(cells)?
-        }))
+        })))
     }),
-    (&TAG, |cells| Ok(Change::Tag(rows::tag(cells)?))),
-    (&PAYMENT_METHOD, |cells| Ok(Change::PaymentMethod(rows::payment_method(cells)?))),
+    (&TAG, |cells| Ok(Change::Account(AccountChange::Tag(rows::tag(cells)?)))),
+    (&PAYMENT_METHOD, |cells| {
+        Ok(Change::Account(AccountChange::PaymentMethod(rows::payment_method(cells)?)))
+    }),
 ];
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
@@ -118,7 +131,7 @@ fn walk(
     records: &mut Records<'_>,
     each: &mut dyn FnMut(&Change, &Record) -> Result<(), String>,
 ) -> Result<Result<u64, String>, StoreError> {
-    let mut next = revision(newest).map(|revision| revision.seq);
+    let mut next = newest.revision().map(|revision| revision.seq);
     let mut images = 0;
     while let Some(seq) = next {
         let record = records.of(seq)?;
@@ -127,7 +140,7 @@ fn walk(
         let Some((record, image)) = image else {
             return Ok(Err(format!("journal row {} has no image of it", seq.0)));
         };
-        let Some(at) = revision(image).filter(|revision| revision.seq == seq) else {
+        let Some(at) = image.revision().filter(|revision| revision.seq == seq) else {
             return Ok(Err(format!("its image in journal row {} is of another row", seq.0)));
         };
         if images == 0 {
@@ -161,25 +174,30 @@ fn verify_payment(
     let mut before: Vec<Payment> = Vec::new();
     let newest_seq = payment.revision.seq;
     let name = payment.id;
-    follow((&PAYMENT, Change::Payment(payment)), records, report, &mut |image, _| {
-        if let Change::Payment(it) = image
-            && it.revision.seq != newest_seq
-        {
-            before.push(it.clone());
-        }
-        Ok(())
-    })?;
+    follow(
+        (&PAYMENT, Change::Payment(PaymentChange::Payment(payment))),
+        records,
+        report,
+        &mut |image, _| {
+            if let Change::Payment(PaymentChange::Payment(it)) = image
+                && it.revision.seq != newest_seq
+            {
+                before.push(it.clone());
+            }
+            Ok(())
+        },
+    )?;
     let mut images: Vec<Vec<Transaction>> = Vec::new();
     transactions.rows(&key, &mut |cells| {
-        let transaction = Change::Transaction(rows::transaction(cells)?);
+        let transaction = Change::Payment(PaymentChange::Transaction(rows::transaction(cells)?));
         let mut own = Vec::new();
         follow((&PAYMENT_TRANSACTION, transaction), records, report, &mut |image, record| {
-            let Change::Transaction(it) = image else { return Ok(()) };
+            let Change::Payment(PaymentChange::Transaction(it)) = image else { return Ok(()) };
             if !before.is_empty() {
                 own.push(it.clone());
             }
-            let told = record.events.iter().any(|event| tells(event, it));
-            if told { Ok(()) } else { Err("is not what its event says".to_owned()) }
+            let matches = record.events.iter().any(|event| is_event_of(event, it));
+            if matches { Ok(()) } else { Err("is not what its event says".to_owned()) }
         })?;
         images.push(own);
         Ok(())
@@ -198,7 +216,7 @@ fn verify_payment(
 }
 
 /// Whether an event tells of this image of a transaction.
-fn tells(event: &Event, image: &Transaction) -> bool {
+fn is_event_of(event: &Event, image: &Transaction) -> bool {
     let Event::TransactionChanged {
         account,
         payment,
@@ -247,13 +265,13 @@ fn is_on_chain(
 ) -> Result<bool, StoreError> {
     let mut next = newest.of(image)?;
     // An operation is deleted some time after its end; the journal goes on telling of it.
-    if next.is_none() && matches!(image, Change::Operation(_)) {
+    if next.is_none() && matches!(image, Change::Customer(CustomerChange::Operation(_))) {
         return Ok(true);
     }
     while let Some(at) = next.filter(|at| *at > seq) {
         let record = records.of(at)?;
         let later = record.and_then(|it| it.changes.iter().find(|it| is_of_one(it, image)));
-        next = later.and_then(revision).and_then(|revision| revision.previous);
+        next = later.and_then(Change::revision).and_then(|revision| revision.previous);
         if next.is_some_and(|previous| previous >= at) {
             return Ok(false);
         }
@@ -344,41 +362,60 @@ impl<'c> NewestSeq<'c> {
     fn of(&mut self, image: &Change) -> Result<Option<Seq>, StoreError> {
         let seq = |cells: &mut Cells<'_>| cells.seq();
         match image {
-            Change::Tenant(it) => self.tenants.first(&[it.no.into()], seq),
-            Change::TenantValue(it) => {
+            Change::Tenant(TenantChange::Tenant(it)) => self.tenants.first(&[it.no.into()], seq),
+            Change::Tenant(TenantChange::Value(it)) => {
                 self.values.first(&[it.tenant.into(), (&it.key).into()], seq)
             }
-            Change::User(it) => self.users.first(&[(&it.username).into()], seq),
-            Change::Role(it) => self.roles.first(&[(&it.name).into()], seq),
-            Change::Environment(it) => {
+            Change::Access(AccessChange::User(it)) => {
+                self.users.first(&[(&it.username).into()], seq)
+            }
+            Change::Access(AccessChange::Role(it)) => self.roles.first(&[(&it.name).into()], seq),
+            Change::Flag(FlagChange::Environment(it)) => {
                 self.environments.first(&[it.tenant.into(), it.id.into()], seq)
             }
-            Change::Secret(it) => self.secrets.first(&[it.tenant.into(), it.id.into()], seq),
-            Change::Definition(it) => {
+            Change::Flag(FlagChange::Secret(it)) => {
+                self.secrets.first(&[it.tenant.into(), it.id.into()], seq)
+            }
+            Change::Flag(FlagChange::Definition(it)) => {
                 self.definitions.first(&rows::definition_key(it.tenant, &it.key), seq)
             }
-            Change::ChangeRequest(it) => {
+            Change::Flag(FlagChange::ChangeRequest(it)) => {
                 self.change_requests.first(&[it.tenant.into(), it.id.into()], seq)
             }
-            Change::Customer(it) => self.customers.first(&[it.tenant.into(), it.id.into()], seq),
-            Change::Operation(it) => self.operations.first(&[it.tenant.into(), it.id.into()], seq),
-            Change::Account(it) => self.accounts.first(&[it.tenant.into(), it.id.into()], seq),
-            Change::Tag(it) => self.tags.first(&[it.tenant.into(), it.id.into()], seq),
-            Change::PaymentMethod(it) => self.methods.first(&[it.tenant.into(), it.id.into()], seq),
-            Change::Payment(it) => self.payments.first(&[it.tenant.into(), it.id.into()], seq),
-            Change::Transaction(it) => {
+            Change::Customer(CustomerChange::Customer(it)) => {
+                self.customers.first(&[it.tenant.into(), it.id.into()], seq)
+            }
+            Change::Customer(CustomerChange::Operation(it)) => {
+                self.operations.first(&[it.tenant.into(), it.id.into()], seq)
+            }
+            Change::Account(AccountChange::Account(it)) => {
+                self.accounts.first(&[it.tenant.into(), it.id.into()], seq)
+            }
+            Change::Account(AccountChange::Tag(it)) => {
+                self.tags.first(&[it.tenant.into(), it.id.into()], seq)
+            }
+            Change::Account(AccountChange::PaymentMethod(it)) => {
+                self.methods.first(&[it.tenant.into(), it.id.into()], seq)
+            }
+            Change::Payment(PaymentChange::Payment(it)) => {
+                self.payments.first(&[it.tenant.into(), it.id.into()], seq)
+            }
+            Change::Payment(PaymentChange::Transaction(it)) => {
                 self.transactions.first(&[it.tenant.into(), it.id.into()], seq)
             }
-            Change::Person { .. }
-            | Change::PersonForgotten { .. }
-            | Change::Session(_)
-            | Change::SessionEnded { .. }
-            | Change::Mail(_)
-            | Change::Posting(_)
-            | Change::Claim { .. }
-            | Change::ClaimReleased { .. }
-            | Change::Outstanding(_)
-            | Change::OutstandingClosed { .. }
+            Change::Account(AccountChange::Person { .. })
+            | Change::Customer(
+                CustomerChange::PersonErased { .. }
+                | CustomerChange::Session(_)
+                | CustomerChange::SessionEnded { .. }
+                | CustomerChange::Mail(_),
+            )
+            | Change::Payment(
+                PaymentChange::Posting(_)
+                | PaymentChange::Outstanding(_)
+                | PaymentChange::OutstandingClosed { .. },
+            )
+            | Change::Claim(_)
             | Change::ReplySettled { .. } => Ok(None),
         }
     }
@@ -387,121 +424,113 @@ impl<'c> NewestSeq<'c> {
 /// Whether two images are of the same entity.
 fn is_of_one(a: &Change, b: &Change) -> bool {
     match (a, b) {
-        (Change::Tenant(a), Change::Tenant(b)) => a.no == b.no,
-        (Change::TenantValue(a), Change::TenantValue(b)) => {
+        (Change::Tenant(TenantChange::Tenant(a)), Change::Tenant(TenantChange::Tenant(b))) => {
+            a.no == b.no
+        }
+        (Change::Tenant(TenantChange::Value(a)), Change::Tenant(TenantChange::Value(b))) => {
             (a.tenant, &a.key) == (b.tenant, &b.key)
         }
-        (Change::User(a), Change::User(b)) => a.username == b.username,
-        (Change::Role(a), Change::Role(b)) => a.name == b.name,
-        (Change::Environment(a), Change::Environment(b)) => (a.tenant, a.id) == (b.tenant, b.id),
-        (Change::Secret(a), Change::Secret(b)) => (a.tenant, a.id) == (b.tenant, b.id),
-        (Change::Definition(a), Change::Definition(b)) => (a.tenant, &a.key) == (b.tenant, &b.key),
-        (Change::ChangeRequest(a), Change::ChangeRequest(b)) => {
+        (Change::Access(AccessChange::User(a)), Change::Access(AccessChange::User(b))) => {
+            a.username == b.username
+        }
+        (Change::Access(AccessChange::Role(a)), Change::Access(AccessChange::Role(b))) => {
+            a.name == b.name
+        }
+        (Change::Flag(FlagChange::Environment(a)), Change::Flag(FlagChange::Environment(b))) => {
             (a.tenant, a.id) == (b.tenant, b.id)
         }
-        (Change::Customer(a), Change::Customer(b)) => (a.tenant, a.id) == (b.tenant, b.id),
-        (Change::Operation(a), Change::Operation(b)) => (a.tenant, a.id) == (b.tenant, b.id),
-        (Change::Account(a), Change::Account(b)) => (a.tenant, a.id) == (b.tenant, b.id),
-        (Change::Tag(a), Change::Tag(b)) => (a.tenant, a.id) == (b.tenant, b.id),
-        (Change::PaymentMethod(a), Change::PaymentMethod(b)) => {
+        (Change::Flag(FlagChange::Secret(a)), Change::Flag(FlagChange::Secret(b))) => {
             (a.tenant, a.id) == (b.tenant, b.id)
         }
-        (Change::Payment(a), Change::Payment(b)) => (a.tenant, a.id) == (b.tenant, b.id),
-        (Change::Transaction(a), Change::Transaction(b)) => (a.tenant, a.id) == (b.tenant, b.id),
+        (Change::Flag(FlagChange::Definition(a)), Change::Flag(FlagChange::Definition(b))) => {
+            (a.tenant, &a.key) == (b.tenant, &b.key)
+        }
+        (
+            Change::Flag(FlagChange::ChangeRequest(a)),
+            Change::Flag(FlagChange::ChangeRequest(b)),
+        ) => (a.tenant, a.id) == (b.tenant, b.id),
+        (
+            Change::Customer(CustomerChange::Customer(a)),
+            Change::Customer(CustomerChange::Customer(b)),
+        ) => (a.tenant, a.id) == (b.tenant, b.id),
+        (
+            Change::Customer(CustomerChange::Operation(a)),
+            Change::Customer(CustomerChange::Operation(b)),
+        ) => (a.tenant, a.id) == (b.tenant, b.id),
+        (
+            Change::Account(AccountChange::Account(a)),
+            Change::Account(AccountChange::Account(b)),
+        ) => (a.tenant, a.id) == (b.tenant, b.id),
+        (Change::Account(AccountChange::Tag(a)), Change::Account(AccountChange::Tag(b))) => {
+            (a.tenant, a.id) == (b.tenant, b.id)
+        }
+        (
+            Change::Account(AccountChange::PaymentMethod(a)),
+            Change::Account(AccountChange::PaymentMethod(b)),
+        ) => (a.tenant, a.id) == (b.tenant, b.id),
+        (
+            Change::Payment(PaymentChange::Payment(a)),
+            Change::Payment(PaymentChange::Payment(b)),
+        ) => (a.tenant, a.id) == (b.tenant, b.id),
+        (
+            Change::Payment(PaymentChange::Transaction(a)),
+            Change::Payment(PaymentChange::Transaction(b)),
+        ) => (a.tenant, a.id) == (b.tenant, b.id),
         (
             Change::Tenant(_)
-            | Change::TenantValue(_)
-            | Change::User(_)
-            | Change::Role(_)
-            | Change::Environment(_)
-            | Change::Secret(_)
-            | Change::Definition(_)
-            | Change::ChangeRequest(_)
+            | Change::Access(_)
+            | Change::Flag(_)
             | Change::Customer(_)
-            | Change::Operation(_)
-            | Change::Session(_)
-            | Change::SessionEnded { .. }
-            | Change::Mail(_)
-            | Change::PersonForgotten { .. }
-            | Change::ClaimReleased { .. }
+            | Change::Claim(_)
             | Change::Account(_)
-            | Change::Tag(_)
-            | Change::PaymentMethod(_)
             | Change::Payment(_)
-            | Change::Transaction(_)
-            | Change::Person { .. }
-            | Change::Posting(_)
-            | Change::Claim { .. }
-            | Change::Outstanding(_)
-            | Change::OutstandingClosed { .. }
             | Change::ReplySettled { .. },
             _,
         ) => false,
     }
 }
 
-/// Writes into a table's row what only the journal knows: the revision before.
+/// Sets what only the journal knows of a table's row: the revision before.
 const fn set_previous(row: &mut Change, previous: Option<Seq>) {
-    let at = match row {
-        Change::Tenant(it) => &mut it.revision,
-        Change::TenantValue(it) => &mut it.revision,
-        Change::User(it) => &mut it.revision,
-        Change::Role(it) => &mut it.revision,
-        Change::Environment(it) => &mut it.revision,
-        Change::Secret(it) => &mut it.revision,
-        Change::Definition(it) => &mut it.revision,
-        Change::ChangeRequest(it) => &mut it.revision,
-        Change::Customer(it) => &mut it.revision,
-        Change::Operation(it) => &mut it.revision,
-        Change::Account(it) => &mut it.revision,
-        Change::Tag(it) => &mut it.revision,
-        Change::PaymentMethod(it) => &mut it.revision,
-        Change::Payment(it) => &mut it.revision,
-        Change::Transaction(it) => &mut it.revision,
-        Change::Person { .. }
-        | Change::PersonForgotten { .. }
-        | Change::Session(_)
-        | Change::SessionEnded { .. }
-        | Change::Mail(_)
-        | Change::Posting(_)
-        | Change::Claim { .. }
-        | Change::ClaimReleased { .. }
-        | Change::Outstanding(_)
-        | Change::OutstandingClosed { .. }
-        | Change::ReplySettled { .. } => return,
-    };
-    at.previous = previous;
+    if let Some(revision) = row.revision_mut() {
+        revision.previous = previous;
+    }
 }
 
 fn name(change: &Change) -> String {
     match change {
-        Change::Tenant(it) => format!("tenant {}", it.no.0),
-        Change::TenantValue(it) => format!("value {} of tenant {}", it.key, it.tenant.0),
-        Change::User(it) => format!("user {}", it.username),
-        Change::Role(it) => format!("role {}", it.name),
-        Change::Environment(it) => format!("environment {}", it.id),
-        Change::Secret(it) => format!("secret {}", it.id),
-        Change::Definition(it) => {
+        Change::Tenant(TenantChange::Tenant(it)) => format!("tenant {}", it.no.0),
+        Change::Tenant(TenantChange::Value(it)) => {
+            format!("value {} of tenant {}", it.key, it.tenant.0)
+        }
+        Change::Access(AccessChange::User(it)) => format!("user {}", it.username),
+        Change::Access(AccessChange::Role(it)) => format!("role {}", it.name),
+        Change::Flag(FlagChange::Environment(it)) => format!("environment {}", it.id),
+        Change::Flag(FlagChange::Secret(it)) => format!("secret {}", it.id),
+        Change::Flag(FlagChange::Definition(it)) => {
             format!("{:?} {} of environment {}", it.key.kind, it.key.key, it.key.environment)
         }
-        Change::ChangeRequest(it) => format!("change {}", it.id),
-        Change::Customer(it) => format!("customer {}", it.id),
-        Change::Operation(it) => format!("operation {}", it.id),
-        Change::Account(it) => format!("account {}", it.id),
-        Change::Tag(it) => format!("tag {}", it.id),
-        Change::PaymentMethod(it) => format!("payment method {}", it.id),
-        Change::Payment(it) => format!("payment {}", it.id),
-        Change::Transaction(it) => format!("transaction {}", it.id),
-        Change::Person { .. }
-        | Change::PersonForgotten { .. }
-        | Change::Session(_)
-        | Change::SessionEnded { .. }
-        | Change::Mail(_)
-        | Change::Posting(_)
-        | Change::Claim { .. }
-        | Change::ClaimReleased { .. }
-        | Change::Outstanding(_)
-        | Change::OutstandingClosed { .. }
+        Change::Flag(FlagChange::ChangeRequest(it)) => format!("change {}", it.id),
+        Change::Customer(CustomerChange::Customer(it)) => format!("customer {}", it.id),
+        Change::Customer(CustomerChange::Operation(it)) => format!("operation {}", it.id),
+        Change::Account(AccountChange::Account(it)) => format!("account {}", it.id),
+        Change::Account(AccountChange::Tag(it)) => format!("tag {}", it.id),
+        Change::Account(AccountChange::PaymentMethod(it)) => format!("payment method {}", it.id),
+        Change::Payment(PaymentChange::Payment(it)) => format!("payment {}", it.id),
+        Change::Payment(PaymentChange::Transaction(it)) => format!("transaction {}", it.id),
+        Change::Account(AccountChange::Person { .. })
+        | Change::Customer(
+            CustomerChange::PersonErased { .. }
+            | CustomerChange::Session(_)
+            | CustomerChange::SessionEnded { .. }
+            | CustomerChange::Mail(_),
+        )
+        | Change::Payment(
+            PaymentChange::Posting(_)
+            | PaymentChange::Outstanding(_)
+            | PaymentChange::OutstandingClosed { .. },
+        )
+        | Change::Claim(_)
         | Change::ReplySettled { .. } => "what has no history".to_owned(),
     }
 }

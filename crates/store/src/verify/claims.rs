@@ -2,13 +2,14 @@
 
 use std::sync::LazyLock;
 
-use domain::state::{Claim, ClaimKey, ClaimKind};
+use domain::claim::{Claim, ClaimKey, ClaimKind};
 use engine::ports::StoreError;
 use uuid::Uuid;
 
 use super::Report;
-use crate::claims::{Claimed, RecentClaims, read_recent};
+use crate::claims::{RecentClaims, read_recent};
 use crate::driver::Reader;
+use crate::rows::Claimed;
 use crate::rows::{self, ClaimHash, claim_hash};
 use crate::tables::{CLAIM, CLAIM_RECENT, Table};
 

@@ -188,7 +188,7 @@ fn verify_owners(reader: &Reader, report: &mut Report) -> Result<(), StoreError>
     verify_outstanding(reader, report)
 }
 
-/// What is open is waited for, and what is waited for is open; an end that is told while the call
+/// What is open is waited for, and what is waited for is open; an outcome reported while the call
 /// may still run leaves the waiting to the call.
 fn verify_outstanding(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let in_flight = crate::codes::status_code(TransactionStatus::InFlight);

@@ -169,7 +169,7 @@ fn tables_of_another_layout_are_made_anew() {
 
 #[test]
 fn a_follower_catches_up_follows_and_stops() {
-    // Whoever writes waits, which is not allowed where others' futures run.
+    // A write blocks, which is not allowed on an async worker thread.
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let mut world = World::after(14, 300);
     let queries: Arc<dyn Queries> = Arc::clone(&world.queries) as Arc<dyn Queries>;

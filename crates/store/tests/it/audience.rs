@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::command::FlagCommand;
 use domain::definition::{
     Definition, DefinitionKey, DefinitionKind, Expected, NewDefinition, PutDefinitions,
 };
@@ -13,7 +14,6 @@ use domain::payment::Actor;
 use domain::{Command, EnvironmentId, Id, Reply, Request, Settings, TenantNo};
 use engine::ports::{Audience, EnvironmentFile, Queries};
 use engine::{Answer, Clock, Engine, Options, Parts, Running, flags};
-use store::SqlQueries;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -22,15 +22,15 @@ use crate::home::Home;
 
 const TENANT: TenantNo = TenantNo(1);
 
-/// How long a change may take to be told: far more than it does.
+/// How long a change may take to be published: far more than it does.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What was told, as it adds up.
+/// What was published, as it adds up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Known {
     is_complete: bool,
     environments: BTreeMap<EnvironmentId, (usize, BTreeMap<DefinitionKey, Definition>)>,
-    /// What was told in how many pieces.
+    /// What was published in how many pieces.
     whole: usize,
     changes: usize,
 }
@@ -51,7 +51,8 @@ impl Audience for Listener {
     fn changed(&self, environment: EnvironmentId, definitions: Vec<Definition>) {
         self.0.send_modify(|known| {
             known.changes += 1;
-            let (_, all) = known.environments.get_mut(&environment).expect("it was told before");
+            let (_, all) =
+                known.environments.get_mut(&environment).expect("it was published before");
             all.extend(definitions.into_iter().map(|it| (it.key.clone(), it)));
         });
     }
@@ -64,7 +65,7 @@ impl Audience for Listener {
 struct Scene {
     runtime: Runtime,
     engine: Engine,
-    queries: Arc<SqlQueries>,
+    queries: Arc<dyn Queries>,
     running: Running,
     stop: watch::Sender<bool>,
     known: watch::Receiver<Known>,
@@ -94,9 +95,9 @@ impl Scene {
         };
         let (engine, running) = Engine::start(parts).unwrap();
         let (stop, mut stopped) = watch::channel(false);
-        let (told, known) = watch::channel(Known::default());
+        let (published, known) = watch::channel(Known::default());
         let until = async move { drop(stopped.wait_for(|stopped| *stopped).await) };
-        tokio::spawn(flags::follow(engine.clone(), Arc::new(Listener(told)), until));
+        tokio::spawn(flags::follow(engine.clone(), Arc::new(Listener(published)), until));
         drop(entered);
         Self { runtime, engine, queries, running, stop, known }
     }
@@ -128,7 +129,7 @@ impl Scene {
             name: String::new(),
             secrets: vec![secret()],
         };
-        self.submit(Command::CreateEnvironment(create));
+        self.submit(Command::Flag(FlagCommand::CreateEnvironment(create)));
         id
     }
 
@@ -143,11 +144,11 @@ impl Scene {
         };
         let definitions = keys.iter().map(define).collect();
         let put = PutDefinitions { environment, version: None, definitions };
-        self.submit(Command::PutDefinitions(put));
+        self.submit(Command::Flag(FlagCommand::PutDefinitions(put)));
     }
 
     /// What is known once that is what is committed.
-    fn told(&self) -> Known {
+    fn published(&self) -> Known {
         let mut committed = BTreeMap::new();
         for environment in self.queries.environments(TENANT).unwrap() {
             let (no, id) = (environment.tenant, environment.id);
@@ -157,13 +158,13 @@ impl Scene {
         }
         let mut known = self.known.clone();
         let is_all = |known: &Known| known.is_complete && known.environments == committed;
-        let told = async {
+        let published = async {
             tokio::time::timeout(PATIENCE, known.wait_for(is_all))
                 .await
                 .map(|it| it.unwrap().clone())
         };
-        let told = self.runtime.block_on(told);
-        told.expect("what is committed is told")
+        let published = self.runtime.block_on(published);
+        published.expect("what is committed is published")
     }
 
     fn end(self) {
@@ -180,32 +181,32 @@ fn secret() -> NewSecret {
 fn what_is_committed_is_told() {
     let home = Home::new();
     let scene = Scene::start(&home);
-    assert_eq!(scene.told().environments.len(), 0);
+    assert_eq!(scene.published().environments.len(), 0);
     let (first, second) = (scene.create(1), scene.create(2));
-    scene.told();
+    scene.published();
     scene.put(first, &["a", "b"], "1");
     scene.put(second, &["a"], "1");
-    let known = scene.told();
-    assert_eq!(known.whole, 2, "a change is told by itself: {known:?}");
+    let known = scene.published();
+    assert_eq!(known.whole, 2, "a change is published by itself: {known:?}");
     assert!(known.changes >= 1, "{known:?}");
     scene.put(first, &["b"], "2");
     let add = AddSecret { environment: first, secret: secret() };
-    scene.submit(Command::AddSecret(add));
-    let known = scene.told();
+    scene.submit(Command::Flag(FlagCommand::AddSecret(add)));
+    let known = scene.published();
     assert_eq!(known.whole, 3);
     assert_eq!(known.environments[&first].0, 2);
     for n in 0..200 {
         let environment = if n % 2 == 0 { first } else { second };
         scene.put(environment, &["a", "c"], &n.to_string());
     }
-    scene.told();
+    scene.published();
     scene.end();
 
     // After a restart everything is read anew.
     let scene = Scene::start(&home);
-    let known = scene.told();
+    let known = scene.published();
     assert_eq!((known.whole, known.changes), (2, 0));
     scene.put(second, &["d"], "1");
-    assert_eq!(scene.told().whole, 2);
+    assert_eq!(scene.published().whole, 2);
     scene.end();
 }

@@ -2,7 +2,7 @@
 
 use domain::payment::PaymentState;
 use domain::{AccountId, Seq, TenantNo, Timestamp};
-use engine::ports::{LedgerFilter, Page, Queries, ROWS_MAX};
+use engine::ports::{LedgerFilter, Page, ROWS_MAX};
 use store::driver::Database;
 use store::tables::{self, TABLES, Table};
 use store::{Options, codes, database_path};

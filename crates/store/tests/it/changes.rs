@@ -3,8 +3,10 @@
 use domain::change_request::{
     ApplyChange, ChangeRequest, ChangeStatus, DecideChange, Decision, Judged, RequestChange,
 };
+use domain::command::FlagCommand;
+use domain::reply::FlagReply;
 use domain::{ChangeRequestId, Command, Id, Reply, TenantNo, Timestamp};
-use engine::ports::{Page, Queries, Store};
+use engine::ports::{Page, Store};
 use expect_test::expect;
 use uuid::Uuid;
 
@@ -29,15 +31,15 @@ fn keep<S: Store>(
         due_at,
         needs_approval: seconds.is_none(),
     };
-    let reply = workload.accepted(TENANT, Command::RequestChange(command));
-    let Reply::ChangeRequested(id) = reply else { panic!("{reply:?}") };
+    let reply = workload.accepted(TENANT, Command::Flag(FlagCommand::RequestChange(command)));
+    let Reply::Flag(FlagReply::ChangeRequested(id)) = reply else { panic!("{reply:?}") };
     id
 }
 
 fn decide<S: Store>(workload: &mut Workload<S>, change: ChangeRequestId, decision: Decision) {
     let environment = key(1, "").environment;
     let command = DecideChange { environment, change, decision, seen: None };
-    workload.accepted(TENANT, Command::DecideChange(command));
+    workload.accepted(TENANT, Command::Flag(FlagCommand::DecideChange(command)));
 }
 
 fn apply<S: Store>(
@@ -47,7 +49,7 @@ fn apply<S: Store>(
     judged: Judged,
 ) {
     let command = ApplyChange { change, key: key(1, name), upon, version: None, judged };
-    workload.accepted(TENANT, Command::ApplyChange(command));
+    workload.accepted(TENANT, Command::Flag(FlagCommand::ApplyChange(command)));
 }
 
 /// Changes in each status, of the first environment but for the last. The flag `b` is there in this

@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use domain::state::{Change, Claim, ClaimKey, ClaimKind, Read};
+use domain::change::{Change, ClaimChange};
+use domain::claim::{Claim, ClaimKey, ClaimKind};
+use domain::read::Read;
+use domain::reply::AccountReply;
 use domain::{AccountId, Reply, Seq, TenantNo};
 use engine::ports::{Batch, Entry, Queries, Store, StoreError};
 use store::verify::verify_dir;
@@ -22,7 +25,9 @@ const TENANT: TenantNo = TenantNo(1);
 
 fn add_account(workload: &mut Workload<SqlStore>, key: &str) -> AccountId {
     let create = create_account(Some(key.to_owned()), person("Ada"));
-    let Reply::AccountCreated(id) = workload.accepted(TENANT, create) else { panic!() };
+    let Reply::Account(AccountReply::Created(id)) = workload.accepted(TENANT, create) else {
+        panic!()
+    };
     id
 }
 
@@ -44,11 +49,11 @@ fn claim_key(key: &str) -> ClaimKey {
     ClaimKey::new(TENANT, ClaimKind::Account, key)
 }
 
-fn owner(queries: &SqlQueries, key: &str) -> Option<AccountId> {
+fn owner(queries: &dyn Queries, key: &str) -> Option<AccountId> {
     queries.account_by_key(TENANT, key).unwrap().map(|view| view.account.id)
 }
 
-/// After each commit, through runs that fill, move and are deleted: by the writer, by readers
+/// After each commit, through memtables that fill, are compacted and deleted: by the writer, by readers
 /// beside it, and after a kill, of which a copy of the files is the same.
 #[test]
 fn a_claim_is_found_at_every_step_of_a_merge() {
@@ -85,7 +90,7 @@ fn a_claim_is_found_at_every_step_of_a_merge() {
     }
     let held = i64::try_from(OPTIONS.claims_held).unwrap();
     let (most, _) = seen.iter().max().unwrap();
-    assert!((held..=2 * held).contains(most), "at most two runs wait: {most}");
+    assert!((held..=2 * held).contains(most), "at most two memtables wait: {most}");
     let (last, merged) = rows(workload.partition.store());
     assert!(last < *most && merged > held, "{last} wait, {merged} are merged");
 }
@@ -214,7 +219,7 @@ fn the_last_claim_on_a_key_holds() {
     }
 }
 
-/// A commit can be read before the writer has told memory of it: what a reader sees holds.
+/// A commit can be read before the writer has added it to memory: what a reader sees holds.
 #[test]
 fn a_reader_ahead_of_memory_goes_by_what_it_sees() {
     let scratch = Scratch::new();
@@ -237,6 +242,6 @@ fn a_reader_ahead_of_memory_goes_by_what_it_sees() {
 fn claimed(seq: Seq, id: AccountId, key: &str) -> Entry {
     let mut entry = account_created(seq, id);
     let claim = Claim { owner: id.uuid(), account: Some(id) };
-    entry.changes.push(Change::Claim { key: claim_key(key), claim });
+    entry.changes.push(Change::Claim(ClaimChange::Taken { key: claim_key(key), claim }));
     entry
 }

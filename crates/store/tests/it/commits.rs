@@ -3,8 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::access::{CreateUser, PutRole, UpdateUser};
+use domain::change::{AccountChange, Change, ClaimChange};
+use domain::claim::{Claim, ClaimKey, ClaimKind};
+use domain::command::{AccessCommand, TenantCommand};
 use domain::payment::{Actor, ReplyKey};
-use domain::state::{Change, Claim, ClaimKey, ClaimKind, Read, State};
+use domain::read::Read;
+use domain::reply::AccountReply;
+use domain::state::State;
 use domain::tenant::SetTenantValue;
 use domain::{
     Account, AccountId, Command, Event, Id, Rejection, Reply, RequestId, Revision, Seq, Sequences,
@@ -70,28 +75,28 @@ fn fill_access<S: Store>(workload: &mut Workload<S>) {
     workload.accepted(system, create_tenant("access"));
     workload.accepted(
         system,
-        Command::PutRole(PutRole {
+        Command::Access(AccessCommand::PutRole(PutRole {
             name: "clerk".to_owned(),
             permissions: vec!["payment".to_owned(), "account:create".to_owned()],
             create: true,
-        }),
+        })),
     );
     workload.accepted(
         system,
-        Command::CreateUser(CreateUser {
+        Command::Access(AccessCommand::CreateUser(CreateUser {
             username: "ada".to_owned(),
             password_hash: "first".to_owned(),
             roles: vec!["clerk".to_owned()],
-        }),
+        })),
     );
     workload.accepted(
         system,
-        Command::UpdateUser(UpdateUser {
+        Command::Access(AccessCommand::UpdateUser(UpdateUser {
             username: "ada".to_owned(),
             password_hash: Some("second".to_owned()),
             roles: None,
             active: Some(false),
-        }),
+        })),
     );
     flags::fill(workload);
     crate::tags::fill(workload);
@@ -99,10 +104,10 @@ fn fill_access<S: Store>(workload: &mut Workload<S>) {
     for value in [Some("http://localhost/"), None, Some("http://[::1]/")] {
         workload.accepted(
             TenantNo(1),
-            Command::SetTenantValue(SetTenantValue {
+            Command::Tenant(TenantCommand::SetValue(SetTenantValue {
                 key: "PUSH_NOTIFICATION_CB".to_owned(),
                 value: value.map(str::to_owned),
-            }),
+            })),
         );
     }
 }
@@ -287,7 +292,7 @@ pub fn replies_are_kept<S: Store>(open: impl Fn() -> S) {
     let soon = BEGIN.plus_us(10);
     let first = [
         reply(1, None, soon),
-        reply(2, Some(Ok(Reply::AccountCreated(account_id(9)))), soon),
+        reply(2, Some(Ok(Reply::Account(AccountReply::Created(account_id(9))))), soon),
         reply(3, Some(Err(refusal)), soon.plus_us(100)),
     ];
     let begin = |store: &mut S| {
@@ -400,7 +405,10 @@ pub fn account_created(seq: Seq, id: AccountId) -> Entry {
     let key = ClaimKey::new(TenantNo(1), ClaimKind::Account, &id.to_string());
     entry(
         seq,
-        vec![Change::Claim { key, claim }, Change::Account(account)],
+        vec![
+            Change::Claim(ClaimChange::Taken { key, claim }),
+            Change::Account(AccountChange::Account(account)),
+        ],
         vec![Event::AccountCreated { account: id }],
     )
 }

@@ -3,11 +3,11 @@
 mod erasure;
 mod pending;
 
+use domain::command::CustomerCommand;
 use domain::customer::{
-    CloseSessions, Code, CustomerCommand, CustomerRef, CustomerRefusal, CustomerReply,
-    CustomerStatus, EraseCustomer, NewSecondFactor, OpenSession, PasswordProof, Profile,
-    RefreshSession, Register, RequestToken, SetPassword, Taken, TokenPurpose, UpdateCustomer,
-    Verification, VerifyEmail,
+    CloseSessions, Code, CustomerRef, CustomerRefusal, CustomerReply, CustomerStatus,
+    EraseCustomer, NewSecondFactor, OpenSession, PasswordProof, Profile, RefreshSession, Register,
+    RequestToken, SetPassword, Taken, TokenPurpose, UpdateCustomer, Verification, VerifyEmail,
 };
 use domain::operation::{FailOperation, QueueRegistration};
 use domain::tag::ControlTag;
@@ -370,9 +370,9 @@ fn an_address_has_one_customer() {
     assert_eq!(owner("bob@example.org"), Some(bob.id));
     let taken = |key: &str| queries.is_email_taken(TENANT, key).unwrap();
     assert!(taken("bob@example.org") && !taken("cid@example.org"));
-    let told = Register { taken: Taken::TellByMail, ..registration("Ada") };
-    let reply = workload.accepted(TENANT, register(told));
-    assert_eq!(reply, Reply::Customer(CustomerReply::Told));
+    let registration_of_taken = Register { taken: Taken::NotifyByMail, ..registration("Ada") };
+    let reply = workload.accepted(TENANT, register(registration_of_taken));
+    assert_eq!(reply, Reply::Customer(CustomerReply::Notified));
     assert_eq!(owner("ada@example.org"), Some(ada.id));
 }
 
@@ -385,7 +385,7 @@ fn a_command_that_comes_twice_is_carried_out_once() {
     let bob = verified(workload, queries, "Bob");
     let token =
         RequestToken { customer: bob, purpose: TokenPurpose::PasswordReset, within_us: HOUR_US };
-    let told = Register { taken: Taken::TellByMail, ..registration("Ada") };
+    let registration_of_taken = Register { taken: Taken::NotifyByMail, ..registration("Ada") };
     let (session, _) = session_of(&ask(workload, login(bob, 0, None)));
     let queued = |operation| {
         let sealed = "sealed".to_owned();
@@ -398,7 +398,7 @@ fn a_command_that_comes_twice_is_carried_out_once() {
             request.command = Command::Customer(match n {
                 0 => CustomerCommand::Register(Box::new(Register {
                     profile: registration(if in_one_batch { "Cid" } else { "Ada" }).profile,
-                    ..told.clone()
+                    ..registration_of_taken.clone()
                 })),
                 1 => login(bob, 0, None),
                 2 => CustomerCommand::RequestToken(token.clone()),
@@ -410,7 +410,7 @@ fn a_command_that_comes_twice_is_carried_out_once() {
             let batches = if in_one_batch { vec![&works[..]] } else { works.chunks(1).collect() };
             for batch in batches {
                 let processed = workload.partition.process(batch, times, &mut |_| true);
-                assert!(processed.committed);
+                assert!(processed.is_committed());
                 verdicts.extend(processed.verdicts);
             }
             assert!(matches!(verdicts[0], Verdict::Answered(Answer::Replied(_))), "{verdicts:?}");
@@ -490,7 +490,7 @@ fn a_mail_that_is_there_is_not_asked_for_again() {
     let works = [Work::Request(Box::new(first))];
     let processed = workload.partition.process(&works, times, &mut |_| true);
     let repeated = matches!(processed.verdicts[..], [Verdict::Unavailable(Reason::Repeated)]);
-    assert!(repeated && processed.committed, "{processed:?}");
+    assert!(repeated && processed.is_committed(), "{processed:?}");
     ask(workload, login(bob, 0, None));
 }
 

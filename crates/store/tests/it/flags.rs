@@ -1,14 +1,16 @@
 //! Environments, their secrets and what is defined there: committed, read, and verified.
 
+use domain::change::{Change, FlagChange};
+use domain::command::FlagCommand;
 use domain::definition::{
     Definition, DefinitionKey, DefinitionKind, Expected, NewDefinition, PutDefinitions,
 };
 use domain::environment::{
     AddSecret, CreateEnvironment, ExpireSecret, NewSecret, Secret, SecretKind,
 };
-use domain::state::Change;
+use domain::reply::FlagReply;
 use domain::{Command, EnvironmentId, Id, Reply, SecretId, Seq, TenantNo, Timestamp};
-use engine::ports::{Page, Queries, Store};
+use engine::ports::{Page, Store};
 use expect_test::expect;
 use store::verify::verify;
 use uuid::Uuid;
@@ -45,7 +47,7 @@ pub fn create<S: Store>(workload: &mut Workload<S>, tenant: TenantNo, n: u128, n
             new_secret(SecretKind::Client, &format!("{n} client")),
         ],
     };
-    workload.accepted(tenant, Command::CreateEnvironment(command));
+    workload.accepted(tenant, Command::Flag(FlagCommand::CreateEnvironment(command)));
 }
 
 /// Defines flags, a segment for keys that begin with "segment"; their version.
@@ -63,16 +65,16 @@ fn put<S: Store>(workload: &mut Workload<S>, n: u128, bodies: &[(&str, &str)]) -
     };
     let definitions = bodies.iter().map(define).collect();
     let command = PutDefinitions { environment: environment(n), version: None, definitions };
-    let reply = workload.accepted(TENANT, Command::PutDefinitions(command));
-    let Reply::DefinitionsPut { version } = reply else { panic!("{reply:?}") };
+    let reply = workload.accepted(TENANT, Command::Flag(FlagCommand::PutDefinitions(command)));
+    let Reply::Flag(FlagReply::DefinitionsPut { version }) = reply else { panic!("{reply:?}") };
     version
 }
 
 fn add_secret<S: Store>(workload: &mut Workload<S>, n: u128, name: &str) -> SecretId {
     let secret = new_secret(SecretKind::Server, name);
     let command = AddSecret { environment: environment(n), secret };
-    let reply = workload.accepted(TENANT, Command::AddSecret(command));
-    let Reply::SecretAdded(id) = reply else { panic!("{reply:?}") };
+    let reply = workload.accepted(TENANT, Command::Flag(FlagCommand::AddSecret(command)));
+    let Reply::Flag(FlagReply::SecretAdded(id)) = reply else { panic!("{reply:?}") };
     id
 }
 
@@ -89,7 +91,7 @@ pub fn fill<S: Store>(workload: &mut Workload<S>) {
     let id = add_secret(workload, 1, "third");
     let (environment, at) = (environment(1), Timestamp(5));
     let expire = ExpireSecret { environment, secret: id, at };
-    workload.accepted(TENANT, Command::ExpireSecret(expire));
+    workload.accepted(TENANT, Command::Flag(FlagCommand::ExpireSecret(expire)));
 }
 
 fn shown(definitions: &[Definition]) -> Vec<(&str, &str, bool)> {
@@ -169,7 +171,7 @@ fn changed_environments_are_found_in_the_order_of_their_changes() {
         assert_eq!(found.len(), 1);
         seen = found[0].2;
         let expire = ExpireSecret { environment: environment(2), secret: id, at: Timestamp(9) };
-        world.workload.accepted(TENANT, Command::ExpireSecret(expire));
+        world.workload.accepted(TENANT, Command::Flag(FlagCommand::ExpireSecret(expire)));
         let found = changed(&world, seen, 10);
         assert_eq!(found.len(), 1);
         seen = found[0].2;
@@ -184,7 +186,7 @@ fn a_definition_has_a_history() {
         let page = Page { offset, limit };
         let found = world.queries.definition_history(no, key, page).unwrap();
         let state = |image: Change| {
-            let Change::Definition(it) = image else { panic!("{image:?}") };
+            let Change::Flag(FlagChange::Definition(it)) = image else { panic!("{image:?}") };
             assert_eq!(it.key, *key);
             (it.body, it.is_archived)
         };

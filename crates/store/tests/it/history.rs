@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use domain::state::Change;
+use domain::change::{AccountChange, Change, PaymentChange};
+use domain::reply::AccountReply;
 use domain::{AccountId, Person, Revision, Seq, TenantNo};
-use engine::ports::{Entry, HistoryOf, HistoryRow, Queries};
+use engine::ports::{Entry, HistoryOf, HistoryRow};
 use uuid::Uuid;
 
 use crate::workload::{World, create_account, person, rename};
@@ -15,11 +16,19 @@ type Key = (TenantNo, &'static str, Uuid);
 #[expect(clippy::wildcard_enum_match_arm, reason = "only five kinds of things have a history here")]
 fn named(change: &Change) -> Option<(Key, Revision)> {
     Some(match change {
-        Change::Account(it) => ((it.tenant, "account", it.id.uuid()), it.revision),
-        Change::Tag(it) => ((it.tenant, "tag", it.id.uuid()), it.revision),
-        Change::PaymentMethod(it) => ((it.tenant, "method", it.id.uuid()), it.revision),
-        Change::Payment(it) => ((it.tenant, "payment", it.id.uuid()), it.revision),
-        Change::Transaction(it) => ((it.tenant, "transaction", it.id.uuid()), it.revision),
+        Change::Account(AccountChange::Account(it)) => {
+            ((it.tenant, "account", it.id.uuid()), it.revision)
+        }
+        Change::Account(AccountChange::Tag(it)) => ((it.tenant, "tag", it.id.uuid()), it.revision),
+        Change::Account(AccountChange::PaymentMethod(it)) => {
+            ((it.tenant, "method", it.id.uuid()), it.revision)
+        }
+        Change::Payment(PaymentChange::Payment(it)) => {
+            ((it.tenant, "payment", it.id.uuid()), it.revision)
+        }
+        Change::Payment(PaymentChange::Transaction(it)) => {
+            ((it.tenant, "transaction", it.id.uuid()), it.revision)
+        }
         _ => return None,
     })
 }
@@ -41,7 +50,7 @@ fn committed(entries: &[Entry]) -> BTreeMap<Key, Vec<HistoryRow>> {
     let mut people: BTreeMap<(TenantNo, AccountId), Person> = BTreeMap::new();
     for entry in entries {
         for change in &entry.changes {
-            if let Change::Person { account, person } = change {
+            if let Change::Account(AccountChange::Person { account, person }) = change {
                 people.insert((entry.tenant, *account), (**person).clone());
             }
         }
@@ -50,7 +59,7 @@ fn committed(entries: &[Entry]) -> BTreeMap<Key, Vec<HistoryRow>> {
             if revision.seq != entry.seq {
                 continue;
             }
-            let person = if let Change::Account(it) = change {
+            let person = if let Change::Account(AccountChange::Account(it)) = change {
                 Some(people.get(&(entry.tenant, it.id)).cloned().unwrap_or_default())
             } else {
                 None
@@ -69,7 +78,7 @@ fn committed(entries: &[Entry]) -> BTreeMap<Key, Vec<HistoryRow>> {
 
 /// Bookkeeping of an account is not part of its history: only its newest state is known.
 fn without_bookkeeping(mut row: HistoryRow) -> HistoryRow {
-    if let Change::Account(account) = &mut row.image {
+    if let Change::Account(AccountChange::Account(account)) = &mut row.image {
         account.external_payment_method = None;
     }
     row
@@ -137,11 +146,11 @@ fn an_accounts_histories_are_those_of_all_that_belongs_to_it() {
 #[expect(clippy::wildcard_enum_match_arm, reason = "only five kinds of things have a history here")]
 fn owner(change: &Change) -> Option<AccountId> {
     match change {
-        Change::Account(it) => Some(it.id),
-        Change::Tag(it) => Some(it.key.account),
-        Change::PaymentMethod(it) => Some(it.account_id),
-        Change::Payment(it) => Some(it.account_id),
-        Change::Transaction(it) => Some(it.account_id),
+        Change::Account(AccountChange::Account(it)) => Some(it.id),
+        Change::Account(AccountChange::Tag(it)) => Some(it.key.account),
+        Change::Account(AccountChange::PaymentMethod(it)) => Some(it.account_id),
+        Change::Payment(PaymentChange::Payment(it)) => Some(it.account_id),
+        Change::Payment(PaymentChange::Transaction(it)) => Some(it.account_id),
         _ => None,
     }
 }
@@ -152,7 +161,7 @@ fn a_state_of_an_account_shows_the_person_of_its_time_and_the_key_of_the_table()
     let no = world.workload.tenants[0];
     let key = "mail@example.org".to_owned();
     let reply = world.workload.accepted(no, create_account(Some(key.clone()), person("First")));
-    let domain::Reply::AccountCreated(id) = reply else { panic!("{reply:?}") };
+    let domain::Reply::Account(AccountReply::Created(id)) = reply else { panic!("{reply:?}") };
     for name in ["Second", "Third"] {
         world.workload.accepted(no, rename(id, person(name)));
     }
@@ -166,7 +175,9 @@ fn a_state_of_an_account_shows_the_person_of_its_time_and_the_key_of_the_table()
     let seqs: Vec<Seq> = states.iter().map(|row| row.seq).collect();
     assert!(seqs.is_sorted());
     for state in states {
-        let Change::Account(image) = state.image else { panic!("not an account") };
+        let Change::Account(AccountChange::Account(image)) = state.image else {
+            panic!("not an account")
+        };
         assert_eq!(image.external_key.as_ref(), Some(&key));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 
 use domain::payment::ReplyKey;
-use domain::state::Read;
+use domain::read::Read;
 use domain::{Seq, TenantNo};
 use engine::partition::BATCH_COMMANDS_MAX;
 use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Store, StoreError};
@@ -79,7 +79,9 @@ fn it_is_written_with_the_next_batch() {
     assert!(recording.as_mut().poll(&mut context).is_pending());
     drop(gate);
     runtime.block_on(recording).unwrap();
-    assert!(runtime.block_on(join_all(waiting)).into_iter().all(|it| it.is_ok()));
+    for reply in runtime.block_on(join_all(waiting)) {
+        reply.expect("every request is answered");
+    }
     let commits = seen.commits.lock().unwrap().clone();
     assert!(commits.len() >= BATCHES, "{commits:?}");
     let at = commits.iter().position(|has_bookkeeping| *has_bookkeeping);

@@ -50,7 +50,7 @@ impl Scratch {
         self.open_with(&Options::default())
     }
 
-    /// Patiently: the server notices a moment later that whoever wrote before has gone.
+    /// Patiently: the server notices a moment later that the writer before has gone.
     pub fn open_with(&self, options: &Options) -> SqlStore {
         let until = Instant::now() + Duration::from_secs(20);
         loop {

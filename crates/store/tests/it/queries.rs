@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use domain::access::{CreateUser, PutRole};
+use domain::change::{AccountChange, Change, PaymentChange};
+use domain::command::{AccessCommand, TenantCommand};
 use domain::ledger::{LedgerAccount, Posting};
 use domain::payment::{Outstanding, PaymentFile, PaymentState, TransactionStatus};
-use domain::state::Change;
+use domain::reply::AccountReply;
 use domain::tenant::SetTenantValue;
 use domain::{
     AccountId, Command, Currency, Event, PaymentId, PaymentMethodId, Person, Reply, Seq, TenantNo,
@@ -69,34 +71,34 @@ impl Newest {
     #[expect(clippy::wildcard_enum_match_arm, reason = "only what has a table of its own here")]
     fn take(&mut self, no: TenantNo, seq: Seq, change: Change) {
         match change {
-            Change::Account(account) => {
+            Change::Account(AccountChange::Account(account)) => {
                 let known = self.accounts.remove(&(no, account.id));
                 let person = known.map(|it| it.person).unwrap_or_default();
                 self.accounts.insert((no, account.id), AccountView { account, person });
             }
-            Change::Person { account, person } => {
+            Change::Account(AccountChange::Person { account, person }) => {
                 self.accounts.get_mut(&(no, account)).unwrap().person = *person;
             }
-            Change::PaymentMethod(method) => {
+            Change::Account(AccountChange::PaymentMethod(method)) => {
                 self.methods.insert((no, method.id), MethodView { method, is_default: false });
             }
-            Change::Payment(payment) => {
+            Change::Payment(PaymentChange::Payment(payment)) => {
                 let transactions = self.payments.remove(&(no, payment.id));
                 let transactions = transactions.map(|it| it.transactions).unwrap_or_default();
                 self.payments.insert((no, payment.id), PaymentFile { payment, transactions });
             }
-            Change::Transaction(it) => {
+            Change::Payment(PaymentChange::Transaction(it)) => {
                 let file = self.payments.get_mut(&(no, it.payment_id)).unwrap();
                 match file.transactions.iter_mut().find(|known| known.id == it.id) {
                     Some(known) => *known = it,
                     None => file.transactions.push(it),
                 }
             }
-            Change::Posting(posting) => self.postings.push((seq, posting)),
-            Change::Outstanding(it) => {
+            Change::Payment(PaymentChange::Posting(posting)) => self.postings.push((seq, posting)),
+            Change::Payment(PaymentChange::Outstanding(it)) => {
                 self.outstanding.insert((no, it.transaction_id), it);
             }
-            Change::OutstandingClosed { transaction } => {
+            Change::Payment(PaymentChange::OutstandingClosed { transaction }) => {
                 self.outstanding.remove(&(no, transaction));
             }
             _ => {}
@@ -303,7 +305,7 @@ fn searches_for_accounts_take_every_character_as_it_is() {
 fn a_search_for_an_account_finds_its_id_but_not_its_former_name() {
     let mut world = World::new(2);
     let no = world.workload.tenants[0];
-    let Reply::AccountCreated(id) =
+    let Reply::Account(AccountReply::Created(id)) =
         world.workload.accepted(no, create_account(None, person("Old Name")))
     else {
         panic!("no account")
@@ -406,7 +408,10 @@ fn access_is_read_back() {
     assert_eq!(world.queries.tenant_count().unwrap(), 2);
     let set = |value: Option<&str>| {
         let value = value.map(str::to_owned);
-        Command::SetTenantValue(SetTenantValue { key: "callback".to_owned(), value })
+        Command::Tenant(TenantCommand::SetValue(SetTenantValue {
+            key: "callback".to_owned(),
+            value,
+        }))
     };
     world.workload.accepted(no, set(Some("https://example.org")));
     let value = world.queries.tenant_value(no, "callback").unwrap().unwrap();
@@ -415,7 +420,7 @@ fn access_is_read_back() {
     for name in ["b-role", "a-role"] {
         let (name, permissions) = (name.to_owned(), vec!["account".to_owned()]);
         let put = PutRole { name, permissions, create: true };
-        world.workload.accepted(TenantNo::SYSTEM, Command::PutRole(put));
+        world.workload.accepted(TenantNo::SYSTEM, Command::Access(AccessCommand::PutRole(put)));
     }
     let names: Vec<String> =
         world.queries.roles().unwrap().into_iter().map(|role| role.name).collect();
@@ -425,7 +430,7 @@ fn access_is_read_back() {
     assert!(world.queries.role("nobody").unwrap().is_none());
     let (username, password_hash) = ("ada".to_owned(), "hash".to_owned());
     let user = CreateUser { username, password_hash, roles: vec!["a-role".to_owned()] };
-    world.workload.accepted(TenantNo::SYSTEM, Command::CreateUser(user));
+    world.workload.accepted(TenantNo::SYSTEM, Command::Access(AccessCommand::CreateUser(user)));
     let user = world.queries.user("ada").unwrap().unwrap();
     assert_eq!((user.roles, user.active), (vec!["a-role".to_owned()], true));
     assert!(world.queries.user("nobody").unwrap().is_none());

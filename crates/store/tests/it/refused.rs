@@ -8,15 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
+use domain::command::{AccountCommand, PaymentCommand};
 use domain::payment::{FollowUp, Initiate, ReplyKey};
 use domain::payment_method::CreatePaymentMethod;
-use domain::state::Read;
+use domain::read::Read;
+use domain::reply::AccountReply;
 use domain::{
     AccountId, Command, EXTERNAL_PAYMENT, PaymentId, Reply, Request, RequestId, Settings, TenantNo,
 };
-use engine::partition::{Answer, Times, Verdict, Work};
+use engine::partition::{Answer, CommitOutcome, Times, Verdict, Work};
 use engine::ports::{Batch, Loaded, Opened, Store, StoreError};
-use engine::queue::{Place, is_settled};
+use engine::queue::{QueuePosition, is_settled};
 use engine::{Clock, Engine, Parts, Reason, Running, Unavailable};
 use futures_util::future::join_all;
 use store::verify::verify;
@@ -162,7 +164,8 @@ impl Scene {
         let accounts: Vec<AccountId> = (0..COUNT)
             .map(|n| {
                 let made = create_account(None, person(&format!("Account {n}")));
-                let Reply::AccountCreated(id) = workload.accepted(TENANT, made) else {
+                let Reply::Account(AccountReply::Created(id)) = workload.accepted(TENANT, made)
+                else {
                     panic!("it is made")
                 };
                 id
@@ -207,7 +210,7 @@ impl Scene {
         self.offer(|engine, n, request| {
             let offset = FIRST_OFFSET + i64::try_from(n).unwrap();
             let expires_at = (n == EXPIRED).then_some(began);
-            engine.submit_queued(Place { offset, expires_at }, request)
+            engine.submit_queued(QueuePosition { offset, expires_at }, request)
         })
     }
 
@@ -299,18 +302,18 @@ fn in_memory_a_refused_command_fails_alone() {
 
 /// A way of paying that settles at once.
 fn method(account: AccountId) -> Command {
-    Command::CreatePaymentMethod(CreatePaymentMethod {
+    Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
         account,
         external_key: None,
         gateway: EXTERNAL_PAYMENT.to_owned(),
         external_payment_method_id: None,
         properties: vec![],
         is_default: true,
-    })
+    }))
 }
 
 fn purchase(account: AccountId) -> Command {
-    Command::Purchase(Initiate {
+    Command::Payment(PaymentCommand::Purchase(Initiate {
         account,
         payment: None,
         payment_method: None,
@@ -319,17 +322,17 @@ fn purchase(account: AccountId) -> Command {
         amount: Some("10".to_owned()),
         currency: None,
         properties: vec![],
-    })
+    }))
 }
 
 fn refund(payment: PaymentId) -> Command {
-    Command::Refund(FollowUp {
+    Command::Payment(PaymentCommand::Refund(FollowUp {
         payment,
         transaction_key: None,
         amount: Some("10".to_owned()),
         currency: Some(currency("USD")),
         properties: vec![],
-    })
+    }))
 }
 
 /// Also where the command names a payment only.
@@ -339,7 +342,7 @@ fn the_account_of_a_refused_command_is_out_of_service() {
     let mut workload = two_tenants(home.open(&Options::DEFAULT), 7);
     let [account, other] = ["A", "B"].map(|name| {
         let made = workload.accepted(TENANT, create_account(None, person(name)));
-        let Reply::AccountCreated(id) = made else { panic!("it is made") };
+        let Reply::Account(AccountReply::Created(id)) = made else { panic!("it is made") };
         id
     });
     workload.accepted(TENANT, method(account));
@@ -359,7 +362,7 @@ fn the_account_of_a_refused_command_is_out_of_service() {
     let mut refunding = works(&mut workload, vec![refund]);
     refunding.push(Work::ReadOn(7));
     let processed = workload.partition.process(&refunding, times, &mut |_| true);
-    assert!(processed.committed && !processed.row_refused);
+    assert!(processed.is_committed());
     assert!(matches!(processed.verdicts[0], Verdict::Unavailable(Reason::Bug)), "{processed:?}");
     assert_eq!(processed.head, workload.head(), "nothing of it was written");
     let later = vec![rename(account, person("C")), rename(other, person("D"))];
@@ -384,7 +387,7 @@ fn a_command_that_comes_twice_is_carried_out_once() {
     let home = Home::new();
     let mut workload = two_tenants(home.open(&Options::DEFAULT), 7);
     let made = workload.accepted(TENANT, create_account(None, person("A")));
-    let Reply::AccountCreated(account) = made else { panic!("it is made") };
+    let Reply::Account(AccountReply::Created(account)) = made else { panic!("it is made") };
     workload.accepted(TENANT, method(account));
     let times = Times { now: workload.now, real_now: workload.now };
     let twice = workload.request(TENANT, purchase(account));
@@ -394,10 +397,10 @@ fn a_command_that_comes_twice_is_carried_out_once() {
     assert!(matches!(first.verdicts[0], Verdict::Answered(Answer::Replied(_))), "{first:?}");
     let both = [work(&twice), work(&once), Work::ReadOn(7)];
     let both = workload.partition.process(&both, times, &mut |_| true);
-    assert!(both.row_refused && !both.committed, "{both:?}");
+    assert_eq!(both.commit, CommitOutcome::RowRefused, "{both:?}");
     let again = workload.partition.process(&[work(&twice), Work::ReadOn(6)], times, &mut |_| true);
     assert!(matches!(again.verdicts[0], Verdict::Unavailable(Reason::Repeated)), "{again:?}");
-    assert!(again.committed && is_settled(Reason::Repeated) && !Reason::Repeated.is_parked());
+    assert!(again.is_committed() && is_settled(Reason::Repeated) && !Reason::Repeated.is_parked());
     assert_eq!(again.head, first.head, "nothing of it was written");
     let other = workload.partition.process(&[work(&once), Work::ReadOn(7)], times, &mut |_| true);
     assert!(matches!(other.verdicts[0], Verdict::Answered(Answer::Replied(_))), "{other:?}");
@@ -425,7 +428,7 @@ fn a_command_that_comes_twice_does_nothing_beside_what_it_made() {
             is_made
         };
         let verdicts: Vec<bool> = processed.verdicts.iter().map(is_made).collect();
-        assert!(processed.committed && verdicts == made, "{verdicts:?}, not {made:?}");
+        assert!(processed.is_committed() && verdicts == made, "{verdicts:?}, not {made:?}");
         let rows = i64::try_from(made.iter().filter(|made| **made).count()).unwrap();
         assert_eq!(workload.head().0, head.0 + rows, "a journal row for each that was carried out");
         let Verdict::Answered(Answer::Replied(reply)) = processed.verdicts[0].clone() else {
@@ -434,7 +437,8 @@ fn a_command_that_comes_twice_does_nothing_beside_what_it_made() {
         reply
     };
     let made = workload.request(TENANT, create_account(None, person("A")));
-    let Reply::AccountCreated(account) = check(&mut workload, &[&made, &made], &[true, false])
+    let Reply::Account(AccountReply::Created(account)) =
+        check(&mut workload, &[&made, &made], &[true, false])
     else {
         panic!("it is made")
     };

@@ -1,10 +1,13 @@
 //! Tags on accounts: committed with the account or later, read back, with their history.
 
 use domain::account::CreateAccount;
-use domain::state::{Change, Read};
+use domain::change::{AccountChange, Change};
+use domain::command::AccountCommand;
+use domain::read::Read;
+use domain::reply::AccountReply;
 use domain::tag::{AddTags, ControlTag, RemoveTags, Tag, TagKey};
 use domain::{AccountId, Command, Person, Reply, TagDefinitionId, TenantNo};
-use engine::ports::{HistoryOf, HistoryRow, Queries, Store};
+use engine::ports::{HistoryOf, HistoryRow, Store};
 use expect_test::expect;
 use uuid::Uuid;
 
@@ -20,22 +23,29 @@ fn ids(numbers: &[u128]) -> Vec<TagDefinitionId> {
 fn add<S: Store>(workload: &mut Workload<S>, account: AccountId, numbers: &[u128]) {
     workload.now = workload.now.plus_us(1);
     let definitions = ids(numbers);
-    workload.accepted(TENANT, Command::AddTags(AddTags { account, definitions }));
+    workload.accepted(
+        TENANT,
+        Command::Account(AccountCommand::AddTags(AddTags { account, definitions })),
+    );
 }
 
 fn remove<S: Store>(workload: &mut Workload<S>, account: AccountId, numbers: &[u128]) {
     let definitions = ids(numbers);
-    workload.accepted(TENANT, Command::RemoveTags(RemoveTags { account, definitions }));
+    workload.accepted(
+        TENANT,
+        Command::Account(AccountCommand::RemoveTags(RemoveTags { account, definitions })),
+    );
 }
 
 /// An account that came with a tag, has another one that was removed and came back, and had a third.
 pub fn fill<S: Store>(workload: &mut Workload<S>) -> AccountId {
-    let Command::CreateAccount(it) = create_account(None, Person::default()) else {
+    let Command::Account(AccountCommand::Create(it)) = create_account(None, Person::default())
+    else {
         unreachable!("it makes an account")
     };
     let it = CreateAccount { tags: vec![ControlTag::AutoPayOff], ..*it };
-    let reply = workload.accepted(TENANT, Command::CreateAccount(Box::new(it)));
-    let Reply::AccountCreated(account) = reply else { panic!("{reply:?}") };
+    let reply = workload.accepted(TENANT, Command::Account(AccountCommand::Create(Box::new(it))));
+    let Reply::Account(AccountReply::Created(account)) = reply else { panic!("{reply:?}") };
     add(workload, account, &[6, 9]);
     remove(workload, account, &[6]);
     add(workload, account, &[1, 6]);
@@ -48,7 +58,7 @@ fn shown(tags: &[Tag]) -> Vec<(ControlTag, bool)> {
 }
 
 fn was_active(rows: &[HistoryRow]) -> Vec<bool> {
-    let active = |row: &HistoryRow| matches!(&row.image, Change::Tag(it) if it.active);
+    let active = |row: &HistoryRow| matches!(&row.image, Change::Account(AccountChange::Tag(it)) if it.active);
     rows.iter().map(active).collect()
 }
 
@@ -71,7 +81,10 @@ fn tags_are_read_with_their_history() {
     assert_eq!(was_active(&history(TENANT, &tags[2])), [true, false, true]);
     assert!(history(TenantNo(2), &tags[0]).is_empty());
     let all = queries.account_histories(TENANT, account, 100).unwrap();
-    let images = all.iter().filter(|row| matches!(row.image, Change::Tag(_))).count();
+    let images = all
+        .iter()
+        .filter(|row| matches!(row.image, Change::Account(AccountChange::Tag(_))))
+        .count();
     assert_eq!((all.len(), images), (7, 6));
 }
 

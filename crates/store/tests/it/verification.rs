@@ -1,7 +1,9 @@
 //! A check that cannot fail is none: every kind of damage is planted once and found.
 
+use domain::command::{AccountCommand, PaymentCommand};
 use domain::payment::{FollowUp, Initiate};
 use domain::payment_method::{CreatePaymentMethod, SetDefaultPaymentMethod};
+use domain::reply::AccountReply;
 use domain::{AccountId, Command, EXTERNAL_PAYMENT, Reply, TenantNo};
 use engine::partition::Verdict;
 use expect_test::{Expect, expect};
@@ -44,10 +46,13 @@ fn history(store: SqlStore) -> Workload<SqlStore> {
     let tenant = TenantNo(1);
     for n in 1..=2 {
         let create = create_account(Some(format!("account-{n}")), person("Ada"));
-        let Reply::AccountCreated(account) = workload.accepted(tenant, create) else { panic!() };
+        let Reply::Account(AccountReply::Created(account)) = workload.accepted(tenant, create)
+        else {
+            panic!()
+        };
         let external = create_method(account, EXTERNAL_PAYMENT, Some(format!("cash-{n}")));
         workload.accepted(tenant, external);
-        let purchase = Command::Purchase(initiate(account, n));
+        let purchase = Command::Payment(PaymentCommand::Purchase(initiate(account, n)));
         let Reply::Payment(paid) = workload.accepted(tenant, purchase) else { panic!() };
         let refund = FollowUp {
             payment: paid.payment,
@@ -56,20 +61,23 @@ fn history(store: SqlStore) -> Workload<SqlStore> {
             currency: None,
             properties: vec![],
         };
-        workload.accepted(tenant, Command::Refund(refund));
+        workload.accepted(tenant, Command::Payment(PaymentCommand::Refund(refund)));
         let create = create_method(account, "alpha", None);
         let created = workload.accepted(tenant, create);
-        let Reply::PaymentMethodCreated(payment_method) = created else { panic!() };
+        let Reply::Account(AccountReply::PaymentMethodCreated(payment_method)) = created else {
+            panic!()
+        };
         let change = SetDefaultPaymentMethod { account, payment_method };
-        workload.accepted(tenant, Command::SetDefaultPaymentMethod(change));
-        let authorize = Command::Authorize(initiate(account, n + 10));
+        workload
+            .accepted(tenant, Command::Account(AccountCommand::SetDefaultPaymentMethod(change)));
+        let authorize = Command::Payment(PaymentCommand::Authorize(initiate(account, n + 10)));
         assert!(matches!(workload.one(tenant, authorize), Verdict::Waits(_)));
     }
     workload
 }
 
 fn create_method(account: AccountId, gateway: &str, external_key: Option<String>) -> Command {
-    Command::CreatePaymentMethod(CreatePaymentMethod {
+    Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
         account,
         // Only what is settled at once is the default from the beginning.
         is_default: external_key.is_some(),
@@ -77,7 +85,7 @@ fn create_method(account: AccountId, gateway: &str, external_key: Option<String>
         gateway: gateway.to_owned(),
         external_payment_method_id: None,
         properties: vec![],
-    })
+    }))
 }
 
 fn initiate(account: AccountId, n: i32) -> Initiate {

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use domain::account::{CreateAccount, UpdateAccount};
+use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
 use domain::payment::{
     Actor, Complete, FixTransaction, FollowUp, GatewayAnswer, GatewayInquired, GatewayKnowledge,
     GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, ReplyKey, ResolvePending,
     TransactionStatus,
 };
 use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
-use domain::state::Read;
+use domain::read::Read;
+use domain::reply::AccountReply;
 use domain::tenant::CreateTenant;
 use domain::{
     AccountId, AmountMinor, Command, Currency, EXTERNAL_PAYMENT, GatewayCall, GatewaySettings,
@@ -18,8 +20,8 @@ use domain::{
     Timestamp, TransactionId,
 };
 use engine::partition::{Answer, BATCH_COMMANDS_MAX, Partition, Performing, Times, Verdict, Work};
-use engine::ports::{Batch, Entry, Loaded, Opened, Store, StoreError};
-use store::{SqlQueries, SqlStore};
+use engine::ports::{Batch, Entry, Loaded, Opened, Queries, Store, StoreError};
+use store::SqlStore;
 use uuid::Uuid;
 
 use crate::home::Home;
@@ -84,7 +86,7 @@ impl Store for Recorder {
 /// A store with a history in it, and connections to read it with.
 pub struct World {
     pub workload: Workload<Recorder>,
-    pub queries: Arc<SqlQueries>,
+    pub queries: Arc<dyn Queries>,
     pub home: Home,
     entries: Arc<Mutex<Vec<Entry>>>,
 }
@@ -125,7 +127,7 @@ impl World {
     }
 }
 
-/// A store with whoever uses it: what they know of it, and what gateways still owe them.
+/// A store with its client: what the client knows of it, and which gateway answers are due.
 pub struct Workload<S> {
     pub partition: Partition<S>,
     pub random: Random,
@@ -215,7 +217,7 @@ impl<S: Store> Workload<S> {
         let works: Vec<Work> = requests.into_iter().map(|it| Work::Request(Box::new(it))).collect();
         let times = Times { now: self.now, real_now: self.now };
         let processed = self.partition.process(&works, times, &mut |_| true);
-        assert!(processed.committed, "{:?}", processed.verdicts);
+        assert!(processed.is_committed(), "{:?}", processed.verdicts);
         for Performing { call, .. } in processed.calls {
             self.learn_transaction(call.tenant, call.payment, call.transaction);
             self.payers.insert(call.payment, call.account);
@@ -237,8 +239,8 @@ impl<S: Store> Workload<S> {
 
     fn learn(&mut self, tenant: TenantNo, account: Option<AccountId>, reply: &Reply) {
         match reply {
-            Reply::AccountCreated(id) => self.accounts.push((tenant, *id)),
-            Reply::PaymentMethodCreated(id) => {
+            Reply::Account(AccountReply::Created(id)) => self.accounts.push((tenant, *id)),
+            Reply::Account(AccountReply::PaymentMethodCreated(id)) => {
                 self.methods.push((tenant, account.expect("it was named"), *id));
             }
             Reply::Payment(it) => {
@@ -249,14 +251,7 @@ impl<S: Store> Workload<S> {
                 let no = u32::try_from(self.tenants.len()).unwrap() + 1;
                 self.tenants.push(TenantNo(no));
             }
-            Reply::Done
-            | Reply::UserCreated(_)
-            | Reply::RoleCreated(_)
-            | Reply::EnvironmentCreated(_)
-            | Reply::SecretAdded(_)
-            | Reply::DefinitionsPut { .. }
-            | Reply::ChangeRequested(_)
-            | Reply::Customer(_) => {}
+            Reply::Done | Reply::Access(_) | Reply::Flag(_) | Reply::Customer(_) => {}
         }
     }
 
@@ -318,14 +313,14 @@ impl<S: Store> Workload<S> {
 
     fn create_method(&mut self) -> Option<(TenantNo, Command)> {
         let (tenant, account) = *self.random.pick(&self.accounts)?;
-        let command = Command::CreatePaymentMethod(CreatePaymentMethod {
+        let command = Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
             account,
             external_key: self.random.chance(30).then(|| format!("card-{}", self.random.next())),
             gateway: (*self.random.pick(&GATEWAYS)?).to_owned(),
             external_payment_method_id: None,
             properties: vec![("color".to_owned(), "blue".to_owned())],
             is_default: self.random.chance(70),
-        });
+        }));
         Some((tenant, command))
     }
 
@@ -338,9 +333,12 @@ impl<S: Store> Workload<S> {
                 _ => (false, Some(account)),
             };
             let it = DeletePaymentMethod { payment_method, even_if_default, auto_pay_off };
-            Command::DeletePaymentMethod(it)
+            Command::Account(AccountCommand::DeletePaymentMethod(it))
         } else {
-            Command::SetDefaultPaymentMethod(SetDefaultPaymentMethod { account, payment_method })
+            Command::Account(AccountCommand::SetDefaultPaymentMethod(SetDefaultPaymentMethod {
+                account,
+                payment_method,
+            }))
         };
         Some((tenant, command))
     }
@@ -369,9 +367,9 @@ impl<S: Store> Workload<S> {
         Some((
             tenant,
             match self.random.below(5) {
-                0 => Command::Credit(it),
-                1 | 2 => Command::Authorize(it),
-                _ => Command::Purchase(it),
+                0 => Command::Payment(PaymentCommand::Credit(it)),
+                1 | 2 => Command::Payment(PaymentCommand::Authorize(it)),
+                _ => Command::Payment(PaymentCommand::Purchase(it)),
             },
         ))
     }
@@ -389,12 +387,12 @@ impl<S: Store> Workload<S> {
         Some((
             tenant,
             match (chargeback, self.random.below(6)) {
-                (true, 0..3) => Command::Chargeback(it),
-                (true, _) => Command::ReverseChargeback(it),
-                (false, 0 | 1) => Command::Capture(it),
-                (false, 2 | 3) => Command::Refund(it),
-                (false, 4) => Command::Void(it),
-                (false, _) => Command::Complete(Complete {
+                (true, 0..3) => Command::Payment(PaymentCommand::Chargeback(it)),
+                (true, _) => Command::Payment(PaymentCommand::ReverseChargeback(it)),
+                (false, 0 | 1) => Command::Payment(PaymentCommand::Capture(it)),
+                (false, 2 | 3) => Command::Payment(PaymentCommand::Refund(it)),
+                (false, 4) => Command::Payment(PaymentCommand::Void(it)),
+                (false, _) => Command::Payment(PaymentCommand::Complete(Complete {
                     payment,
                     transaction: None,
                     transaction_key: None,
@@ -402,7 +400,7 @@ impl<S: Store> Workload<S> {
                     amount: None,
                     currency: None,
                     properties: vec![],
-                }),
+                })),
             },
         ))
     }
@@ -422,7 +420,11 @@ impl<S: Store> Workload<S> {
         let (payment, transaction) = (call.payment, call.transaction);
         Some((
             call.tenant,
-            Command::GatewayReplied(GatewayReplied { payment, transaction, answer }),
+            Command::Payment(PaymentCommand::GatewayReplied(GatewayReplied {
+                payment,
+                transaction,
+                answer,
+            })),
         ))
     }
 
@@ -432,7 +434,11 @@ impl<S: Store> Workload<S> {
         let command = match self.random.below(4) {
             0 => {
                 let success = Some(self.random.chance(60));
-                Command::ResolvePending(ResolvePending { payment, transaction, success })
+                Command::Payment(PaymentCommand::ResolvePending(ResolvePending {
+                    payment,
+                    transaction,
+                    success,
+                }))
             }
             1 => {
                 let statuses = [
@@ -442,7 +448,11 @@ impl<S: Store> Workload<S> {
                     TransactionStatus::Unknown,
                 ];
                 let status = *self.random.pick(&statuses)?;
-                Command::FixTransaction(FixTransaction { payment, transaction, status })
+                Command::Payment(PaymentCommand::FixTransaction(FixTransaction {
+                    payment,
+                    transaction,
+                    status,
+                }))
             }
             _ => {
                 let knowledge = match self.random.below(5) {
@@ -451,12 +461,12 @@ impl<S: Store> Workload<S> {
                     _ => GatewayKnowledge::Found(self.outcome()),
                 };
                 let asked_at = self.now;
-                Command::GatewayInquired(GatewayInquired {
+                Command::Payment(PaymentCommand::GatewayInquired(GatewayInquired {
                     payment,
                     transaction,
                     knowledge,
                     asked_at,
-                })
+                }))
             }
         };
         Some((tenant, command))
@@ -499,16 +509,16 @@ pub fn person(name: &str) -> Person {
 }
 
 pub fn create_tenant(api_key: &str) -> Command {
-    Command::CreateTenant(CreateTenant {
+    Command::Tenant(TenantCommand::Create(CreateTenant {
         id: None,
         external_key: None,
         api_key: api_key.to_owned(),
         secret_hash: "hash".to_owned(),
-    })
+    }))
 }
 
 pub fn create_account(external_key: Option<String>, person: Person) -> Command {
-    Command::CreateAccount(Box::new(CreateAccount {
+    Command::Account(AccountCommand::Create(Box::new(CreateAccount {
         external_key,
         person,
         currency: Some(currency("USD")),
@@ -519,11 +529,11 @@ pub fn create_account(external_key: Option<String>, person: Person) -> Command {
         time_zone: None,
         is_migrated: None,
         tags: vec![],
-    }))
+    })))
 }
 
 pub fn rename(account: AccountId, person: Person) -> Command {
-    Command::UpdateAccount(Box::new(UpdateAccount {
+    Command::Account(AccountCommand::Update(Box::new(UpdateAccount {
         account,
         reset: false,
         person,
@@ -536,5 +546,5 @@ pub fn rename(account: AccountId, person: Person) -> Command {
         reference_time: None,
         time_zone: None,
         is_migrated: None,
-    }))
+    })))
 }

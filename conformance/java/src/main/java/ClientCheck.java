@@ -217,8 +217,8 @@ public class ClientCheck {
         ended.setPaymentId(payment.getPaymentId());
         ended.setStatus(TransactionStatus.PAYMENT_FAILURE);
         UUID transaction = payment.getTransactions().get(0).getTransactionId();
-        Payment told = transactions.notifyStateChanged(transaction, ended, null, options);
-        equal("failed", TransactionStatus.PAYMENT_FAILURE, told.getTransactions().get(0).getStatus());
+        Payment notified = transactions.notifyStateChanged(transaction, ended, null, options);
+        equal("failed", TransactionStatus.PAYMENT_FAILURE, notified.getTransactions().get(0).getStatus());
     }
 
     private void decline() throws KillBillClientException {

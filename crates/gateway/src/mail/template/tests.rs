@@ -1,4 +1,4 @@
-//! Tests of the mails: ours are complete, a tenant's are refused with the place of what is wrong.
+//! Tests of the templates.
 
 use super::*;
 use expect_test::{Expect, expect};
@@ -25,7 +25,7 @@ fn check(json: &str, expected: Expect) {
 }
 
 #[test]
-fn every_mail_of_ours_can_be_written_as_text_and_as_html() {
+fn every_built_in_template_renders_as_text_and_html() {
     for template in Template::ALL {
         assert_eq!(Template::named(template.name()), Some(template));
         let mail = Templates::default().render(template, &variables()).unwrap();
@@ -42,7 +42,7 @@ fn every_mail_of_ours_can_be_written_as_text_and_as_html() {
 }
 
 #[test]
-fn the_mail_with_a_link_reads_like_this() {
+fn a_password_reset_has_its_link_and_validity() {
     let mail = Templates::default().render(Template::PasswordReset, &variables()).unwrap();
     let expected = expect![[r#"
         A new password for Bill & Co
@@ -61,7 +61,7 @@ fn the_mail_with_a_link_reads_like_this() {
 }
 
 #[test]
-fn a_tenant_has_its_own_words() {
+fn templates_of_a_tenant_replace_the_built_in_ones() {
     let own = r#"{"verification": {
         "subject": "{{first_name}}, willkommen bei {{platform_name}}",
         "text": "Bitte hier: {{action_url}} ({{expires_in}})",
@@ -108,14 +108,14 @@ fn a_tenant_has_its_own_words() {
 }
 
 #[test]
-fn a_wrong_document_is_refused_with_the_place() {
+fn invalid_documents_are_refused_with_the_field() {
     let with = |parts: &str| format!("{{\"verification\": {parts}}}");
     check("{", expect!["templates: are not JSON: EOF while parsing an object at line 1 column 1"]);
     check("[]", expect!["templates: are an object"]);
     check(
-        r#"{"farewell": {}}"#,
+        r#"{"goodbye": {}}"#,
         expect![
-            "farewell: there is no such mail; there are welcome, verification, password_reset, password_changed, already_registered"
+            "goodbye: there is no such mail; there are welcome, verification, password_reset, password_changed, already_registered"
         ],
     );
     check(&with("1"), expect!["verification: is an object with `subject`, `text` and `html`"]);
@@ -160,18 +160,18 @@ fn a_wrong_document_is_refused_with_the_place() {
         &" ".repeat(TEMPLATES_BYTES_MAX + 1),
         expect!["templates: have 1048577 bytes, 1048576 at most"],
     );
-    let long = "x".repeat(PART);
+    let long = "x".repeat(LONG_PART_BYTES);
     check(
         &with(&format!(r#"{{"subject": "a", "text": "{long}", "html": ""}}"#)),
         expect!["verification.text: has 65537 bytes, 65536 at most"],
     );
 }
 
-/// One byte more than a part may have.
-const PART: usize = super::super::pattern::PART_BYTES_MAX + 1;
+/// One byte above the limit.
+const LONG_PART_BYTES: usize = super::super::pattern::PART_BYTES_MAX + 1;
 
 #[test]
-fn values_stay_what_they_are() {
+fn values_cannot_inject_headers_or_html() {
     let templates = Templates::default();
     let render = |variables: &Variables| templates.render(Template::Verification, variables);
     let hostile = Variables {
@@ -188,7 +188,7 @@ fn values_stay_what_they_are() {
 }
 
 #[test]
-fn a_mail_that_needs_a_link_has_one() {
+fn a_mail_with_a_link_requires_a_valid_one() {
     let templates = Templates::default();
     let with = |action_url: Option<&str>| {
         let action_url = action_url.map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Each property and what it makes of a call, one line each.
+//! The effects of the properties on a call.
 
 use super::*;
 use domain::{AccountId, PaymentId, TenantNo, TransactionId};
@@ -41,20 +41,21 @@ fn shown_outcome(it: &GatewayOutcome) -> String {
     if let Some(amount) = it.amount {
         text += &format!(" {}{}", amount.0, it.currency.map_or(String::new(), |it| it.to_string()));
     }
-    for word in [&it.error_code, &it.error_message, &it.first_reference, &it.second_reference] {
-        text += &word.as_ref().map_or(String::new(), |word| format!(" {word:?}"));
+    for text_part in [&it.error_code, &it.error_message, &it.first_reference, &it.second_reference]
+    {
+        text += &text_part.as_ref().map_or(String::new(), |it| format!(" {it:?}"));
     }
     text
 }
 
 fn shown(call: &GatewayCall) -> String {
     let it = decide(call);
-    let answer = match &it.answer {
-        Saying::Silence => "silence".to_owned(),
-        Saying::Answer(GatewayAnswer::Outcome(outcome)) => shown_outcome(outcome),
-        Saying::Answer(GatewayAnswer::Failed { message }) => format!("fails: {message}"),
-        Saying::Answer(GatewayAnswer::Nothing) => "nothing".to_owned(),
-        Saying::Answer(other) => format!("{other:?}"),
+    let answer = match &it.response {
+        Response::Withhold => "silence".to_owned(),
+        Response::Send(GatewayAnswer::Outcome(outcome)) => shown_outcome(outcome),
+        Response::Send(GatewayAnswer::Failed { message }) => format!("fails: {message}"),
+        Response::Send(GatewayAnswer::Nothing) => "nothing".to_owned(),
+        Response::Send(other) => format!("{other:?}"),
     };
     let truth = it.truth.as_ref().map_or("none".to_owned(), shown_outcome);
     let mut text = if truth == answer { answer } else { format!("{answer}; truth: {truth}") };
@@ -69,8 +70,8 @@ fn shown(call: &GatewayCall) -> String {
     if let Some(after) = it.reverse_after {
         text += &format!("; reversed after {after:?}");
     }
-    if it.notices > 0 {
-        text += &format!("; {} notices", it.notices);
+    if it.notifications > 0 {
+        text += &format!("; {} notifications", it.notifications);
     }
     text
 }
@@ -80,7 +81,7 @@ fn check(request: &str, expected: Expect) {
 }
 
 #[test]
-fn outcomes() {
+fn outcome_decides_the_answer() {
     check("", expect!["Processed 1000USD"]);
     check("outcome=PROCESSED", expect!["Processed 1000USD"]);
     check("outcome=PENDING", expect!["Pending 1000USD"]);
@@ -98,7 +99,7 @@ fn outcomes() {
 }
 
 #[test]
-fn what_is_hidden() {
+fn truth_and_lost_answer_hide_the_outcome() {
     check("lostAnswer=true", expect!["silence; truth: Processed 1000USD"]);
     check("lostAnswer=true outcome=ERROR", expect!["silence; truth: Error 1000USD"]);
     check("outcome=TIMEOUT truth=PROCESSED", expect!["silence; truth: Processed 1000USD"]);
@@ -112,7 +113,7 @@ fn what_is_hidden() {
 }
 
 #[test]
-fn what_comes_later() {
+fn late_outcomes_and_reversals_are_scheduled() {
     check("outcome=PENDING lateMs=2000", expect!["Pending 1000USD; after 2s: Processed 1000USD"]);
     check(
         "outcome=PENDING lateMs=2000 truth=ERROR",
@@ -131,12 +132,12 @@ fn what_comes_later() {
         expect!["silence; truth: Processed 1000USD; after 500ms: Processed 1000USD"],
     );
     check("reverseAfterMs=3000", expect!["Processed 1000USD; reversed after 3s"]);
-    check("duplicate=true", expect!["Processed 1000USD; 2 notices"]);
+    check("duplicate=true", expect!["Processed 1000USD; 2 notifications"]);
     check("outcome=TIMEOUT truth=NONE lateMs=5", expect!["silence; truth: none"]);
 }
 
 #[test]
-fn when() {
+fn delays_postpone_charge_and_answer() {
     check("delayMs=1000", expect!["Processed 1000USD; answered after 1s"]);
     check(
         "chargeAfterMs=40 delayMs=50",
@@ -145,12 +146,12 @@ fn when() {
     check("jitterMs=7-7", expect!["Processed 1000USD; answered after 7ms"]);
     let jittered =
         decide(&call(TransactionType::Purchase, Some(1), "delayMs=100 jitterMs=10-20", ""));
-    let spread = Duration::from_millis(110)..=Duration::from_millis(120);
-    assert!(spread.contains(&jittered.answer_after), "{jittered:?}");
+    let expected = Duration::from_millis(110)..=Duration::from_millis(120);
+    assert!(expected.contains(&jittered.answer_after), "{jittered:?}");
 }
 
 #[test]
-fn another_amount_or_currency() {
+fn processed_amount_and_currency_replace_the_requested_ones() {
     check("processedAmount=3", expect!["Processed 300USD"]);
     check("processedAmount=12.5 processedCurrency=KWD", expect!["Processed 12500KWD"]);
     check("processedCurrency=EUR", expect!["Processed 1000EUR"]);
@@ -159,7 +160,7 @@ fn another_amount_or_currency() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_by_name() {
+fn invalid_properties_are_refused_by_name() {
     check(
         "delayMs=soon",
         expect![[
@@ -211,7 +212,7 @@ fn what_cannot_be_done_is_refused_by_name() {
 }
 
 #[test]
-fn the_request_is_stronger_than_the_payment_method() {
+fn request_properties_override_those_of_the_payment_method() {
     let both =
         |request, method| shown(&call(TransactionType::Capture, Some(1_000), request, method));
     expect!["Error 1000USD; answered after 5ms"]
@@ -224,7 +225,7 @@ fn the_request_is_stronger_than_the_payment_method() {
 }
 
 #[test]
-fn kill_bills_test_properties() {
+fn properties_of_kill_bills_test_plugin_are_supported() {
     check("ACTION_RETURN_PLUGIN_STATUS_PENDING=*", expect!["Pending 1000USD"]);
     check("ACTION_RETURN_PLUGIN_STATUS_ERROR=*", expect!["Error 1000USD"]);
     check("ACTION_RETURN_PLUGIN_STATUS_CANCELED=true", expect!["Canceled 1000USD"]);
@@ -256,7 +257,7 @@ fn kill_bills_test_properties() {
 }
 
 #[test]
-fn magic_amounts() {
+fn magic_amounts_apply_without_properties() {
     let of = |minor, request| shown(&call(TransactionType::Purchase, Some(minor), request, ""));
     let all: Vec<String> = MAGIC_AMOUNTS.iter().map(|(minor, _)| of(*minor, "other=1")).collect();
     expect![[r#"
@@ -270,7 +271,7 @@ fn magic_amounts() {
         silence; truth: Processed 66608USD
         Pending 66609USD; after 2s: Processed 66609USD
         Processed 66610USD; reversed after 2s
-        Processed 66611USD; 2 notices"#]]
+        Processed 66611USD; 2 notifications"#]]
     .assert_eq(&all.join("\n"));
     expect!["Processed 66601USD; answered after 1ms"].assert_eq(&of(66_601, "delayMs=1"));
     expect!["Processed 66600USD"].assert_eq(&of(66_600, ""));

@@ -1,25 +1,29 @@
-//! Characters and halves of bytes as what they mean to a card number: digits from 0 to 9, and
-//! what may stand among them or behind.
+//! Classifies characters and half bytes for the search of card numbers: digits from 0 to 9, and
+//! separators.
 
 use std::ops::Range;
 
-use super::{CARD_NUMBER_DIGITS, RUN_DIGITS, is_uniform, middle};
+/// The number of consecutive digits of a card number that are masked everywhere.
+pub(super) const RUN_DIGITS: usize = 7;
 
-/// Stands between digits, and ends track 2.
+/// The lengths of card numbers.
+const CARD_NUMBER_DIGITS: std::ops::RangeInclusive<usize> = 13..=19;
+
+/// A blank: between digits, or the end of track 2.
 const BLANK: u8 = 10;
-/// Stands between digits.
+/// A dash between digits.
 const DASH: u8 = 11;
-/// Behind the card number of track 2 or 3.
+/// The separator behind the card number of track 2 or 3.
 const EQUALS: u8 = 12;
-/// Behind the card number of track 1.
+/// The separator behind the card number of track 1.
 const CARET: u8 = 13;
 /// The separator of track 2 as a letter.
 const LETTER: u8 = 14;
-/// Ends a track.
+/// The end of a track.
 const END: u8 = 15;
 const OTHER: u8 = 16;
 
-/// Payment cards begin with these digits.
+/// The first digits of payment cards.
 const FIRST_DIGITS: std::ops::RangeInclusive<u8> = 2..=6;
 
 pub(super) fn of_text(text: &[u8]) -> Vec<u8> {
@@ -52,31 +56,31 @@ pub(super) fn of_halves(bytes: &[u8]) -> Vec<u8> {
 
 /// Digits with at most one blank or dash between two of them.
 #[derive(Default)]
-pub(super) struct Run {
+pub(super) struct DigitRun {
     pub(super) digits: Vec<u8>,
-    /// Where each stands.
-    pub(super) places: Vec<usize>,
+    /// The position of each digit.
+    pub(super) positions: Vec<usize>,
 }
 
-/// All runs that are long enough to matter.
-pub(super) fn each_run(codes: &[u8], mut then: impl FnMut(&Run)) {
-    let mut run = Run::default();
-    let mut finish = |run: &mut Run| {
+/// Visits all runs of at least [`RUN_DIGITS`] digits.
+pub(super) fn each_run(codes: &[u8], mut then: impl FnMut(&DigitRun)) {
+    let mut run = DigitRun::default();
+    let mut finish = |run: &mut DigitRun| {
         if run.digits.len() >= RUN_DIGITS {
             then(run);
         }
         run.digits.clear();
-        run.places.clear();
+        run.positions.clear();
     };
     for (at, code) in codes.iter().enumerate().filter(|(_, code)| **code <= 9) {
-        let goes_on = run.places.last().is_none_or(|last| {
+        let continues = run.positions.last().is_none_or(|last| {
             at == last + 1 || at == last + 2 && matches!(codes[last + 1], BLANK | DASH)
         });
-        if !goes_on {
+        if !continues {
             finish(&mut run);
         }
         run.digits.push(*code);
-        run.places.push(at);
+        run.positions.push(at);
     }
     finish(&mut run);
 }
@@ -90,9 +94,9 @@ pub(super) fn first_run(codes: &[u8]) -> Option<Vec<u8>> {
     first
 }
 
-/// What follows a card number at the end of a run, if it is on a track: to the track's end.
-pub(super) fn rest_of_track(codes: &[u8], run: &Run) -> Option<Range<usize>> {
-    let start = run.places.last()? + 1;
+/// The rest of a track behind a card number at the end of a run.
+pub(super) fn rest_of_track(codes: &[u8], run: &DigitRun) -> Option<Range<usize>> {
+    let start = run.positions.last()? + 1;
     let ends_name = |code: &u8| *code == END;
     let rest = &codes[start..];
     let length = match rest.first() {
@@ -104,14 +108,23 @@ pub(super) fn rest_of_track(codes: &[u8], run: &Run) -> Option<Range<usize>> {
     Some(start + 1..start + length)
 }
 
-/// Is there the separator of a track behind a run?
-pub(super) fn is_before_separator(codes: &[u8], run: &Run) -> bool {
-    let behind = run.places.last().and_then(|last| codes.get(last + 1));
+/// Whether the run is followed by the separator of a track.
+pub(super) fn is_before_separator(codes: &[u8], run: &DigitRun) -> bool {
+    let behind = run.positions.last().and_then(|last| codes.get(last + 1));
     matches!(behind, Some(&(EQUALS | CARET)))
 }
 
-impl Run {
-    /// Digits that could be a card number, at each place the most of them.
+/// The masked digits of a card number of this length: all but the first six and the last four.
+pub(crate) fn middle(digits: usize) -> Range<usize> {
+    if CARD_NUMBER_DIGITS.contains(&digits) { 6..digits - 4 } else { 0..digits }
+}
+
+pub(super) fn is_uniform(digits: &[u8]) -> bool {
+    digits.windows(2).all(|pair| pair[0] == pair[1])
+}
+
+impl DigitRun {
+    /// Visits the longest digits from each position that could be a card number.
     pub(super) fn each_look_alike(
         &self,
         is_considered: &impl Fn(Range<usize>) -> bool,
@@ -132,29 +145,29 @@ impl Run {
         }
     }
 
-    /// The end of the longest number from here on whose check digit is right.
+    /// The end of the longest number from `start` on with a valid check digit.
     fn longest_from(&self, start: usize, is: impl Fn(&Range<usize>) -> bool) -> Option<usize> {
-        // Sums with the digits at even places doubled, and with those at odd places.
+        // The Luhn sums with doubled digits at even and at odd positions.
         let mut sums = [0_u32; 2];
         let mut longest = None;
         let most = self.digits[start..].iter().take(*CARD_NUMBER_DIGITS.end());
-        for (place, digit) in most.enumerate() {
+        for (position, digit) in most.enumerate() {
             let digit = u32::from(*digit);
-            sums[place % 2] += digit * 2 / 10 + digit * 2 % 10;
-            sums[1 - place % 2] += digit;
-            let (length, end) = (place + 1, start + place + 1);
-            let is_right = sums[1 - place % 2].is_multiple_of(10);
-            if is_right && CARD_NUMBER_DIGITS.contains(&length) && is(&(start..end)) {
+            sums[position % 2] += digit * 2 / 10 + digit * 2 % 10;
+            sums[1 - position % 2] += digit;
+            let (length, end) = (position + 1, start + position + 1);
+            let is_valid = sums[1 - position % 2].is_multiple_of(10);
+            if is_valid && CARD_NUMBER_DIGITS.contains(&length) && is(&(start..end)) {
                 longest = Some(end);
             }
         }
         longest.filter(|end| !is_uniform(&self.digits[start..*end]))
     }
 
-    /// The places of what is hidden of a card number.
+    /// Masks the middle of a card number.
     pub(super) fn each_of_middle(&self, found: Range<usize>, hide: &mut impl FnMut(Range<usize>)) {
         let hidden = middle(found.len());
-        let places = &self.places[found.start + hidden.start..found.start + hidden.end];
-        places.iter().for_each(|at| hide(*at..at + 1));
+        let positions = &self.positions[found.start + hidden.start..found.start + hidden.end];
+        positions.iter().for_each(|at| hide(*at..at + 1));
     }
 }

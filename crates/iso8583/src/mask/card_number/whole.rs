@@ -1,49 +1,49 @@
-//! Card numbers in all bytes of a message, wherever its fields begin.
+//! Finds card numbers in all bytes of a message, independently of its fields.
 
 use std::ops::Range;
 
-use super::code::{self, Run};
+use super::code::{self, DigitRun};
 use crate::coding::FROM_EBCDIC;
 
-/// No more is hidden of a track, whose end is not known here: track 3 is the longest.
+/// The maximum length of a track, which bounds the masking of a track without an end.
 const TRACK_CHARACTERS_MAX: usize = 107;
 
-/// Which halves of bytes are to be hidden.
+/// The half bytes that must be masked.
 ///
-/// The fields of a message lie side by side, and many of their digits look like a card number. Where
-/// they were understood, and in halves of bytes, only those count that stand by themselves, before
-/// the separator of a track or behind their length; and not where the field hides them already.
-pub(crate) fn in_message(bytes: &[u8], hidden: &[bool], is_understood: bool) -> Vec<bool> {
+/// Many digits of neighbouring fields look like a card number. In a valid message, and in half bytes,
+/// digits count only if they are a whole run, before the separator of a track, or behind their length.
+/// They do not count in fields that are masked already.
+pub(crate) fn in_message(bytes: &[u8], hidden: &[bool], is_valid: bool) -> Vec<bool> {
     let mut found = vec![false; bytes.len() * 2];
     let ebcdic: Vec<u8> = bytes.iter().map(|byte| FROM_EBCDIC[usize::from(*byte)]).collect();
-    let readings =
+    let decodings =
         [(code::of_halves(bytes), 1), (code::of_text(bytes), 2), (code::of_text(&ebcdic), 2)];
-    for (codes, halves) in readings {
-        let reading = Reading { bytes, codes, halves };
-        let is_candidate = |run: &Run, digits: Range<usize>| {
-            let is_hidden = is_understood && hidden[run.places[digits.start] * halves];
-            let is_enough = !is_understood && halves == 2;
-            !is_hidden && (is_enough || reading.is_marked(run, digits))
+    for (codes, halves) in decodings {
+        let decoding = Decoding { bytes, codes, halves };
+        let is_candidate = |run: &DigitRun, digits: Range<usize>| {
+            let is_hidden = is_valid && hidden[run.positions[digits.start] * halves];
+            let is_accepted = !is_valid && halves == 2;
+            !is_hidden && (is_accepted || decoding.is_marked(run, digits))
         };
-        reading.search(is_candidate, |places| {
-            found[places.start * halves..places.end * halves].fill(true);
+        decoding.search(is_candidate, |positions| {
+            found[positions.start * halves..positions.end * halves].fill(true);
         });
     }
     found
 }
 
-/// Bytes read in one of the ways that digits stand in.
-struct Reading<'a> {
+/// The bytes in one of the encodings of digits.
+struct Decoding<'a> {
     bytes: &'a [u8],
     codes: Vec<u8>,
-    /// So many halves of bytes are one digit.
+    /// The number of half bytes per digit.
     halves: usize,
 }
 
-impl Reading<'_> {
+impl Decoding<'_> {
     fn search(
         &self,
-        is_candidate: impl Fn(&Run, Range<usize>) -> bool,
+        is_candidate: impl Fn(&DigitRun, Range<usize>) -> bool,
         mut hide: impl FnMut(Range<usize>),
     ) {
         code::each_run(&self.codes, |run| {
@@ -52,7 +52,7 @@ impl Reading<'_> {
                 is_number_at_end |= found.end == run.digits.len();
                 run.each_of_middle(found, &mut hide);
             });
-            let start = run.places.last().map_or(0, |last| last + 1);
+            let start = run.positions.last().map_or(0, |last| last + 1);
             let until = self.codes.len().min(start + TRACK_CHARACTERS_MAX);
             let rest = code::rest_of_track(&self.codes[..until], run);
             if let Some(rest) = rest.filter(|_| is_number_at_end) {
@@ -61,8 +61,8 @@ impl Reading<'_> {
         });
     }
 
-    /// Are these digits by themselves, before a separator, or behind their number?
-    fn is_marked(&self, run: &Run, digits: Range<usize>) -> bool {
+    /// Whether the digits are a whole run, before a separator, or behind their length.
+    fn is_marked(&self, run: &DigitRun, digits: Range<usize>) -> bool {
         if self.is_text(run, digits.clone()) {
             return false;
         }
@@ -71,22 +71,22 @@ impl Reading<'_> {
         if ends_run && (digits.start == 0 || code::is_before_separator(&self.codes, run)) {
             return true;
         }
-        let place = run.places[digits.start];
-        let before = place.checked_sub(2).map(|start| &self.codes[start..place]);
+        let position = run.positions[digits.start];
+        let before = position.checked_sub(2).map(|start| &self.codes[start..position]);
         if before.is_some_and(|it| it.iter().all(|code| *code <= 9))
             && before.is_some_and(|it| usize::from(it[0] * 10 + it[1]) == length)
         {
             return true;
         }
-        let byte = place * self.halves / 2;
+        let byte = position * self.halves / 2;
         let behind = |back: usize| byte.checked_sub(back).map(|at| usize::from(self.bytes[at]));
         let is_tag = behind(2) == Some(0x5A) && behind(1) == Some(length.div_ceil(2));
         behind(1) == Some(length) || is_tag
     }
 
-    /// Halves of bytes that are digits of ASCII are read as those.
-    fn is_text(&self, run: &Run, digits: Range<usize>) -> bool {
-        let places = &run.places[digits];
-        self.halves == 1 && places.iter().all(|at| self.bytes[at / 2].is_ascii_digit())
+    /// Whether the half bytes belong to digits in ASCII, which are searched separately.
+    fn is_text(&self, run: &DigitRun, digits: Range<usize>) -> bool {
+        let positions = &run.positions[digits];
+        self.halves == 1 && positions.iter().all(|at| self.bytes[at / 2].is_ascii_digit())
     }
 }

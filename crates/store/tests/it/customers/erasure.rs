@@ -2,11 +2,13 @@
 
 use std::fs;
 
-use domain::customer::{CustomerCommand, CustomerRefusal, CustomerStatus, UpdateCustomer};
-use domain::state::{ClaimKind, Read};
+use domain::claim::ClaimKind;
+use domain::command::CustomerCommand;
+use domain::customer::{CustomerRefusal, CustomerStatus, UpdateCustomer};
+use domain::read::Read;
 use domain::{Command, Person, Request, TenantNo};
 use engine::partition::{Answer, Verdict};
-use engine::ports::{Queries, Store};
+use engine::ports::{CustomerQueries, Queries, Store};
 use store::tables::{Kind, TABLES};
 use store::verify::{verify, verify_source};
 use store::{Options, SqlStore};
@@ -193,7 +195,7 @@ fn in_batches(is_one: bool) -> (Vec<Option<String>>, usize, Vec<String>) {
     (names, mails, people)
 }
 
-/// Again and again, while runs of claims are merged: at once, in the same batch, and after a restart.
+/// Again and again, while memtables of claims are compacted: at once, in the same batch, and after a restart.
 #[test]
 fn an_address_is_free_as_soon_as_its_customer_is_forgotten() {
     for claims_held in [1, 4, 16, Options::DEFAULT.claims_held] {

@@ -3,14 +3,13 @@
 use domain::customer::RequestToken;
 use std::slice::from_ref;
 
-use domain::customer::{
-    CustomerCommand, CustomerRefusal, CustomerReply, Register, Taken, TokenPurpose,
-};
+use domain::command::CustomerCommand;
+use domain::customer::{CustomerRefusal, CustomerReply, Register, Taken, TokenPurpose};
 use domain::mail::{Mail, MailKind};
 use domain::operation::{FailOperation, Operation, OperationStatus};
 use domain::{Reply, Timestamp};
 use engine::partition::{Answer, Times, Verdict, Work};
-use engine::ports::{Bookkeeping, Over, Page, Queries, Store};
+use engine::ports::{Bookkeeping, Over, Page, Store};
 
 use super::{
     HOUR_US, OTHER, TENANT, ask, customer_of, erase, make, queue, refusal, refused, register,
@@ -24,7 +23,7 @@ const LATE: Timestamp = Timestamp(i64::MAX);
 pub fn note<S: Store>(workload: &mut Workload<S>, rows: Vec<Bookkeeping>) {
     let times = Times { now: workload.now, real_now: workload.now };
     let processed = workload.partition.process(&[Work::Bookkeeping(rows)], times, &mut |_| true);
-    assert!(processed.committed, "{processed:?}");
+    assert!(processed.is_committed(), "{processed:?}");
 }
 
 /// The kinds of mails, those of one moment in no order.
@@ -41,7 +40,7 @@ fn mails_are_due_postponed_given_up_and_closed() {
     let (workload, queries) = (&mut world.workload, &*world.queries);
     let ada = sign_up(workload, TENANT, "Ada");
     workload.now = workload.now.plus_us(HOUR_US);
-    let again = Register { taken: Taken::TellByMail, ..registration("Ada") };
+    let again = Register { taken: Taken::NotifyByMail, ..registration("Ada") };
     workload.accepted(TENANT, register(again));
     let due = |at: Timestamp| queries.mails_due(at, 10).unwrap();
     let mut all = due(workload.now);
@@ -79,7 +78,7 @@ fn mails_are_due_postponed_given_up_and_closed() {
     assert_eq!((backlog.operations, backlog.oldest_operation_at), (0, None));
 }
 
-/// Whoever sends mails may be told of a failure only after the customer is forgotten.
+/// The mail sender may learn of a failure only after the customer is erased.
 #[test]
 fn a_mail_that_was_deleted_with_its_customer_stays_so() {
     let mut world = World::new(122);
@@ -99,11 +98,11 @@ fn a_mail_that_was_deleted_with_its_customer_stays_so() {
     let works =
         [Work::Request(Box::new(request)), Work::Bookkeeping(of_bob.iter().map(late).collect())];
     let times = Times { now: workload.now, real_now: workload.now };
-    assert!(workload.partition.process(&works, times, &mut |_| true).committed);
+    assert!(workload.partition.process(&works, times, &mut |_| true).is_committed());
     assert_eq!(queries.mails_due(LATE, 10).unwrap(), []);
 }
 
-fn told<S: Store>(workload: &mut Workload<S>, it: &Operation, again_at: Option<Timestamp>) {
+fn notified<S: Store>(workload: &mut Workload<S>, it: &Operation, again_at: Option<Timestamp>) {
     let (tenant, id, attempts) = (it.tenant, it.id, it.notify_attempts + 1);
     note(workload, vec![Bookkeeping::OperationNotified { tenant, id, again_at, attempts }]);
 }
@@ -145,9 +144,9 @@ fn operations_wait_are_made_and_told() {
     assert_eq!(operation(ids[1]).status, OperationStatus::Waiting);
     ask(workload, fail(ids[1]));
     assert_eq!(refused(workload, fail(ids[1])), CustomerRefusal::OperationSettled);
-    let tell = Register { taken: Taken::TellByMail, ..registered(ids[2]) };
+    let tell = Register { taken: Taken::NotifyByMail, ..registered(ids[2]) };
     let verdict = make(workload, ids[2], tell);
-    let expected = Answer::Replied(Reply::Customer(CustomerReply::Told));
+    let expected = Answer::Replied(Reply::Customer(CustomerReply::Notified));
     assert!(matches!(&verdict, Verdict::Answered(it) if *it == expected), "{verdict:?}");
     assert_eq!(operation(ids[2]).status, OperationStatus::Succeeded(None));
     assert_eq!((operation(ids[2]).sealed, operation(ids[2]).notify_at), (None, None));
@@ -158,9 +157,9 @@ fn operations_wait_are_made_and_told() {
         queries.operations_to_notify(at, 10).unwrap().iter().map(|it| it.id).collect()
     };
     assert_eq!(to_tell(workload.now), ids[..2]);
-    told(workload, &operation(ids[0]), None);
+    notified(workload, &operation(ids[0]), None);
     let later = workload.now.plus_us(HOUR_US);
-    told(workload, &operation(ids[1]), Some(later));
+    notified(workload, &operation(ids[1]), Some(later));
     assert_eq!((to_tell(workload.now), to_tell(later)), (vec![], vec![ids[1]]));
     assert_eq!(operation(ids[1]).notify_attempts, 1);
     // Its secret is kept for as long as somebody is to be called.

@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use domain::{Seq, TenantNo};
-use engine::ports::{Queries as _, Store as _, StoreError};
+use engine::ports::{
+    AccessQueries as _, AccountQueries as _, FollowerQueries as _, Store as _, StoreError,
+    TenantQueries as _,
+};
 use store::driver::Value;
 use store::{Options, Reader, Server, SqlStore, open_server};
 
@@ -16,7 +19,7 @@ use super::Scratch;
 use crate::commits::{account_created, account_id, batch};
 use crate::sqlite::number;
 
-/// Stands between a store and its server, and stops being honest when it is told to.
+/// Stands between a store and its server, and stops forwarding faithfully on request.
 struct Proxy {
     address: String,
     manner: Arc<AtomicU8>,
@@ -110,7 +113,7 @@ fn a_lost_connection_loses_what_was_not_committed_and_the_store_is_opened_again(
         matches!(refused, Err(StoreError::ConnectionLost(_) | StoreError::OutcomeUnknown(_))),
         "{refused:?}"
     );
-    // Whoever goes on without opening the store is refused: another may have written meanwhile.
+    // A writer that goes on without opening the store is refused: another may have written meanwhile.
     let refused = store.load(&BTreeSet::from([read_account(9)]), &BTreeSet::new());
     assert!(matches!(refused, Err(StoreError::ConnectionLost(_))), "{refused:?}");
     assert_eq!(store.open().unwrap().next_seq, next, "nothing of it was written");
@@ -119,8 +122,8 @@ fn a_lost_connection_loses_what_was_not_committed_and_the_store_is_opened_again(
     store.commit(&batch(vec![made])).unwrap();
 }
 
-fn read_account(n: u128) -> domain::state::Read {
-    domain::state::Read::Account(TenantNo(1), account_id(n))
+fn read_account(n: u128) -> domain::read::Read {
+    domain::read::Read::Account(TenantNo(1), account_id(n))
 }
 
 #[test]
@@ -243,7 +246,7 @@ fn a_server_that_says_nothing_is_given_up() {
     assert!(refused.to_string().contains("in time"), "{refused}");
 }
 
-/// A statement that fails before the `COMMIT` that was sent behind it: its error is told, and
+/// A statement that fails before the `COMMIT` that was sent behind it: its error is reported, and
 /// nothing is written.
 #[test]
 fn what_fails_together_with_a_commit_is_told() {
@@ -262,7 +265,7 @@ fn what_fails_together_with_a_commit_is_told() {
     assert_eq!(number(&store, "SELECT count(*) FROM account"), 1);
 }
 
-/// What a command is to blame for is told from what the server or the schema is.
+/// A fault of the command is distinguished from one of the server or the schema.
 #[test]
 fn a_refused_row_is_told_from_a_server_in_trouble() {
     let scratch = Scratch::new();
@@ -287,13 +290,13 @@ fn a_refused_row_is_told_from_a_server_in_trouble() {
     }
 }
 
-/// Whoever looks for what no text can be finds nothing, and his neighbours what they look for.
+/// A read of a key that no text column can hold finds nothing, and the other reads of the batch succeed.
 #[test]
 fn a_nul_is_in_no_text() {
     let scratch = Scratch::new();
     let mut store = scratch.open();
     store.open().unwrap();
-    let wanted = ["a\0b", "\0", "ab"].map(|name| domain::state::Read::User(name.to_owned()));
+    let wanted = ["a\0b", "\0", "ab"].map(|name| domain::read::Read::User(name.to_owned()));
     let loaded = store.load(&BTreeSet::from(wanted), &BTreeSet::new()).unwrap();
     assert!(loaded.state.users.values().all(Option::is_none));
     let queries = store.queries(1).unwrap();

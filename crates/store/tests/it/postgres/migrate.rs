@@ -1,7 +1,7 @@
 //! The copy of a data directory to a server: killed and gone on with, served meanwhile, compared.
 
 use domain::TenantNo;
-use engine::ports::{Queries as _, Store as _};
+use engine::ports::{CustomerQueries as _, Store as _, TenantQueries as _};
 use store::migrate::{Progress, check, sqlite_to_server};
 use store::verify::verify;
 use store::{Error, Options, Reader, open_dir, open_server};

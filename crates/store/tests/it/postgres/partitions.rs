@@ -2,11 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use domain::change::{Change, ClaimChange};
+use domain::claim::{Claim, ClaimKey, ClaimKind};
 use domain::customer::{CustomerRefusal, email_claim};
 use domain::payment::ReplyKey;
-use domain::state::{Change, Claim, ClaimKey, ClaimKind, Read};
+use domain::read::Read;
 use domain::{PartitionNo, Reply, Seq, TenantNo};
-use engine::ports::{Batch, Queries, Store, StoreError, StoredReply};
+use engine::ports::{
+    AccountQueries as _, Batch, CustomerQueries as _, FollowerQueries as _, OutcomeQueries as _,
+    Store, StoreError, StoredReply,
+};
 use store::verify::verify;
 use store::{Error, Options, Share, SqlStore, open_share};
 use uuid::Uuid;
@@ -116,25 +121,25 @@ fn an_address_that_two_want_goes_to_one_and_is_free_again() {
     };
     let taken = |at: i64, owner: u128| {
         let claim = Claim { owner: account_id(owner).uuid(), account: None };
-        with(at, Change::Claim { key: key.clone(), claim })
+        with(at, Change::Claim(ClaimChange::Taken { key: key.clone(), claim }))
     };
     begin(&mut a, &looked_for, &[]);
     begin(&mut b, &looked_for, &[]);
     a.commit(&taken(at_a.0, 7)).unwrap();
     assert!(matches!(b.commit(&taken(at_b.0, 8)), Err(StoreError::KeyTaken)));
-    // Whoever forgets somebody does not look for the address: it is theirs.
+    // An erasure does not read the claim of the address: it is the customer's own.
     begin(&mut a, &[], &[]);
-    a.commit(&with(at_a.0 + 1, Change::ClaimReleased { key: key.clone() })).unwrap();
+    a.commit(&with(at_a.0 + 1, Change::Claim(ClaimChange::Released { key: key.clone() }))).unwrap();
     begin(&mut a, &looked_for, &[]);
     begin(&mut b, &looked_for, &[]);
     b.commit(&taken(at_b.0, 8)).unwrap();
     assert!(matches!(a.commit(&taken(at_a.0 + 2, 7)), Err(StoreError::KeyTaken)));
     let now = a.load(&looked_for.clone().into(), &BTreeSet::new()).unwrap().state;
     assert_eq!(now.claims[&key].unwrap().owner, account_id(8).uuid());
-    // Whoever tells its owner of something claims it for them: they may be forgotten meanwhile.
+    // A notice to the owner of an address checks the claim: the owner may be erased meanwhile.
     begin(&mut a, &looked_for, &[]);
     begin(&mut b, &[], &[]);
-    b.commit(&with(at_b.0 + 1, Change::ClaimReleased { key: key.clone() })).unwrap();
+    b.commit(&with(at_b.0 + 1, Change::Claim(ClaimChange::Released { key: key.clone() }))).unwrap();
     assert!(matches!(a.commit(&taken(at_a.0 + 2, 8)), Err(StoreError::KeyTaken)));
 }
 
@@ -164,7 +169,7 @@ fn customers_of_all_partitions_share_their_addresses() {
 fn reclaimed(seq: Seq, key: &ClaimKey, owner: u128) -> engine::ports::Entry {
     let mut entry = account_created(seq, account_id(owner + 100));
     let claim = Claim { owner: account_id(owner).uuid(), account: None };
-    entry.changes.push(Change::Claim { key: key.clone(), claim });
+    entry.changes.push(Change::Claim(ClaimChange::Taken { key: key.clone(), claim }));
     entry
 }
 

@@ -1,0 +1,62 @@
+//! All flags, or those that changed since a time: the same messages as on a stream.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use feature_flags::{RequestKind, SecretKind};
+use http::{HeaderMap, StatusCode, Uri};
+use web::query::Query;
+
+use super::secret;
+use crate::reply::{self, Refusal, read_body};
+use crate::state::ApiState;
+use crate::user::SentUser;
+
+/// `GET /api/public/sdk/server/latest-all`
+pub(crate) async fn server(
+    State(api): State<Arc<ApiState>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let grant = api.authenticate(secret(&headers), &[SecretKind::Server], RequestKind::Sdk)?;
+    let timestamp = timestamp(&uri)?;
+    let state = grant.environments()[0].state();
+    if timestamp > 0 && !state.is_newer_for_servers(timestamp) {
+        return Ok(unchanged());
+    }
+    Ok(reply::json(StatusCode::OK, state.server_sync(timestamp).text()))
+}
+
+/// `POST /api/public/sdk/client/latest-all`
+pub(crate) async fn client(
+    State(api): State<Arc<ApiState>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let grant = api.authenticate(secret(&headers), &[SecretKind::Client], RequestKind::Sdk)?;
+    let timestamp = timestamp(&uri)?;
+    let body = read_body(body, api.settings.user_bytes_max).await?;
+    let user = serde_json::from_slice(&body).ok().and_then(|it: SentUser<'_>| it.read());
+    let user = user.ok_or(Refusal::Bad("invalid end user"))?;
+    let state = grant.environments()[0].state();
+    if timestamp > 0 && !state.is_newer_for_clients(timestamp) {
+        return Ok(unchanged());
+    }
+    Ok(reply::json(StatusCode::OK, state.client_sync(&user, timestamp).text()))
+}
+
+/// The time up to which the SDK has everything; 0: it has nothing.
+fn timestamp(uri: &Uri) -> Result<i64, Refusal> {
+    let query = Query::parse(uri.query().unwrap_or_default()).unwrap_or_default();
+    match query.first("timestamp") {
+        None | Some("") => Ok(0),
+        Some(text) => text.parse().map_err(|_| Refusal::Bad("invalid timestamp")),
+    }
+}
+
+fn unchanged() -> Response {
+    reply::response(StatusCode::OK, Body::empty())
+}

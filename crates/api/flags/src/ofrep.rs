@@ -1,0 +1,182 @@
+//! OFREP 0.3: evaluates flags for OpenFeature's clients, one or all, and streams an event when they
+//! have to evaluate again.
+//!
+//! Archived flags are left out. A flag whose rollout has no part for the user has no value: the
+//! client uses the default in its code.
+
+mod context;
+mod events;
+mod outcome;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::{get, post};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use feature_flags::message::write_json;
+use feature_flags::{RequestKind, SDK};
+use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, ETAG, HeaderName, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use uuid::Uuid;
+use web::headers::bearer;
+
+use crate::reply::{self, Refusal, read_body};
+use crate::state::ApiState;
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// Headers that pages may read.
+const EXPOSED: HeaderValue = HeaderValue::from_static("ETag");
+
+/// How long a page in the background should listen, in seconds.
+const INACTIVITY_SECONDS: u32 = 120;
+
+/// Capacity for a flag of a bulk response, and for what is around the flags.
+const FLAG_BYTES: usize = 192;
+const ENVELOPE_BYTES: usize = 384;
+
+/// How many bytes of a hash an ETag has.
+const ETAG_BYTES: usize = 18;
+
+/// The routes.
+pub(crate) fn router(api: &Arc<ApiState>) -> Router {
+    let at = |path: &str| format!("{}/ofrep/v1{path}", api.settings.prefix);
+    let preflight = reply::preflight;
+    Router::new()
+        .route(&at("/evaluate/flags/{*key}"), post(one).options(preflight))
+        .route(&at("/evaluate/flags"), post(all).options(preflight))
+        .route(&at("/events/{channel}"), get(events::listen).options(preflight))
+        .with_state(Arc::clone(api))
+}
+
+/// `POST /ofrep/v1/evaluate/flags/{key}`
+async fn one(
+    State(api): State<Arc<ApiState>>,
+    key: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let grant = api.authenticate(secret(&headers), SDK, RequestKind::Ofrep)?;
+    let Ok(Path(key)) = key else {
+        let code_and_details = ("PARSE_ERROR", "the flag's key is no UTF-8");
+        return Ok(failure(StatusCode::BAD_REQUEST, None, code_and_details));
+    };
+    let body = read_body(body, api.settings.user_bytes_max).await?;
+    let user = match context::user(&body) {
+        Ok(user) => user,
+        Err(error) => {
+            return Ok(failure(StatusCode::BAD_REQUEST, Some(&key), error.code_and_details()));
+        }
+    };
+    let state = grant.environments()[0].state();
+    let flag = state.snapshot.flag(&key).filter(|it| !it.flag().is_archived);
+    let Some(flag) = flag else {
+        let code_and_details = ("FLAG_NOT_FOUND", "there is no such flag");
+        return Ok(failure(StatusCode::NOT_FOUND, Some(&key), code_and_details));
+    };
+    let mut out = Vec::with_capacity(FLAG_BYTES);
+    match outcome::write(&mut out, &state.snapshot.evaluate_flag(flag, &user)) {
+        Ok(()) => Ok(reply::json(StatusCode::OK, out)),
+        Err(unusable) => {
+            Ok(failure(StatusCode::BAD_REQUEST, Some(&key), unusable.code_and_details()))
+        }
+    }
+}
+
+/// `POST /ofrep/v1/evaluate/flags`
+async fn all(
+    State(api): State<Arc<ApiState>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let grant = api.authenticate(secret(&headers), SDK, RequestKind::Ofrep)?;
+    let body = read_body(body, api.settings.user_bytes_max).await?;
+    // Before the ETag: an invalid context has no response that a client could have cached.
+    let user = match context::user(&body) {
+        Ok(user) => user,
+        Err(error) => return Ok(failure(StatusCode::BAD_REQUEST, None, error.code_and_details())),
+    };
+    let environment = &grant.environments()[0];
+    let state = environment.state();
+    let etag = etag(environment.id(), &state.version, &body);
+    if has_etag(&headers, &etag) {
+        return Ok(with_etag(reply::response(StatusCode::NOT_MODIFIED, Body::empty()), &etag));
+    }
+    let mut out = Vec::with_capacity(ENVELOPE_BYTES + state.flags().count() * FLAG_BYTES);
+    out.extend_from_slice(br#"{"flags":["#);
+    let active = state.flags().filter(|(flag, _)| !flag.flag().is_archived);
+    for (number, (flag, _)) in active.enumerate() {
+        if number > 0 {
+            out.push(b',');
+        }
+        let evaluation = state.snapshot.evaluate_flag(flag, &user);
+        if let Err(unusable) = outcome::write(&mut out, &evaluation) {
+            write_failure(&mut out, Some(&flag.flag().key), unusable.code_and_details());
+        }
+    }
+    out.extend_from_slice(br#"],"metadata":{"version":"#);
+    write_json(&mut out, &*state.version);
+    out.extend_from_slice(br#"},"eventStreams":[{"type":"sse","endpoint":{"requestUri":"#);
+    write_json(&mut out, &format!("{}/ofrep/v1/events/{}", api.settings.prefix, grant.channel));
+    out.extend_from_slice(br#"},"inactivityDelaySec":"#);
+    write_json(&mut out, &INACTIVITY_SECONDS);
+    out.extend_from_slice(b"}]}");
+    Ok(with_etag(reply::json(StatusCode::OK, out), &etag))
+}
+
+/// The secret of a request: of `X-API-Key`, or of `Authorization: Bearer`.
+fn secret(headers: &HeaderMap) -> Option<&str> {
+    let api_key = headers.get(API_KEY).and_then(|it| it.to_str().ok());
+    api_key.or_else(|| bearer(headers))
+}
+
+/// The ETag of a response: it depends on the environment's version and on the context, and on the
+/// program's version, because a new program may evaluate differently.
+fn etag(id: Uuid, version: &str, body: &[u8]) -> HeaderValue {
+    let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
+    for part in [id.as_bytes(), version.as_bytes(), env!("CARGO_PKG_VERSION").as_bytes(), b" "] {
+        hash.update(part);
+        hash.update(b"\n");
+    }
+    hash.update(body);
+    let digest = URL_SAFE_NO_PAD.encode(&hash.finish().as_ref()[..ETAG_BYTES]);
+    HeaderValue::from_str(&format!("\"{digest}\"")).expect("base64 is visible ASCII")
+}
+
+/// Whether the client has that response.
+fn has_etag(headers: &HeaderMap, etag: &HeaderValue) -> bool {
+    let values = headers.get_all(IF_NONE_MATCH).iter().map(HeaderValue::as_bytes);
+    let mut tags = values.flat_map(|it| it.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+    tags.any(|tag| tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == etag.as_bytes())
+}
+
+fn with_etag(mut response: Response, etag: &HeaderValue) -> Response {
+    response.headers_mut().insert(ETAG, etag.clone());
+    response.headers_mut().insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    response
+}
+
+fn failure(status: StatusCode, key: Option<&str>, code_and_details: (&str, &str)) -> Response {
+    let mut out = vec![];
+    write_failure(&mut out, key, code_and_details);
+    reply::json(status, out)
+}
+
+/// Writes OpenFeature's error code, and the details.
+fn write_failure(out: &mut Vec<u8>, key: Option<&str>, (code, details): (&str, &str)) {
+    out.push(b'{');
+    if let Some(key) = key {
+        out.extend_from_slice(br#""key":"#);
+        write_json(out, key);
+        out.push(b',');
+    }
+    out.extend_from_slice(br#""errorCode":"#);
+    write_json(out, code);
+    out.extend_from_slice(br#","errorDetails":"#);
+    write_json(out, details);
+    out.push(b'}');
+}

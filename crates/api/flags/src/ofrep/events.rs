@@ -1,0 +1,125 @@
+//! The event stream that tells clients to evaluate again.
+//!
+//! Browsers cannot send headers with it and keep its URL for any time: the URL names a channel that
+//! is derived from the secret, grants only this stream, and expires with the secret.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use bytes::Bytes;
+use feature_flags::cache::now_ms;
+use feature_flags::environment_state::EnvironmentState;
+use feature_flags::subscribers::{Permit, Subscriber};
+use feature_flags::{Grant, RequestKind, SecretKind};
+use futures_util::Stream;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use tokio::time::Interval;
+
+use crate::reply::{self, Refusal};
+use crate::state::ApiState;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Tells proxies not to buffer.
+const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// How often a comment is sent, so that proxies keep the connection and a broken one is noticed.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(25);
+
+/// How long a client waits before it reconnects, in milliseconds.
+const RETRY_MS: u32 = 2_000;
+
+/// `GET /ofrep/v1/events/{channel}`
+pub(crate) async fn listen(
+    State(api): State<Arc<ApiState>>,
+    Path(channel): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    if !api.cache.is_available() || api.cache.is_draining() {
+        return Err(Refusal::Unavailable);
+    }
+    let grant = api.cache.find_channel(&channel);
+    let grant = grant.filter(|it| it.kind() != SecretKind::RelayProxy);
+    let grant = grant.ok_or(Refusal::Unauthorized)?;
+    api.check_rate(&grant, RequestKind::Ofrep)?;
+    let permit = api.listeners.acquire(api.settings.listeners_max).ok_or(Refusal::Unavailable)?;
+    let last = headers.get(LAST_EVENT_ID).and_then(|it| it.to_str().ok());
+    let listener = Listener::new(grant, permit, last);
+    let mut response = reply::response(StatusCode::OK, Body::from_stream(listener));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(UNBUFFERED, HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// The event stream of a client.
+struct Listener {
+    grant: Arc<Grant>,
+    subscriber: Arc<Subscriber>,
+    slot: usize,
+    /// The version that the client has; none where it does not say.
+    version: Option<Box<str>>,
+    keep_alive: Interval,
+    _permit: Permit,
+}
+
+impl Listener {
+    /// A client with another version, or none, gets an event at once: something may have changed
+    /// since its last evaluation.
+    fn new(grant: Arc<Grant>, permit: Permit, version: Option<&str>) -> Self {
+        let subscriber = Arc::<Subscriber>::default();
+        let slot = grant.environments()[0].subscribers.add(&subscriber);
+        let keep_alive = tokio::time::interval_at(
+            tokio::time::Instant::now() + KEEP_ALIVE_INTERVAL,
+            KEEP_ALIVE_INTERVAL,
+        );
+        let version = version.map(Box::from);
+        Self { grant, subscriber, slot, version, keep_alive, _permit: permit }
+    }
+
+    fn next_event(&mut self) -> Option<Bytes> {
+        let state = self.grant.environments()[0].state();
+        if self.version.as_deref() == Some(&*state.version) {
+            return None;
+        }
+        self.version = Some(state.version.clone());
+        Some(event(&state))
+    }
+}
+
+fn event(state: &EnvironmentState) -> Bytes {
+    let (version, seconds) = (&state.version, state.changed_at_ms.div_euclid(1_000));
+    // The etag is quoted, as it is in a header.
+    let data = format!(
+        r#"{{"type":"refetchEvaluation","etag":"\"{version}\"","lastModified":{seconds}}}"#
+    );
+    format!("id: {version}\nevent: message\nretry: {RETRY_MS}\ndata: {data}\n\n").into()
+}
+
+impl Stream for Listener {
+    type Item = Result<Bytes, std::convert::Infallible>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        this.subscriber.register(cx.waker());
+        if this.subscriber.close_code().is_some() || this.grant.close_code(now_ms()).is_some() {
+            return Poll::Ready(None);
+        }
+        if let Some(event) = this.next_event() {
+            return Poll::Ready(Some(Ok(event)));
+        }
+        this.keep_alive.poll_tick(cx).map(|_| Some(Ok(Bytes::from_static(b":\n\n"))))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.grant.environments()[0].subscribers.remove(self.slot);
+    }
+}

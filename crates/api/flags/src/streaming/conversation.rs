@@ -1,0 +1,152 @@
+//! The protocol of a stream: answers to messages, and updates when flags change. Messages in, frames
+//! out; no socket here.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use evaluation::User;
+use feature_flags::cache::now_ms;
+use feature_flags::message::{self, Extent};
+use feature_flags::subscribers::Subscriber;
+use feature_flags::{CachedEnvironment, FlagCache, Grant, SecretKind, close};
+
+use crate::client_message::{ClientMessage, Sync};
+
+/// The state of an authenticated stream.
+pub(crate) struct Conversation {
+    grant: Arc<Grant>,
+    subscriber: Arc<Subscriber>,
+    /// One for each environment of the grant, in their order.
+    watched: Box<[Watched]>,
+    /// The user of a client; none before its first request.
+    user: Option<Box<User>>,
+}
+
+/// An environment whose changes are sent.
+struct Watched {
+    slot: usize,
+    /// The revision up to which everything was sent.
+    sent_revision: u64,
+}
+
+impl Conversation {
+    /// Subscribes to each environment: changes from here on are sent.
+    pub(crate) fn begin(cache: &FlagCache, grant: Arc<Grant>, subscriber: Arc<Subscriber>) -> Self {
+        let watch = |environment: &Arc<CachedEnvironment>| {
+            let slot = environment.subscribers.add(&subscriber);
+            // Read after it subscribed, so that no change in between is lost.
+            Watched { slot, sent_revision: environment.state().revision }
+        };
+        let watched = grant.environments().iter().map(watch).collect();
+        // A drain does not see subscribers that are added after it began.
+        if cache.is_draining() {
+            subscriber.close(close::GOING_AWAY);
+        }
+        Self { grant, subscriber, watched, user: None }
+    }
+
+    /// Signals the end of the stream.
+    pub(crate) fn subscriber(&self) -> &Subscriber {
+        &self.subscriber
+    }
+
+    /// The code to close with, where the cache asked for it or the grant is no longer valid.
+    pub(crate) fn close_code(&self) -> Option<u16> {
+        self.subscriber.close_code().or_else(|| self.grant.close_code(now_ms()))
+    }
+
+    /// The answer to a message, if it has one.
+    pub(crate) fn answer(&mut self, message: &[u8]) -> Option<Bytes> {
+        match ClientMessage::read(message)? {
+            ClientMessage::Ping => Some(message::pong()),
+            ClientMessage::Echo(data) => Some(message::echo(data).frame()),
+            ClientMessage::Sync(sync) => match self.grant.kind() {
+                SecretKind::Server => Some(self.server_sync(&sync)),
+                SecretKind::Client => self.client_sync(sync),
+                SecretKind::RelayProxy => Some(self.relay_sync(&sync)),
+            },
+        }
+    }
+
+    fn server_sync(&mut self, sync: &Sync) -> Bytes {
+        let state = self.grant.environments()[0].state();
+        self.watched[0].sent_revision = state.revision;
+        state.server_sync(sync.timestamp).frame()
+    }
+
+    /// A client that changes its user has nothing of the new user yet.
+    fn client_sync(&mut self, sync: Sync) -> Option<Bytes> {
+        let user = Box::new(sync.user?);
+        let is_known = self.user.as_ref().is_none_or(|known| *known == user);
+        let timestamp = if is_known { sync.timestamp } else { 0 };
+        let state = self.grant.environments()[0].state();
+        self.watched[0].sent_revision = state.revision;
+        let answer = state.client_sync(&user, timestamp).frame();
+        self.user = Some(user);
+        Some(answer)
+    }
+
+    /// A relay proxy that lists other environments than the grant has gets everything: patches do not
+    /// contain secrets of new environments.
+    fn relay_sync(&mut self, sync: &Sync) -> Bytes {
+        let environments = self.grant.environments();
+        let known = |environment: &Arc<CachedEnvironment>| {
+            sync.environments.iter().find(|it| it.id == environment.id())
+        };
+        let knows_all = sync.environments.len() == environments.len()
+            && environments.iter().all(|it| known(it).is_some());
+        let is_patch = sync.timestamp > 0 && knows_all;
+        let extent = if is_patch { Extent::Patch } else { Extent::Full };
+        let states: Vec<_> = environments.iter().map(|it| it.state()).collect();
+        for (watched, state) in self.watched.iter_mut().zip(&states) {
+            watched.sent_revision = state.revision;
+        }
+        let items = environments.iter().zip(&states).map(|(environment, state)| {
+            let had = known(environment).filter(|_| is_patch);
+            state.relay_item(environment.id(), had.map_or(0, |it| it.timestamp))
+        });
+        message::relay(extent, &items.collect::<Vec<_>>(), now_ms()).frame()
+    }
+
+    /// The changes since the last update; none where nothing changed for this stream.
+    pub(crate) fn next_update(&mut self) -> Option<Bytes> {
+        for (environment, watched) in self.grant.environments().iter().zip(&mut self.watched) {
+            let state = environment.state();
+            if state.revision == watched.sent_revision {
+                continue;
+            }
+            let patch = state.patch_since(watched.sent_revision);
+            watched.sent_revision = state.revision;
+            let message = match (self.grant.kind(), &self.user) {
+                (SecretKind::Server | SecretKind::RelayProxy, _) => patch.message.clone(),
+                (SecretKind::Client, Some(user)) => state.client_patch(&patch, user),
+                // It requests everything with its user.
+                (SecretKind::Client, None) => None,
+            };
+            if let Some(message) = message {
+                return Some(message.frame());
+            }
+        }
+        None
+    }
+
+    /// How many revisions were not sent yet.
+    pub(crate) fn behind(&self) -> u64 {
+        let environments = self.grant.environments().iter();
+        let behind = environments
+            .zip(&self.watched)
+            .map(|(it, sent)| it.state().revision - sent.sent_revision);
+        behind.max().unwrap_or_default()
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        for (environment, watched) in self.grant.environments().iter().zip(&self.watched) {
+            environment.subscribers.remove(watched.slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! Random changes, and readers that connect, disconnect and reconnect: a reader always has what a new
+//! one would get.
+
+use std::collections::BTreeMap;
+
+use evaluation::{
+    Condition, Fallthrough, Flag, IN_SEGMENT, MissingAttribute, NOT_IN_SEGMENT, RolloutVariation,
+    Rule, Segment, SegmentRule, Snapshot, Variation,
+};
+use feature_flags::{Environment, Secret};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::*;
+
+const ID: Uuid = Uuid::from_u128(1);
+const SECRETS: [(SecretKind, &str); 2] = [(SecretKind::Server, "s"), (SecretKind::Client, "c")];
+const START_MS: i64 = 1_780_272_000_000;
+
+/// An event of a test.
+#[derive(Clone, Debug)]
+enum Event {
+    /// Some flags and segments are changed together.
+    Change(Vec<Flag>, Vec<Segment>),
+    /// The reader reads all updates.
+    Read,
+    /// The connection breaks, and the reader reconnects.
+    Reconnect,
+    /// The reader changes its user.
+    Identify(u8),
+}
+
+fn condition() -> impl Strategy<Value = Condition> {
+    let segments = prop::sample::subsequence(vec!["s0", "s1", "s2", "s3"], 0..3);
+    let in_segment = (any::<bool>(), segments).prop_map(|(is_in, ids)| Condition {
+        property: (if is_in { IN_SEGMENT } else { NOT_IN_SEGMENT }).to_owned(),
+        value: json!(ids).to_string(),
+        ..Condition::default()
+    });
+    let is_user = (0..4_u8).prop_map(|number| Condition {
+        property: "keyId".to_owned(),
+        op: "Equal".to_owned(),
+        value: format!("u{number}"),
+        ..Condition::default()
+    });
+    prop_oneof![2 => in_segment, 1 => is_user]
+}
+
+fn flag() -> impl Strategy<Value = Flag> {
+    let rules = prop::collection::vec(prop::collection::vec(condition(), 0..3), 0..3);
+    let states = (prop::bool::weighted(0.8), prop::bool::weighted(0.15));
+    (0..6_u8, rules, states, 0.0..1.0_f64).prop_map(|(number, rules, (on, archived), share)| {
+        let variation = |id: &str| Variation {
+            id: id.to_owned(),
+            value: id.to_owned(),
+            ..Variation::default()
+        };
+        let part =
+            |id: &str, rollout| RolloutVariation { id: id.to_owned(), rollout, expt_rollout: 1.0 };
+        let rule = |(number, conditions)| Rule {
+            name: format!("r{number}"),
+            conditions,
+            variations: vec![part("a", [0.0, 1.0])],
+            ..Rule::default()
+        };
+        Flag {
+            key: format!("f{number}"),
+            variation_type: "string".to_owned(),
+            variations: vec![variation("a"), variation("b")],
+            rules: rules.into_iter().enumerate().map(rule).collect(),
+            is_enabled: on,
+            disabled_variation_id: "b".to_owned(),
+            fallthrough: Fallthrough {
+                variations: vec![part("a", [0.0, share]), part("b", [share, 1.0])],
+                ..Fallthrough::default()
+            },
+            is_archived: archived,
+            ..Flag::default()
+        }
+    })
+}
+
+fn segment() -> impl Strategy<Value = Segment> {
+    let users = || prop::sample::subsequence(vec!["u0", "u1", "u2", "u3"], 0..3);
+    let rules = prop::collection::vec(prop::collection::vec(condition(), 1..3), 0..2);
+    (0..4_u8, users(), users(), rules).prop_map(|(number, included, excluded, rules)| {
+        let owned = |keys: Vec<&str>| keys.into_iter().map(str::to_owned).collect();
+        let rule = |conditions| SegmentRule { conditions, ..SegmentRule::default() };
+        Segment {
+            id: format!("s{number}"),
+            included: owned(included),
+            excluded: owned(excluded),
+            rules: rules.into_iter().map(rule).collect(),
+            ..Segment::default()
+        }
+    })
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let change = (prop::collection::vec(flag(), 0..3), prop::collection::vec(segment(), 0..2));
+    let event = prop_oneof![
+        6 => change.prop_map(|(flags, segments)| Event::Change(flags, segments)),
+        3 => Just(Event::Read),
+        2 => Just(Event::Reconnect),
+        1 => (0..4_u8).prop_map(Event::Identify),
+    ];
+    prop::collection::vec(event, 1..40)
+}
+
+/// Each time is later than all before it.
+struct Clock(i64);
+
+impl Clock {
+    fn next(&mut self) -> String {
+        self.0 += 1;
+        let at_ms = self.0;
+        format!(
+            "2026-06-01T00:{:02}:{:02}.{:03}Z",
+            at_ms / 60_000,
+            at_ms / 1_000 % 60,
+            at_ms % 1_000
+        )
+    }
+}
+
+/// The state of an SDK.
+struct Reader {
+    conversation: Conversation,
+    user: u8,
+    items: BTreeMap<String, Value>,
+    /// The newest time that it received.
+    newest_ms: i64,
+}
+
+impl Reader {
+    fn connect(cache: &FlagCache, kind: SecretKind) -> Self {
+        let (_, secret) = SECRETS.into_iter().find(|(it, _)| *it == kind).unwrap();
+        let grant = cache.find(secret).unwrap();
+        let conversation = Conversation::begin(cache, grant, Arc::default());
+        Self { conversation, user: 0, items: BTreeMap::new(), newest_ms: 0 }
+    }
+
+    /// Requests the changes since the newest time.
+    fn sync(&mut self) {
+        let user = json!({"keyId": format!("u{}", self.user)});
+        let data = json!({"timestamp": self.newest_ms, "user": user});
+        let message = json!({"messageType": "data-sync", "data": data}).to_string();
+        let is_new = self.newest_ms == 0;
+        let answer = self.conversation.answer(message.as_bytes()).unwrap();
+        let extent = self.take(&answer);
+        assert!(!is_new || extent == "full", "{extent}");
+    }
+
+    fn reconnect(&mut self, cache: &FlagCache, kind: SecretKind) {
+        self.conversation = Self::connect(cache, kind).conversation;
+        self.sync();
+    }
+
+    fn read(&mut self) {
+        while let Some(update) = self.conversation.next_update() {
+            assert_eq!(self.take(&update), "patch");
+        }
+    }
+
+    fn take(&mut self, frame: &[u8]) -> String {
+        let head = match frame[1] {
+            126 => 4,
+            127 => 10,
+            _ => 2,
+        };
+        let message: Value = serde_json::from_slice(&frame[head..]).unwrap();
+        let data = &message["data"];
+        let extent = data["eventType"].as_str().unwrap().to_owned();
+        if extent == "full" {
+            self.items.clear();
+        }
+        for (sort, name) in [("featureFlags", "key"), ("segments", "id")] {
+            for item in data[sort].as_array().into_iter().flatten() {
+                let key = item[name].as_str().or(item["id"].as_str()).unwrap();
+                let updated_at = item["updatedAt"].as_str();
+                let at_ms = item["timestamp"].as_i64().or(updated_at.map(milliseconds)).unwrap();
+                self.newest_ms = self.newest_ms.max(at_ms);
+                self.items.insert(format!("{sort} {key}"), item.clone());
+            }
+        }
+        extent
+    }
+}
+
+/// A time of [`Clock`] in milliseconds since 1970.
+fn milliseconds(time: &str) -> i64 {
+    let part = |from: usize, to: usize| time[from..to].parse::<i64>().unwrap();
+    START_MS + part(14, 16) * 60_000 + part(17, 19) * 1_000 + part(20, 23)
+}
+
+fn cache(clock: &mut Clock) -> FlagCache {
+    let cache = FlagCache::new();
+    let secret = |(kind, value): (SecretKind, &str)| Secret {
+        kind,
+        value: value.to_owned(),
+        expires_at_ms: None,
+    };
+    let first = Flag { key: "f0".to_owned(), updated_at: clock.next(), ..Flag::default() };
+    cache.upsert([Environment {
+        id: ID,
+        key: "dev".to_owned(),
+        project_key: "default".to_owned(),
+        secrets: SECRETS.map(secret).to_vec(),
+        snapshot: Snapshot::new(MissingAttribute::Empty).with([first], []),
+    }]);
+    cache
+}
+
+/// Plays events; after each read, compares the reader with one that just connected.
+fn check(events: Vec<Event>, kind: SecretKind) -> Result<(), TestCaseError> {
+    let mut clock = Clock(0);
+    let cache = cache(&mut clock);
+    let mut reader = Reader::connect(&cache, kind);
+    reader.sync();
+    for event in events.into_iter().chain([Event::Read, Event::Reconnect]) {
+        match event {
+            Event::Change(mut flags, mut segments) => {
+                flags.iter_mut().for_each(|it| it.updated_at = clock.next());
+                segments.iter_mut().for_each(|it| it.updated_at = clock.next());
+                prop_assert!(cache.apply(ID, flags, segments));
+                continue;
+            }
+            Event::Identify(_) if kind == SecretKind::Server => continue,
+            Event::Identify(user) => {
+                reader.user = user;
+                reader.sync();
+            }
+            Event::Read => reader.read(),
+            Event::Reconnect => reader.reconnect(&cache, kind),
+        }
+        let mut new = Reader::connect(&cache, kind);
+        new.user = reader.user;
+        new.sync();
+        prop_assert_eq!(&reader.items, &new.items);
+        prop_assert!(reader.conversation.next_update().is_none());
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_server_that_reads_or_reconnects_has_everything(events in events()) {
+        check(events, SecretKind::Server)?;
+    }
+
+    #[test]
+    fn a_client_that_reads_or_reconnects_has_everything(events in events()) {
+        check(events, SecretKind::Client)?;
+    }
+
+    /// On an open stream, times do not matter.
+    #[test]
+    fn changes_of_the_same_millisecond_are_all_sent(
+        changes in prop::collection::vec((flag(), segment(), any::<bool>()), 1..20),
+        is_client: bool,
+    ) {
+        let kind = if is_client { SecretKind::Client } else { SecretKind::Server };
+        let mut clock = Clock(0);
+        let cache = cache(&mut clock);
+        let (mut reader, now) = (Reader::connect(&cache, kind), clock.next());
+        reader.sync();
+        for (mut flag, mut segment, is_read) in changes {
+            (flag.updated_at, segment.updated_at) = (now.clone(), now.clone());
+            prop_assert!(cache.apply(ID, vec![flag], vec![segment]));
+            if is_read {
+                reader.read();
+            }
+        }
+        reader.read();
+        let mut new = Reader::connect(&cache, kind);
+        new.sync();
+        prop_assert_eq!(&reader.items, &new.items);
+    }
+}

@@ -1,0 +1,234 @@
+//! One authenticated call: its permissions, its audit metadata, its idempotency key, and its access to
+//! the engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::payment::{Actor, ReplyKey};
+use domain::{Command, Idempotency, Reply, Request, RequestId, TenantNo};
+use engine::access::{Caller, TenantRef};
+use engine::ports::{Queries, StoreError};
+use engine::queue::SimulatedWork;
+use engine::{Answer, Engine};
+use http::HeaderMap;
+use prost::Message;
+use ring::digest;
+use uuid::Uuid;
+use web::headers::{InvalidIdempotencyKey, idempotency_key};
+
+use crate::refusal::Refusal;
+
+/// The delay of the response, as if a provider had to be called: for benchmarks.
+const SIMULATED_WORK: &str = "faregate-balance-delay-ms";
+/// The longest simulated work.
+const SIMULATED_WORK_MAX: Duration = Duration::from_secs(60);
+const REQUEST_ID: &str = "x-request-id";
+
+/// The audit metadata: our names, or those of Kill Bill's clients; with the longest values, in
+/// characters.
+const CREATED_BY: Header = Header(["x-faregate-createdby", "x-killbill-createdby"], 50);
+const REASON: Header = Header(["x-faregate-reason", "x-killbill-reason"], 255);
+const COMMENT: Header = Header(["x-faregate-comment", "x-killbill-comment"], 255);
+
+/// Metadata with its two names and its longest value, in characters.
+struct Header([&'static str; 2], usize);
+
+/// The engine and settings that all services share.
+pub(crate) struct ServiceContext {
+    pub(crate) engine: Engine,
+    pub(crate) simulates_work: bool,
+}
+
+/// The authenticated caller and tenant, which the server stores in the request's extensions.
+#[derive(Clone)]
+pub(crate) struct Authenticated {
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) tenant: Arc<TenantRef>,
+}
+
+/// A call of an authenticated caller.
+pub(crate) struct Call<'a> {
+    context: &'a ServiceContext,
+    authenticated: Authenticated,
+    metadata: HeaderMap,
+}
+
+impl<'a> Call<'a> {
+    /// Splits a request into the call and its message.
+    ///
+    /// # Errors
+    /// [`Refusal::TenantMissing`] if the server did not authenticate the call.
+    pub(crate) fn of<M>(
+        context: &'a ServiceContext,
+        request: tonic::Request<M>,
+    ) -> Result<(Self, M), Refusal> {
+        let (metadata, mut extensions, message) = request.into_parts();
+        let authenticated = extensions.remove().ok_or(Refusal::TenantMissing)?;
+        Ok((Self { context, authenticated, metadata: metadata.into_headers() }, message))
+    }
+
+    /// The tenant's number.
+    pub(crate) fn tenant(&self) -> TenantNo {
+        self.authenticated.tenant.no
+    }
+
+    /// The simulated work that the client requests, if it is allowed: `MIN-MAX`, in milliseconds.
+    ///
+    /// # Errors
+    /// [`Refusal::Metadata`]: not a range, or above a minute.
+    pub(crate) fn simulated_work(&self) -> Result<Option<SimulatedWork>, Refusal> {
+        let Some(text) = self.metadata.get(SIMULATED_WORK).filter(|_| self.context.simulates_work)
+        else {
+            return Ok(None);
+        };
+        let ends = text.to_str().ok().and_then(|text| text.split_once('-'));
+        let ms = |text: &str| text.trim().parse().ok().map(Duration::from_millis);
+        let work = ends.and_then(|(from, to)| Some(SimulatedWork { from: ms(from)?, to: ms(to)? }));
+        match work {
+            Some(work) if work.from <= work.to && work.to <= SIMULATED_WORK_MAX => Ok(Some(work)),
+            Some(_) | None => Err(Refusal::Metadata {
+                key: SIMULATED_WORK,
+                reason: "is not MIN-MAX milliseconds, at most a minute".into(),
+            }),
+        }
+    }
+
+    /// Requires a permission of the caller.
+    ///
+    /// # Errors
+    /// [`Refusal::Forbidden`].
+    pub(crate) fn require(&self, permission: &'static str) -> Result<(), Refusal> {
+        let may = self.authenticated.caller.may(permission);
+        if may { Ok(()) } else { Err(Refusal::Forbidden(permission)) }
+    }
+
+    /// Reads committed rows.
+    ///
+    /// # Errors
+    /// [`Refusal::Unavailable`]: the store cannot be read.
+    pub(crate) async fn read<T, F>(&self, query: F) -> Result<T, Refusal>
+    where
+        F: FnOnce(&dyn Queries) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        Ok(self.context.engine.read(query).await?)
+    }
+
+    /// The idempotency key of the call with the hash of its method and message.
+    ///
+    /// # Errors
+    /// [`Refusal::Metadata`]: the key is invalid.
+    pub(crate) fn idempotency(
+        &self,
+        method: &str,
+        message: &impl Message,
+    ) -> Result<Option<Idempotency>, Refusal> {
+        let Some(key) = read_idempotency_key(&self.metadata)? else { return Ok(None) };
+        let tenant = self.tenant().0.to_be_bytes();
+        let name = hash(&[&tenant, self.authenticated.caller.username.as_bytes(), key.as_bytes()]);
+        let fingerprint = hash(&[b"grpc", method.as_bytes(), &message.encode_to_vec()]);
+        Ok(Some(Idempotency { key: ReplyKey(name), fingerprint }))
+    }
+
+    /// Submits a command for the tenant and waits until its reply is durable.
+    ///
+    /// # Errors
+    /// The engine's refusal, or [`Refusal::Unavailable`].
+    pub(crate) async fn submit(
+        &self,
+        command: Command,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Reply, Refusal> {
+        let id = self.context.engine.mint();
+        let actor = actor(&self.metadata, &self.authenticated.caller.username, id)?;
+        let request = Request { id, tenant: self.tenant(), actor, idempotency, command };
+        match self.context.engine.submit(request).await? {
+            Answer::Replied(reply) => Ok(reply),
+            Answer::Refused(rejection) => Err(rejection.into()),
+            Answer::StillRunning => Err(Refusal::StillRunning),
+            Answer::AnotherRequest => Err(Refusal::AnotherCall),
+        }
+    }
+}
+
+fn actor(metadata: &HeaderMap, user: &str, id: RequestId) -> Result<Actor, Refusal> {
+    let token = metadata.get(REQUEST_ID).and_then(|it| Uuid::try_parse_ascii(it.as_bytes()).ok());
+    Ok(Actor {
+        user: user.to_owned(),
+        created_by: CREATED_BY.read(metadata)?.unwrap_or_else(|| user.to_owned()),
+        reason: REASON.read(metadata)?,
+        comments: COMMENT.read(metadata)?,
+        token: token.unwrap_or(id.0),
+    })
+}
+
+impl Header {
+    fn read(&self, metadata: &HeaderMap) -> Result<Option<String>, Refusal> {
+        let Self([ours, theirs], chars_max) = self;
+        let Some(value) = metadata.get(*ours).or_else(|| metadata.get(*theirs)) else {
+            return Ok(None);
+        };
+        let refused = |reason: &'static str| Refusal::Metadata { key: ours, reason: reason.into() };
+        let text =
+            std::str::from_utf8(value.as_bytes()).map_err(|_| refused("is not valid UTF-8"))?;
+        if text.len() > *chars_max && text.chars().count() > *chars_max {
+            return Err(refused("is too long"));
+        }
+        Ok(Some(text.to_owned()))
+    }
+}
+
+fn read_idempotency_key(metadata: &HeaderMap) -> Result<Option<String>, Refusal> {
+    let refused = |error: InvalidIdempotencyKey| Refusal::Metadata {
+        key: "idempotency-key",
+        reason: error.to_string().into(),
+    };
+    idempotency_key(metadata).map_err(refused)
+}
+
+/// The first 16 bytes of SHA-256 over the parts, each with its length.
+fn hash(parts: &[&[u8]]) -> Uuid {
+    let mut context = digest::Context::new(&digest::SHA256);
+    for part in parts {
+        context.update(&(part.len() as u64).to_be_bytes());
+        context.update(part);
+    }
+    let digest = context.finish();
+    Uuid::from_slice(&digest.as_ref()[..16]).expect("SHA-256 has 32 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderName, HeaderValue};
+
+    fn with(name: &'static str, value: &str) -> HeaderMap {
+        let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+        HeaderMap::from_iter([(HeaderName::from_static(name), value)])
+    }
+
+    #[test]
+    fn an_invalid_idempotency_key_is_refused_by_name() {
+        let read = |key: &str| read_idempotency_key(&with("idempotency-key", key));
+        assert_eq!(read("\"abc\"").unwrap().as_deref(), Some("abc"));
+        let refusal = read("\"abc").unwrap_err().to_string();
+        assert_eq!(refusal, "metadata idempotency-key: has an opening quote but no closing one");
+    }
+
+    #[test]
+    fn the_actor_is_read_from_the_metadata() {
+        let id = RequestId(Uuid::from_u128(9));
+        let read = |metadata: &HeaderMap| actor(metadata, "admin", id);
+        assert_eq!(read(&HeaderMap::new()).unwrap().created_by, "admin");
+        assert_eq!(read(&with("x-killbill-createdby", "w")).unwrap().created_by, "w");
+        let ours = read(&with("x-faregate-createdby", "me")).unwrap();
+        assert_eq!(
+            (ours.created_by.as_str(), ours.user.as_str(), ours.token),
+            ("me", "admin", id.0)
+        );
+        let refusal = read(&with("x-faregate-createdby", &"x".repeat(51))).unwrap_err().to_string();
+        assert_eq!(refusal, "metadata x-faregate-createdby: is too long");
+        let token = "0192aabb-ccdd-7123-9456-789abcdef012";
+        assert_eq!(read(&with(REQUEST_ID, token)).unwrap().token.to_string(), token);
+    }
+}

@@ -1,0 +1,190 @@
+//! Fields of messages, validated strictly. Refusals name the field.
+
+use domain::card_data::{find_card_data, looks_like_pan};
+use domain::{AmountMinor, Currency, Id, Properties};
+use uuid::Uuid;
+
+use crate::api;
+use crate::refusal::Refusal;
+
+/// The longest external key, in characters.
+const KEY_CHARS_MAX: usize = 255;
+/// The most properties of a call.
+const PROPERTIES_MAX: usize = 64;
+/// The longest key of a property, in characters.
+const PROPERTY_KEY_CHARS_MAX: usize = 255;
+/// The longest value of a property, in characters.
+const PROPERTY_VALUE_CHARS_MAX: usize = 4096;
+
+/// A required id.
+///
+/// # Errors
+/// [`Refusal::Field`]: empty, or not a UUID.
+pub(crate) fn id<K>(field: &'static str, text: &str) -> Result<Id<K>, Refusal> {
+    optional_id(field, text)?.ok_or_else(|| Refusal::field(field, "needs to be set"))
+}
+
+/// An optional id; empty means none.
+///
+/// # Errors
+/// [`Refusal::Field`]: not a UUID.
+pub(crate) fn optional_id<K>(field: &'static str, text: &str) -> Result<Option<Id<K>>, Refusal> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let id = Uuid::try_parse(text).map_err(|_| Refusal::field(field, "is no UUID"))?;
+    Ok(Some(Id::new(id)))
+}
+
+/// An optional external key; empty means none.
+///
+/// # Errors
+/// [`Refusal::Field`]: too long, or with a control character.
+pub(crate) fn key(field: &'static str, text: String) -> Result<Option<String>, Refusal> {
+    optional_text(field, text, KEY_CHARS_MAX)
+}
+
+/// An optional text of at most `chars_max` characters; empty means none.
+///
+/// # Errors
+/// [`Refusal::Field`]: too long, or with a control character.
+pub(crate) fn optional_text(
+    field: &'static str,
+    text: String,
+    chars_max: usize,
+) -> Result<Option<String>, Refusal> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if text.len() > chars_max && text.chars().count() > chars_max {
+        return Err(Refusal::field(field, format!("has more than {chars_max} characters")));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Refusal::field(field, "has a control character"));
+    }
+    Ok(Some(text))
+}
+
+/// An optional currency; empty means none.
+///
+/// # Errors
+/// [`Refusal::Field`]: unknown.
+pub(crate) fn optional_currency(
+    field: &'static str,
+    code: &str,
+) -> Result<Option<Currency>, Refusal> {
+    if code.is_empty() {
+        return Ok(None);
+    }
+    let currency = Currency::parse(code);
+    currency.map(Some).ok_or_else(|| Refusal::field(field, "is no currency code (ISO 4217)"))
+}
+
+/// The field `amount` as the domain expects it: a decimal in the currency's major unit.
+///
+/// # Errors
+/// [`Refusal::Field`]: absent, not above zero, or without a valid currency.
+pub(crate) fn amount(money: Option<&api::Money>) -> Result<(String, Currency), Refusal> {
+    let money = money.ok_or_else(|| Refusal::field("amount", "needs to be set"))?;
+    let currency = optional_currency("amount.currency_code", &money.currency_code)?;
+    let currency =
+        currency.ok_or_else(|| Refusal::field("amount.currency_code", "needs to be set"))?;
+    if money.minor_units <= 0 {
+        return Err(Refusal::field("amount.minor_units", "should be greater than 0"));
+    }
+    Ok((AmountMinor(money.minor_units).decimal(currency), currency))
+}
+
+/// The field `properties`. The refusal names the property's key, never its value.
+///
+/// # Errors
+/// [`Refusal::Field`]: too many or too long ones, control characters, or card data.
+pub(crate) fn properties(given: Vec<api::Property>) -> Result<Properties, Refusal> {
+    let refused = |reason: String| Refusal::field("properties", reason);
+    if given.len() > PROPERTIES_MAX {
+        return Err(refused(format!("at most {PROPERTIES_MAX} are taken")));
+    }
+    let properties: Properties = given.into_iter().map(|it| (it.key, it.value)).collect();
+    for (key, value) in &properties {
+        if key.is_empty() {
+            return Err(refused("a key is empty".to_owned()));
+        }
+        if key.chars().count() > PROPERTY_KEY_CHARS_MAX {
+            return Err(refused(format!(
+                "a key has more than {PROPERTY_KEY_CHARS_MAX} characters"
+            )));
+        }
+        if looks_like_pan(key) {
+            return Err(refused("a key looks like a card number".to_owned()));
+        }
+        if key.chars().any(char::is_control) || value.contains('\0') {
+            return Err(refused("has a control character".to_owned()));
+        }
+        if value.chars().count() > PROPERTY_VALUE_CHARS_MAX {
+            return Err(refused(format!(
+                "{key} has more than {PROPERTY_VALUE_CHARS_MAX} characters"
+            )));
+        }
+    }
+    match find_card_data(&properties) {
+        Some(name) => Err(refused(format!(
+            "{name} holds card data, which is not taken: send a token of a vault"
+        ))),
+        None => Ok(properties),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused<T: std::fmt::Debug>(read: Result<T, Refusal>) -> String {
+        read.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn amounts_are_positive_minor_units_of_a_known_currency() {
+        let read = |minor_units, code: &str| {
+            amount(Some(&api::Money { minor_units, currency_code: code.to_owned() }))
+        };
+        let usd = Currency::parse("USD").unwrap();
+        assert_eq!(read(1050, "USD").unwrap(), ("10.50".to_owned(), usd));
+        assert_eq!(read(1050, "JPY").unwrap().0, "1050");
+        assert_eq!(read(i64::MAX, "BHD").unwrap().0, "9223372036854775.807");
+        assert_eq!(refused(read(0, "USD")), "amount.minor_units: should be greater than 0");
+        assert_eq!(refused(read(i64::MIN, "USD")), "amount.minor_units: should be greater than 0");
+        assert_eq!(refused(read(1, "usd")), "amount.currency_code: is no currency code (ISO 4217)");
+        assert_eq!(refused(read(1, "")), "amount.currency_code: needs to be set");
+        assert_eq!(refused(amount(None)), "amount: needs to be set");
+    }
+
+    #[test]
+    fn texts_are_bounded_and_without_control_characters() {
+        assert_eq!(key("payment_key", String::new()).unwrap(), None);
+        key("payment_key", "é".repeat(KEY_CHARS_MAX)).unwrap();
+        let long = key("payment_key", "é".repeat(KEY_CHARS_MAX + 1));
+        assert_eq!(refused(long), "payment_key: has more than 255 characters");
+        let control = key("payment_key", "a\nb".to_owned());
+        assert_eq!(refused(control), "payment_key: has a control character");
+        let read = |text: &str| id::<domain::kind::Account>("account_id", text);
+        assert_eq!(refused(read("")), "account_id: needs to be set");
+        assert_eq!(refused(read("1")), "account_id: is no UUID");
+    }
+
+    #[test]
+    fn card_data_and_properties_above_the_limits_are_refused() {
+        let one = |key: &str, value: &str| {
+            properties(vec![api::Property { key: key.to_owned(), value: value.to_owned() }])
+        };
+        assert_eq!(one("a", "b").unwrap(), [("a".to_owned(), "b".to_owned())]);
+        let refusal = refused(one("ccNumber", "4111111111111111"));
+        assert!(refusal.starts_with("properties: ccNumber holds card data"), "{refusal}");
+        assert!(!refused(one("4111111111111111", "b")).contains("4111"));
+        let long = one("a", &"v".repeat(PROPERTY_VALUE_CHARS_MAX + 1));
+        assert_eq!(refused(long), "properties: a has more than 4096 characters");
+        assert_eq!(refused(one("", "b")), "properties: a key is empty");
+        assert_eq!(refused(one("a\n", "b")), "properties: has a control character");
+        let many = vec![api::Property { key: "a".to_owned(), value: String::new() }; 65];
+        assert_eq!(refused(properties(many)), "properties: at most 64 are taken");
+    }
+}

@@ -1,0 +1,202 @@
+//! `FlagService`: a user's flags, evaluated once or followed as they change.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use engine::Reason;
+use evaluation::{Evaluation, Property, User};
+use feature_flags::{FlagCache, FlagReader, FlagUpdate, Grant, ReadError, WatchLimits};
+use futures_util::{Stream, StreamExt as _};
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, HeaderName};
+use hyper::body::Incoming;
+use tonic::{Request, Response, Status};
+use tower::util::BoxCloneSyncService;
+use tower::{Service as _, service_fn};
+
+use crate::api::flag_service_server::{FlagService, FlagServiceServer};
+use crate::api::flag_value::Value;
+use crate::api::{
+    EvaluateRequest, EvaluateResponse, FlagUser, FlagValue, WatchRequest, WatchResponse,
+};
+use crate::{FlagCalls, Refusal};
+
+/// How many keys a request may name: as many as an environment has flags.
+const KEYS_MAX: usize = domain::definition::DEFINITIONS_MAX;
+
+/// How many attributes a user may have.
+const ATTRIBUTES_MAX: usize = 1_000;
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+struct Flags {
+    reader: Arc<FlagReader>,
+}
+
+/// The service on a cache. A secret is looked up before the message is read.
+#[must_use]
+pub fn service(cache: Arc<FlagCache>, limits: WatchLimits, message_bytes_max: usize) -> FlagCalls {
+    let reader = Arc::new(FlagReader::new(cache, limits));
+    let service = FlagServiceServer::new(Flags { reader: Arc::clone(&reader) })
+        .max_decoding_message_size(message_bytes_max);
+    BoxCloneSyncService::new(service_fn(move |mut request: http::Request<Incoming>| {
+        let (mut service, grant) = (service.clone(), reader.grant(secret(request.headers())));
+        async move {
+            match grant {
+                Ok(grant) => {
+                    request.extensions_mut().insert(grant);
+                    service.call(request).await
+                }
+                Err(error) => Ok(refused(error).into_http()),
+            }
+        }
+    }))
+}
+
+#[tonic::async_trait]
+impl FlagService for Flags {
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<WatchResponse, Status>> + Send>>;
+
+    async fn evaluate(
+        &self,
+        mut request: Request<EvaluateRequest>,
+    ) -> Result<Response<EvaluateResponse>, Status> {
+        let grant = grant(&mut request)?;
+        let EvaluateRequest { user, keys } = request.into_inner();
+        let user = user_of(user)?;
+        if keys.len() > KEYS_MAX {
+            return Err(invalid("keys", format!("are more than {KEYS_MAX}")));
+        }
+        let flags = self.reader.evaluate(&grant, &user, &keys, shown);
+        Ok(Response::new(EvaluateResponse { flags }))
+    }
+
+    async fn watch(
+        &self,
+        mut request: Request<WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let grant = grant(&mut request)?;
+        let user = user_of(request.into_inner().user)?;
+        let watch = self.reader.watch(grant, user, shown).map_err(refused)?;
+        let responses = watch.map(|update| match update {
+            Ok(FlagUpdate { is_full, flags, removed }) => {
+                Ok(WatchResponse { is_full, flags, removed_keys: removed })
+            }
+            Err(error) => Err(refused(error)),
+        });
+        Ok(Response::new(Box::pin(responses)))
+    }
+}
+
+/// The secret of a call: `X-API-Key`, or `Authorization` with or without `Bearer`.
+fn secret(headers: &HeaderMap) -> Option<&str> {
+    let text = |name: HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
+    if let Some(key) = text(API_KEY) {
+        return Some(key);
+    }
+    let authorization = text(AUTHORIZATION)?;
+    let bearer = authorization.split_once(' ');
+    let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    Some(bearer.map_or(authorization, |(_, secret)| secret.trim()))
+}
+
+fn grant<M>(request: &mut Request<M>) -> Result<Arc<Grant>, Status> {
+    request.extensions_mut().remove().ok_or_else(|| Refusal::SecretWrong.into())
+}
+
+fn user_of(given: Option<FlagUser>) -> Result<User, Status> {
+    let given = given.filter(|it| !it.key.trim().is_empty());
+    let given = given.ok_or_else(|| invalid("user.key", "needs to be set".to_owned()))?;
+    if given.attributes.len() > ATTRIBUTES_MAX {
+        return Err(invalid("user.attributes", format!("are more than {ATTRIBUTES_MAX}")));
+    }
+    let properties = given.attributes.into_iter();
+    Ok(User {
+        key_id: given.key,
+        name: given.name,
+        customized_properties: properties
+            .map(|(name, value)| Property { name, value: Some(value) })
+            .collect(),
+    })
+}
+
+fn shown(it: &Evaluation<'_>, version: i64) -> FlagValue {
+    let variation = it.variation.filter(|it| !it.id.is_empty());
+    FlagValue {
+        key: it.flag.key.clone(),
+        value: variation.map(|found| typed(&it.flag.variation_type, &found.value)),
+        variation_id: variation.map(|it| it.id.clone()).unwrap_or_default(),
+        reason: it.reason.text().to_owned(),
+        version,
+    }
+}
+
+/// A value of its flag's type. One that does not parse stays a text.
+fn typed(kind: &str, value: &str) -> Value {
+    let text = || Value::Text(value.to_owned());
+    match kind {
+        "boolean" => value.parse().map_or_else(|_| text(), Value::Boolean),
+        "number" => {
+            let number = value.trim().parse().ok().filter(|it: &f64| it.is_finite());
+            number.map_or_else(text, Value::Number)
+        }
+        "json" if serde_json::from_str::<serde::de::IgnoredAny>(value).is_ok() => {
+            Value::Json(value.to_owned())
+        }
+        _ => text(),
+    }
+}
+
+fn invalid(field: &'static str, reason: String) -> Status {
+    Refusal::field(field, reason).into()
+}
+
+fn refused(error: ReadError) -> Status {
+    let refusal = match error {
+        ReadError::Unavailable => Refusal::FlagsUnread,
+        ReadError::Stopping => Refusal::Unavailable(Reason::Stopping.into()),
+        ReadError::Unauthorized => Refusal::SecretWrong,
+        ReadError::Full => Refusal::Full,
+        ReadError::TooSlow => Refusal::ReaderTooSlow,
+    };
+    refusal.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_read_from_both_headers() {
+        let with = |name: &'static str, value: &str| {
+            HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().unwrap())])
+        };
+        for (headers, expected) in [
+            (with("x-api-key", "s"), Some("s")),
+            (with("authorization", "Bearer s"), Some("s")),
+            (with("authorization", "bearer  s"), Some("s")),
+            (with("authorization", "Bearer "), Some("")),
+            (with("authorization", "s"), Some("s")),
+            (HeaderMap::new(), None),
+        ] {
+            assert_eq!(secret(&headers), expected, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn values_have_the_type_of_their_flag() {
+        let text = |it: &str| Value::Text(it.to_owned());
+        for (kind, value, expected) in [
+            ("boolean", "true", Value::Boolean(true)),
+            ("boolean", "yes", text("yes")),
+            ("number", " -0.50", Value::Number(-0.5)),
+            ("number", "inf", text("inf")),
+            ("number", "many", text("many")),
+            ("json", "{\"a\": 1}", Value::Json("{\"a\": 1}".to_owned())),
+            ("json", "{", text("{")),
+            ("string", "true", text("true")),
+        ] {
+            assert_eq!(typed(kind, value), expected, "{kind} {value}");
+        }
+    }
+}

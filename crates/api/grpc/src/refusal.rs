@@ -1,0 +1,488 @@
+//! The table from refusals to gRPC codes and reasons.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use domain::Rejection;
+use engine::access::AccessError;
+use engine::{Reason, Unavailable};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::ERROR_DOMAIN;
+
+/// The delay before a retry after overload.
+const RETRY_AFTER_FULL: Duration = Duration::from_secs(1);
+
+/// Why a call failed. The text is the message of its status.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// An invalid field of the message.
+    #[error("{field}: {reason}")]
+    Field {
+        /// The field's path in the message.
+        field: &'static str,
+        reason: Cow<'static, str>,
+    },
+    /// Invalid metadata.
+    #[error("metadata {key}: {reason}")]
+    Metadata { key: &'static str, reason: Cow<'static, str> },
+    /// There is no such resource, or it is another tenant's.
+    #[error("there is no {what} {name}")]
+    NotFound { what: Resource, name: String },
+    /// The user lacks a permission.
+    #[error("the user does not have the permission {0}")]
+    Forbidden(&'static str),
+    /// The call has no tenant.
+    #[error("x-faregate-apikey and x-faregate-apisecret need to be set")]
+    TenantMissing,
+    /// The caller or the tenant is not authenticated.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The engine's refusal.
+    #[error("{}", rejection_message(.0))]
+    Rejected(Box<Rejection>),
+    /// The engine cannot process the call now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// A call with the same idempotency key runs, or its outcome is in doubt.
+    #[error("a call with this idempotency-key is in progress, or its outcome is not known yet")]
+    StillRunning,
+    /// The idempotency key belongs to another call.
+    #[error("the idempotency-key was used for another call")]
+    AnotherCall,
+    /// Too many calls are in progress.
+    #[error("too many calls are in progress")]
+    Full,
+    /// The deadline has passed; a submitted command continues.
+    #[error("the deadline has passed: what was asked for may still be carried out")]
+    DeadlineExceeded,
+    /// A sum does not fit 64 bits.
+    #[error("the balance in {0} does not fit 64 bits")]
+    BalanceTooLarge(domain::Currency),
+    /// The environment's secret is missing or invalid.
+    #[error("the secret is missing or wrong: x-api-key or authorization have it")]
+    SecretWrong,
+    /// The flag cache is not loaded yet.
+    #[error("the feature flags are not there yet")]
+    FlagsUnread,
+    /// The client reads changes of feature flags too slowly.
+    #[error("too many changes went unread: call again")]
+    ReaderTooSlow,
+    /// There is no such method.
+    #[error("there is no such method")]
+    NoMethod,
+    /// A call panicked.
+    #[error("internal error")]
+    Bug,
+}
+
+/// A kind of resource that can be absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    Account,
+    Payment,
+}
+
+impl std::fmt::Display for Resource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Account => "account",
+            Self::Payment => "payment",
+        })
+    }
+}
+
+impl Refusal {
+    /// An invalid field.
+    pub fn field(field: &'static str, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::Field { field, reason: reason.into() }
+    }
+
+    /// The code and the reason.
+    fn wire(&self) -> (Code, &'static str) {
+        match self {
+            Self::Field { .. } | Self::Metadata { .. } => {
+                (Code::InvalidArgument, "INVALID_ARGUMENT")
+            }
+            Self::NotFound { what: Resource::Account, .. } => (Code::NotFound, "ACCOUNT_NOT_FOUND"),
+            Self::NotFound { what: Resource::Payment, .. } => (Code::NotFound, "PAYMENT_NOT_FOUND"),
+            Self::Forbidden(_) => (Code::PermissionDenied, "PERMISSION_MISSING"),
+            Self::TenantMissing => (Code::Unauthenticated, "TENANT_MISSING"),
+            Self::Access(error) => match error {
+                AccessError::Missing => (Code::Unauthenticated, "CREDENTIALS_MISSING"),
+                AccessError::Invalid => (Code::Unauthenticated, "CREDENTIALS_WRONG"),
+                AccessError::UnknownApiKey | AccessError::WrongSecret => {
+                    (Code::Unauthenticated, "TENANT_UNKNOWN")
+                }
+                AccessError::Throttled { .. } => (Code::ResourceExhausted, "TOO_MANY_ATTEMPTS"),
+                AccessError::Unavailable(it) => wire_unavailable(it.reason),
+            },
+            Self::Rejected(rejection) => wire_rejection(rejection),
+            Self::Unavailable(it) => wire_unavailable(it.reason),
+            Self::StillRunning => (Code::Aborted, "IDEMPOTENCY_KEY_IN_PROGRESS"),
+            Self::AnotherCall => (Code::FailedPrecondition, "IDEMPOTENCY_KEY_REUSED"),
+            Self::Full => (Code::ResourceExhausted, "OVERLOADED"),
+            Self::DeadlineExceeded => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
+            Self::BalanceTooLarge(_) => (Code::OutOfRange, "BALANCE_TOO_LARGE"),
+            Self::SecretWrong => (Code::Unauthenticated, "SECRET_WRONG"),
+            Self::FlagsUnread => (Code::Unavailable, "FLAGS_NOT_READ"),
+            Self::ReaderTooSlow => (Code::ResourceExhausted, "READER_TOO_SLOW"),
+            Self::NoMethod => (Code::Unimplemented, "NO_SUCH_METHOD"),
+            Self::Bug => wire_unavailable(Reason::Bug),
+        }
+    }
+
+    /// Whether the failure is a fault of this installation that needs an operator.
+    pub(crate) const fn is_fault(&self) -> bool {
+        match self {
+            Self::Unavailable(it) | Self::Access(AccessError::Unavailable(it)) => {
+                it.reason.is_fault()
+            }
+            Self::Bug => true,
+            Self::Field { .. }
+            | Self::Metadata { .. }
+            | Self::NotFound { .. }
+            | Self::Forbidden(_)
+            | Self::TenantMissing
+            | Self::Access(_)
+            | Self::Rejected(_)
+            | Self::StillRunning
+            | Self::AnotherCall
+            | Self::Full
+            | Self::DeadlineExceeded
+            | Self::BalanceTooLarge(_)
+            | Self::SecretWrong
+            | Self::FlagsUnread
+            | Self::ReaderTooSlow
+            | Self::NoMethod => false,
+        }
+    }
+
+    /// The delay before a retry, if a retry may succeed.
+    const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Unavailable(it) | Self::Access(AccessError::Unavailable(it)) => it.retry_after,
+            Self::Access(AccessError::Throttled { retry_after }) => Some(*retry_after),
+            Self::Full | Self::StillRunning | Self::FlagsUnread => Some(RETRY_AFTER_FULL),
+            Self::Field { .. }
+            | Self::Metadata { .. }
+            | Self::NotFound { .. }
+            | Self::Forbidden(_)
+            | Self::TenantMissing
+            | Self::Access(_)
+            | Self::Rejected(_)
+            | Self::AnotherCall
+            | Self::DeadlineExceeded
+            | Self::BalanceTooLarge(_)
+            | Self::SecretWrong
+            | Self::ReaderTooSlow
+            | Self::NoMethod
+            | Self::Bug => None,
+        }
+    }
+
+    /// The invalid field with the reason, if a field is invalid.
+    fn violation(&self) -> Option<(&str, Cow<'_, str>)> {
+        match self {
+            Self::Field { field, reason } => Some((field, Cow::Borrowed(reason))),
+            Self::Rejected(rejection) => match &**rejection {
+                Rejection::InvalidParameter { field, reason } => {
+                    Some((proto_field(field), reason.trim().into()))
+                }
+                Rejection::GatewayNotRegistered { .. } => {
+                    Some(("gateway", "there is no such gateway".into()))
+                }
+                Rejection::AccountFieldIsFixed { field } => {
+                    Some((proto_field(field), "cannot change".into()))
+                }
+                Rejection::TenantAlreadyExists { .. }
+                | Rejection::UserAlreadyExists { .. }
+                | Rejection::UserNotFound { .. }
+                | Rejection::RoleAlreadyExists { .. }
+                | Rejection::RoleNotFound { .. }
+                | Rejection::PermissionInvalid { .. }
+                | Rejection::AccountAlreadyExists { .. }
+                | Rejection::AccountNotFound { .. }
+                | Rejection::AccountKeyIsFixed { .. }
+                | Rejection::TagDefinitionNotFound { .. }
+                | Rejection::TagNotFound { .. }
+                | Rejection::TagNotApplicable { .. }
+                | Rejection::PaymentMethodNotFound { .. }
+                | Rejection::ExternalPaymentMethodExists { .. }
+                | Rejection::DefaultPaymentMethodInUse { .. }
+                | Rejection::PaymentNotFound { .. }
+                | Rejection::TransactionNotFound { .. }
+                | Rejection::PaymentOfAnotherAccount { .. }
+                | Rejection::TransactionOfAnotherAccount { .. }
+                | Rejection::TransactionKeySucceeded { .. }
+                | Rejection::NoSuchSuccess { .. }
+                | Rejection::InvalidTransition { .. }
+                | Rejection::PaymentInDoubt { .. }
+                | Rejection::EnvironmentAlreadyExists { .. }
+                | Rejection::EnvironmentNotFound { .. }
+                | Rejection::SecretNotFound { .. }
+                | Rejection::DefinitionChanged { .. }
+                | Rejection::ApprovalNeeded { .. }
+                | Rejection::ChangeNotFound { .. }
+                | Rejection::ChangeNotWaiting { .. }
+                | Rejection::ApprovalByAuthor { .. }
+                | Rejection::WithdrawalByAnother { .. }
+                | Rejection::Customer(_) => None,
+            },
+            Self::Metadata { .. }
+            | Self::NotFound { .. }
+            | Self::Forbidden(_)
+            | Self::TenantMissing
+            | Self::Access(_)
+            | Self::Unavailable(_)
+            | Self::StillRunning
+            | Self::AnotherCall
+            | Self::Full
+            | Self::DeadlineExceeded
+            | Self::BalanceTooLarge(_)
+            | Self::SecretWrong
+            | Self::FlagsUnread
+            | Self::ReaderTooSlow
+            | Self::NoMethod
+            | Self::Bug => None,
+        }
+    }
+}
+
+const fn wire_rejection(rejection: &Rejection) -> (Code, &'static str) {
+    use Rejection as R;
+    match rejection {
+        R::TenantAlreadyExists { .. } => (Code::AlreadyExists, "TENANT_ALREADY_EXISTS"),
+        R::UserAlreadyExists { .. } => (Code::AlreadyExists, "USER_ALREADY_EXISTS"),
+        R::UserNotFound { .. } => (Code::NotFound, "USER_NOT_FOUND"),
+        R::RoleAlreadyExists { .. } => (Code::AlreadyExists, "ROLE_ALREADY_EXISTS"),
+        R::RoleNotFound { .. } => (Code::NotFound, "ROLE_NOT_FOUND"),
+        R::PermissionInvalid { .. } => (Code::InvalidArgument, "PERMISSION_INVALID"),
+        R::AccountAlreadyExists { .. } => (Code::AlreadyExists, "ACCOUNT_ALREADY_EXISTS"),
+        R::AccountNotFound { .. } => (Code::NotFound, "ACCOUNT_NOT_FOUND"),
+        R::AccountKeyIsFixed { .. } => (Code::FailedPrecondition, "ACCOUNT_KEY_IS_FIXED"),
+        R::AccountFieldIsFixed { .. } => (Code::FailedPrecondition, "ACCOUNT_FIELD_IS_FIXED"),
+        R::TagDefinitionNotFound { .. } => (Code::NotFound, "TAG_DEFINITION_NOT_FOUND"),
+        R::TagNotFound { .. } => (Code::NotFound, "TAG_NOT_FOUND"),
+        R::TagNotApplicable { .. } => (Code::FailedPrecondition, "TAG_NOT_APPLICABLE"),
+        R::PaymentMethodNotFound { .. } => (Code::NotFound, "PAYMENT_METHOD_NOT_FOUND"),
+        R::ExternalPaymentMethodExists { .. } => {
+            (Code::AlreadyExists, "EXTERNAL_PAYMENT_METHOD_EXISTS")
+        }
+        R::DefaultPaymentMethodInUse { .. } => {
+            (Code::FailedPrecondition, "DEFAULT_PAYMENT_METHOD_IN_USE")
+        }
+        R::GatewayNotRegistered { .. } => (Code::InvalidArgument, "GATEWAY_NOT_REGISTERED"),
+        R::PaymentNotFound { .. } => (Code::NotFound, "PAYMENT_NOT_FOUND"),
+        R::TransactionNotFound { .. } => (Code::NotFound, "TRANSACTION_NOT_FOUND"),
+        R::PaymentOfAnotherAccount { .. } => {
+            (Code::FailedPrecondition, "PAYMENT_OF_ANOTHER_ACCOUNT")
+        }
+        R::TransactionOfAnotherAccount { .. } => {
+            (Code::FailedPrecondition, "TRANSACTION_OF_ANOTHER_ACCOUNT")
+        }
+        R::TransactionKeySucceeded { .. } => (Code::AlreadyExists, "TRANSACTION_KEY_SUCCEEDED"),
+        R::NoSuchSuccess { .. } => (Code::FailedPrecondition, "NO_SUCH_SUCCESS"),
+        R::InvalidTransition { .. } => (Code::FailedPrecondition, "INVALID_TRANSITION"),
+        R::PaymentInDoubt { .. } => (Code::FailedPrecondition, "PAYMENT_IN_DOUBT"),
+        R::EnvironmentAlreadyExists { .. } => (Code::AlreadyExists, "ENVIRONMENT_ALREADY_EXISTS"),
+        R::EnvironmentNotFound { .. } => (Code::NotFound, "ENVIRONMENT_NOT_FOUND"),
+        R::SecretNotFound { .. } => (Code::NotFound, "SECRET_NOT_FOUND"),
+        R::DefinitionChanged { .. } => (Code::Aborted, "DEFINITION_CHANGED"),
+        R::ApprovalNeeded { .. } => (Code::FailedPrecondition, "APPROVAL_NEEDED"),
+        R::ChangeNotFound { .. } => (Code::NotFound, "CHANGE_NOT_FOUND"),
+        R::Customer(_) => (Code::FailedPrecondition, "CUSTOMER_REFUSED"),
+        R::ChangeNotWaiting { .. } => (Code::FailedPrecondition, "CHANGE_NOT_WAITING"),
+        R::ApprovalByAuthor { .. } => (Code::PermissionDenied, "APPROVAL_BY_AUTHOR"),
+        R::WithdrawalByAnother { .. } => (Code::PermissionDenied, "WITHDRAWAL_BY_ANOTHER"),
+        R::InvalidParameter { .. } => (Code::InvalidArgument, "INVALID_ARGUMENT"),
+    }
+}
+
+/// Clients retry `UNAVAILABLE` by themselves, so it is returned only if nothing was done.
+const fn wire_unavailable(reason: Reason) -> (Code, &'static str) {
+    match reason {
+        Reason::QueueFull | Reason::GatewayFull | Reason::ReadersFull | Reason::HashersFull => {
+            (Code::ResourceExhausted, "OVERLOADED")
+        }
+        Reason::Stopping => (Code::Unavailable, "STOPPING"),
+        Reason::MessageTooLarge => (Code::InvalidArgument, "MESSAGE_TOO_LARGE"),
+        Reason::QueueAway => (Code::Unavailable, "QUEUE_UNAVAILABLE"),
+        Reason::Expired => (Code::Unavailable, "EXPIRED"),
+        Reason::NotOwner => (Code::Unavailable, "NOT_OWNER"),
+        Reason::DiskFull => (Code::Unavailable, "DISK_FULL"),
+        Reason::Store => (Code::Unavailable, "STORE_UNAVAILABLE"),
+        Reason::CommitInDoubt => (Code::Unknown, "COMMIT_IN_DOUBT"),
+        Reason::Repeated => (Code::Unknown, "REPEATED"),
+        Reason::Quarantined => (Code::FailedPrecondition, "QUARANTINED"),
+        Reason::Bug => (Code::Internal, "INTERNAL_ERROR"),
+    }
+}
+
+/// The message of a rejection.
+fn rejection_message(rejection: &Rejection) -> String {
+    use Rejection as R;
+    match rejection {
+        R::TenantAlreadyExists { key } => format!("there is a tenant {key} already"),
+        R::UserAlreadyExists { username } => format!("there is a user {username} already"),
+        R::UserNotFound { username } => format!("there is no user {username}"),
+        R::RoleAlreadyExists { role } => format!("there is a role {role} already"),
+        R::RoleNotFound { role } => format!("there is no role {role}"),
+        R::PermissionInvalid { permission } => format!("there is no permission {permission}"),
+        R::AccountAlreadyExists { key } => {
+            format!("there is an account with the key {key} already")
+        }
+        R::AccountNotFound { id } => format!("there is no account {id}"),
+        R::AccountKeyIsFixed { current } => format!("the account's key stays {current}"),
+        R::AccountFieldIsFixed { field } => {
+            format!("{}: cannot change", proto_field(field))
+        }
+        R::TagDefinitionNotFound { id } => format!("there is no tag definition {id}"),
+        R::TagNotFound { name } => format!("the account has no tag {name}"),
+        R::TagNotApplicable { name } => format!("an account cannot have the tag {name}"),
+        R::PaymentMethodNotFound { id } => format!("there is no payment method {id}"),
+        R::ExternalPaymentMethodExists { account } => {
+            format!("the account {account} has a method of external payment already")
+        }
+        R::DefaultPaymentMethodInUse { account } => {
+            format!("it is the default payment method of the account {account}")
+        }
+        R::GatewayNotRegistered { gateway } => format!("gateway: there is no gateway {gateway}"),
+        R::PaymentNotFound { payment } => format!("there is no payment {payment}"),
+        R::TransactionNotFound { transaction } => format!("there is no transaction {transaction}"),
+        R::PaymentOfAnotherAccount { payment } => {
+            format!("the payment {payment} is another account's")
+        }
+        R::TransactionOfAnotherAccount { key } => {
+            format!("the transaction {key} is another account's")
+        }
+        R::TransactionKeySucceeded { key } => format!("a transaction {key} succeeded already"),
+        R::NoSuchSuccess { payment } => format!("the payment {payment} did not succeed"),
+        R::InvalidTransition { operation, from } => match from {
+            Some(from) => format!(
+                "{operation:?} may not follow where the payment stands at {:?} {:?}",
+                from.operation, from.status
+            ),
+            None => format!("{operation:?} may not follow on a payment that has no success"),
+        },
+        R::PaymentInDoubt { operation } => format!(
+            "{operation:?} has to wait: it is not known yet what became of a transaction before"
+        ),
+        R::EnvironmentAlreadyExists { key } => format!("there is an environment {key} already"),
+        R::EnvironmentNotFound { id } => format!("there is no environment {id}"),
+        R::SecretNotFound { id } => format!("there is no secret {id}"),
+        R::DefinitionChanged { key, version } => match version {
+            Some(version) => format!("{key} is in the version {version}"),
+            None => format!("there is no {key}"),
+        },
+        R::ApprovalNeeded { environment } => format!(
+            "changes of the environment {environment} need another user's approval: \
+             ask for one at /v1/changes"
+        ),
+        R::ChangeNotFound { id } => format!("there is no change {id}"),
+        R::Customer(refusal) => format!("sign-up is not part of this API: {refusal:?}"),
+        R::ChangeNotWaiting { id, status } => format!("the change {id} is {status:?} already"),
+        R::ApprovalByAuthor { id } => {
+            format!("the change {id} needs the approval of another user than its author")
+        }
+        R::WithdrawalByAnother { id } => format!("the change {id} is withdrawn by its author only"),
+        R::InvalidParameter { field, reason } => {
+            format!("{}: {}", proto_field(field), reason.trim())
+        }
+    }
+}
+
+/// The protos' name of a field; the domain uses Kill Bill's names.
+fn proto_field(field: &str) -> &str {
+    match field {
+        "transactionExternalKey" => "transaction_key",
+        "paymentExternalKey" => "payment_key",
+        "externalKey" => "payment_method_key",
+        "paymentId" => "payment_id",
+        "transactionId" => "transaction_id",
+        "paymentMethodId" => "payment_method_id",
+        "currency" => "amount.currency_code",
+        other => other,
+    }
+}
+
+impl From<Rejection> for Refusal {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejected(Box::new(rejection))
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        let (code, reason) = refusal.wire();
+        let mut details = ErrorDetails::new();
+        details.set_error_info(reason, ERROR_DOMAIN, []);
+        if let Some((field, reason)) = refusal.violation() {
+            details.add_bad_request_violation(field, reason);
+        }
+        if let Some(after) = refusal.retry_after() {
+            details.set_retry_info(Some(after));
+        }
+        if refusal.is_fault() {
+            tracing::error!(
+                api = "grpc",
+                reason,
+                "call failed: fault of this installation: {refusal}"
+            );
+        }
+        Self::with_error_details(code, refusal.to_string(), details)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn check(refusal: Refusal, expected: Expect) {
+        let status = Status::from(refusal);
+        let details = status.get_error_details();
+        let info = details.error_info().unwrap();
+        assert_eq!(info.domain, ERROR_DOMAIN);
+        let violations = details.bad_request().map(|it| &it.field_violations);
+        let fields = violations.into_iter().flatten().map(|it| it.field.as_str());
+        let fields: Vec<_> = fields.collect();
+        let retry = details.retry_info().and_then(|it| it.retry_delay);
+        let (code, reason) = (status.code(), &info.reason);
+        let actual = format!("{code:?} {reason} {:?} {fields:?} {retry:?}", status.message());
+        expected.assert_eq(&actual);
+    }
+
+    #[test]
+    fn refusals_have_codes_and_details() {
+        check(
+            Refusal::field("amount.minor_units", "should be greater than 0"),
+            expect![[
+                r#"InvalidArgument INVALID_ARGUMENT "amount.minor_units: should be greater than 0" ["amount.minor_units"] None"#
+            ]],
+        );
+        check(
+            Rejection::invalid("paymentMethodId", "should not be null").into(),
+            expect![[
+                r#"InvalidArgument INVALID_ARGUMENT "payment_method_id: should not be null" ["payment_method_id"] None"#
+            ]],
+        );
+        check(
+            Unavailable::from(Reason::QueueFull).into(),
+            expect![[
+                r#"ResourceExhausted OVERLOADED "too many requests are waiting" [] Some(1s)"#
+            ]],
+        );
+        check(
+            Unavailable::from(Reason::CommitInDoubt).into(),
+            expect![[
+                r#"Unknown COMMIT_IN_DOUBT "it is not known whether the request was carried out: look before sending it again" [] None"#
+            ]],
+        );
+        check(
+            AccessError::Invalid.into(),
+            expect![[r#"Unauthenticated CREDENTIALS_WRONG "user or password is wrong" [] None"#]],
+        );
+    }
+}

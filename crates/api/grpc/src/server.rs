@@ -1,0 +1,277 @@
+//! Admits each call (limit of calls, deadline, caller, tenant) and calls its service. It is one
+//! hand-written service instead of a stack of layers and a router, because each of them allocates per
+//! call.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use engine::access::Access;
+use futures_util::FutureExt;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
+use hyper::body::Incoming;
+use tonic::body::Body;
+use tonic::{Code, Status};
+use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_health::server::{HealthReporter, HealthService};
+use tower::util::BoxCloneSyncService;
+use tower::{Service, ServiceExt};
+use web::headers::{TenantHeaders, tenant};
+
+use crate::accounts::Accounts;
+use crate::api::account_service_server::{AccountServiceServer, SERVICE_NAME as ACCOUNTS};
+use crate::api::balance_service_server::{BalanceServiceServer, SERVICE_NAME as BALANCES};
+use crate::api::flag_service_server::SERVICE_NAME as FLAGS;
+use crate::api::payment_service_server::{PaymentServiceServer, SERVICE_NAME as PAYMENTS};
+use crate::balances::Balances;
+use crate::call::{Authenticated, ServiceContext};
+use crate::metrics::CallMetrics;
+use crate::payments::Payments;
+use crate::refusal::Refusal;
+use crate::{ClientOf, Limits, Parts, api, deadline};
+
+/// The services without authentication: health and reflection.
+const HEALTH: &str = "grpc.health.v1.Health";
+const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
+
+/// The services with a health status; the empty name is the whole server.
+const SERVICES: [&str; 5] = ["", PAYMENTS, BALANCES, ACCOUNTS, FLAGS];
+
+type Request = http::Request<Incoming>;
+type Response = http::Response<Body>;
+
+/// The service of feature flags, which authenticates its calls itself: see `flags::service`.
+pub type FlagCalls = BoxCloneSyncService<Request, Response, Infallible>;
+
+type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+/// The gRPC API. Cheap to clone; clones share their state.
+#[derive(Clone)]
+pub struct GrpcApi {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    access: Access,
+    client_of: ClientOf,
+    limits: Limits,
+    in_progress: AtomicUsize,
+    metrics: CallMetrics,
+    payments: PaymentServiceServer<Payments>,
+    balances: BalanceServiceServer<Balances>,
+    accounts: AccountServiceServer<Accounts>,
+    flags: FlagCalls,
+    reporter: HealthReporter,
+    health: HealthServer<HealthService>,
+    reflection: BoxCloneSyncService<Request, Response, Infallible>,
+}
+
+/// The service of a call.
+#[derive(Clone, Copy)]
+enum Target {
+    Payments,
+    Balances,
+    Accounts,
+    Flags,
+    Health,
+    Reflection,
+}
+
+impl Target {
+    /// The service of a path such as `/faregate.v1.PaymentService/Pay`.
+    fn of(path: &str) -> Option<Self> {
+        match path.strip_prefix('/')?.split_once('/')?.0 {
+            PAYMENTS => Some(Self::Payments),
+            BALANCES => Some(Self::Balances),
+            ACCOUNTS => Some(Self::Accounts),
+            FLAGS => Some(Self::Flags),
+            HEALTH => Some(Self::Health),
+            REFLECTION => Some(Self::Reflection),
+            _ => None,
+        }
+    }
+}
+
+impl GrpcApi {
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let Parts { engine, access, flags, simulates_work, client_of, limits } = parts;
+        let context = Arc::new(ServiceContext { engine, simulates_work });
+        let bytes = limits.message_bytes_max;
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(api::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            // The details of errors, for clients that know the API by reflection only.
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+            .build_v1()
+            .expect("the committed descriptors are valid, which a test checks");
+        let reporter = HealthReporter::new();
+        let inner = Inner {
+            access,
+            client_of,
+            limits,
+            in_progress: AtomicUsize::new(0),
+            metrics: CallMetrics::new(),
+            payments: PaymentServiceServer::new(Payments::new(Arc::clone(&context)))
+                .max_decoding_message_size(bytes),
+            balances: BalanceServiceServer::new(Balances::new(Arc::clone(&context)))
+                .max_decoding_message_size(bytes),
+            accounts: AccountServiceServer::new(Accounts::new(context))
+                .max_decoding_message_size(bytes),
+            flags,
+            health: HealthServer::new(HealthService::from_health_reporter(reporter.clone())),
+            reporter,
+            reflection: BoxCloneSyncService::new(reflection),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Sets the status that the health service reports.
+    pub async fn report_health(&self, is_serving: bool) {
+        let status = if is_serving { ServingStatus::Serving } else { ServingStatus::NotServing };
+        for service in SERVICES {
+            self.inner.reporter.set_service_status(service, status).await;
+        }
+    }
+
+    /// Reports that the API stops, and ends the calls that watch its health: they would keep their
+    /// connections open.
+    pub(crate) async fn close_health(&self) {
+        self.report_health(false).await;
+        let mut reporter = self.inner.reporter.clone();
+        for service in SERVICES {
+            reporter.clear_service_status(service).await;
+        }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.inner.limits
+    }
+}
+
+/// The service of one connection.
+#[derive(Clone)]
+pub(crate) struct ConnectionService {
+    api: GrpcApi,
+    peer: IpAddr,
+}
+
+impl ConnectionService {
+    pub(crate) const fn new(api: GrpcApi, peer: IpAddr) -> Self {
+        Self { api, peer }
+    }
+}
+
+impl hyper::service::Service<Request> for ConnectionService {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = ResponseFuture;
+
+    fn call(&self, request: Request) -> ResponseFuture {
+        let inner = Arc::clone(&self.api.inner);
+        match Target::of(request.uri().path()) {
+            Some(Target::Health) => inner.health.clone().call(request),
+            Some(Target::Reflection) => Box::pin(inner.reflection.clone().oneshot(request)),
+            Some(
+                target @ (Target::Payments | Target::Balances | Target::Accounts | Target::Flags),
+            ) => Box::pin(serve_call(inner, target, self.peer, request)),
+            None => Box::pin(std::future::ready(Ok(refused(Refusal::NoMethod)))),
+        }
+    }
+}
+
+fn refused(refusal: Refusal) -> Response {
+    Status::from(refusal).into_http()
+}
+
+/// Admits a call, serves it within its deadline, and counts it.
+async fn serve_call(
+    inner: Arc<Inner>,
+    target: Target,
+    peer: IpAddr,
+    mut request: Request,
+) -> Result<Response, Infallible> {
+    let started = Instant::now();
+    let method = inner.metrics.method(request.uri().path());
+    let serving = async {
+        let Some(_permit) = CallPermit::acquire(&inner) else { return Err(Refusal::Full) };
+        let timeout = deadline::of(request.headers())?;
+        let serving = async {
+            if matches!(target, Target::Flags) {
+                let response = inner.flags.clone().oneshot(request).await;
+                return Ok(response.unwrap_or_else(|never| match never {}));
+            }
+            let authenticated = authenticate(&inner, peer, request.headers()).await?;
+            request.extensions_mut().insert(authenticated);
+            let response = match target {
+                Target::Payments => inner.payments.clone().call(request).await,
+                Target::Balances => inner.balances.clone().call(request).await,
+                Target::Accounts => inner.accounts.clone().call(request).await,
+                Target::Flags | Target::Health | Target::Reflection => {
+                    return Err(Refusal::NoMethod);
+                }
+            };
+            Ok(response.unwrap_or_else(|never| match never {}))
+        };
+        // The panic hook logs the message and the location.
+        let serving = AssertUnwindSafe(serving).catch_unwind();
+        match tokio::time::timeout(timeout, serving).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(_)) => Err(Refusal::Bug),
+            // A submitted command continues in the engine.
+            Err(_) => Err(Refusal::DeadlineExceeded),
+        }
+    };
+    let response = serving.await.unwrap_or_else(refused);
+    method.record(code(&response), started.elapsed());
+    Ok(response)
+}
+
+/// The code of a response. A response with a message has its code in the trailers; it is `Ok`.
+fn code(response: &Response) -> Code {
+    let status = response.headers().get(Status::GRPC_STATUS);
+    status.map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()))
+}
+
+async fn authenticate(
+    inner: &Inner,
+    peer: IpAddr,
+    headers: &HeaderMap,
+) -> Result<Authenticated, Refusal> {
+    let client = (inner.client_of)(peer, headers);
+    let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let caller = inner.access.user(client, authorization).await?;
+    let credentials = tenant(headers).ok().flatten();
+    let TenantHeaders { key, secret } = credentials.ok_or(Refusal::TenantMissing)?;
+    let tenant = inner.access.tenant(client, key, secret).await?;
+    Ok(Authenticated { caller, tenant })
+}
+
+/// The permit of a call in progress.
+struct CallPermit<'a>(&'a AtomicUsize);
+
+impl<'a> CallPermit<'a> {
+    /// `None` if the limit of calls is reached.
+    fn acquire(inner: &'a Inner) -> Option<Self> {
+        let permit = Self(&inner.in_progress);
+        let before = inner.in_progress.fetch_add(1, Ordering::Relaxed);
+        if before < inner.limits.calls_max {
+            return Some(permit);
+        }
+        inner.metrics.refused();
+        None
+    }
+}
+
+impl Drop for CallPermit<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

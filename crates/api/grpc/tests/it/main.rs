@@ -1,0 +1,5 @@
+//! Tests of the gRPC API.
+
+mod generated;
+#[path = "../../examples/generate/generation.rs"]
+mod generation;

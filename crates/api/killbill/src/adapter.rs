@@ -1,0 +1,66 @@
+//! The state of the API: the engine, the credential checks, and the settings.
+
+use std::sync::Arc;
+
+use domain::Timestamp;
+use engine::Engine;
+use engine::access::Access;
+
+/// The Kill Bill API. Cheap to clone; clones share their state.
+#[derive(Clone)]
+pub struct KillBillApi {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Engine,
+    access: Access,
+    settings: Settings,
+    opened_at: Timestamp,
+}
+
+/// Returns why a URL may not be a callback. The server provides the check, because the crate that
+/// delivers notifications decides which addresses it connects to.
+pub type CallbackCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
+/// The settings of the API. The engine decides whether there is a test clock.
+#[derive(Clone)]
+pub struct Settings {
+    /// Whether clients connect over TLS: `Location` then begins with `https`.
+    pub tls: bool,
+    /// The name of this process in `nodesInfo`.
+    pub node_name: String,
+    /// Checks a callback before it is registered; the returned reason follows the parameter's name.
+    pub check_callback: CallbackCheck,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { tls: false, node_name: "faregate".to_owned(), check_callback: Arc::new(|_| Ok(())) }
+    }
+}
+
+impl KillBillApi {
+    /// An API on `engine`, for callers known to `access`.
+    #[must_use]
+    pub fn new(engine: Engine, access: Access, settings: Settings) -> Self {
+        let opened_at = engine.clock().real_now();
+        Self { inner: Arc::new(Inner { engine, access, settings, opened_at }) }
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    pub(crate) fn access(&self) -> &Access {
+        &self.inner.access
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    pub(crate) fn opened_at(&self) -> Timestamp {
+        self.inner.opened_at
+    }
+}

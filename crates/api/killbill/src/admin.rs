@@ -1,0 +1,66 @@
+//! Sets the status of a transaction whose outcome the gateway does not report.
+
+use domain::Command;
+use domain::command::PaymentCommand;
+use domain::payment::FixTransaction;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::call::Call;
+use crate::error::{ErrorJson, Failure, HandlerResult};
+use crate::json::{Json, Raw};
+use crate::payment_states as state;
+use crate::reply;
+use crate::request::printable;
+
+const JSON: Json = Json("AdminPaymentJson");
+
+/// The longest name of a state or status, in characters.
+const NAME_CHARS_MAX: usize = 64;
+
+/// Kill Bill's `AdminPaymentJson`. The payment's states follow from its transactions, so only the
+/// transaction's status is used.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AdminPaymentJson {
+    last_success_payment_state: Option<String>,
+    current_payment_state_name: Option<String>,
+    transaction_status: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct AdminPaymentBody<'a> {
+    #[serde(borrow)]
+    last_success_payment_state: Raw<'a>,
+    #[serde(borrow)]
+    current_payment_state_name: Raw<'a>,
+    #[serde(borrow)]
+    transaction_status: Raw<'a>,
+}
+
+/// Gives a transaction a status.
+#[utoipa::path(put, tag = "Admin",
+    path = "/1.0/kb/admin/payments/{paymentId}/transactions/{paymentTransactionId}",
+    params(("paymentId" = Uuid, Path), ("paymentTransactionId" = Uuid, Path)),
+    request_body = AdminPaymentJson,
+    responses((status = 204, description = "The transaction has the status"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn fix_transaction(call: Call) -> HandlerResult {
+    let body: AdminPaymentBody<'_> = call.body(JSON)?;
+    JSON.text("lastSuccessPaymentState", body.last_success_payment_state, NAME_CHARS_MAX)?;
+    JSON.text("currentPaymentStateName", body.current_payment_state_name, NAME_CHARS_MAX)?;
+    let status = JSON.text("transactionStatus", body.transaction_status, NAME_CHARS_MAX)?;
+    let status = status.ok_or_else(|| JSON.missing("transactionStatus"))?;
+    let status = state::status(&status).ok_or_else(|| {
+        let status = printable(&status);
+        Failure::illegal(format!("AdminPaymentJson transactionStatus cannot be {status}"))
+    })?;
+    let it = FixTransaction {
+        payment: call.param_id("paymentId")?,
+        transaction: call.param_id("paymentTransactionId")?,
+        status,
+    };
+    call.submit_change(Command::Payment(PaymentCommand::FixTransaction(it))).await?;
+    Ok(reply::no_content())
+}

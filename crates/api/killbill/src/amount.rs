@@ -1,0 +1,62 @@
+//! Amounts in responses: JSON numbers with the currency's decimals, `10.00`.
+
+use domain::{AmountMinor, Currency};
+use serde::{Serialize, Serializer, ser};
+use serde_json::value::RawValue;
+
+/// An amount that is encoded as a JSON number without a conversion to a float.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decimal {
+    amount: AmountMinor,
+    currency: Option<Currency>,
+}
+
+impl Decimal {
+    /// An amount; without a currency it must be zero, which is written as `0`.
+    pub(crate) const fn new(amount: AmountMinor, currency: Option<Currency>) -> Self {
+        Self { amount, currency }
+    }
+
+    /// A sum; zero is written as `0`, as in Kill Bill.
+    pub(crate) const fn sum(amount: AmountMinor, currency: Currency) -> Self {
+        let currency = if amount.0 == 0 { None } else { Some(currency) };
+        Self { amount, currency }
+    }
+
+    fn text(self) -> String {
+        match self.currency {
+            Some(currency) => self.amount.decimal(currency),
+            None => self.amount.0.to_string(),
+        }
+    }
+}
+
+impl Serialize for Decimal {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RawValue::from_string(self.text()).map_err(ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn amounts_are_numbers_with_the_decimals_of_the_currency() {
+        let usd = Currency::parse("USD").unwrap();
+        let jpy = Currency::parse("JPY");
+        let amounts = [
+            Decimal::new(AmountMinor(1000), Some(usd)),
+            Decimal::new(AmountMinor(0), Some(usd)),
+            Decimal::new(AmountMinor(101), jpy),
+            Decimal::new(AmountMinor(0), None),
+            Decimal::sum(AmountMinor(0), usd),
+            Decimal::sum(AmountMinor(550), usd),
+            Decimal::new(AmountMinor(i64::MAX), Some(usd)),
+        ];
+        expect!["[10.00,0.00,101,0,0,5.50,92233720368547758.07]"]
+            .assert_eq(&serde_json::to_string(&amounts).unwrap());
+    }
+}

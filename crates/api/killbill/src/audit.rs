@@ -1,0 +1,365 @@
+//! Audit logs: the changes of a resource, with their actors; `auditLogsWithHistory` adds the values.
+
+mod history;
+
+use domain::account::Person;
+use domain::change::{AccountChange, Change, PaymentChange};
+use domain::payment::{Payment, PaymentState, Transaction, TransactionStatus, TransactionType};
+use domain::tag::Tag;
+use domain::{
+    Account, EXTERNAL_PAYMENT, PaymentId, PaymentMethod, Rejection, TagId, TenantNo, TransactionId,
+};
+use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError};
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::call::Call;
+use crate::date;
+use crate::error::{ErrorJson, Failure, HandlerResult};
+use crate::reply;
+use crate::request::{Query, printable};
+
+use history::HistoryJson;
+
+/// The most rows of an account's histories in one response.
+pub(crate) const ACCOUNT_HISTORIES_MAX: usize = 10_000;
+
+/// How much of the audit a response includes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AuditLevel {
+    None,
+    /// The first entry of each resource.
+    Minimal,
+    /// All entries.
+    Full,
+}
+
+impl AuditLevel {
+    /// Parses `audit=`.
+    ///
+    /// # Errors
+    /// 400 if the level is unknown.
+    pub(crate) fn of(query: Query<'_>) -> Result<Self, Failure> {
+        let Some(text) = query.text("audit")? else { return Ok(Self::None) };
+        match text.to_ascii_uppercase().as_str() {
+            "" | "NONE" => Ok(Self::None),
+            "MINIMAL" => Ok(Self::Minimal),
+            "FULL" => Ok(Self::Full),
+            _ => {
+                let value = printable(&text);
+                Err(Failure::illegal(format!("audit={value}: should be NONE, MINIMAL or FULL")))
+            }
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::None => "NONE",
+            Self::Minimal => "MINIMAL",
+            Self::Full => "FULL",
+        }
+    }
+
+    /// Reads the history of one resource if this level includes any.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) fn read(
+        self,
+        queries: &dyn Queries,
+        tenant: TenantNo,
+        of: HistoryOf,
+    ) -> Result<Vec<HistoryRow>, StoreError> {
+        match self {
+            Self::None => Ok(vec![]),
+            Self::Minimal | Self::Full => queries.history(tenant, of),
+        }
+    }
+
+    /// The entries of one resource's history that this level includes.
+    pub(crate) fn logs(self, rows: &[HistoryRow]) -> Vec<AuditLogJson<'_>> {
+        let count = match self {
+            Self::None => 0,
+            Self::Minimal => 1,
+            Self::Full => usize::MAX,
+        };
+        entries(rows).into_iter().take(count).map(|entry| entry.log(None)).collect()
+    }
+}
+
+/// Kill Bill's `AuditLogJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AuditLogJson<'a> {
+    #[schema(value_type = String)]
+    change_type: &'static str,
+    change_date: String,
+    #[schema(value_type = String)]
+    object_type: &'static str,
+    object_id: Uuid,
+    #[schema(value_type = String)]
+    changed_by: &'a str,
+    #[schema(value_type = Option<String>)]
+    reason_code: Option<&'a str>,
+    #[schema(value_type = Option<String>)]
+    comments: Option<&'a str>,
+    user_token: Uuid,
+    #[schema(value_type = Option<Object>)]
+    history: Option<HistoryJson<'a>>,
+}
+
+/// One entry of the audit, before it is encoded.
+struct Entry<'a> {
+    row: &'a HistoryRow,
+    image: Image<'a>,
+    change_type: &'static str,
+    stage: Stage,
+    /// The payment's state in the previous entry.
+    state_before: Option<PaymentState>,
+    /// The payment's last success in the previous entry.
+    success_before: Option<PaymentState>,
+}
+
+/// The stage of a resource that an entry records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// A new payment or transaction that has no outcome yet.
+    Opened,
+    /// The resource as stored in the row.
+    AsWritten,
+}
+
+/// A resource that has a history.
+#[derive(Clone, Copy)]
+enum Image<'a> {
+    Account(&'a Account, Option<&'a Person>),
+    Tag(&'a Tag),
+    PaymentMethod(&'a PaymentMethod),
+    Payment(&'a Payment),
+    Transaction(&'a Transaction),
+}
+
+impl<'a> Image<'a> {
+    fn of(row: &'a HistoryRow) -> Self {
+        match &row.image {
+            Change::Account(AccountChange::Account(account)) => {
+                Self::Account(account, row.person.as_ref())
+            }
+            Change::Account(AccountChange::Tag(tag)) => Self::Tag(tag),
+            Change::Account(AccountChange::PaymentMethod(method)) => Self::PaymentMethod(method),
+            Change::Payment(PaymentChange::Payment(payment)) => Self::Payment(payment),
+            Change::Payment(PaymentChange::Transaction(transaction)) => {
+                Self::Transaction(transaction)
+            }
+            Change::Tenant(_)
+            | Change::Access(_)
+            | Change::Flag(_)
+            | Change::Customer(_)
+            | Change::Claim(_)
+            | Change::Account(AccountChange::Person { .. })
+            | Change::Payment(
+                PaymentChange::Posting(_)
+                | PaymentChange::Outstanding(_)
+                | PaymentChange::OutstandingClosed { .. },
+            )
+            | Change::ReplySettled { .. } => unreachable!("these have no history"),
+        }
+    }
+
+    /// Kill Bill's object type, and the id.
+    const fn object(self) -> (&'static str, Uuid) {
+        match self {
+            Self::Account(it, _) => ("ACCOUNT", it.id.uuid()),
+            Self::Tag(it) => ("TAG", it.id.uuid()),
+            Self::PaymentMethod(it) => ("PAYMENT_METHOD", it.id.uuid()),
+            Self::Payment(it) => ("PAYMENT", it.id.uuid()),
+            Self::Transaction(it) => ("TRANSACTION", it.id.uuid()),
+        }
+    }
+
+    const fn change_type(self, first: bool) -> &'static str {
+        match self {
+            Self::PaymentMethod(method) if !method.active => "DELETE",
+            Self::Tag(tag) if !tag.active => "DELETE",
+            // Adding a removed tag again activates its row.
+            Self::Tag(_) => "INSERT",
+            Self::Account(..)
+            | Self::PaymentMethod(_)
+            | Self::Payment(_)
+            | Self::Transaction(_) => {
+                if first {
+                    "INSERT"
+                } else {
+                    "UPDATE"
+                }
+            }
+        }
+    }
+
+    /// The stages that a row of this resource records, each as its own entry.
+    ///
+    /// Kill Bill writes a payment and its transaction twice: when they are opened (the transaction
+    /// UNKNOWN, the payment in its previous state) and when they end. A gateway's payment is committed
+    /// twice here too. A payment that settles within one commit (the external gateway, chargebacks and
+    /// their reversals) has one row in the journal, with the end; it makes both entries.
+    fn stages(self, first: bool) -> &'static [Stage] {
+        const OPENED: &[Stage] = &[Stage::Opened];
+        const ENDED: &[Stage] = &[Stage::AsWritten];
+        const OPENED_AND_ENDED: &[Stage] = &[Stage::Opened, Stage::AsWritten];
+        match self {
+            Self::Account(..) | Self::Tag(_) | Self::PaymentMethod(_) => ENDED,
+            Self::Payment(it) if it.state.status == TransactionStatus::InFlight => OPENED,
+            Self::Payment(it) if it.gateway == EXTERNAL_PAYMENT => OPENED_AND_ENDED,
+            Self::Payment(it) => match it.state.operation {
+                TransactionType::Chargeback | TransactionType::ChargebackReversal => {
+                    OPENED_AND_ENDED
+                }
+                TransactionType::Authorize
+                | TransactionType::Capture
+                | TransactionType::Purchase
+                | TransactionType::Refund
+                | TransactionType::Credit
+                | TransactionType::Void => ENDED,
+            },
+            Self::Transaction(it) if it.status == TransactionStatus::InFlight => OPENED,
+            Self::Transaction(_) if first => OPENED_AND_ENDED,
+            Self::Transaction(_) => ENDED,
+        }
+    }
+}
+
+/// The entries of one resource's history, oldest first.
+fn entries(rows: &[HistoryRow]) -> Vec<Entry<'_>> {
+    let mut entries = Vec::with_capacity(rows.len() + 1);
+    let (mut state_before, mut success_before) = (None, None);
+    for (at, row) in rows.iter().enumerate() {
+        let image = Image::of(row);
+        for (position, stage) in image.stages(at == 0).iter().enumerate() {
+            let change_type = image.change_type(at == 0 && position == 0);
+            let stage = *stage;
+            entries.push(Entry { row, image, change_type, stage, state_before, success_before });
+        }
+        if let Image::Payment(payment) = image
+            && payment.state.status != TransactionStatus::InFlight
+        {
+            (state_before, success_before) = (Some(payment.state), payment.last_success);
+        }
+    }
+    entries
+}
+
+impl<'a> Entry<'a> {
+    fn log(&self, history: Option<HistoryJson<'a>>) -> AuditLogJson<'a> {
+        let (object_type, object_id) = self.image.object();
+        AuditLogJson {
+            change_type: self.change_type,
+            change_date: date::to_the_second(self.row.at),
+            object_type,
+            object_id,
+            changed_by: &self.row.actor.created_by,
+            reason_code: self.row.actor.reason.as_deref(),
+            comments: self.row.actor.comments.as_deref(),
+            user_token: self.row.actor.token,
+            history,
+        }
+    }
+}
+
+/// All entries of one resource, each with the resource's values.
+pub(crate) fn with_history(rows: &[HistoryRow]) -> Vec<AuditLogJson<'_>> {
+    entries(rows).iter().map(|entry| entry.log(Some(HistoryJson::of(entry)))).collect()
+}
+
+/// The audit of an account and its resources, by object type as in Kill Bill.
+fn of_account(rows: &[HistoryRow]) -> Vec<AuditLogJson<'_>> {
+    let is_same = |one: &HistoryRow, next: &HistoryRow| {
+        Image::of(one).object().1 == Image::of(next).object().1
+    };
+    let resources = rows.chunk_by(is_same);
+    let mut logs: Vec<_> = resources.flat_map(entries).map(|entry| entry.log(None)).collect();
+    logs.sort_by_key(|log| log.object_type);
+    logs
+}
+
+/// The audit of an account and all that belongs to it.
+#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/auditLogs", tag = "Account", operation_id = "audit_logs",
+    params(("accountId" = Uuid, Path)),
+    responses((status = 200, body = [AuditLogJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn account(call: Call) -> HandlerResult {
+    let id = call.param_id("accountId")?;
+    let tenant = call.tenant();
+    let rows = call
+        .read(move |queries| queries.account_histories(tenant, id, ACCOUNT_HISTORIES_MAX))
+        .await?;
+    if rows.is_empty() {
+        return Err(Failure::Refused(Box::new(Rejection::AccountNotFound { id })));
+    }
+    Ok(reply::ok(&of_account(&rows)))
+}
+
+/// The audit of an account itself, with its history.
+#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/auditLogsWithHistory", tag = "Account", operation_id = "history",
+    params(("accountId" = Uuid, Path)),
+    responses((status = 200, body = [AuditLogJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn account_history(call: Call) -> HandlerResult {
+    let id = call.param_id("accountId")?;
+    history(call, HistoryOf::Account(id), Rejection::AccountNotFound { id }).await
+}
+
+/// The audit of a payment method, with its history.
+#[utoipa::path(get, path = "/1.0/kb/paymentMethods/{paymentMethodId}/auditLogsWithHistory",
+    tag = "PaymentMethod", operation_id = "history", params(("paymentMethodId" = Uuid, Path)),
+    responses((status = 200, body = [AuditLogJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn payment_method_history(call: Call) -> HandlerResult {
+    let id = call.param_id("paymentMethodId")?;
+    history(call, HistoryOf::PaymentMethod(id), Rejection::PaymentMethodNotFound { id }).await
+}
+
+/// The audit of a tag, with its history.
+#[utoipa::path(get, path = "/1.0/kb/tags/{tagId}/auditLogsWithHistory", tag = "Tag", operation_id = "history",
+    params(("tagId" = Uuid, Path)),
+    responses((status = 200, body = [AuditLogJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn tag_history(call: Call) -> HandlerResult {
+    let id: TagId = call.param_id("tagId")?;
+    let absent = Rejection::TagNotFound { name: id.to_string() };
+    history(call, HistoryOf::Tag(id), absent).await
+}
+
+/// The audit of a payment, with its history.
+#[utoipa::path(get, path = "/1.0/kb/payments/{paymentId}/auditLogsWithHistory", tag = "Payment", operation_id = "history",
+    params(("paymentId" = Uuid, Path)),
+    responses((status = 200, body = [AuditLogJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn payment_history(call: Call) -> HandlerResult {
+    let id: PaymentId = call.param_id("paymentId")?;
+    let absent = Rejection::PaymentNotFound { payment: id.to_string() };
+    history(call, HistoryOf::Payment(id), absent).await
+}
+
+/// The audit of a transaction, with its history.
+#[utoipa::path(get, path = "/1.0/kb/paymentTransactions/{transactionId}/auditLogsWithHistory",
+    tag = "PaymentTransaction", operation_id = "history", params(("transactionId" = Uuid, Path)),
+    responses((status = 200, body = [AuditLogJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn transaction_history(call: Call) -> HandlerResult {
+    let id: TransactionId = call.param_id("transactionId")?;
+    let absent = Rejection::TransactionNotFound { transaction: id.to_string() };
+    history(call, HistoryOf::Transaction(id), absent).await
+}
+
+async fn history(call: Call, of: HistoryOf, absent: Rejection) -> HandlerResult {
+    let tenant = call.tenant();
+    let rows = call.read(move |queries| queries.history(tenant, of)).await?;
+    if rows.is_empty() {
+        return Err(Failure::Refused(Box::new(absent)));
+    }
+    Ok(reply::ok(&with_history(&rows)))
+}
+
+#[cfg(test)]
+mod tests;

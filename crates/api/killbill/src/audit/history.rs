@@ -1,0 +1,274 @@
+//! The former values of a resource, in the columns of Kill Bill's history tables.
+
+use std::borrow::Cow;
+
+use domain::account::Person;
+use domain::payment::{Payment, Transaction, TransactionStatus};
+use domain::tag::Tag;
+use domain::{Account, AccountId, Currency, PaymentMethod, PaymentMethodId, TenantNo, Timestamp};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{Entry, Image, Stage};
+use crate::amount::Decimal;
+use crate::date;
+use crate::payment_states::{operation_name, state_name, status_name};
+
+/// One row of a history table.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct HistoryJson<'a> {
+    /// Always null, as in Kill Bill.
+    id: Option<Uuid>,
+    created_date: String,
+    updated_date: String,
+    record_id: i64,
+    account_record_id: u64,
+    tenant_record_id: u32,
+    #[serde(flatten)]
+    columns: Columns<'a>,
+    history_table_name: &'static str,
+    table_name: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Columns<'a> {
+    Account(Box<AccountColumns<'a>>),
+    Tag(TagColumns),
+    PaymentMethod(PaymentMethodColumns<'a>),
+    Payment(PaymentColumns<'a>),
+    Transaction(Box<TransactionColumns<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AccountColumns<'a> {
+    external_key: Cow<'a, str>,
+    email: Option<&'a str>,
+    name: Option<&'a str>,
+    first_name_length: Option<i32>,
+    currency: Option<&'a str>,
+    parent_account_id: Option<Uuid>,
+    /// Null if it is false, as in Kill Bill.
+    is_payment_delegated_to_parent: Option<bool>,
+    billing_cycle_day_local: u8,
+    payment_method_id: Option<Uuid>,
+    reference_time: String,
+    time_zone: &'a str,
+    locale: Option<&'a str>,
+    address1: Option<&'a str>,
+    address2: Option<&'a str>,
+    company_name: Option<&'a str>,
+    city: Option<&'a str>,
+    state_or_province: Option<&'a str>,
+    country: Option<&'a str>,
+    postal_code: Option<&'a str>,
+    phone: Option<&'a str>,
+    notes: Option<&'a str>,
+    migrated: Option<bool>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PaymentMethodColumns<'a> {
+    external_key: Cow<'a, str>,
+    account_id: Uuid,
+    plugin_name: &'a str,
+    is_active: bool,
+    active: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TagColumns {
+    tag_definition_id: Uuid,
+    object_id: Uuid,
+    object_type: &'static str,
+    is_active: bool,
+    active: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PaymentColumns<'a> {
+    account_id: Uuid,
+    /// Always null, as in Kill Bill.
+    payment_number: Option<String>,
+    payment_method_id: Uuid,
+    external_key: Cow<'a, str>,
+    state_name: Option<String>,
+    last_success_state_name: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TransactionColumns<'a> {
+    /// Always null: there are no attempts without control plugins.
+    attempt_id: Option<Uuid>,
+    payment_id: Uuid,
+    transaction_external_key: Cow<'a, str>,
+    transaction_type: &'static str,
+    effective_date: String,
+    transaction_status: &'static str,
+    amount: Option<Decimal>,
+    currency: Option<&'a str>,
+    processed_amount: Option<Decimal>,
+    processed_currency: Option<&'a str>,
+    gateway_error_code: Option<&'a str>,
+    gateway_error_msg: Option<&'a str>,
+}
+
+impl<'a> HistoryJson<'a> {
+    /// Kill Bill numbers its records. The number of the journal's row replaces the record's number, and
+    /// the low 32 bits of the account's id replace the number of the account's record.
+    pub(super) fn of(entry: &Entry<'a>) -> Self {
+        let (tenant, account, created_at) = owner(entry.image);
+        let (columns, history_table_name, table_name) = match entry.image {
+            Image::Account(account, person) => {
+                let columns = Columns::Account(Box::new(account_columns(account, person)));
+                (columns, "ACCOUNT_HISTORY", "ACCOUNT")
+            }
+            Image::Tag(tag) => (Columns::Tag(tag_columns(tag)), "TAG_HISTORY", "TAG"),
+            Image::PaymentMethod(method) => {
+                let columns = Columns::PaymentMethod(payment_method_columns(method));
+                (columns, "PAYMENT_METHOD_HISTORY", "PAYMENT_METHODS")
+            }
+            Image::Payment(payment) => {
+                let columns = Columns::Payment(payment_columns(payment, entry));
+                (columns, "PAYMENT_HISTORY", "PAYMENTS")
+            }
+            Image::Transaction(transaction) => {
+                let columns = transaction_columns(transaction, entry.stage);
+                let columns = Columns::Transaction(Box::new(columns));
+                (columns, "PAYMENT_TRANSACTION_HISTORY", "PAYMENT_TRANSACTIONS")
+            }
+        };
+        Self {
+            id: None,
+            created_date: date::to_the_second(created_at),
+            updated_date: date::to_the_second(entry.row.at),
+            record_id: entry.row.seq.0,
+            account_record_id: account.uuid().as_u64_pair().1 & 0xffff_ffff,
+            tenant_record_id: tenant.0,
+            columns,
+            history_table_name,
+            table_name,
+        }
+    }
+}
+
+const fn owner(image: Image<'_>) -> (TenantNo, AccountId, Timestamp) {
+    match image {
+        Image::Account(it, _) => (it.tenant, it.id, it.created_at),
+        Image::Tag(it) => (it.tenant, it.key.account, it.created_at),
+        Image::PaymentMethod(it) => (it.tenant, it.account_id, it.created_at),
+        Image::Payment(it) => (it.tenant, it.account_id, it.created_at),
+        Image::Transaction(it) => (it.tenant, it.account_id, it.effective_at),
+    }
+}
+
+fn key_or_id<'a>(key: Option<&'a String>, id: Uuid) -> Cow<'a, str> {
+    key.map_or_else(|| Cow::Owned(id.to_string()), |key| Cow::Borrowed(key.as_str()))
+}
+
+fn account_columns<'a>(account: &'a Account, person: Option<&'a Person>) -> AccountColumns<'a> {
+    let of = |field: fn(&Person) -> &Option<String>| person.and_then(|it| field(it).as_deref());
+    AccountColumns {
+        external_key: key_or_id(account.external_key.as_ref(), account.id.uuid()),
+        email: of(|it| &it.email),
+        name: of(|it| &it.name),
+        first_name_length: person.and_then(|it| it.first_name_length),
+        currency: account.currency.as_ref().map(Currency::code),
+        parent_account_id: account.parent_account_id.map(AccountId::uuid),
+        is_payment_delegated_to_parent: account.is_payment_delegated_to_parent.then_some(true),
+        billing_cycle_day_local: account.bill_cycle_day_local,
+        payment_method_id: account.payment_method_id.map(PaymentMethodId::uuid),
+        reference_time: date::to_the_second(account.reference_time),
+        time_zone: &account.time_zone,
+        locale: of(|it| &it.locale),
+        address1: of(|it| &it.address1),
+        address2: of(|it| &it.address2),
+        company_name: of(|it| &it.company),
+        city: of(|it| &it.city),
+        state_or_province: of(|it| &it.state),
+        country: of(|it| &it.country),
+        postal_code: of(|it| &it.postal_code),
+        phone: of(|it| &it.phone),
+        notes: of(|it| &it.notes),
+        migrated: account.is_migrated,
+    }
+}
+
+fn tag_columns(tag: &Tag) -> TagColumns {
+    TagColumns {
+        tag_definition_id: tag.key.definition.definition().id().uuid(),
+        object_id: tag.key.account.uuid(),
+        object_type: tag.key.definition.definition().applies_to.name(),
+        is_active: tag.active,
+        active: tag.active,
+    }
+}
+
+fn payment_method_columns(method: &PaymentMethod) -> PaymentMethodColumns<'_> {
+    PaymentMethodColumns {
+        external_key: key_or_id(method.external_key.as_ref(), method.id.uuid()),
+        account_id: method.account_id.uuid(),
+        plugin_name: &method.gateway,
+        is_active: method.active,
+        active: method.active,
+    }
+}
+
+fn payment_columns<'a>(payment: &'a Payment, entry: &Entry<'a>) -> PaymentColumns<'a> {
+    let state = match entry.stage {
+        Stage::Opened => entry.state_before,
+        Stage::AsWritten => Some(payment.state),
+    };
+    let last_success = match entry.stage {
+        Stage::Opened => entry.success_before,
+        Stage::AsWritten => payment.last_success,
+    };
+    PaymentColumns {
+        account_id: payment.account_id.uuid(),
+        payment_number: None,
+        payment_method_id: payment.payment_method_id.uuid(),
+        external_key: key_or_id(payment.external_key.as_ref(), payment.id.uuid()),
+        state_name: state.map(state_name),
+        last_success_state_name: last_success.map(state_name),
+    }
+}
+
+fn transaction_columns(transaction: &Transaction, stage: Stage) -> TransactionColumns<'_> {
+    let currency = transaction.currency.as_ref().map(Currency::code);
+    let ended = stage == Stage::AsWritten;
+    let status = match stage {
+        Stage::Opened => TransactionStatus::InFlight,
+        Stage::AsWritten => transaction.status,
+    };
+    let processed_currency = transaction.processed_currency.filter(|_| ended);
+    TransactionColumns {
+        attempt_id: None,
+        payment_id: transaction.payment_id.uuid(),
+        transaction_external_key: key_or_id(
+            transaction.external_key.as_ref(),
+            transaction.id.uuid(),
+        ),
+        transaction_type: operation_name(transaction.kind),
+        effective_date: date::to_the_second(transaction.effective_at),
+        transaction_status: status_name(transaction.kind, status),
+        amount: transaction.amount.map(|it| Decimal::new(it, transaction.currency)),
+        currency,
+        processed_amount: transaction
+            .processed_amount
+            .filter(|_| ended)
+            .map(|it| Decimal::new(it, processed_currency)),
+        processed_currency: transaction
+            .processed_currency
+            .as_ref()
+            .filter(|_| ended)
+            .map(Currency::code),
+        gateway_error_code: transaction.gateway_error_code.as_deref().filter(|_| ended),
+        gateway_error_msg: transaction.gateway_error_message.as_deref().filter(|_| ended),
+    }
+}

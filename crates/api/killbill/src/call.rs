@@ -1,0 +1,206 @@
+//! One admitted request: its parameters, its body, and its access to the engine.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use domain::payment::Actor;
+use domain::{Command, Id, Reply, Request, RequestId, TenantNo};
+use engine::Answer;
+use engine::access::{Caller, TenantRef};
+use engine::ports::{Queries, StoreError};
+use http::request::Parts;
+use http::{HeaderValue, StatusCode};
+use percent_encoding::percent_decode_str;
+use serde::{Deserialize, Serialize};
+
+use crate::KillBillApi;
+use crate::error::{Failure, class, code};
+use crate::json::{Json, parse, parse_uuid};
+use crate::reply;
+use crate::request::{self, Query, RequestIdentity};
+
+/// A request of an authenticated and authorized caller.
+pub(crate) struct Call {
+    pub(crate) api: KillBillApi,
+    /// The route's path, with its parameters in braces.
+    pub(crate) template: &'static str,
+    pub(crate) parts: Parts,
+    pub(crate) body: Bytes,
+    pub(crate) caller: Arc<Caller>,
+    /// `None` on routes of the installation.
+    pub(crate) tenant: Option<Arc<TenantRef>>,
+    /// `None` on routes that are not audited.
+    pub(crate) actor: Option<Actor>,
+    pub(crate) id: RequestId,
+}
+
+impl Call {
+    /// The tenant's number.
+    ///
+    /// # Panics
+    /// On a route that does not require a tenant.
+    pub(crate) fn tenant(&self) -> TenantNo {
+        self.tenant.as_ref().expect("the route requires a tenant").no
+    }
+
+    /// The query parameters.
+    pub(crate) fn query(&self) -> Query<'_> {
+        Query::new(self.parts.uri.query().unwrap_or_default())
+    }
+
+    /// A path parameter, decoded.
+    ///
+    /// # Errors
+    /// 400 if it is not UTF-8.
+    pub(crate) fn param(&self, name: &'static str) -> Result<Cow<'_, str>, Failure> {
+        let position = self.template.split('/').position(|segment| {
+            segment.strip_prefix('{').and_then(|it| it.strip_suffix('}')) == Some(name)
+        });
+        let position = position.expect("the route's path has the parameter");
+        let raw = self.parts.uri.path().split('/').nth(position).unwrap_or_default();
+        percent_decode_str(raw)
+            .decode_utf8()
+            .map_err(|_| Failure::illegal(format!("{name} is not valid UTF-8")))
+    }
+
+    /// A path parameter that is an id.
+    ///
+    /// # Errors
+    /// 400 if it is not a UUID.
+    pub(crate) fn param_id<K>(&self, name: &'static str) -> Result<Id<K>, Failure> {
+        read_id(name, &self.param(name)?)
+    }
+
+    /// A query parameter that is an id.
+    ///
+    /// # Errors
+    /// 400 if it is not a UUID.
+    pub(crate) fn query_id<K>(&self, name: &'static str) -> Result<Option<Id<K>>, Failure> {
+        self.query().text(name)?.map(|text| read_id(name, &text)).transpose()
+    }
+
+    /// The required body.
+    ///
+    /// # Errors
+    /// 400, naming the field.
+    pub(crate) fn body<'a, T: Deserialize<'a>>(&'a self, json: Json) -> Result<T, Failure> {
+        self.optional_body(json)?.ok_or_else(|| json.missing_body())
+    }
+
+    /// The body; `None` if it is empty or null.
+    ///
+    /// # Errors
+    /// 400, naming the field.
+    pub(crate) fn optional_body<'a, T: Deserialize<'a>>(
+        &'a self,
+        json: Json,
+    ) -> Result<Option<T>, Failure> {
+        parse(json, &self.body)
+    }
+
+    /// An absolute URL for `Location`.
+    pub(crate) fn location(&self, path: &[&str]) -> HeaderValue {
+        reply::location(&self.parts.headers, self.api.settings().tls, path)
+    }
+
+    /// Reads committed rows.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`]: the store cannot be read.
+    pub(crate) async fn read<T, F>(&self, query: F) -> Result<T, Failure>
+    where
+        F: FnOnce(&dyn Queries) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        Ok(self.api.engine().read(query).await?)
+    }
+
+    /// Submits a command for the tenant and waits until its reply is durable.
+    ///
+    /// # Errors
+    /// The engine's refusal, or [`Failure::Unavailable`].
+    pub(crate) async fn submit(&self, command: Command) -> Result<Reply, Failure> {
+        self.submit_as(command, &self.body).await
+    }
+
+    /// Submits a command whose body contains a secret. `rest` is the body without the secret; only it
+    /// is fingerprinted for the idempotency key, because a secret can be guessed from its hash.
+    ///
+    /// # Errors
+    /// See [`Call::submit`].
+    pub(crate) async fn submit_secret(
+        &self,
+        command: Command,
+        rest: impl Serialize,
+    ) -> Result<Reply, Failure> {
+        let rest = serde_json::to_vec(&rest).expect("values decoded from JSON can be encoded");
+        self.submit_as(command, &rest).await
+    }
+
+    /// Submits a command whose reply carries no data.
+    ///
+    /// # Errors
+    /// See [`Call::submit`].
+    pub(crate) async fn submit_change(&self, command: Command) -> Result<(), Failure> {
+        let Reply::Done = self.submit(command).await? else { unexpected() };
+        Ok(())
+    }
+
+    async fn submit_as(&self, command: Command, body: &[u8]) -> Result<Reply, Failure> {
+        let tenant = self.tenant.as_ref().map_or(TenantNo::SYSTEM, |tenant| tenant.no);
+        let idempotency = if self.parts.method == http::Method::POST {
+            let uri = &self.parts.uri;
+            let identity = RequestIdentity {
+                tenant,
+                user: &self.caller.username,
+                method: self.parts.method.as_str(),
+                path: uri.path(),
+                query: uri.query().unwrap_or_default(),
+                body,
+            };
+            request::idempotency(&self.parts.headers, identity)?
+        } else {
+            None
+        };
+        let actor = self.actor.clone().expect("routes that write are audited");
+        let request = Request { id: self.id, tenant, actor, idempotency, command };
+        match self.api.engine().submit(request).await? {
+            Answer::Replied(reply) => Ok(reply),
+            Answer::Refused(rejection) => Err(Failure::Refused(Box::new(rejection))),
+            Answer::StillRunning => Err(still_running()),
+            Answer::AnotherRequest => Err(another_request()),
+        }
+    }
+}
+
+/// Parses an id of the path or the query.
+///
+/// # Errors
+/// 400 if it is not a UUID.
+pub(crate) fn read_id<K>(name: &str, text: &str) -> Result<Id<K>, Failure> {
+    parse_uuid(text).map(Id::new).ok_or_else(|| {
+        Failure::illegal(format!("{name}: Invalid UUID string: {}", request::printable(text)))
+    })
+}
+
+fn still_running() -> Failure {
+    let code = code::plain(StatusCode::CONFLICT, class::CLIENT_ERROR);
+    Failure::coded(
+        code,
+        "Idempotency-Key: a request with this key is in progress or its outcome is not known yet",
+    )
+}
+
+fn another_request() -> Failure {
+    let code = code::plain(StatusCode::UNPROCESSABLE_ENTITY, class::CLIENT_ERROR);
+    Failure::coded(code, "Idempotency-Key: the key was used for another request")
+}
+
+/// Handles a reply of another command's kind.
+///
+/// # Panics
+/// Always: the engine returns the kind of reply that belongs to the command.
+pub(crate) fn unexpected() -> ! {
+    unreachable!("the reply belongs to the command")
+}

@@ -1,0 +1,114 @@
+//! Dates in requests and responses: ISO 8601 in UTC. Kill Bill stores seconds and writes `.000`.
+
+use std::borrow::Cow;
+
+use domain::Timestamp;
+use engine::time::rfc3339_millis;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
+/// The last year with four digits.
+const YEAR_MAX: i16 = 9999;
+
+/// The longest date, in characters.
+const DATE_CHARS_MAX: usize = 64;
+
+/// A time to the second: `2026-11-20T11:30:52.000Z`.
+pub(crate) fn to_the_second(at: Timestamp) -> String {
+    // A calendar has no other times: its first or last second is written.
+    let (first, last) = (jiff::Timestamp::MIN, jiff::Timestamp::MAX);
+    let at_us = at.0.clamp(first.as_microsecond(), last.as_microsecond());
+    rfc3339_millis(Timestamp(at_us - at_us.rem_euclid(Timestamp::SECOND_US)))
+}
+
+/// Parses a date with or without a time; without an offset it is UTC. `None` if it is invalid, or
+/// its year does not have four digits.
+pub(crate) fn parse(text: &str) -> Option<Timestamp> {
+    if text.len() > DATE_CHARS_MAX || !text.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    let at = match text.parse::<jiff::Timestamp>() {
+        Ok(at) => at,
+        Err(_) => TimeZone::UTC.to_timestamp(text.parse::<DateTime>().ok()?).ok()?,
+    };
+    let year = TimeZone::UTC.to_datetime(at).year();
+    (1..=YEAR_MAX).contains(&year).then(|| Timestamp(at.as_microsecond()))
+}
+
+/// The zone with this IANA name, or a fixed offset such as `+02:00`.
+pub(crate) fn zone(name: &str) -> Option<TimeZone> {
+    if let Some(offset) = offset(name) {
+        return Some(TimeZone::fixed(offset));
+    }
+    let zone = TimeZone::get(name).ok()?;
+    // The database ignores case; Kill Bill does not.
+    zone.iana_name().is_none_or(|known| known == name).then_some(zone)
+}
+
+fn offset(name: &str) -> Option<jiff::tz::Offset> {
+    let (sign, rest) = match name.split_at_checked(1)? {
+        ("+", rest) => (1, rest),
+        ("-", rest) => (-1, rest),
+        _ => return None,
+    };
+    let (hours, minutes) = rest.split_once(':')?;
+    let number = |text: &str, max: i32| {
+        let two_digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<i32>().ok().filter(|number| two_digits && *number <= max)
+    };
+    let seconds = number(hours, 23)? * 3600 + number(minutes, 59)? * 60;
+    jiff::tz::Offset::from_seconds(sign * seconds).ok()
+}
+
+/// The date in a time zone: `2026-11-20`.
+pub(crate) fn local_date(at: Timestamp, zone: &TimeZone) -> Cow<'static, str> {
+    match jiff::Timestamp::from_microsecond(at.0) {
+        Ok(at) => Cow::Owned(zone.to_datetime(at).date().to_string()),
+        Err(_) => Cow::Borrowed(""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(text: &str, expected: Expect) {
+        let parsed = parse(text).map_or("refused".to_owned(), rfc3339_millis);
+        expected.assert_eq(&parsed);
+    }
+
+    #[test]
+    fn dates_have_four_digit_years_and_default_to_utc() {
+        check("2020-01-02T03:04:05.678Z", expect!["2020-01-02T03:04:05.678Z"]);
+        check("2020-01-02T03:04:05.678901Z", expect!["2020-01-02T03:04:05.678Z"]);
+        check("2020-01-02T03:04:05+02:00", expect!["2020-01-02T01:04:05.000Z"]);
+        check("2020-01-02T03:04:05", expect!["2020-01-02T03:04:05.000Z"]);
+        check("2020-01-02", expect!["2020-01-02T00:00:00.000Z"]);
+        check("9999-12-30T00:00:00Z", expect!["9999-12-30T00:00:00.000Z"]);
+        check("10000-01-01T00:00:00Z", expect!["refused"]);
+        check("+10000-01-01T00:00:00Z", expect!["refused"]);
+        check("-0001-01-01T00:00:00Z", expect!["refused"]);
+        check("2020-02-30", expect!["refused"]);
+        check("yesterday", expect!["refused"]);
+        check("", expect!["refused"]);
+    }
+
+    #[test]
+    fn microseconds_are_written_to_the_second() {
+        assert_eq!(to_the_second(Timestamp(1_999_999)), "1970-01-01T00:00:01.000Z");
+        assert_eq!(to_the_second(Timestamp(-1)), "1969-12-31T23:59:59.000Z");
+        assert_eq!(to_the_second(Timestamp(i64::MAX)), "9999-12-30T22:00:00.000Z");
+    }
+
+    #[test]
+    fn zones_are_iana_names_or_fixed_offsets() {
+        for valid in ["UTC", "Europe/Paris", "America/New_York", "EST", "+02:00", "-05:30"] {
+            assert!(zone(valid).is_some(), "{valid}");
+        }
+        for unknown in ["Mars/Base", "europe/paris", "", "+2:00", "+24:00", "02:00", "+ab:cd"] {
+            assert!(zone(unknown).is_none(), "{unknown}");
+        }
+    }
+}

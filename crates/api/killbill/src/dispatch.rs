@@ -1,0 +1,212 @@
+//! Checks each request and calls its handler. The order of the checks is method, caller, tenant,
+//! media types, audit headers, permission, body, so that a response reveals nothing that the caller
+//! may not know.
+
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use domain::{RequestId, TenantNo};
+use engine::access::{Caller, TenantRef};
+use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use web::headers::client_address;
+
+use crate::KillBillApi;
+use crate::call::Call;
+use crate::error::{Failure, TENANT_HEADERS_MISSING, class, code};
+use crate::log::RequestLog;
+use crate::reply::empty;
+use crate::request::{self, API_KEY, API_SECRET, REQUEST_ID};
+use crate::route::{Credentials, Resource, ResponseFuture, Route, RouteMatch};
+
+/// Serves a request to one resource.
+pub(crate) async fn serve(
+    api: KillBillApi,
+    resource: Arc<Resource>,
+    request: Request<Body>,
+) -> Response {
+    let started = Instant::now();
+    let id = api.engine().mint();
+    let (parts, body) = request.into_parts();
+    let echo = request::request_id(&parts.headers).cloned();
+    let (method, uri) = (parts.method.clone(), parts.uri.clone());
+    let mut tenant_no = None;
+    // Boxed: the future is large and ends before the handler begins, which may wait for a gateway.
+    let admitted = Box::pin(admit(api, (&resource, id), (parts, body), &mut tenant_no)).await;
+    let result = match admitted {
+        Ok(response) => response.await,
+        Err(failure) => Err(failure),
+    };
+    let is_fault = match &result {
+        Ok(response) => response.status().is_server_error(),
+        Err(failure) => failure.is_fault(),
+    };
+    let mut response = result.unwrap_or_else(|failure| failure.into_response(uri.path()));
+    let by_client = echo.is_some();
+    let echo = echo.unwrap_or_else(|| own_request_id(id));
+    response.headers_mut().insert(REQUEST_ID, echo);
+    resource.metrics().record(response.status(), started.elapsed());
+    RequestLog { id, by_client, tenant_no, method, path: uri.path(), resource: &resource, started }
+        .write(&response, is_fault);
+    response
+}
+
+fn own_request_id(id: RequestId) -> HeaderValue {
+    let mut buffer = uuid::Uuid::encode_buffer();
+    let text = id.0.as_hyphenated().encode_lower(&mut buffer);
+    HeaderValue::from_str(text).expect("a UUID is visible ASCII")
+}
+
+/// Runs all checks. The outer future ends when the handler's future can be polled.
+async fn admit(
+    api: KillBillApi,
+    (resource, id): (&Resource, RequestId),
+    (parts, body): (Parts, Body),
+    tenant_no: &mut Option<TenantNo>,
+) -> Result<ResponseFuture, Failure> {
+    let found = resource.find(&parts.method);
+    if parts.method == Method::OPTIONS && !matches!(found, RouteMatch::NoPath) {
+        return Ok(Box::pin(ready(Ok(options(resource)))));
+    }
+    if let RouteMatch::Route(route) = found
+        && route.credentials == Credentials::None
+    {
+        return Ok(call_without_credentials(api, route, id, parts));
+    }
+    let caller = user(&api, &parts).await?;
+    let route = match found {
+        RouteMatch::Route(route) => route,
+        RouteMatch::Unserved => return Err(unserved(&parts.method, resource.path)),
+        RouteMatch::OtherMethods => {
+            return Err(Failure::MethodNotAllowed { allow: resource.allow() });
+        }
+        RouteMatch::NoPath => return Err(Failure::not_found()),
+    };
+    let tenant = match route.credentials {
+        Credentials::UserAndTenant => Some(tenant(&api, &parts).await?),
+        Credentials::User | Credentials::None => None,
+    };
+    *tenant_no = tenant.as_ref().map(|tenant| tenant.no);
+    check_media_types(route, &parts.headers)?;
+    let actor = if route.audited {
+        Some(request::actor(&parts.headers, &caller.username, id)?)
+    } else {
+        None
+    };
+    if let Some(permission) = route.permission
+        && !caller.may(permission)
+    {
+        return Err(Failure::forbidden(permission));
+    }
+    let body = web::body::read(body).await.map_err(Failure::Body)?;
+    if route.takes_body && !body.is_empty() && !parts.headers.contains_key(CONTENT_TYPE) {
+        return Err(unsupported_media_type());
+    }
+    let template = route.path;
+    Ok((route.handler)(Call { api, template, parts, body, caller, tenant, actor, id }))
+}
+
+fn call_without_credentials(
+    api: KillBillApi,
+    route: &'static Route,
+    id: RequestId,
+    parts: Parts,
+) -> ResponseFuture {
+    let anonymous = Caller { username: String::new(), permissions: vec![] };
+    let (caller, body) = (Arc::new(anonymous), Bytes::new());
+    let template = route.path;
+    (route.handler)(Call { api, template, parts, body, caller, tenant: None, actor: None, id })
+}
+
+fn options(resource: &Resource) -> Response {
+    let mut response = empty(StatusCode::OK);
+    response.headers_mut().insert(ALLOW, resource.options());
+    response
+}
+
+fn unserved(method: &Method, path: &str) -> Failure {
+    let code = code::plain(StatusCode::NOT_IMPLEMENTED, class::UNSUPPORTED);
+    Failure::coded(code, format!("{method} {path} is not served here"))
+}
+
+async fn user(api: &KillBillApi, parts: &Parts) -> Result<Arc<Caller>, Failure> {
+    let authorization = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let client = client_address(&parts.extensions);
+    let found = api.access().user(client, authorization).await;
+    found.map_err(Failure::of_user)
+}
+
+/// Kill Bill's pair of headers only: the message of the refusal names them.
+async fn tenant(api: &KillBillApi, parts: &Parts) -> Result<Arc<TenantRef>, Failure> {
+    let text = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let (Some(key), Some(secret)) = (text(&API_KEY), text(&API_SECRET)) else {
+        return Err(Failure::tenant(TENANT_HEADERS_MISSING));
+    };
+    let client = client_address(&parts.extensions);
+    let found = api.access().tenant(client, key, secret).await;
+    found.map_err(|error| Failure::of_tenant(error, key))
+}
+
+fn check_media_types(route: &Route, headers: &HeaderMap) -> Result<(), Failure> {
+    if let Some(accept) = headers.get(ACCEPT)
+        && !accepts_json(accept.as_bytes())
+    {
+        return Err(Failure::NotAcceptable);
+    }
+    if route.takes_body
+        && let Some(content_type) = headers.get(CONTENT_TYPE)
+        && !is_json(content_type.as_bytes())
+    {
+        return Err(unsupported_media_type());
+    }
+    Ok(())
+}
+
+fn unsupported_media_type() -> Failure {
+    let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    Failure::Container { status, message: "Unsupported Media Type".into() }
+}
+
+/// Whether one of the media ranges includes JSON.
+fn accepts_json(accept: &[u8]) -> bool {
+    let ranges = accept.split(|byte| *byte == b',');
+    accept.is_empty()
+        || ranges.map(media_type).any(|range| {
+            range == b"*/*"
+                || range.eq_ignore_ascii_case(b"application/json")
+                || range.eq_ignore_ascii_case(b"application/*")
+        })
+}
+
+fn is_json(content_type: &[u8]) -> bool {
+    media_type(content_type).eq_ignore_ascii_case(b"application/json")
+}
+
+/// A media type without its parameters.
+fn media_type(value: &[u8]) -> &[u8] {
+    value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_types_are_compared_without_case_and_parameters() {
+        for accepted in ["", "application/json", "*/*", "text/html, application/*;q=0.5"] {
+            assert!(accepts_json(accepted.as_bytes()), "{accepted}");
+        }
+        for refused in ["application/xml", "text/html, text/*"] {
+            assert!(!accepts_json(refused.as_bytes()), "{refused}");
+        }
+        assert!(is_json(b"application/json; charset=utf-8"));
+        assert!(is_json(b"Application/JSON"));
+        assert!(!is_json(b"text/plain"));
+        assert!(!is_json(b"application/jsonp"));
+    }
+}

@@ -1,0 +1,764 @@
+//! The table from [`Rejection`] to Kill Bill's status, code and class, and the failures of the API
+//! itself.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use axum::response::Response;
+use domain::Rejection;
+use engine::access::AccessError;
+use engine::{Reason, Unavailable};
+use http::header::{ALLOW, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+use utoipa::ToSchema;
+use web::BodyError;
+
+use crate::payment_states::{START_STATE, operation_name, state_name};
+use crate::reply::{empty, json};
+
+/// Java's class names, which some clients use to distinguish errors.
+pub(crate) mod class {
+    pub(crate) const ACCOUNT: &str = "org.killbill.billing.account.api.AccountApiException";
+    /// Payments and payment methods.
+    pub(crate) const PAYMENT: &str = "org.killbill.billing.payment.api.PaymentApiException";
+    pub(crate) const TAG: &str = "org.killbill.billing.util.api.TagApiException";
+    pub(crate) const TAG_DEFINITION: &str =
+        "org.killbill.billing.util.api.TagDefinitionApiException";
+    pub(crate) const TENANT: &str = "org.killbill.billing.tenant.api.TenantApiException";
+    /// Users and roles.
+    pub(crate) const SECURITY: &str = "org.killbill.billing.security.SecurityApiException";
+    /// Gateways.
+    pub(crate) const PLUGIN: &str =
+        "org.killbill.billing.payment.plugin.api.PaymentPluginApiException";
+    pub(crate) const ILLEGAL_ARGUMENT: &str = "java.lang.IllegalArgumentException";
+    pub(crate) const ILLEGAL_STATE: &str = "java.lang.IllegalStateException";
+    /// A missing permission.
+    pub(crate) const UNAUTHORIZED: &str = "org.apache.shiro.authz.UnauthorizedException";
+    /// A missing permission, as the cause.
+    pub(crate) const AUTHORIZATION: &str = "org.apache.shiro.authz.AuthorizationException";
+    /// An unserved route.
+    pub(crate) const UNSUPPORTED: &str = "java.lang.UnsupportedOperationException";
+    /// Overload.
+    pub(crate) const REJECTED: &str = "java.util.concurrent.RejectedExecutionException";
+    /// A conflict with another request.
+    pub(crate) const CLIENT_ERROR: &str = "javax.ws.rs.ClientErrorException";
+    /// A body that is not JSON.
+    pub(crate) const JSON_PARSE: &str = "com.fasterxml.jackson.core.JsonParseException";
+    /// A field that cannot be converted.
+    pub(crate) const JSON_MAPPING: &str = "com.fasterxml.jackson.databind.JsonMappingException";
+    /// A text that is not a value of the field's type.
+    pub(crate) const INVALID_FORMAT: &str =
+        "com.fasterxml.jackson.databind.exc.InvalidFormatException";
+    /// A JSON value of another kind.
+    pub(crate) const MISMATCHED_INPUT: &str =
+        "com.fasterxml.jackson.databind.exc.MismatchedInputException";
+    /// An unknown field.
+    pub(crate) const UNRECOGNIZED_PROPERTY: &str =
+        "com.fasterxml.jackson.databind.exc.UnrecognizedPropertyException";
+}
+
+/// The status, number and class of a refusal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Code {
+    status: StatusCode,
+    number: Option<i32>,
+    class: &'static str,
+}
+
+/// Kill Bill's error codes with their statuses and classes.
+pub(crate) mod code {
+    use http::StatusCode;
+
+    use super::{Code, class};
+
+    const fn coded(status: StatusCode, number: i32, class: &'static str) -> Code {
+        Code { status, number: Some(number), class }
+    }
+
+    pub(crate) const TENANT_ALREADY_EXISTS: Code =
+        coded(StatusCode::CONFLICT, 20_000, class::TENANT);
+    pub(crate) const TENANT_NOT_FOUND_BY_ID: Code =
+        coded(StatusCode::NOT_FOUND, 20_001, class::TENANT);
+    pub(crate) const TENANT_NOT_FOUND_BY_API_KEY: Code =
+        coded(StatusCode::NOT_FOUND, 20_003, class::TENANT);
+    pub(crate) const INVALID_USER: Code = coded(StatusCode::BAD_REQUEST, 40_001, class::SECURITY);
+    pub(crate) const USER_ALREADY_EXISTS: Code =
+        coded(StatusCode::BAD_REQUEST, 40_002, class::SECURITY);
+    pub(crate) const INVALID_ROLE: Code = coded(StatusCode::BAD_REQUEST, 40_003, class::SECURITY);
+    pub(crate) const ROLE_ALREADY_EXISTS: Code =
+        coded(StatusCode::BAD_REQUEST, 40_004, class::SECURITY);
+    pub(crate) const INVALID_PERMISSION: Code =
+        coded(StatusCode::BAD_REQUEST, 40_005, class::SECURITY);
+    pub(crate) const ACCOUNT_ALREADY_EXISTS: Code =
+        coded(StatusCode::CONFLICT, 3000, class::ACCOUNT);
+    pub(crate) const ACCOUNT_NOT_FOUND_BY_ID: Code =
+        coded(StatusCode::NOT_FOUND, 3002, class::ACCOUNT);
+    pub(crate) const ACCOUNT_NOT_FOUND_BY_KEY: Code =
+        coded(StatusCode::NOT_FOUND, 3003, class::ACCOUNT);
+    pub(crate) const ACCOUNT_KEY_IS_FIXED: Code =
+        coded(StatusCode::BAD_REQUEST, 3005, class::ACCOUNT);
+    pub(crate) const NO_DEFINITION_FOR_TAG: Code = coded(StatusCode::BAD_REQUEST, 3902, class::TAG);
+    pub(crate) const NO_SUCH_TAG_DEFINITION: Code =
+        coded(StatusCode::NOT_FOUND, 3902, class::TAG_DEFINITION);
+    pub(crate) const NO_SUCH_TAG: Code = coded(StatusCode::NOT_FOUND, 3950, class::TAG);
+    pub(crate) const NO_SUCH_PAYMENT_METHOD: Code =
+        coded(StatusCode::NOT_FOUND, 7000, class::PAYMENT);
+    pub(crate) const INTERNAL_PAYMENT_ERROR: Code =
+        coded(StatusCode::INTERNAL_SERVER_ERROR, 7019, class::PAYMENT);
+    pub(crate) const NO_SUCH_PAYMENT: Code = coded(StatusCode::NOT_FOUND, 7020, class::PAYMENT);
+    pub(crate) const DEFAULT_PAYMENT_METHOD: Code =
+        coded(StatusCode::BAD_REQUEST, 7022, class::PAYMENT);
+    pub(crate) const EXTERNAL_PAYMENT_METHOD_EXISTS: Code =
+        coded(StatusCode::BAD_REQUEST, 7023, class::PAYMENT);
+    pub(crate) const NO_SUCH_SUCCESS: Code = coded(StatusCode::NOT_FOUND, 7024, class::PAYMENT);
+    pub(crate) const NO_SUCH_PLUGIN: Code = coded(StatusCode::BAD_REQUEST, 7028, class::PAYMENT);
+    pub(crate) const ACTIVE_TRANSACTION_KEY: Code =
+        coded(StatusCode::BAD_REQUEST, 7030, class::PAYMENT);
+    pub(crate) const INVALID_PARAMETER: Code = coded(StatusCode::BAD_REQUEST, 7031, class::PAYMENT);
+    pub(crate) const INVALID_OPERATION: Code = coded(StatusCode::BAD_REQUEST, 7032, class::PAYMENT);
+    pub(crate) const DIFFERENT_ACCOUNT: Code = coded(StatusCode::BAD_REQUEST, 7034, class::PAYMENT);
+    pub(crate) const PLUGIN_TIMEOUT: Code =
+        coded(StatusCode::GATEWAY_TIMEOUT, 7100, class::PAYMENT);
+    pub(crate) const PLUGIN_EXCEPTION: Code = coded(StatusCode::BAD_REQUEST, 7199, class::PAYMENT);
+    /// A key of more than 255 characters.
+    pub(crate) const fn key_too_long(class: &'static str) -> Code {
+        coded(StatusCode::BAD_REQUEST, 5, class)
+    }
+    /// A refusal for which Kill Bill has no number.
+    pub(crate) const fn plain(status: StatusCode, class: &'static str) -> Code {
+        Code { status, number: None, class }
+    }
+    /// A tag that does not apply to accounts.
+    pub(crate) const TAG_NOT_APPLICABLE: Code =
+        plain(StatusCode::BAD_REQUEST, class::ILLEGAL_STATE);
+    /// An invalid value for which Kill Bill has no number.
+    pub(crate) const ILLEGAL_ARGUMENT: Code =
+        plain(StatusCode::BAD_REQUEST, class::ILLEGAL_ARGUMENT);
+}
+
+/// The table from the domain's refusals to Kill Bill's errors.
+fn wire(rejection: &Rejection) -> (Code, String) {
+    use Rejection as R;
+    match rejection {
+        R::TenantAlreadyExists { key } => {
+            (code::TENANT_ALREADY_EXISTS, format!("Tenant already exists for key {key}"))
+        }
+        R::UserAlreadyExists { username } => (code::USER_ALREADY_EXISTS, user_exists(username)),
+        R::UserNotFound { username } => (code::INVALID_USER, missing("user", username)),
+        R::RoleAlreadyExists { role } => {
+            (code::ROLE_ALREADY_EXISTS, format!("The role {role} already exists"))
+        }
+        R::RoleNotFound { role } => (code::INVALID_ROLE, missing("role", role)),
+        // No route of this API returns these.
+        R::EnvironmentAlreadyExists { .. }
+        | R::EnvironmentNotFound { .. }
+        | R::SecretNotFound { .. }
+        | R::DefinitionChanged { .. }
+        | R::ApprovalNeeded { .. }
+        | R::ChangeNotFound { .. }
+        | R::ChangeNotWaiting { .. }
+        | R::ApprovalByAuthor { .. }
+        | R::WithdrawalByAnother { .. } => {
+            (code::ILLEGAL_ARGUMENT, "Feature flags are not part of this API".to_owned())
+        }
+        R::Customer(_) => (code::ILLEGAL_ARGUMENT, "Sign-up is not part of this API".to_owned()),
+        R::PermissionInvalid { permission } => {
+            (code::INVALID_PERMISSION, format!("The permission {permission} is invalid"))
+        }
+        R::AccountAlreadyExists { key } => {
+            (code::ACCOUNT_ALREADY_EXISTS, format!("Account already exists for key {key}"))
+        }
+        R::AccountNotFound { id } => {
+            (code::ACCOUNT_NOT_FOUND_BY_ID, format!("Account does not exist for id {id}"))
+        }
+        R::AccountKeyIsFixed { current } => (code::ACCOUNT_KEY_IS_FIXED, key_is_fixed(current)),
+        R::AccountFieldIsFixed { field } => (code::ILLEGAL_ARGUMENT, field_is_fixed(field)),
+        R::TagDefinitionNotFound { id } => (code::NO_DEFINITION_FOR_TAG, no_tag_definition(id)),
+        R::TagNotFound { name } => (code::NO_SUCH_TAG, no_tag(name)),
+        R::TagNotApplicable { name } => (code::TAG_NOT_APPLICABLE, not_applicable(name)),
+        R::PaymentMethodNotFound { id } => {
+            (code::NO_SUCH_PAYMENT_METHOD, format!("Payment method {id} does not exist"))
+        }
+        R::ExternalPaymentMethodExists { account } => {
+            (code::EXTERNAL_PAYMENT_METHOD_EXISTS, external_method_exists(account))
+        }
+        R::DefaultPaymentMethodInUse { account } => {
+            (code::DEFAULT_PAYMENT_METHOD, default_method_in_use(account))
+        }
+        R::GatewayNotRegistered { gateway } => (code::NO_SUCH_PLUGIN, no_such_plugin(gateway)),
+        R::PaymentNotFound { payment } => (code::NO_SUCH_PAYMENT, no_such_payment(payment)),
+        R::TransactionNotFound { transaction } => {
+            (code::NO_SUCH_PAYMENT, no_such_payment(transaction))
+        }
+        R::PaymentOfAnotherAccount { payment: key } | R::TransactionOfAnotherAccount { key } => {
+            (code::DIFFERENT_ACCOUNT, format!("Payment {key} has a different account id"))
+        }
+        R::TransactionKeySucceeded { key } => (code::ACTIVE_TRANSACTION_KEY, key_succeeded(key)),
+        R::NoSuchSuccess { payment } => {
+            (code::NO_SUCH_SUCCESS, format!("Payment {payment} did not succeed"))
+        }
+        R::InvalidTransition { operation, from } => {
+            let from = from.map_or_else(|| START_STATE.to_owned(), state_name);
+            (code::INVALID_OPERATION, invalid_transition(operation_name(*operation), &from))
+        }
+        R::PaymentInDoubt { operation } => {
+            (code::INVALID_OPERATION, invalid_transition(operation_name(*operation), "UNKNOWN"))
+        }
+        R::InvalidParameter { field, reason } => {
+            (code::INVALID_PARAMETER, invalid_parameter(field, reason))
+        }
+    }
+}
+
+fn missing(what: &str, name: &str) -> String {
+    format!("The {what} {name} does not exist or has been inactivated")
+}
+
+fn key_is_fixed(current: &str) -> String {
+    format!("External keys cannot be updated. Original key remains: {current} (externalKey)")
+}
+
+fn field_is_fixed(field: &str) -> String {
+    format!("Killbill doesn't support updating the account {field}")
+}
+
+pub(crate) fn no_tag_definition(id: &impl std::fmt::Display) -> String {
+    format!("The tag definition {id} does not exist")
+}
+
+fn no_tag(name: &str) -> String {
+    format!("The tag does not exist (name: {name})")
+}
+
+fn not_applicable(name: &str) -> String {
+    format!("Invalid control tag '{name}' for object type 'ACCOUNT'")
+}
+
+fn user_exists(username: &str) -> String {
+    format!("The user {username} already exists")
+}
+
+fn external_method_exists(account: &impl std::fmt::Display) -> String {
+    format!("External payment method already exists for account {account}")
+}
+
+fn default_method_in_use(account: &impl std::fmt::Display) -> String {
+    format!("Cannot delete default payment method for account {account}")
+}
+
+pub(crate) fn no_such_plugin(gateway: &str) -> String {
+    format!("Payment plugin {gateway} is not registered")
+}
+
+pub(crate) fn no_such_payment(payment: &str) -> String {
+    format!("Payment {payment} does not exist")
+}
+
+fn key_succeeded(key: &str) -> String {
+    format!("Successful transaction with external key {key} already exists")
+}
+
+fn invalid_transition(operation: &str, from: &str) -> String {
+    format!("Invalid payment transition {operation} from state {from}")
+}
+
+fn invalid_parameter(field: &str, reason: &str) -> String {
+    format!("Invalid parameter {field}: {reason}")
+}
+
+/// Kill Bill's error body (`BillingExceptionJson`).
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ErrorJson<'a> {
+    class_name: &'a str,
+    code: Option<i32>,
+    message: &'a str,
+    cause_class_name: Option<&'a str>,
+    cause_message: Option<&'a str>,
+    /// Always empty: the server is not a Java program.
+    stack_trace: [String; 0],
+}
+
+/// The error body of Kill Bill's servlet container, which refuses some requests itself.
+#[derive(Serialize)]
+struct ContainerErrorJson<'a> {
+    servlet: &'a str,
+    message: &'a str,
+    url: &'a str,
+    status: &'a str,
+}
+
+/// A refusal with the error body.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+    pub(crate) cause_class: Option<&'static str>,
+    pub(crate) cause_message: Option<String>,
+    pub(crate) location: Option<HeaderValue>,
+}
+
+impl Problem {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code, message, cause_class: None, cause_message: None, location: None }
+    }
+}
+
+/// What a handler returns.
+pub(crate) type HandlerResult = Result<Response, Failure>;
+
+/// Why a request failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// No credentials, or wrong ones.
+    Unauthenticated,
+    /// Too many failed logins.
+    Throttled { retry_after: Duration },
+    /// A refusal of Kill Bill's servlet container: the tenant's credentials, the media type, the path.
+    Container { status: StatusCode, message: Cow<'static, str> },
+    /// The client does not accept JSON.
+    NotAcceptable,
+    /// The path has other methods.
+    MethodNotAllowed { allow: HeaderValue },
+    /// All refusals with the error body.
+    Problem(Box<Problem>),
+    /// The request's body cannot be read.
+    Body(BodyError),
+    /// The engine's refusal.
+    Refused(Box<Rejection>),
+    /// The engine cannot process the request now.
+    Unavailable(Unavailable),
+}
+
+impl Failure {
+    /// A refusal with the error body.
+    pub(crate) fn coded(code: Code, message: impl Into<String>) -> Self {
+        Self::Problem(Box::new(Problem::new(code, message)))
+    }
+
+    /// An invalid value for which Kill Bill has no number.
+    pub(crate) fn illegal(message: impl Into<String>) -> Self {
+        Self::coded(code::ILLEGAL_ARGUMENT, message)
+    }
+
+    /// An invalid parameter of a payment.
+    pub(crate) fn parameter(field: &str, reason: &str) -> Self {
+        Self::coded(code::INVALID_PARAMETER, invalid_parameter(field, reason))
+    }
+
+    /// The caller lacks a permission.
+    pub(crate) fn forbidden(permission: &str) -> Self {
+        let code = code::plain(StatusCode::UNAUTHORIZED, class::UNAUTHORIZED);
+        let message = format!("Subject does not have permission [{permission}]");
+        let mut problem = Problem::new(code, message);
+        problem.cause_class = Some(class::AUTHORIZATION);
+        problem.cause_message = Some("Not authorized to invoke the operation".to_owned());
+        Self::Problem(Box::new(problem))
+    }
+
+    /// The tenant's credentials are missing or wrong.
+    pub(crate) fn tenant(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::Container { status: StatusCode::UNAUTHORIZED, message: message.into() }
+    }
+
+    /// No such path.
+    pub(crate) const fn not_found() -> Self {
+        Self::Container { status: StatusCode::NOT_FOUND, message: Cow::Borrowed("Not Found") }
+    }
+
+    /// Whether the failure is a fault of this installation that needs an operator. Refusals, overload
+    /// and failures of gateways are not.
+    pub(crate) const fn is_fault(&self) -> bool {
+        match self {
+            Self::Unavailable(unavailable) => unavailable.reason.is_fault(),
+            Self::Unauthenticated
+            | Self::Throttled { .. }
+            | Self::Container { .. }
+            | Self::NotAcceptable
+            | Self::MethodNotAllowed { .. }
+            | Self::Problem(_)
+            | Self::Body(_)
+            | Self::Refused(_) => false,
+        }
+    }
+
+    /// The response to a request for `path`.
+    pub(crate) fn into_response(self, path: &str) -> Response {
+        match self {
+            Self::Unauthenticated => {
+                let mut response = empty(StatusCode::UNAUTHORIZED);
+                let challenge = HeaderValue::from_static("BASIC realm=\"application\"");
+                response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+                response
+            }
+            Self::Throttled { retry_after } => {
+                let code = code::plain(StatusCode::TOO_MANY_REQUESTS, class::REJECTED);
+                let problem = Problem::new(code, "Too many failed attempts to log in");
+                with_retry_after(render(problem), retry_after)
+            }
+            Self::Container { status, message } => container(status, &message, path),
+            Self::NotAcceptable => empty(StatusCode::NOT_ACCEPTABLE),
+            Self::MethodNotAllowed { allow } => {
+                let mut response = empty(StatusCode::METHOD_NOT_ALLOWED);
+                response.headers_mut().insert(ALLOW, allow);
+                response
+            }
+            Self::Problem(problem) => render(*problem),
+            Self::Body(error) => body_response(error),
+            Self::Refused(rejection) => {
+                let (code, message) = wire(&rejection);
+                render(Problem::new(code, message))
+            }
+            Self::Unavailable(unavailable) => unavailable_response(&unavailable),
+        }
+    }
+}
+
+impl From<Unavailable> for Failure {
+    fn from(unavailable: Unavailable) -> Self {
+        Self::Unavailable(unavailable)
+    }
+}
+
+impl Failure {
+    /// The failure of the user's authentication.
+    pub(crate) fn of_user(error: AccessError) -> Self {
+        match error {
+            AccessError::Missing
+            | AccessError::Invalid
+            | AccessError::UnknownApiKey
+            | AccessError::WrongSecret => Self::Unauthenticated,
+            AccessError::Throttled { retry_after } => Self::Throttled { retry_after },
+            AccessError::Unavailable(unavailable) => Self::Unavailable(unavailable),
+        }
+    }
+
+    /// The failure of the tenant's authentication.
+    pub(crate) fn of_tenant(error: AccessError, api_key: &str) -> Self {
+        match error {
+            AccessError::Missing => Self::tenant(TENANT_HEADERS_MISSING),
+            AccessError::UnknownApiKey => {
+                Self::tenant(format!("No account found for user [{api_key}]"))
+            }
+            AccessError::Invalid | AccessError::WrongSecret => Self::tenant(format!(
+                "Submitted credentials for token [org.apache.shiro.authc.UsernamePasswordToken - \
+                 {api_key}, rememberMe=false] did not match the expected credentials."
+            )),
+            AccessError::Throttled { retry_after } => Self::Throttled { retry_after },
+            AccessError::Unavailable(unavailable) => Self::Unavailable(unavailable),
+        }
+    }
+}
+
+/// Kill Bill's message for a request without a tenant.
+pub(crate) const TENANT_HEADERS_MISSING: &str =
+    "Make sure to set the X-Killbill-ApiKey and X-Killbill-ApiSecret headers";
+
+fn body_response(error: BodyError) -> Response {
+    let (status, class, message) = match error {
+        BodyError::TooLarge => (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            class::CLIENT_ERROR,
+            "The request's body is larger than the server accepts.",
+        ),
+        BodyError::TimedOut => (
+            StatusCode::REQUEST_TIMEOUT,
+            class::CLIENT_ERROR,
+            "The request's body did not arrive in time.",
+        ),
+        BodyError::Broken => {
+            (StatusCode::BAD_REQUEST, class::CLIENT_ERROR, "The request's body broke off.")
+        }
+        BodyError::NoRoom => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            class::REJECTED,
+            "The server is at its limit of request bodies in memory; nothing was done.",
+        ),
+    };
+    let response = render(Problem::new(code::plain(status, class), message));
+    match error {
+        BodyError::NoRoom => with_retry_after(response, Duration::ZERO),
+        BodyError::TooLarge | BodyError::TimedOut | BodyError::Broken => response,
+    }
+}
+
+fn unavailable_response(unavailable: &Unavailable) -> Response {
+    let (status, class) = match unavailable.reason {
+        Reason::MessageTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, class::REJECTED),
+        Reason::QueueFull
+        | Reason::QueueAway
+        | Reason::GatewayFull
+        | Reason::Expired
+        | Reason::ReadersFull
+        | Reason::HashersFull
+        | Reason::Stopping => (StatusCode::SERVICE_UNAVAILABLE, class::REJECTED),
+        Reason::DiskFull
+        | Reason::Store
+        | Reason::NotOwner
+        | Reason::CommitInDoubt
+        | Reason::Repeated
+        | Reason::Quarantined => (StatusCode::SERVICE_UNAVAILABLE, class::ILLEGAL_STATE),
+        Reason::Bug => (StatusCode::INTERNAL_SERVER_ERROR, class::ILLEGAL_STATE),
+    };
+    let problem = Problem::new(code::plain(status, class), unavailable.to_string());
+    match unavailable.retry_after {
+        Some(retry_after) => with_retry_after(render(problem), retry_after),
+        None => render(problem),
+    }
+}
+
+/// Whole seconds, rounded up, at least one.
+fn with_retry_after(mut response: Response, retry_after: Duration) -> Response {
+    let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+    response
+}
+
+fn render(problem: Problem) -> Response {
+    let body = ErrorJson {
+        class_name: problem.code.class,
+        code: problem.code.number,
+        message: &problem.message,
+        cause_class_name: problem.cause_class,
+        cause_message: problem.cause_message.as_deref(),
+        stack_trace: [],
+    };
+    let mut response = json(problem.code.status, &body);
+    if let Some(location) = problem.location {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}
+
+fn container(status: StatusCode, message: &str, url: &str) -> Response {
+    json(status, &ContainerErrorJson { servlet: "default", message, url, status: status.as_str() })
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::payment::{PaymentState, TransactionStatus, TransactionType};
+    use domain::{AccountId, PaymentId, PaymentMethodId, TagDefinitionId};
+    use expect_test::{Expect, expect};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn check(rejection: &Rejection, expected: Expect) {
+        let (code, message) = wire(rejection);
+        let class = code.class.rsplit('.').next().unwrap_or_default();
+        let number = code.number.map_or("null".to_owned(), |number| number.to_string());
+        expected.assert_eq(&format!("{} {number} {class}: {message}", code.status.as_u16()));
+    }
+
+    #[test]
+    fn tenant_user_and_account_refusals_have_kill_bills_codes() {
+        let name = || "n".to_owned();
+        let id = AccountId::new(Uuid::nil());
+        check(
+            &Rejection::TenantAlreadyExists { key: name() },
+            expect!["409 20000 TenantApiException: Tenant already exists for key n"],
+        );
+        check(
+            &Rejection::UserAlreadyExists { username: name() },
+            expect!["400 40002 SecurityApiException: The user n already exists"],
+        );
+        check(
+            &Rejection::UserNotFound { username: name() },
+            expect![
+                "400 40001 SecurityApiException: The user n does not exist or has been inactivated"
+            ],
+        );
+        check(
+            &Rejection::RoleAlreadyExists { role: name() },
+            expect!["400 40004 SecurityApiException: The role n already exists"],
+        );
+        check(
+            &Rejection::RoleNotFound { role: name() },
+            expect![
+                "400 40003 SecurityApiException: The role n does not exist or has been inactivated"
+            ],
+        );
+        check(
+            &Rejection::EnvironmentAlreadyExists { key: name() },
+            expect!["400 null IllegalArgumentException: Feature flags are not part of this API"],
+        );
+        check(
+            &Rejection::PermissionInvalid { permission: name() },
+            expect!["400 40005 SecurityApiException: The permission n is invalid"],
+        );
+        check(
+            &Rejection::AccountAlreadyExists { key: name() },
+            expect!["409 3000 AccountApiException: Account already exists for key n"],
+        );
+        check(
+            &Rejection::AccountNotFound { id },
+            expect![
+                "404 3002 AccountApiException: Account does not exist for id 00000000-0000-0000-0000-000000000000"
+            ],
+        );
+        check(
+            &Rejection::AccountKeyIsFixed { current: name() },
+            expect![
+                "400 3005 AccountApiException: External keys cannot be updated. Original key remains: n (externalKey)"
+            ],
+        );
+        check(
+            &Rejection::AccountFieldIsFixed { field: name() },
+            expect![
+                "400 null IllegalArgumentException: Killbill doesn't support updating the account n"
+            ],
+        );
+        check(
+            &Rejection::ExternalPaymentMethodExists { account: id },
+            expect![
+                "400 7023 PaymentApiException: External payment method already exists for account 00000000-0000-0000-0000-000000000000"
+            ],
+        );
+        check(
+            &Rejection::DefaultPaymentMethodInUse { account: id },
+            expect![
+                "400 7022 PaymentApiException: Cannot delete default payment method for account 00000000-0000-0000-0000-000000000000"
+            ],
+        );
+    }
+
+    #[test]
+    fn tag_refusals_have_kill_bills_codes() {
+        let name = || "n".to_owned();
+        check(
+            &Rejection::TagDefinitionNotFound { id: TagDefinitionId::new(Uuid::nil()) },
+            expect![
+                "400 3902 TagApiException: The tag definition 00000000-0000-0000-0000-000000000000 does not exist"
+            ],
+        );
+        check(
+            &Rejection::TagNotFound { name: name() },
+            expect!["404 3950 TagApiException: The tag does not exist (name: n)"],
+        );
+        check(
+            &Rejection::TagNotApplicable { name: name() },
+            expect![
+                "400 null IllegalStateException: Invalid control tag 'n' for object type 'ACCOUNT'"
+            ],
+        );
+    }
+
+    #[test]
+    fn payment_refusals_have_kill_bills_codes() {
+        let key = || "k".to_owned();
+        let id = PaymentMethodId::new(Uuid::nil());
+        let from = |operation, status| Some(PaymentState { operation, status });
+        let operation = TransactionType::Refund;
+        check(
+            &Rejection::PaymentMethodNotFound { id },
+            expect![
+                "404 7000 PaymentApiException: Payment method 00000000-0000-0000-0000-000000000000 does not exist"
+            ],
+        );
+        check(
+            &Rejection::GatewayNotRegistered { gateway: key() },
+            expect!["400 7028 PaymentApiException: Payment plugin k is not registered"],
+        );
+        check(
+            &Rejection::PaymentNotFound { payment: key() },
+            expect!["404 7020 PaymentApiException: Payment k does not exist"],
+        );
+        check(
+            &Rejection::TransactionNotFound { transaction: key() },
+            expect!["404 7020 PaymentApiException: Payment k does not exist"],
+        );
+        check(
+            &Rejection::PaymentOfAnotherAccount { payment: key() },
+            expect!["400 7034 PaymentApiException: Payment k has a different account id"],
+        );
+        check(
+            &Rejection::TransactionOfAnotherAccount { key: key() },
+            expect!["400 7034 PaymentApiException: Payment k has a different account id"],
+        );
+        check(
+            &Rejection::TransactionKeySucceeded { key: key() },
+            expect![
+                "400 7030 PaymentApiException: Successful transaction with external key k already exists"
+            ],
+        );
+        let payment = PaymentId::new(Uuid::nil());
+        check(
+            &Rejection::NoSuchSuccess { payment },
+            expect![
+                "404 7024 PaymentApiException: Payment 00000000-0000-0000-0000-000000000000 did not succeed"
+            ],
+        );
+        check(
+            &Rejection::InvalidTransition { operation, from: None },
+            expect![
+                "400 7032 PaymentApiException: Invalid payment transition REFUND from state BIG_BANG_INIT"
+            ],
+        );
+        let reversed = from(TransactionType::ChargebackReversal, TransactionStatus::Success);
+        let operation = TransactionType::ChargebackReversal;
+        check(
+            &Rejection::InvalidTransition { operation, from: reversed },
+            expect![
+                "400 7032 PaymentApiException: Invalid payment transition CHARGEBACK from state CHARGEBACK_FAILED"
+            ],
+        );
+        check(
+            &Rejection::PaymentInDoubt { operation },
+            expect![
+                "400 7032 PaymentApiException: Invalid payment transition CHARGEBACK from state UNKNOWN"
+            ],
+        );
+        check(
+            &Rejection::invalid("amount", "needs to be set"),
+            expect!["400 7031 PaymentApiException: Invalid parameter amount: needs to be set"],
+        );
+    }
+
+    async fn rendered(failure: Failure) -> String {
+        use http_body_util::BodyExt;
+        let response = failure.into_response("/1.0/kb/x");
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let headers = parts.headers.iter().map(|(name, value)| format!("{name}: {value:?}\n"));
+        let headers: String = headers.collect();
+        format!("{}\n{headers}{}", parts.status.as_u16(), String::from_utf8_lossy(&body))
+    }
+
+    #[tokio::test]
+    async fn failures_of_the_api_have_kill_bills_statuses_and_bodies() {
+        expect![[r#"
+            401
+            www-authenticate: "BASIC realm=\"application\""
+        "#]]
+        .assert_eq(&rendered(Failure::Unauthenticated).await);
+        expect![[r#"
+            401
+            content-type: "application/json"
+            {"servlet":"default","message":"Make sure to set the X-Killbill-ApiKey and X-Killbill-ApiSecret headers","url":"/1.0/kb/x","status":"401"}"#]].assert_eq(&rendered(Failure::tenant(TENANT_HEADERS_MISSING)).await);
+        expect![[r#"
+            401
+            content-type: "application/json"
+            {"className":"org.apache.shiro.authz.UnauthorizedException","code":null,"message":"Subject does not have permission [account:create]","causeClassName":"org.apache.shiro.authz.AuthorizationException","causeMessage":"Not authorized to invoke the operation","stackTrace":[]}"#]].assert_eq(&rendered(Failure::forbidden("account:create")).await);
+        let retry_after = Duration::from_millis(1500);
+        expect![[r#"
+            429
+            content-type: "application/json"
+            retry-after: "2"
+            {"className":"java.util.concurrent.RejectedExecutionException","code":null,"message":"Too many failed attempts to log in","causeClassName":null,"causeMessage":null,"stackTrace":[]}"#]].assert_eq(&rendered(Failure::Throttled { retry_after }).await);
+        expect![[r#"
+            406
+        "#]]
+        .assert_eq(&rendered(Failure::NotAcceptable).await);
+        expect![[r#"
+            503
+            content-type: "application/json"
+            retry-after: "1"
+            {"className":"java.util.concurrent.RejectedExecutionException","code":null,"message":"too many requests are waiting","causeClassName":null,"causeMessage":null,"stackTrace":[]}"#]].assert_eq(&rendered(Unavailable::from(Reason::QueueFull).into()).await);
+        expect![[r#"
+            500
+            content-type: "application/json"
+            {"className":"java.lang.IllegalStateException","code":null,"message":"internal error: nothing of the request was written","causeClassName":null,"causeMessage":null,"stackTrace":[]}"#]].assert_eq(&rendered(Unavailable::from(Reason::Bug).into()).await);
+    }
+}

@@ -1,0 +1,94 @@
+//! The log line of a request: ids, never contents.
+
+use std::time::Instant;
+
+use axum::response::Response;
+use domain::card_data::looks_like_pan;
+use domain::{RequestId, TenantNo};
+use http::Method;
+use tracing::Level;
+use uuid::Uuid;
+
+use crate::request::REQUEST_ID;
+use crate::route::Resource;
+
+/// A request that has its response.
+pub(crate) struct RequestLog<'a> {
+    /// The id in the journal and in the engine's log lines.
+    pub(crate) id: RequestId,
+    /// Whether the response carries the client's request id instead of `id`.
+    pub(crate) by_client: bool,
+    /// `None` if the route has no tenant, or the request was refused before its tenant was known.
+    pub(crate) tenant_no: Option<TenantNo>,
+    pub(crate) method: Method,
+    /// Only ids of it are logged: search texts are personal data.
+    pub(crate) path: &'a str,
+    pub(crate) resource: &'a Resource,
+    pub(crate) started: Instant,
+}
+
+impl RequestLog<'_> {
+    /// Logs faults of this installation as errors, and everything else (refusals, declines, failures of
+    /// gateways, unserved routes) at the debug level.
+    pub(crate) fn write(&self, response: &Response, is_fault: bool) {
+        if !is_fault && !tracing::enabled!(Level::DEBUG) {
+            return;
+        }
+        let given = response.headers().get(REQUEST_ID).filter(|_| self.by_client);
+        let given = given.and_then(|id| id.to_str().ok()).filter(|id| !looks_like_pan(id));
+        let (template, path) = (self.resource.path, self.path);
+        let (id, tenant) = (self.id.0, self.tenant_no.map(|tenant| tenant.0));
+        let account = param(template, path, "{accountId}");
+        let payment = param(template, path, "{paymentId}");
+        let (method, status) = (&self.method, response.status().as_u16());
+        let ms = self.started.elapsed().as_millis();
+        if is_fault {
+            tracing::error!(
+                request.id = %id,
+                request.given = given,
+                tenant,
+                account.id = account,
+                payment.id = payment,
+                %method,
+                route = template,
+                status,
+                ms,
+                "request failed: fault of this installation"
+            );
+        } else {
+            tracing::debug!(
+                request.id = %id,
+                request.given = given,
+                tenant,
+                account.id = account,
+                payment.id = payment,
+                %method,
+                route = template,
+                status,
+                ms,
+                "request served"
+            );
+        }
+    }
+}
+
+/// The id in the path at the position of this parameter.
+fn param<'a>(template: &str, path: &'a str, name: &str) -> Option<&'a str> {
+    let position = template.split('/').position(|segment| segment == name)?;
+    path.split('/').nth(position).filter(|id| Uuid::try_parse(id).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ids_of_the_path_are_logged() {
+        let id = "0192aabb-ccdd-7123-9456-789abcdef012";
+        let template = "/1.0/kb/accounts/{accountId}/payments";
+        let path = format!("/1.0/kb/accounts/{id}/payments");
+        assert_eq!(param(template, &path, "{accountId}"), Some(id));
+        assert_eq!(param(template, &path, "{paymentId}"), None);
+        assert_eq!(param(template, "/1.0/kb/accounts/a@b.example/payments", "{accountId}"), None);
+    }
+}

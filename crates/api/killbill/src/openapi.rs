@@ -1,0 +1,335 @@
+//! The OpenAPI document of this API.
+
+use http::Method;
+use utoipa::OpenApi;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::schema::{ArrayBuilder, Object, Type};
+use utoipa::openapi::security::SecurityRequirement;
+use utoipa::openapi::{Header, RefOr, Required, Response};
+
+use crate::payments::{follow_up, read};
+use crate::route::{Credentials, Route};
+use crate::routes;
+use crate::{
+    accounts, admin, audit, payment_methods, payments, security, system, tags, tenants, test_clock,
+    transactions,
+};
+
+#[derive(OpenApi)]
+#[openapi(paths(
+    tenants::create,
+    tenants::get,
+    tenants::get_by_api_key,
+    tenants::register_callback,
+    tenants::get_callback,
+    tenants::delete_callback,
+    accounts::create,
+    accounts::get,
+    accounts::get_by_key,
+    accounts::update,
+    accounts::list,
+    accounts::search,
+    audit::account,
+    audit::account_history,
+    audit::payment_method_history,
+    audit::payment_history,
+    audit::transaction_history,
+    audit::tag_history,
+    tags::list_of_account,
+    tags::list_of_all,
+    tags::add,
+    tags::remove,
+    tags::definitions,
+    tags::definition,
+    payment_methods::create,
+    payment_methods::list_of_account,
+    payment_methods::get,
+    payment_methods::get_by_key,
+    payment_methods::list,
+    payment_methods::search,
+    payment_methods::set_default,
+    payment_methods::refresh,
+    payment_methods::delete,
+    payments::start,
+    payments::start_by_account_key,
+    payments::list_of_account,
+    follow_up::capture,
+    follow_up::capture_by_key,
+    follow_up::refund,
+    follow_up::refund_by_key,
+    follow_up::void,
+    follow_up::void_by_key,
+    follow_up::chargeback,
+    follow_up::chargeback_by_key,
+    follow_up::reverse_chargeback,
+    follow_up::reverse_chargeback_by_key,
+    follow_up::complete,
+    follow_up::complete_by_key,
+    read::get,
+    read::get_by_key,
+    read::list,
+    read::search,
+    transactions::get,
+    transactions::get_by_key,
+    transactions::notify,
+    admin::fix_transaction,
+    security::create_user,
+    security::update_password,
+    security::update_roles,
+    security::delete_user,
+    security::user_roles,
+    security::create_role,
+    security::update_role,
+    security::role,
+    security::roles,
+    security::subject,
+    security::permissions,
+    system::nodes,
+    system::plugins,
+    system::health,
+    test_clock::get,
+    test_clock::set,
+    test_clock::advance,
+    test_clock::queues,
+))]
+struct Api;
+
+/// The OpenAPI document of the served routes. Headers and credentials come from the table of routes,
+/// so that the handlers do not repeat them.
+#[must_use]
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    let mut document = Api::openapi();
+    for route in routes::all() {
+        let item = document.paths.paths.get_mut(route.path);
+        let operation = item.and_then(|item| operation(item, &route.method));
+        complete(operation.expect("every served route has a description"), route);
+    }
+    document
+}
+
+fn operation<'a>(item: &'a mut PathItem, method: &Method) -> Option<&'a mut Operation> {
+    match *method {
+        Method::GET => item.get.as_mut(),
+        Method::POST => item.post.as_mut(),
+        Method::PUT => item.put.as_mut(),
+        Method::DELETE => item.delete.as_mut(),
+        _ => None,
+    }
+}
+
+fn complete(operation: &mut Operation, route: &Route) {
+    let tag = operation.tags.iter().flatten().next().cloned().unwrap_or_default();
+    if let Some(id) = &mut operation.operation_id {
+        *id = format!("{}_{id}", snake(&tag));
+    }
+    operation.security = match route.credentials {
+        Credentials::None => Some(vec![SecurityRequirement::default()]),
+        Credentials::User => Some(vec![SecurityRequirement::new("user", [""; 0])]),
+        // The document's default.
+        Credentials::UserAndTenant => None,
+    };
+    let parameters = operation.parameters.get_or_insert_default();
+    let has = |parameters: &[RefOr<Parameter>], name: &str| {
+        parameters.iter().any(|it| matches!(it, RefOr::T(it) if it.name == name))
+    };
+    // A read that may ask the gateway accepts properties for it.
+    if has(parameters, "withPluginInfo") && !has(parameters, "pluginProperty") {
+        parameters.push(plugin_property());
+    }
+    parameters.extend(headers(route).into_iter().map(RefOr::T));
+    let is_paged = has(parameters, "offset");
+    for (status, response) in &mut operation.responses.responses {
+        let RefOr::T(response) = response else { continue };
+        complete_response(response, status, is_paged);
+    }
+}
+
+/// `PaymentMethod` as `payment_method`.
+fn snake(tag: &str) -> String {
+    let mut snake = String::new();
+    for letter in tag.chars() {
+        if letter.is_ascii_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
+fn plugin_property() -> RefOr<Parameter> {
+    let texts = ArrayBuilder::new().items(Object::with_type(Type::String));
+    let parameter = ParameterBuilder::new()
+        .name("pluginProperty")
+        .parameter_in(ParameterIn::Query)
+        .required(Required::False)
+        .description(Some("key=value, for the gateway"))
+        .schema(Some(texts));
+    RefOr::T(parameter.build())
+}
+
+/// The request headers without the credentials.
+fn headers(route: &Route) -> Vec<Parameter> {
+    let mut headers = vec![header(
+        "X-Request-Id",
+        "Repeated in the response; a UUID becomes the audit's userToken",
+        Required::False,
+    )];
+    if route.audited {
+        headers.push(header(
+            "X-Killbill-CreatedBy",
+            "The author of the change, for the audit",
+            Required::True,
+        ));
+        headers.push(header("X-Killbill-Reason", "The reason, for the audit", Required::False));
+        headers.push(header("X-Killbill-Comment", "A comment for the audit", Required::False));
+    }
+    if route.audited && route.method == Method::POST {
+        let text = "A retry with the same key returns the first response";
+        headers.push(header("Idempotency-Key", text, Required::False));
+    }
+    headers
+}
+
+fn header(name: &str, description: &str, required: Required) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Header)
+        .required(required)
+        .description(Some(description))
+        .schema(Some(Object::with_type(Type::String)))
+        .build()
+}
+
+fn complete_response(response: &mut Response, status: &str, is_paged: bool) {
+    if response.description.is_empty() {
+        response.description = default_description(status).to_owned();
+    }
+    let mut add = |name: &str, description: &str, kind| {
+        response.headers.insert(name.to_owned(), RefOr::T(response_header(description, kind)));
+    };
+    add("X-Request-Id", "The request's id, or the server's if the request has none", Type::String);
+    match status {
+        "201" => add("Location", "The URL of the created resource", Type::String),
+        "503" | "5XX" => {
+            add("Retry-After", "Seconds before a retry, if a retry may succeed", Type::Integer)
+        }
+        "200" if is_paged => {
+            add("X-Killbill-Pagination-CurrentOffset", "The offset of this page", Type::Integer);
+            add("X-Killbill-Pagination-NextOffset", "The offset of the next page", Type::Integer);
+            add(
+                "X-Killbill-Pagination-TotalNbRecords",
+                "The number of matching records",
+                Type::Integer,
+            );
+            add("X-Killbill-Pagination-MaxNbRecords", "The number of all records", Type::Integer);
+            add("X-Killbill-Pagination-NextPageUri", "The URL of the next page", Type::String);
+        }
+        _ => {}
+    }
+}
+
+fn response_header(description: &str, kind: Type) -> Header {
+    let schema = Object::with_type(kind);
+    HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build()
+}
+
+/// The description of a status for which the handler gives none.
+fn default_description(status: &str) -> &'static str {
+    match status {
+        "200" => "The requested resource",
+        "4XX" => "Refused; the body has the reason",
+        "500" => "The server cannot work now",
+        "5XX" => "The gateway failed, or the server is unavailable; the body has the reason",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn described_and_served_routes_are_the_same() {
+        let json = serde_json::to_value(openapi()).unwrap();
+        let paths = json["paths"].as_object().unwrap();
+        let described: BTreeSet<(&str, &str)> = paths
+            .iter()
+            .flat_map(|(path, methods)| {
+                let methods = methods.as_object().unwrap().keys();
+                methods.map(move |method| (method.as_str(), path.as_str()))
+            })
+            .collect();
+        let served: Vec<_> = routes::all()
+            .map(|route| (route.method.as_str().to_ascii_lowercase(), route.path))
+            .collect();
+        let served = served.iter().map(|(method, path)| (method.as_str(), *path)).collect();
+        assert_eq!(described, served);
+    }
+
+    /// Each operation as JSON, with its method and path as the reference writes them.
+    fn operations() -> Vec<(String, Value)> {
+        let json = serde_json::to_value(openapi()).unwrap();
+        let paths = json["paths"].as_object().unwrap().clone();
+        let operations = paths.into_iter().flat_map(|(path, methods)| {
+            let methods = methods.as_object().unwrap().clone();
+            methods.into_iter().map(move |(method, operation)| {
+                (format!("{} {path}", method.to_ascii_uppercase()), operation)
+            })
+        });
+        operations.collect()
+    }
+
+    fn names(operation: &Value, location: &str) -> BTreeSet<String> {
+        let parameters = operation["parameters"].as_array().unwrap();
+        let matching = parameters.iter().filter(|it| it["in"] == location);
+        matching.map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn operation_ids_are_unique_and_responses_have_descriptions() {
+        let mut ids = BTreeSet::new();
+        for (name, operation) in operations() {
+            let id = operation["operationId"].as_str().unwrap();
+            assert!(ids.insert(id.to_owned()), "{name}: {id} is used twice");
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                assert_ne!(response["description"], "", "{name} {status}");
+                assert!(response["headers"]["X-Request-Id"].is_object(), "{name} {status}");
+            }
+        }
+        assert!(ids.contains("payment_method_get_by_key"), "{ids:?}");
+    }
+
+    #[test]
+    fn operations_name_their_headers() {
+        let operations = operations();
+        let headers = |wanted: &str| {
+            let (_, operation) = operations.iter().find(|(name, _)| name == wanted).unwrap();
+            names(operation, "header").into_iter().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(headers("GET /1.0/kb/accounts"), "X-Request-Id");
+        let audit = "X-Killbill-Comment X-Killbill-CreatedBy X-Killbill-Reason X-Request-Id";
+        assert_eq!(headers("PUT /1.0/kb/payments"), audit);
+        assert_eq!(headers("POST /1.0/kb/payments"), format!("Idempotency-Key {audit}"));
+    }
+
+    #[test]
+    fn operations_name_the_query_parameters_of_the_reference() {
+        let reference = include_str!("../../../../docs/reference/killbill-routes.md");
+        let mut documented: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for line in reference.lines().filter(|line| line.contains("` | ")) {
+            let mut columns = line.trim_matches('|').split(" | ");
+            let route = columns.next().unwrap().trim().trim_matches('`');
+            let query = columns.nth(1).unwrap_or_default();
+            documented
+                .insert(route, query.split('`').skip(1).step_by(2).map(str::to_owned).collect());
+        }
+        for (name, operation) in operations() {
+            assert_eq!(Some(&names(&operation, "query")), documented.get(name.as_str()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Pages of lists: the parameters `offset` and `limit`, and the pagination headers.
+
+use std::fmt::Write;
+
+use domain::{AccountId, Rejection, TenantNo};
+use engine::ports::{Page, Paged, Queries, ROWS_MAX, StoreError};
+use http::header::HeaderName;
+use http::{HeaderMap, HeaderValue};
+use serde::Serialize;
+
+use crate::call::Call;
+use crate::error::{Failure, HandlerResult};
+use crate::reply;
+use crate::request::Query;
+
+/// Rows of a page if the request has no `limit`.
+const LIMIT_DEFAULT: u64 = 100;
+
+/// The most rows of a page; a larger `limit` is lowered to it.
+const LIMIT_MAX: u64 = ROWS_MAX;
+
+const CURRENT_OFFSET: HeaderName = HeaderName::from_static("x-killbill-pagination-currentoffset");
+const NEXT_OFFSET: HeaderName = HeaderName::from_static("x-killbill-pagination-nextoffset");
+const TOTAL_RECORDS: HeaderName = HeaderName::from_static("x-killbill-pagination-totalnbrecords");
+const MAX_RECORDS: HeaderName = HeaderName::from_static("x-killbill-pagination-maxnbrecords");
+const NEXT_PAGE_URI: HeaderName = HeaderName::from_static("x-killbill-pagination-nextpageuri");
+
+/// Reads `offset` and `limit`. A negative limit means one row, as in Kill Bill.
+///
+/// # Errors
+/// 400 if one is not a number, or the offset is negative.
+pub(crate) fn parse(query: Query<'_>) -> Result<Page, Failure> {
+    let number = |name: &'static str, default: u64| -> Result<i64, Failure> {
+        let Some(text) = query.text(name)? else { return Ok(default.cast_signed()) };
+        text.parse().map_err(|_| Failure::illegal(format!("{name} is not a number")))
+    };
+    let offset = u64::try_from(number("offset", 0)?)
+        .map_err(|_| Failure::illegal("offset should not be negative"))?;
+    let limit = u64::try_from(number("limit", LIMIT_DEFAULT)?).unwrap_or(1).min(LIMIT_MAX);
+    Ok(Page { offset, limit })
+}
+
+/// How the rows of one kind are read with their audit and encoded.
+pub(crate) trait RowFormat: Copy + Send + 'static {
+    /// A row as the store returns it.
+    type Row: Send + 'static;
+    /// The row with its audit.
+    type Audited: Send + 'static;
+    type Json<'a>: Serialize;
+
+    /// Reads the format from the query parameters.
+    ///
+    /// # Errors
+    /// 400 if a parameter is invalid.
+    fn of(call: &Call) -> Result<Self, Failure>;
+
+    /// Adds the rows of the audit that this format includes.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn with_audit(self, queries: &dyn Queries, row: Self::Row)
+    -> Result<Self::Audited, StoreError>;
+
+    fn json(self, audited: &Self::Audited) -> Self::Json<'_>;
+}
+
+/// Reads one row. `None` if `find` finds none.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) async fn read_one<S: RowFormat>(
+    call: &Call,
+    format: S,
+    find: impl FnOnce(&dyn Queries, TenantNo) -> Result<Option<S::Row>, StoreError> + Send + 'static,
+) -> Result<Option<S::Audited>, Failure> {
+    let tenant = call.tenant();
+    let found = call.read(move |queries| {
+        let row = find(queries, tenant)?;
+        row.map(|row| format.with_audit(queries, row)).transpose()
+    });
+    found.await
+}
+
+/// The rows of one account as a bare array.
+///
+/// # Errors
+/// 404 if `find` returns `None`, which means that the account does not exist.
+pub(crate) async fn list_of_account<S: RowFormat>(
+    call: &Call,
+    account: AccountId,
+    find: impl FnOnce(&dyn Queries, TenantNo) -> Result<Option<Vec<S::Row>>, StoreError>
+    + Send
+    + 'static,
+) -> HandlerResult {
+    let (format, tenant) = (S::of(call)?, call.tenant());
+    let found = call.read(move |queries| {
+        let Some(rows) = find(queries, tenant)? else { return Ok(None) };
+        let with_audit = |row| format.with_audit(queries, row);
+        rows.into_iter().map(with_audit).collect::<Result<Vec<_>, _>>().map(Some)
+    });
+    let Some(found) = found.await? else {
+        return Err(Failure::Refused(Box::new(Rejection::AccountNotFound { id: account })));
+    };
+    Ok(reply::ok(&found.iter().map(|it| format.json(it)).collect::<Vec<_>>()))
+}
+
+/// One page of a list as a bare array. `path` is that of the list, `more` are its other parameters,
+/// which the URL of the next page repeats in this order.
+///
+/// # Errors
+/// [`Failure::Unavailable`]: the store cannot be read.
+pub(crate) async fn list<S: RowFormat>(
+    call: &Call,
+    format: S,
+    page: Page,
+    (path, more): (&str, &[(&str, &str)]),
+    find: impl FnOnce(&dyn Queries, TenantNo, Page) -> Result<Paged<S::Row>, StoreError>
+    + Send
+    + 'static,
+) -> HandlerResult {
+    let tenant = call.tenant();
+    let paged = call.read(move |queries| {
+        let Paged { items, matching, all } = find(queries, tenant, page)?;
+        let with_audit = |row| format.with_audit(queries, row);
+        let items = items.into_iter().map(with_audit).collect::<Result<Vec<_>, _>>()?;
+        Ok(Paged { items, matching, all })
+    });
+    let paged = paged.await?;
+    let body: Vec<_> = paged.items.iter().map(|it| format.json(it)).collect();
+    let mut response = reply::ok(&body);
+    write_headers(response.headers_mut(), (paged.matching, paged.all), page, (path, more));
+    Ok(response)
+}
+
+fn write_headers(
+    headers: &mut HeaderMap,
+    (matching, all): (u64, u64),
+    page: Page,
+    (path, more): (&str, &[(&str, &str)]),
+) {
+    headers.insert(CURRENT_OFFSET, HeaderValue::from(page.offset));
+    headers.insert(TOTAL_RECORDS, HeaderValue::from(matching));
+    headers.insert(MAX_RECORDS, HeaderValue::from(all));
+    let next = page.offset.saturating_add(page.limit);
+    if next >= matching {
+        return;
+    }
+    headers.insert(NEXT_OFFSET, HeaderValue::from(next));
+    let mut uri = format!("{path}?offset={next}&limit={}", page.limit);
+    for (name, value) in more {
+        write!(uri, "&{name}={}", reply::segment(value)).expect("writing to a string succeeds");
+    }
+    if let Ok(uri) = HeaderValue::try_from(uri) {
+        headers.insert(NEXT_PAGE_URI, uri);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(query: &str, matching: u64, expected: Expect) {
+        let actual = match parse(Query::new(query)) {
+            Ok(page) => {
+                let mut headers = HeaderMap::new();
+                let list =
+                    ("/1.0/kb/payments/pagination", &[("pluginName", ""), ("audit", "NONE")]);
+                write_headers(&mut headers, (matching, 9), page, (list.0, list.1));
+                let line = |(name, value): (&HeaderName, &HeaderValue)| {
+                    let name = name.as_str().trim_start_matches("x-killbill-pagination-");
+                    format!("{name}: {}", value.to_str().unwrap())
+                };
+                headers.iter().map(line).collect::<Vec<_>>().join("\n")
+            }
+            Err(Failure::Problem(problem)) => problem.message,
+            Err(other) => format!("{other:?}"),
+        };
+        expected.assert_eq(&actual);
+    }
+
+    #[test]
+    fn a_page_links_to_the_next_page_if_there_is_one() {
+        check(
+            "offset=0&limit=1",
+            2,
+            expect![[r#"
+            currentoffset: 0
+            totalnbrecords: 2
+            maxnbrecords: 9
+            nextoffset: 1
+            nextpageuri: /1.0/kb/payments/pagination?offset=1&limit=1&pluginName=&audit=NONE"#]],
+        );
+        check(
+            "offset=1&limit=1",
+            2,
+            expect![[r#"
+            currentoffset: 1
+            totalnbrecords: 2
+            maxnbrecords: 9"#]],
+        );
+        check(
+            "",
+            101,
+            expect![[r#"
+            currentoffset: 0
+            totalnbrecords: 101
+            maxnbrecords: 9
+            nextoffset: 100
+            nextpageuri: /1.0/kb/payments/pagination?offset=100&limit=100&pluginName=&audit=NONE"#]],
+        );
+        check(
+            "limit=99999999",
+            20_000,
+            expect![[r#"
+            currentoffset: 0
+            totalnbrecords: 20000
+            maxnbrecords: 9
+            nextoffset: 10000
+            nextpageuri: /1.0/kb/payments/pagination?offset=10000&limit=10000&pluginName=&audit=NONE"#]],
+        );
+    }
+
+    #[test]
+    fn limits_below_one_and_negative_offsets_are_handled_as_in_kill_bill() {
+        check(
+            "limit=0",
+            2,
+            expect![[r#"
+            currentoffset: 0
+            totalnbrecords: 2
+            maxnbrecords: 9
+            nextoffset: 0
+            nextpageuri: /1.0/kb/payments/pagination?offset=0&limit=0&pluginName=&audit=NONE"#]],
+        );
+        check(
+            "limit=-1",
+            2,
+            expect![[r#"
+            currentoffset: 0
+            totalnbrecords: 2
+            maxnbrecords: 9
+            nextoffset: 1
+            nextpageuri: /1.0/kb/payments/pagination?offset=1&limit=1&pluginName=&audit=NONE"#]],
+        );
+        check(
+            "offset=9223372036854775807",
+            2,
+            expect![[r#"
+            currentoffset: 9223372036854775807
+            totalnbrecords: 2
+            maxnbrecords: 9"#]],
+        );
+        check("offset=-1", 2, expect!["offset should not be negative"]);
+        check("limit=x", 2, expect!["limit is not a number"]);
+    }
+}

@@ -1,0 +1,362 @@
+//! Payment methods: how an account pays. Add, read, list, search, make the default, delete.
+
+use domain::command::AccountCommand;
+use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
+use domain::reply::AccountReply;
+use domain::{AccountId, Command, EXTERNAL_PAYMENT, PaymentMethodId, Rejection, Reply, TenantNo};
+use engine::ports::{HistoryOf, HistoryRow, MethodView, Queries, StoreError};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::audit::{AuditLevel, AuditLogJson};
+use crate::call::{Call, unexpected};
+use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
+use crate::json::{Json, Raw, parse};
+use crate::page::{self, RowFormat};
+use crate::reply;
+use crate::request::{check_properties, plugin_properties, refuse_control_plugins};
+
+const JSON: Json = Json("PaymentMethodJson");
+const DETAIL_JSON: Json = Json("PaymentMethodPluginDetailJson");
+
+/// The longest name of a gateway, in characters.
+const PLUGIN_NAME_CHARS_MAX: usize = 255;
+
+/// Kill Bill's `PaymentMethodJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PaymentMethodJson<'a> {
+    payment_method_id: Uuid,
+    external_key: String,
+    account_id: Uuid,
+    is_default: bool,
+    #[schema(value_type = String)]
+    plugin_name: &'a str,
+    plugin_info: Option<PluginDetailJson>,
+    audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+/// Kill Bill's `PaymentMethodPluginDetailJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PluginDetailJson {
+    #[schema(value_type = String)]
+    external_payment_method_id: &'static str,
+    is_default_payment_method: bool,
+    #[schema(value_type = Vec<Object>)]
+    properties: [(); 0],
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PaymentMethodBody<'a> {
+    #[serde(borrow)]
+    payment_method_id: Raw<'a>,
+    #[serde(borrow)]
+    external_key: Raw<'a>,
+    #[serde(borrow)]
+    account_id: Raw<'a>,
+    #[serde(borrow)]
+    is_default: Raw<'a>,
+    #[serde(borrow)]
+    plugin_name: Raw<'a>,
+    #[serde(borrow)]
+    plugin_info: Raw<'a>,
+    #[serde(borrow)]
+    audit_logs: Raw<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PluginDetailBody<'a> {
+    #[serde(borrow)]
+    external_payment_method_id: Raw<'a>,
+    #[serde(borrow)]
+    is_default_payment_method: Raw<'a>,
+    #[serde(borrow)]
+    properties: Raw<'a>,
+}
+
+impl PaymentMethodBody<'_> {
+    /// The method stores the plugin properties of the body, then those of the query.
+    fn create(&self, call: &Call) -> Result<CreatePaymentMethod, Failure> {
+        // These ids are ignored, but an invalid one is refused.
+        JSON.id::<domain::kind::PaymentMethod>("paymentMethodId", self.payment_method_id)?;
+        JSON.id::<domain::kind::Account>("accountId", self.account_id)?;
+        JSON.boolean("isDefault", self.is_default)?;
+        let _audit_logs = self.audit_logs;
+        let gateway = JSON.text("pluginName", self.plugin_name, PLUGIN_NAME_CHARS_MAX)?;
+        let gateway = gateway
+            .filter(|name| !name.is_empty())
+            .ok_or_else(|| Failure::illegal("PaymentMethodJson pluginName should be specified"))?;
+        let query = call.query();
+        let (external_payment_method_id, mut properties) = self.detail()?;
+        properties.extend(plugin_properties(query)?);
+        check_properties("pluginInfo.properties", &properties)?;
+        Ok(CreatePaymentMethod {
+            account: call.param_id("accountId")?,
+            external_key: JSON.key("externalKey", self.external_key, class::PAYMENT)?,
+            gateway,
+            external_payment_method_id,
+            properties,
+            is_default: query.flag("isDefault"),
+        })
+    }
+
+    fn detail(&self) -> Result<(Option<String>, domain::Properties), Failure> {
+        let Some(raw) = self.plugin_info else { return Ok((None, vec![])) };
+        let Some(it) = parse::<PluginDetailBody<'_>>(DETAIL_JSON, raw.get().as_bytes())? else {
+            return Ok((None, vec![]));
+        };
+        DETAIL_JSON.boolean("isDefaultPaymentMethod", it.is_default_payment_method)?;
+        let id = DETAIL_JSON.key(
+            "externalPaymentMethodId",
+            it.external_payment_method_id,
+            class::PAYMENT,
+        )?;
+        Ok((id, DETAIL_JSON.properties("pluginInfo.properties", it.properties)?))
+    }
+}
+
+/// What a response includes beside the payment method.
+#[derive(Clone, Copy)]
+struct ReadOptions {
+    audit: AuditLevel,
+    plugin_info: bool,
+}
+
+impl RowFormat for ReadOptions {
+    type Row = MethodView;
+    type Audited = (MethodView, Vec<HistoryRow>);
+    type Json<'a> = PaymentMethodJson<'a>;
+
+    fn of(call: &Call) -> Result<Self, Failure> {
+        let query = call.query();
+        Ok(Self { audit: AuditLevel::of(query)?, plugin_info: query.flag("withPluginInfo") })
+    }
+
+    fn with_audit(
+        self,
+        queries: &dyn Queries,
+        view: MethodView,
+    ) -> Result<Self::Audited, StoreError> {
+        let of = HistoryOf::PaymentMethod(view.method.id);
+        let rows = self.audit.read(queries, view.method.tenant, of)?;
+        Ok((view, rows))
+    }
+
+    /// Details come from the gateway: the external gateway returns these constants, and no other
+    /// gateway returns any. The properties that the client stored are for the gateway only.
+    fn json(self, (view, rows): &Self::Audited) -> PaymentMethodJson<'_> {
+        let method = &view.method;
+        let detail = || PluginDetailJson {
+            external_payment_method_id: "unknown",
+            is_default_payment_method: false,
+            properties: [],
+        };
+        let key = method.external_key.clone();
+        let has_details = self.plugin_info && method.gateway == EXTERNAL_PAYMENT;
+        PaymentMethodJson {
+            payment_method_id: method.id.uuid(),
+            external_key: key.unwrap_or_else(|| method.id.to_string()),
+            account_id: method.account_id.uuid(),
+            is_default: view.is_default,
+            plugin_name: &method.gateway,
+            plugin_info: has_details.then(detail),
+            audit_logs: self.audit.logs(rows),
+        }
+    }
+}
+
+fn no_payment_method(name: &str) -> Failure {
+    let message = format!("Payment method {name} does not exist");
+    Failure::coded(code::NO_SUCH_PAYMENT_METHOD, message)
+}
+
+/// Adds a payment method to an account.
+#[utoipa::path(post, path = "/1.0/kb/accounts/{accountId}/paymentMethods", tag = "Account", operation_id = "add_payment_method",
+    params(("accountId" = Uuid, Path), ("isDefault" = Option<bool>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = PaymentMethodJson<'static>,
+    responses((status = 201, description = "Created; Location names it"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn create(call: Call) -> HandlerResult {
+    refuse_control_plugins(call.query())?;
+    let it = call.body::<PaymentMethodBody<'_>>(JSON)?.create(&call)?;
+    let Reply::Account(AccountReply::PaymentMethodCreated(id)) =
+        call.submit(Command::Account(AccountCommand::CreatePaymentMethod(it))).await?
+    else {
+        unexpected()
+    };
+    let id = id.to_string();
+    Ok(reply::created(call.location(&["/1.0/kb/paymentMethods/", &id])))
+}
+
+/// Lists an account's payment methods.
+#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/paymentMethods", tag = "Account", operation_id = "payment_methods",
+    params(("accountId" = Uuid, Path), ("withPluginInfo" = Option<bool>, Query),
+        ("includedDeleted" = Option<bool>, Query), ("audit" = Option<String>, Query)),
+    responses((status = 200, body = [PaymentMethodJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
+    let account: AccountId = call.param_id("accountId")?;
+    let includes_deleted = call.query().flag("includedDeleted");
+    page::list_of_account::<ReadOptions>(&call, account, move |queries, tenant| {
+        if queries.account(tenant, account)?.is_none() {
+            return Ok(None);
+        }
+        let mut views = queries.payment_methods_of(tenant, account)?;
+        // Kill Bill lists the newest first, but in the order of creation if deleted ones are included.
+        if !includes_deleted {
+            views.retain(|view| view.method.active);
+            views.reverse();
+        }
+        Ok(Some(views))
+    })
+    .await
+}
+
+/// Reads a payment method.
+#[utoipa::path(get, path = "/1.0/kb/paymentMethods/{paymentMethodId}", tag = "PaymentMethod",
+    params(("paymentMethodId" = Uuid, Path), ("includedDeleted" = Option<bool>, Query),
+        ("withPluginInfo" = Option<bool>, Query), ("audit" = Option<String>, Query)),
+    responses((status = 200, body = PaymentMethodJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn get(call: Call) -> HandlerResult {
+    let id: PaymentMethodId = call.param_id("paymentMethodId")?;
+    let name = id.to_string();
+    read_one(&call, &name, move |queries, tenant| queries.payment_method(tenant, id)).await
+}
+
+/// Reads a payment method by its key.
+#[utoipa::path(get, path = "/1.0/kb/paymentMethods", tag = "PaymentMethod",
+    params(("externalKey" = String, Query), ("includedDeleted" = Option<bool>, Query),
+        ("withPluginInfo" = Option<bool>, Query), ("audit" = Option<String>, Query)),
+    responses((status = 200, body = PaymentMethodJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn get_by_key(call: Call) -> HandlerResult {
+    let key = call.query().text("externalKey")?.map(|key| key.into_owned());
+    let Some(key) = key else { return Err(no_payment_method("null")) };
+    let wanted = key.clone();
+    read_one(&call, &key, move |queries, tenant| queries.payment_method_by_key(tenant, &wanted))
+        .await
+}
+
+async fn read_one(
+    call: &Call,
+    name: &str,
+    find: impl FnOnce(&dyn Queries, TenantNo) -> Result<Option<MethodView>, StoreError> + Send + 'static,
+) -> HandlerResult {
+    let options = ReadOptions::of(call)?;
+    let includes_deleted = call.query().flag("includedDeleted");
+    let find = move |queries: &dyn Queries, tenant| {
+        let view = find(queries, tenant)?;
+        Ok(view.filter(|view| view.method.active || includes_deleted))
+    };
+    match page::read_one(call, options, find).await? {
+        Some(found) => Ok(reply::ok(&options.json(&found))),
+        None => Err(no_payment_method(name)),
+    }
+}
+
+/// Lists payment methods.
+#[utoipa::path(get, path = "/1.0/kb/paymentMethods/pagination", tag = "PaymentMethod",
+    params(("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query),
+        ("pluginName" = Option<String>, Query), ("withPluginInfo" = Option<bool>, Query),
+        ("audit" = Option<String>, Query)),
+    responses((status = 200, body = [PaymentMethodJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn list(call: Call) -> HandlerResult {
+    let window = page::parse(call.query())?;
+    let options = ReadOptions::of(&call)?;
+    let gateway = call.query().text("pluginName")?.unwrap_or_default().into_owned();
+    let wanted = Some(gateway.clone()).filter(|name| !name.is_empty());
+    let more = [("pluginName", gateway.as_str()), ("audit", options.audit.name())];
+    let url = ("/1.0/kb/paymentMethods/pagination", &more[..]);
+    page::list(&call, options, window, url, move |queries, tenant, page| {
+        queries.payment_methods(tenant, wanted.as_deref(), page)
+    })
+    .await
+}
+
+/// Searches payment methods.
+#[utoipa::path(get, path = "/1.0/kb/paymentMethods/search/{searchKey}", tag = "PaymentMethod",
+    params(("searchKey" = String, Path), ("offset" = Option<u64>, Query),
+        ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query), ("pluginName" = Option<String>, Query), ("withPluginInfo" = Option<bool>, Query)),
+    responses((status = 200, body = [PaymentMethodJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn search(call: Call) -> HandlerResult {
+    let text = call.param("searchKey")?.into_owned();
+    let window = page::parse(call.query())?;
+    let options = ReadOptions::of(&call)?;
+    let path = format!("/1.0/kb/paymentMethods/search/{}", reply::segment(&text));
+    let more = [("pluginName", ""), ("audit", options.audit.name())];
+    page::list(&call, options, window, (&path, &more), move |queries, tenant, page| {
+        queries.search_payment_methods(tenant, &text, page)
+    })
+    .await
+}
+
+/// Makes a payment method the account's default.
+#[utoipa::path(put, tag = "Account", operation_id = "set_default_payment_method",
+    path = "/1.0/kb/accounts/{accountId}/paymentMethods/{paymentMethodId}/setDefault",
+    params(("accountId" = Uuid, Path), ("paymentMethodId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    responses((status = 204, description = "It is the default"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn set_default(call: Call) -> HandlerResult {
+    plugin_properties(call.query())?;
+    let it = SetDefaultPaymentMethod {
+        account: call.param_id("accountId")?,
+        payment_method: call.param_id("paymentMethodId")?,
+    };
+    call.submit_change(Command::Account(AccountCommand::SetDefaultPaymentMethod(it))).await?;
+    Ok(reply::no_content())
+}
+
+/// Imports payment methods from the gateways: no gateway stores any.
+#[utoipa::path(put, path = "/1.0/kb/accounts/{accountId}/paymentMethods/refresh", tag = "Account", operation_id = "refresh_payment_methods",
+    params(("accountId" = Uuid, Path), ("pluginName" = Option<String>, Query), ("pluginProperty" = Option<Vec<String>>, Query)),
+    responses((status = 204, description = "Nothing had to change"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn refresh(call: Call) -> HandlerResult {
+    let account: AccountId = call.param_id("accountId")?;
+    plugin_properties(call.query())?;
+    if let Some(gateway) = call.query().text("pluginName")?.filter(|name| !name.is_empty())
+        && call.api.engine().settings().gateway(&gateway).is_none()
+    {
+        let gateway = gateway.into_owned();
+        return Err(Failure::Refused(Box::new(Rejection::GatewayNotRegistered { gateway })));
+    }
+    let tenant = call.tenant();
+    match call.read(move |queries| queries.account(tenant, account)).await? {
+        Some(_) => Ok(reply::no_content()),
+        None => Err(Failure::Refused(Box::new(Rejection::AccountNotFound { id: account }))),
+    }
+}
+
+/// Deletes a payment method.
+#[utoipa::path(delete, path = "/1.0/kb/paymentMethods/{paymentMethodId}", tag = "PaymentMethod",
+    params(("paymentMethodId" = Uuid, Path),
+        ("deleteDefaultPmWithAutoPayOff" = Option<bool>, Query),
+        ("forceDefaultPmDeletion" = Option<bool>, Query), ("pluginProperty" = Option<Vec<String>>, Query)),
+    responses((status = 204, description = "Deleted"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn delete(call: Call) -> HandlerResult {
+    let query = call.query();
+    plugin_properties(query)?;
+    let even_if_default = query.flag("forceDefaultPmDeletion");
+    let suspends = query.flag("deleteDefaultPmWithAutoPayOff");
+    let payment_method = call.param_id("paymentMethodId")?;
+    let mut auto_pay_off = None;
+    if suspends {
+        let tenant = call.tenant();
+        let read = call.read(move |queries| queries.payment_method(tenant, payment_method));
+        let none = || Rejection::PaymentMethodNotFound { id: payment_method };
+        let found = read.await?.ok_or_else(|| Failure::Refused(Box::new(none())))?;
+        auto_pay_off = Some(found.method.account_id);
+    }
+    let it = DeletePaymentMethod { payment_method, even_if_default, auto_pay_off };
+    call.submit_change(Command::Account(AccountCommand::DeletePaymentMethod(it))).await?;
+    Ok(reply::no_content())
+}

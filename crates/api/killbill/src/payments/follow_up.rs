@@ -1,0 +1,220 @@
+//! Operations on a payment, named by its id in the path or by id or key in the body: capture, refund,
+//! void, chargeback, its reversal, and the completion of a pending transaction.
+
+use domain::command::PaymentCommand;
+use domain::payment::{Complete, FollowUp};
+use domain::{Command, PaymentId};
+
+use super::body::{JSON, TransactionBody};
+use super::response;
+use super::view::TransactionJson;
+use crate::call::Call;
+use crate::error::{ErrorJson, Failure, HandlerResult, code, no_such_payment};
+use crate::request::{plugin_properties, refuse_control_plugins};
+
+/// The operation of a route.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Capture,
+    Refund,
+    Void,
+    Chargeback,
+    ReverseChargeback,
+    Complete,
+}
+
+/// The part of the request that names the payment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NamedIn {
+    Path,
+    Body,
+}
+
+/// Captures an authorization.
+#[utoipa::path(post, path = "/1.0/kb/payments/{paymentId}", tag = "Payment",
+    params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = TransactionJson<'static>,
+    responses((status = 201, description = "Captured, or pending; Location names the payment"),
+        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+pub(crate) async fn capture(call: Call) -> HandlerResult {
+    perform(&call, Operation::Capture, NamedIn::Path).await
+}
+
+/// Captures an authorization, by the payment's key.
+#[utoipa::path(post, path = "/1.0/kb/payments", tag = "Payment",
+    params(("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = TransactionJson<'static>,
+    responses((status = 201, description = "Captured, or pending; Location names the payment"),
+        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+pub(crate) async fn capture_by_key(call: Call) -> HandlerResult {
+    perform(&call, Operation::Capture, NamedIn::Body).await
+}
+
+/// Refunds a payment.
+#[utoipa::path(post, path = "/1.0/kb/payments/{paymentId}/refunds", tag = "Payment",
+    params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = TransactionJson<'static>,
+    responses((status = 201, description = "Refunded, or pending; Location names the payment"),
+        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+pub(crate) async fn refund(call: Call) -> HandlerResult {
+    perform(&call, Operation::Refund, NamedIn::Path).await
+}
+
+/// Refunds a payment, by its key.
+#[utoipa::path(post, path = "/1.0/kb/payments/refunds", tag = "Payment",
+    params(("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = TransactionJson<'static>,
+    responses((status = 201, description = "Refunded, or pending; Location names the payment"),
+        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+pub(crate) async fn refund_by_key(call: Call) -> HandlerResult {
+    perform(&call, Operation::Refund, NamedIn::Body).await
+}
+
+/// Voids an authorization.
+#[utoipa::path(delete, path = "/1.0/kb/payments/{paymentId}", tag = "Payment",
+    params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = TransactionJson<'static>,
+    responses((status = 204, description = "Voided, or declined: read the payment"),
+        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+pub(crate) async fn void(call: Call) -> HandlerResult {
+    perform(&call, Operation::Void, NamedIn::Path).await
+}
+
+/// Voids an authorization, by the payment's key.
+#[utoipa::path(delete, path = "/1.0/kb/payments", tag = "Payment",
+    params(("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = TransactionJson<'static>,
+    responses((status = 204, description = "Voided, or declined: read the payment"),
+        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+pub(crate) async fn void_by_key(call: Call) -> HandlerResult {
+    perform(&call, Operation::Void, NamedIn::Body).await
+}
+
+/// Records a chargeback.
+#[utoipa::path(post, path = "/1.0/kb/payments/{paymentId}/chargebacks", tag = "Payment",
+    params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = TransactionJson<'static>,
+    responses((status = 201, description = "Recorded; Location names the payment"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn chargeback(call: Call) -> HandlerResult {
+    perform(&call, Operation::Chargeback, NamedIn::Path).await
+}
+
+/// Records a chargeback, by the payment's key.
+#[utoipa::path(post, path = "/1.0/kb/payments/chargebacks", tag = "Payment",
+    params(("pluginProperty" = Option<Vec<String>>, Query)), request_body = TransactionJson<'static>,
+    responses((status = 201, description = "Recorded; Location names the payment"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn chargeback_by_key(call: Call) -> HandlerResult {
+    perform(&call, Operation::Chargeback, NamedIn::Body).await
+}
+
+/// Records that a chargeback was reversed.
+#[utoipa::path(post, path = "/1.0/kb/payments/{paymentId}/chargebackReversals", tag = "Payment",
+    params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = TransactionJson<'static>,
+    responses((status = 201, description = "Recorded; Location names the payment"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn reverse_chargeback(call: Call) -> HandlerResult {
+    perform(&call, Operation::ReverseChargeback, NamedIn::Path).await
+}
+
+/// Records that a chargeback was reversed, by the payment's key.
+#[utoipa::path(post, path = "/1.0/kb/payments/chargebackReversals", tag = "Payment",
+    params(("pluginProperty" = Option<Vec<String>>, Query)), request_body = TransactionJson<'static>,
+    responses((status = 201, description = "Recorded; Location names the payment"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn reverse_chargeback_by_key(call: Call) -> HandlerResult {
+    perform(&call, Operation::ReverseChargeback, NamedIn::Body).await
+}
+
+/// Completes a pending transaction.
+#[utoipa::path(put, path = "/1.0/kb/payments/{paymentId}", tag = "Payment",
+    params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = TransactionJson<'static>,
+    responses((status = 204, description = "Completed, or declined: read the payment"),
+        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+pub(crate) async fn complete(call: Call) -> HandlerResult {
+    perform(&call, Operation::Complete, NamedIn::Path).await
+}
+
+/// Completes a pending transaction, by the payment's key.
+#[utoipa::path(put, path = "/1.0/kb/payments", tag = "Payment",
+    params(("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = TransactionJson<'static>,
+    responses((status = 204, description = "Completed, or declined: read the payment"),
+        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+pub(crate) async fn complete_by_key(call: Call) -> HandlerResult {
+    perform(&call, Operation::Complete, NamedIn::Body).await
+}
+
+async fn perform(call: &Call, operation: Operation, named_in: NamedIn) -> HandlerResult {
+    refuse_control_plugins(call.query())?;
+    let body: Option<TransactionBody<'_>> = call.optional_body(JSON)?;
+    let optional = matches!(operation, Operation::Void | Operation::Complete);
+    if body.is_none() && !optional {
+        return Err(JSON.missing_body());
+    }
+    let body = body.unwrap_or_default();
+    if operation == Operation::ReverseChargeback && body.transaction_key()?.is_none() {
+        return Err(JSON.missing("transactionExternalKey"));
+    }
+    let payment = match named_in {
+        NamedIn::Path => call.param_id("paymentId")?,
+        NamedIn::Body => payment_of(call, &body).await?,
+    };
+    let reply = call.submit(command(call, operation, payment, &body)?).await?;
+    match operation {
+        Operation::Void | Operation::Complete => response::of_completion(call, reply),
+        Operation::Capture
+        | Operation::Refund
+        | Operation::Chargeback
+        | Operation::ReverseChargeback => response::of(call, reply),
+    }
+}
+
+async fn payment_of(call: &Call, body: &TransactionBody<'_>) -> Result<PaymentId, Failure> {
+    if let Some(id) = body.payment_id()? {
+        return Ok(id);
+    }
+    let Some(key) = body.payment_key()? else {
+        return Err(Failure::illegal("Need to set either paymentId or payment externalKey"));
+    };
+    let (tenant, wanted) = (call.tenant(), key.clone());
+    match call.read(move |queries| queries.payment_by_key(tenant, &wanted)).await? {
+        Some(file) => Ok(file.payment.id),
+        None => Err(Failure::coded(code::NO_SUCH_PAYMENT, no_such_payment(&key))),
+    }
+}
+
+fn command(
+    call: &Call,
+    operation: Operation,
+    payment: PaymentId,
+    body: &TransactionBody<'_>,
+) -> Result<Command, Failure> {
+    body.check_ignored()?;
+    let mut properties = body.properties()?;
+    properties.extend(plugin_properties(call.query())?);
+    let transaction_key = body.transaction_key()?;
+    let (amount, currency) = (body.amount()?, body.currency()?);
+    let make: fn(FollowUp) -> PaymentCommand = match operation {
+        Operation::Capture => PaymentCommand::Capture,
+        Operation::Refund => PaymentCommand::Refund,
+        Operation::Void => PaymentCommand::Void,
+        Operation::Chargeback => PaymentCommand::Chargeback,
+        Operation::ReverseChargeback => PaymentCommand::ReverseChargeback,
+        Operation::Complete => {
+            return Ok(Command::Payment(PaymentCommand::Complete(Complete {
+                payment,
+                transaction: body.transaction_id()?,
+                transaction_key,
+                kind: body.transaction_type()?,
+                amount,
+                currency,
+                properties,
+            })));
+        }
+    };
+    Ok(make(FollowUp { payment, transaction_key, amount, currency, properties }).into())
+}

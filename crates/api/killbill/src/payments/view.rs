@@ -1,0 +1,308 @@
+//! Payments in responses: Kill Bill's `PaymentJson` and `PaymentTransactionJson`.
+
+use std::borrow::Cow;
+
+use domain::payment::{PaymentFile, Transaction};
+use domain::{Currency, EXTERNAL_PAYMENT};
+use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError};
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::amount::Decimal;
+use crate::audit::{AuditLevel, AuditLogJson};
+use crate::call::Call;
+use crate::date;
+use crate::error::Failure;
+use crate::page::RowFormat;
+use crate::payment_states::{operation_name, status_name};
+
+/// Kill Bill's `PaymentJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PaymentJson<'a> {
+    account_id: Uuid,
+    payment_id: Uuid,
+    payment_number: String,
+    #[schema(value_type = String)]
+    payment_external_key: Cow<'a, str>,
+    #[schema(value_type = f64)]
+    auth_amount: Decimal,
+    #[schema(value_type = f64)]
+    captured_amount: Decimal,
+    #[schema(value_type = f64)]
+    purchased_amount: Decimal,
+    #[schema(value_type = f64)]
+    refunded_amount: Decimal,
+    #[schema(value_type = f64)]
+    credited_amount: Decimal,
+    #[schema(value_type = String)]
+    currency: &'a str,
+    payment_method_id: Uuid,
+    transactions: Vec<TransactionJson<'a>>,
+    /// Null, or empty if the request asks for them: only control plugins make attempts.
+    #[schema(value_type = Option<Vec<Object>>)]
+    payment_attempts: Option<[(); 0]>,
+    audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+/// Kill Bill's `PaymentTransactionJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TransactionJson<'a> {
+    transaction_id: Uuid,
+    #[schema(value_type = String)]
+    transaction_external_key: Cow<'a, str>,
+    payment_id: Uuid,
+    #[schema(value_type = String)]
+    payment_external_key: Cow<'a, str>,
+    #[schema(value_type = String)]
+    transaction_type: &'static str,
+    #[schema(value_type = Option<f64>)]
+    amount: Option<Decimal>,
+    #[schema(value_type = Option<String>)]
+    currency: Option<&'a str>,
+    effective_date: String,
+    #[schema(value_type = Option<f64>)]
+    processed_amount: Option<Decimal>,
+    #[schema(value_type = Option<String>)]
+    processed_currency: Option<&'a str>,
+    #[schema(value_type = String)]
+    status: &'static str,
+    #[schema(value_type = Option<String>)]
+    gateway_error_code: Option<&'a str>,
+    #[schema(value_type = Option<String>)]
+    gateway_error_msg: Option<&'a str>,
+    #[schema(value_type = Option<String>)]
+    first_payment_reference_id: Option<&'a str>,
+    #[schema(value_type = Option<String>)]
+    second_payment_reference_id: Option<&'a str>,
+    #[schema(value_type = Option<Vec<Object>>)]
+    properties: Option<[(); 0]>,
+    audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+/// A payment with the rows of its audit that the response includes.
+pub(crate) struct Audited {
+    pub(crate) file: PaymentFile,
+    payment_rows: Vec<HistoryRow>,
+    /// One per transaction, in order; empty if the response includes none.
+    transaction_rows: Vec<Vec<HistoryRow>>,
+}
+
+/// What a response includes beside the payment.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadOptions {
+    pub(crate) audit: AuditLevel,
+    pub(crate) plugin_info: bool,
+    attempts: bool,
+}
+
+impl RowFormat for ReadOptions {
+    type Row = PaymentFile;
+    type Audited = Audited;
+    type Json<'a> = PaymentJson<'a>;
+
+    fn of(call: &Call) -> Result<Self, Failure> {
+        let query = call.query();
+        Ok(Self {
+            audit: AuditLevel::of(query)?,
+            plugin_info: query.flag("withPluginInfo"),
+            attempts: query.flag("withAttempts"),
+        })
+    }
+
+    fn with_audit(self, queries: &dyn Queries, file: PaymentFile) -> Result<Audited, StoreError> {
+        let tenant = file.payment.tenant;
+        let payment_rows = self.audit.read(queries, tenant, HistoryOf::Payment(file.payment.id))?;
+        let transactions = file.transactions.iter();
+        let transaction_rows = transactions
+            .map(|it| self.audit.read(queries, tenant, HistoryOf::Transaction(it.id)))
+            .collect::<Result<_, _>>()?;
+        Ok(Audited { file, payment_rows, transaction_rows })
+    }
+
+    fn json(self, audited: &Audited) -> PaymentJson<'_> {
+        let payment = &audited.file.payment;
+        let (amounts, currency) = (payment.amounts, payment.currency);
+        let key = key_or_id(payment.external_key.as_ref(), payment.id.uuid());
+        // Kill Bill subtracts a chargeback from the captured and from the purchased amount.
+        let captured = amounts.captured.minus_floor_zero(amounts.charged_back);
+        let purchased = amounts.purchased.minus_floor_zero(amounts.charged_back);
+        let transactions = audited.file.transactions.iter().zip(&audited.transaction_rows);
+        let transactions =
+            transactions.map(|(it, rows)| self.transaction(it, key.clone(), rows)).collect();
+        PaymentJson {
+            account_id: payment.account_id.uuid(),
+            payment_id: payment.id.uuid(),
+            payment_number: payment.number.to_string(),
+            payment_external_key: key,
+            auth_amount: Decimal::sum(amounts.authorized, currency),
+            captured_amount: Decimal::sum(captured, currency),
+            purchased_amount: Decimal::sum(purchased, currency),
+            refunded_amount: Decimal::sum(amounts.refunded, currency),
+            credited_amount: Decimal::sum(amounts.credited, currency),
+            currency: payment.currency.code(),
+            payment_method_id: payment.payment_method_id.uuid(),
+            transactions,
+            payment_attempts: self.attempts.then_some([]),
+            audit_logs: self.audit.logs(&audited.payment_rows),
+        }
+    }
+}
+
+impl ReadOptions {
+    /// References and properties come from the gateway, and are included only if the request asks
+    /// for them. A reversal of a chargeback has no amount, as in Kill Bill.
+    fn transaction<'a>(
+        self,
+        it: &'a Transaction,
+        payment_external_key: Cow<'a, str>,
+        rows: &'a [HistoryRow],
+    ) -> TransactionJson<'a> {
+        let plugin_info = self.plugin_info && it.gateway != EXTERNAL_PAYMENT;
+        let reversal = it.kind == domain::payment::TransactionType::ChargebackReversal;
+        let currency = it.currency.as_ref().filter(|_| !reversal);
+        let processed_currency = it.processed_currency.as_ref().filter(|_| !reversal);
+        let processed = it.processed_amount.map(|amount| {
+            let amount = if reversal { domain::AmountMinor::ZERO } else { amount };
+            Decimal::new(amount, processed_currency.copied())
+        });
+        let reference =
+            |text: &'a Option<String>| plugin_info.then(|| text.as_deref().unwrap_or_default());
+        TransactionJson {
+            transaction_id: it.id.uuid(),
+            transaction_external_key: key_or_id(it.external_key.as_ref(), it.id.uuid()),
+            payment_id: it.payment_id.uuid(),
+            payment_external_key,
+            transaction_type: operation_name(it.kind),
+            amount: it.amount.filter(|_| !reversal).map(|it| Decimal::new(it, currency.copied())),
+            currency: currency.map(Currency::code),
+            effective_date: date::to_the_second(it.effective_at),
+            processed_amount: processed,
+            processed_currency: processed_currency.map(Currency::code),
+            status: status_name(it.kind, it.status),
+            gateway_error_code: it.gateway_error_code.as_deref(),
+            gateway_error_msg: it.gateway_error_message.as_deref(),
+            first_payment_reference_id: reference(&it.first_reference),
+            second_payment_reference_id: reference(&it.second_reference),
+            properties: plugin_info.then_some([]),
+            audit_logs: self.audit.logs(rows),
+        }
+    }
+}
+
+fn key_or_id<'a>(key: Option<&'a String>, id: Uuid) -> Cow<'a, str> {
+    key.map_or_else(|| Cow::Owned(id.to_string()), |key| Cow::Borrowed(key.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::payment::{Amounts, Payment, PaymentState, TransactionStatus, TransactionType};
+    use domain::{AccountId, AmountMinor, Id, PaymentMethodId, Revision, Seq, TenantNo, Timestamp};
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn transaction(
+        kind: TransactionType,
+        gateway: &str,
+        currency: Option<Currency>,
+    ) -> Transaction {
+        Transaction {
+            tenant: TenantNo(1),
+            id: Id::new(Uuid::from_u128(5)),
+            payment_id: Id::new(Uuid::from_u128(1)),
+            account_id: AccountId::new(Uuid::from_u128(2)),
+            external_key: None,
+            kind,
+            gateway: gateway.to_owned(),
+            status: TransactionStatus::Success,
+            payment_method_id: PaymentMethodId::new(Uuid::from_u128(4)),
+            amount: currency.map(|_| AmountMinor(2050)),
+            called_amount: None,
+            currency,
+            processed_amount: Some(AmountMinor(currency.map_or(0, |_| 2050))),
+            processed_currency: currency,
+            effective_at: Timestamp(1_795_174_252_123_456),
+            gateway_error_code: None,
+            gateway_error_message: None,
+            first_reference: Some("ref".to_owned()),
+            second_reference: None,
+            overruled: false,
+            revision: Revision::first(Seq(1)),
+        }
+    }
+
+    fn audited(transactions: Vec<Transaction>) -> Audited {
+        let state = PaymentState {
+            operation: TransactionType::Purchase,
+            status: TransactionStatus::Success,
+        };
+        let payment = Payment {
+            tenant: TenantNo(1),
+            id: Id::new(Uuid::from_u128(1)),
+            account_id: AccountId::new(Uuid::from_u128(2)),
+            payment_method_id: PaymentMethodId::new(Uuid::from_u128(4)),
+            number: 7,
+            external_key: Some("f1".to_owned()),
+            currency: Currency::parse("USD").unwrap(),
+            gateway: EXTERNAL_PAYMENT.to_owned(),
+            state,
+            last_success: Some(state),
+            amounts: Amounts::of(&transactions),
+            created_at: Timestamp(0),
+            updated_at: Timestamp(0),
+            revision: Revision::first(Seq(1)),
+        };
+        let transaction_rows = transactions.iter().map(|_| vec![]).collect();
+        let file = PaymentFile { payment, transactions };
+        Audited { file, payment_rows: vec![], transaction_rows }
+    }
+
+    fn check(transactions: Vec<Transaction>, plugin_info: bool, expected: Expect) {
+        let options = ReadOptions { audit: AuditLevel::None, plugin_info, attempts: false };
+        let audited = audited(transactions);
+        let mut json = options.json(&audited);
+        let transactions = std::mem::take(&mut json.transactions);
+        let payment = serde_json::to_string(&json).unwrap();
+        let transactions = transactions.iter().map(|it| serde_json::to_string(it).unwrap());
+        let lines: Vec<_> = std::iter::once(payment).chain(transactions).collect();
+        expected.assert_eq(&lines.join("\n"));
+    }
+
+    #[test]
+    fn a_reversed_chargeback_is_a_failed_chargeback_without_an_amount() {
+        let usd = Currency::parse("USD");
+        let kinds = [
+            TransactionType::Purchase,
+            TransactionType::Chargeback,
+            TransactionType::ChargebackReversal,
+        ];
+        let transactions = kinds.map(|kind| transaction(kind, EXTERNAL_PAYMENT, usd));
+        check(
+            transactions.to_vec(),
+            false,
+            expect![[r#"
+            {"accountId":"00000000-0000-0000-0000-000000000002","paymentId":"00000000-0000-0000-0000-000000000001","paymentNumber":"7","paymentExternalKey":"f1","authAmount":0,"capturedAmount":0,"purchasedAmount":20.50,"refundedAmount":0,"creditedAmount":0,"currency":"USD","paymentMethodId":"00000000-0000-0000-0000-000000000004","transactions":[],"paymentAttempts":null,"auditLogs":[]}
+            {"transactionId":"00000000-0000-0000-0000-000000000005","transactionExternalKey":"00000000-0000-0000-0000-000000000005","paymentId":"00000000-0000-0000-0000-000000000001","paymentExternalKey":"f1","transactionType":"PURCHASE","amount":20.50,"currency":"USD","effectiveDate":"2026-11-20T11:30:52.000Z","processedAmount":20.50,"processedCurrency":"USD","status":"SUCCESS","gatewayErrorCode":null,"gatewayErrorMsg":null,"firstPaymentReferenceId":null,"secondPaymentReferenceId":null,"properties":null,"auditLogs":[]}
+            {"transactionId":"00000000-0000-0000-0000-000000000005","transactionExternalKey":"00000000-0000-0000-0000-000000000005","paymentId":"00000000-0000-0000-0000-000000000001","paymentExternalKey":"f1","transactionType":"CHARGEBACK","amount":20.50,"currency":"USD","effectiveDate":"2026-11-20T11:30:52.000Z","processedAmount":20.50,"processedCurrency":"USD","status":"SUCCESS","gatewayErrorCode":null,"gatewayErrorMsg":null,"firstPaymentReferenceId":null,"secondPaymentReferenceId":null,"properties":null,"auditLogs":[]}
+            {"transactionId":"00000000-0000-0000-0000-000000000005","transactionExternalKey":"00000000-0000-0000-0000-000000000005","paymentId":"00000000-0000-0000-0000-000000000001","paymentExternalKey":"f1","transactionType":"CHARGEBACK","amount":null,"currency":null,"effectiveDate":"2026-11-20T11:30:52.000Z","processedAmount":0,"processedCurrency":null,"status":"PAYMENT_FAILURE","gatewayErrorCode":null,"gatewayErrorMsg":null,"firstPaymentReferenceId":null,"secondPaymentReferenceId":null,"properties":null,"auditLogs":[]}"#]],
+        );
+    }
+
+    #[test]
+    fn references_need_plugin_info_and_a_void_has_no_amount() {
+        let usd = Currency::parse("USD");
+        let authorized = transaction(TransactionType::Authorize, "g", usd);
+        let voided = transaction(TransactionType::Void, EXTERNAL_PAYMENT, None);
+        check(
+            vec![authorized, voided],
+            true,
+            expect![[r#"
+            {"accountId":"00000000-0000-0000-0000-000000000002","paymentId":"00000000-0000-0000-0000-000000000001","paymentNumber":"7","paymentExternalKey":"f1","authAmount":20.50,"capturedAmount":0,"purchasedAmount":0,"refundedAmount":0,"creditedAmount":0,"currency":"USD","paymentMethodId":"00000000-0000-0000-0000-000000000004","transactions":[],"paymentAttempts":null,"auditLogs":[]}
+            {"transactionId":"00000000-0000-0000-0000-000000000005","transactionExternalKey":"00000000-0000-0000-0000-000000000005","paymentId":"00000000-0000-0000-0000-000000000001","paymentExternalKey":"f1","transactionType":"AUTHORIZE","amount":20.50,"currency":"USD","effectiveDate":"2026-11-20T11:30:52.000Z","processedAmount":20.50,"processedCurrency":"USD","status":"SUCCESS","gatewayErrorCode":null,"gatewayErrorMsg":null,"firstPaymentReferenceId":"ref","secondPaymentReferenceId":"","properties":[],"auditLogs":[]}
+            {"transactionId":"00000000-0000-0000-0000-000000000005","transactionExternalKey":"00000000-0000-0000-0000-000000000005","paymentId":"00000000-0000-0000-0000-000000000001","paymentExternalKey":"f1","transactionType":"VOID","amount":null,"currency":null,"effectiveDate":"2026-11-20T11:30:52.000Z","processedAmount":0,"processedCurrency":null,"status":"SUCCESS","gatewayErrorCode":null,"gatewayErrorMsg":null,"firstPaymentReferenceId":null,"secondPaymentReferenceId":null,"properties":null,"auditLogs":[]}"#]],
+        );
+    }
+}

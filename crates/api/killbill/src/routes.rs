@@ -1,0 +1,286 @@
+//! The table of all routes: method, path, permission and handler.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+
+use crate::payments::{follow_up, read as payment_reads};
+use crate::route::{Credentials, Handler, Resource, Route};
+use crate::unserved::UNSERVED;
+use crate::{
+    accounts, admin, audit, payment_methods, payments, security, system, tags, tenants, test_clock,
+    transactions,
+};
+
+const fn read(path: &'static str, handler: Handler) -> Route {
+    plain(Method::GET, path, handler)
+}
+
+const fn plain(method: Method, path: &'static str, handler: Handler) -> Route {
+    Route {
+        method,
+        path,
+        credentials: Credentials::UserAndTenant,
+        permission: None,
+        audited: false,
+        takes_body: false,
+        handler,
+    }
+}
+
+const fn post(path: &'static str, permission: &'static str, handler: Handler) -> Route {
+    write(Method::POST, path, permission, handler)
+}
+
+const fn put(path: &'static str, permission: &'static str, handler: Handler) -> Route {
+    write(Method::PUT, path, permission, handler)
+}
+
+const fn delete(path: &'static str, permission: &'static str, handler: Handler) -> Route {
+    write(Method::DELETE, path, permission, handler)
+}
+
+const fn write(
+    method: Method,
+    path: &'static str,
+    permission: &'static str,
+    handler: Handler,
+) -> Route {
+    Route {
+        method,
+        path,
+        credentials: Credentials::UserAndTenant,
+        permission: Some(permission),
+        audited: true,
+        takes_body: true,
+        handler,
+    }
+}
+
+impl Route {
+    /// The route belongs to the installation, not to a tenant.
+    const fn of_installation(mut self) -> Self {
+        self.credentials = Credentials::User;
+        self
+    }
+
+    const fn without_credentials(mut self) -> Self {
+        self.credentials = Credentials::None;
+        self
+    }
+
+    /// The request has no body, so its media type is not checked.
+    const fn without_body(mut self) -> Self {
+        self.takes_body = false;
+        self
+    }
+}
+
+/// Every served route. The permissions are those that Kill Bill requires for the operation.
+static ROUTES: &[Route] = &[
+    post("/1.0/kb/tenants", "tenant:create", |it| Box::pin(tenants::create(it))).of_installation(),
+    read("/1.0/kb/tenants", |it| Box::pin(tenants::get_by_api_key(it))).of_installation(),
+    read("/1.0/kb/tenants/{tenantId}", |it| Box::pin(tenants::get(it))),
+    post(CALLBACK, "tenant_kvs:add", |it| Box::pin(tenants::register_callback(it))).without_body(),
+    read(CALLBACK, |it| Box::pin(tenants::get_callback(it))),
+    delete(CALLBACK, "tenant_kvs:delete", |it| Box::pin(tenants::delete_callback(it)))
+        .without_body(),
+    post("/1.0/kb/accounts", "account:create", |it| Box::pin(accounts::create(it))),
+    read("/1.0/kb/accounts", |it| Box::pin(accounts::get_by_key(it))),
+    read("/1.0/kb/accounts/pagination", |it| Box::pin(accounts::list(it))),
+    read("/1.0/kb/accounts/search/{searchKey}", |it| Box::pin(accounts::search(it))),
+    read(ACCOUNT, |it| Box::pin(accounts::get(it))),
+    put(ACCOUNT, "account:update", |it| Box::pin(accounts::update(it))),
+    read("/1.0/kb/accounts/{accountId}/auditLogs", |it| Box::pin(audit::account(it))),
+    read("/1.0/kb/accounts/{accountId}/auditLogsWithHistory", |it| {
+        Box::pin(audit::account_history(it))
+    }),
+    read(TAGS_OF_ACCOUNT, |it| Box::pin(tags::list_of_account(it))),
+    post(TAGS_OF_ACCOUNT, "tag:add", |it| Box::pin(tags::add(it))),
+    delete(TAGS_OF_ACCOUNT, "tag:delete", |it| Box::pin(tags::remove(it))).without_body(),
+    read("/1.0/kb/accounts/{accountId}/allTags", |it| Box::pin(tags::list_of_all(it))),
+    read("/1.0/kb/tagDefinitions", |it| Box::pin(tags::definitions(it))),
+    read("/1.0/kb/tagDefinitions/{tagDefinitionId}", |it| Box::pin(tags::definition(it))),
+    read("/1.0/kb/tags/{tagId}/auditLogsWithHistory", |it| Box::pin(audit::tag_history(it))),
+    post(METHODS_OF_ACCOUNT, "payment_method:create", |it| Box::pin(payment_methods::create(it))),
+    read(METHODS_OF_ACCOUNT, |it| Box::pin(payment_methods::list_of_account(it))),
+    put("/1.0/kb/accounts/{accountId}/paymentMethods/refresh", "payment_method:update", |it| {
+        Box::pin(payment_methods::refresh(it))
+    })
+    .without_body(),
+    put(
+        "/1.0/kb/accounts/{accountId}/paymentMethods/{paymentMethodId}/setDefault",
+        "payment_method:update",
+        |it| Box::pin(payment_methods::set_default(it)),
+    )
+    .without_body(),
+    read("/1.0/kb/paymentMethods", |it| Box::pin(payment_methods::get_by_key(it))),
+    read("/1.0/kb/paymentMethods/pagination", |it| Box::pin(payment_methods::list(it))),
+    read("/1.0/kb/paymentMethods/search/{searchKey}", |it| Box::pin(payment_methods::search(it))),
+    read(METHOD, |it| Box::pin(payment_methods::get(it))),
+    delete(METHOD, "payment_method:delete", |it| Box::pin(payment_methods::delete(it)))
+        .without_body(),
+    read("/1.0/kb/paymentMethods/{paymentMethodId}/auditLogsWithHistory", |it| {
+        Box::pin(audit::payment_method_history(it))
+    }),
+    post("/1.0/kb/accounts/payments", "payment:trigger", |it| {
+        Box::pin(payments::start_by_account_key(it))
+    }),
+    post(PAYMENTS_OF_ACCOUNT, "payment:trigger", |it| Box::pin(payments::start(it))),
+    read(PAYMENTS_OF_ACCOUNT, |it| Box::pin(payments::list_of_account(it))),
+    read(PAYMENTS, |it| Box::pin(payment_reads::get_by_key(it))),
+    post(PAYMENTS, "payment:trigger", |it| Box::pin(follow_up::capture_by_key(it))),
+    put(PAYMENTS, "payment:trigger", |it| Box::pin(follow_up::complete_by_key(it))),
+    delete(PAYMENTS, "payment:trigger", |it| Box::pin(follow_up::void_by_key(it))),
+    read("/1.0/kb/payments/pagination", |it| Box::pin(payment_reads::list(it))),
+    read("/1.0/kb/payments/search/{searchKey}", |it| Box::pin(payment_reads::search(it))),
+    post("/1.0/kb/payments/refunds", "payment:refund", |it| Box::pin(follow_up::refund_by_key(it))),
+    post("/1.0/kb/payments/chargebacks", "payment:chargeback", |it| {
+        Box::pin(follow_up::chargeback_by_key(it))
+    }),
+    post("/1.0/kb/payments/chargebackReversals", "payment:chargeback", |it| {
+        Box::pin(follow_up::reverse_chargeback_by_key(it))
+    }),
+    read(PAYMENT, |it| Box::pin(payment_reads::get(it))),
+    post(PAYMENT, "payment:trigger", |it| Box::pin(follow_up::capture(it))),
+    put(PAYMENT, "payment:trigger", |it| Box::pin(follow_up::complete(it))),
+    delete(PAYMENT, "payment:trigger", |it| Box::pin(follow_up::void(it))),
+    post("/1.0/kb/payments/{paymentId}/refunds", "payment:refund", |it| {
+        Box::pin(follow_up::refund(it))
+    }),
+    post("/1.0/kb/payments/{paymentId}/chargebacks", "payment:chargeback", |it| {
+        Box::pin(follow_up::chargeback(it))
+    }),
+    post("/1.0/kb/payments/{paymentId}/chargebackReversals", "payment:chargeback", |it| {
+        Box::pin(follow_up::reverse_chargeback(it))
+    }),
+    read("/1.0/kb/payments/{paymentId}/auditLogsWithHistory", |it| {
+        Box::pin(audit::payment_history(it))
+    }),
+    read("/1.0/kb/paymentTransactions", |it| Box::pin(transactions::get_by_key(it))),
+    read(TRANSACTION, |it| Box::pin(transactions::get(it))),
+    post(TRANSACTION, "payment:transition", |it| Box::pin(transactions::notify(it))),
+    read("/1.0/kb/paymentTransactions/{transactionId}/auditLogsWithHistory", |it| {
+        Box::pin(audit::transaction_history(it))
+    }),
+    put(
+        "/1.0/kb/admin/payments/{paymentId}/transactions/{paymentTransactionId}",
+        "admin:update",
+        |it| Box::pin(admin::fix_transaction(it)),
+    ),
+    post("/1.0/kb/security/users", "user:create", |it| Box::pin(security::create_user(it)))
+        .of_installation(),
+    put("/1.0/kb/security/users/{username}/password", "user:create", |it| {
+        Box::pin(security::update_password(it))
+    })
+    .of_installation(),
+    read("/1.0/kb/security/users/{username}/roles", |it| Box::pin(security::user_roles(it)))
+        .of_installation(),
+    put("/1.0/kb/security/users/{username}/roles", "user:create", |it| {
+        Box::pin(security::update_roles(it))
+    })
+    .of_installation(),
+    delete("/1.0/kb/security/users/{username}", "user:create", |it| {
+        Box::pin(security::delete_user(it))
+    })
+    .of_installation()
+    .without_body(),
+    post(ROLES, "user:create", |it| Box::pin(security::create_role(it))).of_installation(),
+    put(ROLES, "user:create", |it| Box::pin(security::update_role(it))).of_installation(),
+    read(ROLES, |it| Box::pin(security::roles(it))).of_installation(),
+    read("/1.0/kb/security/roles/{role}", |it| Box::pin(security::role(it))).of_installation(),
+    read("/1.0/kb/security/subject", |it| Box::pin(security::subject(it))).of_installation(),
+    read("/1.0/kb/security/permissions", |it| Box::pin(security::permissions(it)))
+        .of_installation(),
+    read("/1.0/kb/nodesInfo", |it| Box::pin(system::nodes(it))).of_installation(),
+    read("/1.0/kb/pluginsInfo", |it| Box::pin(system::plugins(it))).of_installation(),
+    read("/1.0/healthcheck", |it| Box::pin(system::health(it))).without_credentials(),
+];
+
+/// Routes that exist only if the clock is a test clock. They need no permission and are not audited.
+static TEST_ROUTES: &[Route] = &[
+    read(CLOCK, |it| Box::pin(test_clock::get(it))),
+    plain(Method::POST, CLOCK, |it| Box::pin(test_clock::set(it))),
+    plain(Method::PUT, CLOCK, |it| Box::pin(test_clock::advance(it))),
+    read("/1.0/kb/test/queues", |it| Box::pin(test_clock::queues(it))),
+];
+
+const ACCOUNT: &str = "/1.0/kb/accounts/{accountId}";
+const TAGS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/tags";
+const METHODS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/paymentMethods";
+const PAYMENTS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/payments";
+const METHOD: &str = "/1.0/kb/paymentMethods/{paymentMethodId}";
+const PAYMENTS: &str = "/1.0/kb/payments";
+const PAYMENT: &str = "/1.0/kb/payments/{paymentId}";
+const TRANSACTION: &str = "/1.0/kb/paymentTransactions/{transactionId}";
+const CALLBACK: &str = "/1.0/kb/tenants/registerNotificationCallback";
+const ROLES: &str = "/1.0/kb/security/roles";
+const CLOCK: &str = "/1.0/kb/test/clock";
+
+/// Every served route, including those of the test clock.
+pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
+    ROUTES.iter().chain(TEST_ROUTES)
+}
+
+/// All resources; those of the test clock only if `test`.
+pub(crate) fn resources(test: bool) -> Vec<Resource> {
+    let mut resources = BTreeMap::new();
+    let test_routes = if test { TEST_ROUTES } else { &[] };
+    for route in ROUTES.iter().chain(test_routes) {
+        let resource = resources.entry(route.path).or_insert_with(|| Resource::new(route.path));
+        resource.routes.push(route);
+    }
+    for (path, methods) in UNSERVED {
+        resources.entry(path).or_insert_with(|| Resource::new(path)).unserved = methods;
+    }
+    resources.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use domain::access::PERMISSIONS;
+
+    use super::*;
+    use crate::route::RouteMatch;
+
+    #[test]
+    fn reads_need_no_permission_and_writes_need_a_known_one() {
+        for route in ROUTES {
+            let name = format!("{} {}", route.method, route.path);
+            match route.permission {
+                Some(permission) => assert!(PERMISSIONS.contains(&permission), "{name}"),
+                None => assert_eq!(route.method, Method::GET, "{name}"),
+            }
+            assert_eq!(route.audited, route.method != Method::GET, "{name}");
+        }
+    }
+
+    #[test]
+    fn each_method_of_a_path_is_listed_once() {
+        let mut seen = BTreeSet::new();
+        for resource in resources(true) {
+            let served = resource.routes.iter().map(|route| &route.method);
+            for method in served.chain(resource.unserved) {
+                assert!(seen.insert(format!("{method} {}", resource.path)), "{}", resource.path);
+            }
+        }
+        assert_eq!(seen.len(), 280);
+    }
+
+    #[test]
+    fn a_resource_lists_its_methods() {
+        let resources = resources(false);
+        let account = resources.iter().find(|it| it.path == ACCOUNT).unwrap();
+        assert_eq!(account.allow(), "DELETE,GET,OPTIONS,PUT");
+        assert_eq!(account.options(), "HEAD,DELETE,GET,OPTIONS,PUT");
+        assert!(matches!(account.find(&Method::HEAD), RouteMatch::Route(_)));
+        assert!(matches!(account.find(&Method::DELETE), RouteMatch::Unserved));
+        assert!(matches!(account.find(&Method::PATCH), RouteMatch::OtherMethods));
+        assert!(resources.iter().all(|it| it.path != CLOCK));
+        let refunds = resources.iter().find(|it| it.path == "/1.0/kb/payments/refunds").unwrap();
+        assert_eq!(refunds.options(), "OPTIONS,POST");
+        assert!(matches!(Resource::new("unknown").find(&Method::GET), RouteMatch::NoPath));
+    }
+}

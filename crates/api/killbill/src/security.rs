@@ -1,0 +1,248 @@
+//! Users and roles of the installation, and the caller's permissions.
+
+use domain::access::{CreateUser, PutRole, Role, UpdateUser};
+use domain::command::AccessCommand;
+use domain::reply::AccessReply;
+use domain::{Command, Rejection, Reply};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::call::{Call, unexpected};
+use crate::error::{ErrorJson, Failure, HandlerResult};
+use crate::json::{Json, Raw};
+use crate::reply;
+
+const USER_JSON: Json = Json("UserRolesJson");
+const ROLE_JSON: Json = Json("RoleDefinitionJson");
+
+/// The longest name of a user, a role or a permission, in characters.
+const NAME_CHARS_MAX: usize = 128;
+/// The longest password, in characters: it bounds the work of the hash.
+const PASSWORD_CHARS_MAX: usize = 256;
+
+/// Kill Bill's `UserRolesJson`. Responses never contain the password.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct UserRolesJson {
+    username: String,
+    password: Option<String>,
+    roles: Vec<String>,
+}
+
+/// Kill Bill's `RoleDefinitionJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RoleJson {
+    role: String,
+    permissions: Vec<String>,
+}
+
+/// Kill Bill's `SubjectJson`. There are no sessions.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SubjectJson<'a> {
+    #[schema(value_type = String)]
+    principal: &'a str,
+    is_authenticated: bool,
+    is_remembered: bool,
+    session: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct UserBody<'a> {
+    #[serde(borrow)]
+    username: Raw<'a>,
+    #[serde(borrow)]
+    password: Raw<'a>,
+    #[serde(borrow)]
+    roles: Raw<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RoleBody<'a> {
+    #[serde(borrow)]
+    role: Raw<'a>,
+    #[serde(borrow)]
+    permissions: Raw<'a>,
+}
+
+impl UserBody<'_> {
+    /// The user's name, without the colon that Basic authentication cannot carry.
+    fn username(&self) -> Result<String, Failure> {
+        let name = USER_JSON.text("username", self.username, NAME_CHARS_MAX)?;
+        let name = name.filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| USER_JSON.missing("username"))?;
+        if name.contains(':') {
+            return Err(Failure::illegal("UserRolesJson username should not contain a colon"));
+        }
+        Ok(name)
+    }
+
+    async fn password_hash(&self, call: &Call) -> Result<String, Failure> {
+        let password = USER_JSON.text("password", self.password, PASSWORD_CHARS_MAX)?;
+        let password = password.filter(|password| !password.is_empty());
+        let password = password.ok_or_else(|| USER_JSON.missing("password"))?;
+        call.api.access().hash(&password).await.map_err(Failure::of_user)
+    }
+
+    fn roles(&self) -> Result<Option<Vec<String>>, Failure> {
+        USER_JSON.texts("roles", self.roles, NAME_CHARS_MAX)
+    }
+}
+
+/// Creates a user.
+#[utoipa::path(post, path = "/1.0/kb/security/users", tag = "Security",
+    request_body = UserRolesJson,
+    responses((status = 201, description = "Created; Location names their roles"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn create_user(call: Call) -> HandlerResult {
+    let body: UserBody<'_> = call.body(USER_JSON)?;
+    let (username, roles) = (body.username()?, body.roles()?.unwrap_or_default());
+    let password_hash = body.password_hash(&call).await?;
+    let rest = (username.clone(), roles.clone());
+    let command =
+        Command::Access(AccessCommand::CreateUser(CreateUser { username, password_hash, roles }));
+    let Reply::Access(AccessReply::UserCreated(username)) =
+        call.submit_secret(command, rest).await?
+    else {
+        unexpected()
+    };
+    let username = reply::segment(&username);
+    let path = ["/1.0/kb/security/users/", &username, "/roles"];
+    Ok(reply::created(call.location(&path)))
+}
+
+/// Changes a user's password.
+#[utoipa::path(put, path = "/1.0/kb/security/users/{username}/password", tag = "Security",
+    params(("username" = String, Path)), request_body = UserRolesJson,
+    responses((status = 204, description = "Changed"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn update_password(call: Call) -> HandlerResult {
+    let body: UserBody<'_> = call.body(USER_JSON)?;
+    let password_hash = Some(body.password_hash(&call).await?);
+    update(&call, |username| UpdateUser { username, password_hash, roles: None, active: None })
+        .await
+}
+
+/// Replaces a user's roles.
+#[utoipa::path(put, path = "/1.0/kb/security/users/{username}/roles", tag = "Security",
+    params(("username" = String, Path)), request_body = UserRolesJson,
+    responses((status = 204, description = "Changed"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn update_roles(call: Call) -> HandlerResult {
+    let body: UserBody<'_> = call.body(USER_JSON)?;
+    let roles = Some(body.roles()?.ok_or_else(|| USER_JSON.missing("roles"))?);
+    update(&call, |username| UpdateUser { username, password_hash: None, roles, active: None })
+        .await
+}
+
+/// Deletes a user.
+#[utoipa::path(delete, path = "/1.0/kb/security/users/{username}", tag = "Security",
+    params(("username" = String, Path)),
+    responses((status = 204, description = "Deleted"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn delete_user(call: Call) -> HandlerResult {
+    let active = Some(false);
+    update(&call, |username| UpdateUser { username, password_hash: None, roles: None, active })
+        .await
+}
+
+async fn update(call: &Call, change: impl FnOnce(String) -> UpdateUser) -> HandlerResult {
+    let username = call.param("username")?.into_owned();
+    call.submit_change(Command::Access(AccessCommand::UpdateUser(change(username)))).await?;
+    Ok(reply::no_content())
+}
+
+/// Reads a user's roles.
+#[utoipa::path(get, path = "/1.0/kb/security/users/{username}/roles", tag = "Security",
+    params(("username" = String, Path)),
+    responses((status = 200, body = UserRolesJson),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn user_roles(call: Call) -> HandlerResult {
+    let username = call.param("username")?.into_owned();
+    let wanted = username.clone();
+    let found = call.read(move |queries| queries.user(&wanted)).await?;
+    match found.filter(|user| user.active) {
+        Some(user) => {
+            let username = user.username;
+            Ok(reply::ok(&UserRolesJson { username, password: None, roles: user.roles }))
+        }
+        None => Err(Failure::Refused(Box::new(Rejection::UserNotFound { username }))),
+    }
+}
+
+/// Creates a role.
+#[utoipa::path(post, path = "/1.0/kb/security/roles", tag = "Security",
+    request_body = RoleJson,
+    responses((status = 201, description = "Created; Location names it"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn create_role(call: Call) -> HandlerResult {
+    let role = put_role(&call, true).await?;
+    let role = reply::segment(&role);
+    Ok(reply::created(call.location(&["/1.0/kb/security/roles/", &role])))
+}
+
+/// Replaces a role's permissions, from the next request on.
+#[utoipa::path(put, path = "/1.0/kb/security/roles", tag = "Security",
+    request_body = RoleJson,
+    responses((status = 204, description = "Changed"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn update_role(call: Call) -> HandlerResult {
+    put_role(&call, false).await?;
+    Ok(reply::no_content())
+}
+
+async fn put_role(call: &Call, create: bool) -> Result<String, Failure> {
+    let body: RoleBody<'_> = call.body(ROLE_JSON)?;
+    let name = ROLE_JSON.text("role", body.role, NAME_CHARS_MAX)?;
+    let name = name.filter(|name| !name.is_empty()).ok_or_else(|| ROLE_JSON.missing("role"))?;
+    let permissions = ROLE_JSON.texts("permissions", body.permissions, NAME_CHARS_MAX)?;
+    let permissions = permissions.ok_or_else(|| ROLE_JSON.missing("permissions"))?;
+    let Reply::Access(AccessReply::RoleCreated(role)) = call
+        .submit(Command::Access(AccessCommand::PutRole(PutRole { name, permissions, create })))
+        .await?
+    else {
+        unexpected()
+    };
+    Ok(role)
+}
+
+/// Reads a role; an unknown role has no permissions, as in Kill Bill.
+#[utoipa::path(get, path = "/1.0/kb/security/roles/{role}", tag = "Security",
+    params(("role" = String, Path)),
+    responses((status = 200, body = RoleJson), (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn role(call: Call) -> HandlerResult {
+    let name = call.param("role")?.into_owned();
+    let wanted = name.clone();
+    let found = call.read(move |queries| queries.role(&wanted)).await?;
+    let permissions = found.map(|role| role.permissions).unwrap_or_default();
+    Ok(reply::ok(&RoleJson { role: name, permissions }))
+}
+
+/// Lists the roles.
+#[utoipa::path(get, path = "/1.0/kb/security/roles", tag = "Security",
+    responses((status = 200, body = [RoleJson]), (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn roles(call: Call) -> HandlerResult {
+    let json = |it: Role| RoleJson { role: it.name, permissions: it.permissions };
+    let roles = call.read(|queries| queries.roles()).await?;
+    Ok(reply::ok(&roles.into_iter().map(json).collect::<Vec<_>>()))
+}
+
+/// Reads the caller.
+#[utoipa::path(get, path = "/1.0/kb/security/subject", tag = "Security",
+    responses((status = 200, body = SubjectJson<'static>)))]
+pub(crate) async fn subject(call: Call) -> HandlerResult {
+    let principal = &call.caller.username;
+    let subject =
+        SubjectJson { principal, is_authenticated: true, is_remembered: false, session: None };
+    Ok(reply::ok(&subject))
+}
+
+/// Lists the caller's permissions.
+#[utoipa::path(get, path = "/1.0/kb/security/permissions", tag = "Security",
+    responses((status = 200, body = [String])))]
+pub(crate) async fn permissions(call: Call) -> HandlerResult {
+    Ok(reply::ok(&call.caller.permissions))
+}

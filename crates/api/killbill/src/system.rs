@@ -1,0 +1,152 @@
+//! The installation: its health, its node, and its gateways, which replace Kill Bill's plugins.
+
+use engine::Reason;
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::KillBillApi;
+use crate::call::Call;
+use crate::date;
+use crate::error::HandlerResult;
+use crate::reply;
+
+/// Kill Bill's `NodeInfoJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NodeInfoJson {
+    node_name: String,
+    boot_time: String,
+    last_updated_date: String,
+    #[schema(value_type = String)]
+    kb_version: &'static str,
+    #[schema(value_type = String)]
+    api_version: &'static str,
+    #[schema(value_type = String)]
+    plugin_api_version: &'static str,
+    #[schema(value_type = String)]
+    common_version: &'static str,
+    #[schema(value_type = String)]
+    platform_version: &'static str,
+    plugins_info: Vec<PluginInfoJson>,
+}
+
+/// Kill Bill's `PluginInfoJson`; here a payment gateway.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PluginInfoJson {
+    bundle_symbolic_name: String,
+    plugin_key: Option<String>,
+    plugin_name: String,
+    #[schema(value_type = String)]
+    version: &'static str,
+    #[schema(value_type = String)]
+    state: &'static str,
+    is_selected_for_start: bool,
+    services: Vec<PluginServiceJson>,
+}
+
+/// Kill Bill's `PluginServiceInfoJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PluginServiceJson {
+    #[schema(value_type = String)]
+    service_type_name: &'static str,
+    registration_name: String,
+}
+
+/// One check of `/1.0/healthcheck`.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct CheckJson {
+    healthy: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+/// Kill Bill's checks that exist here.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct HealthJson {
+    #[serde(rename = "main.pool.ConnectivityCheck")]
+    database: CheckJson,
+    #[serde(rename = "org.killbill.billing.server.healthchecks.KillbillHealthcheck")]
+    server: CheckJson,
+    #[serde(rename = "org.killbill.billing.server.healthchecks.KillbillPluginsHealthcheck")]
+    gateways: CheckJson,
+    #[serde(rename = "org.killbill.billing.server.healthchecks.KillbillQueuesHealthcheck")]
+    queues: CheckJson,
+}
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Reads the node.
+#[utoipa::path(get, path = "/1.0/kb/nodesInfo", tag = "NodesInfo",
+    responses((status = 200, body = [NodeInfoJson])))]
+pub(crate) async fn nodes(call: Call) -> HandlerResult {
+    let api = &call.api;
+    let boot_time = date::to_the_second(api.opened_at());
+    Ok(reply::ok(&[NodeInfoJson {
+        node_name: api.settings().node_name.clone(),
+        last_updated_date: boot_time.clone(),
+        boot_time,
+        kb_version: VERSION,
+        api_version: VERSION,
+        plugin_api_version: VERSION,
+        common_version: VERSION,
+        platform_version: VERSION,
+        plugins_info: gateways(api),
+    }]))
+}
+
+/// Lists the gateways.
+#[utoipa::path(get, path = "/1.0/kb/pluginsInfo", tag = "PluginInfo",
+    responses((status = 200, body = [PluginInfoJson])))]
+pub(crate) async fn plugins(call: Call) -> HandlerResult {
+    Ok(reply::ok(&gateways(&call.api)))
+}
+
+fn gateways(api: &KillBillApi) -> Vec<PluginInfoJson> {
+    let names = api.engine().settings().gateways.keys();
+    let info = |name: &String| PluginInfoJson {
+        bundle_symbolic_name: name.clone(),
+        plugin_key: None,
+        plugin_name: name.clone(),
+        version: VERSION,
+        state: "RUNNING",
+        is_selected_for_start: true,
+        services: vec![PluginServiceJson {
+            service_type_name: "org.killbill.billing.payment.plugin.api.PaymentPluginApi",
+            registration_name: name.clone(),
+        }],
+    };
+    names.map(info).collect()
+}
+
+/// Checks the server; 500 if it cannot work or is overloaded.
+#[utoipa::path(get, path = "/1.0/healthcheck", tag = "Health",
+    responses((status = 200, body = HealthJson), (status = 500, body = HealthJson)))]
+pub(crate) async fn health(call: Call) -> HandlerResult {
+    let engine = call.api.engine();
+    let database = match engine.read(|queries| queries.journal_head()).await {
+        // An empty record shows whether the engine can write.
+        Ok(_) => engine.record(vec![]).await,
+        Err(unavailable) => Err(unavailable),
+    };
+    let check = |failure: Option<Reason>| CheckJson {
+        healthy: failure.is_none(),
+        message: failure.map(|reason| reason.to_string()),
+    };
+    let failure = database.err().map(|unavailable| unavailable.reason);
+    let body = HealthJson {
+        database: check(failure),
+        server: CheckJson {
+            healthy: failure.is_none(),
+            message: failure.is_none().then(|| "OK".to_owned()),
+        },
+        gateways: check((!engine.gateways_have_room()).then_some(Reason::GatewayFull)),
+        queues: check((!engine.has_room()).then_some(Reason::QueueFull)),
+    };
+    let checks = [&body.database, &body.server, &body.gateways, &body.queues];
+    let healthy = checks.iter().all(|check| check.healthy);
+    let status = if healthy { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+    Ok(reply::json(status, &body))
+}

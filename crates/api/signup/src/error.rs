@@ -1,0 +1,269 @@
+//! Errors in the contract's format: `{"error":true,...}` for users, `{"detail":...}` for billing and
+//! for invalid fields.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use domain::customer::CustomerRefusal;
+use engine::access::AccessError;
+use engine::{Reason, Unavailable};
+use http::header::{HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+use sign_up::{Error, Invalid, TenantError};
+use web::BodyError;
+
+/// An error response.
+pub(crate) struct ApiError {
+    status: StatusCode,
+    body: ErrorBody,
+    retry_after: Option<Duration>,
+    /// The reason where the engine is unavailable, for the log.
+    reason: Option<Reason>,
+}
+
+/// The shapes of error bodies.
+enum ErrorBody {
+    /// Of users.
+    Message(String),
+    /// Of billing.
+    Detail(String),
+    /// Of invalid fields.
+    Fields(Vec<Value>),
+}
+
+impl ApiError {
+    /// A status with a message.
+    pub(crate) fn new(status: StatusCode, message: &str) -> Self {
+        Self {
+            status,
+            body: ErrorBody::Message(message.to_owned()),
+            retry_after: None,
+            reason: None,
+        }
+    }
+
+    /// 400 with a message.
+    pub(crate) fn bad(message: &str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// 401 with a message.
+    pub(crate) fn unauthorized(message: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, message)
+    }
+
+    /// 404 with a message.
+    pub(crate) fn not_found(message: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    /// 405.
+    pub(crate) fn no_method() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
+    }
+
+    /// 422 with invalid fields; each as [`wrong_field`].
+    pub(crate) const fn fields(fields: Vec<Value>) -> Self {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Self { status, body: ErrorBody::Fields(fields), retry_after: None, reason: None }
+    }
+
+    /// The same in the shape of billing.
+    pub(crate) fn of_billing(mut self) -> Self {
+        if let ErrorBody::Message(message) = self.body {
+            self.body = ErrorBody::Detail(message);
+        }
+        self
+    }
+
+    fn unavailable(unavailable: &Unavailable) -> Self {
+        let status = match unavailable.reason {
+            Reason::Bug => StatusCode::INTERNAL_SERVER_ERROR,
+            Reason::MessageTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Reason::QueueFull
+            | Reason::GatewayFull
+            | Reason::QueueAway
+            | Reason::Expired
+            | Reason::ReadersFull
+            | Reason::HashersFull
+            | Reason::Stopping
+            | Reason::DiskFull
+            | Reason::Store
+            | Reason::NotOwner
+            | Reason::CommitInDoubt
+            | Reason::Repeated
+            | Reason::Quarantined => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let error = Self::new(status, &unavailable.to_string());
+        let reason = Some(unavailable.reason);
+        Self { retry_after: unavailable.retry_after, reason, ..error }
+    }
+}
+
+/// An invalid field in FastAPI's format, without the value.
+pub(crate) fn wrong_field(field: &str, kind: &str, message: &str) -> Value {
+    json!({ "type": kind, "loc": ["body", field], "msg": message })
+}
+
+/// The invalid field of a broken rule.
+pub(crate) fn broken_rule(invalid: Invalid) -> Value {
+    let (kind, message) = match invalid {
+        Invalid::PasswordTooShort => {
+            ("string_too_short", "String should have at least 8 characters".to_owned())
+        }
+        Invalid::PasswordTooLong => {
+            ("string_too_long", "String should have at most 128 characters".to_owned())
+        }
+        Invalid::Phone => (
+            "string_pattern_mismatch",
+            r"String should match pattern '^\+?[1-9]\d{1,14}$'".to_owned(),
+        ),
+        Invalid::PasswordLacksUpper
+        | Invalid::PasswordLacksLower
+        | Invalid::PasswordLacksDigit
+        | Invalid::PasswordLacksSpecial
+        | Invalid::PasswordCommon
+        | Invalid::Email
+        | Invalid::EmailScripts
+        | Invalid::FirstName
+        | Invalid::LastName
+        | Invalid::TimeZone
+        | Invalid::Preferences => ("value_error", format!("Value error, {invalid}")),
+    };
+    wrong_field(invalid.field(), kind, &message)
+}
+
+impl From<BodyError> for ApiError {
+    fn from(error: BodyError) -> Self {
+        let (status, retry_after) = match error {
+            BodyError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, None),
+            BodyError::TimedOut => (StatusCode::REQUEST_TIMEOUT, None),
+            BodyError::Broken => (StatusCode::BAD_REQUEST, None),
+            BodyError::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, Some(Duration::from_secs(1))),
+        };
+        Self { retry_after, ..Self::new(status, &error.to_string()) }
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        let busy = |message, retry_after| Self {
+            retry_after: Some(retry_after),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+        };
+        match error {
+            Error::Fields(invalid) => Self::fields(invalid.into_iter().map(broken_rule).collect()),
+            Error::Refused(refusal) => refusal.into(),
+            Error::Credentials => Self::unauthorized("Invalid email or password"),
+            Error::CodeNeeded => Self::unauthorized("Second factor code required"),
+            Error::TokenInvalid => Self::bad("Invalid or expired token"),
+            Error::NoSession => Self::unauthorized("Invalid or expired token"),
+            Error::Busy { retry_after } => {
+                busy("Too many registrations and logins at once, try again later", retry_after)
+            }
+            Error::TooManyRequests { retry_after } => Self {
+                status: StatusCode::TOO_MANY_REQUESTS,
+                ..busy("Too many requests, try again later", retry_after)
+            },
+            Error::StillRunning => Self::new(
+                StatusCode::CONFLICT,
+                "A request with this Idempotency-Key is in progress",
+            ),
+            Error::AnotherRequest => Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "The Idempotency-Key was used for another request",
+            ),
+            Error::Unavailable(unavailable) => Self::unavailable(&unavailable),
+        }
+    }
+}
+
+impl From<CustomerRefusal> for ApiError {
+    fn from(refusal: CustomerRefusal) -> Self {
+        use CustomerRefusal as R;
+        match refusal {
+            R::EmailTaken => {
+                Self::new(StatusCode::CONFLICT, "Customer with this email already exists")
+            }
+            R::NotFound => Self::not_found("Customer not found"),
+            R::Deactivated => Self::unauthorized("Account is deactivated"),
+            R::NotVerified => Self::unauthorized(
+                "Email verification required. Please check your email and verify your account.",
+            ),
+            R::AlreadyVerified => Self::bad("Email is already verified"),
+            R::TokenInvalid => Self::bad("Invalid or expired token"),
+            R::PasswordChanged => Self::unauthorized("Invalid email or password"),
+            R::PreferencesChanged => {
+                Self::new(StatusCode::CONFLICT, "The preferences are being changed")
+            }
+            R::CodeInvalid => Self::unauthorized("Invalid second factor code"),
+            R::NoSecondFactor => Self::bad("There is no second factor to confirm"),
+            R::SessionNotFound => Self::not_found("Session not found"),
+            R::NotExpired => Self::bad("The customer has not expired"),
+            R::OperationNotFound => Self::not_found("Operation not found"),
+            R::OperationSettled => Self::bad("The operation has come to its end"),
+        }
+    }
+}
+
+impl From<TenantError> for ApiError {
+    fn from(error: TenantError) -> Self {
+        match error {
+            TenantError::NotFound => {
+                tracing::error!(
+                    "the configured tenant of sign-up does not exist; requests are refused"
+                );
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "Sign-up has no tenant")
+            }
+            TenantError::Access(error) => error.into(),
+            TenantError::Unavailable(unavailable) => Self::unavailable(&unavailable),
+        }
+    }
+}
+
+impl From<AccessError> for ApiError {
+    fn from(error: AccessError) -> Self {
+        match error {
+            AccessError::Throttled { retry_after } => Self {
+                retry_after: Some(retry_after),
+                ..Self::new(StatusCode::TOO_MANY_REQUESTS, "Too many failed attempts")
+            },
+            AccessError::Unavailable(unavailable) => Self::unavailable(&unavailable),
+            AccessError::Missing
+            | AccessError::Invalid
+            | AccessError::UnknownApiKey
+            | AccessError::WrongSecret => Self::unauthorized("Not authenticated"),
+        }
+    }
+}
+
+impl From<Unavailable> for ApiError {
+    fn from(unavailable: Unavailable) -> Self {
+        Self::unavailable(&unavailable)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = match self.body {
+            ErrorBody::Message(message) => json!({
+                "error": true,
+                "message": message,
+                "status_code": self.status.as_u16(),
+            }),
+            ErrorBody::Detail(message) => json!({ "detail": message }),
+            ErrorBody::Fields(fields) => json!({ "detail": fields }),
+        };
+        let mut headers = HeaderMap::new();
+        if let Some(retry_after) = self.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(retry_after.as_secs().max(1)));
+        }
+        let mut response = (self.status, headers, Json(body)).into_response();
+        if let Some(reason) = self.reason {
+            response.extensions_mut().insert(reason);
+        }
+        response
+    }
+}

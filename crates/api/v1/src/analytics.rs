@@ -1,0 +1,357 @@
+//! Analytics: what the read models say, which follow the journal a moment behind.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use domain::payment::{TransactionStatus, TransactionType};
+use domain::{AccountId, Currency, Timestamp};
+use engine::ports::StoreError;
+use engine::{Reason, Unavailable};
+use http::Uri;
+use jiff::civil::Date;
+use serde::Serialize;
+use store::analytics::{
+    AccountAmounts, AccountsOfDay, AnalyticsQueries, Days, TransactionsFilter, TransactionsOfDay,
+};
+use tokio::sync::Semaphore;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::caller::TenantReader;
+use crate::error::Error;
+use crate::parameters::{Parameters, invalid};
+use crate::{Api, decimal, kind_label, status_label};
+use engine::time::rfc3339;
+
+/// Every type of transaction, for reading a filter.
+const KINDS: [TransactionType; 8] = [
+    TransactionType::Authorize,
+    TransactionType::Capture,
+    TransactionType::Purchase,
+    TransactionType::Refund,
+    TransactionType::Credit,
+    TransactionType::Void,
+    TransactionType::Chargeback,
+    TransactionType::ChargebackReversal,
+];
+
+/// Every status of a transaction, for reading a filter.
+const STATUSES: [TransactionStatus; 6] = [
+    TransactionStatus::InFlight,
+    TransactionStatus::Success,
+    TransactionStatus::Pending,
+    TransactionStatus::PaymentFailure,
+    TransactionStatus::PluginFailure,
+    TransactionStatus::Unknown,
+];
+
+/// The read models, as many readers at a time as there are connections.
+#[derive(Clone)]
+pub struct Models {
+    queries: Arc<AnalyticsQueries>,
+    free: Arc<Semaphore>,
+}
+
+impl Models {
+    /// Reads with at most `readers` threads.
+    #[must_use]
+    pub fn new(queries: AnalyticsQueries, readers: usize) -> Self {
+        Self { queries: Arc::new(queries), free: Arc::new(Semaphore::new(readers)) }
+    }
+
+    async fn read<T, F>(&self, query: F) -> Result<T, Unavailable>
+    where
+        F: FnOnce(&AnalyticsQueries) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let permit = Arc::clone(&self.free).acquire_owned().await;
+        let permit = permit.map_err(|_| Unavailable::from(Reason::Stopping))?;
+        let queries = Arc::clone(&self.queries);
+        let read = tokio::task::spawn_blocking(move || {
+            let result = query(&queries);
+            drop(permit);
+            result
+        });
+        match read.await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => {
+                tracing::error!(error = %error, "the analytics tables cannot be read");
+                Err(Reason::from(&error).into())
+            }
+            Err(_) => Err(Reason::Bug.into()),
+        }
+    }
+}
+
+/// Transactions by day, gateway, currency, type and status.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Transactions {
+    /// The last journal row that is counted.
+    as_of_seq: i64,
+    /// The lines.
+    payments: Vec<TransactionsLine>,
+    /// Where the next page starts, if there may be one.
+    next_offset: Option<u64>,
+}
+
+/// The transactions of one day that agree in gateway, currency, type and status.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct TransactionsLine {
+    /// The day they were asked for (UTC).
+    day: String,
+    /// Through which gateway.
+    gateway: String,
+    /// ISO 4217; absent for voids.
+    currency: Option<String>,
+    /// What they do.
+    transaction_type: &'static str,
+    /// Where they stand.
+    status: &'static str,
+    /// How many.
+    transactions: i64,
+    /// What they processed, in the major unit; zero but for successes. Absent for voids.
+    amount: Option<String>,
+}
+
+/// New accounts by day.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Accounts {
+    /// The last journal row that is counted.
+    as_of_seq: i64,
+    /// The lines.
+    accounts: Vec<AccountsLine>,
+}
+
+/// The accounts created on one day.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct AccountsLine {
+    /// The day (UTC).
+    day: String,
+    /// How many.
+    accounts: i64,
+}
+
+/// What one account did.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Account {
+    /// The last journal row that is counted.
+    as_of_seq: i64,
+    /// The account.
+    account_id: Uuid,
+    /// Payments begun.
+    payments: i64,
+    /// Transactions asked for.
+    transactions: i64,
+    /// When the last of them was asked for.
+    last_transaction_at: Option<String>,
+    /// What succeeded, by currency.
+    amounts: Vec<Amounts>,
+}
+
+/// What succeeded on an account in one currency, in the major unit.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Amounts {
+    /// ISO 4217.
+    currency: String,
+    /// Taken at once.
+    purchased: String,
+    /// Taken of what was reserved.
+    captured: String,
+    /// Given back.
+    refunded: String,
+    /// Given.
+    credited: String,
+    /// Taken back by the customer's bank, less what it returned.
+    charged_back: String,
+}
+
+/// Payment transactions by day, gateway, currency, type and status.
+#[utoipa::path(
+    get,
+    path = "/v1/analytics/payments",
+    tag = "Analytics",
+    operation_id = "analytics_payments",
+    summary = "Payment transactions by day, gateway, currency, type and status",
+    params(
+        ("from" = Option<String>, Query, description = "The first day (2026-11-20, UTC)"),
+        ("to" = Option<String>, Query, description = "The last day"),
+        ("gateway" = Option<String>, Query, description = "Through this gateway"),
+        ("currency" = Option<String>, Query, description = "In this currency (ISO 4217)"),
+        ("type" = Option<String>, Query, description = "Of this type, such as PURCHASE"),
+        ("status" = Option<String>, Query, description = "In this status, such as SUCCESS"),
+        ("offset" = Option<u64>, Query, description = "How many lines to skip"),
+        ("limit" = Option<u64>, Query, description = "How many lines at most; 100 by default, 1000 at most"),
+    ),
+    responses(
+        (status = 200, description = "What was asked for", body = Transactions),
+        (status = 400, description = "A parameter is wrong"),
+        (status = 401, description = "User or tenant is missing or wrong"),
+    )
+)]
+pub async fn payments(
+    State(api): State<Api>,
+    TenantReader(tenant): TenantReader,
+    uri: Uri,
+) -> Result<Json<Transactions>, Error> {
+    let mut parameters = Parameters::of(&uri)?;
+    let filter = TransactionsFilter {
+        days: days(&mut parameters)?,
+        gateway: parameters.text("gateway")?,
+        currency: one_of(&mut parameters, "currency", Currency::parse)?,
+        kind: one_of(&mut parameters, "type", |text| {
+            KINDS.into_iter().find(|kind| kind_label(*kind) == text)
+        })?,
+        status: one_of(&mut parameters, "status", |text| {
+            STATUSES.into_iter().find(|status| status_label(*status) == text)
+        })?,
+    };
+    let page = parameters.page()?;
+    parameters.end()?;
+    let no = tenant.no;
+    let read = models(&api)?
+        .read(move |queries| Ok((queries.cursor()?, queries.transactions(no, &filter, page)?)));
+    let (as_of, lines) = read.await?;
+    let is_full = u64::try_from(lines.len()).is_ok_and(|lines| lines == page.limit && lines > 0);
+    Ok(Json(Transactions {
+        as_of_seq: as_of.0,
+        payments: lines.into_iter().map(transactions_line).collect(),
+        next_offset: is_full.then(|| page.offset + page.limit),
+    }))
+}
+
+/// The read models, where this process keeps them.
+fn models(api: &Api) -> Result<&Models, Error> {
+    api.analytics.as_ref().ok_or(Error::NotHere { what: "analytics" })
+}
+
+/// New accounts by day.
+#[utoipa::path(
+    get,
+    path = "/v1/analytics/accounts",
+    tag = "Analytics",
+    operation_id = "analytics_accounts",
+    summary = "New accounts by day",
+    params(
+        ("from" = Option<String>, Query, description = "The first day (2026-11-20, UTC)"),
+        ("to" = Option<String>, Query, description = "The last day"),
+    ),
+    responses(
+        (status = 200, description = "What was asked for", body = Accounts),
+        (status = 400, description = "A parameter is wrong"),
+        (status = 401, description = "User or tenant is missing or wrong"),
+    )
+)]
+pub async fn accounts(
+    State(api): State<Api>,
+    TenantReader(tenant): TenantReader,
+    uri: Uri,
+) -> Result<Json<Accounts>, Error> {
+    let mut parameters = Parameters::of(&uri)?;
+    let days = days(&mut parameters)?;
+    parameters.end()?;
+    let no = tenant.no;
+    let read =
+        models(&api)?.read(move |queries| Ok((queries.cursor()?, queries.accounts(no, days)?)));
+    let (as_of, lines) = read.await?;
+    let line = |it: AccountsOfDay| AccountsLine { day: date(it.day), accounts: it.accounts };
+    Ok(Json(Accounts { as_of_seq: as_of.0, accounts: lines.into_iter().map(line).collect() }))
+}
+
+/// What one account did.
+#[utoipa::path(
+    get,
+    path = "/v1/analytics/accounts/{account}",
+    tag = "Analytics",
+    operation_id = "analytics_account",
+    summary = "What one account did",
+    params(("account" = Uuid, Path, description = "The account")),
+    responses(
+        (status = 200, description = "What was asked for", body = Account),
+        (status = 401, description = "User or tenant is missing or wrong"),
+        (status = 404, description = "No such account"),
+    )
+)]
+pub async fn account(
+    State(api): State<Api>,
+    TenantReader(tenant): TenantReader,
+    Path(name): Path<String>,
+) -> Result<Json<Account>, Error> {
+    let not_found = Error::NotFound { what: "account", name: name.clone() };
+    let Ok(id) = Uuid::try_parse(&name).map(AccountId::new) else { return Err(not_found) };
+    let no = tenant.no;
+    if api.engine.read(move |queries| queries.account(no, id)).await?.is_none() {
+        return Err(not_found);
+    }
+    let read = models(&api)?.read(move |queries| Ok((queries.cursor()?, queries.account(no, id)?)));
+    let (as_of, summary) = read.await?;
+    Ok(Json(Account {
+        as_of_seq: as_of.0,
+        account_id: id.uuid(),
+        payments: summary.payments,
+        transactions: summary.transactions,
+        last_transaction_at: summary.last_transaction_at.map(rfc3339),
+        amounts: summary.amounts.iter().map(amounts).collect(),
+    }))
+}
+
+fn transactions_line(it: TransactionsOfDay) -> TransactionsLine {
+    TransactionsLine {
+        day: date(it.day),
+        gateway: it.gateway,
+        currency: it.currency.map(|currency| currency.to_string()),
+        transaction_type: kind_label(it.kind),
+        status: status_label(it.status),
+        transactions: it.transactions,
+        amount: it.currency.map(|currency| decimal(it.amount_minor, currency)),
+    }
+}
+
+fn amounts(it: &AccountAmounts) -> Amounts {
+    let decimal = |minor| decimal(minor, it.currency);
+    Amounts {
+        currency: it.currency.to_string(),
+        purchased: decimal(it.purchased_minor),
+        captured: decimal(it.captured_minor),
+        refunded: decimal(it.refunded_minor),
+        credited: decimal(it.credited_minor),
+        charged_back: decimal(it.charged_back_minor),
+    }
+}
+
+fn one_of<T>(
+    parameters: &mut Parameters,
+    name: &'static str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, Error> {
+    let Some(text) = parameters.text(name)? else { return Ok(None) };
+    parse(&text).map(Some).ok_or_else(|| invalid(name, format!("there is no `{text}`")))
+}
+
+fn days(parameters: &mut Parameters) -> Result<Days, Error> {
+    Ok(Days { from: day(parameters, "from")?, to: day(parameters, "to")? })
+}
+
+fn day(parameters: &mut Parameters, name: &'static str) -> Result<Option<i64>, Error> {
+    let Some(text) = parameters.text(name)? else { return Ok(None) };
+    let date = Date::from_str(&text).map_err(|_| invalid(name, "is no date such as 2026-11-20"))?;
+    let time = date.to_zoned(jiff::tz::TimeZone::UTC);
+    let time = time.map_err(|_| invalid(name, "is out of range"))?.timestamp();
+    Ok(Some(Timestamp(time.as_microsecond()).day()))
+}
+
+/// A day as a date.
+fn date(day: i64) -> String {
+    let at = jiff::Timestamp::from_second(day.saturating_mul(86_400));
+    at.map_or_else(
+        |_| day.to_string(),
+        |at| at.to_zoned(jiff::tz::TimeZone::UTC).date().to_string(),
+    )
+}

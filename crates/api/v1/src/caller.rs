@@ -1,0 +1,120 @@
+//! The operator and the tenant of a request.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use engine::access::{Caller, ClientAddress, TenantRef};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use percent_encoding::percent_decode_str;
+use web::headers;
+
+use crate::Api;
+use crate::error::Error;
+use crate::parameters::invalid;
+
+/// The reason of a request, for the history of what it changes.
+const REASON: [&str; 2] = ["x-faregate-reason", "x-killbill-reason"];
+const COMMENT: [&str; 2] = ["x-faregate-comment", "x-killbill-comment"];
+
+/// The longest of either, in characters.
+pub const REASON_CHARS_MAX: usize = 255;
+
+/// The tenant that an authenticated user may read. Reads need no permission.
+pub struct TenantReader(pub Arc<TenantRef>);
+
+/// The operator and the tenant of a request, with its reason.
+#[derive(Clone)]
+pub struct RequestContext {
+    /// The operator.
+    pub caller: Arc<Caller>,
+    /// The tenant.
+    pub tenant: Arc<TenantRef>,
+    /// The reason, where one is given.
+    pub reason: Option<String>,
+    /// A comment, where one is given.
+    pub comment: Option<String>,
+}
+
+impl RequestContext {
+    /// The same with the reason in the body, if there is one.
+    ///
+    /// # Errors
+    /// Where it is too long.
+    pub fn because(self, reason: Option<String>) -> Result<Self, Error> {
+        if reason.as_ref().is_some_and(|it| it.chars().nth(REASON_CHARS_MAX).is_some()) {
+            let reason = format!("has more than {REASON_CHARS_MAX} characters");
+            return Err(invalid("reason", reason));
+        }
+        Ok(Self { reason: reason.or(self.reason), ..self })
+    }
+
+    /// Checks a permission.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`].
+    pub fn require(&self, permission: &'static str) -> Result<(), Error> {
+        if self.caller.may(permission) { Ok(()) } else { Err(Error::Forbidden(permission)) }
+    }
+}
+
+/// Admits a request with valid credentials; the response carries the tenant's number for the log.
+pub async fn admit(State(api): State<Api>, mut request: Request, next: Next) -> Response {
+    let from = headers::client_address(request.extensions());
+    let context = match context(&api, from, request.headers()).await {
+        Ok(context) => context,
+        Err(problem) => return problem.into_response(),
+    };
+    // axum's own extractor would refuse it in plain text.
+    if percent_decode_str(request.uri().path()).decode_utf8().is_err() {
+        return invalid("path", "is no UTF-8").into_response();
+    }
+    let no = context.tenant.no;
+    request.extensions_mut().insert(context);
+    let mut response = next.run(request).await;
+    response.extensions_mut().insert(no);
+    response
+}
+
+async fn context(
+    api: &Api,
+    from: ClientAddress,
+    headers: &HeaderMap,
+) -> Result<RequestContext, Error> {
+    let authorization = headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes);
+    let caller = api.access.user(from, authorization).await?;
+    let shown = headers::tenant(headers).ok().flatten().ok_or(Error::TenantMissing)?;
+    let tenant = api.access.tenant(from, shown.key, shown.secret).await?;
+    let reason = note(headers, REASON)?;
+    Ok(RequestContext { caller, tenant, reason, comment: note(headers, COMMENT)? })
+}
+
+/// The text of a header that goes into histories.
+fn note(headers: &HeaderMap, names: [&'static str; 2]) -> Result<Option<String>, Error> {
+    let Some(value) = headers::first_of(headers, names) else { return Ok(None) };
+    let text = std::str::from_utf8(value.as_bytes());
+    let text = text.map_err(|_| invalid(names[0], "is not UTF-8"))?;
+    if text.chars().nth(REASON_CHARS_MAX).is_some() {
+        return Err(invalid(names[0], format!("has more than {REASON_CHARS_MAX} characters")));
+    }
+    Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
+}
+
+impl FromRequestParts<Api> for RequestContext {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Error> {
+        parts.extensions.get().cloned().ok_or(Error::TenantMissing)
+    }
+}
+
+impl FromRequestParts<Api> for TenantReader {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Error> {
+        Ok(Self(RequestContext::from_request_parts(parts, api).await?.tenant))
+    }
+}

@@ -1,0 +1,553 @@
+//! Changes that are kept for later: until another user approves them, until their time has come, or
+//! both. They are judged when they are asked for, and again when they are made.
+
+use std::str::FromStr as _;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use domain::change_request::{
+    ChangeRequest, ChangeStatus, DecideChange, Decision, RequestChange, Seen,
+};
+use domain::command::FlagCommand;
+use domain::definition::{Definition, DefinitionKey, DefinitionKind, Expected};
+use domain::environment::Environment;
+use domain::reply::FlagReply;
+use domain::{ChangeRequestId, Command, Rejection, Reply, Seq, Timestamp};
+use engine::Reason;
+use engine::ports::Page;
+use feature_flags::definition::{bounded, to_json};
+use feature_flags::validate::{Basis, validate};
+use feature_flags::{Error as Unwritable, patch};
+use http::header::{ETAG, HeaderName, IF_MATCH};
+use http::{HeaderMap, StatusCode, Uri};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::definitions::whole;
+use super::find::{self, bug};
+use super::history::changed_fields;
+use super::input;
+use crate::caller::RequestContext;
+use crate::parameters::{Parameters, invalid};
+use engine::time::rfc3339;
+
+use crate::Api;
+use crate::error::{Error, change_status_label};
+
+/// How many changes an answer has at most: each comes with its patch.
+const CHANGES_MAX: u64 = 100;
+
+/// The version of what is not there, in an ETag.
+const NOTHING: i64 = 0;
+
+/// A change to be kept.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChangeToKeep {
+    /// The flag that is to change, by its key; it is made where there is none.
+    flag: Option<String>,
+    /// Or the segment, by its id.
+    segment: Option<String>,
+    /// The fields that are to change (RFC 7396).
+    #[schema(value_type = Object)]
+    patch: Map<String, Value>,
+    /// When: RFC 3339; as soon as nobody has to approve it where nothing is said.
+    due_at: Option<String>,
+    /// Whether another user has to approve it although the environment does not demand that.
+    #[serde(default)]
+    needs_approval: bool,
+    /// The version that it must still have then.
+    expected_version: Option<i64>,
+    /// Why.
+    reason: Option<String>,
+}
+
+/// Why somebody decides so.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Why {
+    /// In their words.
+    reason: Option<String>,
+}
+
+/// Changes, newest first.
+#[derive(Serialize, ToSchema)]
+pub struct Changes {
+    /// Those in the window.
+    changes: Vec<ChangeView>,
+    /// Whether there are more behind them.
+    more: bool,
+}
+
+/// A change that is kept.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangeView {
+    /// Names it.
+    id: Uuid,
+    /// The environment's key.
+    environment: String,
+    /// The environment's project.
+    project: String,
+    /// The flag that it changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flag: Option<String>,
+    /// Or the segment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    segment: Option<String>,
+    /// The fields that it changes.
+    #[schema(value_type = Object)]
+    patch: Value,
+    /// The version that it must be made upon.
+    expected_version: Option<i64>,
+    /// When it is made.
+    due_at: Option<String>,
+    /// `pending` (waits for approval), `scheduled` (waits for its time), `applied`, `rejected`,
+    /// `withdrawn` or `failed`.
+    status: &'static str,
+    /// Who asked for it.
+    author: String,
+    /// Why.
+    reason: Option<String>,
+    /// What else they said about it.
+    comment: Option<String>,
+    /// Who approved or rejected it.
+    decided_by: Option<String>,
+    /// Why it was rejected, or failed.
+    explanation: Option<String>,
+    /// The version that it made.
+    version: Option<i64>,
+    /// When it was asked for.
+    created_at: String,
+    /// When it was made or given up.
+    settled_at: Option<String>,
+}
+
+/// A change, and what it would do now.
+#[derive(Serialize, ToSchema)]
+pub struct ChangeInFull {
+    #[serde(flatten)]
+    change: ChangeView,
+    /// Of one that waits: the fields that it would change of what is there now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<Vec<Difference>>,
+    /// Of one that waits: why it could not be made now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+/// A field before and after.
+#[derive(Serialize, ToSchema)]
+pub struct Difference {
+    /// Which.
+    field: String,
+    /// As it is.
+    #[schema(value_type = Object)]
+    from: Value,
+    /// As it would be.
+    #[schema(value_type = Object)]
+    to: Value,
+}
+
+impl ChangeView {
+    fn of(it: ChangeRequest, environment: &Environment) -> Result<Self, Error> {
+        let (flag, segment) = match it.key.kind {
+            DefinitionKind::Flag => (Some(it.key.key), None),
+            DefinitionKind::Segment => (None, Some(it.key.key)),
+        };
+        Ok(Self {
+            id: it.id.uuid(),
+            environment: environment.key.clone(),
+            project: environment.project.clone(),
+            flag,
+            segment,
+            patch: serde_json::from_str(&it.patch).map_err(|_| bug())?,
+            expected_version: it.expected,
+            due_at: it.due_at.map(rfc3339),
+            status: change_status_label(it.status),
+            author: it.author,
+            reason: it.reason,
+            comment: it.comment,
+            decided_by: it.decided_by,
+            explanation: it.explanation,
+            version: it.version,
+            created_at: rfc3339(it.created_at),
+            settled_at: it.settled_at.map(rfc3339),
+        })
+    }
+}
+
+/// The changes of an environment.
+#[utoipa::path(
+    get,
+    path = "/v1/changes",
+    tag = "Feature flags",
+    operation_id = "changes",
+    summary = "The changes that were kept for later in an environment, newest first",
+    params(
+        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+        ("status" = Option<String>, Query, description = "pending, scheduled, applied, rejected, withdrawn or failed; all by default"),
+        ("offset" = Option<u64>, Query, description = "How many to skip"),
+        ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, and no more"),
+    ),
+    responses(
+        (status = 200, description = "What was asked for", body = Changes),
+        (status = 403, description = "flag:read is missing"),
+        (status = 404, description = "There is no such environment"),
+    )
+)]
+pub async fn list(
+    State(api): State<Api>,
+    context: RequestContext,
+    uri: Uri,
+) -> Result<Json<Changes>, Error> {
+    context.require("flag:read")?;
+    let mut parameters = Parameters::of(&uri)?;
+    let page = parameters.page_of(CHANGES_MAX)?;
+    let status = match parameters.text("status")? {
+        Some(text) => Some(status(&text).ok_or_else(|| invalid("status", "there is no such"))?),
+        None => None,
+    };
+    let environment = find::environment(&api, &context, &mut parameters).await?;
+    parameters.end()?;
+    let (no, id) = (environment.tenant, environment.id);
+    let one_more = Page { limit: page.limit + 1, ..page };
+    let read = api.engine.read(move |queries| queries.change_requests(no, id, status, one_more));
+    let mut found = read.await?;
+    let more = found.len() > whole(page.limit);
+    found.truncate(whole(page.limit));
+    let changes = found.into_iter().map(|it| ChangeView::of(it, &environment));
+    Ok(Json(Changes { changes: changes.collect::<Result<_, _>>()?, more }))
+}
+
+fn status(text: &str) -> Option<ChangeStatus> {
+    use ChangeStatus as S;
+    let all = [S::Pending, S::Scheduled, S::Applied, S::Rejected, S::Withdrawn, S::Failed];
+    all.into_iter().find(|it| change_status_label(*it) == text)
+}
+
+/// Keeps a change for later.
+#[utoipa::path(
+    post,
+    path = "/v1/changes",
+    tag = "Feature flags",
+    operation_id = "request_change",
+    summary = "Keeps a change of a flag or a segment until another user approves it, until its time has come, or both",
+    params(
+        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+    ),
+    request_body = ChangeToKeep,
+    responses(
+        (status = 201, description = "It is kept; Location is where", body = ChangeInFull),
+        (status = 400, description = "A field is wrong, or too many changes wait"),
+        (status = 403, description = "flag:write is missing"),
+        (status = 404, description = "There is no such environment"),
+        (status = 412, description = "It is in another version than expected, which the problem names"),
+        (status = 422, description = "What it makes is wrong: all fields are listed"),
+    )
+)]
+pub async fn request(
+    State(api): State<Api>,
+    context: RequestContext,
+    uri: Uri,
+    body: Body,
+) -> Result<Response, Error> {
+    context.require("flag:write")?;
+    let mut parameters = Parameters::of(&uri)?;
+    let environment = find::environment(&api, &context, &mut parameters).await?;
+    parameters.end()?;
+    let asked: ChangeToKeep = input::json(body).await?;
+    let context = context.because(asked.reason)?;
+    let (kind, key) = match (asked.flag, asked.segment) {
+        (Some(key), None) => (DefinitionKind::Flag, key),
+        (None, Some(key)) => (DefinitionKind::Segment, key),
+        (Some(_), Some(_)) | (None, None) => {
+            return Err(invalid("flag", "either a flag or a segment was expected"));
+        }
+    };
+    let key = DefinitionKey { environment: environment.id, kind, key };
+    let there = find::definitions(&api, &environment).await?;
+    let before = there.iter().find(|it| it.key == key);
+    let version = before.map(|it| it.version);
+    if asked.expected_version.is_some_and(|expected| version != Some(expected)) {
+        let changed = Rejection::DefinitionChanged { key: key.key, version };
+        return Err(Error::Rejected(Box::new(changed)));
+    }
+    let text = bounded("patch", Value::Object(asked.patch.clone()).to_string())?;
+    let document = patch::apply(&key, before, asked.patch)?;
+    validate((kind, document), Expected::Anything, Basis::of(&there)?).await?;
+    let command = Command::Flag(FlagCommand::RequestChange(RequestChange {
+        key,
+        patch: text,
+        expected: asked.expected_version,
+        due_at: asked.due_at.as_deref().map(due_at).transpose()?,
+        needs_approval: asked.needs_approval,
+    }));
+    let Reply::Flag(FlagReply::ChangeRequested(id)) = find::submit(&api, &context, command).await?
+    else {
+        return Err(bug());
+    };
+    let (etag, kept) = in_full(&api, &context, id).await?;
+    let location = (http::header::LOCATION, format!("/v1/changes/{id}"));
+    Ok((StatusCode::CREATED, [etag, location], Json(kept)).into_response())
+}
+
+fn due_at(text: &str) -> Result<Timestamp, Error> {
+    let at = jiff::Timestamp::from_str(text);
+    let at = at.map_err(|_| invalid("dueAt", "is no time with an offset (RFC 3339)"))?;
+    Ok(Timestamp(at.as_microsecond()))
+}
+
+/// A change.
+#[utoipa::path(
+    get,
+    path = "/v1/changes/{id}",
+    tag = "Feature flags",
+    operation_id = "change",
+    summary = "A change, and while it waits, what it would do to what is there now; ETag is for deciding upon just that",
+    params(("id" = String, Path, description = "The change")),
+    responses(
+        (status = 200, description = "What was asked for", body = ChangeInFull),
+        (status = 403, description = "flag:read is missing"),
+        (status = 404, description = "There is no such change"),
+    )
+)]
+pub async fn show(
+    State(api): State<Api>,
+    context: RequestContext,
+    Path(id): Path<String>,
+    uri: Uri,
+) -> Result<Response, Error> {
+    context.require("flag:read")?;
+    Parameters::of(&uri)?.end()?;
+    shown(&api, &context, parsed(&id)?).await
+}
+
+/// Approves a change.
+#[utoipa::path(
+    post,
+    path = "/v1/changes/{id}/approve",
+    tag = "Feature flags",
+    operation_id = "approve_change",
+    summary = "Approves a change of another user, which is then made when its time has come",
+    params(
+        ("id" = String, Path, description = "The change"),
+        ("If-Match" = Option<String>, Header, description = "The change and what it would change, as they were seen"),
+    ),
+    request_body = Option<Why>,
+    responses(
+        (status = 200, description = "It is approved", body = ChangeInFull),
+        (status = 403, description = "flag:approve is missing, or it is one's own change"),
+        (status = 404, description = "There is no such change"),
+        (status = 409, description = "It does not wait for approval"),
+        (status = 412, description = "The change, or what it would change, is another one than was seen"),
+    )
+)]
+pub async fn approve(
+    state: State<Api>,
+    context: RequestContext,
+    id: Path<String>,
+    (uri, headers): (Uri, HeaderMap),
+    body: Body,
+) -> Result<Response, Error> {
+    context.require("flag:approve")?;
+    let said = Said { id: &id.0, uri: &uri, headers: &headers, body };
+    decide((state.0, context), said, Decision::Approve).await
+}
+
+/// Rejects a change.
+#[utoipa::path(
+    post,
+    path = "/v1/changes/{id}/reject",
+    tag = "Feature flags",
+    operation_id = "reject_change",
+    summary = "Rejects a change that waits, approved or not",
+    params(
+        ("id" = String, Path, description = "The change"),
+        ("If-Match" = Option<String>, Header, description = "The change and what it would change, as they were seen"),
+    ),
+    request_body = Option<Why>,
+    responses(
+        (status = 200, description = "It is rejected", body = ChangeInFull),
+        (status = 403, description = "flag:approve is missing"),
+        (status = 404, description = "There is no such change"),
+        (status = 409, description = "It does not wait any more"),
+        (status = 412, description = "The change, or what it would change, is another one than was seen"),
+    )
+)]
+pub async fn reject(
+    state: State<Api>,
+    context: RequestContext,
+    id: Path<String>,
+    (uri, headers): (Uri, HeaderMap),
+    body: Body,
+) -> Result<Response, Error> {
+    context.require("flag:approve")?;
+    let said = Said { id: &id.0, uri: &uri, headers: &headers, body };
+    decide((state.0, context), said, Decision::Reject).await
+}
+
+/// Takes a change back.
+#[utoipa::path(
+    post,
+    path = "/v1/changes/{id}/withdraw",
+    tag = "Feature flags",
+    operation_id = "withdraw_change",
+    summary = "Takes one's own change back while it waits",
+    params(
+        ("id" = String, Path, description = "The change"),
+        ("If-Match" = Option<String>, Header, description = "The change and what it would change, as they were seen"),
+    ),
+    request_body = Option<Why>,
+    responses(
+        (status = 200, description = "It is withdrawn", body = ChangeInFull),
+        (status = 403, description = "flag:write is missing, or it is another user's change"),
+        (status = 404, description = "There is no such change"),
+        (status = 409, description = "It does not wait any more"),
+        (status = 412, description = "The change, or what it would change, is another one than was seen"),
+    )
+)]
+pub async fn withdraw(
+    state: State<Api>,
+    context: RequestContext,
+    id: Path<String>,
+    (uri, headers): (Uri, HeaderMap),
+    body: Body,
+) -> Result<Response, Error> {
+    context.require("flag:write")?;
+    let said = Said { id: &id.0, uri: &uri, headers: &headers, body };
+    decide((state.0, context), said, Decision::Withdraw).await
+}
+
+/// What is said of a change, and whatever else comes with it.
+struct Said<'a> {
+    id: &'a str,
+    uri: &'a Uri,
+    headers: &'a HeaderMap,
+    body: Body,
+}
+
+async fn decide(
+    (api, context): (Api, RequestContext),
+    said: Said<'_>,
+    decision: Decision,
+) -> Result<Response, Error> {
+    let Said { id, uri, headers, body } = said;
+    Parameters::of(uri)?.end()?;
+    let expected = expected(headers)?;
+    let why: Why = input::json_or_nothing(body).await?;
+    let context = context.because(why.reason)?;
+    let change = parsed(id)?;
+    let key = find_change(&api, &context, change).await?.key;
+    let environment = key.environment;
+    let seen = expected.map(|(seq, version)| Seen { change: seq, key, version });
+    let command = Command::Flag(FlagCommand::DecideChange(DecideChange {
+        environment,
+        change,
+        decision,
+        seen,
+    }));
+    find::submit(&api, &context, command).await?;
+    shown(&api, &context, change).await
+}
+
+/// What `If-Match` expects: the change's last journal row, and the version of what it is to change.
+fn expected(headers: &HeaderMap) -> Result<Option<(Seq, Option<i64>)>, Error> {
+    let Some(value) = headers.get(IF_MATCH) else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default().trim();
+    if text == "*" {
+        return Ok(None);
+    }
+    let parsed = text.trim_matches('"').split_once('-').and_then(|(seq, version)| {
+        let version: i64 = version.parse().ok()?;
+        Some((Seq(seq.parse().ok()?), Some(version).filter(|it| *it != NOTHING)))
+    });
+    let wrong = || invalid("If-Match", "is no ETag of a change, such as \"12-1893456000000\"");
+    parsed.map(Some).ok_or_else(wrong)
+}
+
+fn etag(change: &ChangeRequest, version: Option<i64>) -> (HeaderName, String) {
+    let (seq, version) = (change.revision.seq.0, version.unwrap_or(NOTHING));
+    (ETAG, format!("\"{seq}-{version}\""))
+}
+
+fn parsed(id: &str) -> Result<ChangeRequestId, Error> {
+    Uuid::try_parse(id).map(ChangeRequestId::new).map_err(|_| invalid("id", "is no UUID"))
+}
+
+async fn find_change(
+    api: &Api,
+    context: &RequestContext,
+    id: ChangeRequestId,
+) -> Result<ChangeRequest, Error> {
+    let no = context.tenant.no;
+    let found = api.engine.read(move |queries| queries.change_request(no, id)).await?;
+    found.ok_or_else(|| Error::NotFound { what: "change", name: id.to_string() })
+}
+
+async fn shown(
+    api: &Api,
+    context: &RequestContext,
+    id: ChangeRequestId,
+) -> Result<Response, Error> {
+    let (etag, change) = in_full(api, context, id).await?;
+    Ok(([etag], Json(change)).into_response())
+}
+
+/// A change with what it would do, and what both are known by.
+async fn in_full(
+    api: &Api,
+    context: &RequestContext,
+    id: ChangeRequestId,
+) -> Result<((HeaderName, String), ChangeInFull), Error> {
+    let change = find_change(api, context, id).await?;
+    let environment = find::environment_by_id(api, context, change.key.environment).await?;
+    let (mut diff, mut problem, mut version) = (None, None, None);
+    if change.status.is_waiting() {
+        let there = find::definitions(api, &environment).await?;
+        version = there.iter().find(|it| it.key == change.key).map(|it| it.version);
+        match differences(&change, &there).await {
+            Ok(found) => diff = Some(found),
+            Err(it @ (Unwritable::Unavailable(_) | Unwritable::Unreadable(_))) => {
+                return Err(it.into());
+            }
+            Err(it @ Unwritable::Rejected(_)) => problem = Some(Error::from(it).to_string()),
+            Err(it) => problem = Some(it.explanation()),
+        }
+    }
+    let etag = etag(&change, version);
+    Ok((etag, ChangeInFull { change: ChangeView::of(change, &environment)?, diff, problem }))
+}
+
+/// What a change would do to what is there.
+async fn differences(
+    change: &ChangeRequest,
+    there: &[Definition],
+) -> Result<Vec<Difference>, Unwritable> {
+    let before = there.iter().find(|it| it.key == change.key);
+    let version = before.map(|it| it.version);
+    if change.expected.is_some_and(|expected| version != Some(expected)) {
+        let changed = Rejection::DefinitionChanged { key: change.key.key.clone(), version };
+        return Err(Unwritable::Rejected(Box::new(changed)));
+    }
+    let bug = |_| Unwritable::Unavailable(Reason::Bug.into());
+    let part = serde_json::from_str(&change.patch).map_err(bug)?;
+    let to = patch::apply(&change.key, before, part)?;
+    let basis = Basis::of(there)?;
+    validate((change.key.kind, to.clone()), Expected::Anything, basis).await?;
+    let from = before.map(to_json).transpose()?.unwrap_or_else(|| Map::new().into());
+    let field = |document: &Value, name: &str| document.get(name).cloned().unwrap_or_default();
+    let names = changed_fields(&from, &to).into_iter();
+    let differences = names.map(|name| Difference {
+        from: field(&from, &name),
+        to: field(&to, &name),
+        field: name,
+    });
+    Ok(differences.collect())
+}

@@ -1,0 +1,193 @@
+//! Flags and segments alike: they are listed, shown, created and changed. A change names the version
+//! that it is made upon, or is made upon the current one.
+
+use axum::Json;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use domain::definition::{Definition, DefinitionKind};
+use feature_flags::EnvironmentName;
+use feature_flags::definition::to_json;
+use feature_flags::patch::Change;
+use http::{HeaderMap, StatusCode, Uri};
+use serde_json::{Map, Value};
+
+use super::{find, input};
+use crate::Api;
+use crate::caller::RequestContext;
+use crate::error::Error;
+use crate::parameters::Parameters;
+
+fn response(status: StatusCode, it: &Definition) -> Result<Response, Error> {
+    Ok((status, [input::etag(it.version)], Json(to_json(it)?)).into_response())
+}
+
+/// A number of rows.
+pub fn whole(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// The definitions of an environment in a window, and whether there are more.
+///
+/// # Errors
+/// A parameter is invalid, or the environment does not exist.
+pub async fn list(
+    (api, context): (Api, RequestContext),
+    uri: &Uri,
+    kind: DefinitionKind,
+) -> Result<(Vec<Value>, bool), Error> {
+    context.require("flag:read")?;
+    let mut parameters = Parameters::of(uri)?;
+    let page = parameters.page()?;
+    let is_archived = parameters.is("archived")?;
+    let environment = find::environment(&api, &context, &mut parameters).await?;
+    parameters.end()?;
+    let all = find::definitions(&api, &environment).await?;
+    let wanted = |it: &&Definition| it.key.kind == kind && it.is_archived == is_archived;
+    let (offset, limit) = (whole(page.offset), whole(page.limit));
+    let mut rest = all.iter().filter(wanted).skip(offset);
+    let shown = rest.by_ref().take(limit).map(to_json).collect::<Result<_, _>>()?;
+    Ok((shown, rest.next().is_some()))
+}
+
+/// A definition.
+///
+/// # Errors
+/// It does not exist.
+pub async fn show(
+    (api, context): (Api, RequestContext),
+    key: &str,
+    uri: &Uri,
+    kind: DefinitionKind,
+) -> Result<Response, Error> {
+    context.require("flag:read")?;
+    let mut parameters = Parameters::of(uri)?;
+    let environment = find::environment(&api, &context, &mut parameters).await?;
+    parameters.end()?;
+    response(StatusCode::OK, &find::definition(&api, &environment, kind, key).await?)
+}
+
+/// The environment that a write names, before it is read.
+struct Target {
+    api: Api,
+    context: RequestContext,
+    name: EnvironmentName,
+}
+
+impl Target {
+    fn of((api, context): (Api, RequestContext), uri: &Uri) -> Result<Self, Error> {
+        context.require("flag:write")?;
+        let mut parameters = Parameters::of(uri)?;
+        let name = find::environment_name(&context, &mut parameters)?;
+        parameters.end()?;
+        Ok(Self { api, context, name })
+    }
+
+    /// What a request contains. That its environment does not exist comes first.
+    async fn checked<T>(&self, given: Result<T, Error>) -> Result<T, Error> {
+        if given.is_err() {
+            self.environment_exists().await?;
+        }
+        given
+    }
+
+    /// Checks that the environment exists; the default ones are made here.
+    async fn environment_exists(&self) -> Result<(), Error> {
+        let EnvironmentName { project, key, .. } = self.name.clone();
+        find::environment_of(&self.api, &self.context, project, key).await.map(|_| ())
+    }
+
+    async fn create(&self, kind: DefinitionKind, document: Value) -> Result<Definition, Error> {
+        let writer = find::writer(&self.api, &self.context);
+        match writer.create(&self.name, kind, document.clone()).await {
+            Err(feature_flags::Error::NoEnvironment(_)) => {
+                self.environment_exists().await?;
+                Ok(writer.create(&self.name, kind, document).await?)
+            }
+            result => Ok(result?),
+        }
+    }
+
+    async fn change(
+        &self,
+        definition: (DefinitionKind, &str),
+        change: &Change,
+        expected: Option<i64>,
+    ) -> Result<Definition, Error> {
+        let writer = find::writer(&self.api, &self.context);
+        match writer.change(&self.name, definition, change, expected).await {
+            Err(feature_flags::Error::NoEnvironment(_)) => {
+                self.environment_exists().await?;
+                Ok(writer.change(&self.name, definition, change, expected).await?)
+            }
+            result => Ok(result?),
+        }
+    }
+}
+
+/// Creates a definition.
+///
+/// # Errors
+/// It is refused.
+pub async fn create(
+    caller: (Api, RequestContext),
+    uri: &Uri,
+    body: Body,
+    kind: DefinitionKind,
+) -> Result<Response, Error> {
+    let target = Target::of(caller, uri)?;
+    let document = target.checked(input::json(body).await).await?;
+    response(StatusCode::CREATED, &target.create(kind, document).await?)
+}
+
+/// A request to change a definition.
+pub struct ChangeRequest<'a> {
+    /// A flag's key, a segment's id.
+    pub key: &'a str,
+    /// Its parameters name the environment.
+    pub uri: &'a Uri,
+    /// They name the expected version.
+    pub headers: &'a HeaderMap,
+    pub kind: DefinitionKind,
+}
+
+impl ChangeRequest<'_> {
+    /// Replaces the definition.
+    ///
+    /// # Errors
+    /// It is refused; here and below.
+    pub async fn put(&self, caller: (Api, RequestContext), body: Body) -> Result<Response, Error> {
+        let target = Target::of(caller, self.uri)?;
+        let expected = target.checked(input::expected(self.headers)).await?;
+        let whole = Change::Whole(target.checked(input::json(body).await).await?);
+        let after = target.change((self.kind, self.key), &whole, expected).await?;
+        response(StatusCode::OK, &after)
+    }
+
+    /// Changes fields of the definition.
+    ///
+    /// # Errors
+    /// See [`ChangeRequest::put`].
+    pub async fn patch(
+        &self,
+        caller: (Api, RequestContext),
+        body: Body,
+    ) -> Result<Response, Error> {
+        let target = Target::of(caller, self.uri)?;
+        let expected = target.checked(input::expected(self.headers)).await?;
+        let part: Map<String, Value> = target.checked(input::json(body).await).await?;
+        let after = target.change((self.kind, self.key), &Change::Part(part), expected).await?;
+        response(StatusCode::OK, &after)
+    }
+
+    /// Archives the definition.
+    ///
+    /// # Errors
+    /// See [`ChangeRequest::put`].
+    pub async fn archive(&self, caller: (Api, RequestContext)) -> Result<StatusCode, Error> {
+        let target = Target::of(caller, self.uri)?;
+        let expected = target.checked(input::expected(self.headers)).await?;
+        let part = Map::from_iter([("isArchived".to_owned(), Value::Bool(true))]);
+        target.change((self.kind, self.key), &Change::Part(part), expected).await?;
+        Ok(StatusCode::NO_CONTENT)
+    }
+}

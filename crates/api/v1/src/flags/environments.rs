@@ -1,0 +1,237 @@
+//! A tenant's environments, and for those who may see them, their secrets.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use domain::Command;
+use domain::command::FlagCommand;
+use domain::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
+use feature_flags::definition::check_key;
+use http::{StatusCode, Uri};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::find;
+use super::input;
+use super::secrets::SecretView;
+use crate::Api;
+use crate::caller::RequestContext;
+use crate::error::Error;
+use crate::parameters::{Parameters, invalid};
+
+/// How many environments a tenant has at most.
+const ENVIRONMENTS_MAX: usize = 1_000;
+
+/// An environment.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EnvironmentView {
+    /// Unique in its project.
+    key: String,
+    /// The project's key.
+    project: String,
+    /// What people call it.
+    name: String,
+    /// Its id: FeatBit's `envId`.
+    id: Uuid,
+    /// The version of its last change, Unix time in milliseconds; 0 where nothing is defined yet.
+    version: i64,
+    /// Whether its flags and segments change only by changes that another user has approved.
+    changes_need_approval: bool,
+    /// For those with `flag:secrets`: those that have not ended, relay proxies' aside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secrets: Option<Vec<SecretView>>,
+}
+
+/// An environment to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewEnvironment {
+    /// Letters, digits, `-` and `_`; 64 at most.
+    key: String,
+    /// `default` where none is named.
+    project: Option<String>,
+    /// What people call it; the key where nothing is said.
+    name: Option<String>,
+}
+
+/// What is to change of an environment.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EnvironmentPatch {
+    /// What people call it.
+    name: Option<String>,
+    /// Whether its flags and segments change only by changes that another user has approved.
+    changes_need_approval: Option<bool>,
+}
+
+/// The tenant's environments.
+#[utoipa::path(
+    get,
+    path = "/v1/environments",
+    tag = "Feature flags",
+    operation_id = "environments",
+    summary = "The tenant's environments, oldest first, with their secrets for those with flag:secrets",
+    responses(
+        (status = 200, description = "What was asked for", body = [EnvironmentView]),
+        (status = 401, description = "User or tenant is missing or wrong"),
+        (status = 403, description = "environment:read is missing"),
+        (status = 501, description = "flags.key_file is not configured"),
+    )
+)]
+pub async fn list(
+    State(api): State<Api>,
+    context: RequestContext,
+    uri: Uri,
+) -> Result<Json<Vec<EnvironmentView>>, Error> {
+    context.require("environment:read")?;
+    Parameters::of(&uri)?.end()?;
+    let environments = find::environments(&api, &context).await?;
+    let secrets = secrets(&api, &context).await?;
+    let views = environments.into_iter().map(|it| view(&api, it, secrets.as_deref()));
+    Ok(Json(views.collect::<Result<_, _>>()?))
+}
+
+/// The secrets of the tenant's environments, for those who may see them.
+async fn secrets(api: &Api, context: &RequestContext) -> Result<Option<Vec<Secret>>, Error> {
+    let no = context.tenant.no;
+    Ok(match context.caller.may("flag:secrets") {
+        true => Some(api.engine.read(move |queries| queries.secrets(no)).await?),
+        false => None,
+    })
+}
+
+/// An environment.
+#[utoipa::path(
+    get,
+    path = "/v1/environments/{key}",
+    tag = "Feature flags",
+    operation_id = "get_environment",
+    summary = "An environment, with its secrets for those with flag:secrets",
+    params(
+        ("key" = String, Path, description = "The environment"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+    ),
+    responses(
+        (status = 200, description = "The environment", body = EnvironmentView),
+        (status = 403, description = "environment:read is missing"),
+        (status = 404, description = "There is no such environment"),
+    )
+)]
+pub async fn show(
+    State(api): State<Api>,
+    context: RequestContext,
+    Path(key): Path<String>,
+    uri: Uri,
+) -> Result<Json<EnvironmentView>, Error> {
+    context.require("environment:read")?;
+    let mut parameters = Parameters::of(&uri)?;
+    let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
+    parameters.end()?;
+    let secrets = secrets(&api, &context).await?;
+    Ok(Json(view(&api, environment, secrets.as_deref())?))
+}
+
+/// Makes an environment.
+#[utoipa::path(
+    post,
+    path = "/v1/environments",
+    tag = "Feature flags",
+    operation_id = "create_environment",
+    summary = "Makes an environment with a secret for servers and one for clients",
+    request_body = NewEnvironment,
+    responses(
+        (status = 201, description = "It was made", body = EnvironmentView),
+        (status = 400, description = "A field is wrong"),
+        (status = 403, description = "environment:create is missing"),
+        (status = 409, description = "The project has one of this key"),
+        (status = 501, description = "flags.key_file is not configured"),
+    )
+)]
+pub async fn create(
+    State(api): State<Api>,
+    context: RequestContext,
+    uri: Uri,
+    body: Body,
+) -> Result<Response, Error> {
+    context.require("environment:create")?;
+    Parameters::of(&uri)?.end()?;
+    let new: NewEnvironment = input::json(body).await?;
+    if find::environments(&api, &context).await?.len() >= ENVIRONMENTS_MAX {
+        return Err(invalid("key", "the tenant has too many environments"));
+    }
+    let project = new.project.as_deref().unwrap_or(find::PROJECT);
+    let name = new.name.as_deref().unwrap_or(&new.key);
+    check_key("name", name)?;
+    let id = find::create(&api, &context, (project, &new.key), name).await?;
+    let no = context.tenant.no;
+    let file = api.engine.read(move |queries| queries.environment_file(no, id, None)).await?;
+    let file = file.ok_or_else(find::bug)?;
+    let secrets = context.caller.may("flag:secrets").then_some(file.secrets);
+    let view = view(&api, file.environment, secrets.as_deref())?;
+    Ok((StatusCode::CREATED, Json(view)).into_response())
+}
+
+/// Changes an environment.
+#[utoipa::path(
+    patch,
+    path = "/v1/environments/{key}",
+    tag = "Feature flags",
+    operation_id = "patch_environment",
+    summary = "Changes an environment's name, and whether changes need another user's approval there",
+    params(
+        ("key" = String, Path, description = "The environment"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+    ),
+    request_body = EnvironmentPatch,
+    responses(
+        (status = 200, description = "The environment as it is now", body = EnvironmentView),
+        (status = 400, description = "A field is wrong"),
+        (status = 403, description = "environment:update is missing"),
+        (status = 404, description = "There is no such environment"),
+    )
+)]
+pub async fn patch(
+    State(api): State<Api>,
+    context: RequestContext,
+    Path(key): Path<String>,
+    uri: Uri,
+    body: Body,
+) -> Result<Json<EnvironmentView>, Error> {
+    context.require("environment:update")?;
+    let mut parameters = Parameters::of(&uri)?;
+    let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
+    parameters.end()?;
+    let EnvironmentPatch { name, changes_need_approval } = input::json(body).await?;
+    if let Some(name) = &name {
+        check_key("name", name)?;
+    }
+    let environment = environment.id;
+    let update = UpdateEnvironment { environment, name, changes_need_approval };
+    find::submit(&api, &context, Command::Flag(FlagCommand::UpdateEnvironment(update))).await?;
+    let now = find::environment_by_id(&api, &context, environment).await?;
+    Ok(Json(view(&api, now, None)?))
+}
+
+/// An environment as it is shown, with those of `secrets` that are its own.
+fn view(api: &Api, it: Environment, secrets: Option<&[Secret]>) -> Result<EnvironmentView, Error> {
+    let now = api.engine.clock().real_now();
+    let own = |secret: &&Secret| {
+        secret.environment == it.id
+            && secret.kind != SecretKind::RelayProxy
+            && secret.expires_at.is_none_or(|at| at > now)
+    };
+    let secrets = match secrets {
+        Some(secrets) => {
+            let sealer = find::sealer(api)?;
+            let views = secrets.iter().filter(own).map(|secret| SecretView::of(secret, sealer));
+            Some(views.collect::<Result<_, _>>()?)
+        }
+        None => None,
+    };
+    let id = it.id.uuid();
+    let Environment { key, project, name, version, changes_need_approval, .. } = it;
+    Ok(EnvironmentView { key, project, name, id, version, changes_need_approval, secrets })
+}

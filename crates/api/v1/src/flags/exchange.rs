@@ -1,0 +1,135 @@
+//! Import of many definitions in FeatBit's shape, all or none, and export of all.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use evaluation::{Flag, Segment};
+use feature_flags::document;
+use feature_flags::import::Import;
+use feature_flags::writer::TRIES_MAX;
+use http::Uri;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::find;
+use super::input;
+use crate::Api;
+use crate::caller::RequestContext;
+use crate::error::Error;
+use crate::parameters::Parameters;
+
+/// Flags and segments in FeatBit's shape.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Documents {
+    /// The flags.
+    feature_flags: Vec<Flag>,
+    /// The segments.
+    segments: Vec<Segment>,
+}
+
+/// What was taken in, or would be.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Imported {
+    /// How many flags.
+    feature_flags: usize,
+    /// How many segments.
+    segments: usize,
+    /// The version that all of them have now; the environment's where nothing was taken in.
+    version: i64,
+    /// Whether they were only looked at.
+    dry_run: bool,
+}
+
+/// Takes flags and segments in.
+#[utoipa::path(
+    post,
+    path = "/v1/environments/{key}/import",
+    tag = "Feature flags",
+    operation_id = "import_flags",
+    summary = "Takes flags and segments in FeatBit's shape in, all or none; those of the same key or id are replaced",
+    params(
+        ("key" = String, Path, description = "The environment"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+        ("dryRun" = Option<bool>, Query, description = "Takes nothing in, and says whether it could; false by default"),
+    ),
+    responses(
+        (status = 200, description = "All were taken in, or could be", body = Imported),
+        (status = 400, description = "The body is no such JSON, or has too many"),
+        (status = 403, description = "flag:write is missing"),
+        (status = 404, description = "There is no such environment"),
+        (status = 422, description = "Fields are wrong: all are listed, nothing was taken in"),
+    )
+)]
+pub async fn import(
+    State(api): State<Api>,
+    context: RequestContext,
+    Path(key): Path<String>,
+    uri: Uri,
+    body: Body,
+) -> Result<Json<Imported>, Error> {
+    context.require("flag:write")?;
+    let mut parameters = Parameters::of(&uri)?;
+    let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
+    let dry_run = parameters.is("dryRun")?;
+    parameters.end()?;
+    let sent = Import::parse(input::json(body).await?)?;
+    let (flags, segments) = sent.counts();
+    let imported = |version| Imported { feature_flags: flags, segments, version, dry_run };
+    let id = environment.id;
+    let name = find::name(&environment);
+    let _lock = match dry_run {
+        true => None,
+        false => Some(api.write_locks.environment(&name).await),
+    };
+    let writer = find::writer(&api, &context);
+    for _ in 0..TRIES_MAX {
+        let environment = find::environment_by_id(&api, &context, id).await?;
+        let existing = find::definitions(&api, &environment).await?;
+        let definitions = sent.clone().validate(&existing).await?;
+        if dry_run {
+            return Ok(Json(imported(environment.version)));
+        }
+        // Segments are validated against each other.
+        let version = (segments > 0).then_some(environment.version);
+        match writer.put(&environment, version, definitions).await {
+            Ok(version) => return Ok(Json(imported(version))),
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Contended)
+}
+
+/// Gives everything out.
+#[utoipa::path(
+    get,
+    path = "/v1/environments/{key}/export",
+    tag = "Feature flags",
+    operation_id = "export_flags",
+    summary = "All flags and segments of an environment in FeatBit's shape, archived ones too",
+    params(
+        ("key" = String, Path, description = "The environment"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+    ),
+    responses(
+        (status = 200, description = "{\"featureFlags\": [...], \"segments\": [...]}"),
+        (status = 403, description = "flag:read is missing"),
+        (status = 404, description = "There is no such environment"),
+    )
+)]
+pub async fn export(
+    State(api): State<Api>,
+    context: RequestContext,
+    Path(key): Path<String>,
+    uri: Uri,
+) -> Result<Json<Documents>, Error> {
+    context.require("flag:read")?;
+    let mut parameters = Parameters::of(&uri)?;
+    let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
+    parameters.end()?;
+    let all = find::definitions(&api, &environment).await?;
+    let (feature_flags, segments) = document::split(&all)?;
+    Ok(Json(Documents { feature_flags, segments }))
+}

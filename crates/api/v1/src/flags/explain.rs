@@ -1,0 +1,204 @@
+//! Why a user gets what they get of a flag: every question that was asked, and how it was answered.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use domain::definition::{Definition, DefinitionKind};
+use evaluation::{Explanation, Snapshot, User};
+use http::Uri;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::find;
+use super::input;
+use crate::Api;
+use crate::caller::RequestContext;
+use crate::error::Error;
+use crate::parameters::{Parameters, invalid};
+use feature_flags::definition::{self, check_user};
+use feature_flags::document;
+
+/// Why a user gets what they get.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplanationView {
+    /// The flag's key.
+    key: String,
+    /// What they get; `null` of an archived flag.
+    variation: Option<VariationView>,
+    /// In FeatBit's words.
+    reason: String,
+    /// Whether this counts for experiments.
+    send_to_experiment: bool,
+    /// The rules up to the one that decided; none where none was asked.
+    rules: Vec<RuleView>,
+    /// How the user was spread over the variations, where that was asked.
+    spread: Option<SpreadView>,
+}
+
+/// One of a flag's values.
+#[derive(Serialize, ToSchema)]
+struct VariationView {
+    /// Empty where no part of a rollout is the user's.
+    id: String,
+    /// Its value as text.
+    value: String,
+}
+
+/// A rule that was asked.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct RuleView {
+    /// Its name.
+    name: String,
+    /// Whether all of its conditions hold.
+    is_met: bool,
+    /// Up to the first that does not hold.
+    conditions: Vec<ConditionView>,
+}
+
+/// A condition that was asked.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ConditionView {
+    /// What was asked about.
+    property: String,
+    /// How it was compared.
+    op: String,
+    /// With what.
+    value: String,
+    /// What the user has there.
+    found: Option<String>,
+    /// The segments of the condition to which the user belongs.
+    segments: Vec<String>,
+    /// Whether it holds.
+    holds: bool,
+}
+
+/// How a user was spread.
+#[derive(Serialize, ToSchema)]
+struct SpreadView {
+    /// What was hashed.
+    key: String,
+    /// Where that falls, between 0 and 1.
+    bucket: f64,
+}
+
+/// Explains a flag for a user of whom only the key is known.
+#[utoipa::path(
+    get,
+    path = "/v1/flags/{key}/explain",
+    tag = "Feature flags",
+    operation_id = "explain_flag_for_key",
+    summary = "Why a user of this key gets what they get of a flag",
+    params(
+        ("key" = String, Path, description = "The flag's key"),
+        ("user" = String, Query, description = "The user's key"),
+        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+    ),
+    responses(
+        (status = 200, description = "The way to the decision", body = ExplanationView),
+        (status = 400, description = "A parameter is wrong"),
+        (status = 403, description = "flag:read is missing"),
+        (status = 404, description = "There is no such environment or flag"),
+    )
+)]
+pub async fn of_key(
+    State(api): State<Api>,
+    context: RequestContext,
+    Path(key): Path<String>,
+    uri: Uri,
+) -> Result<Json<ExplanationView>, Error> {
+    context.require("flag:read")?;
+    let mut parameters = Parameters::of(&uri)?;
+    let user = parameters.text("user")?.ok_or_else(|| invalid("user", "needs to be set"))?;
+    explain((&api, &context), key, parameters, User::new(user)).await
+}
+
+/// Explains a flag for a user.
+#[utoipa::path(
+    post,
+    path = "/v1/flags/{key}/explain",
+    tag = "Feature flags",
+    operation_id = "explain_flag",
+    summary = "Why a user gets what they get of a flag; the body is {keyId, name, customizedProperties: [{name, value}]}",
+    params(
+        ("key" = String, Path, description = "The flag's key"),
+        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+    ),
+    responses(
+        (status = 200, description = "The way to the decision", body = ExplanationView),
+        (status = 400, description = "The body is no user"),
+        (status = 403, description = "flag:read is missing"),
+        (status = 404, description = "There is no such environment or flag"),
+    )
+)]
+pub async fn of_user(
+    State(api): State<Api>,
+    context: RequestContext,
+    Path(key): Path<String>,
+    uri: Uri,
+    body: Body,
+) -> Result<Json<ExplanationView>, Error> {
+    context.require("flag:read")?;
+    let parameters = Parameters::of(&uri)?;
+    let user: User = input::json(body).await?;
+    check_user("", &user)?;
+    explain((&api, &context), key, parameters, user).await
+}
+
+async fn explain(
+    (api, context): (&Api, &RequestContext),
+    key: String,
+    mut parameters: Parameters,
+    user: User,
+) -> Result<Json<ExplanationView>, Error> {
+    let environment = find::environment(api, context, &mut parameters).await?;
+    parameters.end()?;
+    let all = find::definitions(api, &environment).await?;
+    let is_it = |it: &&Definition| it.key.kind == DefinitionKind::Flag && it.key.key == key;
+    let Some(row) = all.iter().find(is_it) else {
+        return Err(Error::NotFound { what: "flag", name: key });
+    };
+    let flag = document::flag(row)?;
+    let segments = definition::segments(&all)?;
+    let missing = api.missing;
+    let explaining = tokio::task::spawn_blocking(move || {
+        let snapshot = Snapshot::new(missing).with([flag], segments);
+        let flag = snapshot.flag(&key)?;
+        Some(ExplanationView::of(key.clone(), snapshot.explain(flag, &user)))
+    });
+    let explained = explaining.await.map_err(|_| find::bug())?;
+    explained.map(Json).ok_or_else(find::bug)
+}
+
+impl ExplanationView {
+    fn of(key: String, it: Explanation<'_>) -> Self {
+        let variation = it.evaluation.variation;
+        let condition = |asked: evaluation::EvaluatedCondition<'_>| ConditionView {
+            property: asked.condition.property.clone(),
+            op: asked.condition.op.clone(),
+            value: asked.condition.value.clone(),
+            found: asked.found,
+            segments: asked.segments,
+            holds: asked.holds,
+        };
+        let rule = |asked: evaluation::EvaluatedRule<'_>| RuleView {
+            name: asked.name.to_owned(),
+            is_met: asked.is_met,
+            conditions: asked.conditions.into_iter().map(condition).collect(),
+        };
+        let spread = |it: evaluation::Dispatch| SpreadView { key: it.key, bucket: it.bucket };
+        Self {
+            key,
+            variation: variation
+                .map(|it| VariationView { id: it.id.clone(), value: it.value.clone() }),
+            reason: it.evaluation.reason.text().to_owned(),
+            send_to_experiment: it.evaluation.send_to_experiment,
+            rules: it.rules.into_iter().map(rule).collect(),
+            spread: it.dispatch.map(spread),
+        }
+    }
+}

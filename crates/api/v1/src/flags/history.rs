@@ -1,0 +1,160 @@
+//! The versions that a flag or a segment had: when, by whom, why, and what changed with each.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use domain::change::{Change, FlagChange};
+use domain::definition::{DefinitionKey, DefinitionKind};
+use engine::ports::{HistoryRow, Page};
+use engine::time::rfc3339;
+use feature_flags::definition::to_json;
+use http::Uri;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::definitions::whole;
+use super::find::{self, bug};
+use crate::Api;
+use crate::caller::RequestContext;
+use crate::error::Error;
+use crate::parameters::Parameters;
+
+/// How many versions an answer has at most: each comes with its whole document.
+const VERSIONS_MAX: u64 = 50;
+
+/// Versions, newest first.
+#[derive(Serialize, ToSchema)]
+pub struct History {
+    /// Those in the window.
+    versions: Vec<Version>,
+    /// Whether there are older ones behind them.
+    more: bool,
+}
+
+/// One version of a flag or a segment.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Version {
+    /// Unix time in milliseconds, more than the version before.
+    version: i64,
+    /// When it was made.
+    at: String,
+    /// By whom.
+    user: String,
+    /// Why, where that was said.
+    reason: Option<String>,
+    /// What else was said about it.
+    comment: Option<String>,
+    /// The fields that differ from the version before, in the order of their names; `null` for the
+    /// first version.
+    changed: Option<Vec<String>>,
+    /// The flag or segment as it was, in FeatBit's shape.
+    #[schema(value_type = Object)]
+    document: Value,
+}
+
+/// The versions of a flag.
+#[utoipa::path(
+    get,
+    path = "/v1/flags/{key}/history",
+    tag = "Feature flags",
+    operation_id = "flag_history",
+    summary = "The versions that a flag had, newest first: when, by whom, why, and what changed",
+    params(
+        ("key" = String, Path, description = "The flag"),
+        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+        ("offset" = Option<u64>, Query, description = "How many to skip"),
+        ("limit" = Option<u64>, Query, description = "How many at most; 50 by default, and no more"),
+    ),
+    responses(
+        (status = 200, description = "What was asked for", body = History),
+        (status = 403, description = "flag:read is missing"),
+        (status = 404, description = "There is no such environment or flag"),
+    )
+)]
+pub async fn of_flag(
+    State(api): State<Api>,
+    context: RequestContext,
+    Path(key): Path<String>,
+    uri: Uri,
+) -> Result<Json<History>, Error> {
+    of((api, context), &uri, (DefinitionKind::Flag, key)).await
+}
+
+/// The versions of a segment.
+#[utoipa::path(
+    get,
+    path = "/v1/segments/{id}/history",
+    tag = "Feature flags",
+    operation_id = "segment_history",
+    summary = "The versions that a segment had, newest first: when, by whom, why, and what changed",
+    params(
+        ("id" = String, Path, description = "The segment's id"),
+        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+        ("offset" = Option<u64>, Query, description = "How many to skip"),
+        ("limit" = Option<u64>, Query, description = "How many at most; 50 by default, and no more"),
+    ),
+    responses(
+        (status = 200, description = "What was asked for", body = History),
+        (status = 403, description = "flag:read is missing"),
+        (status = 404, description = "There is no such environment or segment"),
+    )
+)]
+pub async fn of_segment(
+    State(api): State<Api>,
+    context: RequestContext,
+    Path(id): Path<String>,
+    uri: Uri,
+) -> Result<Json<History>, Error> {
+    of((api, context), &uri, (DefinitionKind::Segment, id)).await
+}
+
+async fn of(
+    (api, context): (Api, RequestContext),
+    uri: &Uri,
+    (kind, key): (DefinitionKind, String),
+) -> Result<Json<History>, Error> {
+    context.require("flag:read")?;
+    let mut parameters = Parameters::of(uri)?;
+    let page = parameters.page_of(VERSIONS_MAX)?;
+    let environment = find::environment(&api, &context, &mut parameters).await?;
+    parameters.end()?;
+    find::definition(&api, &environment, kind, &key).await?;
+    let (no, key) = (environment.tenant, DefinitionKey { environment: environment.id, kind, key });
+    // One more, to compare the last with, and to know that it is there.
+    let one_more = Page { limit: page.limit + 1, ..page };
+    let rows =
+        api.engine.read(move |queries| queries.definition_history(no, &key, one_more)).await?;
+    let documents = rows.iter().map(document).collect::<Result<Vec<_>, _>>()?;
+    let limit = whole(page.limit);
+    let versions = rows.into_iter().zip(&documents).enumerate().take(limit);
+    let versions = versions.map(|(at, (row, (version, document)))| Version {
+        version: *version,
+        at: rfc3339(row.at),
+        user: row.actor.user,
+        reason: row.actor.reason,
+        comment: row.actor.comments,
+        changed: documents.get(at + 1).map(|(_, before)| changed_fields(before, document)),
+        document: document.clone(),
+    });
+    let versions: Vec<Version> = versions.collect();
+    Ok(Json(History { more: documents.len() > versions.len(), versions }))
+}
+
+/// A version and its document.
+fn document(row: &HistoryRow) -> Result<(i64, Value), Error> {
+    let Change::Flag(FlagChange::Definition(it)) = &row.image else { return Err(bug()) };
+    Ok((it.version, to_json(it)?))
+}
+
+/// The fields in which two documents differ, but for the time of the change.
+pub fn changed_fields(before: &Value, after: &Value) -> Vec<String> {
+    let (Value::Object(before), Value::Object(after)) = (before, after) else { return vec![] };
+    let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
+    names.sort();
+    names.dedup();
+    let differs = |name: &&String| before.get(*name) != after.get(*name) && *name != "updatedAt";
+    names.into_iter().filter(differs).cloned().collect()
+}

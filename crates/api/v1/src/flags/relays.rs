@@ -1,0 +1,264 @@
+//! Relay proxies: a secret that grants several environments of a project, for FeatBit's agent. It is
+//! stored with each of them, so that what is the same value is one relay proxy.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use domain::command::FlagCommand;
+use domain::environment::{
+    AddSecret, AddSecrets, Environment, ExpireSecret, ExpireSecrets, NewSecret, Secret, SecretKind,
+};
+use domain::reply::FlagReply;
+use domain::{Command, Reply, SecretId};
+use http::{StatusCode, Uri};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::secrets::{AFTER_SECONDS_MAX, end};
+use super::{find, input};
+use crate::caller::RequestContext;
+use crate::parameters::{Parameters, invalid};
+use engine::time::rfc3339;
+
+use crate::Api;
+use crate::error::Error;
+use feature_flags::definition::check_key;
+use feature_flags::secret::{self, new_relay_secret};
+
+/// A relay proxy.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RelayProxyView {
+    /// Not secret.
+    id: Uuid,
+    /// What people call it.
+    name: String,
+    /// What it is configured with.
+    value: String,
+    /// The project of its environments.
+    project: String,
+    /// Their keys.
+    environments: Vec<String>,
+    /// When it ends; absent for never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+}
+
+/// The relay proxies of a tenant.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RelayProxies {
+    /// The oldest first.
+    relay_proxies: Vec<RelayProxyView>,
+}
+
+/// A relay proxy to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewRelayProxy {
+    /// What people call it.
+    name: String,
+    /// `default` where none is named.
+    project: Option<String>,
+    /// The keys of its environments, or `"all"` for those that the project has now.
+    environments: Chosen,
+}
+
+/// Which environments.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+enum Chosen {
+    /// These.
+    Keys(Vec<String>),
+    /// `all`.
+    All(String),
+}
+
+/// A relay proxy as it is stored.
+struct Relay {
+    value: String,
+    /// The oldest first: it gives the relay proxy its id.
+    secrets: Vec<Secret>,
+}
+
+/// The tenant's relay proxies.
+#[utoipa::path(
+    get,
+    path = "/v1/relay-proxies",
+    tag = "Feature flags",
+    operation_id = "relay_proxies",
+    summary = "The relay proxies that have not ended, with their secrets",
+    responses(
+        (status = 200, description = "What was asked for", body = RelayProxies),
+        (status = 403, description = "flag:secrets is missing"),
+        (status = 501, description = "flags.key_file is not configured"),
+    )
+)]
+pub async fn list(
+    State(api): State<Api>,
+    context: RequestContext,
+    uri: Uri,
+) -> Result<Json<RelayProxies>, Error> {
+    context.require("flag:secrets")?;
+    Parameters::of(&uri)?.end()?;
+    let environments = find::environments(&api, &context).await?;
+    let relays = relays(&api, &context).await?;
+    let relay_proxies = relays.iter().map(|it| view(it, &environments)).collect();
+    Ok(Json(RelayProxies { relay_proxies }))
+}
+
+/// Makes a relay proxy.
+#[utoipa::path(
+    post,
+    path = "/v1/relay-proxies",
+    tag = "Feature flags",
+    operation_id = "create_relay_proxy",
+    summary = "Makes a secret that grants several environments of a project",
+    request_body = NewRelayProxy,
+    responses(
+        (status = 201, description = "It was made", body = RelayProxyView),
+        (status = 400, description = "A field is wrong"),
+        (status = 403, description = "flag:secrets is missing"),
+        (status = 404, description = "There is no such environment"),
+        (status = 501, description = "flags.key_file is not configured"),
+    )
+)]
+pub async fn create(
+    State(api): State<Api>,
+    context: RequestContext,
+    uri: Uri,
+    body: Body,
+) -> Result<Response, Error> {
+    context.require("flag:secrets")?;
+    Parameters::of(&uri)?.end()?;
+    let NewRelayProxy { name, project, environments: chosen } = input::json(body).await?;
+    check_key("name", &name)?;
+    let project = project.unwrap_or_else(|| find::PROJECT.to_owned());
+    let sealer = find::sealer(&api)?;
+    let all = find::environments(&api, &context).await?;
+    let value = new_relay_secret();
+    let secrets = chosen.of(&project, &all)?.into_iter().map(|it| {
+        let sealed = secret::seal(sealer, it.id, &value);
+        let secret = NewSecret { kind: SecretKind::RelayProxy, name: name.clone(), sealed };
+        AddSecret { environment: it.id, secret }
+    });
+    let command = Command::Flag(FlagCommand::AddSecrets(AddSecrets { secrets: secrets.collect() }));
+    let reply = find::submit(&api, &context, command).await?;
+    find::until_accepted(&api, &value).await;
+    let is_it = |it: &&Relay| {
+        it.secrets.iter().any(|it| reply == Reply::Flag(FlagReply::SecretAdded(it.id)))
+    };
+    let relays = relays(&api, &context).await?;
+    let made = relays.iter().find(is_it).ok_or_else(find::bug)?;
+    Ok((StatusCode::CREATED, Json(view(made, &all))).into_response())
+}
+
+/// Lets a relay proxy end.
+#[utoipa::path(
+    delete,
+    path = "/v1/relay-proxies/{id}",
+    tag = "Feature flags",
+    operation_id = "expire_relay_proxy",
+    summary = "Lets a relay proxy's secret end in all of its environments, now or some seconds later",
+    params(
+        ("id" = Uuid, Path, description = "The relay proxy's id"),
+        ("after" = Option<u64>, Query, description = "Seconds until it ends; 0 by default"),
+    ),
+    responses(
+        (status = 204, description = "It ends"),
+        (status = 400, description = "A parameter is wrong"),
+        (status = 403, description = "flag:secrets is missing"),
+        (status = 404, description = "There is no such relay proxy, or it has ended"),
+        (status = 501, description = "flags.key_file is not configured"),
+    )
+)]
+pub async fn expire(
+    State(api): State<Api>,
+    context: RequestContext,
+    Path(id): Path<String>,
+    uri: Uri,
+) -> Result<StatusCode, Error> {
+    context.require("flag:secrets")?;
+    let uuid = Uuid::try_parse(&id).map_err(|_| invalid("id", "is no UUID"))?;
+    let mut parameters = Parameters::of(&uri)?;
+    let after = parameters.number("after", AFTER_SECONDS_MAX)?.unwrap_or(0);
+    parameters.end()?;
+    let relays = relays(&api, &context).await?;
+    let relay = relays.into_iter().find(|it| it.id() == SecretId::new(uuid));
+    let relay = relay.ok_or(Error::NotFound { what: "relay proxy", name: id })?;
+    let at = end(&api, after);
+    let secrets = relay.secrets.iter();
+    let secrets = secrets.map(|it| ExpireSecret { environment: it.environment, secret: it.id, at });
+    let command =
+        Command::Flag(FlagCommand::ExpireSecrets(ExpireSecrets { secrets: secrets.collect() }));
+    find::submit(&api, &context, command).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+impl Chosen {
+    /// The environments of a project that are meant.
+    fn of<'e>(&self, project: &str, all: &'e [Environment]) -> Result<Vec<&'e Environment>, Error> {
+        let of_project = || all.iter().filter(|it| it.project == project);
+        match self {
+            Self::Keys(keys) => keys
+                .iter()
+                .map(|key| {
+                    let found = of_project().find(|it| it.key == *key);
+                    let name = key.clone();
+                    found.ok_or(Error::NotFound { what: "environment", name })
+                })
+                .collect(),
+            Self::All(word) if word == "all" => Ok(of_project().collect()),
+            Self::All(_) => Err(invalid("environments", "keys or \"all\" were expected")),
+        }
+    }
+}
+
+impl Relay {
+    fn id(&self) -> SecretId {
+        self.secrets[0].id
+    }
+}
+
+/// The relay proxies that have not ended, the oldest first.
+async fn relays(api: &Api, context: &RequestContext) -> Result<Vec<Relay>, Error> {
+    let (no, now) = (context.tenant.no, api.engine.clock().real_now());
+    let sealer = find::sealer(api)?;
+    let mut secrets = api.engine.read(move |queries| queries.secrets(no)).await?;
+    secrets
+        .retain(|it| it.kind == SecretKind::RelayProxy && it.expires_at.is_none_or(|at| at > now));
+    secrets.sort_by_key(|it| (it.created_at, it.id));
+    let mut places = BTreeMap::<String, usize>::new();
+    let mut relays = Vec::<Relay>::new();
+    for secret in secrets {
+        let value = secret::open(sealer, secret.environment, &secret.sealed).map_err(|error| {
+            tracing::error!(error = %error, secret.id = %secret.id, "failed to decrypt environment secret");
+            Error::WrongSecretsKey
+        })?;
+        match places.get(&value) {
+            Some(place) => relays[*place].secrets.push(secret),
+            None => {
+                places.insert(value.clone(), relays.len());
+                relays.push(Relay { value, secrets: vec![secret] });
+            }
+        }
+    }
+    Ok(relays)
+}
+
+fn view(relay: &Relay, all: &[Environment]) -> RelayProxyView {
+    let is_its = |it: &&Environment| relay.secrets.iter().any(|own| own.environment == it.id);
+    let environments: Vec<&Environment> = all.iter().filter(is_its).collect();
+    RelayProxyView {
+        id: relay.id().uuid(),
+        name: relay.secrets[0].name.clone(),
+        value: relay.value.clone(),
+        project: environments.first().map(|it| it.project.clone()).unwrap_or_default(),
+        environments: environments.iter().map(|it| it.key.clone()).collect(),
+        expires_at: relay.secrets[0].expires_at.map(rfc3339),
+    }
+}

@@ -1,0 +1,186 @@
+//! Secrets of environments: a new one beside the old, which ends a while later.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use domain::command::FlagCommand;
+use domain::environment::{AddSecret, ExpireSecret, NewSecret, Secret, SecretKind};
+use domain::reply::FlagReply;
+use domain::{Command, Reply, SecretId, Timestamp};
+use http::{StatusCode, Uri};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::{find, input};
+use crate::caller::RequestContext;
+use crate::parameters::{Parameters, invalid};
+use engine::time::rfc3339;
+
+use crate::Api;
+use crate::error::Error;
+use feature_flags::definition::check_key;
+use feature_flags::secret::{self, new_secret};
+use secrets::Sealer;
+
+/// How long a secret may still be used that is to end, in seconds.
+pub const AFTER_SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
+
+/// A secret, for those who may see it.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretView {
+    /// Not secret.
+    id: Uuid,
+    /// `server` or `client`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// What people call it.
+    name: String,
+    /// What SDKs are configured with.
+    value: String,
+    /// When it ends; absent for never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+}
+
+impl SecretView {
+    /// A stored secret.
+    ///
+    /// # Errors
+    /// Where it was stored with another key.
+    pub fn of(secret: &Secret, sealer: &Sealer) -> Result<Self, Error> {
+        let value = secret::open(sealer, secret.environment, &secret.sealed).map_err(|error| {
+            tracing::error!(error = %error, secret.id = %secret.id, "failed to decrypt environment secret");
+            Error::WrongSecretsKey
+        })?;
+        let kind = match secret.kind {
+            SecretKind::Server => "server",
+            SecretKind::Client => "client",
+            SecretKind::RelayProxy => "relay-proxy",
+        };
+        let expires_at = secret.expires_at.map(rfc3339);
+        Ok(Self { id: secret.id.uuid(), kind, name: secret.name.clone(), value, expires_at })
+    }
+}
+
+/// A secret to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SecretToMake {
+    /// What it grants.
+    #[serde(rename = "type")]
+    kind: KindOfSecret,
+    /// What people call it.
+    name: String,
+}
+
+/// What a secret grants.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum KindOfSecret {
+    /// All flags and segments.
+    Server,
+    /// Flags as they are for one user.
+    Client,
+}
+
+/// Adds a secret.
+#[utoipa::path(
+    post,
+    path = "/v1/environments/{key}/secrets",
+    tag = "Feature flags",
+    operation_id = "add_secret",
+    summary = "Adds a secret to an environment",
+    params(
+        ("key" = String, Path, description = "The environment"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+    ),
+    request_body = SecretToMake,
+    responses(
+        (status = 201, description = "It was made", body = SecretView),
+        (status = 400, description = "A field is wrong"),
+        (status = 403, description = "flag:secrets is missing"),
+        (status = 404, description = "There is no such environment"),
+        (status = 501, description = "flags.key_file is not configured"),
+    )
+)]
+pub async fn add(
+    State(api): State<Api>,
+    context: RequestContext,
+    Path(key): Path<String>,
+    uri: Uri,
+    body: Body,
+) -> Result<Response, Error> {
+    context.require("flag:secrets")?;
+    let mut parameters = Parameters::of(&uri)?;
+    let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
+    parameters.end()?;
+    let SecretToMake { kind, name } = input::json(body).await?;
+    check_key("name", &name)?;
+    let kind = match kind {
+        KindOfSecret::Server => SecretKind::Server,
+        KindOfSecret::Client => SecretKind::Client,
+    };
+    let sealer = find::sealer(&api)?;
+    let environment = environment.id;
+    let value = new_secret(environment);
+    let sealed = secret::seal(sealer, environment, &value);
+    let secret = NewSecret { kind, name, sealed };
+    let command = Command::Flag(FlagCommand::AddSecret(AddSecret { environment, secret }));
+    let reply = find::submit(&api, &context, command).await?;
+    find::until_accepted(&api, &value).await;
+    let no = context.tenant.no;
+    let secrets = api.engine.read(move |queries| queries.secrets(no)).await?;
+    let is_it = |secret: &&Secret| reply == Reply::Flag(FlagReply::SecretAdded(secret.id));
+    let added = secrets.iter().find(is_it).ok_or_else(find::bug)?;
+    let view = SecretView::of(added, sealer)?;
+    Ok((StatusCode::CREATED, Json(view)).into_response())
+}
+
+/// Lets a secret end.
+#[utoipa::path(
+    delete,
+    path = "/v1/environments/{key}/secrets/{id}",
+    tag = "Feature flags",
+    operation_id = "expire_secret",
+    summary = "Lets a secret end, now or some seconds later, so that another can take its place",
+    params(
+        ("key" = String, Path, description = "The environment"),
+        ("id" = Uuid, Path, description = "The secret's id"),
+        ("project" = Option<String>, Query, description = "Its project; default by default"),
+        ("after" = Option<u64>, Query, description = "Seconds until it ends; 0 by default"),
+    ),
+    responses(
+        (status = 204, description = "It ends"),
+        (status = 400, description = "A parameter is wrong"),
+        (status = 403, description = "flag:secrets is missing"),
+        (status = 404, description = "There is no such environment or secret"),
+    )
+)]
+pub async fn expire(
+    State(api): State<Api>,
+    context: RequestContext,
+    Path((key, id)): Path<(String, String)>,
+    uri: Uri,
+) -> Result<StatusCode, Error> {
+    context.require("flag:secrets")?;
+    let id = Uuid::try_parse(&id).map_err(|_| invalid("id", "is no UUID"))?;
+    let mut parameters = Parameters::of(&uri)?;
+    let after = parameters.number("after", AFTER_SECONDS_MAX)?.unwrap_or(0);
+    let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
+    parameters.end()?;
+    let at = end(&api, after);
+    let (environment, secret) = (environment.id, SecretId::new(id));
+    let command =
+        Command::Flag(FlagCommand::ExpireSecret(ExpireSecret { environment, secret, at }));
+    find::submit(&api, &context, command).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// When a secret ends that may be used for so many seconds more.
+pub fn end(api: &Api, after_s: u64) -> Timestamp {
+    let after_us = i64::try_from(after_s).unwrap_or(i64::MAX).saturating_mul(Timestamp::SECOND_US);
+    api.engine.clock().real_now().plus_us(after_us)
+}

@@ -1,0 +1,228 @@
+//! The ledger: what each account of the chart adds up to, and the entries behind it.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use domain::ledger::LedgerAccount;
+use domain::{AccountId, Currency};
+use engine::ports::{LedgerEntry, LedgerFilter, LedgerTotal};
+use http::Uri;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::caller::TenantReader;
+use crate::error::Error;
+use crate::parameters::Parameters;
+use crate::{Api, decimal};
+use engine::time::rfc3339;
+
+/// What the ledger adds up to.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Balances {
+    /// One line per account of the chart and currency.
+    accounts: Vec<AccountBalance>,
+    /// One line per currency; debit equals credit, or something is broken. Absent where the
+    /// question was about one customer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trial_balance: Option<Vec<TrialBalance>>,
+}
+
+/// What an account of the chart adds up to in a currency.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct AccountBalance {
+    /// `customers`, `customer:{account}`, `gateway:{gateway}`, `refunds:{gateway}`, `disputes:{gateway}`.
+    account: String,
+    /// ISO 4217.
+    currency: String,
+    /// Sum of debits, in the major unit.
+    debit: String,
+    /// Sum of credits, in the major unit.
+    credit: String,
+    /// Debits less credits.
+    balance: String,
+}
+
+/// Both sides of the ledger in a currency.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct TrialBalance {
+    /// ISO 4217.
+    currency: String,
+    /// Sum of debits, in the major unit.
+    debit: String,
+    /// Sum of credits, in the major unit.
+    credit: String,
+    /// Whether they are equal.
+    balanced: bool,
+}
+
+/// A page of entries, oldest first.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Entries {
+    /// The entries.
+    entries: Vec<Entry>,
+    /// Where the next page starts, if there may be one.
+    next_offset: Option<u64>,
+}
+
+/// One movement of money.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    /// The journal row that wrote it.
+    seq: i64,
+    /// When.
+    at: String,
+    /// The billing account.
+    account_id: Uuid,
+    /// The payment.
+    payment_id: Uuid,
+    /// The transaction that moved the money.
+    transaction_id: Uuid,
+    /// The account debited.
+    debit: String,
+    /// The account credited.
+    credit: String,
+    /// In the major unit.
+    amount: String,
+    /// ISO 4217.
+    currency: String,
+}
+
+/// Balances of the chart of accounts, or of one customer.
+#[utoipa::path(
+    get,
+    path = "/v1/ledger/accounts",
+    tag = "Ledger",
+    operation_id = "ledger_accounts",
+    summary = "Balances of the chart of accounts, or of one customer",
+    params(("account" = Option<Uuid>, Query, description = "Only this billing account's customer ledger account")),
+    responses(
+        (status = 200, description = "What was asked for", body = Balances),
+        (status = 400, description = "A parameter is wrong"),
+        (status = 401, description = "User or tenant is missing or wrong"),
+        (status = 404, description = "No such account"),
+    )
+)]
+pub async fn accounts(
+    State(api): State<Api>,
+    TenantReader(tenant): TenantReader,
+    uri: Uri,
+) -> Result<Json<Balances>, Error> {
+    let mut parameters = Parameters::of(&uri)?;
+    let account: Option<AccountId> = parameters.id("account")?;
+    parameters.end()?;
+    let no = tenant.no;
+    let Some(account) = account else {
+        let totals = api.engine.read(move |queries| queries.trial_balance(no)).await?;
+        let accounts = totals.iter().map(|total| balance(total, None)).collect();
+        return Ok(Json(Balances { accounts, trial_balance: Some(trial_balance(&totals)) }));
+    };
+    let totals = api.engine.read(move |queries| {
+        let known = queries.account(no, account)?;
+        known.map(|_| queries.customer_totals(no, account)).transpose()
+    });
+    let name = account.to_string();
+    let totals = totals.await?.ok_or(Error::NotFound { what: "account", name })?;
+    let accounts = totals.iter().map(|total| balance(total, Some(account))).collect();
+    Ok(Json(Balances { accounts, trial_balance: None }))
+}
+
+/// Ledger entries, oldest first.
+#[utoipa::path(
+    get,
+    path = "/v1/ledger/entries",
+    tag = "Ledger",
+    operation_id = "ledger_entries",
+    summary = "Ledger entries, oldest first",
+    params(
+        ("account" = Option<Uuid>, Query, description = "Of this billing account"),
+        ("payment" = Option<Uuid>, Query, description = "Of this payment"),
+        ("from" = Option<String>, Query, description = "Written at or after (RFC 3339 time or date)"),
+        ("to" = Option<String>, Query, description = "Written before (RFC 3339 time or date)"),
+        ("offset" = Option<u64>, Query, description = "How many to skip"),
+        ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most"),
+    ),
+    responses(
+        (status = 200, description = "What was asked for", body = Entries),
+        (status = 400, description = "A parameter is wrong"),
+        (status = 401, description = "User or tenant is missing or wrong"),
+    )
+)]
+pub async fn entries(
+    State(api): State<Api>,
+    TenantReader(tenant): TenantReader,
+    uri: Uri,
+) -> Result<Json<Entries>, Error> {
+    let mut parameters = Parameters::of(&uri)?;
+    let filter = LedgerFilter {
+        account: parameters.id("account")?,
+        payment: parameters.id("payment")?,
+        from: parameters.time("from")?,
+        to: parameters.time("to")?,
+    };
+    let page = parameters.page()?;
+    parameters.end()?;
+    let no = tenant.no;
+    let rows = api.engine.read(move |queries| queries.ledger_entries(no, &filter, page)).await?;
+    let is_full = u64::try_from(rows.len()).is_ok_and(|rows| rows == page.limit && rows > 0);
+    let next_offset = is_full.then(|| page.offset + page.limit);
+    Ok(Json(Entries { entries: rows.iter().map(entry).collect(), next_offset }))
+}
+
+fn entry(LedgerEntry { seq, posting }: &LedgerEntry) -> Entry {
+    let name = |account| name(account, Some(posting.account_id), &posting.gateway);
+    Entry {
+        seq: seq.0,
+        at: rfc3339(posting.at),
+        account_id: posting.account_id.uuid(),
+        payment_id: posting.payment_id.uuid(),
+        transaction_id: posting.transaction_id.uuid(),
+        debit: name(posting.debit),
+        credit: name(posting.credit),
+        amount: posting.amount.decimal(posting.currency),
+        currency: posting.currency.to_string(),
+    }
+}
+
+fn balance(total: &LedgerTotal, customer: Option<AccountId>) -> AccountBalance {
+    AccountBalance {
+        account: name(total.account, customer, &total.gateway),
+        currency: total.currency.to_string(),
+        debit: decimal(total.debit, total.currency),
+        credit: decimal(total.credit, total.currency),
+        balance: decimal(total.debit - total.credit, total.currency),
+    }
+}
+
+/// An account's name in the chart.
+fn name(account: LedgerAccount, customer: Option<AccountId>, gateway: &str) -> String {
+    match (account, customer) {
+        (LedgerAccount::Customer, Some(customer)) => format!("customer:{customer}"),
+        (LedgerAccount::Customer, None) => "customers".to_owned(),
+        (LedgerAccount::Gateway, _) => format!("gateway:{gateway}"),
+        (LedgerAccount::Refunds, _) => format!("refunds:{gateway}"),
+        (LedgerAccount::Disputes, _) => format!("disputes:{gateway}"),
+    }
+}
+
+fn trial_balance(totals: &[LedgerTotal]) -> Vec<TrialBalance> {
+    let mut sides: BTreeMap<Currency, (i128, i128)> = BTreeMap::new();
+    for total in totals {
+        let (debit, credit) = sides.entry(total.currency).or_default();
+        *debit += total.debit;
+        *credit += total.credit;
+    }
+    let lines = sides.into_iter().map(|(currency, (debit, credit))| TrialBalance {
+        currency: currency.to_string(),
+        debit: decimal(debit, currency),
+        credit: decimal(credit, currency),
+        balanced: debit == credit,
+    });
+    lines.collect()
+}

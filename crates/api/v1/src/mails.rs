@@ -1,0 +1,157 @@
+//! Mails that wait to be sent, and those that were given up, for those who look after them.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use domain::mail::{Mail, MailKind};
+use domain::{Id, MailId};
+use engine::Reason;
+use engine::ports::{Bookkeeping, Page};
+use http::{StatusCode, Uri};
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::Api;
+use crate::caller::RequestContext;
+use crate::error::Error;
+use crate::parameters::{Parameters, invalid};
+use engine::time::rfc3339;
+
+/// Mails, oldest first.
+#[derive(Serialize, ToSchema)]
+pub struct Mails {
+    /// Those in the window.
+    mails: Vec<MailView>,
+    /// Whether there are more behind them.
+    more: bool,
+}
+
+/// A mail. Its address is its customer's.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct MailView {
+    /// Names it, and begins its `Message-ID`.
+    id: Uuid,
+    /// `welcome`, `verification`, `password_reset`, `password_changed` or `already_registered`.
+    kind: &'static str,
+    /// To whom.
+    customer_id: Uuid,
+    /// How often it could not be sent.
+    attempts: u32,
+    /// Why not, the last time.
+    error: Option<String>,
+    /// When it was asked for.
+    created_at: String,
+    /// When it is sent or tried again; absent where it was given up.
+    due_at: Option<String>,
+}
+
+impl From<Mail> for MailView {
+    fn from(it: Mail) -> Self {
+        Self {
+            id: it.id.uuid(),
+            kind: label(it.kind),
+            customer_id: it.customer.uuid(),
+            attempts: it.attempts,
+            error: it.error,
+            created_at: rfc3339(it.created_at),
+            due_at: it.due_at.map(rfc3339),
+        }
+    }
+}
+
+const fn label(kind: MailKind) -> &'static str {
+    match kind {
+        MailKind::Welcome => "welcome",
+        MailKind::Verification => "verification",
+        MailKind::PasswordReset => "password_reset",
+        MailKind::PasswordChanged => "password_changed",
+        MailKind::AlreadyRegistered => "already_registered",
+    }
+}
+
+/// Mails that wait, or that were given up.
+#[utoipa::path(
+    get,
+    path = "/v1/mails",
+    tag = "Mail",
+    operation_id = "mails",
+    summary = "Mails that wait to be sent, or that were given up, oldest first",
+    params(
+        ("status" = Option<String>, Query, description = "queued (the default): those that are tried; dead: those that were given up"),
+        ("offset" = Option<u64>, Query, description = "How many to skip"),
+        ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most"),
+    ),
+    responses(
+        (status = 200, description = "What was asked for", body = Mails),
+        (status = 400, description = "A parameter is wrong"),
+        (status = 401, description = "User or tenant is missing or wrong"),
+        (status = 403, description = "mail:read is missing"),
+    )
+)]
+pub async fn list(
+    State(api): State<Api>,
+    context: RequestContext,
+    uri: Uri,
+) -> Result<Json<Mails>, Error> {
+    context.require("mail:read")?;
+    let mut parameters = Parameters::of(&uri)?;
+    let page = parameters.page()?;
+    let given_up = match parameters.text("status")?.as_deref() {
+        None | Some("queued") => false,
+        Some("dead") => true,
+        Some(_) => return Err(invalid("status", "is neither queued nor dead")),
+    };
+    parameters.end()?;
+    // One more than is shown tells whether there are more.
+    let (no, asked_for) = (context.tenant.no, Page { limit: page.limit + 1, ..page });
+    let read = api.engine.read(move |queries| queries.mails(no, given_up, asked_for));
+    let mut found = read.await?;
+    let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+    let more = found.len() > limit;
+    found.truncate(limit);
+    Ok(Json(Mails { mails: found.into_iter().map(MailView::from).collect(), more }))
+}
+
+/// Tries a mail again now.
+#[utoipa::path(
+    post,
+    path = "/v1/mails/{id}/resend",
+    tag = "Mail",
+    operation_id = "resend_mail",
+    summary = "Tries a mail again now that waits or was given up, as if for the first time",
+    params(("id" = String, Path, description = "The mail")),
+    responses(
+        (status = 202, description = "It is sent next"),
+        (status = 400, description = "The id is none"),
+        (status = 401, description = "User or tenant is missing or wrong"),
+        (status = 403, description = "mail:send is missing"),
+        (status = 404, description = "There is no such mail; one that was sent is none any more"),
+        (status = 501, description = "The node does not write to the database itself"),
+    )
+)]
+pub async fn resend(
+    State(api): State<Api>,
+    context: RequestContext,
+    Path(id): Path<String>,
+    uri: Uri,
+) -> Result<StatusCode, Error> {
+    context.require("mail:send")?;
+    Parameters::of(&uri)?.end()?;
+    let parsed = Uuid::try_parse(&id).map_err(|_| invalid("id", "is no UUID"))?;
+    let (no, mail): (_, MailId) = (context.tenant.no, Id::new(parsed));
+    let found = api.engine.read(move |queries| queries.mail(no, mail)).await?;
+    let found = found.ok_or(Error::NotFound { what: "mail", name: id })?;
+    let due_at = Some(api.engine.clock().now());
+    let again = Mail { due_at, attempts: 0, error: None, ..found };
+    match api.engine.record(vec![Bookkeeping::MailPostponed(again)]).await {
+        Ok(()) => {}
+        Err(error) if matches!(error.reason, Reason::NotOwner | Reason::QueueAway) => {
+            return Err(Error::NotHere { what: "mails that are to be sent again" });
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let (tenant, user) = (no.0, &context.caller.username);
+    tracing::info!(tenant, mail.id = %mail, user, "a mail is sent again");
+    Ok(StatusCode::ACCEPTED)
+}

@@ -1,0 +1,117 @@
+//! The tenant and the caller of a request: customers send an access token, operators a password and
+//! the credentials of their tenant.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use domain::TenantNo;
+use engine::access::Caller;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use http::{Extensions, HeaderMap};
+use sign_up::service::{AuthenticatedCustomer, RequestContext};
+use sign_up::{Error as SignUpError, TenantCredentials};
+use web::headers::{self, IDEMPOTENCY_KEY_BYTES_MAX, IncompleteTenant};
+
+use super::SignUpApi;
+use crate::error::Error;
+
+/// Adds the [`RequestContext`] to a request, and its tenant to the response for the access log.
+pub(super) async fn add(
+    State(api): State<SignUpApi>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let context = match context(&api, request.extensions(), request.headers()).await {
+        Ok(context) => context,
+        Err(error) => return error.into_response(),
+    };
+    let tenant = context.tenant;
+    request.extensions_mut().insert(context);
+    let mut response = next.run(request).await;
+    response.extensions_mut().insert(tenant);
+    response
+}
+
+async fn context(
+    api: &SignUpApi,
+    extensions: &Extensions,
+    headers: &HeaderMap,
+) -> Result<RequestContext, Error> {
+    let idempotency_key = headers::idempotency_key(headers).map_err(|_| {
+        let reason =
+            format!("1 to {IDEMPOTENCY_KEY_BYTES_MAX} visible ASCII characters were expected");
+        Error::InvalidParameter { field: "Idempotency-Key".into(), reason }
+    })?;
+    let from = headers::client_address(extensions);
+    let tenant = api.tenants.find(credentials(headers)?, from).await?;
+    let (id, is_exempt) = (api.sign_up.engine().mint(), headers::is_local(extensions));
+    Ok(RequestContext { tenant, id, idempotency_key, from, is_exempt })
+}
+
+fn credentials(headers: &HeaderMap) -> Result<Option<TenantCredentials<'_>>, Error> {
+    let found = headers::tenant(headers).map_err(|IncompleteTenant| Error::TenantMissing)?;
+    Ok(found.map(|it| TenantCredentials { api_key: it.key, secret: it.secret }))
+}
+
+/// Extracts what [`add`] has added.
+pub(super) struct Context(pub(super) RequestContext);
+
+impl FromRequestParts<SignUpApi> for Context {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &SignUpApi) -> Result<Self, Error> {
+        parts.extensions.get().cloned().map(Self).ok_or(Error::TenantMissing)
+    }
+}
+
+/// A customer who is logged in.
+pub(super) struct LoggedIn {
+    pub(super) context: RequestContext,
+    pub(super) caller: AuthenticatedCustomer,
+}
+
+impl FromRequestParts<SignUpApi> for LoggedIn {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, api: &SignUpApi) -> Result<Self, Error> {
+        let Context(context) = Context::from_request_parts(parts, api).await?;
+        let token = headers::bearer(&parts.headers).ok_or(SignUpError::NoSession)?;
+        let caller = api.sign_up.authenticate(context.tenant, token).await?;
+        Ok(Self { context, caller })
+    }
+}
+
+/// An operator, and the tenant whose credentials the request has.
+pub(super) struct Operator {
+    pub(super) context: RequestContext,
+    pub(super) tenant: TenantNo,
+    caller: Arc<Caller>,
+}
+
+impl Operator {
+    /// Checks a permission.
+    pub(super) fn require(&self, permission: &'static str) -> Result<(), Error> {
+        if self.caller.may(permission) { Ok(()) } else { Err(Error::Forbidden(permission)) }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.caller.username
+    }
+}
+
+impl FromRequestParts<SignUpApi> for Operator {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, api: &SignUpApi) -> Result<Self, Error> {
+        let Context(context) = Context::from_request_parts(parts, api).await?;
+        let authorization = parts.headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes);
+        let caller = api.tenants.access().user(context.from, authorization).await?;
+        // The configured tenant is for customers: operators send their tenant's credentials.
+        let credentials = credentials(&parts.headers)?.ok_or(Error::TenantMissing)?;
+        let tenant = api.tenants.authenticate(credentials, context.from).await?;
+        Ok(Self { context, tenant, caller })
+    }
+}

@@ -1,0 +1,166 @@
+//! A client of a running server: one HTTP/1.1 connection that carries one request at a time.
+//!
+//! `demo` and `flags` use it. The load generators in `bench` and the client of an external gateway
+//! have clients of their own, because they have to know whether a failed request may have reached
+//! the server; here any failure ends the command.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bench::Target;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{CONTENT_TYPE, ETAG, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
+use hyper::header::{LOCATION, ToStrError};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpStream;
+
+/// Bounds of every request on a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub response_bytes_max: usize,
+    /// For connecting, and for each request with its response.
+    pub timeout: Duration,
+}
+
+/// A connection to a server.
+pub struct Client {
+    sender: SendRequest<Full<Bytes>>,
+    headers: HeaderMap,
+    limits: Limits,
+}
+
+/// A response with its whole body.
+#[derive(Debug)]
+pub struct Response {
+    pub status: StatusCode,
+    pub location: Option<String>,
+    pub etag: Option<String>,
+    pub body: Bytes,
+    /// From sending the request to the last byte of the response.
+    pub took: Duration,
+}
+
+/// The value of `Authorization` for a user (RFC 7617).
+///
+/// # Errors
+/// If the user's name has control characters.
+pub fn basic(user: &str, password: &str) -> anyhow::Result<HeaderValue> {
+    let credentials = STANDARD.encode(format!("{user}:{password}"));
+    let mut value = HeaderValue::try_from(format!("Basic {credentials}"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+impl Client {
+    /// Connects; `headers` go with every request.
+    ///
+    /// # Errors
+    /// If the server refuses the connection or does not answer in time.
+    pub async fn connect(
+        target: &Target,
+        mut headers: HeaderMap,
+        limits: Limits,
+    ) -> anyhow::Result<Self> {
+        headers.insert(HOST, HeaderValue::try_from(&target.authority)?);
+        let connecting = async {
+            let stream = TcpStream::connect(target.address).await?;
+            stream.set_nodelay(true)?;
+            anyhow::Ok(handshake(TokioIo::new(stream)).await?)
+        };
+        let connected = tokio::time::timeout(limits.timeout, connecting).await;
+        let (sender, connection) = connected.context("no answer")??;
+        // Ends with the sender. The request in flight reports its error.
+        tokio::spawn(async move { connection.await.ok() });
+        Ok(Self { sender, headers, limits })
+    }
+
+    /// Sends a request, and reads its response whatever the status. A body is JSON.
+    ///
+    /// # Errors
+    /// If no complete response arrives in time, or it is too large.
+    pub async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        if_match: Option<&str>,
+        body: Bytes,
+    ) -> anyhow::Result<Response> {
+        let has_body = !body.is_empty();
+        let mut request = Request::builder().method(method).uri(path).body(Full::new(body))?;
+        *request.headers_mut() = self.headers.clone();
+        if has_body {
+            let json = HeaderValue::from_static("application/json");
+            request.headers_mut().insert(CONTENT_TYPE, json);
+        }
+        if let Some(version) = if_match {
+            request.headers_mut().insert(IF_MATCH, HeaderValue::try_from(version)?);
+        }
+        let timeout = self.limits.timeout;
+        tokio::time::timeout(timeout, self.exchange(request)).await.context("no answer")?
+    }
+
+    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<Response> {
+        let sent = Instant::now();
+        self.sender.ready().await?;
+        let response = self.sender.send_request(request).await?;
+        let status = response.status();
+        let text = |name: HeaderName| {
+            let value = response.headers().get(name).map(HeaderValue::to_str).transpose()?;
+            Ok::<_, ToStrError>(value.map(str::to_owned))
+        };
+        let (location, etag) = (text(LOCATION)?, text(ETAG)?);
+        let body = Limited::new(response.into_body(), self.limits.response_bytes_max);
+        let body = body.collect().await.map_err(|error| anyhow::anyhow!(error))?.to_bytes();
+        Ok(Response { status, location, etag, body, took: sent.elapsed() })
+    }
+}
+
+impl Response {
+    /// The body as JSON.
+    ///
+    /// # Errors
+    /// If it is not JSON, or not of this shape.
+    pub fn json<T: DeserializeOwned>(&self) -> anyhow::Result<T> {
+        serde_json::from_slice(&self.body).context("the server's answer is not the JSON expected")
+    }
+
+    /// The UUID at the end of `Location`.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn created_id(&self) -> anyhow::Result<String> {
+        let location = self.location.as_deref().context("an answer without Location")?;
+        let path = location.strip_suffix('/').unwrap_or(location);
+        let id = path.rsplit('/').next().unwrap_or(path);
+        Ok(uuid::Uuid::parse_str(id).context("Location")?.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn created_id_is_the_last_segment_of_location() {
+        let response = |location: Option<&str>| Response {
+            status: StatusCode::CREATED,
+            location: location.map(str::to_owned),
+            etag: None,
+            body: Bytes::new(),
+            took: Duration::ZERO,
+        };
+        let id = "01890a5d-ac96-774b-bcce-b302099a8057";
+        for location in [format!("http://h:1/1.0/kb/payments/{id}/"), format!("/x/{id}")] {
+            assert_eq!(response(Some(&location)).created_id().unwrap(), id);
+        }
+        let error = |location| response(location).created_id().unwrap_err().to_string();
+        assert_eq!(error(Some("http://h/")), "Location");
+        assert_eq!(error(None), "an answer without Location");
+    }
+}

@@ -1,0 +1,56 @@
+//! `faregate flags`: feature flags of a running server, and evaluations of a file.
+
+mod compare;
+mod exchange;
+mod explain;
+mod list;
+mod remote;
+mod toggle;
+mod vectors;
+
+use std::process::ExitCode;
+
+/// Options of `faregate flags`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// List the flags of a running server
+    Ls(list::Args),
+    /// Switch a flag on or off
+    Toggle(toggle::Args),
+    /// Explain which variation of a flag a user gets, and why
+    Explain(explain::Args),
+    /// Write the flags and segments of an environment to standard output
+    Export(exchange::Export),
+    /// Import flags and segments into an environment, all or none
+    Import(exchange::Import),
+    /// Show the differences from another environment
+    Diff(compare::Diff),
+    /// Copy flags and segments from another environment, all or none
+    Copy(compare::Copy),
+    /// Compare evaluations with a file of vectors
+    Eval(vectors::Args),
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// If an option is invalid, or the server cannot be reached or refuses; the message says what to
+/// change.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Command::Ls(args) => list::run(args),
+        Command::Toggle(args) => toggle::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Export(args) => exchange::export(args),
+        Command::Import(args) => exchange::import(args),
+        Command::Diff(args) => compare::diff(args),
+        Command::Copy(args) => compare::copy(args),
+        Command::Eval(args) => vectors::run(args),
+    }
+}

@@ -1,0 +1,137 @@
+//! `faregate flags diff` and `copy`: compares and copies environments.
+
+use std::process::ExitCode;
+
+use bytes::Bytes;
+use hyper::Method;
+use serde_json::{Value, json};
+
+use super::list::plain;
+use super::remote::{RemoteArgs, block_on, encoded, succeeded};
+use crate::client::Response;
+
+/// How much of a value is shown, in characters.
+const VALUE_CHARS_MAX: usize = 64;
+
+/// Options of `faregate flags diff`.
+#[derive(Debug, clap::Args)]
+pub struct Diff {
+    /// The environment to compare with
+    #[arg(long, value_name = "KEY")]
+    from: String,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// Options of `faregate flags copy`.
+#[derive(Debug, clap::Args)]
+pub struct Copy {
+    /// The environment to copy from
+    #[arg(long, value_name = "KEY")]
+    from: String,
+    /// Flags, with the segments that their rules use; without flags and segments, everything
+    #[arg(value_name = "FLAG")]
+    flags: Vec<String>,
+    /// A segment; again for more
+    #[arg(long = "segment", value_name = "ID")]
+    segments: Vec<String>,
+    /// Only if the environment still has this version
+    #[arg(long = "upon", value_name = "VERSION")]
+    if_version: Option<i64>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// Prints the differences; the exit code is [`crate::PROBLEMS`] if there are any.
+///
+/// # Errors
+/// If the server cannot be reached or refuses.
+pub fn diff(args: &Diff) -> anyhow::Result<ExitCode> {
+    let path = format!("{}&from={}", args.remote.path("diff"), encoded(&args.from));
+    let answer = block_on(async { args.remote.connect().await?.get(&path).await })?;
+    let found: Value = answer.json()?;
+    let lines = lines(&found, &args.remote.environment, &args.from);
+    if args.remote.json {
+        println!("{found}");
+    } else {
+        lines.iter().for_each(|line| println!("{line}"));
+    }
+    Ok(if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(crate::PROBLEMS) })
+}
+
+/// Copies and prints the changes.
+///
+/// # Errors
+/// If the server cannot be reached or refuses.
+pub fn copy(args: &Copy) -> anyhow::Result<ExitCode> {
+    let copied: Value = succeeded(block_on(send(args))?)?.json()?;
+    if args.remote.json {
+        println!("{copied}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut changes = 0;
+    for (kind, word) in KINDS {
+        for change in ["made", "replaced"] {
+            for key in list(&copied, &format!("/{kind}/{change}")) {
+                changes += 1;
+                println!("{change} {word} {}", plain(key.as_str().unwrap_or_default()));
+            }
+        }
+    }
+    let environment = plain(&args.remote.environment);
+    match copied.get("version") {
+        Some(version) if changes > 0 => println!("{environment} is in the version {version} now"),
+        Some(_) | None => println!("{environment} has all of it already"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const KINDS: [(&str, &str); 2] = [("flags", "flag"), ("segments", "segment")];
+
+async fn send(args: &Copy) -> anyhow::Result<Response> {
+    let mut body = json!({ "from": args.from });
+    if !args.flags.is_empty() || !args.segments.is_empty() {
+        body = json!({ "from": args.from, "flags": args.flags, "segments": args.segments });
+    }
+    let version = args.if_version.map(|version| format!("\"{version}\""));
+    let (path, body) = (args.remote.path("copy"), Bytes::from(body.to_string()));
+    args.remote.connect().await?.send(Method::POST, &path, version.as_deref(), body).await
+}
+
+/// One line per difference; those of fields are indented below their flag or segment.
+fn lines(found: &Value, here: &str, there: &str) -> Vec<String> {
+    let (here, there) = (plain(here), plain(there));
+    let mut lines = vec![];
+    for (kind, word) in KINDS {
+        let at = |what: &str| list(found, &format!("/{kind}/{what}"));
+        let title = |it: &Value| format!("{word} {} ({})", text(it, "key"), text(it, "name"));
+        let only = |it: &Value, environment| format!("{}: only in {environment}", title(it));
+        lines.extend(at("onlyHere").iter().map(|it| only(it, &here)));
+        lines.extend(at("onlyThere").iter().map(|it| only(it, &there)));
+        for it in at("different") {
+            lines.push(format!("{}: different", title(it)));
+            lines.extend(list(it, "/fields").iter().map(|field| {
+                let value = |side| shown(field.get(side).unwrap_or(&Value::Null));
+                let (ours, theirs) = (value("here"), value("there"));
+                format!("  {}: {ours} in {here}, {theirs} in {there}", text(field, "field"))
+            }));
+        }
+    }
+    lines
+}
+
+fn list<'a>(it: &'a Value, at: &str) -> &'a [Value] {
+    it.pointer(at).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn text(it: &Value, field: &str) -> String {
+    plain(it.get(field).and_then(Value::as_str).unwrap_or_default())
+}
+
+fn shown(value: &Value) -> String {
+    let text = plain(&value.to_string());
+    match text.char_indices().nth(VALUE_CHARS_MAX) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text,
+    }
+}

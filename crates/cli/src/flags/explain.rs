@@ -1,0 +1,117 @@
+//! `faregate flags explain`: explains in sentences which variation of a flag a user gets.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use bytes::Bytes;
+use hyper::Method;
+use serde_json::{Value, json};
+
+use super::list::plain;
+use super::remote::{RemoteArgs, block_on, encoded, succeeded};
+
+/// Options of `faregate flags explain`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The flag
+    key: String,
+    /// The user's key
+    #[arg(long = "for", value_name = "KEY")]
+    user_key: String,
+    /// The user's name
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// A property of the user; repeat for more
+    #[arg(long = "property", value_name = "NAME=VALUE", value_parser = property)]
+    properties: Vec<(String, String)>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+fn property(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=VALUE was expected")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Prints the explanation.
+///
+/// # Errors
+/// If the server cannot be reached or refuses.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let explanation = block_on(request(args))?;
+    if args.remote.json {
+        println!("{explanation}");
+    } else {
+        print!("{}", sentences(&args.user_key, &args.remote.environment, &explanation));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn request(args: &Args) -> anyhow::Result<Value> {
+    let properties = args.properties.iter();
+    let properties: Vec<Value> =
+        properties.map(|(name, value)| json!({ "name": name, "value": value })).collect();
+    let user =
+        json!({ "keyId": args.user_key, "name": args.name, "customizedProperties": properties });
+    let path = format!("/v1/flags/{}/explain?{}", encoded(&args.key), args.remote.parameters());
+    let mut remote = args.remote.connect().await?;
+    let answer = remote.send(Method::POST, &path, None, Bytes::from(user.to_string())).await?;
+    succeeded(answer)?.json()
+}
+
+fn sentences(user: &str, environment: &str, it: &Value) -> String {
+    let (user, environment) = (plain(user), plain(environment));
+    let (key, reason) = (text(it, "/key"), text(it, "/reason"));
+    let mut out = match it.pointer("/variation/value") {
+        Some(_) => {
+            let (value, id) = (text(it, "/variation/value"), text(it, "/variation/id"));
+            format!("{key} in {environment} is {value} for {user} (variation {id}): {reason}\n")
+        }
+        None => format!("{key} in {environment} has no value for {user}: {reason}\n"),
+    };
+    for rule in list(it, "/rules") {
+        let is_met = if is(rule, "/isMet") { "is met" } else { "is not met" };
+        writeln!(out, "  rule {:?} {is_met}", text(rule, "/name")).expect(MEMORY);
+        for condition in list(rule, "/conditions") {
+            writeln!(out, "    {}", condition_line(condition)).expect(MEMORY);
+        }
+    }
+    if let Some(bucket) = it.pointer("/spread/bucket") {
+        let hashed = text(it, "/spread/key");
+        writeln!(out, "  spread by {hashed:?}, which falls on {bucket}").expect(MEMORY);
+    }
+    out
+}
+
+const MEMORY: &str = "writing to a String does not fail";
+
+fn condition_line(it: &Value) -> String {
+    let holds = if is(it, "/holds") { "holds" } else { "does not hold" };
+    let tested = [text(it, "/property"), text(it, "/op"), text(it, "/value")];
+    let tested: Vec<String> = tested.into_iter().filter(|it| !it.is_empty()).collect();
+    let tested = tested.join(" ");
+    let segments: Vec<String> = list(it, "/segments").iter().map(as_text).collect();
+    if !segments.is_empty() {
+        return format!("{tested}: {holds}, the user belongs to {}", segments.join(", "));
+    }
+    match it.pointer("/found").filter(|found| !found.is_null()) {
+        Some(found) => format!("{tested}: {holds}, found {:?}", as_text(found)),
+        None => format!("{tested}: {holds}, found nothing"),
+    }
+}
+
+fn list<'a>(it: &'a Value, at: &str) -> &'a [Value] {
+    it.pointer(at).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn is(it: &Value, at: &str) -> bool {
+    it.pointer(at) == Some(&Value::Bool(true))
+}
+
+fn text(it: &Value, at: &str) -> String {
+    it.pointer(at).map(as_text).unwrap_or_default()
+}
+
+fn as_text(it: &Value) -> String {
+    plain(it.as_str().unwrap_or_default())
+}

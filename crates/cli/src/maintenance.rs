@@ -1,0 +1,210 @@
+//! Commands on a data directory: backup, restore, verify, reconcile, analytics rebuild, migrate. Each
+//! prints a report as text, or with `--json` as JSON.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use engine::analytics::ReadModels;
+use engine::ports::StoreError;
+use serde_json::{Value, json};
+use server::config::{Config, Place};
+use server::{node, serve};
+use store::analytics::{SqliteReadModels, analytics_path};
+
+mod migrate;
+mod reconcile;
+
+pub use migrate::sqlite_to_postgres;
+pub use reconcile::reconcile;
+
+/// Why a command cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The data directory or the file cannot be used.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The database cannot be read or written.
+    #[error("the database cannot be used: {0}")]
+    Database(#[from] StoreError),
+    /// A gateway's journal cannot be read.
+    #[error(transparent)]
+    Gateway(#[from] gateway::Error),
+    /// A file's metadata cannot be read.
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: io::Error },
+    /// The command is for SQLite only.
+    #[error(
+        "the database is on a server ({server}): {command} is for SQLite in a data directory; use \
+         {instead}, see docs/how-to/run-on-postgresql.md"
+    )]
+    OnServer {
+        /// The database server.
+        server: String,
+        command: &'static str,
+        /// The program to use.
+        instead: &'static str,
+    },
+    /// No target database was given.
+    #[error("--database or FAREGATE_DATABASE_URL names the PostgreSQL database to copy to")]
+    NoServer,
+    /// A server may change the copied rows at any moment.
+    #[error(
+        "{written} rows were copied while a server runs on {}; stop it, and run this again to \
+         copy the rest and compare", dir.display()
+    )]
+    SourceServed {
+        /// The data directory.
+        dir: PathBuf,
+        /// Rows written so far by this command.
+        written: u64,
+    },
+    /// Threads cannot be started.
+    #[error(transparent)]
+    Runtime(#[from] serve::Error),
+}
+
+/// Options of all commands on a data directory.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub place: Place,
+    /// Report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The result of a command.
+pub struct Report {
+    pub text: String,
+    pub json: Value,
+    /// Whether the data has problems.
+    pub problems: bool,
+}
+
+impl Report {
+    const fn done(text: String, json: Value) -> Self {
+        Self { text, json, problems: false }
+    }
+}
+
+/// Copies the database into a new file. A server may write meanwhile.
+///
+/// # Errors
+/// [`Error`].
+pub fn backup(config: &Config, file: &Path, is_quiet: bool) -> Result<Report, Error> {
+    refuse_on_server(config, "backup", "pg_dump or a base backup")?;
+    let started = Instant::now();
+    let mut shown_percent = 0;
+    store::backup(&config.data_dir, file, |progress| {
+        let done = u64::from(progress.pages.saturating_sub(progress.remaining));
+        let percent = done * 100 / u64::from(progress.pages.max(1));
+        if !is_quiet && percent >= shown_percent + 10 {
+            shown_percent = percent;
+            eprintln!("{percent} %");
+        }
+    })?;
+    let bytes = size(file)?;
+    let ms = millis(started);
+    let text =
+        format!("backed up {} to {}: {bytes} bytes in {ms} ms", show(&config.data_dir), show(file));
+    let json = json!({ "file": show(file), "bytes": bytes, "ms": ms });
+    Ok(Report::done(text, json))
+}
+
+/// Creates a data directory from a backup.
+///
+/// # Errors
+/// [`Error`].
+pub fn restore(config: &Config, file: &Path) -> Result<Report, Error> {
+    refuse_on_server(config, "restore", "pg_restore")?;
+    let started = Instant::now();
+    store::restore(file, &config.data_dir)?;
+    let (bytes, ms) = (size(file)?, millis(started));
+    let text =
+        format!("restored {} to {}: {bytes} bytes in {ms} ms", show(file), show(&config.data_dir));
+    let json = json!({ "dataDir": show(&config.data_dir), "bytes": bytes, "ms": ms });
+    Ok(Report::done(text, json))
+}
+
+/// Rebuilds the analytics tables from the committed rows. A server may run meanwhile: it continues
+/// from the rebuilt tables.
+///
+/// # Errors
+/// [`Error`].
+pub fn rebuild_analytics(config: &Config) -> Result<Report, Error> {
+    let started = Instant::now();
+    let source = node::source(config)?;
+    // Fails without data: opening would create an empty database.
+    drop(source.read()?);
+    store::make_dir(&config.data_dir)?;
+    let path = analytics_path(&config.data_dir);
+    let mut models = SqliteReadModels::open(&path, &source, &store::Options::default())?;
+    let upto = models.rebuild()?;
+    let ms = millis(started);
+    let text = format!("analytics rebuilt up to journal row {} in {ms} ms", upto.0);
+    Ok(Report::done(text, json!({ "upto": upto.0, "ms": ms })))
+}
+
+/// Recomputes derived data from the rows and lists the mismatches.
+///
+/// # Errors
+/// [`Error`].
+pub fn verify(config: &Config) -> Result<Report, Error> {
+    let started = Instant::now();
+    let found = store::verify::verify_source(&node::source(config)?)?;
+    let ms = millis(started);
+    let mut text = format!(
+        "{} journal rows, {} accounts, {} payments, {} transactions, {} postings, {} claims in {ms} ms",
+        found.journal_rows,
+        found.accounts,
+        found.payments,
+        found.transactions,
+        found.postings,
+        found.claims
+    );
+    if found.is_sound() {
+        text.push_str("; no problems");
+    } else {
+        text.push_str(&format!("; {} problems:", found.problems_found));
+        for problem in &found.problems {
+            text.push_str(&format!("\n  {problem}"));
+        }
+    }
+    let json = json!({
+        "journalRows": found.journal_rows,
+        "accounts": found.accounts,
+        "payments": found.payments,
+        "transactions": found.transactions,
+        "postings": found.postings,
+        "claims": found.claims,
+        "problemsFound": found.problems_found,
+        "problems": found.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "ms": ms,
+    });
+    Ok(Report { text, json, problems: !found.is_sound() })
+}
+
+fn refuse_on_server(
+    config: &Config,
+    command: &'static str,
+    instead: &'static str,
+) -> Result<(), Error> {
+    match node::server(config)? {
+        Some(server) => Err(Error::OnServer { server: server.shown(), command, instead }),
+        None => Ok(()),
+    }
+}
+
+fn size(file: &Path) -> Result<u64, Error> {
+    let found = file.metadata().map_err(|source| Error::Io { path: file.to_owned(), source })?;
+    Ok(found.len())
+}
+
+fn millis(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+fn show(path: &Path) -> String {
+    path.display().to_string()
+}

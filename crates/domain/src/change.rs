@@ -1,0 +1,280 @@
+//! What an accepted command writes, grouped by what it belongs to. Durable format: additive only.
+
+use serde::{Deserialize, Serialize};
+
+use crate::access::{Role, User};
+use crate::account::{Account, Person};
+use crate::change_request::ChangeRequest;
+use crate::claim::{Claim, ClaimKey};
+use crate::customer::{Customer, Session};
+use crate::definition::Definition;
+use crate::environment::{Environment, Secret};
+use crate::ledger::Posting;
+use crate::mail::Mail;
+use crate::operation::Operation;
+use crate::payment::{Outstanding, Payment, ReplyKey, Transaction};
+use crate::payment_method::PaymentMethod;
+use crate::reply::Reply;
+use crate::tag::Tag;
+use crate::tenant::{Tenant, TenantValue};
+use crate::{AccountId, CustomerId, Revision, SessionId, Timestamp, TransactionId};
+
+/// One row written. Most rows are after-images: the whole entity as it is now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    /// To a tenant.
+    Tenant(TenantChange),
+    /// To users and roles.
+    Access(AccessChange),
+    /// To feature flags and their environments.
+    Flag(FlagChange),
+    /// To an account and what belongs to it, payments aside.
+    Account(AccountChange),
+    /// To a customer who signed up.
+    Customer(CustomerChange),
+    /// To a payment.
+    Payment(PaymentChange),
+    /// To a unique name.
+    Claim(ClaimChange),
+    /// The final reply to an earlier request.
+    ReplySettled {
+        /// Names the stored reply.
+        key: ReplyKey,
+        reply: Reply,
+        /// When it may be deleted: its retention starts when the outcome is known.
+        expires_at: Timestamp,
+    },
+}
+
+/// A row of a tenant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TenantChange {
+    /// The tenant itself.
+    Tenant(Tenant),
+    /// A stored value.
+    Value(TenantValue),
+}
+
+/// A row of access control.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AccessChange {
+    /// A user.
+    User(User),
+    /// A role.
+    Role(Role),
+}
+
+/// A row of feature flags.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FlagChange {
+    /// An environment.
+    Environment(Environment),
+    /// A secret of an environment.
+    Secret(Secret),
+    /// A feature flag or a segment.
+    Definition(Definition),
+    /// A requested change of a definition.
+    ChangeRequest(ChangeRequest),
+}
+
+/// A row of an account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AccountChange {
+    /// The account itself.
+    Account(Account),
+    /// Personal data, from this revision of the account on.
+    Person {
+        account: AccountId,
+        /// All of its personal data.
+        person: Box<Person>,
+    },
+    /// A tag on the account.
+    Tag(Tag),
+    PaymentMethod(PaymentMethod),
+}
+
+/// A row of a customer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "a registration, the hot path, writes the largest")]
+pub enum CustomerChange {
+    Customer(Customer),
+    /// Personal data is erased: all revisions of it under the account, and the customer's mails, are
+    /// deleted.
+    PersonErased {
+        account: AccountId,
+        customer: CustomerId,
+    },
+    /// A session was opened, or its tokens were renewed.
+    Session(Session),
+    /// A session has ended.
+    SessionEnded {
+        /// The session.
+        session: SessionId,
+        /// Its customer.
+        customer: CustomerId,
+    },
+    /// A mail to be sent.
+    Mail(Mail),
+    /// An asynchronous operation.
+    Operation(Operation),
+}
+
+/// A row of a payment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PaymentChange {
+    /// The payment itself.
+    Payment(Payment),
+    Transaction(Transaction),
+    /// A posting; only ever added.
+    Posting(Posting),
+    /// The outcome of a transaction is awaited.
+    Outstanding(Outstanding),
+    /// The outcome of a transaction is no longer awaited.
+    OutstandingClosed {
+        transaction: TransactionId,
+    },
+}
+
+/// A claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ClaimChange {
+    /// A key taken, or handed to a new owner.
+    Taken {
+        key: ClaimKey,
+        /// Its owner.
+        claim: Claim,
+    },
+    /// A key that is free again.
+    Released { key: ClaimKey },
+}
+
+impl Change {
+    /// The revision of an entity that has a history in the journal. Personal data, sessions, claims and
+    /// bookkeeping have none, and stay out of the journal.
+    #[must_use]
+    pub const fn revision(&self) -> Option<Revision> {
+        match self {
+            Self::Tenant(it) => match it {
+                TenantChange::Tenant(it) => Some(it.revision),
+                TenantChange::Value(it) => Some(it.revision),
+            },
+            Self::Access(it) => match it {
+                AccessChange::User(it) => Some(it.revision),
+                AccessChange::Role(it) => Some(it.revision),
+            },
+            Self::Flag(it) => match it {
+                FlagChange::Environment(it) => Some(it.revision),
+                FlagChange::Secret(it) => Some(it.revision),
+                FlagChange::Definition(it) => Some(it.revision),
+                FlagChange::ChangeRequest(it) => Some(it.revision),
+            },
+            Self::Account(it) => match it {
+                AccountChange::Account(it) => Some(it.revision),
+                AccountChange::Tag(it) => Some(it.revision),
+                AccountChange::PaymentMethod(it) => Some(it.revision),
+                AccountChange::Person { .. } => None,
+            },
+            Self::Customer(it) => match it {
+                CustomerChange::Customer(it) => Some(it.revision),
+                CustomerChange::Operation(it) => Some(it.revision),
+                CustomerChange::PersonErased { .. }
+                | CustomerChange::Session(_)
+                | CustomerChange::SessionEnded { .. }
+                | CustomerChange::Mail(_) => None,
+            },
+            Self::Payment(it) => match it {
+                PaymentChange::Payment(it) => Some(it.revision),
+                PaymentChange::Transaction(it) => Some(it.revision),
+                PaymentChange::Posting(_)
+                | PaymentChange::Outstanding(_)
+                | PaymentChange::OutstandingClosed { .. } => None,
+            },
+            Self::Claim(_) | Self::ReplySettled { .. } => None,
+        }
+    }
+
+    /// See [`Self::revision`].
+    #[must_use]
+    pub const fn revision_mut(&mut self) -> Option<&mut Revision> {
+        match self {
+            Self::Tenant(it) => match it {
+                TenantChange::Tenant(it) => Some(&mut it.revision),
+                TenantChange::Value(it) => Some(&mut it.revision),
+            },
+            Self::Access(it) => match it {
+                AccessChange::User(it) => Some(&mut it.revision),
+                AccessChange::Role(it) => Some(&mut it.revision),
+            },
+            Self::Flag(it) => match it {
+                FlagChange::Environment(it) => Some(&mut it.revision),
+                FlagChange::Secret(it) => Some(&mut it.revision),
+                FlagChange::Definition(it) => Some(&mut it.revision),
+                FlagChange::ChangeRequest(it) => Some(&mut it.revision),
+            },
+            Self::Account(it) => match it {
+                AccountChange::Account(it) => Some(&mut it.revision),
+                AccountChange::Tag(it) => Some(&mut it.revision),
+                AccountChange::PaymentMethod(it) => Some(&mut it.revision),
+                AccountChange::Person { .. } => None,
+            },
+            Self::Customer(it) => match it {
+                CustomerChange::Customer(it) => Some(&mut it.revision),
+                CustomerChange::Operation(it) => Some(&mut it.revision),
+                CustomerChange::PersonErased { .. }
+                | CustomerChange::Session(_)
+                | CustomerChange::SessionEnded { .. }
+                | CustomerChange::Mail(_) => None,
+            },
+            Self::Payment(it) => match it {
+                PaymentChange::Payment(it) => Some(&mut it.revision),
+                PaymentChange::Transaction(it) => Some(&mut it.revision),
+                PaymentChange::Posting(_)
+                | PaymentChange::Outstanding(_)
+                | PaymentChange::OutstandingClosed { .. } => None,
+            },
+            Self::Claim(_) | Self::ReplySettled { .. } => None,
+        }
+    }
+}
+
+impl From<TenantChange> for Change {
+    fn from(change: TenantChange) -> Self {
+        Self::Tenant(change)
+    }
+}
+
+impl From<AccessChange> for Change {
+    fn from(change: AccessChange) -> Self {
+        Self::Access(change)
+    }
+}
+
+impl From<FlagChange> for Change {
+    fn from(change: FlagChange) -> Self {
+        Self::Flag(change)
+    }
+}
+
+impl From<AccountChange> for Change {
+    fn from(change: AccountChange) -> Self {
+        Self::Account(change)
+    }
+}
+
+impl From<CustomerChange> for Change {
+    fn from(change: CustomerChange) -> Self {
+        Self::Customer(change)
+    }
+}
+
+impl From<PaymentChange> for Change {
+    fn from(change: PaymentChange) -> Self {
+        Self::Payment(change)
+    }
+}
+
+impl From<ClaimChange> for Change {
+    fn from(change: ClaimChange) -> Self {
+        Self::Claim(change)
+    }
+}

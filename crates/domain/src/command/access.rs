@@ -1,0 +1,38 @@
+//! Commands about users and roles.
+
+use serde::{Deserialize, Serialize};
+
+use crate::access::{CreateUser, PutRole, UpdateUser};
+use crate::read::Read;
+
+/// A command about a user or a role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AccessCommand {
+    /// See [`CreateUser`].
+    CreateUser(CreateUser),
+    /// See [`UpdateUser`].
+    UpdateUser(UpdateUser),
+    /// See [`PutRole`].
+    PutRole(PutRole),
+}
+
+impl AccessCommand {
+    /// Its name in the journal, in logs and in metrics.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::CreateUser(_) => "CreateUser",
+            Self::UpdateUser(_) => "UpdateUser",
+            Self::PutRole(_) => "PutRole",
+        }
+    }
+
+    /// The rows that executing it may look at.
+    pub(super) fn reads(&self, read: &mut impl FnMut(Read)) {
+        match self {
+            Self::CreateUser(it) => read(Read::User(it.username.clone())),
+            Self::UpdateUser(it) => read(Read::User(it.username.clone())),
+            Self::PutRole(it) => read(Read::Role(it.name.clone())),
+        }
+    }
+}

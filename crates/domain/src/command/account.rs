@@ -1,0 +1,123 @@
+//! Commands about accounts, their tags and their payment methods.
+
+use serde::{Deserialize, Serialize};
+
+use crate::account::{CreateAccount, UpdateAccount};
+use crate::claim::{ClaimKey, ClaimKind};
+use crate::partition::Subject;
+use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
+use crate::read::Read;
+use crate::tag::{AddTags, RemoveTags, TagDefinition, TagKey};
+use crate::{AccountId, RequestId, TagDefinitionId, TenantNo};
+
+/// A command about an account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AccountCommand {
+    /// See [`CreateAccount`].
+    Create(Box<CreateAccount>),
+    /// See [`UpdateAccount`].
+    Update(Box<UpdateAccount>),
+    /// See [`AddTags`].
+    AddTags(AddTags),
+    /// See [`RemoveTags`].
+    RemoveTags(RemoveTags),
+    /// See [`CreatePaymentMethod`].
+    CreatePaymentMethod(CreatePaymentMethod),
+    /// See [`SetDefaultPaymentMethod`].
+    SetDefaultPaymentMethod(SetDefaultPaymentMethod),
+    /// See [`DeletePaymentMethod`].
+    DeletePaymentMethod(DeletePaymentMethod),
+}
+
+impl AccountCommand {
+    /// Its name in the journal, in logs and in metrics.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "CreateAccount",
+            Self::Update(_) => "UpdateAccount",
+            Self::AddTags(_) => "AddTags",
+            Self::RemoveTags(_) => "RemoveTags",
+            Self::CreatePaymentMethod(_) => "CreatePaymentMethod",
+            Self::SetDefaultPaymentMethod(_) => "SetDefaultPaymentMethod",
+            Self::DeletePaymentMethod(_) => "DeletePaymentMethod",
+        }
+    }
+
+    /// The account that it names; one that it creates has no id yet.
+    #[must_use]
+    pub const fn account(&self) -> Option<AccountId> {
+        match self {
+            Self::Create(_) => None,
+            Self::Update(it) => Some(it.account),
+            Self::AddTags(it) => Some(it.account),
+            Self::RemoveTags(it) => Some(it.account),
+            Self::CreatePaymentMethod(it) => Some(it.account),
+            Self::SetDefaultPaymentMethod(it) => Some(it.account),
+            Self::DeletePaymentMethod(it) => it.auto_pay_off,
+        }
+    }
+
+    pub(super) fn subject(&self, request: RequestId) -> Subject {
+        match self {
+            // The first id that the request mints.
+            Self::Create(_) => Subject::Account(request.entity(0)),
+            Self::Update(it) => Subject::Account(it.account),
+            Self::AddTags(it) => Subject::Account(it.account),
+            Self::RemoveTags(it) => Subject::Account(it.account),
+            Self::CreatePaymentMethod(it) => Subject::Account(it.account),
+            Self::SetDefaultPaymentMethod(it) => Subject::Account(it.account),
+            Self::DeletePaymentMethod(it) => Subject::PaymentMethod(it.payment_method),
+        }
+    }
+
+    /// The rows that executing it may look at.
+    pub(super) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+        match self {
+            Self::Create(it) => read_account(it, tenant, read),
+            Self::Update(it) => {
+                read(Read::Account(tenant, it.account));
+                it.parent_account_id.into_iter().for_each(|id| read(Read::Account(tenant, id)));
+                let method = it.payment_method_id;
+                method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
+            }
+            Self::AddTags(it) => read_tags((it.account, &it.definitions), tenant, read),
+            Self::RemoveTags(it) => read_tags((it.account, &it.definitions), tenant, read),
+            Self::CreatePaymentMethod(it) => {
+                read(Read::Account(tenant, it.account));
+                if let Some(key) = &it.external_key {
+                    read(Read::Claim(ClaimKey::new(tenant, ClaimKind::PaymentMethod, key)));
+                }
+            }
+            Self::SetDefaultPaymentMethod(it) => {
+                read(Read::Account(tenant, it.account));
+                read(Read::PaymentMethod(tenant, it.payment_method));
+            }
+            Self::DeletePaymentMethod(it) => {
+                read(Read::PaymentMethod(tenant, it.payment_method));
+                it.tag().into_iter().for_each(|key| read(Read::Tag(tenant, key)));
+            }
+        }
+    }
+}
+
+fn read_account(it: &CreateAccount, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    if let Some(key) = &it.external_key {
+        read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Account, key)));
+        if let Ok(id) = uuid::Uuid::try_parse(key) {
+            read(Read::Account(tenant, AccountId::new(id)));
+        }
+    }
+    it.parent_account_id.into_iter().for_each(|id| read(Read::Account(tenant, id)));
+}
+
+fn read_tags(
+    (account, definitions): (AccountId, &[TagDefinitionId]),
+    tenant: TenantNo,
+    read: &mut impl FnMut(Read),
+) {
+    read(Read::Account(tenant, account));
+    for it in definitions.iter().filter_map(|id| TagDefinition::find(*id)) {
+        read(Read::Tag(tenant, TagKey { account, definition: it.tag }));
+    }
+}

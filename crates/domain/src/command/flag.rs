@@ -1,0 +1,95 @@
+//! Commands about feature flags: environments, their secrets, definitions and change requests.
+
+use serde::{Deserialize, Serialize};
+
+use crate::TenantNo;
+use crate::change_request::{ApplyChange, DecideChange, RequestChange};
+use crate::definition::PutDefinitions;
+use crate::environment::{
+    self, AddSecret, AddSecrets, CreateEnvironment, ExpireSecret, ExpireSecrets, UpdateEnvironment,
+};
+use crate::read::Read;
+
+/// A command about feature flags.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FlagCommand {
+    /// See [`CreateEnvironment`].
+    CreateEnvironment(CreateEnvironment),
+    /// See [`UpdateEnvironment`].
+    UpdateEnvironment(UpdateEnvironment),
+    /// See [`AddSecret`].
+    AddSecret(AddSecret),
+    /// See [`ExpireSecret`].
+    ExpireSecret(ExpireSecret),
+    /// See [`AddSecrets`].
+    AddSecrets(AddSecrets),
+    /// See [`ExpireSecrets`].
+    ExpireSecrets(ExpireSecrets),
+    /// See [`PutDefinitions`].
+    PutDefinitions(PutDefinitions),
+    /// See [`RequestChange`].
+    RequestChange(RequestChange),
+    /// See [`DecideChange`].
+    DecideChange(DecideChange),
+    /// See [`ApplyChange`].
+    ApplyChange(ApplyChange),
+}
+
+impl FlagCommand {
+    /// Its name in the journal, in logs and in metrics.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::CreateEnvironment(_) => "CreateEnvironment",
+            Self::UpdateEnvironment(_) => "UpdateEnvironment",
+            Self::AddSecret(_) => "AddSecret",
+            Self::ExpireSecret(_) => "ExpireSecret",
+            Self::AddSecrets(_) => "AddSecrets",
+            Self::ExpireSecrets(_) => "ExpireSecrets",
+            Self::PutDefinitions(_) => "PutDefinitions",
+            Self::RequestChange(_) => "RequestChange",
+            Self::DecideChange(_) => "DecideChange",
+            Self::ApplyChange(_) => "ApplyChange",
+        }
+    }
+
+    /// The rows that executing it may look at.
+    pub(super) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+        match self {
+            Self::CreateEnvironment(it) => {
+                read(Read::Environment(tenant, it.id));
+                read(Read::Claim(environment::claim(tenant, &it.project, &it.key)));
+            }
+            Self::UpdateEnvironment(it) => read(Read::Environment(tenant, it.environment)),
+            Self::AddSecret(it) => read(Read::Environment(tenant, it.environment)),
+            Self::ExpireSecret(it) => read_secret(it, tenant, read),
+            Self::AddSecrets(it) => {
+                it.secrets.iter().for_each(|it| read(Read::Environment(tenant, it.environment)));
+            }
+            Self::ExpireSecrets(it) => {
+                it.secrets.iter().for_each(|it| read_secret(it, tenant, read));
+            }
+            Self::PutDefinitions(it) => {
+                read(Read::Environment(tenant, it.environment));
+                it.keys().for_each(|key| read(Read::Definition(tenant, key)));
+            }
+            Self::RequestChange(it) => read(Read::Environment(tenant, it.key.environment)),
+            Self::DecideChange(it) => {
+                read(Read::Environment(tenant, it.environment));
+                read(Read::ChangeRequest(tenant, it.change));
+                let seen = it.seen.iter();
+                seen.for_each(|seen| read(Read::Definition(tenant, seen.key.clone())));
+            }
+            Self::ApplyChange(it) => {
+                read(Read::Environment(tenant, it.key.environment));
+                read(Read::ChangeRequest(tenant, it.change));
+                read(Read::Definition(tenant, it.key.clone()));
+            }
+        }
+    }
+}
+
+fn read_secret(it: &ExpireSecret, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read(Read::Environment(tenant, it.environment));
+    read(Read::Secret(tenant, it.secret));
+}

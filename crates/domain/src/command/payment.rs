@@ -1,0 +1,152 @@
+//! Commands about payments, and what their gateways answered.
+
+use serde::{Deserialize, Serialize};
+
+use crate::claim::{ClaimKey, ClaimKind};
+use crate::partition::Subject;
+use crate::payment::{
+    Complete, FixTransaction, FollowUp, GatewayInquired, GatewayReplied, Initiate, ResolvePending,
+};
+use crate::read::Read;
+use crate::{AccountId, PaymentId, TenantNo, TransactionId};
+
+/// A command about a payment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PaymentCommand {
+    /// See [`Initiate`].
+    Authorize(Initiate),
+    /// See [`Initiate`].
+    Purchase(Initiate),
+    /// See [`Initiate`].
+    Credit(Initiate),
+    /// See [`FollowUp`].
+    Capture(FollowUp),
+    /// See [`FollowUp`].
+    Refund(FollowUp),
+    /// See [`FollowUp`].
+    Void(FollowUp),
+    /// See [`FollowUp`].
+    Chargeback(FollowUp),
+    /// See [`FollowUp`].
+    ReverseChargeback(FollowUp),
+    /// See [`Complete`].
+    Complete(Complete),
+    /// See [`ResolvePending`].
+    ResolvePending(ResolvePending),
+    /// See [`FixTransaction`].
+    FixTransaction(FixTransaction),
+    /// See [`GatewayReplied`].
+    GatewayReplied(GatewayReplied),
+    /// See [`GatewayInquired`].
+    GatewayInquired(GatewayInquired),
+}
+
+impl PaymentCommand {
+    /// Its name in the journal, in logs and in metrics.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Authorize(_) => "Authorize",
+            Self::Purchase(_) => "Purchase",
+            Self::Credit(_) => "Credit",
+            Self::Capture(_) => "Capture",
+            Self::Refund(_) => "Refund",
+            Self::Void(_) => "Void",
+            Self::Chargeback(_) => "Chargeback",
+            Self::ReverseChargeback(_) => "ReverseChargeback",
+            Self::Complete(_) => "Complete",
+            Self::ResolvePending(_) => "ResolvePending",
+            Self::FixTransaction(_) => "FixTransaction",
+            Self::GatewayReplied(_) => "GatewayReplied",
+            Self::GatewayInquired(_) => "GatewayInquired",
+        }
+    }
+
+    /// The account that it names; all but those that start a payment name the payment alone.
+    #[must_use]
+    pub const fn account(&self) -> Option<AccountId> {
+        match self.subject() {
+            Subject::Account(account) => Some(account),
+            Subject::System | Subject::PaymentMethod(_) | Subject::Payment(_) => None,
+        }
+    }
+
+    pub(super) const fn subject(&self) -> Subject {
+        match self {
+            Self::Authorize(it) | Self::Purchase(it) | Self::Credit(it) => {
+                Subject::Account(it.account)
+            }
+            Self::Capture(it)
+            | Self::Refund(it)
+            | Self::Void(it)
+            | Self::Chargeback(it)
+            | Self::ReverseChargeback(it) => Subject::Payment(it.payment),
+            Self::Complete(it) => Subject::Payment(it.payment),
+            Self::ResolvePending(it) => Subject::Payment(it.payment),
+            Self::FixTransaction(it) => Subject::Payment(it.payment),
+            Self::GatewayReplied(it) => Subject::Payment(it.payment),
+            Self::GatewayInquired(it) => Subject::Payment(it.payment),
+        }
+    }
+
+    /// The transaction that a gateway has replied to.
+    #[must_use]
+    pub const fn replied(&self) -> Option<TransactionId> {
+        match self {
+            Self::GatewayReplied(it) => Some(it.transaction),
+            Self::Authorize(_)
+            | Self::Purchase(_)
+            | Self::Credit(_)
+            | Self::Capture(_)
+            | Self::Refund(_)
+            | Self::Void(_)
+            | Self::Chargeback(_)
+            | Self::ReverseChargeback(_)
+            | Self::Complete(_)
+            | Self::ResolvePending(_)
+            | Self::FixTransaction(_)
+            | Self::GatewayInquired(_) => None,
+        }
+    }
+
+    /// The rows that executing it may look at.
+    pub(super) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+        match self {
+            Self::Authorize(it) | Self::Purchase(it) | Self::Credit(it) => {
+                read_initiate(it, tenant, read);
+            }
+            Self::Capture(it)
+            | Self::Refund(it)
+            | Self::Void(it)
+            | Self::Chargeback(it)
+            | Self::ReverseChargeback(it) => {
+                read(Read::Payment(tenant, it.payment));
+                read_transaction_key(it.transaction_key.as_deref(), tenant, read);
+            }
+            Self::Complete(it) => read(Read::Payment(tenant, it.payment)),
+            Self::ResolvePending(it) => read(Read::Payment(tenant, it.payment)),
+            Self::FixTransaction(it) => read(Read::Payment(tenant, it.payment)),
+            Self::GatewayReplied(it) => read(Read::Payment(tenant, it.payment)),
+            Self::GatewayInquired(it) => read(Read::Payment(tenant, it.payment)),
+        }
+    }
+}
+
+fn read_initiate(it: &Initiate, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read(Read::Account(tenant, it.account));
+    it.payment_method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
+    it.payment.into_iter().for_each(|id| read(Read::Payment(tenant, id)));
+    if let Some(key) = &it.payment_key {
+        read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Payment, key)));
+        if let Ok(id) = uuid::Uuid::try_parse(key) {
+            read(Read::Payment(tenant, PaymentId::new(id)));
+        }
+    }
+    read_transaction_key(it.transaction_key.as_deref(), tenant, read);
+}
+
+fn read_transaction_key(key: Option<&str>, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    let Some(key) = key else { return };
+    read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Transaction, key)));
+    TransactionId::minted(key).into_iter().for_each(|id| read(Read::Transaction(tenant, id)));
+}

@@ -1,0 +1,43 @@
+//! Commands about tenants.
+
+use serde::{Deserialize, Serialize};
+
+use crate::TenantNo;
+use crate::claim::{ClaimKey, ClaimKind};
+use crate::read::Read;
+use crate::tenant::{CreateTenant, SetTenantValue};
+
+/// A command about a tenant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TenantCommand {
+    /// See [`CreateTenant`].
+    Create(CreateTenant),
+    /// See [`SetTenantValue`].
+    SetValue(SetTenantValue),
+}
+
+impl TenantCommand {
+    /// Its name in the journal, in logs and in metrics.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "CreateTenant",
+            Self::SetValue(_) => "SetTenantValue",
+        }
+    }
+
+    /// The rows that executing it may look at.
+    pub(super) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+        match self {
+            Self::Create(it) => {
+                let system = TenantNo::SYSTEM;
+                read(Read::Claim(ClaimKey::new(system, ClaimKind::TenantApiKey, &it.api_key)));
+                if let Some(id) = it.id {
+                    let key = ClaimKey::new(system, ClaimKind::TenantId, &id.to_string());
+                    read(Read::Claim(key));
+                }
+            }
+            Self::SetValue(it) => read(Read::TenantValue(tenant, it.key.clone())),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The rows that a command may look at, by their keys.
+
+use crate::claim::ClaimKey;
+use crate::definition::DefinitionKey;
+use crate::tag::TagKey;
+use crate::{
+    AccountId, ChangeRequestId, CustomerId, EnvironmentId, OperationId, PaymentId, PaymentMethodId,
+    SecretId, TenantNo, TransactionId,
+};
+
+/// A row that a command may look at. Loading one loads what belongs to it: an account comes with
+/// its person and default payment method; a payment method with its account; a payment with its
+/// transactions, their outstanding outcomes and payment methods, its account and its payment method; a
+/// claim with what its owner is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Read {
+    Account(TenantNo, AccountId),
+    PaymentMethod(TenantNo, PaymentMethodId),
+    Tag(TenantNo, TagKey),
+    Payment(TenantNo, PaymentId),
+    /// A transaction by id; it comes with its payment.
+    Transaction(TenantNo, TransactionId),
+    Claim(ClaimKey),
+    TenantValue(TenantNo, String),
+    User(String),
+    Role(String),
+    Environment(TenantNo, EnvironmentId),
+    Secret(TenantNo, SecretId),
+    Definition(TenantNo, DefinitionKey),
+    ChangeRequest(TenantNo, ChangeRequestId),
+    /// By id; with their sessions.
+    Customer(TenantNo, CustomerId),
+    Operation(TenantNo, OperationId),
+}

@@ -1,0 +1,131 @@
+//! The answer to an accepted command. Durable format: additive only.
+
+use serde::{Deserialize, Serialize};
+
+use crate::customer::CustomerReply;
+use crate::payment::TransactionStatus;
+use crate::{
+    AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, Rejection, SecretId,
+    TenantId, TransactionId,
+};
+
+/// An answer to an accepted command, grouped as the commands are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Done; there is nothing to name.
+    Done,
+    /// A tenant was created.
+    TenantCreated(TenantId),
+    /// To a command about users and roles.
+    Access(AccessReply),
+    /// To a command about feature flags.
+    Flag(FlagReply),
+    /// To a command about an account.
+    Account(AccountReply),
+    /// To a command about a customer.
+    Customer(CustomerReply),
+    /// A payment transaction reached a status.
+    Payment(PaymentReply),
+}
+
+/// The answer to a command about users and roles.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AccessReply {
+    /// A user of this name was created.
+    UserCreated(String),
+    /// A role of this name was created or changed.
+    RoleCreated(String),
+}
+
+/// The answer to a command about feature flags.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FlagReply {
+    /// An environment was created.
+    EnvironmentCreated(EnvironmentId),
+    /// A secret was added.
+    SecretAdded(SecretId),
+    /// Definitions were created or changed.
+    DefinitionsPut {
+        /// The version that they have now.
+        version: i64,
+    },
+    /// A change was requested.
+    ChangeRequested(ChangeRequestId),
+}
+
+/// The answer to a command about an account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AccountReply {
+    /// An account was created.
+    Created(AccountId),
+    /// A payment method was added.
+    PaymentMethodCreated(PaymentMethodId),
+}
+
+/// The status that a payment transaction reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaymentReply {
+    pub payment: PaymentId,
+    pub transaction: TransactionId,
+    pub result: PaymentResult,
+}
+
+/// The status of a payment transaction, and how the gateway failed where it did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PaymentResult {
+    /// By its status.
+    Status {
+        status: TransactionStatus,
+        /// The gateway's words for a refusal.
+        message: Option<String>,
+    },
+    /// UNKNOWN: the gateway answered with an error of its own.
+    GatewayFailed {
+        /// In its words.
+        message: String,
+    },
+    /// UNKNOWN: the gateway answered nothing.
+    GatewayAnsweredNothing,
+    /// UNKNOWN: the gateway did not answer in time.
+    GatewayTimedOut,
+}
+
+impl Reply {
+    /// Whether the outcome is not known yet: such a reply is sent, but not stored.
+    #[must_use]
+    pub fn is_in_doubt(&self) -> bool {
+        match self {
+            Self::Payment(it) => match &it.result {
+                PaymentResult::Status { status, .. } => status.is_in_doubt(),
+                PaymentResult::GatewayFailed { .. }
+                | PaymentResult::GatewayAnsweredNothing
+                | PaymentResult::GatewayTimedOut => true,
+            },
+            Self::Done
+            | Self::TenantCreated(_)
+            | Self::Access(_)
+            | Self::Flag(_)
+            | Self::Account(_)
+            | Self::Customer(_) => false,
+        }
+    }
+}
+
+/// An accepted command's reply: now, or once a gateway has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// `None`: the reply is that of the command which brings the outcome.
+    pub reply: Option<Reply>,
+}
+
+impl Accepted {
+    pub(crate) const fn now(reply: Reply) -> Self {
+        Self { reply: Some(reply) }
+    }
+
+    pub(crate) const fn later() -> Self {
+        Self { reply: None }
+    }
+}
+
+pub(crate) type Outcome = Result<Accepted, Rejection>;

@@ -1,0 +1,16 @@
+//! The rules: what each command checks and changes. They import rows, commands and the context; only
+//! [`crate::execute`] imports them.
+
+pub(crate) mod access;
+pub(crate) mod account;
+pub(crate) mod change_request;
+pub(crate) mod customer;
+pub(crate) mod definition;
+pub(crate) mod environment;
+mod ledger;
+mod mail;
+pub(crate) mod operation;
+pub(crate) mod payment;
+pub(crate) mod payment_method;
+pub(crate) mod tag;
+pub(crate) mod tenant;

@@ -1,0 +1,512 @@
+//! The rules of customers, each transition and each refusal.
+
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::change::{AccountChange, Change, ClaimChange, CustomerChange};
+use crate::claim::Claim;
+use crate::command::{AccountCommand, CustomerCommand};
+use crate::customer::{
+    Code, CustomerFile, CustomerRefusal, OpenSession, RefreshSession, SESSIONS_MAX,
+};
+use crate::mail::Mail;
+use crate::operation::{FailOperation, QueueRegistration};
+use crate::operation::{Operation, OperationStatus};
+use crate::testing::{Rows, TENANT};
+use crate::{Command, Event, Executed, Rejection, Reply};
+use crate::{Currency, OperationId, Timestamp, TokenId};
+
+const HOUR_US: i64 = 3600 * Timestamp::SECOND_US;
+
+fn registration(email: &str) -> Register {
+    Register {
+        profile: Profile {
+            email: email.to_owned(),
+            email_key: email.to_lowercase(),
+            first_name: "Ann".to_owned(),
+            last_name: "Lee".to_owned(),
+            preferences: String::new(),
+        },
+        person: Person { company: Some("Acme".to_owned()), ..Person::default() },
+        currency: Currency::parse("USD"),
+        password_hash: "hash 0".to_owned(),
+        taken: Taken::Refuse,
+        verification: Verification::Mailed { within_us: 48 * HOUR_US },
+        operation: None,
+    }
+}
+
+fn register(rows: &mut Rows, it: Register) -> Result<Executed, Rejection> {
+    rows.run(Command::Customer(CustomerCommand::Register(Box::new(it))))
+}
+
+/// A customer who signed up, and perhaps verified their address.
+fn signed_up(rows: &mut Rows, is_verified: bool) -> CustomerRef {
+    let executed = register(rows, registration("ann@example.com")).unwrap();
+    let Some(Reply::Customer(CustomerReply::Registered(customer))) = executed.reply else {
+        panic!("{executed:?}");
+    };
+    if is_verified {
+        let token = now(rows, customer).verification.unwrap().id;
+        run(rows, CustomerCommand::VerifyEmail(VerifyEmail { customer, token })).unwrap();
+    }
+    customer
+}
+
+fn run(rows: &mut Rows, command: CustomerCommand) -> Result<Executed, Rejection> {
+    rows.run(Command::Customer(command))
+}
+
+fn file(rows: &Rows, customer: CustomerRef) -> &CustomerFile {
+    rows.state.customer(TENANT, customer.id).unwrap()
+}
+
+fn now(rows: &Rows, customer: CustomerRef) -> &Customer {
+    &file(rows, customer).customer
+}
+
+fn mails(executed: &Executed) -> Vec<&Mail> {
+    let changes = executed.done.changes.iter();
+    changes
+        .filter_map(|it| {
+            if let Change::Customer(CustomerChange::Mail(mail)) = it { Some(mail) } else { None }
+        })
+        .collect()
+}
+
+fn login(rows: &Rows, customer: CustomerRef) -> OpenSession {
+    OpenSession {
+        customer,
+        password_version: now(rows, customer).password_version,
+        rehashed: None,
+        code: None,
+        lifetime_us: HOUR_US,
+        refresh_us: 10 * HOUR_US,
+    }
+}
+
+/// Runs a command on a verified customer with one session and shows what came of it.
+fn check(make: impl FnOnce(&mut Rows, CustomerRef) -> CustomerCommand, expected: Expect) {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, true);
+    let it = login(&rows, customer);
+    run(&mut rows, CustomerCommand::OpenSession(it)).unwrap();
+    let command = make(&mut rows, customer);
+    let shown = match run(&mut rows, command) {
+        Ok(executed) => {
+            let kinds: Vec<MailKind> = mails(&executed).iter().map(|it| it.kind).collect();
+            let sessions = file(&rows, customer).sessions.len();
+            let customer = now(&rows, customer);
+            format!("{:?} sessions={sessions} mails={kinds:?}", customer.status)
+        }
+        Err(rejection) => format!("{rejection:?}"),
+    };
+    expected.assert_eq(&shown);
+}
+
+#[test]
+fn signing_up_is_one_commit() {
+    let mut rows = Rows::new();
+    let executed = register(&mut rows, registration("Ann@Example.com")).unwrap();
+    let changes = &executed.done.changes;
+    let account = changes.iter().find_map(|it| {
+        if let Change::Account(AccountChange::Account(it)) = it { Some(it) } else { None }
+    });
+    let customer = changes.iter().find_map(|it| {
+        if let Change::Customer(CustomerChange::Customer(it)) = it { Some(it) } else { None }
+    });
+    let (account, customer) = (account.unwrap(), customer.unwrap());
+    assert_eq!(account.external_key, Some(customer.id.to_string()));
+    assert_eq!(customer.account, account.id);
+    assert!(!customer.is_verified);
+    let person = rows.state.person(TENANT, account.id);
+    assert_eq!(person.name.as_deref(), Some("Ann Lee"));
+    assert_eq!(person.email.as_deref(), Some("Ann@Example.com"));
+    assert_eq!(person.company.as_deref(), Some("Acme"));
+    let is_tagged = changes.iter().any(
+        |change| matches!(change, Change::Account(AccountChange::Tag(tag)) if tag.key.account == account.id && tag.active),
+    );
+    assert!(is_tagged);
+    let mails = mails(&executed);
+    assert_eq!(mails.len(), 2);
+    assert_eq!(mails[0].kind, MailKind::Welcome);
+    assert_eq!(
+        (mails[1].kind, mails[1].token),
+        (MailKind::Verification, customer.verification.map(|it| it.id),)
+    );
+    let (customer, account) = (customer.id, account.id);
+    assert!(executed.done.events.contains(&Event::CustomerRegistered { customer, account }));
+    // However the address is written, it has one customer.
+    let again = register(&mut rows, registration("ANN@example.com"));
+    assert_eq!(again, Err(Rejection::Customer(CustomerRefusal::EmailTaken)));
+    // Nobody is made whose password was not hashed.
+    let unhashed = Register { password_hash: String::new(), ..registration("bob@example.com") };
+    let refused = register(&mut rows, unhashed);
+    assert_eq!(refused, Err(Rejection::Customer(CustomerRefusal::EmailTaken)));
+}
+
+#[test]
+fn who_has_an_address_can_be_told_instead() {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, true);
+    let second = Register { taken: Taken::NotifyByMail, ..registration("ann@example.com") };
+    let executed = register(&mut rows, second).unwrap();
+    assert_eq!(executed.reply, Some(Reply::Customer(CustomerReply::Notified)));
+    let notices = mails(&executed);
+    assert_eq!(notices.len(), 1);
+    assert_eq!((notices[0].kind, notices[0].customer), (MailKind::AlreadyRegistered, customer.id));
+    // The address is theirs when it is committed: the commit tells where it was freed meanwhile.
+    let key = email_claim(TENANT, "ann@example.com");
+    let claim = Claim { owner: customer.id.uuid(), account: Some(customer.account) };
+    assert_eq!(
+        executed.done.changes[0],
+        Change::Claim(ClaimChange::Taken { key: key.clone(), claim })
+    );
+    assert_eq!(executed.done.changes.len(), 2);
+    // Where their mailbox has had enough, all else is the same.
+    let third = Register { taken: Taken::Silent, ..registration("ann@example.com") };
+    let executed = register(&mut rows, third).unwrap();
+    assert_eq!(executed.reply, Some(Reply::Customer(CustomerReply::Notified)));
+    assert_eq!(executed.done.changes, [Change::Claim(ClaimChange::Taken { key, claim })]);
+}
+
+#[test]
+fn a_token_holds_once_and_only_the_newest() {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, false);
+    let first = now(&rows, customer).verification.unwrap().id;
+    let purpose = TokenPurpose::Verification;
+    let again = RequestToken { customer, purpose, within_us: HOUR_US };
+    let executed = run(&mut rows, CustomerCommand::RequestToken(again.clone())).unwrap();
+    let second = now(&rows, customer).verification.unwrap().id;
+    assert_eq!(mails(&executed)[0].token, Some(second));
+    let verify = |token| CustomerCommand::VerifyEmail(VerifyEmail { customer, token });
+    let invalid = Err(Rejection::Customer(CustomerRefusal::TokenInvalid));
+    assert_eq!(run(&mut rows, verify(first)), invalid);
+    rows.now += HOUR_US;
+    assert_eq!(run(&mut rows, verify(second)), invalid, "its time is over");
+    rows.now -= 1;
+    run(&mut rows, verify(second)).unwrap();
+    assert!(now(&rows, customer).is_verified);
+    assert_eq!(now(&rows, customer).expires_at, None);
+    assert_eq!(run(&mut rows, verify(second)), invalid, "it was used");
+    let verified = Err(Rejection::Customer(CustomerRefusal::AlreadyVerified));
+    assert_eq!(run(&mut rows, CustomerCommand::RequestToken(again)), verified);
+}
+
+#[test]
+fn passwords_are_set_by_whoever_has_the_token_or_the_password() {
+    let set = |customer, by| {
+        let password_hash = "hash 1".to_owned();
+        CustomerCommand::SetPassword(SetPassword { customer, password_hash, by })
+    };
+    check(
+        |_, customer| set(customer, PasswordProof::Password { version: 0 }),
+        expect!["Active sessions=0 mails=[PasswordChanged]"],
+    );
+    check(
+        |_, customer| set(customer, PasswordProof::Password { version: 1 }),
+        expect!["Customer(PasswordChanged)"],
+    );
+    check(
+        |rows, customer| {
+            let purpose = TokenPurpose::PasswordReset;
+            let ask = RequestToken { customer, purpose, within_us: HOUR_US };
+            run(rows, CustomerCommand::RequestToken(ask)).unwrap();
+            let token = now(rows, customer).reset.unwrap().id;
+            set(customer, PasswordProof::Token(token))
+        },
+        expect!["Active sessions=0 mails=[PasswordChanged]"],
+    );
+    check(
+        |_, customer| set(customer, PasswordProof::Token(TokenId::new(uuid::Uuid::nil()))),
+        expect!["Customer(TokenInvalid)"],
+    );
+}
+
+#[test]
+fn logging_in() {
+    let open = |rows: &mut Rows, customer, change: &dyn Fn(&mut OpenSession)| {
+        let mut it = login(rows, customer);
+        change(&mut it);
+        CustomerCommand::OpenSession(it)
+    };
+    check(|rows, it| open(rows, it, &|_| {}), expect!["Active sessions=2 mails=[]"]);
+    check(
+        |rows, it| open(rows, it, &|it| it.password_version = 7),
+        expect!["Customer(PasswordChanged)"],
+    );
+    check(
+        |rows, customer| {
+            run(rows, update(customer, |it| it.is_active = Some(false))).unwrap();
+            assert!(file(rows, customer).sessions.is_empty());
+            open(rows, customer, &|_| {})
+        },
+        expect!["Customer(Deactivated)"],
+    );
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, false);
+    let it = CustomerCommand::OpenSession(login(&rows, customer));
+    assert_eq!(run(&mut rows, it), Err(Rejection::Customer(CustomerRefusal::NotVerified)));
+}
+
+fn update(customer: CustomerRef, change: impl FnOnce(&mut UpdateCustomer)) -> CustomerCommand {
+    let mut it = UpdateCustomer::of(customer);
+    change(&mut it);
+    CustomerCommand::Update(Box::new(it))
+}
+
+#[test]
+fn preferences_take_the_place_of_those_that_were_read() {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, true);
+    let known = |rows: &Rows| file(rows, customer).customer.profile.preferences.clone();
+    let before = known(&rows);
+    let put = |before: &str, after: &str| {
+        update(customer, |it| {
+            it.preferences = Some(after.to_owned());
+            it.preferences_before = Some(before.to_owned());
+        })
+    };
+    run(&mut rows, put(&before, "one")).unwrap();
+    let changed = Err(Rejection::Customer(CustomerRefusal::PreferencesChanged));
+    assert_eq!(run(&mut rows, put(&before, "another")), changed);
+    assert_eq!(known(&rows), "one");
+    run(&mut rows, put("one", "another")).unwrap();
+    assert_eq!(known(&rows), "another");
+    run(&mut rows, update(customer, |it| it.preferences = Some("a third".to_owned()))).unwrap();
+    assert_eq!(known(&rows), "a third", "a caller that does not say what it read replaces it");
+}
+
+#[test]
+fn one_more_session_ends_the_oldest() {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, true);
+    for _ in 0..=SESSIONS_MAX {
+        let it = login(&rows, customer);
+        run(&mut rows, CustomerCommand::OpenSession(it)).unwrap();
+    }
+    let sessions = &file(&rows, customer).sessions;
+    assert_eq!(sessions.len(), SESSIONS_MAX);
+    let oldest = sessions[0].id;
+    rows.now += 10 * HOUR_US;
+    let it = login(&rows, customer);
+    run(&mut rows, CustomerCommand::OpenSession(it)).unwrap();
+    let sessions = &file(&rows, customer).sessions;
+    assert_eq!(sessions.len(), 1, "what has ended by itself goes");
+    assert_ne!(sessions[0].id, oldest);
+}
+
+#[test]
+fn a_refresh_token_is_used_once() {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, true);
+    let it = login(&rows, customer);
+    run(&mut rows, CustomerCommand::OpenSession(it)).unwrap();
+    let session = file(&rows, customer).sessions[0].id;
+    let refresh = |generation| {
+        CustomerCommand::RefreshSession(RefreshSession {
+            customer,
+            session,
+            generation,
+            lifetime_us: HOUR_US,
+            refresh_us: 10 * HOUR_US,
+        })
+    };
+    let none = Err(Rejection::Customer(CustomerRefusal::SessionNotFound));
+    assert_eq!(run(&mut rows, refresh(1)), none, "nobody was given that one");
+    let renewed = run(&mut rows, refresh(0)).unwrap().reply;
+    let Some(Reply::Customer(CustomerReply::Session { generation: 1, .. })) = renewed else {
+        panic!("{renewed:?}");
+    };
+    // Somebody shows the first one again: either of the two has stolen it.
+    let reply = run(&mut rows, refresh(0)).unwrap().reply;
+    assert_eq!(reply, Some(Reply::Customer(CustomerReply::SessionRevoked)));
+    assert_eq!(run(&mut rows, refresh(1)), none);
+}
+
+#[test]
+fn a_second_factor_is_asked_for_once_it_was_confirmed() {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, true);
+    let recovery_hashes = vec!["r1".to_owned(), "r2".to_owned()];
+    let proposed = NewSecondFactor::Proposed { sealed: "sealed".to_owned(), recovery_hashes };
+    let again = proposed.clone();
+    let change = |new| update(customer, |it| it.second_factor = Some(new));
+    let absent = Err(Rejection::Customer(CustomerRefusal::NoSecondFactor));
+    assert_eq!(run(&mut rows, change(NewSecondFactor::Confirmed { step: 9 })), absent);
+    run(&mut rows, change(proposed)).unwrap();
+    let with = |rows: &Rows, code| {
+        CustomerCommand::OpenSession(OpenSession { code, ..login(rows, customer) })
+    };
+    let command = with(&rows, None);
+    run(&mut rows, command).unwrap();
+    run(&mut rows, change(NewSecondFactor::Confirmed { step: 9 })).unwrap();
+    assert!(now(&rows, customer).needs_code());
+    let wrong = Err(Rejection::Customer(CustomerRefusal::CodeInvalid));
+    let recovery = Some(Code::Recovery("r1".to_owned()));
+    for (code, is_right) in [
+        (None, false),
+        (Some(Code::Step(9)), false),
+        (Some(Code::Step(10)), true),
+        (Some(Code::Step(10)), false),
+        (recovery.clone(), true),
+        (recovery, false),
+    ] {
+        let command = with(&rows, code.clone());
+        let done = run(&mut rows, command);
+        assert_eq!(done.is_ok(), is_right, "{code:?}");
+        if !is_right {
+            assert_eq!(done, wrong);
+        }
+    }
+    // Nothing takes its place without a code.
+    assert_eq!(run(&mut rows, change(again)), wrong);
+    run(&mut rows, change(NewSecondFactor::Removed)).unwrap();
+    assert!(!now(&rows, customer).needs_code());
+}
+
+#[test]
+fn a_second_factor_holds_until_the_next_one_is_confirmed() {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, true);
+    let change = |new| update(customer, |it| it.second_factor = Some(new));
+    let (sealed, recovery_hashes) = ("first".to_owned(), vec![]);
+    run(&mut rows, change(NewSecondFactor::Proposed { sealed, recovery_hashes })).unwrap();
+    run(&mut rows, change(NewSecondFactor::Confirmed { step: 9 })).unwrap();
+    let next = |code| NewSecondFactor::Replaced {
+        sealed: "next".to_owned(),
+        recovery_hashes: vec!["n1".to_owned()],
+        code,
+    };
+    let wrong = Err(Rejection::Customer(CustomerRefusal::CodeInvalid));
+    assert_eq!(run(&mut rows, change(next(Code::Step(9)))), wrong, "it was used");
+    run(&mut rows, change(next(Code::Step(10)))).unwrap();
+    let factor = |rows: &Rows| now(rows, customer).credentials.second_factor.clone();
+    let holds = factor(&rows).unwrap();
+    assert_eq!(
+        (&*holds.sealed, holds.is_confirmed, holds.waiting()),
+        ("first", true, Some("next"))
+    );
+    assert_eq!(run(&mut rows, change(next(Code::Step(10)))), wrong, "each code once");
+    run(&mut rows, change(NewSecondFactor::Confirmed { step: 11 })).unwrap();
+    let holds = factor(&rows).unwrap();
+    assert_eq!((&*holds.sealed, holds.last_step, holds.waiting()), ("next", 11, None));
+    let absent = Err(Rejection::Customer(CustomerRefusal::NoSecondFactor));
+    assert_eq!(run(&mut rows, change(NewSecondFactor::Confirmed { step: 12 })), absent);
+    let give_up = |code| change(NewSecondFactor::GivenUp { code });
+    assert_eq!(run(&mut rows, give_up(None)), wrong);
+    run(&mut rows, give_up(Some(Code::Recovery("n1".to_owned())))).unwrap();
+    assert_eq!(factor(&rows), None);
+    run(&mut rows, give_up(None)).unwrap();
+    assert_eq!(run(&mut rows, change(next(Code::Step(12)))), absent);
+}
+
+#[test]
+fn forgetting_leaves_the_account_and_frees_the_address() {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, true);
+    let it = login(&rows, customer);
+    run(&mut rows, CustomerCommand::OpenSession(it)).unwrap();
+    let erase = |if_expired| CustomerCommand::Erase(EraseCustomer { customer, if_expired });
+    let early = Err(Rejection::Customer(CustomerRefusal::NotExpired));
+    assert_eq!(run(&mut rows, erase(true)), early, "a verified customer does not expire");
+    run(&mut rows, erase(false)).unwrap();
+    let left = now(&rows, customer);
+    assert_eq!(left.status, CustomerStatus::Erased);
+    assert_eq!((&left.profile, &left.credentials), (&Profile::default(), &Credentials::default()));
+    assert!(file(&rows, customer).sessions.is_empty());
+    assert_eq!(rows.state.person(TENANT, customer.account), Person::default());
+    assert!(rows.state.accounts.contains_key(&(TENANT, customer.account)));
+    let gone = Err(Rejection::Customer(CustomerRefusal::NotFound));
+    assert_eq!(run(&mut rows, erase(false)), gone);
+    register(&mut rows, registration("ann@example.com")).unwrap();
+}
+
+#[test]
+fn who_never_verifies_is_forgotten() {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, false);
+    let erase = CustomerCommand::Erase(EraseCustomer { customer, if_expired: true });
+    let early = Err(Rejection::Customer(CustomerRefusal::NotExpired));
+    rows.now += 48 * HOUR_US - 1;
+    assert_eq!(run(&mut rows, erase.clone()), early);
+    rows.now += 1;
+    run(&mut rows, erase).unwrap();
+    assert_eq!(now(&rows, customer).status, CustomerStatus::Erased);
+}
+
+#[test]
+fn no_token_puts_off_the_end_for_ever() {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, false);
+    let end = now(&rows, customer).created_at.plus_us(7 * 48 * HOUR_US);
+    let (purpose, within_us) = (TokenPurpose::Verification, 48 * HOUR_US);
+    for _ in 0..9 {
+        rows.now += 40 * HOUR_US;
+        let token = RequestToken { customer, purpose, within_us };
+        run(&mut rows, CustomerCommand::RequestToken(token)).unwrap();
+        let it = now(&rows, customer);
+        let expected = Timestamp(rows.now).plus_us(within_us).min(end);
+        assert_eq!(it.expires_at, Some(expected));
+        assert_eq!(
+            it.verification.map(|it| it.expires_at),
+            Some(expected),
+            "the token ends with it"
+        );
+    }
+    let erase = CustomerCommand::Erase(EraseCustomer { customer, if_expired: true });
+    run(&mut rows, erase).unwrap();
+}
+
+#[test]
+fn what_operators_wrote_of_an_account_stays_unless_the_name_is_changed() {
+    let mut rows = Rows::new();
+    let customer = signed_up(&mut rows, true);
+    let person = Person { name: Some("Acme, A. Lee".to_owned()), ..Person::default() };
+    let rename = crate::account::UpdateAccount {
+        account: customer.account,
+        reset: false,
+        person,
+        external_key: None,
+        currency: None,
+        bill_cycle_day_local: None,
+        parent_account_id: None,
+        is_payment_delegated_to_parent: None,
+        payment_method_id: None,
+        reference_time: None,
+        time_zone: None,
+        is_migrated: None,
+    };
+    rows.run(Command::Account(AccountCommand::Update(Box::new(rename)))).unwrap();
+    let name = |rows: &Rows| rows.state.person(TENANT, customer.account).name;
+    run(&mut rows, update(customer, |it| it.person.phone = Some("+12".to_owned()))).unwrap();
+    assert_eq!(name(&rows).as_deref(), Some("Acme, A. Lee"));
+    run(&mut rows, update(customer, |it| it.last_name = Some("Li".to_owned()))).unwrap();
+    assert_eq!(name(&rows).as_deref(), Some("Ann Li"));
+}
+
+#[test]
+fn a_registration_that_was_kept_is_made_once() {
+    let mut rows = Rows::new();
+    let operation = OperationId::new(uuid::Uuid::from_u128(7));
+    let kept = QueueRegistration {
+        operation,
+        sealed: "sealed".to_owned(),
+        callback: Some("call".to_owned()),
+    };
+    run(&mut rows, CustomerCommand::QueueRegistration(kept)).unwrap();
+    let it = Register { operation: Some(operation), ..registration("ann@example.com") };
+    let executed = register(&mut rows, it.clone()).unwrap();
+    let settled = rows.state.operation(TENANT, operation).unwrap();
+    assert!(matches!(settled.status, OperationStatus::Succeeded(Some(_))), "{settled:?}");
+    let Operation { sealed: None, notify_at: Some(_), .. } = settled else {
+        panic!("{settled:?}");
+    };
+    assert_eq!(mails(&executed).len(), 2);
+    let settled = Err(Rejection::Customer(CustomerRefusal::OperationSettled));
+    assert_eq!(register(&mut rows, it), settled);
+    let explanation = "it".to_owned();
+    let fail = CustomerCommand::FailOperation(FailOperation { operation, explanation });
+    assert_eq!(run(&mut rows, fail), settled);
+}

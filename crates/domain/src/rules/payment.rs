@@ -1,0 +1,15 @@
+//! Payments: the machine that says which transaction may follow which.
+
+mod amounts;
+mod complete;
+mod follow_up;
+mod initiate;
+mod outcome;
+mod route;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use complete::{complete, fix, resolve_pending};
+pub(crate) use follow_up::{follow_up, reverse_chargeback};
+pub(crate) use initiate::initiate;
+pub(crate) use outcome::{gateway_inquired, gateway_replied};

@@ -1,0 +1,93 @@
+//! What a payment adds up to, and what is left of it.
+
+use crate::payment::{Amounts, Transaction, TransactionStatus, TransactionType};
+use crate::{AmountMinor, Currency, Rejection};
+
+impl Amounts {
+    /// Adds up the successful transactions.
+    #[must_use]
+    pub fn of<'a>(transactions: impl IntoIterator<Item = &'a Transaction> + Clone) -> Self {
+        let all = || transactions.clone().into_iter();
+        let succeeded = |status| status == TransactionStatus::Success;
+        let sum = |kind| sum(all(), kind, succeeded);
+        // A void lets go of what was reserved where it went.
+        let is_void = |it: &&Transaction| it.kind == TransactionType::Void && succeeded(it.status);
+        let is_held = |it: &&Transaction| !all().filter(is_void).any(|void| void.is_beside(it));
+        Self {
+            authorized: self::sum(all().filter(is_held), TransactionType::Authorize, succeeded),
+            captured: sum(TransactionType::Capture),
+            purchased: sum(TransactionType::Purchase),
+            refunded: sum(TransactionType::Refund),
+            credited: sum(TransactionType::Credit),
+            charged_back: sum(TransactionType::Chargeback)
+                .minus_floor_zero(sum(TransactionType::ChargebackReversal)),
+        }
+    }
+}
+
+/// What may still be captured with one gateway and method: the largest authorization that they hold,
+/// less every capture of the payment that worked or still may. Tries ask for the same money: what
+/// several of them hold is not added up.
+pub(super) fn left_to_capture<'a>(
+    here: impl IntoIterator<Item = &'a Transaction> + Clone,
+    everywhere: &[Transaction],
+) -> AmountMinor {
+    let worked = |kind| {
+        let of_kind = here.clone().into_iter().filter(move |it| it.kind == kind);
+        of_kind.filter(|it| it.status == TransactionStatus::Success)
+    };
+    if worked(TransactionType::Void).next().is_some() {
+        return AmountMinor::ZERO;
+    }
+    let largest = worked(TransactionType::Authorize).map(counted).max().unwrap_or_default();
+    largest.minus_floor_zero(sum(everywhere, TransactionType::Capture, worked_or_may))
+}
+
+/// What may still be refunded or charged back: what was taken less every refund that worked or
+/// still may, less what the bank took back.
+pub(super) fn left_to_return<'a>(
+    transactions: impl IntoIterator<Item = &'a Transaction> + Clone,
+) -> AmountMinor {
+    let amounts = Amounts::of(transactions.clone());
+    let taken = amounts.captured.checked_add(amounts.purchased).unwrap_or(AmountMinor(i64::MAX));
+    let refunds = sum(transactions, TransactionType::Refund, worked_or_may);
+    taken.minus_floor_zero(refunds).minus_floor_zero(amounts.charged_back)
+}
+
+/// Reads an amount that must be there and above zero.
+pub(super) fn positive_amount(
+    text: Option<&str>,
+    currency: Currency,
+) -> Result<AmountMinor, Rejection> {
+    let text = text.ok_or_else(|| Rejection::invalid("amount", "needs to be set"))?;
+    let amount =
+        AmountMinor::parse(text, currency).map_err(|error| Rejection::InvalidParameter {
+            field: "amount".to_owned(),
+            reason: format!("{text}: {error}"),
+        })?;
+    if amount <= AmountMinor::ZERO {
+        let reason = format!("{text}: should be greater than 0");
+        return Err(Rejection::InvalidParameter { field: "amount".to_owned(), reason });
+    }
+    Ok(amount)
+}
+
+const fn worked_or_may(status: TransactionStatus) -> bool {
+    status.is_open() || matches!(status, TransactionStatus::Success)
+}
+
+fn sum<'a>(
+    transactions: impl IntoIterator<Item = &'a Transaction>,
+    kind: TransactionType,
+    counts: impl Fn(TransactionStatus) -> bool,
+) -> AmountMinor {
+    let matching = transactions.into_iter().filter(|it| it.kind == kind && counts(it.status));
+    let minor = matching.fold(0_i64, |total, it| total.saturating_add(counted(it).0));
+    AmountMinor(minor)
+}
+
+/// What a transaction counts for. A completed one may have processed another amount than was asked for.
+fn counted(it: &Transaction) -> AmountMinor {
+    let processed = it.processed_amount.filter(|_| it.status == TransactionStatus::Success);
+    processed.or(it.amount).unwrap_or_default()
+}

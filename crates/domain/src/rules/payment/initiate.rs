@@ -1,0 +1,286 @@
+//! The start of a payment: authorize, purchase, credit.
+
+use super::amounts::positive_amount;
+use super::complete;
+use super::outcome::{self, Asked};
+use crate::claim::{ClaimKey, ClaimKind};
+use crate::context::Context;
+use crate::payment::{
+    Amounts, Complete, Initiate, Payment, PaymentFile, PaymentState, Transaction,
+    TransactionStatus, TransactionType,
+};
+use crate::reply::Outcome;
+use crate::state::State;
+use crate::{
+    Account, AmountMinor, Currency, PaymentId, PaymentMethod, PaymentMethodId, Rejection, Revision,
+    TransactionId,
+};
+
+pub(crate) fn initiate(
+    state: &State,
+    kind: TransactionType,
+    it: &Initiate,
+    cx: &mut Context,
+) -> Outcome {
+    let Some(account) = state.account(cx.tenant, it.account) else {
+        return Err(Rejection::AccountNotFound { id: it.account });
+    };
+    let existing = existing_payment(state, it, account, cx)?;
+    if let Some(key) = &it.transaction_key {
+        let target = existing.map(|file| file.payment.id);
+        refuse_used_key(state, account, (key, target), cx)?;
+    }
+    if let Some(file) = existing {
+        if let Some(key) = &it.transaction_key {
+            refuse_succeeded(file, key)?;
+        }
+        if let Some(pending) = pending_try(file, it, kind)? {
+            let request = Complete {
+                payment: file.payment.id,
+                transaction: Some(pending),
+                transaction_key: None,
+                kind: Some(kind),
+                amount: it.amount.clone(),
+                currency: it.currency,
+                properties: it.properties.clone(),
+            };
+            return complete::complete(state, &request, cx);
+        }
+        refuse_second_start(file, kind)?;
+        if file.transactions.len() >= cx.settings.transactions_per_payment_max {
+            return Err(Rejection::invalid("paymentId", "has too many transactions"));
+        }
+    }
+    let method = payment_method(state, it, account, cx)?;
+    let currency = it.currency.or(account.currency).ok_or_else(|| {
+        Rejection::invalid("currency", "should not be null: neither request nor account has one")
+    })?;
+    refuse_other_currency(existing, currency)?;
+    let amount = positive_amount(it.amount.as_deref(), currency)?;
+    let file = open(existing, (account, method), it, (kind, amount, currency), cx);
+    let asked = Asked { amount: Some(amount), properties: &it.properties };
+    outcome::submit(state, file, asked, cx)
+}
+
+/// A payment has one currency: an earlier try may still turn out to have worked.
+fn refuse_other_currency(
+    existing: Option<&PaymentFile>,
+    currency: Currency,
+) -> Result<(), Rejection> {
+    let Some(own) = existing.map(|file| file.payment.currency) else { return Ok(()) };
+    if own == currency {
+        return Ok(());
+    }
+    let reason = format!(" should be {own} to match other existing transactions");
+    Err(Rejection::InvalidParameter { field: "currency".to_owned(), reason })
+}
+
+/// The payment that the request names by id or key, if there is one.
+fn existing_payment<'a>(
+    state: &'a State,
+    it: &Initiate,
+    account: &Account,
+    cx: &Context,
+) -> Result<Option<&'a PaymentFile>, Rejection> {
+    let by_key = it.payment_key.as_ref().and_then(|key| {
+        match state.claim(&ClaimKey::new(cx.tenant, ClaimKind::Payment, key)) {
+            Some(claim) => Some((PaymentId::new(claim.owner), claim.account)),
+            // A payment without a key is shown under its id, and clients send back what they see.
+            None => state.defaulted_payment(cx.tenant, key),
+        }
+    });
+    let id = match (it.payment, by_key) {
+        (Some(id), Some((owner, _))) if owner != id => {
+            return Err(Rejection::invalid("paymentExternalKey", "belongs to another payment"));
+        }
+        (Some(id), _) => id,
+        (None, Some((_, owner_account))) if owner_account != Some(account.id) => {
+            let key = it.payment_key.clone().unwrap_or_default();
+            return Err(Rejection::PaymentOfAnotherAccount { payment: key });
+        }
+        (None, Some((owner, _))) => owner,
+        (None, None) => return Ok(None),
+    };
+    let Some(file) = state.payment(cx.tenant, id) else {
+        return Err(Rejection::PaymentNotFound { payment: id.to_string() });
+    };
+    if file.payment.account_id != account.id {
+        return Err(Rejection::PaymentOfAnotherAccount { payment: id.to_string() });
+    }
+    Ok(Some(file))
+}
+
+/// Refuses a transaction key under which something succeeded already, on any payment, or still may.
+/// What is pending on the payment that is meant (`target`) is for the caller to complete.
+pub(super) fn refuse_used_key(
+    state: &State,
+    account: &Account,
+    (key, target): (&str, Option<PaymentId>),
+    cx: &Context,
+) -> Result<(), Rejection> {
+    let claim = state.claim(&ClaimKey::new(cx.tenant, ClaimKind::Transaction, key));
+    let claimed = claim.and_then(|it| state.payment(cx.tenant, PaymentId::new(it.owner)));
+    // A transaction without a key is shown under its id, and clients send back what they see. It
+    // needs no claim: nobody can have named something after an id that was not minted yet.
+    let defaulted = state.defaulted_transaction(cx.tenant, key);
+    for file in [claimed, defaulted].into_iter().flatten() {
+        if file.payment.account_id != account.id {
+            return Err(Rejection::TransactionOfAnotherAccount { key: key.to_owned() });
+        }
+        refuse_succeeded(file, key)?;
+        let elsewhere = target != Some(file.payment.id);
+        let blocks = |status: TransactionStatus| {
+            status.is_in_doubt() || (elsewhere && status == TransactionStatus::Pending)
+        };
+        if let Some(doubt) = file.named(key).find(|it| blocks(it.status)) {
+            return Err(Rejection::PaymentInDoubt { operation: doubt.kind });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a transaction key, or the id of a transaction that has none, that succeeded here. Also one
+/// whose failure was overruled by its gateway, whatever came after: a client that saw the failure may
+/// have used the key elsewhere, and it has one owner only.
+pub(super) fn refuse_succeeded(file: &PaymentFile, key: &str) -> Result<(), Rejection> {
+    if file.named(key).any(|it| it.status == TransactionStatus::Success) {
+        return Err(Rejection::TransactionKeySucceeded { key: key.to_owned() });
+    }
+    if file.named(key).any(|it| it.overruled && !it.status.is_in_doubt()) {
+        let reason = "was in doubt again after it had failed: another key is needed";
+        return Err(Rejection::invalid("transactionExternalKey", reason));
+    }
+    Ok(())
+}
+
+/// The pending transaction that this request repeats, to be completed instead of doubled.
+fn pending_try(
+    file: &PaymentFile,
+    it: &Initiate,
+    kind: TransactionType,
+) -> Result<Option<TransactionId>, Rejection> {
+    let Some(key) = &it.transaction_key else { return Ok(None) };
+    let mut named = file.named(key);
+    let Some(pending) = named.find(|tx| tx.status == TransactionStatus::Pending) else {
+        return Ok(None);
+    };
+    if pending.kind == kind {
+        Ok(Some(pending.id))
+    } else {
+        Err(Rejection::invalid("transactionType", "differs from the pending transaction's"))
+    }
+}
+
+fn refuse_second_start(file: &PaymentFile, kind: TransactionType) -> Result<(), Rejection> {
+    if file.is_in_doubt() {
+        return Err(Rejection::PaymentInDoubt { operation: kind });
+    }
+    let open = file.transactions.iter().find(|tx| tx.status == TransactionStatus::Pending);
+    let from = file
+        .payment
+        .last_success
+        .or(open.map(|tx| PaymentState { operation: tx.kind, status: TransactionStatus::Pending }));
+    match from {
+        Some(from) => Err(Rejection::InvalidTransition { operation: kind, from: Some(from) }),
+        None => Ok(()),
+    }
+}
+
+fn payment_method<'a>(
+    state: &'a State,
+    it: &Initiate,
+    account: &Account,
+    cx: &Context,
+) -> Result<&'a PaymentMethod, Rejection> {
+    let Some(id) = it.payment_method.or(account.payment_method_id) else {
+        return Err(Rejection::invalid("paymentMethodId", "should not be null"));
+    };
+    let method = state.payment_method(cx.tenant, id);
+    let own = method.filter(|method| method.active && method.account_id == account.id);
+    own.ok_or(Rejection::PaymentMethodNotFound { id })
+}
+
+/// The payment with one more transaction, last in its list, in flight.
+fn open(
+    existing: Option<&PaymentFile>,
+    (account, method): (&Account, &PaymentMethod),
+    it: &Initiate,
+    (kind, amount, currency): (TransactionType, AmountMinor, Currency),
+    cx: &mut Context,
+) -> PaymentFile {
+    let state = PaymentState { operation: kind, status: TransactionStatus::InFlight };
+    let mut file = if let Some(existing) = existing {
+        let mut file = existing.clone();
+        file.payment.payment_method_id = method.id;
+        file.payment.gateway.clone_from(&method.gateway);
+        file.payment.currency = currency;
+        file
+    } else {
+        let id: PaymentId = cx.mint();
+        if let Some(key) = &it.payment_key {
+            let claim = ClaimKey::new(cx.tenant, ClaimKind::Payment, key);
+            cx.claim(claim, id.uuid(), Some(account.id));
+        }
+        let payment = Payment {
+            tenant: cx.tenant,
+            id,
+            account_id: account.id,
+            payment_method_id: method.id,
+            number: cx.next_payment_number(),
+            external_key: it.payment_key.clone(),
+            currency,
+            gateway: method.gateway.clone(),
+            state,
+            last_success: None,
+            amounts: Amounts::default(),
+            created_at: cx.now,
+            updated_at: cx.now,
+            revision: Revision::first(cx.seq),
+        };
+        PaymentFile { payment, transactions: Vec::with_capacity(1) }
+    };
+    let way = (method.gateway.clone(), method.id);
+    append(&mut file, (kind, it.transaction_key.clone()), way, Some((amount, currency)), cx);
+    file
+}
+
+/// Adds a transaction in flight and claims its key for the payment.
+pub(super) fn append(
+    file: &mut PaymentFile,
+    (kind, key): (TransactionType, Option<String>),
+    (gateway, payment_method_id): (String, PaymentMethodId),
+    amount: Option<(AmountMinor, Currency)>,
+    cx: &mut Context,
+) {
+    let payment = &mut file.payment;
+    if let Some(key) = &key {
+        let claim = ClaimKey::new(cx.tenant, ClaimKind::Transaction, key);
+        cx.claim(claim, payment.id.uuid(), Some(payment.account_id));
+    }
+    payment.state = PaymentState { operation: kind, status: TransactionStatus::InFlight };
+    payment.updated_at = cx.now;
+    payment.revision = payment.revision.next(cx.seq);
+    file.transactions.push(Transaction {
+        tenant: cx.tenant,
+        id: cx.mint(),
+        payment_id: payment.id,
+        account_id: payment.account_id,
+        external_key: key,
+        gateway,
+        payment_method_id,
+        kind,
+        status: TransactionStatus::InFlight,
+        amount: amount.map(|(amount, _)| amount),
+        called_amount: None,
+        currency: amount.map(|(_, currency)| currency),
+        processed_amount: None,
+        processed_currency: None,
+        effective_at: cx.now,
+        gateway_error_code: None,
+        gateway_error_message: None,
+        first_reference: None,
+        second_reference: None,
+        overruled: false,
+        revision: Revision::first(cx.seq),
+    });
+}

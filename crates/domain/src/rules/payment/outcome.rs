@@ -1,0 +1,534 @@
+//! How a transaction ends: at once, by the gateway's answer, or by asking it later.
+
+use super::route::{follow_what_worked, last_success};
+use crate::card_data::{PAN_CHARS_MAX, mask_pans};
+use crate::change::{Change, PaymentChange};
+use crate::claim::{ClaimKey, ClaimKind};
+use crate::context::Context;
+use crate::payment::{
+    Amounts, GATEWAY_TEXT_MAX, GatewayAnswer, GatewayInquired, GatewayKnowledge, GatewayOutcome,
+    GatewayReplied, GatewayStatus, Outstanding, PaymentFile, PaymentState, Transaction,
+    TransactionStatus,
+};
+use crate::reply::Outcome;
+use crate::rules::ledger;
+use crate::state::State;
+use crate::{
+    Accepted, AmountMinor, Currency, Effect, Event, GatewayCall, PaymentReply, PaymentResult,
+    Properties, Rejection, Reply, Timestamp, TransactionId,
+};
+
+/// What a request wants of the transaction it put in flight.
+pub(super) struct Asked<'a> {
+    pub(super) amount: Option<AmountMinor>,
+    pub(super) properties: &'a Properties,
+}
+
+/// What is to be written of a transaction's outcome.
+pub(super) struct Settled {
+    status: TransactionStatus,
+    processed: Option<(AmountMinor, Option<Currency>)>,
+    error_code: Option<String>,
+    error_message: Option<String>,
+    references: (Option<String>, Option<String>),
+    /// The call never left: what the gateway was asked for is what it was before.
+    unsent: bool,
+    /// It had failed, and now money may move after all.
+    reopens: bool,
+}
+
+impl Settled {
+    pub(super) fn success(transaction: &Transaction) -> Self {
+        let amount = transaction.called_amount.or(transaction.amount).unwrap_or_default();
+        let processed = Some((amount, transaction.currency));
+        Self { processed, ..Self::failed(TransactionStatus::Success) }
+    }
+
+    /// An end that moved nothing, or none yet.
+    pub(super) const fn failed(status: TransactionStatus) -> Self {
+        Self {
+            status,
+            processed: None,
+            error_code: None,
+            error_message: None,
+            references: (None, None),
+            unsent: false,
+            reopens: false,
+        }
+    }
+
+    fn failed_with(status: TransactionStatus, code: Option<&str>, message: &str) -> Self {
+        Self {
+            error_code: code.map(str::to_owned),
+            error_message: Some(gateway_text(message)),
+            ..Self::failed(status)
+        }
+    }
+}
+
+/// Sends the last transaction of `file`, which is in flight, to its gateway.
+pub(super) fn submit(state: &State, file: PaymentFile, asked: Asked, cx: &mut Context) -> Outcome {
+    let transaction = file.transactions.last().expect("one is in flight").clone();
+    let gateway = transaction.gateway.clone();
+    let Some(settings) = cx.settings.gateway(&gateway) else {
+        return Err(Rejection::GatewayNotRegistered { gateway });
+    };
+    if settings.settles_at_once {
+        return Ok(settle_at_once(file, asked, cx));
+    }
+    let timeout_us = settings.timeout_us;
+    let method = state.payment_method(cx.tenant, transaction.payment_method_id);
+    let deadline = cx.real_now.plus_us(timeout_us);
+    cx.change(PaymentChange::Outstanding(outcome_of(&transaction, deadline, cx)));
+    cx.effect(Effect::CallGateway(Box::new(GatewayCall {
+        tenant: cx.tenant,
+        account: file.payment.account_id,
+        payment: file.payment.id,
+        transaction: transaction.id,
+        gateway,
+        operation: transaction.kind,
+        amount: asked.amount.or(transaction.amount),
+        currency: file.payment.currency,
+        external_payment_method_id: method.and_then(|it| it.external_payment_method_id.clone()),
+        payment_method_properties: method.map(|it| it.properties.clone()).unwrap_or_default(),
+        properties: asked.properties.clone(),
+        timeout_us,
+    })));
+    let before = transaction.revision.previous.map(|_| Before::PENDING);
+    cx.event(event(&file, file.transactions.len() - 1, before));
+    write(file, transaction.id, cx);
+    Ok(Accepted::later())
+}
+
+/// What is to be waited for, from now on.
+fn outcome_of(transaction: &Transaction, deadline: Timestamp, cx: &Context) -> Outstanding {
+    Outstanding {
+        tenant: cx.tenant,
+        transaction_id: transaction.id,
+        payment_id: transaction.payment_id,
+        account_id: transaction.account_id,
+        gateway: transaction.gateway.clone(),
+        deadline,
+        ask_at: None,
+        asked: 0,
+        reply: cx.reply_key,
+        actor: cx.actor.clone(),
+    }
+}
+
+/// Settles the last transaction of `file` within this commit: nobody is called.
+pub(super) fn settle_at_once(mut file: PaymentFile, asked: Asked, cx: &mut Context) -> Accepted {
+    let transaction = file.transactions.last().expect("one is in flight");
+    let id = transaction.id;
+    let mut settled = Settled::success(transaction);
+    if let (Some(amount), Some((processed, _))) = (asked.amount, settled.processed.as_mut()) {
+        *processed = amount;
+    }
+    settle(&mut file, id, settled, cx);
+    let transaction = file.transaction(id).expect("it was settled there");
+    let reply = payment_reply(&file, transaction);
+    write(file, id, cx);
+    Accepted::now(reply)
+}
+
+pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Context) -> Outcome {
+    let Some(file) = state.payment(cx.tenant, it.payment) else {
+        return Err(Rejection::PaymentNotFound { payment: it.payment.to_string() });
+    };
+    let Some(transaction) = file.transaction(it.transaction) else {
+        return Err(Rejection::TransactionNotFound { transaction: it.transaction.to_string() });
+    };
+    let outstanding = state.outstanding(cx.tenant, it.transaction).cloned();
+    let (settled, failure) = match &it.answer {
+        GatewayAnswer::Outcome(outcome) => {
+            (read_outcome(transaction, outcome, Heard::FromTheCall), None)
+        }
+        GatewayAnswer::Failed { message } => (
+            Settled::failed_with(TransactionStatus::Unknown, None, message),
+            Some(PaymentResult::GatewayFailed { message: gateway_text(message) }),
+        ),
+        GatewayAnswer::Nothing => (
+            Settled::failed(TransactionStatus::Unknown),
+            Some(PaymentResult::GatewayAnsweredNothing),
+        ),
+        GatewayAnswer::TimedOut => {
+            (Settled::failed(TransactionStatus::Unknown), Some(PaymentResult::GatewayTimedOut))
+        }
+        GatewayAnswer::NotSent { message } => {
+            // A completion that never left leaves pending what is pending at the gateway. What is
+            // called for the first time has processed nothing yet, not even zero.
+            let status = match transaction.processed_amount {
+                Some(_) => TransactionStatus::Pending,
+                None => TransactionStatus::PluginFailure,
+            };
+            let settled = Settled::failed_with(status, None, message);
+            (Settled { unsent: true, ..settled }, None)
+        }
+    };
+    // Only a call that runs can end by not answering; what is settled stays settled.
+    let in_flight = transaction.status == TransactionStatus::InFlight;
+    let mut file = file.clone();
+    let books = in_flight || worth_booking(transaction.status, settled.status);
+    if books {
+        settle(&mut file, it.transaction, settled, cx);
+    }
+    let transaction = file.transaction(it.transaction).expect("it was found before").clone();
+    let mut reply = payment_reply(&file, &transaction);
+    if books && let (Some(failure), Reply::Payment(payment)) = (failure, &mut reply) {
+        payment.result = failure;
+    }
+    close_or_ask(&transaction, outstanding, &reply, cx);
+    if books {
+        write(file, it.transaction, cx);
+    }
+    Ok(Accepted::now(reply))
+}
+
+pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Context) -> Outcome {
+    let Some(file) = state.payment(cx.tenant, it.payment) else {
+        return Err(Rejection::PaymentNotFound { payment: it.payment.to_string() });
+    };
+    let Some(transaction) = file.transaction(it.transaction) else {
+        return Err(Rejection::TransactionNotFound { transaction: it.transaction.to_string() });
+    };
+    let outstanding = outstanding_today(state, it.transaction, cx);
+    let settled = match &it.knowledge {
+        GatewayKnowledge::Found(outcome) => Some(read_outcome(transaction, outcome, Heard::Later)),
+        GatewayKnowledge::NotFound
+            if not_found_is_final(transaction, outstanding.as_ref(), it.asked_at, cx) =>
+        {
+            let message = "the gateway has no record of it";
+            Some(Settled::failed_with(TransactionStatus::PluginFailure, None, message))
+        }
+        GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => None,
+    };
+    let call_may_run = outstanding.as_ref().is_some_and(|open| may_run(open, it.asked_at));
+    let mut file = file.clone();
+    let changed = settled
+        .filter(|it| it.reopens || worth_booking(transaction.status, it.status))
+        .filter(|it| it.reopens || !(call_may_run && it.status.is_open()));
+    let was_settled = changed.is_some();
+    // What is open again is asked about as anything that is not known.
+    let reopened = changed.as_ref().is_some_and(|it| it.reopens);
+    let outstanding =
+        outstanding.or_else(|| reopened.then(|| outcome_of(transaction, cx.real_now, cx)));
+    if let Some(settled) = changed {
+        settle(&mut file, it.transaction, settled, cx);
+    } else if transaction.status == TransactionStatus::InFlight && !call_may_run {
+        // Nobody asks while a call runs; one that is found running was orphaned by a crash.
+        settle(&mut file, it.transaction, Settled::failed(TransactionStatus::Unknown), cx);
+    }
+    let transaction = file.transaction(it.transaction).expect("it was found before").clone();
+    let reply = payment_reply(&file, &transaction);
+    if !call_may_run {
+        close_or_ask(&transaction, outstanding, &reply, cx);
+    }
+    if was_settled || transaction.revision.seq == cx.seq {
+        write(file, it.transaction, cx);
+    }
+    Ok(Accepted::now(reply))
+}
+
+/// What waits for an outcome, by today's clock. A deadline or a question further off than any can be
+/// was set by a clock that has been set back since. It counts from now on: the gateway would not be
+/// believed, nor asked, before the clock is there again.
+fn outstanding_today(state: &State, id: TransactionId, cx: &mut Context) -> Option<Outstanding> {
+    let found = state.outstanding(cx.tenant, id)?;
+    let timeout_us = cx.settings.gateway(&found.gateway).map_or(0, |it| it.timeout_us);
+    let ask_latest = cx.now.plus_us(cx.settings.longest_delay_us());
+    let open = Outstanding {
+        deadline: found.deadline.min(cx.real_now.plus_us(timeout_us)),
+        ask_at: found.ask_at.map(|at| if at > ask_latest { cx.now } else { at }),
+        ..found.clone()
+    };
+    if open != *found {
+        cx.change(PaymentChange::Outstanding(open.clone()));
+    }
+    Some(open)
+}
+
+/// Whether the call itself may still answer: an outcome reported meanwhile is booked, but the row
+/// that waits for the call stays, so that the call answers the waiting caller. Where nobody runs
+/// the call any more, the first question after its deadline ends the waiting.
+fn may_run(outstanding: &Outstanding, asked_at: Timestamp) -> bool {
+    let answered = outstanding.asked > 0 || outstanding.ask_at.is_some();
+    !answered && asked_at < outstanding.deadline
+}
+
+/// A request may still be on its way to the gateway until its deadline, and a gateway may take a
+/// while to find what it took: only where it was asked after both does "not found" mean that nothing
+/// happened.
+fn not_found_is_final(
+    transaction: &Transaction,
+    outstanding: Option<&Outstanding>,
+    asked_at: Timestamp,
+    cx: &Context,
+) -> bool {
+    let Some(outstanding) = outstanding else { return false };
+    let Some(settings) = cx.settings.gateway(&outstanding.gateway) else { return false };
+    transaction.status.is_in_doubt()
+        && asked_at >= outstanding.deadline.plus_us(settings.settle_after_us)
+}
+
+/// Whether what a gateway says changes what is written. A late success after a failure is booked,
+/// a success that turns out to have failed is reversed; a success is never lost to "pending". What
+/// opens a failure again is not decided here: see [`Settled::reopens`].
+const fn worth_booking(now: TransactionStatus, said: TransactionStatus) -> bool {
+    use TransactionStatus as S;
+    match (now, said) {
+        (S::InFlight, _) => true,
+        (S::Unknown | S::Pending, S::Success | S::PaymentFailure | S::PluginFailure)
+        | (S::Unknown, S::Pending)
+        | (S::Success, S::PaymentFailure | S::PluginFailure)
+        | (S::PaymentFailure | S::PluginFailure, S::Success) => true,
+        (S::Unknown | S::Pending, S::InFlight | S::Unknown)
+        | (S::Pending, S::Pending)
+        | (S::Success, S::InFlight | S::Success | S::Pending | S::Unknown)
+        | (
+            S::PaymentFailure | S::PluginFailure,
+            S::InFlight | S::Pending | S::Unknown | S::PaymentFailure | S::PluginFailure,
+        ) => false,
+    }
+}
+
+/// How a gateway's outcome was heard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    /// As the answer to the call. It may be offered twice: again after a commit in doubt.
+    FromTheCall,
+    /// As the answer to a question, or unasked.
+    Later,
+}
+
+/// A gateway's answer is untrusted: amounts and currencies are compared, texts are cut.
+fn read_outcome(transaction: &Transaction, said: &GatewayOutcome, heard: Heard) -> Settled {
+    let status = match said.status {
+        GatewayStatus::Processed => TransactionStatus::Success,
+        GatewayStatus::Pending => TransactionStatus::Pending,
+        GatewayStatus::Error => TransactionStatus::PaymentFailure,
+        GatewayStatus::Canceled => TransactionStatus::PluginFailure,
+        GatewayStatus::Undefined => TransactionStatus::Unknown,
+    };
+    // The answer to a call is older than what was reported since.
+    let reopens = heard == Heard::Later && transaction.status.is_failed();
+    let processed = match status {
+        TransactionStatus::Success => processed(transaction, said, heard),
+        TransactionStatus::Pending if reopens => {
+            let message = "the gateway says that it is pending, after it had failed";
+            let settled = Settled::failed_with(TransactionStatus::Unknown, None, message);
+            return Settled { reopens, ..settled };
+        }
+        TransactionStatus::Pending => Some(transaction.amount.unwrap_or_default()),
+        TransactionStatus::InFlight
+        | TransactionStatus::PaymentFailure
+        | TransactionStatus::PluginFailure
+        | TransactionStatus::Unknown => Some(AmountMinor::ZERO),
+    };
+    let Some(processed) = processed else {
+        let message = "the gateway processed another amount or currency than was asked for";
+        let settled =
+            Settled::failed_with(TransactionStatus::Unknown, Some("AMOUNT_MISMATCH"), message);
+        return Settled { reopens, ..settled };
+    };
+    let currency = transaction.currency;
+    let text = |said: &Option<String>| said.as_deref().map(gateway_text);
+    Settled {
+        processed: Some((processed, currency)),
+        error_code: text(&said.error_code),
+        error_message: text(&said.error_message),
+        references: (text(&said.first_reference), text(&said.second_reference)),
+        ..Settled::failed(status)
+    }
+}
+
+/// What a success processed: exactly what the call asked for, which is also meant where no amount is
+/// said. Where the call is over and the gateway tells later, it may be anything up to what was asked
+/// for first, because a completion for less may have reached it or not; never nothing, and never
+/// more. `None` where it is anything else.
+fn processed(
+    transaction: &Transaction,
+    said: &GatewayOutcome,
+    heard: Heard,
+) -> Option<AmountMinor> {
+    // A void moves nothing, whatever the gateway echoes.
+    let Some(most) = transaction.amount else { return Some(AmountMinor::ZERO) };
+    if said.currency.is_some() && said.currency != transaction.currency {
+        return None;
+    }
+    let in_flight = transaction.status == TransactionStatus::InFlight;
+    let called = if in_flight { transaction.processed_amount } else { transaction.called_amount };
+    let asked = called.unwrap_or(most);
+    let amount = said.amount.unwrap_or(asked);
+    let may_differ = heard == Heard::Later && !in_flight;
+    let fits = amount == asked || (may_differ && amount <= most);
+    (fits && amount > AmountMinor::ZERO).then_some(amount)
+}
+
+/// A gateway's text as it may be kept: nobody promised that it holds no card number, or that it ends.
+/// Only as much of it is looked at as a card number across the cut takes. A NUL is replaced: not
+/// every database holds one.
+pub(super) fn gateway_text(said: &str) -> String {
+    let said = said.chars().map(|it| if it == '\0' { char::REPLACEMENT_CHARACTER } else { it });
+    let said: String = said.take(GATEWAY_TEXT_MAX + PAN_CHARS_MAX).collect();
+    mask_pans(&said).chars().take(GATEWAY_TEXT_MAX).collect()
+}
+
+/// Writes an outcome into the transaction and its payment, posts what moved, says what happened.
+pub(super) fn settle(
+    file: &mut PaymentFile,
+    id: TransactionId,
+    settled: Settled,
+    cx: &mut Context,
+) {
+    let at = file.transactions.iter().position(|tx| tx.id == id).expect("of this payment");
+    let transaction = &mut file.transactions[at];
+    let before = before(transaction, cx);
+    if transaction.status == TransactionStatus::Success {
+        ledger::reverse(&file.payment, transaction, cx);
+    }
+    if transaction.status == TransactionStatus::InFlight && !settled.unsent {
+        let called = transaction.processed_amount;
+        transaction.called_amount =
+            called.filter(|called| transaction.amount.is_some_and(|asked| asked != *called));
+    }
+    transaction.status = settled.status;
+    let (processed, currency) =
+        settled.processed.unwrap_or((AmountMinor::ZERO, transaction.currency));
+    transaction.processed_amount = Some(processed);
+    transaction.processed_currency = currency;
+    transaction.gateway_error_code = settled.error_code;
+    transaction.gateway_error_message = settled.error_message;
+    let (first, second) = settled.references;
+    transaction.first_reference = first.or(transaction.first_reference.take());
+    transaction.second_reference = second.or(transaction.second_reference.take());
+    transaction.revision = transaction.revision.next(cx.seq);
+    if transaction.status == TransactionStatus::Success {
+        ledger::post(&file.payment, transaction, cx);
+    }
+    if before.is_some_and(|it| it.status.is_failed()) && !settled.status.is_failed() {
+        transaction.overruled = true;
+        if let Some(key) = &transaction.external_key {
+            // Another payment may have claimed the key since: it is taken by what succeeded or may.
+            let claim = ClaimKey::new(cx.tenant, ClaimKind::Transaction, key);
+            cx.claim(claim, file.payment.id.uuid(), Some(file.payment.account_id));
+        }
+    }
+    cx.event(event(file, at, before));
+    let state = PaymentState { operation: file.transactions[at].kind, status: settled.status };
+    if state.operation.is_initial() {
+        follow_what_worked(file);
+    }
+    let payment = &mut file.payment;
+    payment.state = state;
+    payment.last_success = last_success(&file.transactions);
+    payment.amounts = Amounts::of(&file.transactions);
+    payment.updated_at = cx.now;
+    payment.revision = payment.revision.next(cx.seq);
+}
+
+/// What a transaction was in its event before.
+#[derive(Clone, Copy)]
+struct Before {
+    status: TransactionStatus,
+    amount: AmountMinor,
+}
+
+impl Before {
+    /// Only what is pending is put in flight again: by its completion.
+    const PENDING: Self = Self { status: TransactionStatus::Pending, amount: AmountMinor::ZERO };
+}
+
+/// What the transaction was before this command; `None` where this command makes it.
+fn before(transaction: &Transaction, cx: &Context) -> Option<Before> {
+    if transaction.revision.seq == cx.seq {
+        // A completion that settles at once put it in flight a moment ago.
+        return transaction.revision.previous.map(|_| Before::PENDING);
+    }
+    let status = transaction.status;
+    let succeeded = status == TransactionStatus::Success;
+    let processed = transaction.processed_amount.filter(|_| succeeded);
+    Some(Before { status, amount: processed.unwrap_or_default() })
+}
+
+fn event(file: &PaymentFile, at: usize, before: Option<Before>) -> Event {
+    let transaction = &file.transactions[at];
+    Event::TransactionChanged {
+        account: file.payment.account_id,
+        payment: file.payment.id,
+        transaction: transaction.id,
+        kind: transaction.kind,
+        before: before.map(|it| it.status),
+        before_amount: before.map_or(AmountMinor::ZERO, |it| it.amount),
+        opens_payment: before.is_none() && file.transactions.len() == 1,
+        status: transaction.status,
+        gateway: transaction.gateway.clone(),
+        amount: transaction.processed_amount.unwrap_or_default(),
+        currency: transaction.currency,
+        payment_currency: file.payment.currency,
+        effective_at: transaction.effective_at,
+    }
+}
+
+/// Hands the payment and its changed transaction to the commit.
+pub(super) fn write(file: PaymentFile, id: TransactionId, cx: &mut Context) {
+    let PaymentFile { payment, transactions } = file;
+    let changed = transactions.into_iter().find(|tx| tx.id == id).expect("of this payment");
+    cx.change(PaymentChange::Payment(payment));
+    cx.change(PaymentChange::Transaction(changed));
+}
+
+/// Ends the waiting for an outcome that is known, or plans the next question.
+pub(super) fn close_or_ask(
+    transaction: &Transaction,
+    outstanding: Option<Outstanding>,
+    reply: &Reply,
+    cx: &mut Context,
+) {
+    let Some(mut outstanding) = outstanding else { return };
+    let delays = match transaction.status {
+        TransactionStatus::Unknown | TransactionStatus::InFlight => &cx.settings.unknown_delays_us,
+        TransactionStatus::Pending => &cx.settings.pending_delays_us,
+        TransactionStatus::Success
+        | TransactionStatus::PaymentFailure
+        | TransactionStatus::PluginFailure => {
+            let id = outstanding.transaction_id;
+            cx.change(PaymentChange::OutstandingClosed { transaction: id });
+            settle_reply(&outstanding, reply, cx);
+            return;
+        }
+    };
+    // A schedule starts when the status does. Questions out of turn (a client that reads, a gateway
+    // that tells unasked) use none of it up.
+    let is_first = outstanding.asked == 0 && outstanding.ask_at.is_none();
+    if transaction.revision.seq == cx.seq || is_first {
+        outstanding.asked = 0;
+    } else if outstanding.ask_at.is_none_or(|due| due > cx.now) {
+        return;
+    }
+    let delay_us = delays.get(usize::try_from(outstanding.asked).unwrap_or(usize::MAX)).copied();
+    outstanding.ask_at = delay_us.map(|delay_us| cx.now.plus_us(delay_us));
+    outstanding.asked = outstanding.asked.saturating_add(1);
+    if transaction.status == TransactionStatus::Pending {
+        settle_reply(&outstanding, reply, cx);
+        outstanding.reply = None;
+    }
+    cx.change(PaymentChange::Outstanding(outstanding));
+}
+
+fn settle_reply(outstanding: &Outstanding, reply: &Reply, cx: &mut Context) {
+    if let Some(key) = outstanding.reply {
+        let expires_at = cx.now.plus_us(cx.settings.reply_keep_us);
+        cx.change(Change::ReplySettled { key, reply: reply.clone(), expires_at });
+    }
+}
+
+pub(super) fn payment_reply(file: &PaymentFile, transaction: &Transaction) -> Reply {
+    Reply::Payment(PaymentReply {
+        payment: file.payment.id,
+        transaction: transaction.id,
+        result: PaymentResult::Status {
+            status: transaction.status,
+            message: transaction.gateway_error_message.clone(),
+        },
+    })
+}

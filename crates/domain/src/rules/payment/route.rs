@@ -1,0 +1,134 @@
+//! Where a payment's money is: with the gateway and the method of the try that worked. Tries that were
+//! given up may turn out to have worked too: then there is more than one such route, and each is
+//! refunded and voided for itself. Captures are for one order, and come from one of them.
+
+use super::amounts::{left_to_capture, left_to_return};
+use crate::payment::{PaymentFile, PaymentState, Transaction, TransactionStatus, TransactionType};
+use crate::{AmountMinor, Currency, Rejection};
+
+/// A gateway and a method with which something succeeded.
+pub(super) struct Route<'a> {
+    /// What succeeded there last: what follows goes the same way.
+    pub(super) last: &'a Transaction,
+    /// Where the next operation starts from.
+    pub(super) from: PaymentState,
+    here: Vec<&'a Transaction>,
+    everywhere: &'a [Transaction],
+}
+
+impl Route<'_> {
+    /// How much an operation may still take there.
+    pub(super) fn left(&self, kind: TransactionType) -> AmountMinor {
+        let here = self.here.iter().copied();
+        if kind == TransactionType::Capture {
+            left_to_capture(here, self.everywhere)
+        } else {
+            left_to_return(here)
+        }
+    }
+
+    /// Whether something was captured there, or may have been.
+    pub(super) fn is_captured(&self) -> bool {
+        self.here.iter().any(|it| it.kind == TransactionType::Capture && !it.status.is_failed())
+    }
+}
+
+/// Every route of a payment, the one of the latest success first.
+pub(super) fn routes(file: &PaymentFile) -> Vec<Route<'_>> {
+    let mut routes: Vec<Route<'_>> = vec![];
+    let succeeded = |it: &&Transaction| it.status == TransactionStatus::Success;
+    for last in file.transactions.iter().rev().filter(succeeded) {
+        if routes.iter().any(|route| route.last.is_beside(last)) {
+            continue;
+        }
+        let here: Vec<_> = file.transactions.iter().filter(|it| it.is_beside(last)).collect();
+        let from = last_success(here.iter().copied()).expect("it succeeded there");
+        routes.push(Route { last, from, here, everywhere: &file.transactions });
+    }
+    routes
+}
+
+/// Where the next operation starts from: the success that was reported last. What moved a payment's money
+/// comes before what only reserved it or let go of it, whenever that was reported: neither another try
+/// that worked nor a void may hide money that can be returned. A credit, which nothing can follow,
+/// comes after both.
+pub(super) fn last_success<'a>(
+    transactions: impl IntoIterator<Item = &'a Transaction>,
+) -> Option<PaymentState> {
+    use TransactionType as T;
+    let rank = |kind: TransactionType| match kind {
+        T::Credit => 0,
+        T::Authorize | T::Void => 1,
+        T::Purchase | T::Capture | T::Refund | T::Chargeback | T::ChargebackReversal => 2,
+    };
+    let all = transactions.into_iter();
+    let last = all
+        .filter(|it| it.status == TransactionStatus::Success)
+        .max_by_key(|it| (rank(it.kind), it.revision.seq))?;
+    Some(PaymentState { operation: last.kind, status: last.status })
+}
+
+/// Lets the payment go by the try that worked, the latest of several, or by the last one.
+pub(super) fn follow_what_worked(file: &mut PaymentFile) {
+    let mut tries = file.transactions.iter().rev().filter(|it| it.kind.is_initial());
+    let worked = tries.clone().find(|it| it.status == TransactionStatus::Success);
+    if let Some(holder) = worked.or_else(|| tries.next()) {
+        file.payment.gateway.clone_from(&holder.gateway);
+        file.payment.payment_method_id = holder.payment_method_id;
+    }
+}
+
+/// Refuses to send what is pending once more where something worked since that leaves it nothing to
+/// do: `others` is its payment without it. What the gateway says of it is booked all the same.
+pub(super) fn refuse_superseded(
+    others: &PaymentFile,
+    pending: &Transaction,
+    amount: Option<AmountMinor>,
+) -> Result<(), Rejection> {
+    use TransactionType as T;
+    let from = others.payment.last_success;
+    let mut routes = routes(others);
+    routes.retain(|route| route.last.is_beside(pending));
+    let superseded = match pending.kind {
+        T::Authorize | T::Purchase | T::Credit => from.is_some(),
+        T::Void => !routes.iter().any(|route| allowed(route.from, T::Void)),
+        T::Capture | T::Refund | T::Chargeback | T::ChargebackReversal => {
+            let amount = amount.unwrap_or_default();
+            route_for(&routes, pending.kind, (amount, others.payment.currency))?;
+            false
+        }
+    };
+    if superseded {
+        return Err(Rejection::InvalidTransition { operation: pending.kind, from });
+    }
+    Ok(())
+}
+
+/// Kill Bill's links between operations (PaymentStates.xml): what may follow the last success.
+pub(super) const fn allowed(from: PaymentState, next: TransactionType) -> bool {
+    use TransactionType as T;
+    match from.operation {
+        T::Authorize => matches!(next, T::Capture | T::Void),
+        T::Capture => matches!(next, T::Capture | T::Refund | T::Chargeback),
+        T::Purchase | T::Refund => matches!(next, T::Refund | T::Chargeback),
+        T::Chargeback => matches!(next, T::Chargeback | T::ChargebackReversal),
+        T::ChargebackReversal => matches!(next, T::Refund),
+        T::Credit | T::Void => false,
+    }
+}
+
+/// The first of the routes where enough is left: a transaction goes to one gateway, so nothing can be
+/// taken from two routes at once.
+pub(super) fn route_for<'p, 'a>(
+    routes: &'p [Route<'a>],
+    kind: TransactionType,
+    (amount, currency): (AmountMinor, Currency),
+) -> Result<&'p Route<'a>, Rejection> {
+    if let Some(route) = routes.iter().find(|route| amount <= route.left(kind)) {
+        return Ok(route);
+    }
+    let left = routes.iter().map(|route| route.left(kind)).max().unwrap_or_default();
+    let reason =
+        format!("{} exceeds the {} left", amount.decimal(currency), left.decimal(currency));
+    Err(Rejection::InvalidParameter { field: "amount".to_owned(), reason })
+}

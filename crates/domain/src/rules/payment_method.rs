@@ -1,0 +1,249 @@
+//! Payment methods: created, made the default, deleted.
+
+use crate::change::AccountChange;
+use crate::claim::{ClaimKey, ClaimKind};
+use crate::context::Context;
+use crate::payment::EXTERNAL_PAYMENT;
+use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
+use crate::reply::{AccountReply, Outcome};
+use crate::rules::tag;
+use crate::state::State;
+use crate::{Accepted, Account, Event, PaymentMethod, PaymentMethodId, Rejection, Reply, Revision};
+
+pub(crate) fn create(state: &State, it: &CreatePaymentMethod, cx: &mut Context) -> Outcome {
+    let Some(account) = state.account(cx.tenant, it.account) else {
+        return Err(Rejection::AccountNotFound { id: it.account });
+    };
+    if cx.settings.gateway(&it.gateway).is_none() {
+        return Err(Rejection::GatewayNotRegistered { gateway: it.gateway.clone() });
+    }
+    let external = it.gateway == EXTERNAL_PAYMENT;
+    if external && account.external_payment_method.is_some() {
+        return Err(Rejection::ExternalPaymentMethodExists { account: account.id });
+    }
+    let id: PaymentMethodId = cx.mint();
+    if let Some(key) = &it.external_key {
+        let claim = ClaimKey::new(cx.tenant, ClaimKind::PaymentMethod, key);
+        if state.claim(&claim).is_some() {
+            return Err(Rejection::InvalidParameter {
+                field: "externalKey".to_owned(),
+                reason: format!("{key} is taken by another payment method"),
+            });
+        }
+        cx.claim(claim, id.uuid(), Some(account.id));
+    }
+    cx.change(AccountChange::PaymentMethod(PaymentMethod {
+        tenant: cx.tenant,
+        id,
+        account_id: account.id,
+        external_key: it.external_key.clone(),
+        gateway: it.gateway.clone(),
+        external_payment_method_id: it.external_payment_method_id.clone(),
+        properties: it.properties.clone(),
+        active: true,
+        created_at: cx.now,
+        updated_at: cx.now,
+        revision: Revision::first(cx.seq),
+    }));
+    let mut account = account.clone();
+    if external {
+        account.external_payment_method = Some(id);
+    }
+    if it.is_default {
+        change_default(account, Some(id), cx);
+    } else if external {
+        cx.change(AccountChange::Account(account));
+    }
+    Ok(Accepted::now(Reply::Account(AccountReply::PaymentMethodCreated(id))))
+}
+
+pub(crate) fn set_default(
+    state: &State,
+    it: &SetDefaultPaymentMethod,
+    cx: &mut Context,
+) -> Outcome {
+    let Some(account) = state.account(cx.tenant, it.account) else {
+        return Err(Rejection::AccountNotFound { id: it.account });
+    };
+    let method = state.payment_method(cx.tenant, it.payment_method);
+    if method.is_none_or(|method| method.account_id != account.id || !method.active) {
+        return Err(Rejection::PaymentMethodNotFound { id: it.payment_method });
+    }
+    change_default(account.clone(), Some(it.payment_method), cx);
+    Ok(Accepted::now(Reply::Done))
+}
+
+pub(crate) fn delete(state: &State, it: &DeletePaymentMethod, cx: &mut Context) -> Outcome {
+    let method = state.payment_method(cx.tenant, it.payment_method).filter(|m| m.active);
+    let Some(method) = method else {
+        return Err(Rejection::PaymentMethodNotFound { id: it.payment_method });
+    };
+    let account = state
+        .account(cx.tenant, method.account_id)
+        .expect("a payment method is loaded with its account");
+    let tag = it.tag();
+    if tag.is_some_and(|tag| tag.account != account.id) {
+        return Err(Rejection::PaymentMethodNotFound { id: it.payment_method });
+    }
+    let is_default = account.payment_method_id == Some(method.id);
+    if is_default && !it.even_if_default && tag.is_none() {
+        return Err(Rejection::DefaultPaymentMethodInUse { account: account.id });
+    }
+    cx.change(AccountChange::PaymentMethod(PaymentMethod {
+        active: false,
+        updated_at: cx.now,
+        revision: method.revision.next(cx.seq),
+        ..method.clone()
+    }));
+    let mut account = account.clone();
+    let external = account.external_payment_method == Some(method.id);
+    if external {
+        account.external_payment_method = None;
+    }
+    if is_default {
+        change_default(account, None, cx);
+        if let Some(key) = tag {
+            tag::put(key, state.tag(cx.tenant, key), cx);
+        }
+    } else if external {
+        cx.change(AccountChange::Account(account));
+    }
+    Ok(Accepted::now(Reply::Done))
+}
+
+fn change_default(mut account: Account, method: Option<PaymentMethodId>, cx: &mut Context) {
+    account.payment_method_id = method;
+    account.updated_at = cx.now;
+    account.revision = account.revision.next(cx.seq);
+    cx.event(Event::AccountChanged { account: account.id });
+    cx.change(AccountChange::Account(account));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AccountId;
+    use crate::command::AccountCommand;
+    use crate::tag::{ControlTag, TagKey};
+    use crate::testing::{Rows, TENANT};
+    use crate::{Command, account::CreateAccount, account::Person};
+
+    fn account(rows: &mut Rows) -> AccountId {
+        let it = CreateAccount {
+            external_key: None,
+            person: Person::default(),
+            currency: None,
+            bill_cycle_day_local: 0,
+            parent_account_id: None,
+            is_payment_delegated_to_parent: false,
+            reference_time: None,
+            time_zone: None,
+            is_migrated: None,
+            tags: vec![],
+        };
+        match rows.run(Command::Account(AccountCommand::Create(Box::new(it)))).unwrap().reply {
+            Some(Reply::Account(AccountReply::Created(id))) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Adds a method, of the gateway and key given, and says its id and the events.
+    fn add(
+        rows: &mut Rows,
+        account: AccountId,
+        (gateway, key, is_default): (&str, Option<&str>, bool),
+    ) -> Result<(PaymentMethodId, usize), Rejection> {
+        let executed =
+            rows.run(Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
+                account,
+                external_key: key.map(str::to_owned),
+                gateway: gateway.to_owned(),
+                external_payment_method_id: None,
+                properties: vec![],
+                is_default,
+            })))?;
+        match executed.reply {
+            Some(Reply::Account(AccountReply::PaymentMethodCreated(id))) => {
+                Ok((id, executed.done.events.len()))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn only_a_new_default_changes_the_account() {
+        let mut rows = Rows::new();
+        let account = account(&mut rows);
+        let before = rows.state.account(TENANT, account).unwrap().revision;
+        let (_, events) = add(&mut rows, account, (EXTERNAL_PAYMENT, None, false)).unwrap();
+        assert_eq!((events, rows.state.account(TENANT, account).unwrap().revision), (0, before));
+        let (method, events) = add(&mut rows, account, ("remote", None, true)).unwrap();
+        let now = rows.state.account(TENANT, account).unwrap();
+        assert_eq!((events, now.payment_method_id), (1, Some(method)));
+        assert_eq!(now.revision.previous, Some(before.seq));
+    }
+
+    #[test]
+    fn refusals() {
+        let mut rows = Rows::new();
+        let (account, other) = (account(&mut rows), account(&mut rows));
+        add(&mut rows, account, (EXTERNAL_PAYMENT, Some("k"), true)).unwrap();
+        let second = add(&mut rows, account, (EXTERNAL_PAYMENT, None, false));
+        assert_eq!(second, Err(Rejection::ExternalPaymentMethodExists { account }));
+        let nobody = add(&mut rows, account, ("nope", None, false));
+        assert_eq!(nobody, Err(Rejection::GatewayNotRegistered { gateway: "nope".to_owned() }));
+        let taken = add(&mut rows, other, ("remote", Some("k"), false));
+        assert!(matches!(taken, Err(Rejection::InvalidParameter { .. })), "{taken:?}");
+        let (foreign, _) = add(&mut rows, other, ("remote", None, false)).unwrap();
+        let it = SetDefaultPaymentMethod { account, payment_method: foreign };
+        let refused = rows.run(Command::Account(AccountCommand::SetDefaultPaymentMethod(it)));
+        assert_eq!(refused, Err(Rejection::PaymentMethodNotFound { id: foreign }));
+    }
+
+    #[test]
+    fn a_default_is_deleted_only_on_request_and_makes_room_for_another() {
+        let mut rows = Rows::new();
+        let account = account(&mut rows);
+        let (id, _) = add(&mut rows, account, (EXTERNAL_PAYMENT, None, true)).unwrap();
+        let refused = rows.run(delete(id, false));
+        assert_eq!(refused, Err(Rejection::DefaultPaymentMethodInUse { account }));
+        rows.run(delete(id, true)).unwrap();
+        assert_eq!(rows.state.account(TENANT, account).unwrap().payment_method_id, None);
+        let again = rows.run(delete(id, true));
+        assert_eq!(again, Err(Rejection::PaymentMethodNotFound { id }));
+        add(&mut rows, account, (EXTERNAL_PAYMENT, None, true)).unwrap();
+    }
+
+    fn delete(payment_method: PaymentMethodId, even_if_default: bool) -> Command {
+        let auto_pay_off = None;
+        let it = DeletePaymentMethod { payment_method, even_if_default, auto_pay_off };
+        Command::Account(AccountCommand::DeletePaymentMethod(it))
+    }
+
+    #[test]
+    fn deleting_the_default_tags_its_account_where_that_is_asked_for() {
+        let mut rows = Rows::new();
+        let [account, other] = [(); 2].map(|()| account(&mut rows));
+        let (spare, _) = add(&mut rows, account, ("remote", None, false)).unwrap();
+        let (id, _) = add(&mut rows, account, (EXTERNAL_PAYMENT, None, true)).unwrap();
+        let with_tag = |payment_method, of| {
+            let (even_if_default, auto_pay_off) = (false, Some(of));
+            let it = DeletePaymentMethod { payment_method, even_if_default, auto_pay_off };
+            Command::Account(AccountCommand::DeletePaymentMethod(it))
+        };
+        let not_theirs = rows.run(with_tag(id, other));
+        assert_eq!(not_theirs, Err(Rejection::PaymentMethodNotFound { id }));
+        let tags = |events: &[Event]| {
+            events.iter().filter(|it| matches!(it, Event::TagAdded { .. })).count()
+        };
+        let of_spare = rows.run(with_tag(spare, account)).unwrap();
+        assert_eq!(tags(&of_spare.done.events), 0, "it was no default");
+        let done = rows.run(with_tag(id, account)).unwrap();
+        assert_eq!(tags(&done.done.events), 1);
+        let key = TagKey { account, definition: ControlTag::AutoPayOff };
+        assert!(rows.state.tag(TENANT, key).unwrap().active);
+        let (again, _) = add(&mut rows, account, (EXTERNAL_PAYMENT, None, true)).unwrap();
+        let done = rows.run(with_tag(again, account)).unwrap();
+        assert_eq!(tags(&done.done.events), 0, "it is there already");
+    }
+}

@@ -1,0 +1,91 @@
+//! Tenants and their stored values: how they are created and set.
+
+use crate::change::TenantChange;
+use crate::claim::{ClaimKey, ClaimKind};
+use crate::context::Context;
+use crate::reply::Outcome;
+use crate::state::State;
+use crate::tenant::{CreateTenant, SetTenantValue, Tenant, TenantValue};
+use crate::{Accepted, Event, Rejection, Reply, Revision, TenantNo};
+
+pub(crate) fn create(state: &State, it: &CreateTenant, cx: &mut Context) -> Outcome {
+    // Of nobody, a claim says that it was released.
+    if it.id.is_some_and(|id| id.uuid().is_nil()) {
+        return Err(Rejection::invalid("tenantId", "it must not be all zeros"));
+    }
+    let claim = ClaimKey::new(TenantNo::SYSTEM, ClaimKind::TenantApiKey, &it.api_key);
+    if state.claim(&claim).is_some() {
+        return Err(Rejection::TenantAlreadyExists {
+            key: it.external_key.clone().unwrap_or_else(|| it.api_key.clone()),
+        });
+    }
+    let id = it.id.unwrap_or_else(|| cx.mint());
+    let by_id = ClaimKey::new(TenantNo::SYSTEM, ClaimKind::TenantId, &id.to_string());
+    if it.id.is_some() && state.claim(&by_id).is_some() {
+        return Err(Rejection::TenantAlreadyExists { key: id.to_string() });
+    }
+    let tenant = Tenant {
+        no: cx.next_tenant_no(),
+        id,
+        external_key: it.external_key.clone(),
+        api_key: it.api_key.clone(),
+        secret_hash: it.secret_hash.clone(),
+        created_at: cx.now,
+        revision: Revision::first(cx.seq),
+    };
+    cx.claim(claim, id.uuid(), None);
+    cx.claim(by_id, id.uuid(), None);
+    cx.change(TenantChange::Tenant(tenant));
+    Ok(Accepted::now(Reply::TenantCreated(id)))
+}
+
+pub(crate) fn set_value(state: &State, it: &SetTenantValue, cx: &mut Context) -> Outcome {
+    let before = state.tenant_value(cx.tenant, &it.key);
+    if it.value.is_none() && before.is_none_or(|value| value.value.is_none()) {
+        return Ok(Accepted::now(Reply::Done));
+    }
+    let value = match before {
+        Some(before) => TenantValue {
+            value: it.value.clone(),
+            revision: before.revision.next(cx.seq),
+            ..before.clone()
+        },
+        None => TenantValue {
+            tenant: cx.tenant,
+            id: cx.mint(),
+            key: it.key.clone(),
+            value: it.value.clone(),
+            revision: Revision::first(cx.seq),
+        },
+    };
+    if value.value.is_some() {
+        cx.event(Event::TenantConfigChanged { value: value.id, key: value.key.clone() });
+    }
+    cx.change(TenantChange::Value(value));
+    Ok(Accepted::now(Reply::Done))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Command;
+    use crate::TenantId;
+    use crate::command::TenantCommand;
+    use crate::testing::Rows;
+
+    #[test]
+    fn nobody_has_the_id_that_means_nobody() {
+        let mut rows = Rows::new();
+        let mut create = |id: u128| {
+            rows.run(Command::Tenant(TenantCommand::Create(CreateTenant {
+                id: Some(TenantId::new(uuid::Uuid::from_u128(id))),
+                external_key: None,
+                api_key: format!("key {id}"),
+                secret_hash: String::new(),
+            })))
+        };
+        let refused = Rejection::invalid("tenantId", "it must not be all zeros");
+        assert_eq!(create(0), Err(refused));
+        create(1).expect("an id that is not zero");
+    }
+}

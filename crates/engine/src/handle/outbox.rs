@@ -1,0 +1,201 @@
+//! Performs what was committed: calls gateways, and hands their answers back as commands.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use domain::command::PaymentCommand;
+use domain::payment::{GatewayAnswer, GatewayReplied};
+use domain::{Command, GatewayCall, Request, TransactionId};
+use futures_util::FutureExt;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::partition::Performing;
+use crate::periodic::Backoff;
+use crate::ports::Gateway;
+use crate::{Engine, Reason};
+
+/// How long to wait before the store is offered again what it could not take.
+pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(100);
+/// The wait doubles up to this, so that thousands of outcomes do not crowd a store in trouble.
+pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_millis(3_200);
+
+/// The calls of this process that run: the resolver does not inquire about them. A transaction has more than one while
+/// the answer to its first is written and its completion is called.
+#[derive(Default)]
+pub(crate) struct Calls(Mutex<HashMap<TransactionId, usize>>);
+
+impl Calls {
+    pub(crate) fn begin(&self, transaction: TransactionId) {
+        *self.lock().entry(transaction).or_default() += 1;
+    }
+
+    pub(crate) fn is_running(&self, transaction: TransactionId) -> bool {
+        self.lock().contains_key(&transaction)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn end(&self, transaction: TransactionId) {
+        let mut running = self.lock();
+        if let Some(calls) = running.get_mut(&transaction) {
+            *calls -= 1;
+            if *calls == 0 {
+                running.remove(&transaction);
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TransactionId, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Calls a gateway within the call's deadline and commits the outcome. The permit is held until
+/// then: it bounds what is in flight and what waits to be committed alike.
+pub(crate) async fn perform(
+    engine: Engine,
+    performing: Performing,
+    permit: OwnedSemaphorePermit,
+    began: Instant,
+) {
+    let Performing { call, actor } = performing;
+    let (tenant, payment, transaction) = (call.tenant, call.payment, call.transaction);
+    let gateway = engine.shared().gateways.get(&call.gateway).cloned();
+    let name = call.gateway.clone();
+    let started = Instant::now();
+    let answer = match gateway {
+        Some(gateway) => call_within(&*gateway, call, began).await,
+        None => GatewayAnswer::NotSent { message: "there is no such gateway".to_owned() },
+    };
+    metrics::histogram!("faregate_gateway_seconds", "gateway" => name.clone())
+        .record(started.elapsed().as_secs_f64());
+    metrics::counter!("faregate_gateway_calls_total", "gateway" => name, "answer" => label(&answer))
+        .increment(1);
+    let request = Request {
+        id: engine.mint(),
+        tenant,
+        actor,
+        idempotency: None,
+        command: Command::Payment(PaymentCommand::GatewayReplied(GatewayReplied {
+            payment,
+            transaction,
+            answer,
+        })),
+    };
+    commit_outcome(&engine, request).await;
+    engine.shared().calls.end(transaction);
+    drop(permit);
+}
+
+/// Calls a gateway, within the time that the call had when its commit began. A process that stood
+/// still meanwhile does not send what another owner of its partition may have given up by now.
+async fn call_within(gateway: &dyn Gateway, call: GatewayCall, began: Instant) -> GatewayAnswer {
+    let timeout = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
+    if began.elapsed() >= timeout {
+        let message = "its time was over before it was sent".to_owned();
+        return GatewayAnswer::NotSent { message };
+    }
+    let guarded = AssertUnwindSafe(async move { gateway.call(call).await }).catch_unwind();
+    tokio::select! {
+        // First, so that nothing more is sent once the time is over.
+        biased;
+        () = tokio::time::sleep_until((began + timeout).into()) => GatewayAnswer::TimedOut,
+        answered = guarded => answered.unwrap_or_else(|_| GatewayAnswer::Failed {
+            message: "the gateway's code failed".to_owned(),
+        }),
+    }
+}
+
+/// Offers an outcome to the partition until it is written: money may have moved. What is lost with
+/// the process is asked about after the next start.
+async fn commit_outcome(engine: &Engine, request: Request) {
+    let mut backoff = Backoff::new(RETRY_AFTER, RETRY_AFTER_MAX);
+    loop {
+        match engine.submit_own(request.clone()).await.map_err(|unavailable| unavailable.reason) {
+            Err(reason) if is_worth_another_try(reason) => {
+                tokio::time::sleep(backoff.pause()).await;
+            }
+            Ok(_) | Err(_) => return,
+        }
+    }
+}
+
+/// Whether an outcome may be written later, by this process: who takes the partition over asks.
+fn is_worth_another_try(reason: Reason) -> bool {
+    !matches!(reason, Reason::Stopping | Reason::NotOwner) && !reason.is_parked()
+}
+
+const fn label(answer: &GatewayAnswer) -> &'static str {
+    match answer {
+        GatewayAnswer::Outcome(_) => "outcome",
+        GatewayAnswer::Failed { .. } => "failed",
+        GatewayAnswer::Nothing => "nothing",
+        GatewayAnswer::TimedOut => "timed_out",
+        GatewayAnswer::NotSent { .. } => "not_sent",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use domain::payment::{GatewayKnowledge, TransactionType};
+    use domain::{
+        AccountId, Currency, GatewaySettings, PaymentId, Properties, TenantNo, TransactionId,
+    };
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::ports::{BoxFuture, Inquiry};
+
+    /// Counts what reaches it, and never answers.
+    #[derive(Default)]
+    struct Silent(AtomicUsize);
+
+    impl Gateway for Silent {
+        fn settings(&self) -> GatewaySettings {
+            GatewaySettings { settles_at_once: false, timeout_us: 1, settle_after_us: 0 }
+        }
+        fn call(&self, _: GatewayCall) -> BoxFuture<'_, GatewayAnswer> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Box::pin(std::future::pending())
+        }
+        fn inquire(&self, _: Inquiry) -> BoxFuture<'_, GatewayKnowledge> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn call(timeout_us: i64) -> GatewayCall {
+        GatewayCall {
+            tenant: TenantNo(1),
+            account: AccountId::new(Uuid::nil()),
+            payment: PaymentId::new(Uuid::nil()),
+            transaction: TransactionId::new(Uuid::nil()),
+            gateway: "silent".to_owned(),
+            operation: TransactionType::Purchase,
+            amount: None,
+            currency: Currency::parse("USD").unwrap(),
+            external_payment_method_id: None,
+            payment_method_properties: Properties::default(),
+            properties: Properties::default(),
+            timeout_us,
+        }
+    }
+
+    #[tokio::test]
+    async fn an_expired_call_is_not_sent() {
+        let gateway = Silent::default();
+        let began = Instant::now().checked_sub(Duration::from_secs(31)).unwrap();
+        let answer = call_within(&gateway, call(30_000_000), began).await;
+        assert!(matches!(answer, GatewayAnswer::NotSent { .. }), "{answer:?}");
+        assert_eq!(gateway.0.load(Ordering::Relaxed), 0, "nothing reached the gateway");
+        // What has some time left is sent, and waited for until that is over.
+        let answer = call_within(&gateway, call(31_010_000), began).await;
+        assert!(matches!(answer, GatewayAnswer::TimedOut), "{answer:?}");
+        assert_eq!(gateway.0.load(Ordering::Relaxed), 1);
+    }
+}

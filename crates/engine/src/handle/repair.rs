@@ -1,0 +1,139 @@
+//! Repair on demand: before an unknown or pending outcome of a payment makes the domain refuse a
+//! command, the payment's gateway is asked what became of it.
+
+use domain::command::PaymentCommand;
+use domain::payment::Initiate;
+use domain::{Command, PaymentId, Rejection, Request};
+
+use crate::partition::{Answer, has_open_transaction};
+use crate::{Engine, Unavailable};
+
+impl Engine {
+    /// Executes a request. Returns once its answer is durable; where a gateway is called, once
+    /// the outcome is, or the deadline has passed.
+    ///
+    /// Where a payment command is refused and the reason may be an outcome that the gateway knows
+    /// by now, the gateway is asked, and the command is executed once more under a new id. A front
+    /// leaves that to the processors.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: nothing happened, or a retry will tell.
+    pub async fn submit(&self, request: Request) -> Result<Answer, Unavailable> {
+        let is_repairable =
+            continued(&request.command).is_some() || start(&request.command).is_some();
+        if self.is_front() || !is_repairable {
+            return self.submit_once(request).await;
+        }
+        let again = Request { id: self.mint(), ..request.clone() };
+        // A refusal may be stored under the request's key, and is then the answer to every retry.
+        if request.idempotency.is_some() && continued(&request.command).is_some() {
+            self.repair(&again).await?;
+        }
+        match self.submit_once(request).await? {
+            Answer::Refused(rejection) if may_be_outdated(&rejection) => {
+                if self.repair(&again).await? {
+                    self.submit_once(again).await
+                } else {
+                    Ok(Answer::Refused(rejection))
+                }
+            }
+            answer @ (Answer::Replied(_)
+            | Answer::Refused(_)
+            | Answer::StillRunning
+            | Answer::AnotherRequest) => Ok(answer),
+        }
+    }
+
+    /// Asks the gateway about open transactions of the request's payment; false where there are
+    /// none.
+    async fn repair(&self, request: &Request) -> Result<bool, Unavailable> {
+        let tenant = request.tenant;
+        let (id, payment_key, transaction_key) = match start(&request.command) {
+            Some(it) => (it.payment, it.payment_key.clone(), it.transaction_key.clone()),
+            None => (continued(&request.command), None, None),
+        };
+        let find = self.read(move |queries| {
+            let mut found = match (id, payment_key) {
+                (Some(id), _) => queries.payment(tenant, id)?,
+                (None, Some(key)) => queries.payment_by_key(tenant, &key)?,
+                (None, None) => None,
+            };
+            if let (None, Some(key)) = (&found, transaction_key) {
+                found = queries.payment_of_transaction_key(tenant, &key)?;
+            }
+            Ok(found)
+        });
+        let Some(file) = find.await?.filter(has_open_transaction) else { return Ok(false) };
+        self.refresh(tenant, file.payment.id).await?;
+        Ok(true)
+    }
+}
+
+/// The start of a payment that a command is.
+const fn start(command: &Command) -> Option<&Initiate> {
+    if let Command::Payment(
+        PaymentCommand::Authorize(it) | PaymentCommand::Purchase(it) | PaymentCommand::Credit(it),
+    ) = command
+    {
+        return Some(it);
+    }
+    None
+}
+
+/// The payment that a command continues.
+const fn continued(command: &Command) -> Option<PaymentId> {
+    let Command::Payment(command) = command else { return None };
+    if let PaymentCommand::Capture(it)
+    | PaymentCommand::Refund(it)
+    | PaymentCommand::Void(it)
+    | PaymentCommand::Chargeback(it)
+    | PaymentCommand::ReverseChargeback(it) = command
+    {
+        return Some(it.payment);
+    }
+    if let PaymentCommand::Complete(it) = command {
+        return Some(it.payment);
+    }
+    None
+}
+
+/// Refusals that an outcome which is still open may have caused.
+fn may_be_outdated(rejection: &Rejection) -> bool {
+    match rejection {
+        Rejection::PaymentInDoubt { .. } | Rejection::InvalidTransition { .. } => true,
+        Rejection::InvalidParameter { field, .. } => field == "amount",
+        Rejection::TenantAlreadyExists { .. }
+        | Rejection::UserAlreadyExists { .. }
+        | Rejection::UserNotFound { .. }
+        | Rejection::RoleAlreadyExists { .. }
+        | Rejection::RoleNotFound { .. }
+        | Rejection::EnvironmentAlreadyExists { .. }
+        | Rejection::EnvironmentNotFound { .. }
+        | Rejection::SecretNotFound { .. }
+        | Rejection::DefinitionChanged { .. }
+        | Rejection::ApprovalNeeded { .. }
+        | Rejection::Customer(_)
+        | Rejection::ChangeNotFound { .. }
+        | Rejection::ChangeNotWaiting { .. }
+        | Rejection::ApprovalByAuthor { .. }
+        | Rejection::WithdrawalByAnother { .. }
+        | Rejection::PermissionInvalid { .. }
+        | Rejection::AccountAlreadyExists { .. }
+        | Rejection::AccountNotFound { .. }
+        | Rejection::AccountKeyIsFixed { .. }
+        | Rejection::AccountFieldIsFixed { .. }
+        | Rejection::TagDefinitionNotFound { .. }
+        | Rejection::TagNotFound { .. }
+        | Rejection::TagNotApplicable { .. }
+        | Rejection::PaymentMethodNotFound { .. }
+        | Rejection::ExternalPaymentMethodExists { .. }
+        | Rejection::DefaultPaymentMethodInUse { .. }
+        | Rejection::GatewayNotRegistered { .. }
+        | Rejection::PaymentNotFound { .. }
+        | Rejection::TransactionNotFound { .. }
+        | Rejection::PaymentOfAnotherAccount { .. }
+        | Rejection::TransactionOfAnotherAccount { .. }
+        | Rejection::TransactionKeySucceeded { .. }
+        | Rejection::NoSuchSuccess { .. } => false,
+    }
+}

@@ -1,0 +1,255 @@
+//! The partition's thread: batches what comes in, processes it, and sends the answers.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use domain::{PaymentId, PaymentReply, PaymentResult, Reply, TransactionId};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+use super::outbox::{self, RETRY_AFTER, RETRY_AFTER_MAX};
+use super::{Engine, Message, Waiting};
+use crate::partition::{
+    Answer, BATCH_COMMANDS_MAX, Changed, CommitOutcome, Partition, Performing, Processed, Times,
+    Verdict, Work,
+};
+use crate::pending_batch::{PendingBatch, Waiter};
+use crate::periodic::Backoff;
+use crate::ports::Store;
+use crate::{Reason, Unavailable};
+
+/// How often a batch is processed again because other partitions took keys first.
+const KEYS_TAKEN_MAX: usize = 64;
+
+/// The partition's thread.
+pub(super) struct Worker<S> {
+    partition: Partition<S>,
+    engine: Engine,
+    /// Who waits for the outcome of which transaction.
+    outcome_waiters:
+        HashMap<TransactionId, (PaymentId, oneshot::Sender<Result<Answer, Unavailable>>)>,
+    runtime: tokio::runtime::Handle,
+    /// Set once it is not known whether queued commands were committed: the process that takes the
+    /// partition over anew learns where to read on. Until then nothing that comes later is executed.
+    lost_position: bool,
+}
+
+impl<S: Store> Worker<S> {
+    /// A worker on the current tokio runtime.
+    pub(super) fn new(partition: Partition<S>, engine: Engine) -> Self {
+        Self {
+            partition,
+            engine,
+            outcome_waiters: HashMap::new(),
+            runtime: tokio::runtime::Handle::current(),
+            lost_position: false,
+        }
+    }
+
+    /// What the core itself has to say goes first: an outcome ends what was begun, and behind
+    /// thousands of commands that came at once each of them would end last.
+    pub(super) fn run(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
+        let mut received = Vec::with_capacity(BATCH_COMMANDS_MAX);
+        let (mut own, mut commands) = (VecDeque::new(), VecDeque::new());
+        let mut go_on = true;
+        loop {
+            let is_idle = own.is_empty() && commands.is_empty();
+            if is_idle
+                && (!go_on || messages.blocking_recv_many(&mut received, BATCH_COMMANDS_MAX) == 0)
+            {
+                break;
+            }
+            while let Ok(message) = messages.try_recv() {
+                received.push(message);
+            }
+            for message in received.drain(..) {
+                match message {
+                    Message::Work(waiting) if waiting.is_own() => own.push_back(waiting),
+                    Message::Work(waiting) => commands.push_back(waiting),
+                    Message::Stop => go_on = false,
+                }
+            }
+            let (mut batch, mut admitted) = (PendingBatch::default(), 0);
+            let now = Instant::now();
+            let next = std::iter::from_fn(|| own.pop_front().or_else(|| commands.pop_front()));
+            for Waiting { work, answer, admitted: is_admitted, position } in
+                next.take(BATCH_COMMANDS_MAX)
+            {
+                admitted += usize::from(is_admitted);
+                batch.add(work, answer, position, now);
+            }
+            self.process_batch(batch);
+            // Only now: until its calls have begun, a request must keep the core from stopping.
+            self.engine.shared.waiting.fetch_sub(admitted, Ordering::Relaxed);
+        }
+        // Calls that still run: their outcome is not known.
+        for (transaction, (payment, waiter)) in self.outcome_waiters.drain() {
+            drop(waiter.send(Ok(outcome_unknown(payment, transaction))));
+        }
+    }
+
+    /// Processes a batch. One that a queue brought is not passed over: what cannot be committed now
+    /// is tried again, until another process owns the partition or this one stops. One that the
+    /// database refuses is processed by halves, in order and each with its own position in the queue,
+    /// until the command that is to blame is alone.
+    fn process_batch(&mut self, mut batch: PendingBatch) {
+        if self.lost_position {
+            batch = batch.refuse_queued();
+        }
+        if batch.works.is_empty() {
+            return;
+        }
+        let read_on = batch.read_on();
+        batch.works.extend(read_on.map(Work::ReadOn));
+        let (mut backoff, mut keys_taken) = (Backoff::new(RETRY_AFTER, RETRY_AFTER_MAX), 0);
+        let (processed, granted, began) = loop {
+            // Before the commit: who takes the partition over counts from there too.
+            let began = Instant::now();
+            let (processed, granted) = self.process(&batch.works);
+            let may_succeed_later = read_on.is_some() && !self.engine.is_stopping();
+            match processed.commit {
+                CommitOutcome::RowRefused => {
+                    // The halves need them.
+                    drop(granted);
+                    let later = batch.split_off();
+                    self.process_batch(batch);
+                    return self.process_batch(later);
+                }
+                CommitOutcome::KeyTaken if keys_taken < KEYS_TAKEN_MAX => {
+                    keys_taken += 1;
+                    continue;
+                }
+                CommitOutcome::KeyTaken | CommitOutcome::NothingWritten if may_succeed_later => {}
+                CommitOutcome::Committed
+                | CommitOutcome::KeyTaken
+                | CommitOutcome::NothingWritten
+                | CommitOutcome::Lost => break (processed, granted, began),
+            }
+            std::thread::sleep(backoff.pause());
+        };
+        self.lost_position |= read_on.is_some() && !processed.is_committed();
+        for changed in &processed.changed {
+            let shared = &self.engine.shared;
+            match changed {
+                Changed::Access => {
+                    shared.access_generation.fetch_add(1, Ordering::AcqRel);
+                }
+                Changed::Flags => {
+                    shared.options.flags.send_replace(());
+                }
+                Changed::Mails => {
+                    shared.options.mails.send_replace(());
+                }
+            }
+        }
+        self.engine
+            .shared
+            .head
+            .send_if_modified(|head| std::mem::replace(head, processed.head) != processed.head);
+        let payments: HashMap<TransactionId, PaymentId> =
+            processed.calls.iter().map(|it| (it.call.transaction, it.call.payment)).collect();
+        for (performing, permit) in processed.calls.into_iter().zip(granted) {
+            self.perform(performing, permit, began);
+        }
+        for (waiter, verdict) in batch.waiters.into_iter().zip(processed.verdicts) {
+            self.answer(waiter, verdict, &payments);
+        }
+    }
+
+    fn process(&mut self, works: &[Work]) -> (Processed, Vec<OwnedSemaphorePermit>) {
+        let started = Instant::now();
+        let clock = self.engine.clock();
+        let times = Times { now: clock.now(), real_now: clock.real_now() };
+        let mut granted: Vec<OwnedSemaphorePermit> = Vec::new();
+        let permits = &self.engine.shared.permits;
+        let mut permit = |gateway: &str| {
+            let taken = permits.get(gateway).map(|it| Arc::clone(it).try_acquire_owned());
+            taken.and_then(Result::ok).map(|taken| granted.push(taken)).is_some()
+        };
+        let processed = self.partition.process(works, times, &mut permit);
+        self.observe(works.len(), started, &processed);
+        (processed, granted)
+    }
+
+    fn perform(&self, performing: Performing, permit: OwnedSemaphorePermit, began: Instant) {
+        self.engine.shared.calls.begin(performing.call.transaction);
+        self.runtime.spawn(outbox::perform(self.engine.clone(), performing, permit, began));
+    }
+
+    /// Sends a work's answer to its waiter; a waiter that has gone away is no error.
+    fn answer(
+        &mut self,
+        waiter: Waiter,
+        verdict: Verdict,
+        payments: &HashMap<TransactionId, PaymentId>,
+    ) {
+        match verdict {
+            Verdict::Answered(_) if waiter.expired => {
+                drop(waiter.answer.send(Err(Reason::Expired.into())));
+            }
+            Verdict::Answered(answer) => {
+                if let Answer::Replied(reply) = &answer {
+                    count_payment(reply);
+                }
+                let of_call = waiter.outcome_of.and_then(|id| self.outcome_waiters.remove(&id));
+                if let Some((_, of_call)) = of_call {
+                    drop(of_call.send(Ok(answer.clone())));
+                }
+                drop(waiter.answer.send(Ok(answer)));
+            }
+            Verdict::Waits(transaction) => {
+                let payment =
+                    *payments.get(&transaction).expect("a waiting command has called a gateway");
+                self.outcome_waiters.insert(transaction, (payment, waiter.answer));
+            }
+            Verdict::Unavailable(reason) => {
+                metrics::counter!("faregate_refused_total", "reason" => reason.label())
+                    .increment(1);
+                // The outbox or the resolver commits this outcome later. Its waiter gets an unknown
+                // outcome now, because a call was made.
+                let of_call =
+                    waiter.outcome_of.and_then(|id| Some((id, self.outcome_waiters.remove(&id)?)));
+                if let Some((transaction, (payment, of_call))) = of_call {
+                    drop(of_call.send(Ok(outcome_unknown(payment, transaction))));
+                }
+                drop(waiter.answer.send(Err(reason.into())));
+            }
+        }
+    }
+
+    fn observe(&self, count: usize, started: Instant, processed: &Processed) {
+        #[expect(clippy::cast_precision_loss, reason = "a metric")]
+        metrics::histogram!("faregate_batch_commands").record(count as f64);
+        metrics::histogram!("faregate_commit_seconds", "ok" => if processed.is_committed() { "true" } else { "false" })
+            .record(started.elapsed().as_secs_f64());
+        #[expect(clippy::cast_precision_loss, reason = "a metric")]
+        metrics::gauge!("faregate_queue_commands")
+            .set(self.engine.shared.waiting.load(Ordering::Relaxed) as f64);
+    }
+}
+
+/// The answer where a call was made and its outcome is not known.
+fn outcome_unknown(payment: PaymentId, transaction: TransactionId) -> Answer {
+    let status = domain::payment::TransactionStatus::Unknown;
+    let result = PaymentResult::Status { status, message: None };
+    Answer::Replied(Reply::Payment(PaymentReply { payment, transaction, result }))
+}
+
+fn count_payment(reply: &Reply) {
+    let Reply::Payment(payment) = reply else { return };
+    let status = match &payment.result {
+        PaymentResult::Status { status, .. } => match status {
+            domain::payment::TransactionStatus::Success => "success",
+            domain::payment::TransactionStatus::Pending => "pending",
+            domain::payment::TransactionStatus::PaymentFailure => "payment_failure",
+            domain::payment::TransactionStatus::PluginFailure => "plugin_failure",
+            domain::payment::TransactionStatus::InFlight
+            | domain::payment::TransactionStatus::Unknown => "unknown",
+        },
+        PaymentResult::GatewayFailed { .. }
+        | PaymentResult::GatewayAnsweredNothing
+        | PaymentResult::GatewayTimedOut => "unknown",
+    };
+    metrics::counter!("faregate_payments_total", "status" => status).increment(1);
+}

@@ -1,0 +1,301 @@
+//! What a partition does with batches that its store refuses, and how they are split.
+
+use std::time::Instant;
+
+use domain::account::{CreateAccount, UpdateAccount};
+use domain::change::AccountChange;
+use domain::command::AccountCommand;
+use domain::{Currency, Person, RequestId};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::*;
+use crate::pending_batch::PendingBatch;
+use crate::ports::Opened;
+
+const TENANT: TenantNo = TenantNo(1);
+
+/// Accounts in memory. It refuses a person named "Refused", and cannot read the account of one named
+/// "Corrupt".
+#[derive(Default)]
+struct MemoryStore {
+    state: State,
+    replies: BTreeMap<ReplyKey, StoredReply>,
+    next_seq: i64,
+    commits: usize,
+    opened: usize,
+    queue_offset: Option<i64>,
+    /// What the next commit fails with.
+    failure: Option<StoreError>,
+}
+
+impl MemoryStore {
+    fn check(&self, entry: &Entry) -> Result<(), StoreError> {
+        for change in &entry.changes {
+            if let Change::Account(AccountChange::Person { person, .. }) = change
+                && person.name.as_deref() == Some("Refused")
+            {
+                return Err(StoreError::Refused("name".to_owned()));
+            }
+            if let Change::Account(AccountChange::Account(it)) = change
+                && it.revision.previous.is_none()
+                && self.state.accounts.contains_key(&(it.tenant, it.id))
+            {
+                return Err(StoreError::Repeated(format!("account {}", it.id)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Store for MemoryStore {
+    fn open(&mut self) -> Result<Opened, StoreError> {
+        self.opened += 1;
+        let next_seq = Seq(self.next_seq + 1);
+        let sequences = Sequences { payment_number: 1, tenant_no: 2 };
+        Ok(Opened { next_seq, sequences, queue_offset: self.queue_offset })
+    }
+
+    fn load(
+        &mut self,
+        reads: &BTreeSet<Read>,
+        replies: &BTreeSet<ReplyKey>,
+    ) -> Result<Loaded, StoreError> {
+        let mut state = State::default();
+        for read in reads {
+            if let Read::Account(tenant, id) = read {
+                let key = (*tenant, *id);
+                let account = self.state.accounts.get(&key).cloned().flatten();
+                let person = self.state.people.get(&key);
+                if person.is_some_and(|it| it.name.as_deref() == Some("Corrupt")) {
+                    return Err(StoreError::Corrupt { table: "account", reason: String::new() });
+                }
+                state.accounts.insert(key, account);
+            }
+            if let Read::Claim(key) = read {
+                let claim = self.state.claims.get(key).cloned().flatten();
+                state.claims.insert(key.clone(), claim);
+            }
+        }
+        let found = replies.iter().filter_map(|key| self.replies.get(key));
+        Ok(Loaded { state, replies: found.map(|it| (it.key, it.clone())).collect() })
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        batch.entries.iter().try_for_each(|entry| self.check(entry))?;
+        for entry in &batch.entries {
+            self.state.apply(entry.tenant, &entry.changes);
+            self.next_seq = entry.seq.0;
+        }
+        self.replies.extend(batch.replies.iter().map(|it| (it.key, it.clone())));
+        self.queue_offset = batch.queue_offset.or(self.queue_offset);
+        self.commits += 1;
+        Ok(())
+    }
+}
+
+struct Scene {
+    partition: Partition<MemoryStore>,
+    times: Times,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let settings = Settings {
+            gateways: BTreeMap::new(),
+            unknown_delays_us: vec![],
+            pending_delays_us: vec![],
+            reply_keep_us: 1,
+            transactions_per_payment_max: 1,
+        };
+        let partition = Partition::open(MemoryStore::default(), Arc::new(settings))
+            .expect("memory can be opened");
+        let times = Times { now: Timestamp(1), real_now: Timestamp(1) };
+        Self { partition, times }
+    }
+
+    /// Processes works as the partition's thread does: in halves, where a row is refused. Shows
+    /// what came of each, and of how many.
+    fn batch(&mut self, works: &[&str]) -> String {
+        let mut batch = PendingBatch::default();
+        for text in works {
+            let work = Work::Request(Box::new(request(text)));
+            batch.add(work, oneshot::channel().0, None, Instant::now());
+        }
+        let before = self.partition.store().commits;
+        let mut verdicts = vec![];
+        self.settle(batch, &mut verdicts);
+        let commits = self.partition.store().commits - before;
+        format!("{} in {commits} commits", verdicts.join(", "))
+    }
+
+    fn settle(&mut self, mut batch: PendingBatch, verdicts: &mut Vec<String>) {
+        let processed = self.process(&batch.works);
+        if processed.commit == CommitOutcome::RowRefused {
+            let later = batch.split_off();
+            self.settle(batch, verdicts);
+            return self.settle(later, verdicts);
+        }
+        verdicts.extend(processed.verdicts.iter().map(|verdict| match verdict {
+            Verdict::Answered(Answer::Replied(_)) => "done".to_owned(),
+            other @ (Verdict::Answered(_) | Verdict::Waits(_)) => format!("{other:?}"),
+            Verdict::Unavailable(reason) => format!("{reason:?}"),
+        }));
+    }
+
+    fn process(&mut self, works: &[Work]) -> Processed {
+        self.partition.process(works, self.times, &mut |_| true)
+    }
+}
+
+fn create_account(person: &str) -> Command {
+    Command::Account(AccountCommand::Create(Box::new(create(person))))
+}
+
+/// `create ACCOUNT [PERSON]` and `rename ACCOUNT PERSON`. The same account is always made by the same request.
+fn request(text: &str) -> Request {
+    let words: Vec<&str> = text.split(' ').collect();
+    let creation = RequestId(Uuid::from_bytes(name_bytes(words[1])));
+    let (id, command) = match words[..] {
+        ["create", _] => (creation, create_account("Ann")),
+        ["create", _, person] => (creation, create_account(person)),
+        ["rename", _, person] => {
+            let update = rename(creation.entity(0), person);
+            (RequestId(Uuid::now_v7()), Command::Account(AccountCommand::Update(Box::new(update))))
+        }
+        _ => panic!("no such work: {text}"),
+    };
+    let actor = Actor {
+        user: "test".to_owned(),
+        created_by: "test".to_owned(),
+        reason: None,
+        comments: None,
+        token: Uuid::nil(),
+    };
+    Request { id, tenant: TENANT, actor, idempotency: None, command }
+}
+
+fn name_bytes(name: &str) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    bytes
+}
+
+fn create(person: &str) -> CreateAccount {
+    CreateAccount {
+        external_key: None,
+        person: Person { name: Some(person.to_owned()), ..Person::default() },
+        currency: Currency::parse("USD"),
+        bill_cycle_day_local: 0,
+        parent_account_id: None,
+        is_payment_delegated_to_parent: false,
+        reference_time: None,
+        time_zone: None,
+        is_migrated: None,
+        tags: vec![],
+    }
+}
+
+fn rename(account: AccountId, person: &str) -> UpdateAccount {
+    UpdateAccount {
+        account,
+        reset: false,
+        person: Person { name: Some(person.to_owned()), ..Person::default() },
+        external_key: None,
+        currency: None,
+        bill_cycle_day_local: None,
+        parent_account_id: None,
+        is_payment_delegated_to_parent: None,
+        payment_method_id: None,
+        reference_time: None,
+        time_zone: None,
+        is_migrated: None,
+    }
+}
+
+fn check(batches: &[(&[&str], &str)]) {
+    let mut scene = Scene::new();
+    for (works, expected) in batches {
+        assert_eq!(scene.batch(works), *expected, "{works:?} of {batches:?}");
+    }
+}
+
+#[test]
+fn a_batch_is_one_commit() {
+    check(&[(&["create a", "create b"], "done, done in 1 commits")]);
+}
+
+#[test]
+fn a_batch_with_a_refused_row_is_split_until_the_command_to_blame_is_alone() {
+    let works = ["create a", "create b Refused", "create c", "create d"];
+    check(&[(&works, "done, Bug, done, done in 3 commits")]);
+    let works = ["create a Refused", "create b", "create c Refused"];
+    check(&[(&works, "Bug, done, Bug in 3 commits")]);
+}
+
+#[test]
+fn a_command_that_writes_what_is_refused_quarantines_its_account_only() {
+    check(&[
+        (&["create a", "create b"], "done, done in 1 commits"),
+        (&["rename a Refused", "rename b Ben"], "Bug, done in 2 commits"),
+        (&["rename a Ann", "rename b Bob"], "Quarantined, done in 1 commits"),
+    ]);
+}
+
+#[test]
+fn a_repeated_command_is_not_executed_again_and_not_parked() {
+    check(&[
+        (&["create a"], "done in 1 commits"),
+        (&["create b", "create a"], "done, Repeated in 2 commits"),
+        (&["rename a Ann"], "done in 1 commits"),
+    ]);
+}
+
+#[test]
+fn a_row_that_cannot_be_read_parks_its_command_only() {
+    check(&[
+        (&["create a Corrupt", "create b"], "done, done in 1 commits"),
+        (&["rename a Ann", "rename b Ben"], "Quarantined, done in 1 commits"),
+    ]);
+}
+
+#[test]
+fn a_failed_commit_has_one_outcome() {
+    for (failure, expected, reopens) in [
+        (StoreError::KeyTaken, CommitOutcome::KeyTaken, 0),
+        (StoreError::Database(String::new()), CommitOutcome::NothingWritten, 0),
+        (StoreError::DiskFull, CommitOutcome::NothingWritten, 1),
+        (StoreError::ConnectionLost(String::new()), CommitOutcome::NothingWritten, 1),
+        (StoreError::OutcomeUnknown(String::new()), CommitOutcome::Lost, 1),
+        (StoreError::NotOwner, CommitOutcome::Lost, 0),
+    ] {
+        let mut scene = Scene::new();
+        let in_doubt =
+            matches!(failure, StoreError::OutcomeUnknown(_) | StoreError::ConnectionLost(_));
+        scene.partition.store().failure = Some(failure.clone());
+        let work = [Work::Request(Box::new(request("create a")))];
+        let processed = scene.process(&work);
+        assert_eq!(processed.commit, expected, "{failure}");
+        assert_eq!(
+            processed.changed.len(),
+            if in_doubt { Changed::ALL.len() } else { 0 },
+            "{failure}"
+        );
+        assert_eq!(scene.partition.store().opened, 1);
+        let processed = scene.process(&work);
+        assert!(processed.is_committed(), "{failure}: {processed:?}");
+        assert_eq!(scene.partition.store().opened, 1 + reopens, "{failure}");
+    }
+}
+
+#[test]
+fn the_queue_offset_is_committed_with_a_parked_command() {
+    let mut scene = Scene::new();
+    let works = [Work::Request(Box::new(request("create a Refused"))), Work::ReadOn(7)];
+    let processed = scene.process(&works);
+    assert!(matches!(processed.verdicts[0], Verdict::Unavailable(Reason::Bug)), "{processed:?}");
+    assert_eq!(scene.partition.store().queue_offset, Some(7));
+}

@@ -1,0 +1,36 @@
+//! Reads of accounts and their tags.
+
+use domain::tag::Tag;
+use domain::{Account, AccountId, Person, TenantNo};
+
+use super::{Page, Paged, StoreError};
+
+/// Reads of accounts and their tags.
+pub trait AccountQueries: Send + Sync {
+    ///
+    /// # Errors
+    /// [`StoreError`], here and below.
+    fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError>;
+    /// An account by external key, or by id where it has no other key.
+    fn account_by_key(&self, no: TenantNo, key: &str) -> Result<Option<AccountView>, StoreError>;
+    /// All accounts, oldest first.
+    fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError>;
+    /// Accounts whose id is `text`, or whose name, e-mail, external key or company contains it
+    /// (ASCII case-insensitively; `%` and `_` are just characters).
+    fn search_accounts(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<AccountView>, StoreError>;
+    /// An account's tags, those that were removed too, by when they were added.
+    fn tags_of(&self, no: TenantNo, account: AccountId) -> Result<Vec<Tag>, StoreError>;
+}
+
+/// An account with what is known of the person.
+#[derive(Clone, Debug)]
+pub struct AccountView {
+    pub account: Account,
+    /// Personal data; empty after erasure.
+    pub person: Person,
+}

@@ -1,0 +1,62 @@
+//! Reads for followers of the journal: its rows, their progress, and deliveries.
+
+use domain::{Event, Seq, TenantNo, Timestamp};
+
+use super::StoreError;
+
+/// Reads for followers of the journal: its rows, their progress, and deliveries.
+pub trait FollowerQueries: Send + Sync {
+    /// Journal rows with events after `after`, in order; at most `limit`. The second value is the
+    /// last row looked at: rows without events are skipped, and a follower need not see them again.
+    ///
+    /// # Errors
+    /// [`StoreError`], here and below.
+    fn journal_after(&self, after: Seq, limit: usize)
+    -> Result<(Vec<JournalRow>, Seq), StoreError>;
+    /// One journal row's events.
+    fn journal_row(&self, seq: Seq) -> Result<Option<JournalRow>, StoreError>;
+    /// The last journal row written; 0 for none.
+    fn journal_head(&self) -> Result<Seq, StoreError>;
+    /// What a follower remembers; 0 at first.
+    fn followed(&self, follower: &str) -> Result<Seq, StoreError>;
+    /// Deliveries due at `now`, oldest due first.
+    fn deliveries_due(&self, now: Timestamp, limit: usize) -> Result<Vec<Delivery>, StoreError>;
+    /// How many deliveries wait for another attempt.
+    fn deliveries_waiting(&self) -> Result<i64, StoreError>;
+}
+
+/// A journal row, as followers see it.
+#[derive(Clone, Debug)]
+pub struct JournalRow {
+    pub seq: Seq,
+    /// Domain time.
+    pub at: Timestamp,
+    /// Real time of the commit, for measuring lag.
+    pub committed_at: Timestamp,
+    pub tenant: TenantNo,
+    /// What happened.
+    pub events: Vec<Event>,
+}
+
+/// Names a delivery: the `ordinal`-th event of a journal row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeliveryId {
+    /// The journal row.
+    pub seq: Seq,
+    /// The event in it, from 0.
+    pub ordinal: u16,
+}
+
+/// A push notification that could not be delivered so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Which event.
+    pub id: DeliveryId,
+    pub tenant: TenantNo,
+    /// Failed attempts.
+    pub attempts: u32,
+    /// Domain time of the next attempt.
+    pub due_at: Timestamp,
+    /// Why the last attempt failed.
+    pub error: String,
+}

@@ -1,0 +1,55 @@
+//! Reads of the states that entities had.
+
+use domain::change::Change;
+use domain::payment::Actor;
+use domain::{
+    AccountId, PaymentId, PaymentMethodId, Person, Seq, TagId, TenantNo, Timestamp, TransactionId,
+};
+
+use super::StoreError;
+
+/// Reads of the states that entities had.
+pub trait HistoryQueries: Send + Sync {
+    /// The history of one entity, oldest first; empty where there is no such entity.
+    ///
+    /// # Errors
+    /// [`StoreError`], here and below.
+    fn history(&self, no: TenantNo, of: HistoryOf) -> Result<Vec<HistoryRow>, StoreError>;
+    /// The histories of an account and of all that belongs to it, each oldest first: the account,
+    /// its payment methods, its payments, their transactions; at most `limit` rows.
+    fn account_histories(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+        limit: usize,
+    ) -> Result<Vec<HistoryRow>, StoreError>;
+}
+
+/// Whose history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HistoryOf {
+    /// An account's.
+    Account(AccountId),
+    /// A tag's.
+    Tag(TagId),
+    /// A payment method's.
+    PaymentMethod(PaymentMethodId),
+    /// A payment's.
+    Payment(PaymentId),
+    /// A transaction's.
+    Transaction(TransactionId),
+}
+
+/// One state that an entity had.
+#[derive(Clone, Debug)]
+pub struct HistoryRow {
+    /// The journal row.
+    pub seq: Seq,
+    pub at: Timestamp,
+    pub actor: Actor,
+    /// The entity as it was: `Account`, `PaymentMethod`, `Payment`, `Transaction` or `Definition`, with the
+    /// fields that are kept out of the journal filled in from its table.
+    pub image: Change,
+    /// For an account: what was known of the person then.
+    pub person: Option<Person>,
+}

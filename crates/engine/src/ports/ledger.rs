@@ -1,0 +1,67 @@
+//! Reads of the ledger.
+
+use domain::{AccountId, Currency, PaymentId, Seq, TenantNo, Timestamp};
+
+use super::{Page, StoreError};
+
+/// Reads of the ledger.
+pub trait LedgerQueries: Send + Sync {
+    /// Ledger entries, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`], here and below.
+    fn ledger_entries(
+        &self,
+        no: TenantNo,
+        filter: &LedgerFilter,
+        page: Page,
+    ) -> Result<Vec<LedgerEntry>, StoreError>;
+    /// What each account of the chart adds up to, per currency; `Customer` as one sum.
+    fn trial_balance(&self, no: TenantNo) -> Result<Vec<LedgerTotal>, StoreError>;
+    /// What customer ledger accounts add up to, per currency; `None` for each account that is not
+    /// there. In the order asked for.
+    fn balances(
+        &self,
+        accounts: &[(TenantNo, AccountId)],
+    ) -> Result<Vec<Option<Vec<LedgerTotal>>>, StoreError>;
+    /// What one billing account's customer ledger account adds up to, per currency.
+    fn customer_totals(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+    ) -> Result<Vec<LedgerTotal>, StoreError>;
+}
+
+/// Which ledger entries.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LedgerFilter {
+    /// Of this billing account.
+    pub account: Option<AccountId>,
+    /// Of this payment (its account must be given too, or is looked up).
+    pub payment: Option<PaymentId>,
+    /// Written at or after.
+    pub from: Option<Timestamp>,
+    /// Written before.
+    pub to: Option<Timestamp>,
+}
+
+/// A posting with the journal row that wrote it.
+#[derive(Clone, Debug)]
+pub struct LedgerEntry {
+    /// The journal row.
+    pub seq: Seq,
+    pub posting: domain::ledger::Posting,
+}
+
+/// What an account of the chart adds up to in one currency.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerTotal {
+    pub account: domain::ledger::LedgerAccount,
+    /// Whose gateway; empty for `Customer`.
+    pub gateway: String,
+    pub currency: Currency,
+    /// Sum of debits, in minor units.
+    pub debit: i128,
+    /// Sum of credits, in minor units.
+    pub credit: i128,
+}

@@ -1,0 +1,61 @@
+//! Reads of transactions without a final outcome.
+
+use domain::payment::{Outstanding, Transaction, TransactionStatus};
+use domain::{PaymentId, TenantNo, Timestamp};
+
+use super::{Page, StoreError};
+
+/// Reads of transactions without a final outcome.
+pub trait OutcomeQueries: Send + Sync {
+    /// Outcomes to ask a gateway about: those whose `ask_at` is due at `now`, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`], here and below.
+    fn outstanding_due(&self, now: Timestamp, limit: usize)
+    -> Result<Vec<Outstanding>, StoreError>;
+    /// Outcomes to ask a gateway about later than `at`, latest first.
+    fn outstanding_after(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Outstanding>, StoreError>;
+    /// Outcomes of calls that were never asked about and are not planned to be: calls that run,
+    /// and those that ran when a process ended.
+    fn outstanding_orphans(&self) -> Result<Vec<Outstanding>, StoreError>;
+    /// Outcomes of a payment that are waited for.
+    fn outstanding_of(
+        &self,
+        no: TenantNo,
+        payment: PaymentId,
+    ) -> Result<Vec<Outstanding>, StoreError>;
+    /// Outcomes waited for, oldest deadline first.
+    fn outstanding(&self, limit: usize) -> Result<Vec<Outstanding>, StoreError>;
+    /// How many outcomes are waited for.
+    fn outstanding_count(&self) -> Result<i64, StoreError>;
+    /// Transactions that are unknown or pending after their call ended, oldest first. Whatever
+    /// waits at other tenants is not looked at.
+    fn unresolved(&self, no: TenantNo, page: Page) -> Result<Vec<Unresolved>, StoreError>;
+    /// How many transactions of all tenants are unknown or pending after their call ended, for each
+    /// of the two statuses.
+    fn unresolved_counts(&self) -> Result<Vec<UnresolvedCount>, StoreError>;
+}
+
+/// A transaction whose outcome is not known although its call has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unresolved {
+    pub transaction: Transaction,
+    /// How often its gateway was asked.
+    pub questions: u32,
+    /// Domain time of the next question; `None` where no further question is planned.
+    pub ask_at: Option<Timestamp>,
+}
+
+/// How many transactions are in an unresolved status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnresolvedCount {
+    /// `Unknown` or `Pending`.
+    pub status: TransactionStatus,
+    pub transactions: i64,
+    /// Domain time of the request for the oldest of them; `None` where there are none.
+    pub oldest_at: Option<Timestamp>,
+}

@@ -1,0 +1,61 @@
+//! Reads of payments.
+
+use domain::payment::{PaymentFile, PaymentState};
+use domain::{AccountId, PaymentId, TenantNo, TransactionId};
+
+use super::{Page, Paged, StoreError};
+
+/// Reads of payments.
+pub trait PaymentQueries: Send + Sync {
+    ///
+    /// # Errors
+    /// [`StoreError`], here and below.
+    fn payment(&self, no: TenantNo, id: PaymentId) -> Result<Option<PaymentFile>, StoreError>;
+    /// Whose a payment is.
+    fn payment_account(&self, no: TenantNo, id: PaymentId)
+    -> Result<Option<AccountId>, StoreError>;
+    /// A payment by external key, or by id where it has no other key.
+    fn payment_by_key(&self, no: TenantNo, key: &str) -> Result<Option<PaymentFile>, StoreError>;
+    /// The payment of a transaction.
+    fn payment_of_transaction(
+        &self,
+        no: TenantNo,
+        id: TransactionId,
+    ) -> Result<Option<PaymentFile>, StoreError>;
+    /// The payment of a transaction by the transaction's external key (or id, where it has none).
+    fn payment_of_transaction_key(
+        &self,
+        no: TenantNo,
+        key: &str,
+    ) -> Result<Option<PaymentFile>, StoreError>;
+    /// An account's payments, oldest first.
+    fn payments_of(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+        page: Page,
+    ) -> Result<Vec<PaymentFile>, StoreError>;
+    /// All payments, oldest first; `gateway` filters.
+    fn payments(
+        &self,
+        no: TenantNo,
+        gateway: Option<&str>,
+        page: Page,
+    ) -> Result<Paged<PaymentFile>, StoreError>;
+    /// Payments whose id, external key, account's id or state (`CAPTURE_SUCCESS`) is `text`.
+    fn search_payments(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<PaymentFile>, StoreError>;
+    /// Payments that stand in one of these states, oldest first. Where a payment ordinarily stands,
+    /// authorized, captured or purchased or about to be, all of the tenant's are looked at until
+    /// enough match: an index of those would cost every payment for a rare question.
+    fn payments_in_state(
+        &self,
+        no: TenantNo,
+        states: &[PaymentState],
+        page: Page,
+    ) -> Result<Paged<PaymentFile>, StoreError>;
+}

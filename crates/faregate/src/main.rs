@@ -1,0 +1,186 @@
+//! `faregate`: the command line, put together from `server`, `cli` and `bench`.
+
+mod allocator;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use cli::maintenance::{self, Report};
+use cli::{PROBLEMS, demo, flags, iso8583, queue, simulator};
+use server::config::{Arguments, Config};
+use server::{logging, serve, workers};
+
+/// Signs customers up, takes their payments and switches features, in one binary
+#[derive(Parser)]
+#[command(name = "faregate", version, propagate_version = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve
+    Serve(Arguments),
+    /// Serve on loopback and run one payment through the API
+    Demo(demo::Args),
+    /// Measure a running server
+    Bench(bench::Args),
+    /// Copy the database into a file, while a server may be running
+    Backup {
+        /// A file that does not exist yet
+        file: PathBuf,
+        #[command(flatten)]
+        args: maintenance::Args,
+    },
+    /// Create a data directory from a backup
+    Restore {
+        /// The backup
+        file: PathBuf,
+        #[command(flatten)]
+        args: maintenance::Args,
+    },
+    /// Check that sums, postings and journal agree
+    Verify(maintenance::Args),
+    /// Compare the simulated gateway's journal with the booked transactions
+    Reconcile(maintenance::Args),
+    /// The analytics tables
+    Analytics {
+        #[command(subcommand)]
+        command: Analytics,
+    },
+    /// Move to another database
+    Migrate {
+        #[command(subcommand)]
+        command: Migrate,
+    },
+    /// Run the simulated gateway as a process of its own
+    Simulator(simulator::Args),
+    /// ISO 8583 messages: decode, encode, check, measure, answer
+    Iso8583(iso8583::Args),
+    /// Feature flags
+    Flags(flags::Args),
+    /// The topics of the queue between fronts and processors
+    Topics {
+        #[command(subcommand)]
+        command: queue::Topics,
+    },
+    /// Dead-letter records: commands that could not be executed
+    Dlq {
+        #[command(subcommand)]
+        command: queue::DeadLetters,
+    },
+    /// Print the effective configuration
+    Config(Arguments),
+    /// A process that a server starts for `flags.workers`
+    #[command(hide = true)]
+    FlagWorker,
+}
+
+#[derive(Subcommand)]
+enum Analytics {
+    /// Rebuild them from the committed payments
+    Rebuild(maintenance::Args),
+}
+
+#[derive(Subcommand)]
+enum Migrate {
+    /// Copy a data directory's SQLite to an empty PostgreSQL database, and compare. A server may run
+    /// on the data directory meanwhile, but not at the end; an interrupted copy is resumed
+    SqliteToPostgres {
+        /// Only compare
+        #[arg(long)]
+        check: bool,
+        #[command(flatten)]
+        args: maintenance::Args,
+    },
+}
+
+/// The exit code of a command that could not run: the arguments or the environment are wrong.
+const CANNOT_RUN: u8 = 2;
+
+fn main() -> ExitCode {
+    match run(CommandLine::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("faregate: {}", explain(&error));
+            ExitCode::from(CANNOT_RUN)
+        }
+    }
+}
+
+/// The error and its causes. Some errors contain the text of their cause; no text is repeated.
+fn explain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Serve(arguments) => {
+            let config = Config::load(&arguments)?;
+            logging::start(&config)?;
+            serve::run(&config)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Iso8583(args) => iso8583::run(args),
+        Command::Flags(args) => flags::run(&args),
+        Command::Topics { command } => {
+            queue::run_topics(command)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Dlq { command } => {
+            queue::run_dead_letters(command)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Demo(args) => demo::run(&args),
+        Command::Bench(args) => bench::run(args),
+        Command::Backup { file, args } => {
+            maintain(&args, |config| maintenance::backup(config, &file, args.json))
+        }
+        Command::Restore { file, args } => {
+            maintain(&args, |config| maintenance::restore(config, &file))
+        }
+        Command::Verify(args) => maintain(&args, maintenance::verify),
+        Command::Reconcile(args) => maintain(&args, maintenance::reconcile),
+        Command::Analytics { command: Analytics::Rebuild(args) } => {
+            maintain(&args, maintenance::rebuild_analytics)
+        }
+        Command::Migrate { command: Migrate::SqliteToPostgres { check, args } } => {
+            maintain(&args, |config| maintenance::sqlite_to_postgres(config, check, args.json))
+        }
+        Command::Simulator(args) => {
+            logging::start(&Config::default())?;
+            simulator::run(args)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::FlagWorker => workers::run(),
+        Command::Config(arguments) => {
+            print!("{}", toml::to_string(&Config::load(&arguments)?)?);
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Runs a command on a data directory and prints its report.
+fn maintain(
+    args: &maintenance::Args,
+    command: impl FnOnce(&Config) -> Result<Report, maintenance::Error>,
+) -> anyhow::Result<ExitCode> {
+    let arguments = Arguments { place: args.place.clone(), ..Arguments::default() };
+    let config = Config::load(&arguments)?;
+    logging::start(&config)?;
+    let report = command(&config)?;
+    if args.json {
+        println!("{}", report.json);
+    } else {
+        println!("{}", report.text);
+    }
+    Ok(if report.problems { ExitCode::from(PROBLEMS) } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,118 @@
+//! Starting, stopping, and what is refused before anything is served.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+use crate::process::{Launch, Server, TempDir, faregate, run};
+
+/// How soon an empty server has to be ready, with room for a slow debug build on a busy machine.
+const READY_WITHIN: Duration = Duration::from_secs(5);
+
+#[test]
+fn the_first_start_shows_made_up_secrets_once() {
+    let dir = TempDir::new();
+    let launch = || Launch { arguments: vec![], environment: vec![] };
+    let started = Instant::now();
+    let server = Server::start_in(dir.path(), launch());
+    assert!(started.elapsed() < READY_WITHIN);
+    let url = server.url.clone();
+    let health = Client::new(&url).get("/health/ready");
+    assert_eq!((health.status, health.text().as_str()), (200, r#"{"status":"ready"}"#));
+    // The secrets are read from standard error, which is complete once the server has ended.
+    let (_, shown) = server.stop();
+    let after = |label: &str| {
+        let found = shown.split(label).nth(1).expect(label);
+        found.split([',', '\n', ' ']).next().unwrap().to_owned()
+    };
+    let password = after("user admin, password ");
+    let (key, secret) = (after("API key "), after("API secret "));
+    assert!(password.len() >= 20 && key.len() >= 20 && secret.len() >= 20, "{shown}");
+
+    let server = Server::start_in(dir.path(), launch());
+    let client = Client::new(&server.url).user("admin", &password).tenant(&key, &secret);
+    assert_eq!(client.get("/v1/ledger/accounts").status, 200);
+    let (_, shown) = server.stop();
+    assert!(!shown.contains("first start"), "{shown}");
+}
+
+#[test]
+fn the_administrators_password_can_be_given() {
+    let server = Server::start();
+    assert_eq!(server.client().get("/v1/ledger/accounts").status, 401, "no tenant was named");
+    let wrong = server.client().user("admin", "wrong").get("/v1/ledger/accounts");
+    assert_eq!(wrong.status, 401);
+    assert_eq!(wrong.json()["type"], "urn:faregate:problem:credentials-wrong");
+    let (_, shown) = server.stop();
+    assert!(!shown.contains("password"), "{shown}");
+}
+
+#[test]
+fn sigterm_ends_with_exit_code_0() {
+    for signal in ["-TERM", "-INT"] {
+        let server = Server::start();
+        server.signal(signal);
+        let (status, _) = server.wait();
+        assert_eq!(status.code(), Some(0), "{signal}");
+    }
+}
+
+#[test]
+fn a_data_directory_in_use_is_refused() {
+    let server = Server::start();
+    let dir = server.data_dir.to_str().unwrap();
+    let second = run(&["serve", "--listen", "127.0.0.1:0", "--data-dir", dir]);
+    assert_eq!(second.status.code(), Some(2));
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert!(said.contains("is in use by another process") && said.contains(dir), "{said}");
+}
+
+#[test]
+fn a_data_directory_of_something_else_is_refused() {
+    let dir = TempDir::new();
+    std::fs::write(dir.path().join("faregate.db"), b"not a database, but a text").unwrap();
+    let path = dir.path().to_str().unwrap();
+    let refused = run(&["serve", "--listen", "127.0.0.1:0", "--data-dir", path]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("faregate.db"), "{said}");
+}
+
+#[test]
+fn an_address_in_use_is_refused() {
+    let server = Server::start();
+    let dir = TempDir::new();
+    let address = server.url.strip_prefix("http://").unwrap();
+    let path = dir.path().to_str().unwrap();
+    let refused = run(&["serve", "--listen", address, "--data-dir", path]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains(&format!("cannot listen on {address}")), "{said}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was made there");
+}
+
+#[test]
+fn a_bad_configuration_names_its_key() {
+    let dir = TempDir::new();
+    let file = dir.path().join("faregate.toml");
+    std::fs::write(&file, "[admission]\nrequest_max = 5\n").unwrap();
+    let refused = run(&["serve", "--config", file.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("there is no setting `admission.request_max`"), "{said}");
+}
+
+#[test]
+fn the_effective_configuration_is_printed() {
+    let dir = TempDir::new();
+    let file = dir.path().join("faregate.toml");
+    std::fs::write(&file, "data_dir = \"from-file\"\n[log]\nlevel = \"warn\"\n").unwrap();
+    let mut command = faregate(&["config", "--config", file.to_str().unwrap()]);
+    let output = command.args(["--listen", "127.0.0.1:1"]).env("FAREGATE_LOG_LEVEL", "error");
+    let output = output.stdout(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    for line in ["listen = \"127.0.0.1:1\"", "data_dir = \"from-file\"", "level = \"error\""] {
+        assert!(printed.contains(line), "{line} is not in {printed}");
+    }
+}

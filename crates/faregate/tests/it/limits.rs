@@ -1,0 +1,215 @@
+//! What HTTP clients may not do, and what is said when there is no more room.
+
+use std::io::{Read, Write};
+use std::time::Instant;
+
+use crate::client::{Answer, Client};
+use crate::process::{Launch, Server, TIMEOUT, eventually};
+
+#[test]
+fn half_a_request_then_silence_is_dropped() {
+    let server = Server::start_with(Launch::usual().env("FAREGATE_HTTP_HEADERS_TIMEOUT", "300ms"));
+    for sent in ["", "GET /health/live HTTP/1.1\r\nHost: x\r\nX-Half"] {
+        let mut stream = server.client().connect();
+        stream.write_all(sent.as_bytes()).unwrap();
+        let started = Instant::now();
+        let mut answer = Vec::new();
+        drop(stream.read_to_end(&mut answer));
+        assert!(answer.is_empty() && started.elapsed() < TIMEOUT, "{sent:?}: {answer:?}");
+    }
+}
+
+#[test]
+fn an_idle_connection_outlives_the_time_that_headers_may_take() {
+    let server = Server::start_with(Launch::usual().env("FAREGATE_HTTP_HEADERS_TIMEOUT", "300ms"));
+    let client = server.client();
+    let mut idle = client.connect();
+    idle.write_all(&client.request("GET", "/health/live", None, "keep-alive")).unwrap();
+    assert_eq!(Answer::read(&mut idle).status, 200);
+    // A connection that says nothing is closed after the time that headers may take; when that has
+    // happened to a younger one, the older one has been idle for longer.
+    let mut younger = client.connect();
+    assert_eq!(younger.read(&mut [0]).unwrap_or(0), 0);
+    idle.write_all(&client.request("GET", "/health/live", None, "keep-alive")).unwrap();
+    assert_eq!(Answer::read(&mut idle).status, 200);
+}
+
+#[test]
+fn half_a_body_then_silence_is_answered_408() {
+    let server = Server::start_with(Launch::usual().env("FAREGATE_HTTP_BODY_TIMEOUT", "300ms"));
+    let half = |client: &Client, path| {
+        let mut stream = client.connect();
+        let request = client.request("POST", path, Some(b"{\"name\": \"x\"}"), "close");
+        stream.write_all(&request[..request.len() - 3]).unwrap();
+        Answer::read(&mut stream)
+    };
+    let late = half(&server.tenant(), "/1.0/kb/accounts");
+    assert_eq!(late.status, 408);
+    assert!(late.json()["className"].is_string(), "{}", late.text());
+    // The server does not wait for a body of an unauthenticated request or an unknown route.
+    assert_eq!(half(&Client::new(&server.url), "/1.0/kb/accounts").status, 401);
+    assert_eq!(half(&server.client(), "/v1/ledger/accounts").status, 405);
+}
+
+#[test]
+fn headers_of_64_kib_are_answered_431() {
+    let server = Server::start();
+    let client = server.client().header("X-Large", &"a".repeat(64 * 1024));
+    assert_eq!(client.get("/1.0/kb/accounts/pagination").status, 431);
+    let almost = server.client().header("X-Large", &"a".repeat(60 * 1024));
+    assert_eq!(almost.get("/health/live").status, 200);
+}
+
+/// A body without an announced length, in one chunk.
+fn chunked(client: &Client, path: &str, body: &[u8]) -> Answer {
+    let mut stream = client.connect();
+    let head = client.request("POST", path, None, "close");
+    stream.write_all(&head[..head.len() - 2]).unwrap();
+    let headers = "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    stream.write_all(headers.as_bytes()).unwrap();
+    stream.write_all(format!("{:x}\r\n", body.len()).as_bytes()).unwrap();
+    stream.write_all(body).unwrap();
+    stream.write_all(b"\r\n0\r\n\r\n").unwrap();
+    Answer::read(&mut stream)
+}
+
+#[test]
+fn a_body_above_1_mib_is_answered_413_but_only_to_those_who_may_send_one() {
+    let server = Server::start();
+    let (path, body) = ("/1.0/kb/accounts", vec![b' '; 1024 * 1024 + 1]);
+    let (tenant, unauthenticated) = (server.tenant(), Client::new(&server.url));
+    for refused in [tenant.send("POST", path, Some(&body)), chunked(&tenant, path, &body)] {
+        assert_eq!(refused.status, 413);
+        let message = refused.json()["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("larger"), "{message}");
+    }
+    let almost = chunked(&tenant, path, &body[1..]);
+    assert_eq!(almost.status, 400, "{}", almost.text());
+    for refused in
+        [unauthenticated.send("POST", path, Some(&body)), chunked(&unauthenticated, path, &body)]
+    {
+        assert_eq!(refused.status, 401);
+    }
+    assert_eq!(unauthenticated.send("POST", "/v1/x", Some(&body)).status, 404);
+}
+
+#[test]
+fn unread_body_is_discarded_and_its_connection_kept() {
+    let server = Server::start();
+    let unauthenticated = Client::new(&server.url);
+    let mut stream = unauthenticated.connect();
+    for body in [&b"{}"[..], &[b' '; 64 * 1024]] {
+        let request = unauthenticated.request("POST", "/1.0/kb/accounts", Some(body), "keep-alive");
+        let (head, body) = request.split_at(request.len() - body.len());
+        stream.write_all(head).unwrap();
+        // Another server might have answered and hung up by now.
+        assert_eq!(unauthenticated.get("/health/live").status, 200);
+        stream.write_all(body).unwrap();
+        assert_eq!(Answer::read(&mut stream).status, 401);
+    }
+}
+
+#[test]
+fn expect_continue_is_answered_at_once() {
+    let server = Server::start();
+    let ask = |client: Client| {
+        let client = client.header("Expect", "100-continue");
+        let mut stream = client.connect();
+        let request = client.request("POST", "/1.0/kb/accounts", Some(b"{}"), "keep-alive");
+        stream.write_all(&request[..request.len() - 2]).unwrap();
+        Answer::read(&mut stream).status
+    };
+    assert_eq!(ask(Client::new(&server.url)), 401);
+    assert_eq!(ask(server.tenant()), 100);
+}
+
+#[test]
+fn bodies_share_a_memory_limit_and_need_authentication() {
+    let launch = Launch::usual()
+        .env("FAREGATE_HTTP_BODY_BYTES_MAX", "1024")
+        .env("FAREGATE_ADMISSION_BODIES_BYTES_MAX", "1024");
+    let server = Server::start_with(launch);
+    let tenant = server.tenant();
+    let (path, body) = ("/1.0/kb/accounts", format!("{:<1024}", r#"{"name": "x"}"#));
+    let request = tenant.request("POST", path, Some(body.as_bytes()), "keep-alive");
+    let mut slow = tenant.connect();
+    slow.write_all(&request[..request.len() - 1]).unwrap();
+    eventually("all the memory is taken", || {
+        let metrics = tenant.get("/metrics").text();
+        metrics.contains("faregate_request_bodies_bytes 1024\n").then_some(())
+    });
+    let refused = tenant.send("POST", path, Some(b"{}"));
+    assert_eq!(refused.status, 503);
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert!(refused.json()["className"].is_string(), "{}", refused.text());
+    let metrics = tenant.get("/metrics").text();
+    assert!(metrics.contains("faregate_refused_total{reason=\"bodies\"} 1\n"), "{metrics}");
+    let mut kept = tenant.connect();
+    kept.write_all(&request).unwrap();
+    assert_eq!(Answer::read(&mut kept).status, 503);
+    assert_eq!(chunked(&tenant, path, b"{}").status, 503);
+    let unauthenticated = Client::new(&server.url);
+    assert_eq!(unauthenticated.send("POST", path, Some(body.as_bytes())).status, 401);
+    assert_eq!(unauthenticated.send("POST", path, Some(&[b' '; 100_000])).status, 401);
+    assert_eq!(tenant.get("/1.0/kb/accounts/pagination").status, 200, "no body needs no memory");
+    slow.write_all(&request[request.len() - 1..]).unwrap();
+    assert_eq!(Answer::read(&mut slow).status, 201);
+    kept.write_all(&request).unwrap();
+    assert_eq!(Answer::read(&mut kept).status, 201);
+}
+
+#[test]
+fn malformed_http_is_answered_400() {
+    let server = Server::start();
+    let mut stream = server.client().connect();
+    stream.write_all(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n").unwrap();
+    assert_eq!(Answer::read(&mut stream).status, 400);
+}
+
+/// A request whose body never comes, so that it stays in progress.
+fn occupy(client: &Client) -> std::net::TcpStream {
+    let mut stream = client.connect();
+    let request = client.request("POST", "/1.0/kb/accounts", Some(b"{}"), "keep-alive");
+    stream.write_all(&request[..request.len() - 1]).unwrap();
+    stream
+}
+
+#[test]
+fn a_request_too_many_is_refused_at_once_and_its_connection_kept() {
+    let server = Server::start_with(Launch::usual().env("FAREGATE_ADMISSION_REQUESTS_MAX", "1"));
+    let client = server.tenant();
+    let occupying = occupy(&client);
+    eventually("the first request is in progress", || {
+        let metrics = client.get("/metrics").text();
+        metrics.contains("faregate_requests_in_progress 1\n").then_some(())
+    });
+    let mut stream = client.connect();
+    // Requests refused together have different `Retry-After`s.
+    let refusals = [("/1.0/kb/accounts", "className", "1"), ("/v1/ledger/accounts", "type", "2")];
+    for (path, field, seconds) in refusals {
+        stream.write_all(&client.request("POST", path, Some(b"{}"), "keep-alive")).unwrap();
+        let refused = Answer::read(&mut stream);
+        assert_eq!((refused.status, refused.header("retry-after")), (503, Some(seconds)));
+        assert!(refused.json()[field].is_string(), "{}", refused.text());
+    }
+    for path in ["/health/live", "/health/ready", "/metrics"] {
+        assert_eq!(client.get(path).status, 200, "{path}");
+    }
+    let metrics = client.get("/metrics").text();
+    assert!(metrics.contains("faregate_refused_total{reason=\"admission\"} 2"), "{metrics}");
+    drop(occupying);
+    eventually("there is room again", || (client.get("/v1/x").status == 404).then_some(()));
+}
+
+#[test]
+fn with_too_many_connections_health_still_answers() {
+    let launch = Launch::usual().env("FAREGATE_ADMISSION_CONNECTIONS_MAX", "1");
+    let server = Server::start_with(launch);
+    let client = server.client();
+    let mut first = client.connect();
+    first.write_all(&client.request("GET", "/v1/x", None, "keep-alive")).unwrap();
+    assert_eq!(Answer::read(&mut first).status, 404);
+    let refused = client.get("/v1/x");
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    assert_eq!(client.get("/health/ready").status, 200);
+}

@@ -1,0 +1,71 @@
+//! What the log says of a request: ids that lead on, nothing that was said, nothing louder than it is.
+
+use serde_json::{Value, json};
+
+use crate::native::{account, purchase};
+use crate::process::{Launch, Server};
+
+/// The lines of a log in JSON.
+fn lines(log: &str) -> Vec<Value> {
+    log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+#[test]
+fn response_ids_are_logged() {
+    let launch = Launch::usual().env("FAREGATE_LOG_FORMAT", "json");
+    let server = Server::start_with(launch.env("FAREGATE_LOG_LEVEL", "debug"));
+    let client = server.tenant();
+    let account = account(&client, "__EXTERNAL_PAYMENT__");
+    let payment = purchase(&client, &account, "10", "");
+    let payment = payment["paymentId"].as_str().unwrap();
+    let path = format!("/1.0/kb/payments/{payment}");
+    let ours = client.get(&path).header("x-request-id").unwrap().to_owned();
+    let named = client.clone().header("X-Request-Id", "mine-1");
+    let path = format!("/1.0/kb/accounts/{account}");
+    assert_eq!(named.get(&path).header("x-request-id"), Some("mine-1"));
+    let native = client.get("/v1/ledger/accounts").header("x-request-id").unwrap().to_owned();
+    let named = client.clone().header("X-Request-Id", "mine-2");
+    assert_eq!(named.get("/v1/ledger/accounts").header("x-request-id"), Some("mine-2"));
+    assert_eq!(client.get("/1.0/kb/accounts/search/secret@b.example").status, 200);
+    let (_, log) = server.stop();
+
+    let lines = lines(&log);
+    let find = |field: &str, value: &str| {
+        let found = lines.iter().find(|line| line[field] == value);
+        found.unwrap_or_else(|| panic!("no {field}={value} in {log}"))
+    };
+    let line = find("request.id", &ours);
+    assert_eq!((&line["payment.id"], &line["status"]), (&json!(payment), &json!(200)));
+    assert!(line["tenant"].is_u64(), "{line}");
+    assert_eq!(find("request.given", "mine-1")["account.id"], json!(account));
+    assert_eq!(find("request.id", &native)["route"], "/v1/ledger/accounts");
+    assert!(find("request.id", "mine-2")["tenant"].is_u64());
+    assert!(!log.contains("secret@b.example"), "{log}");
+}
+
+/// A server that has nothing to say of its machine, such as that it may open few files.
+fn quiet() -> Launch {
+    let launch = Launch::usual().env("FAREGATE_LOG_FORMAT", "json");
+    launch.env("FAREGATE_ADMISSION_CONNECTIONS_MAX", "64")
+}
+
+#[test]
+fn gateway_and_client_failures_are_not_logged_as_errors() {
+    let server = Server::start_with(quiet());
+    let client = server.tenant();
+    let account = account(&client, "faregate-simulator");
+    for (outcome, status) in [("ERROR", 402), ("CANCELED", 502), ("UNDEFINED", 503), ("NULL", 500)]
+    {
+        let query = format!("?pluginProperty=outcome%3D{outcome}");
+        let path = format!("/1.0/kb/accounts/{account}/payments{query}");
+        let body = json!({ "transactionType": "PURCHASE", "amount": "7" });
+        assert_eq!(client.post(&path, &body).status, status, "{outcome}");
+    }
+    assert_eq!(client.get("/1.0/kb/invoices/pagination").status, 501);
+    assert_eq!(client.get("/1.0/kb/accounts/x").status, 400);
+    let (_, log) = server.stop();
+    let loud = ["WARN", "ERROR"];
+    let loud = |line: &Value| line["level"].as_str().is_some_and(|level| loud.contains(&level));
+    let loud: Vec<Value> = lines(&log).into_iter().filter(loud).collect();
+    assert_eq!(loud, Vec::<Value>::new());
+}

@@ -1,0 +1,166 @@
+//! Health, metrics, pages, and the native API without a payment.
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use crate::client::{Answer, Client};
+use crate::native::account;
+use crate::process::{Launch, Server, TempDir, eventually};
+
+#[test]
+fn health_and_metrics_need_no_credentials() {
+    let server = Server::start();
+    let unauthenticated = Client::new(&server.url);
+    assert_eq!(unauthenticated.get("/health/live").status, 200);
+    assert_eq!(unauthenticated.get("/health/ready").status, 200);
+    let metrics = unauthenticated.get("/metrics");
+    assert!(metrics.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
+    let text = metrics.text();
+    // Only requested routes are there: a series for each route and bucket would be most of it.
+    assert!(!text.contains("route=\"/1.0/kb/"), "{text}");
+    for name in [
+        "faregate_requests_total{api=\"operations\",route=\"/health/ready\",status=\"200\"}",
+        "faregate_corrected_payments_total 0",
+        "faregate_refused_total{reason=\"disk_full\"} 0",
+        "faregate_commit_seconds_count",
+        "faregate_batch_commands_bucket",
+        "faregate_queue_commands",
+        "faregate_outstanding_transactions",
+        "faregate_unresolved_oldest_seconds",
+        "process_resident_memory_bytes",
+        "process_cpu_seconds_total",
+        "process_open_fds",
+    ] {
+        assert!(text.lines().any(|line| line.starts_with(name)), "{name} is not in {text}");
+    }
+}
+
+#[test]
+fn a_server_that_drains_is_not_ready_but_finishes_what_it_began() {
+    let server = Server::start();
+    let client = server.client();
+    let mut stream = client.connect();
+    let body = br#"{"apiKey": "late", "apiSecret": "late"}"#;
+    let request = client.request("POST", "/1.0/kb/tenants", Some(body), "keep-alive");
+    let (most, rest) = request.split_at(request.len() - 5);
+    stream.write_all(most).unwrap();
+    eventually("the request is in progress", || {
+        let metrics = client.get("/metrics").text();
+        metrics.contains("faregate_requests_in_progress 1\n").then_some(())
+    });
+    server.signal("-TERM");
+    let address = server.url.strip_prefix("http://").unwrap();
+    eventually("no new connection is accepted", || std::net::TcpStream::connect(address).err());
+    stream.write_all(rest).unwrap();
+    let answer = Answer::read(&mut stream);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let (status, _) = server.wait();
+    assert_eq!(status.code(), Some(0));
+}
+
+/// Begins a purchase that the simulator takes this long for, and waits until it is under way.
+pub fn begin_slow_purchase(client: &Client, delay_ms: u32) -> std::net::TcpStream {
+    let account = account(client, "faregate-simulator");
+    let property = format!("pluginProperty=delayMs%3D{delay_ms}");
+    let path = format!("/1.0/kb/accounts/{account}/payments?{property}");
+    let body = br#"{"transactionType": "PURCHASE", "amount": 1}"#;
+    let mut stream = client.connect();
+    stream.write_all(&client.request("POST", &path, Some(body), "keep-alive")).unwrap();
+    eventually("the gateway is called", || {
+        let metrics = client.get("/metrics").text();
+        metrics.contains("faregate_outstanding_transactions 1\n").then_some(())
+    });
+    stream
+}
+
+#[test]
+fn stop_waits_for_gateway_calls_in_flight_only() {
+    let server = Server::start();
+    let client = server.tenant();
+    let mut idle = client.connect();
+    idle.write_all(&client.request("GET", "/health/ready", None, "keep-alive")).unwrap();
+    assert_eq!(Answer::read(&mut idle).status, 200);
+    let ask = client.request("GET", "/health/ready", None, "keep-alive");
+    let (begun, rest) = ask.split_at(ask.len() - 5);
+    let mut asking = client.connect();
+    asking.write_all(begun).unwrap();
+    let mut paying = begin_slow_purchase(&client, 3_000);
+    server.signal("-TERM");
+    let address = server.url.strip_prefix("http://").unwrap();
+    eventually("no new connection is accepted", || std::net::TcpStream::connect(address).err());
+    assert_eq!(idle.read(&mut [0]).unwrap(), 0, "an idle connection is closed");
+    asking.write_all(rest).unwrap();
+    let ready = Answer::read(&mut asking);
+    assert_eq!(
+        (ready.status, &ready.json()["reason"]),
+        (503, &"the server is shutting down".into())
+    );
+    assert_eq!(asking.read(&mut [0]).unwrap(), 0, "one more request is not taken");
+    let answer = Answer::read(&mut paying);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let (status, _) = server.wait();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn a_gateway_call_beyond_the_drain_deadline_is_resolved_after_the_next_start() {
+    let dir = TempDir::new();
+    let launch = || {
+        let launch = Launch::usual().env("FAREGATE_DRAIN_DEADLINE", "200ms");
+        launch.env("FAREGATE_GATEWAY_SIMULATOR_TIMEOUT", "5s")
+    };
+    let server = Server::start_in(dir.path(), launch());
+    let mut stream = begin_slow_purchase(&server.tenant(), 3_000);
+    let stopping = Instant::now();
+    server.signal("-TERM");
+    // The waiting client is sent the true state and the payment's location.
+    let answer = Answer::read(&mut stream);
+    let seen = (answer.status, answer.header("retry-after"), answer.header("location").is_some());
+    assert_eq!(seen, (503, None, true), "{}", answer.text());
+    let (status, _) = server.wait();
+    assert_eq!(status.code(), Some(0));
+    let took = stopping.elapsed();
+    assert!(took < Duration::from_millis(2_500), "the call was waited for: {took:?}");
+    let server = Server::start_in(dir.path(), launch());
+    let client = server.client().tenant("bob", "lazar");
+    let payments = eventually("the outcome is known", || {
+        let payments = client.get("/1.0/kb/payments/pagination").json();
+        let status = payments[0]["transactions"][0]["status"].clone();
+        (status != "UNKNOWN").then_some(payments)
+    });
+    // The simulator charges before its delay, and reports the charge when queried.
+    let payments = payments.as_array().unwrap();
+    assert_eq!(payments.len(), 1);
+    assert_eq!(payments[0]["transactions"][0]["status"], "SUCCESS");
+    assert_eq!(payments[0]["purchasedAmount"], 1.0);
+}
+
+#[test]
+fn the_api_is_described_and_can_be_browsed() {
+    let server = Server::start();
+    let unauthenticated = Client::new(&server.url);
+    let document = unauthenticated.get("/openapi.json").json();
+    assert!(document["paths"]["/v1/ledger/entries"]["get"].is_object());
+    assert!(document["paths"]["/1.0/kb/accounts"]["post"].is_object());
+    for path in ["/", "/docs"] {
+        let page = unauthenticated.get(path);
+        assert_eq!(page.status, 200);
+        assert!(page.header("content-type").unwrap().starts_with("text/html"));
+        assert!(page.text().contains("openapi.json"));
+    }
+}
+
+#[test]
+fn unknown_path_is_a_problem() {
+    let server = Server::start();
+    let nothing = server.client().get("/v1/nothing");
+    assert_eq!(
+        (nothing.status, nothing.header("content-type")),
+        (404, Some("application/problem+json"))
+    );
+    let wrong = server.client().delete("/v1/ledger/accounts");
+    assert_eq!(
+        (wrong.status, wrong.header("content-type")),
+        (405, Some("application/problem+json"))
+    );
+}

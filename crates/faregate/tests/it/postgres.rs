@@ -1,0 +1,143 @@
+//! The real binary on PostgreSQL, with the feature `postgres_server`: `conformance/postgres` names a
+//! server in `FAREGATE_TEST_POSTGRES`.
+
+use std::process::Output;
+
+use serde_json::Value;
+use store::{Reader, Server as Database};
+
+use crate::flags_insights;
+use crate::native::{account, purchase};
+use crate::process::{Launch, Server, TempDir, eventually, run};
+
+/// A database of one test, removed when the test is over.
+struct Scratch {
+    server: String,
+    name: String,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let server = std::env::var("FAREGATE_TEST_POSTGRES").expect("it names a server");
+        let name = format!("faregate_it_{}", uuid::Uuid::now_v7().simple());
+        let scratch = Self { server, name };
+        scratch.run(&format!("CREATE DATABASE {}", scratch.name));
+        scratch
+    }
+
+    /// Runs a statement on the server, beside the test's own database.
+    fn run(&self, sql: &str) {
+        let server = Database::parse(&format!("{} dbname=postgres", self.server)).unwrap();
+        Reader::connect(&server).unwrap().for_each(sql, &[], |_| Ok(())).unwrap();
+    }
+
+    fn url(&self) -> String {
+        format!("{} dbname={}", self.server, self.name)
+    }
+
+    /// Runs a command on the database and a data directory.
+    fn command(&self, arguments: &[&str], data_dir: &str) -> (Option<i32>, String) {
+        let url = self.url();
+        let place = ["--database", &url, "--data-dir", data_dir];
+        let Output { status, stdout, stderr } = run(&[arguments, &place].concat());
+        let text = [stdout, stderr].concat();
+        (status.code(), String::from_utf8(text).unwrap())
+    }
+
+    fn launch(&self) -> Launch {
+        Launch::usual().env("FAREGATE_DATABASE_URL", &self.url())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.run(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
+    }
+}
+
+#[test]
+fn a_data_directory_is_moved_to_a_server_and_served_there() {
+    let (scratch, dir) = (Scratch::new(), TempDir::new());
+    let data = dir.path().join("data");
+    let server = Server::start_in(&data, Launch::usual());
+    let client = server.tenant();
+    let account = account(&client, "__EXTERNAL_PAYMENT__");
+    let payment = purchase(&client, &account, "10", "");
+    let data_dir = data.to_str().unwrap();
+    let migrate = ["migrate", "sqlite-to-postgres"];
+    let (code, text) = scratch.command(&migrate, data_dir);
+    assert!(code == Some(2) && text.contains("stop it, and run this again"), "{code:?}: {text}");
+    let later = purchase(&client, &account, "20", "");
+    assert!(server.stop().0.success());
+    let (code, text) = scratch.command(&["verify"], data_dir);
+    assert!(code == Some(2) && text.contains("is not finished"), "{code:?}: {text}");
+    let (code, text) = scratch.command(&migrate, data_dir);
+    assert!(code == Some(0) && text.contains("all are equal"), "{code:?}: {text}");
+    let (code, _) = scratch.command(&[&migrate[..], &["--check"]].concat(), data_dir);
+    assert_eq!(code, Some(0));
+
+    let server = Server::start_in(&data, scratch.launch());
+    let client = server.client().tenant("bob", "lazar");
+    let newest = purchase(&client, &account, "30", "");
+    let listed = client.get(&format!("/1.0/kb/accounts/{account}/payments")).json();
+    let id = |it: &Value| it["paymentId"].as_str().unwrap().to_owned();
+    let listed: Vec<String> = listed.as_array().unwrap().iter().map(id).collect();
+    assert_eq!(listed, [id(&payment), id(&later), id(&newest)]);
+    for command in [&["verify"][..], &["reconcile"], &["analytics", "rebuild"]] {
+        let (code, text) = scratch.command(command, data_dir);
+        assert_eq!(code, Some(0), "{command:?}: {text}");
+    }
+    let file = dir.path().join("backup");
+    let (code, text) = scratch.command(&["backup", file.to_str().unwrap()], data_dir);
+    assert!(code == Some(2) && text.contains("pg_dump"), "{code:?}: {text}");
+    let second = dir.path().join("second");
+    let (code, text) =
+        scratch.command(&["serve", "--listen", "127.0.0.1:0"], second.to_str().unwrap());
+    assert!(code == Some(2) && text.contains("another process writes it"), "{code:?}: {text}");
+    assert!(server.stop().0.success());
+}
+
+#[test]
+fn a_server_that_loses_its_connections_goes_on() {
+    let scratch = Scratch::new();
+    let server = Server::start_with(scratch.launch());
+    let client = server.tenant();
+    let account = account(&client, "__EXTERNAL_PAYMENT__");
+    purchase(&client, &account, "10", "");
+    for _ in 0..3 {
+        scratch.run(&format!(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{}'",
+            scratch.name
+        ));
+        let path = format!("/1.0/kb/accounts/{account}/payments");
+        let body = serde_json::json!({ "transactionType": "PURCHASE", "amount": "1" });
+        eventually("a payment works again", || {
+            let answer = client.post(&path, &body);
+            assert!(matches!(answer.status, 201 | 503), "{}", answer.text());
+            (answer.status == 201).then_some(())
+        });
+        assert_eq!(client.get(&path).status, 200);
+    }
+    eventually("it is ready", || (client.get("/health/ready").status == 200).then_some(()));
+    assert!(server.stop().0.success());
+}
+
+/// They are added over a connection beside the one that has the database to itself.
+#[test]
+fn insights_are_kept_on_a_server() {
+    let (scratch, dir) = (Scratch::new(), TempDir::new());
+    let key = dir.path().join("flags.key");
+    std::fs::write(&key, [7; 32]).unwrap();
+    let launch = || scratch.launch().env("FAREGATE_FLAGS_KEY_FILE", key.to_str().unwrap());
+    let (server, client, secret) = flags_insights::start(&dir, launch());
+    flags_insights::send(&server, &secret, &[("on", true), ("off", false)], &[0.1]);
+    let mut expected = [("off".to_owned(), 1, 0), ("on".to_owned(), 1, 1)];
+    let summed = || (flags_insights::summed(&client) == expected).then_some(());
+    eventually("counts in the database", summed);
+    flags_insights::send(&server, &secret, &[("on", false)], &[0.2]);
+    assert!(server.stop().0.success());
+    expected[1].1 = 2;
+    let server = Server::start_in(dir.path(), launch());
+    let client = server.client().tenant("bob", "lazar");
+    assert_eq!(flags_insights::summed(&client), expected);
+}

@@ -1,0 +1,286 @@
+//! Definitions: the documents of flags and segments, parsed strictly, and the rows that they become.
+
+use std::collections::BTreeSet;
+
+use domain::DefinitionId;
+use domain::definition::{Definition, DefinitionKind, Expected, NewDefinition};
+use evaluation::{Flag, Segment, User};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::document::{self, Unreadable};
+use crate::error::{Error, WrongField};
+
+/// The longest key or id, in bytes.
+pub const KEY_BYTES_MAX: usize = 255;
+
+/// The largest flag or segment, in bytes.
+const DOCUMENT_BYTES_MAX: usize = 512 * 1024;
+
+/// How many properties a user may have.
+const PROPERTIES_MAX: usize = 1_000;
+
+/// The fields of a flag.
+pub const FLAG_FIELDS: &[&str] = &[
+    "id",
+    "createdAt",
+    "updatedAt",
+    "creatorId",
+    "updatorId",
+    "envId",
+    "name",
+    "description",
+    "key",
+    "variationType",
+    "variations",
+    "targetUsers",
+    "rules",
+    "isEnabled",
+    "disabledVariationId",
+    "fallthrough",
+    "exptIncludeAllTargets",
+    "tags",
+    "isArchived",
+];
+
+/// The fields of a segment.
+pub const SEGMENT_FIELDS: &[&str] = &[
+    "id",
+    "createdAt",
+    "updatedAt",
+    "envId",
+    "name",
+    "description",
+    "included",
+    "excluded",
+    "rules",
+    "isArchived",
+];
+
+/// The field that names a definition of a kind.
+#[must_use]
+pub const fn name_field(kind: DefinitionKind) -> &'static str {
+    match kind {
+        DefinitionKind::Flag => "key",
+        DefinitionKind::Segment => "id",
+    }
+}
+
+/// Checks a key: at most [`KEY_BYTES_MAX`] bytes, no control characters, no spaces around it.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn check_key(field: &'static str, key: &str) -> Result<(), Error> {
+    let is_valid = (1..=KEY_BYTES_MAX).contains(&key.len())
+        && key.trim() == key
+        && !key.chars().any(char::is_control);
+    match is_valid {
+        true => Ok(()),
+        false => {
+            Err(Error::invalid(field, format!("1 to {KEY_BYTES_MAX} characters were expected")))
+        }
+    }
+}
+
+/// Checks a user; `path` is the prefix of its fields in the request.
+///
+/// # Errors
+/// [`Error::Invalid`]: it has no key, or too many properties.
+pub fn check_user(path: &str, user: &User) -> Result<(), Error> {
+    if user.key_id.is_empty() {
+        return Err(Error::invalid(format!("{path}keyId"), "needs to be set"));
+    }
+    if user.customized_properties.len() > PROPERTIES_MAX {
+        let reason = format!("are more than {PROPERTIES_MAX}");
+        return Err(Error::invalid(format!("{path}customizedProperties"), reason));
+    }
+    Ok(())
+}
+
+/// Parses a document. Unknown fields are refused: ignoring them would lose them.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn parse<T: DeserializeOwned>(value: Value, fields: &[&str]) -> Result<T, Error> {
+    let Value::Object(given) = &value else {
+        return Err(Error::invalid("body", "an object was expected"));
+    };
+    if let Some(unknown) = given.keys().find(|name| !fields.contains(&name.as_str())) {
+        let name: String = unknown.chars().take(KEY_BYTES_MAX).collect();
+        return Err(Error::invalid(name, "there is no such field"));
+    }
+    parse_lenient(value).map_err(|WrongField { field, reason }| match field.is_empty() {
+        true => Error::invalid("body", reason),
+        false => Error::Invalid { field, reason },
+    })
+}
+
+/// Parses a document and ignores unknown fields. `null` counts as absent: programs that export flags
+/// write either.
+///
+/// # Errors
+/// The first field that has another type; an empty name where it is the whole document.
+pub fn parse_lenient<T: DeserializeOwned>(mut value: Value) -> Result<T, WrongField> {
+    remove_nulls(&mut value);
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let field = if path == "." { String::new() } else { path };
+        WrongField { field, reason: error.into_inner().to_string() }
+    })
+}
+
+/// The parser bounds the depth of JSON, so that the recursion is bounded, too.
+fn remove_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(remove_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// A text that is stored with a definition; `path` names it where it is too large.
+///
+/// # Errors
+/// [`Error::WrongFields`].
+pub fn bounded(path: &str, body: String) -> Result<String, Error> {
+    match body.len() <= DOCUMENT_BYTES_MAX {
+        true => Ok(body),
+        false => Err(Error::WrongFields(vec![WrongField {
+            field: path.to_owned(),
+            reason: format!("is larger than {DOCUMENT_BYTES_MAX} bytes"),
+        }])),
+    }
+}
+
+/// The row of a flag; `path` is its place in the request.
+///
+/// # Errors
+/// [`Error::WrongFields`]: its id is no UUID, or it is too large.
+pub fn new_flag(path: &str, flag: &Flag, expected: Expected) -> Result<NewDefinition, Error> {
+    Ok(NewDefinition {
+        kind: DefinitionKind::Flag,
+        key: flag.key.clone(),
+        id: id_or_new(path, &flag.id)?,
+        body: bounded(path, document::body_of_flag(flag))?,
+        is_archived: flag.is_archived,
+        expected,
+    })
+}
+
+/// The row of a segment.
+///
+/// # Errors
+/// See [`new_flag`].
+pub fn new_segment(
+    path: &str,
+    segment: &Segment,
+    expected: Expected,
+) -> Result<NewDefinition, Error> {
+    Ok(NewDefinition {
+        kind: DefinitionKind::Segment,
+        key: segment.id.clone(),
+        id: id_or_new(path, &segment.id)?,
+        body: bounded(path, document::body_of_segment(segment))?,
+        is_archived: segment.is_archived,
+        expected,
+    })
+}
+
+fn id_or_new(path: &str, text: &str) -> Result<DefinitionId, Error> {
+    if text.is_empty() {
+        return Ok(DefinitionId::new(Uuid::now_v7()));
+    }
+    Uuid::try_parse(text).map(DefinitionId::new).map_err(|_| {
+        let (field, reason) = (id_field(path), "is no UUID".to_owned());
+        Error::WrongFields(vec![WrongField { field, reason }])
+    })
+}
+
+/// The keys and ids of an environment's flags: no two flags have the same id.
+#[derive(Default)]
+pub struct FlagIds {
+    keys: BTreeSet<String>,
+    ids: BTreeSet<DefinitionId>,
+}
+
+impl FlagIds {
+    /// Those of the flags among definitions.
+    #[must_use]
+    pub fn of(definitions: &[Definition]) -> Self {
+        let flags = definitions.iter().filter(|it| it.key.kind == DefinitionKind::Flag);
+        flags.map(|it| (it.key.key.clone(), it.id)).collect()
+    }
+
+    /// Claims the id of a flag; false where it belongs to another flag. An existing flag keeps its
+    /// id, whatever its document says.
+    pub fn claim(&mut self, new: &NewDefinition) -> bool {
+        self.keys.contains(&new.key) || self.ids.insert(new.id)
+    }
+}
+
+impl FromIterator<(String, DefinitionId)> for FlagIds {
+    fn from_iter<I: IntoIterator<Item = (String, DefinitionId)>>(flags: I) -> Self {
+        let (keys, ids) = flags.into_iter().unzip();
+        Self { keys, ids }
+    }
+}
+
+/// The problem of a new flag with the id of another one; `path` is its place in the request.
+#[must_use]
+pub fn id_in_use(path: &str) -> WrongField {
+    let reason = "is another flag's: leave it out, and one is made up".to_owned();
+    WrongField { field: id_field(path), reason }
+}
+
+fn id_field(path: &str) -> String {
+    if path.is_empty() { "id".to_owned() } else { format!("{path}.id") }
+}
+
+/// The segments among definitions.
+///
+/// # Errors
+/// [`Unreadable`].
+pub fn segments(definitions: &[Definition]) -> Result<Vec<Segment>, Unreadable> {
+    let segments = definitions.iter().filter(|it| it.key.kind == DefinitionKind::Segment);
+    segments.map(document::segment).collect()
+}
+
+/// The JSON of a definition, as clients see it.
+///
+/// # Errors
+/// [`Unreadable`].
+pub fn to_json(definition: &Definition) -> Result<Value, Unreadable> {
+    match definition.key.kind {
+        DefinitionKind::Flag => document::flag(definition).map(|flag| json!(flag)),
+        DefinitionKind::Segment => document::segment(definition).map(|segment| json!(segment)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lists contain exactly the fields of the documents.
+    #[test]
+    fn field_lists_match_the_documents() {
+        let fields = |value: Value| -> Vec<String> {
+            let mut names: Vec<String> =
+                value.as_object().unwrap().keys().map(Clone::clone).collect();
+            names.sort();
+            names
+        };
+        let sorted = |names: &[&str]| {
+            let mut names: Vec<String> = names.iter().map(|it| (*it).to_owned()).collect();
+            names.sort();
+            names
+        };
+        let flag = Flag { description: Some(String::new()), ..Flag::default() };
+        assert_eq!(fields(serde_json::to_value(flag).unwrap()), sorted(FLAG_FIELDS));
+        let segment = serde_json::to_value(Segment::default()).unwrap();
+        assert_eq!(fields(segment), sorted(SEGMENT_FIELDS));
+    }
+}

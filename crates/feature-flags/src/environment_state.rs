@@ -1,0 +1,232 @@
+//! An environment at one moment: its flags and segments, the changes since a reader's last update,
+//! and the encoded messages that readers share.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use evaluation::{CompiledFlag, CompiledSegment, Snapshot, User};
+use uuid::Uuid;
+
+use crate::message::{self, Extent, Message, RelayItem};
+use crate::profile::Profile;
+
+/// How many messages of each sort are kept: readers that connect together ask for the same ones.
+const RECENT_MAX: usize = 4;
+
+/// An environment at one moment.
+pub struct EnvironmentState {
+    pub profile: Arc<Profile>,
+    pub snapshot: Snapshot,
+    /// Grows with every change on this node. Times do not show what a socket lacks: two changes may
+    /// have the same millisecond.
+    pub revision: u64,
+    /// When the newest flag or segment was changed, in milliseconds since 1970.
+    pub changed_at_ms: i64,
+    /// Identifies the state on all nodes: that time, and the numbers of flags and of segments.
+    pub version: Box<str>,
+    /// Since when each flag may have another value for some user, in the order of the snapshot.
+    flags_changed_at_ms: Vec<i64>,
+    changes: Changes,
+    full: OnceLock<Message>,
+    since: RecentCache<i64, Message>,
+    patches: RecentCache<u64, Arc<Patch>>,
+}
+
+/// The revisions in which flags and segments changed last on this node.
+#[derive(Clone, Default)]
+struct Changes {
+    flags: BTreeMap<Arc<str>, u64>,
+    segments: BTreeMap<Arc<str>, u64>,
+}
+
+/// The changes since a revision.
+pub struct Patch {
+    /// For readers that evaluate by themselves; none where nothing changed for them.
+    pub message: Option<Message>,
+    /// Keys of the flags that may have another value for some user, and since when.
+    affected: Vec<(Box<str>, i64)>,
+}
+
+impl EnvironmentState {
+    /// The first state of an environment.
+    pub fn new(profile: Arc<Profile>, snapshot: Snapshot) -> Self {
+        Self::assemble(profile, snapshot, 0, Changes::default())
+    }
+
+    /// The next state, in which these flags and segments changed.
+    pub fn after<'c>(
+        &self,
+        snapshot: Snapshot,
+        flags: impl Iterator<Item = &'c str>,
+        segments: impl Iterator<Item = &'c str>,
+    ) -> Self {
+        let (revision, mut changes) = (self.revision + 1, self.changes.clone());
+        changes.flags.extend(flags.map(|key| (key.into(), revision)));
+        changes.flags.retain(|key, _| snapshot.flag(key).is_some());
+        changes.segments.extend(segments.map(|id| (id.into(), revision)));
+        changes.segments.retain(|id, _| snapshot.segment(id).is_some());
+        Self::assemble(Arc::clone(&self.profile), snapshot, revision, changes)
+    }
+
+    fn assemble(
+        profile: Arc<Profile>,
+        snapshot: Snapshot,
+        revision: u64,
+        changes: Changes,
+    ) -> Self {
+        let flags_changed_at_ms: Vec<i64> =
+            snapshot.flags().map(|flag| snapshot.changed_at_ms(flag)).collect();
+        let newest_segment = snapshot.segments().map(CompiledSegment::changed_at_ms).max();
+        let changed_at_ms = flags_changed_at_ms.iter().copied().chain(newest_segment).max();
+        let changed_at_ms = changed_at_ms.unwrap_or_default();
+        let counts = (flags_changed_at_ms.len(), snapshot.segments().count());
+        let version = format!("{changed_at_ms:x}-{:x}-{:x}", counts.0, counts.1).into();
+        Self {
+            profile,
+            snapshot,
+            revision,
+            changed_at_ms,
+            version,
+            flags_changed_at_ms,
+            changes,
+            full: OnceLock::new(),
+            since: RecentCache::default(),
+            patches: RecentCache::default(),
+        }
+    }
+
+    /// All flags, each with the time since which it may have another value for some user.
+    pub fn flags(&self) -> impl Iterator<Item = (&CompiledFlag, i64)> {
+        self.snapshot.flags().zip(self.flags_changed_at_ms.iter().copied())
+    }
+
+    /// The changes after `timestamp` for a reader that evaluates by itself; everything for 0.
+    pub fn server_sync(&self, timestamp: i64) -> Message {
+        match Extent::since(timestamp) {
+            Extent::Full => self.full.get_or_init(|| self.server_message(0)).clone(),
+            Extent::Patch => {
+                self.since.get_or_compute(timestamp, || self.server_message(timestamp))
+            }
+        }
+    }
+
+    /// Whether that message has any content.
+    pub fn is_newer_for_servers(&self, timestamp: i64) -> bool {
+        self.flags_since(timestamp).next().is_some()
+            || self.segments_since(timestamp).next().is_some()
+    }
+
+    fn server_message(&self, timestamp: i64) -> Message {
+        let (flags, segments) = (self.flags_since(timestamp), self.segments_since(timestamp));
+        let flags = flags.map(CompiledFlag::flag);
+        message::server(Extent::since(timestamp), flags, segments.map(CompiledSegment::segment))
+    }
+
+    fn flags_since(&self, timestamp: i64) -> impl Iterator<Item = &CompiledFlag> {
+        let is_full = timestamp <= 0;
+        self.snapshot.flags().filter(move |it| is_full || it.changed_at_ms() > timestamp)
+    }
+
+    fn segments_since(&self, timestamp: i64) -> impl Iterator<Item = &CompiledSegment> {
+        let is_full = timestamp <= 0;
+        self.snapshot.segments().filter(move |it| is_full || it.changed_at_ms() > timestamp)
+    }
+
+    /// The changes after `timestamp` of this user's flags; everything for 0.
+    pub fn client_sync(&self, user: &User, timestamp: i64) -> Message {
+        let extent = Extent::since(timestamp);
+        let newer = self.flags().filter(|(_, at_ms)| extent == Extent::Full || *at_ms > timestamp);
+        let count = if extent == Extent::Full { self.flags_changed_at_ms.len() } else { 0 };
+        let evaluated = newer.map(|(flag, at_ms)| (self.snapshot.evaluate_flag(flag, user), at_ms));
+        message::client(extent, user, count, evaluated)
+    }
+
+    /// Whether that message has any content.
+    pub fn is_newer_for_clients(&self, timestamp: i64) -> bool {
+        self.flags_changed_at_ms.iter().any(|it| *it > timestamp)
+    }
+
+    /// The changes after `timestamp` for a relay proxy; everything for 0.
+    pub fn relay_item(&self, id: Uuid, timestamp: i64) -> RelayItem<'_> {
+        RelayItem {
+            id,
+            profile: &self.profile,
+            flags: self.flags_since(timestamp).map(CompiledFlag::flag).collect(),
+            segments: self.segments_since(timestamp).map(CompiledSegment::segment).collect(),
+        }
+    }
+
+    /// The changes after a revision.
+    pub fn patch_since(&self, revision: u64) -> Arc<Patch> {
+        self.patches.get_or_compute(revision, || Arc::new(self.patch(revision)))
+    }
+
+    fn patch(&self, since: u64) -> Patch {
+        let is_newer = |(_, revision): &(&Arc<str>, &u64)| **revision > since;
+        let flags = self.changes.flags.iter().filter(is_newer);
+        let flags: Vec<&CompiledFlag> =
+            flags.filter_map(|(key, _)| self.snapshot.flag(key)).collect();
+        let segments = self.changes.segments.iter().filter(is_newer);
+        let segments: Vec<&CompiledSegment> =
+            segments.filter_map(|(id, _)| self.snapshot.segment(id)).collect();
+        let is_empty = flags.is_empty() && segments.is_empty();
+        let message = (!is_empty).then(|| {
+            let flags = flags.iter().map(|it| it.flag());
+            message::server(Extent::Patch, flags, segments.iter().map(|it| it.segment()))
+        });
+        let is_affected = |flag: &CompiledFlag| {
+            flags.iter().any(|it| std::ptr::eq(*it, flag))
+                || segments.iter().any(|it| self.snapshot.uses_segment(flag, &it.segment().id))
+        };
+        let affected = self.flags().filter(|(flag, _)| is_affected(flag));
+        let affected =
+            affected.map(|(flag, at_ms)| (flag.flag().key.as_str().into(), at_ms)).collect();
+        Patch { message, affected }
+    }
+
+    /// A patch for a user; none where no flag is affected.
+    pub fn client_patch(&self, patch: &Patch, user: &User) -> Option<Message> {
+        if patch.affected.is_empty() {
+            return None;
+        }
+        let affected = patch.affected.iter().filter_map(|(key, at_ms)| {
+            self.snapshot.evaluate(key, user).map(|evaluation| (evaluation, *at_ms))
+        });
+        Some(message::client(Extent::Patch, user, patch.affected.len(), affected))
+    }
+}
+
+impl Patch {
+    /// Keys of the flags that may have another value for some user, sorted, and since when.
+    pub fn affected(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.affected.iter().map(|(key, at_ms)| (&**key, *at_ms))
+    }
+}
+
+/// The last few values that were computed, read without a lock.
+struct RecentCache<K, V> {
+    entries: ArcSwap<Vec<(K, V)>>,
+}
+
+impl<K, V> Default for RecentCache<K, V> {
+    fn default() -> Self {
+        Self { entries: ArcSwap::from_pointee(vec![]) }
+    }
+}
+
+impl<K: Clone + PartialEq, V: Clone> RecentCache<K, V> {
+    fn get_or_compute(&self, key: K, compute: impl FnOnce() -> V) -> V {
+        if let Some((_, value)) = self.entries.load().iter().find(|(it, _)| *it == key) {
+            return value.clone();
+        }
+        let value = compute();
+        self.entries.rcu(|entries| {
+            let oldest = (entries.len() + 1).saturating_sub(RECENT_MAX);
+            let mut next = entries[oldest..].to_vec();
+            next.push((key.clone(), value.clone()));
+            next
+        });
+        value
+    }
+}

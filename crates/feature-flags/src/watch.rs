@@ -1,0 +1,231 @@
+//! Flags for a user, read once or followed as they change, for APIs that are not FeatBit's.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use evaluation::{Evaluation, User};
+use futures_util::Stream;
+use tokio::time::{Instant, Interval};
+
+use crate::cache::{FlagCache, Grant, now_ms};
+use crate::close;
+use crate::secret::SDK;
+use crate::subscribers::{Permit, Permits, Subscriber};
+
+/// How often a watch checks whether its secret has expired.
+const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(25);
+
+/// Reads flags from a cache.
+pub struct FlagReader {
+    cache: Arc<FlagCache>,
+    watchers: Arc<Permits>,
+    limits: WatchLimits,
+}
+
+/// Bounds of watches.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchLimits {
+    /// How many watches may be open.
+    pub listeners_max: usize,
+    /// How many changes a reader may leave unread.
+    pub behind_max: u64,
+}
+
+impl Default for WatchLimits {
+    fn default() -> Self {
+        Self { listeners_max: 10_000, behind_max: 1_000 }
+    }
+}
+
+/// Why flags cannot be read, or a watch ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadError {
+    /// The cache is not loaded yet.
+    Unavailable,
+    /// The node stops.
+    Stopping,
+    /// The secret is missing, unknown, of another kind, or expired.
+    Unauthorized,
+    /// Too many watches are open.
+    Full,
+    /// The reader left too many changes unread.
+    TooSlow,
+}
+
+/// What changed of a user's flags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlagUpdate<T> {
+    /// Whether this is everything, in place of what was sent before.
+    pub is_full: bool,
+    /// The flags as they are now, in the order of their keys.
+    pub flags: Vec<T>,
+    /// The keys of the flags that were archived.
+    pub removed: Vec<String>,
+}
+
+/// Follows a user's flags. Each is shown by a function of its evaluation and of the time since which
+/// it may have another value, in milliseconds since 1970.
+///
+/// It buffers nothing: an update is computed when the reader polls. A reader that leaves too many
+/// changes unread gets [`ReadError::TooSlow`], which is the end.
+pub struct Watch<F> {
+    grant: Arc<Grant>,
+    user: User,
+    show: F,
+    subscriber: Arc<Subscriber>,
+    slot: usize,
+    /// The revision that was sent last; none before the first.
+    sent_revision: Option<u64>,
+    behind_max: u64,
+    /// Whether the reader waits for an update, and no update for the reader.
+    is_awaited: bool,
+    has_ended: bool,
+    expiry_check: Interval,
+    _permit: Permit,
+}
+
+impl FlagReader {
+    /// A reader of a cache.
+    #[must_use]
+    pub fn new(cache: Arc<FlagCache>, limits: WatchLimits) -> Self {
+        Self { cache, watchers: Arc::default(), limits }
+    }
+
+    /// The grant of a secret that an SDK may use.
+    ///
+    /// # Errors
+    /// `Stopping`, `Unavailable` or `Unauthorized`.
+    pub fn grant(&self, secret: Option<&str>) -> Result<Arc<Grant>, ReadError> {
+        if self.cache.is_draining() {
+            return Err(ReadError::Stopping);
+        }
+        if !self.cache.is_available() {
+            return Err(ReadError::Unavailable);
+        }
+        let grant = secret.and_then(|it| self.cache.find(it));
+        grant.filter(|it| SDK.contains(&it.kind())).ok_or(ReadError::Unauthorized)
+    }
+
+    /// Evaluates flags for a user: those of these keys that exist, or all. Archived flags are left
+    /// out.
+    pub fn evaluate<T>(
+        &self,
+        grant: &Grant,
+        user: &User,
+        keys: &[String],
+        show: impl Fn(&Evaluation<'_>, i64) -> T,
+    ) -> Vec<T> {
+        let mut keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        keys.sort_unstable();
+        let state = grant.environments()[0].state();
+        let is_wanted = |key: &str| keys.is_empty() || keys.binary_search(&key).is_ok();
+        let flags = state.flags().filter(|(it, _)| is_wanted(&it.flag().key));
+        let active = flags.filter(|(it, _)| !it.flag().is_archived);
+        let shown = active.map(|(it, at_ms)| show(&state.snapshot.evaluate_flag(it, user), at_ms));
+        shown.collect()
+    }
+
+    /// Follows a user's flags, beginning with all of them.
+    ///
+    /// # Errors
+    /// `Full`.
+    pub fn watch<T, F: Fn(&Evaluation<'_>, i64) -> T>(
+        &self,
+        grant: Arc<Grant>,
+        user: User,
+        show: F,
+    ) -> Result<Watch<F>, ReadError> {
+        let permit = self.watchers.acquire(self.limits.listeners_max).ok_or(ReadError::Full)?;
+        let subscriber = Arc::<Subscriber>::default();
+        let slot = grant.environments()[0].subscribers.add(&subscriber);
+        let first_check = Instant::now() + EXPIRY_CHECK_INTERVAL;
+        Ok(Watch {
+            grant,
+            user,
+            show,
+            subscriber,
+            slot,
+            sent_revision: None,
+            behind_max: self.limits.behind_max,
+            is_awaited: true,
+            has_ended: false,
+            expiry_check: tokio::time::interval_at(first_check, EXPIRY_CHECK_INTERVAL),
+            _permit: permit,
+        })
+    }
+}
+
+impl<T, F: Fn(&Evaluation<'_>, i64) -> T> Watch<F> {
+    /// Why the watch ends, if it does.
+    fn end(&self) -> Option<ReadError> {
+        if self.subscriber.close_code().is_some() {
+            return Some(ReadError::Stopping);
+        }
+        match self.grant.close_code(now_ms()) {
+            None => {}
+            Some(close::SERVICE_RESTART) => return Some(ReadError::Unavailable),
+            Some(_) => return Some(ReadError::Unauthorized),
+        }
+        let sent = self.sent_revision.filter(|_| !self.is_awaited)?;
+        let behind = self.grant.environments()[0].state().revision - sent;
+        (behind > self.behind_max).then_some(ReadError::TooSlow)
+    }
+
+    fn next_update(&mut self) -> Option<FlagUpdate<T>> {
+        let state = self.grant.environments()[0].state();
+        let Some(sent) = self.sent_revision.replace(state.revision) else {
+            let active = state.flags().filter(|(it, _)| !it.flag().is_archived);
+            let show =
+                |(it, at_ms)| (self.show)(&state.snapshot.evaluate_flag(it, &self.user), at_ms);
+            let flags = active.map(show).collect();
+            return Some(FlagUpdate { is_full: true, flags, removed: vec![] });
+        };
+        if sent == state.revision {
+            return None;
+        }
+        let mut update = FlagUpdate { is_full: false, flags: vec![], removed: vec![] };
+        for (key, at_ms) in state.patch_since(sent).affected() {
+            let Some(evaluation) = state.snapshot.evaluate(key, &self.user) else { continue };
+            match evaluation.flag.is_archived {
+                true => update.removed.push(key.to_owned()),
+                false => update.flags.push((self.show)(&evaluation, at_ms)),
+            }
+        }
+        let is_empty = update.flags.is_empty() && update.removed.is_empty();
+        (!is_empty).then_some(update)
+    }
+}
+
+impl<T, F: Fn(&Evaluation<'_>, i64) -> T + Unpin> Stream for Watch<F> {
+    type Item = Result<FlagUpdate<T>, ReadError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        if this.has_ended {
+            return Poll::Ready(None);
+        }
+        this.subscriber.register(cx.waker());
+        loop {
+            if let Some(error) = this.end() {
+                this.has_ended = true;
+                return Poll::Ready(Some(Err(error)));
+            }
+            if let Some(update) = this.next_update() {
+                this.is_awaited = false;
+                return Poll::Ready(Some(Ok(update)));
+            }
+            this.is_awaited = true;
+            if this.expiry_check.poll_tick(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl<F> Drop for Watch<F> {
+    fn drop(&mut self) {
+        self.grant.environments()[0].subscribers.remove(self.slot);
+    }
+}

@@ -1,0 +1,53 @@
+//! The settings of push notifications.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::callback::Reach;
+
+/// The follower's name in the store.
+pub const FOLLOWER: &str = "push";
+
+/// The delays from a failed delivery to the next attempt, in domain time. After the last one the
+/// delivery is dropped. This is Kill Bill's schedule.
+pub const RETRY_DELAYS: [Duration; 5] = [
+    Duration::from_secs(15 * 60),
+    Duration::from_secs(30 * 60),
+    Duration::from_secs(2 * 3600),
+    Duration::from_secs(12 * 3600),
+    Duration::from_secs(24 * 3600),
+];
+
+/// The options of the follower.
+#[derive(Clone)]
+pub struct Options {
+    /// The addresses that callbacks may have.
+    pub reach: Reach,
+    /// The number of concurrent deliveries to a callback.
+    pub lanes: usize,
+    /// The timeout of a delivery.
+    pub timeout: Duration,
+    /// Validates the certificates of TLS servers.
+    pub tls: Arc<ClientConfig>,
+}
+
+impl Options {
+    /// The defaults: 32 lanes, 15 s, the certificate authorities of the public web.
+    #[must_use]
+    pub fn new(reach: Reach) -> Self {
+        Self { reach, lanes: 32, timeout: Duration::from_secs(15), tls: public_web_tls() }
+    }
+}
+
+fn public_web_tls() -> Arc<ClientConfig> {
+    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("ring supports the default protocol versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Arc::new(config)
+}

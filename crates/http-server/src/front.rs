@@ -1,0 +1,273 @@
+//! What every request passes, in this order: admission, its API, and the end of its body. One
+//! hand-written service instead of a stack of layers, because each layer costs an allocation per request.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::routing::future::RouteFuture;
+use domain::card_data::looks_like_pan;
+use engine::Reason;
+use futures_util::FutureExt;
+use futures_util::future::CatchUnwind;
+use http::header::{HeaderName, HeaderValue};
+use http::{Method, Request, Response, StatusCode, Uri};
+use hyper::body::Incoming;
+use tower::Service;
+use uuid::Uuid;
+use web::{Network, client_address};
+
+use super::admission::{Admission, Permit};
+use super::api::{Api, Refusal};
+use super::body::{Bodies, BodyGuard};
+use super::connection_timer::ConnectionTimer;
+use crate::metrics::Requests;
+
+/// Matches responses to requests, in logs and by clients.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// How long a client's request id may be, in bytes; a longer one is replaced by ours.
+const REQUEST_ID_BYTES_MAX: usize = 255;
+
+/// What all connections share.
+pub struct Front {
+    /// The routes of all APIs.
+    pub router: Router,
+    /// How many requests are in progress.
+    pub admission: Admission,
+    /// Counters.
+    pub requests: Requests,
+    /// The limits of bodies.
+    pub bodies: Arc<Bodies>,
+    /// Proxies whose `X-Forwarded-For` is trusted.
+    pub trusted_proxies: Vec<Network>,
+    /// The label of a path's route.
+    pub route_label: RouteLabel,
+}
+
+/// Maps a path to the label of its route, for metrics and logs: few labels, whatever paths clients send.
+pub type RouteLabel = fn(Api, &str) -> &'static str;
+
+/// The service of one connection.
+pub struct Connection {
+    front: Arc<Front>,
+    peer: IpAddr,
+    timer: Arc<ConnectionTimer>,
+    /// There are too many connections: only health and metrics are served on this one.
+    operations_only: bool,
+}
+
+impl Connection {
+    /// The service of a connection of this peer.
+    #[must_use]
+    pub const fn new(
+        front: Arc<Front>,
+        peer: IpAddr,
+        timer: Arc<ConnectionTimer>,
+        operations_only: bool,
+    ) -> Self {
+        Self { front, peer, timer, operations_only }
+    }
+}
+
+impl hyper::service::Service<Request<Incoming>> for Connection {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        self.timer.request_began();
+        let (in_progress, running) = self.start(request);
+        let timer = Arc::clone(&self.timer);
+        // There are as many of these as there are requests in progress: what needs the request
+        // itself is done before, so that the future does not hold copies of it.
+        Box::pin(async move {
+            let outcome = match running {
+                Some((answer, permit)) => {
+                    let answer = answer.await;
+                    drop(permit);
+                    in_progress.answered(answer)
+                }
+                None => in_progress.refused(),
+            };
+            in_progress.body_guard.discard().await;
+            let response = in_progress.count_and_report(outcome);
+            timer.request_ended();
+            Ok(response)
+        })
+    }
+}
+
+/// A response in the making, with its permit where the API needs one.
+type Running = (CatchUnwind<AssertUnwindSafe<RouteFuture<Infallible>>>, Option<Permit>);
+
+impl Connection {
+    /// Admits a request and starts its handler; no handler where it is refused.
+    fn start(&self, request: Request<Incoming>) -> (InProgress, Option<Running>) {
+        let started = Instant::now();
+        let api = Api::of(request.uri().path());
+        let (mut head, incoming) = request.into_parts();
+        let from = client_address::address(self.peer, &head.headers, &self.front.trusted_proxies);
+        head.extensions.insert(from);
+        head.extensions.insert(client_address::peer(self.peer, &head.headers));
+        let (body, body_guard) = self.front.bodies.buffer(incoming, &head.headers, &self.timer);
+        let in_progress = InProgress {
+            front: Arc::clone(&self.front),
+            api,
+            method: head.method.clone(),
+            uri: head.uri.clone(),
+            given_id: head.headers.get(REQUEST_ID).filter(|id| is_fit(id)).cloned(),
+            started,
+            body_guard,
+        };
+        let permit = match api {
+            Api::Operations => None,
+            Api::KillBill | Api::Native if self.operations_only => return (in_progress, None),
+            Api::KillBill | Api::Native => match self.front.admission.admit() {
+                Some(permit) => Some(permit),
+                None => return (in_progress, None),
+            },
+        };
+        let answer = self.front.router.clone().call(Request::from_parts(head, body));
+        (in_progress, Some((AssertUnwindSafe(answer).catch_unwind(), permit)))
+    }
+}
+
+/// Who made a response.
+enum Outcome {
+    /// An API that counts and logs its own requests.
+    ByApi(Response<Body>),
+    /// This file, or an API that leaves counting and logging to it.
+    Here(Response<Body>),
+}
+
+/// What is kept of a request until its response.
+struct InProgress {
+    front: Arc<Front>,
+    api: Api,
+    method: Method,
+    uri: Uri,
+    given_id: Option<HeaderValue>,
+    started: Instant,
+    body_guard: BodyGuard,
+}
+
+impl InProgress {
+    fn answered<E>(&self, answer: Result<Result<Response<Body>, Infallible>, E>) -> Outcome {
+        match answer {
+            Ok(Ok(response)) => match self.api {
+                Api::KillBill => Outcome::ByApi(response),
+                Api::Operations | Api::Native => Outcome::Here(response),
+            },
+            Ok(Err(infallible)) => match infallible {},
+            // The panic hook has logged what and where; `report` logs for whom.
+            Err(_) => Outcome::Here(self.api.refuse(Refusal::Bug)),
+        }
+    }
+
+    fn refused(&self) -> Outcome {
+        self.front.requests.refused();
+        Outcome::Here(self.api.refuse(Refusal::Full))
+    }
+
+    fn count_and_report(self, outcome: Outcome) -> Response<Body> {
+        match outcome {
+            Outcome::ByApi(response) => response,
+            Outcome::Here(mut response) => {
+                let (api, uri, started) = (self.api, &self.uri, self.started);
+                let route = (self.front.route_label)(api, uri.path());
+                let requests = &self.front.requests;
+                requests.answered((api, route), response.status(), started.elapsed());
+                let id = self.given_id.unwrap_or_else(own_request_id);
+                response.headers_mut().insert(REQUEST_ID, id);
+                report((api, route), (&self.method, uri), started, &response);
+                response
+            }
+        }
+    }
+}
+
+/// Whether a client's request id can be sent back.
+fn is_fit(id: &HeaderValue) -> bool {
+    !id.is_empty() && id.len() <= REQUEST_ID_BYTES_MAX && id.to_str().is_ok()
+}
+
+fn own_request_id() -> HeaderValue {
+    HeaderValue::from_str(&Uuid::now_v7().to_string()).expect("a UUID is ASCII")
+}
+
+/// Logs a response: faults of the server as errors, the rest at the level debug. Never bodies, headers
+/// or paths: they contain passwords and names. Of the path, only its ids.
+fn report(
+    (api, route): (Api, &'static str),
+    (method, uri): (&Method, &Uri),
+    started: Instant,
+    response: &Response<Body>,
+) {
+    let status = response.status();
+    let is_ours = status == StatusCode::INTERNAL_SERVER_ERROR
+        || response.extensions().get::<Reason>().is_some_and(|reason| reason.is_fault());
+    if !is_ours && !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let request_id = response.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok());
+    let request_id = request_id.filter(|id| !looks_like_pan(id));
+    let tenant = response.extensions().get::<domain::TenantNo>().map(|tenant| tenant.0);
+    let path = uri.path();
+    let (account, payment) = (id_after(path, "accounts"), id_after(path, "payments"));
+    let ms = started.elapsed().as_millis();
+    let (status, api) = (status.as_u16(), api.label());
+    if is_ours {
+        tracing::error!(
+            request.id = request_id,
+            tenant,
+            account.id = account,
+            payment.id = payment,
+            %method,
+            route,
+            api,
+            status,
+            ms,
+            "request failed with an internal fault"
+        );
+    } else {
+        tracing::debug!(
+            request.id = request_id,
+            tenant,
+            account.id = account,
+            payment.id = payment,
+            %method,
+            route,
+            api,
+            status,
+            ms,
+            "outcome"
+        );
+    }
+}
+
+/// The id that follows a segment of the path.
+fn id_after<'a>(path: &'a str, segment: &str) -> Option<&'a str> {
+    let mut segments = path.split('/');
+    segments.find(|it| *it == segment)?;
+    segments.next().filter(|id| Uuid::try_parse(id).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_found_in_the_path() {
+        let id = "0192aabb-ccdd-7123-9456-789abcdef012";
+        assert_eq!(id_after(&format!("/1.0/kb/accounts/{id}/payments"), "accounts"), Some(id));
+        assert_eq!(id_after(&format!("/1.0/kb/accounts/{id}/payments"), "payments"), None);
+        assert_eq!(id_after("/1.0/kb/accounts/search/a@b.example", "accounts"), None);
+    }
+}

@@ -1,0 +1,23 @@
+//! The HTTP listener: sockets, TLS, admission, timers, bodies. What is said over it is the APIs'
+//! business.
+
+mod admission;
+mod api;
+mod body;
+mod connection_timer;
+mod front;
+pub mod listener;
+mod metrics;
+mod sorter;
+pub mod tls;
+
+pub use admission::Admission;
+pub use api::Api;
+pub use body::Bodies;
+pub use connection_timer::Timeouts;
+pub use front::{Front, RouteLabel};
+pub use metrics::Requests;
+pub use sorter::{AcceptedConnection, Sorter, accepted, is_flag_path};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,9 @@
+//! Key files, keys derived from one root key, and the sealer for everything that is stored encrypted.
+
+pub mod derive;
+pub mod key_file;
+pub mod sealer;
+
+pub use derive::RootKey;
+pub use key_file::{KEY_BYTES, Key};
+pub use sealer::{Error, Purpose, Sealer};

@@ -1,0 +1,171 @@
+//! Encrypts what is stored secretly: secrets of environments and second factors, stored requests.
+//!
+//! AES-256-GCM with a random nonce. The associated data are the id of the row and the purpose, so
+//! that sealed bytes cannot be opened as another row's or for another purpose.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use uuid::Uuid;
+
+use crate::derive::RootKey;
+use crate::key_file::Key;
+
+/// What sealed bytes are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A secret of a feature flag environment.
+    EnvironmentSecret,
+    /// The secret of a customer's second factor.
+    TotpSecret,
+    /// A request that is executed later.
+    Request,
+    /// The URL and the signing secret of an operation's callback.
+    Callback,
+}
+
+impl Purpose {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::EnvironmentSecret => "environment-secret",
+            Self::TotpSecret => "totp-secret",
+            Self::Request => "request",
+            Self::Callback => "callback",
+        }
+    }
+}
+
+/// Sealed bytes could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Sealed with another key, for another id or purpose, or changed since.
+    #[error("sealed bytes cannot be decrypted with this key")]
+    CannotDecrypt,
+}
+
+/// A key that encrypts what is stored.
+pub struct Sealer {
+    key: LessSafeKey,
+}
+
+impl std::fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sealer(…)")
+    }
+}
+
+impl Sealer {
+    /// A sealer with this key.
+    #[must_use]
+    pub fn new(key: &Key) -> Self {
+        let key = UnboundKey::new(&AES_256_GCM, key).expect("a key has the cipher's length");
+        Self { key: LessSafeKey::new(key) }
+    }
+
+    /// A sealer with a key derived from a root key.
+    #[must_use]
+    pub fn derived(root: &RootKey) -> Self {
+        Self::new(&root.derive("sealing"))
+    }
+
+    /// Encrypts bytes of the row with this id: base64url, 28 bytes longer before encoding.
+    #[must_use]
+    pub fn seal(&self, purpose: Purpose, id: Uuid, bytes: &[u8]) -> String {
+        let mut nonce = [0; NONCE_LEN];
+        getrandom::fill(&mut nonce).expect("the operating system gives random bytes");
+        let unique = Nonce::assume_unique_for_key(nonce);
+        let mut sealed = bytes.to_vec();
+        self.key
+            .seal_in_place_append_tag(unique, associated_data(purpose, id), &mut sealed)
+            .expect("bytes in memory are fewer than the cipher's limit");
+        BASE64.encode([&nonce, sealed.as_slice()].concat())
+    }
+
+    /// Decrypts bytes that were sealed for the same purpose and id.
+    ///
+    /// # Errors
+    /// [`Error::CannotDecrypt`].
+    pub fn open(&self, purpose: Purpose, id: Uuid, sealed: &str) -> Result<Vec<u8>, Error> {
+        let mut bytes = BASE64.decode(sealed).map_err(|_| Error::CannotDecrypt)?;
+        let (nonce, rest) = bytes.split_at_mut_checked(NONCE_LEN).ok_or(Error::CannotDecrypt)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| Error::CannotDecrypt)?;
+        let opened = self.key.open_in_place(nonce, associated_data(purpose, id), rest);
+        Ok(opened.map_err(|_| Error::CannotDecrypt)?.to_vec())
+    }
+}
+
+/// The id comes first, because it has a fixed length.
+fn associated_data(purpose: Purpose, id: Uuid) -> Aad<Vec<u8>> {
+    Aad::from([id.as_bytes(), purpose.label().as_bytes()].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::key_file::KEY_BYTES;
+
+    const PURPOSES: [Purpose; 4] =
+        [Purpose::EnvironmentSecret, Purpose::TotpSecret, Purpose::Request, Purpose::Callback];
+
+    fn sealer(byte: u8) -> Sealer {
+        Sealer::new(&[byte; KEY_BYTES])
+    }
+
+    #[test]
+    fn sealed_bytes_open_with_the_same_key_id_and_purpose_only() {
+        let (sealer, id) = (sealer(7), Uuid::from_u128(1));
+        for purpose in PURPOSES {
+            let sealed = sealer.seal(purpose, id, b"secret");
+            assert!(!sealed.contains("secret"));
+            assert_ne!(sealer.seal(purpose, id, b"secret"), sealed, "the nonce is random");
+            assert_eq!(self::sealer(7).open(purpose, id, &sealed), Ok(b"secret".to_vec()));
+            for other in PURPOSES.into_iter().filter(|other| *other != purpose) {
+                assert_eq!(sealer.open(other, id, &sealed), Err(Error::CannotDecrypt));
+            }
+            let another = Uuid::from_u128(2);
+            assert_eq!(sealer.open(purpose, another, &sealed), Err(Error::CannotDecrypt));
+            assert_eq!(self::sealer(8).open(purpose, id, &sealed), Err(Error::CannotDecrypt));
+        }
+        assert_eq!(format!("{sealer:?}"), "Sealer(…)");
+    }
+
+    #[test]
+    fn changed_or_truncated_bytes_do_not_open() {
+        let (sealer, id) = (sealer(7), Uuid::from_u128(1));
+        let open = |sealed: &str| sealer.open(Purpose::TotpSecret, id, sealed);
+        let bytes = BASE64.decode(sealer.seal(Purpose::TotpSecret, id, b"secret")).unwrap();
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            assert_eq!(open(&BASE64.encode(changed)), Err(Error::CannotDecrypt), "byte {at}");
+            assert_eq!(open(&BASE64.encode(&bytes[..at])), Err(Error::CannotDecrypt), "{at} bytes");
+        }
+        for text in ["", "AAAA", "no base64!"] {
+            assert_eq!(open(text), Err(Error::CannotDecrypt), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_derived_sealer_uses_another_key_than_its_root_key() {
+        let root = RootKey::new([7; KEY_BYTES]);
+        let id = Uuid::from_u128(1);
+        let sealed = Sealer::derived(&root).seal(Purpose::Request, id, b"bytes");
+        let again = Sealer::derived(&root);
+        assert_eq!(again.open(Purpose::Request, id, &sealed), Ok(b"bytes".to_vec()));
+        assert_eq!(sealer(7).open(Purpose::Request, id, &sealed), Err(Error::CannotDecrypt));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_can_be_sealed_and_other_text_does_not_open(
+            bytes: Vec<u8>, text in ".{0,80}", id: u128,
+        ) {
+            let (sealer, id) = (sealer(7), Uuid::from_u128(id));
+            let sealed = sealer.seal(Purpose::Request, id, &bytes);
+            prop_assert_eq!(sealer.open(Purpose::Request, id, &sealed), Ok(bytes));
+            prop_assert_eq!(sealer.open(Purpose::Request, id, &text), Err(Error::CannotDecrypt));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Background tasks beside an engine: spawned together, and stopped before the engine, because they
+//! write through it.
+
+use std::future::Future;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Tasks that are stopped together.
+pub struct BackgroundTasks {
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+    /// Aborted on stop.
+    push: Option<JoinHandle<()>>,
+}
+
+impl BackgroundTasks {
+    /// No tasks yet.
+    pub fn new() -> Self {
+        Self { stop: watch::Sender::new(false), tasks: Vec::new(), push: None }
+    }
+
+    /// Turns true when the tasks have to stop.
+    pub fn stopped(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
+    /// Ready once the tasks have to stop.
+    pub fn until_stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+        until(self.stopped())
+    }
+
+    /// Spawns a task, which ends once [`Self::stopped`] turns true.
+    pub fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.push(tokio::spawn(task));
+    }
+
+    /// Adds the task that delivers push notifications. It is aborted on stop: deliveries that were not
+    /// recorded are repeated after the next start.
+    pub fn add_push(&mut self, push: JoinHandle<()>) {
+        self.push = Some(push);
+    }
+
+    /// Stops all tasks and waits for their ends.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        if let Some(push) = self.push {
+            push.abort();
+        }
+        for task in self.tasks {
+            if let Err(error) = task.await {
+                tracing::error!(error = %error, "a background task panicked");
+            }
+        }
+    }
+}
+
+/// Ready once the value is true, or its sender is gone.
+pub async fn until(mut stopped: watch::Receiver<bool>) {
+    drop(stopped.wait_for(|stopped| *stopped).await);
+}

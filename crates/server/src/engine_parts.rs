@@ -1,0 +1,141 @@
+//! The parts that all engines of a process share, and the background tasks of each partition.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ::mail::MailDispatcher;
+use ::sign_up::tokens::TokenKey;
+use ::sign_up::{SignUp, operations};
+use domain::{PartitionNo, Settings};
+use engine::ports::Gateway;
+use engine::{Clock, Engine, Options};
+use feature_flags::scheduled;
+use gateway::mail::SetupError;
+use gateway::push::{self, Reach};
+use store::Share;
+
+use crate::background::BackgroundTasks;
+use crate::config::{Config, MailTransport, Period, Role};
+use crate::key_check::{self, CheckValue};
+use crate::{backlog, retention, sign_up, unverified};
+
+/// Transactions that a payment may have.
+const TRANSACTIONS_PER_PAYMENT_MAX: usize = 1_000;
+
+/// Payment gateways by name.
+pub type Gateways = BTreeMap<String, Arc<dyn Gateway>>;
+
+/// The parts that all engines of a process share.
+#[derive(Clone)]
+pub struct EngineParts {
+    /// The domain's settings.
+    pub settings: Settings,
+    /// Payment gateways by name.
+    pub gateways: Gateways,
+    /// The time.
+    pub clock: Clock,
+    /// The engine's own settings.
+    pub options: Options,
+    push: push::Options,
+    mail: Option<Arc<MailDispatcher>>,
+    signup_key: Option<CheckValue>,
+    /// Its engine is replaced by that of each partition.
+    sign_up: Option<SignUp>,
+}
+
+impl EngineParts {
+    /// Sets the parts up. `key` is sign-up's: without one, there is neither sign-up nor mail.
+    ///
+    /// # Errors
+    /// [`SetupError`] where a setting of mail is invalid.
+    pub fn new(
+        config: &Config,
+        gateways: Gateways,
+        clock: Clock,
+        key: Option<&sign_up::Key>,
+    ) -> Result<Self, SetupError> {
+        let (options, push) = (options(config), push_options(config));
+        let settings = settings(config, &gateways);
+        let tokens = key.map(|key| TokenKey::new(&key.root));
+        let queue = config.mail.queue(&config.data_dir);
+        let mail = tokens.map(|tokens| MailDispatcher::new(queue, tokens));
+        let mail = mail.transpose()?.map(Arc::new);
+        if mail.is_some() && is_mail_scattered(config) {
+            tracing::warn!("mails are files of this process alone: set `mail.transport`");
+        }
+        let signup_key = key.map(|key| key.check.clone());
+        Ok(Self { settings, gateways, clock, options, push, mail, signup_key, sign_up: None })
+    }
+
+    /// The same parts, with the sign-up that executes stored registrations.
+    pub fn with_sign_up(self, sign_up: Option<&SignUp>) -> Self {
+        Self { sign_up: sign_up.cloned(), ..self }
+    }
+
+    /// Starts the background tasks of a partition. Those that run once for all partitions belong to the
+    /// owner of the first one.
+    pub fn start_tasks(&self, engine: &Engine, share: Share) -> BackgroundTasks {
+        let mut tasks = BackgroundTasks::new();
+        tasks.add_push(push::start(engine.clone(), self.push.clone()));
+        tasks.spawn(unverified::run(engine.clone(), share, tasks.until_stopped()));
+        if let Some(sign_up) = &self.sign_up {
+            let worker = sign_up::worker(sign_up.on(engine.clone()), share, &self.push);
+            tasks.spawn(operations::run(worker, tasks.until_stopped()));
+        }
+        if share.partition == PartitionNo::FIRST {
+            tasks.spawn(scheduled::run(engine.clone(), tasks.until_stopped()));
+            tasks.spawn(backlog::run(engine.clone(), tasks.until_stopped()));
+            if let Some(check) = self.signup_key.clone() {
+                tasks.spawn(key_check::store(engine.clone(), check, tasks.until_stopped()));
+            }
+            tasks.spawn(retention::run(engine.clone(), tasks.until_stopped()));
+            if let Some(mail) = self.mail.clone() {
+                tasks.spawn(::mail::run(engine.clone(), mail, tasks.until_stopped()));
+            }
+        }
+        tasks
+    }
+}
+
+/// Whether mails are written into files of this machine although several processes may send them: with
+/// a database server, any process may own the first partition.
+fn is_mail_scattered(config: &Config) -> bool {
+    config.mail.transport == MailTransport::File
+        && !config.database.url.is_empty()
+        && config.role != Role::Front
+}
+
+fn settings(config: &Config, gateways: &Gateways) -> Settings {
+    let delays = |periods: &[Period]| periods.iter().map(|period| period.as_us()).collect();
+    Settings {
+        gateways: gateways.iter().map(|(name, it)| (name.clone(), it.settings())).collect(),
+        unknown_delays_us: delays(&config.resolver.unknown_delays),
+        pending_delays_us: delays(&config.resolver.pending_delays),
+        reply_keep_us: config.idempotency.keep.as_us(),
+        transactions_per_payment_max: TRANSACTIONS_PER_PAYMENT_MAX,
+    }
+}
+
+fn options(config: &Config) -> Options {
+    Options {
+        queue_max: config.engine.queue_commands_max,
+        in_flight_max: config.gateway.in_flight_max,
+        readers: config.engine.reader_threads,
+        reads_waiting_max: config.engine.reads_waiting_max,
+        ..Options::default()
+    }
+}
+
+/// Where notifications may go: public addresses, and receivers inside where that is wanted.
+pub const fn push_reach(config: &Config) -> Reach {
+    let everywhere = config.push.allow_loopback || config.test_clock;
+    if everywhere { Reach::PublicAndPrivate } else { Reach::Public }
+}
+
+fn push_options(config: &Config) -> push::Options {
+    push::Options {
+        lanes: config.push.lanes,
+        timeout: config.push.timeout.0,
+        ..push::Options::new(push_reach(config))
+    }
+}

@@ -1,0 +1,80 @@
+//! The HTTP server's options by configuration, for the server and its flag workers.
+
+use std::sync::Arc;
+
+use axum::Router;
+use http_server::{Admission, Bodies, Front, Requests, Sorter, Timeouts, listener};
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::Config;
+use crate::routes;
+
+/// The smallest share of the descriptors that clients get, where there are few.
+const CONNECTIONS_MIN: usize = 64;
+
+/// The connections that may be open, given how many files may.
+pub fn connections_max(config: &Config, open_files_max: u64, own: u64) -> usize {
+    let for_clients = open_files_max.saturating_sub(own);
+    let possible = usize::try_from(for_clients).unwrap_or(usize::MAX).max(CONNECTIONS_MIN);
+    let wanted = config.admission.connections_max;
+    if possible < wanted {
+        tracing::info!(wanted, possible, "fewer connections: the limit of open files is lower");
+    }
+    wanted.min(possible)
+}
+
+/// How all connections are treated.
+pub fn connection_options(
+    config: &Config,
+    tls: Option<TlsAcceptor>,
+    connections_max: usize,
+    sorter: Option<Sorter>,
+) -> listener::ConnectionOptions {
+    let http = &config.http;
+    listener::ConnectionOptions {
+        tls,
+        timeouts: Timeouts {
+            idle: http.idle_timeout.0,
+            headers: http.headers_timeout.0,
+            body: http.body_timeout.0,
+        },
+        headers_bytes_max: http.headers_bytes_max,
+        connections_max,
+        sorter,
+    }
+}
+
+/// What every request passes before it gets to these APIs.
+pub fn front(
+    config: &Config,
+    admission: Admission,
+    router: impl FnOnce(Arc<Bodies>) -> Router,
+) -> Front {
+    let http = &config.http;
+    let bodies =
+        Bodies::new(http.body_bytes_max, http.body_timeout.0, config.admission.bodies_bytes_max);
+    Front {
+        router: router(Arc::clone(&bodies)),
+        admission,
+        requests: Requests::new(),
+        route_label: routes::label,
+        bodies,
+        trusted_proxies: config.access.trusted_proxies.clone(),
+    }
+}
+
+/// How the APIs of feature flags are set up.
+pub fn flag_settings(config: &Config) -> ::flags::Settings {
+    let limits = config.flags.rate_limits;
+    ::flags::Settings {
+        prefix: config.flags.path_prefix.clone(),
+        rate_limits: feature_flags::RateLimits {
+            streaming: limits.streaming,
+            sdk: limits.sdk,
+            insight: limits.insight,
+            feature_flag: limits.feature_flag,
+            ofrep: limits.ofrep,
+        },
+        ..::flags::Settings::default()
+    }
+}

@@ -1,0 +1,257 @@
+//! Executes stored registrations, and delivers callbacks to clients.
+//!
+//! What is left to do is read from the store, so that nothing is lost with the process. The owner of
+//! a partition executes the registrations of its accounts, and the owner of the first partition
+//! calls back. A registration is executed as a request with the operation's id, in a commit that
+//! ends the operation too, so that a customer is created once, however often it is attempted.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::command::CustomerCommand;
+use domain::customer::CustomerRefusal;
+use domain::operation::{FailOperation, Operation};
+use domain::{AccountId, OperationId, RequestId, TenantNo, Timestamp};
+use engine::access::ClientAddress;
+use engine::periodic::{Pass, Periodic};
+use engine::ports::Bookkeeping;
+use engine::{Engine, Unavailable};
+use futures_util::stream::{self, StreamExt as _};
+use secrets::Purpose;
+use serde_json::value::RawValue;
+
+use super::callback::Callback;
+use super::{Deliver, Disclosure, NOTIFY_DELAYS, StoredRequest};
+use crate::SignUp;
+use crate::service::{Error, RegistrationOptions, RequestContext, validate_registration};
+
+/// The pause between two reads of what is left to do.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The pause after a failure, and of a job that has nothing to do in this process.
+const FAILURE_PAUSE: Duration = Duration::from_secs(2);
+
+/// How many operations are read at once.
+const OPERATIONS_MAX: usize = 32;
+
+/// How many registrations are executed concurrently: so few that requests with a waiting client
+/// find free password threads.
+const REGISTRATIONS_MAX: usize = 2;
+
+/// How many clients are called concurrently.
+const CALLS_MAX: usize = 8;
+
+/// Dependencies of the worker.
+#[derive(Clone)]
+pub struct Worker {
+    /// Sign-up on the engine of the partition.
+    pub sign_up: SignUp,
+    /// The same engine, which records which callbacks were delivered.
+    pub bookkeeper: Engine,
+    /// Whether the account that a registration creates belongs to the partition.
+    pub owns_account: OwnsAccount,
+    /// Calls clients of all partitions; `Some` for the owner of the first partition only.
+    pub deliver: Option<Deliver>,
+    /// How results are written for clients.
+    pub representation: Representation,
+}
+
+/// Whether an account belongs to a partition.
+pub type OwnsAccount = Arc<dyn Fn(TenantNo, AccountId) -> bool + Send + Sync>;
+
+/// How the API of operations represents them. Both are JSON and identify no person, except for the
+/// id of the customer of an open registration.
+#[derive(Clone, Copy, Debug)]
+pub struct Representation {
+    /// The problem that is stored with a failed operation.
+    pub problem: fn(Error) -> String,
+    /// The operation in a callback.
+    pub operation: fn(&Operation, Disclosure) -> String,
+}
+
+/// Runs until `stop` is ready.
+pub async fn run(worker: Worker, stop: impl Future<Output = ()>) {
+    let periodic = Periodic::every(POLL_INTERVAL).with_backoff(FAILURE_PAUSE, FAILURE_PAUSE);
+    let executing = periodic.run(std::future::pending(), || {
+        logged(execute_all(&worker), "failed to execute stored registrations; retrying")
+    });
+    let notifying = periodic.run(std::future::pending(), || {
+        logged(notify_all(&worker), "failed to read operations to call back for; retrying")
+    });
+    // A submitted command is committed or not, whether its result is awaited or not.
+    tokio::select! {
+        _ = async { tokio::join!(executing, notifying) } => {}
+        () = stop => {}
+    }
+}
+
+async fn logged(
+    pass: impl Future<Output = Result<Pass, Unavailable>>,
+    message: &'static str,
+) -> Pass {
+    pass.await.unwrap_or_else(|error| {
+        tracing::warn!(error = %error, "{message}");
+        Pass::Failed
+    })
+}
+
+/// Executes all waiting registrations of the partition.
+async fn execute_all(worker: &Worker) -> Result<Pass, Unavailable> {
+    let (mut after, mut pass) = (None, Pass::Idle);
+    loop {
+        let read =
+            worker.sign_up.read(move |queries| queries.operations_waiting(after, OPERATIONS_MAX));
+        let waiting = read.await?;
+        let is_last = waiting.len() < OPERATIONS_MAX;
+        after = waiting.last().map(|it| it.id);
+        let owned = waiting.into_iter().filter(|it| (worker.owns_account)(it.tenant, account(it)));
+        let mut results = stream::iter(owned)
+            .map(|operation| async {
+                let id = operation.id;
+                (id, execute(worker, operation).await)
+            })
+            .buffer_unordered(REGISTRATIONS_MAX);
+        while let Some((id, result)) = results.next().await {
+            match result {
+                Ok(()) => {}
+                // The password threads are busy with requests whose clients wait. The suggested
+                // delay is for clients: after it, others would have filled the queue again.
+                Err(Error::Busy { .. } | Error::TooManyRequests { .. }) => return Ok(Pass::Idle),
+                Err(error) => {
+                    tracing::warn!(
+                        operation.id = %id,
+                        error = %error,
+                        "failed to execute a stored registration; retrying"
+                    );
+                    pass = Pass::Failed;
+                }
+            }
+        }
+        if is_last {
+            return Ok(pass);
+        }
+    }
+}
+
+/// The account that a registration creates: its id follows from the operation's.
+fn account(operation: &Operation) -> AccountId {
+    RequestId(operation.id.uuid()).entity(0)
+}
+
+/// Executes a registration, or ends its operation where it is refused.
+async fn execute(worker: &Worker, operation: Operation) -> Result<(), Error> {
+    let (sign_up, id) = (&worker.sign_up, operation.id);
+    // Limits were applied when it was stored.
+    let context = RequestContext {
+        tenant: operation.tenant,
+        id: RequestId(id.uuid()),
+        idempotency_key: None,
+        from: ClientAddress::UNKNOWN,
+        is_exempt: true,
+    };
+    let sealed = operation.sealed.as_deref().unwrap_or_default();
+    let opened = sign_up.sealer().open(Purpose::Request, id.uuid(), sealed).ok();
+    let stored: Option<StoredRequest> =
+        opened.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let Some(stored) = stored else {
+        tracing::error!(operation.id = %id, "failed to decrypt a stored registration; it fails");
+        let lost = Unavailable::from(engine::Reason::Bug);
+        return fail(worker, &context, id, lost.into()).await;
+    };
+    let taken = stored.taken();
+    let options =
+        RegistrationOptions { taken, operation: Some(id), ..RegistrationOptions::DISCREET };
+    let result = match validate_registration(&stored.form) {
+        Ok(new) => sign_up.register(&context, new, options).await.map(drop),
+        Err(invalid) => Err(Error::Fields(invalid)),
+    };
+    match result {
+        // An earlier attempt succeeded, but its answer was lost.
+        Ok(())
+        | Err(Error::Refused(
+            CustomerRefusal::OperationSettled | CustomerRefusal::OperationNotFound,
+        )) => Ok(()),
+        Err(refused @ (Error::Refused(_) | Error::Fields(_))) => {
+            fail(worker, &context, id, refused).await
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn fail(
+    worker: &Worker,
+    context: &RequestContext,
+    operation: OperationId,
+    error: Error,
+) -> Result<(), Error> {
+    let explanation = (worker.representation.problem)(error);
+    // A new id: requests with the operation's id create the customer.
+    let context = RequestContext { id: worker.sign_up.engine().mint(), ..context.clone() };
+    let command = CustomerCommand::FailOperation(FailOperation { operation, explanation });
+    match worker.sign_up.submit(&context, command).await {
+        Ok(_) | Err(Error::Refused(CustomerRefusal::OperationSettled)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Calls all clients that wait for a callback.
+async fn notify_all(worker: &Worker) -> Result<Pass, Unavailable> {
+    let Some(deliver) = &worker.deliver else { return Ok(Pass::IdleFor(FAILURE_PAUSE)) };
+    let now = worker.sign_up.engine().clock().now();
+    let read =
+        worker.sign_up.read(move |queries| queries.operations_to_notify(now, OPERATIONS_MAX));
+    let ended = read.await?;
+    let is_all = ended.len() < OPERATIONS_MAX;
+    let notified = stream::iter(ended)
+        .map(|operation| notify(worker, deliver, operation))
+        .buffer_unordered(CALLS_MAX);
+    let notified: Vec<Bookkeeping> = notified.collect().await;
+    if !notified.is_empty() {
+        worker.bookkeeper.record(notified).await?;
+    }
+    Ok(if is_all { Pass::Idle } else { Pass::More })
+}
+
+/// Calls one client, and returns what to record about it.
+async fn notify(worker: &Worker, deliver: &Deliver, operation: Operation) -> Bookkeeping {
+    let (tenant, id) = (operation.tenant, operation.id);
+    let notified =
+        |again_at, attempts| Bookkeeping::OperationNotified { tenant, id, again_at, attempts };
+    let opened = Callback::open(worker.sign_up.sealer(), &operation);
+    let data = opened.as_ref().and_then(|(_, disclosure)| {
+        RawValue::from_string((worker.representation.operation)(&operation, *disclosure)).ok()
+    });
+    let (Some((callback, _)), Some(data)) = (opened, data) else {
+        tracing::error!(operation.id = %id, "failed to decrypt a callback; it is dropped");
+        return notified(None, operation.notify_attempts);
+    };
+    let clock = worker.sign_up.engine().clock();
+    let delivery = callback.delivery(&operation, data, clock.real_now());
+    let Err(error) = deliver(delivery).await else {
+        return notified(None, operation.notify_attempts);
+    };
+    let again_at = next_attempt_at(clock.now(), operation.notify_attempts);
+    // The URL belongs to the client and may contain a key, so it is not logged.
+    tracing::warn!(operation.id = %id, error, again = again_at.is_some(), "a callback failed");
+    notified(again_at, operation.notify_attempts.saturating_add(1))
+}
+
+/// When to retry a call that has failed this often before, unless it is given up.
+fn next_attempt_at(now: Timestamp, failed_before: u32) -> Option<Timestamp> {
+    let delay = NOTIFY_DELAYS.get(usize::try_from(failed_before).ok()?)?;
+    Some(now.plus_us(i64::try_from(delay.as_micros()).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_calls_are_retried_with_growing_delays_and_then_given_up() {
+        let at = |failed| next_attempt_at(Timestamp(0), failed).map(|at| at.0 / 1_000_000);
+        assert_eq!((at(0), at(1), at(8)), (Some(5), Some(300), Some(86_400)));
+        assert_eq!(at(9), None);
+        assert_eq!(at(u32::MAX), None);
+    }
+}

@@ -1,0 +1,94 @@
+//! Which tenant a request is for: the one whose credentials it has, or the configured one.
+
+use std::sync::{Arc, OnceLock};
+
+use domain::TenantNo;
+use engine::access::{Access, AccessError, ClientAddress};
+use engine::{Engine, Unavailable};
+
+/// Finds tenants. Cheap to clone; clones share what is cached.
+#[derive(Clone)]
+pub struct Tenants {
+    access: Access,
+    engine: Engine,
+    name: Arc<str>,
+    /// The number of the configured tenant, which never changes once the tenant exists.
+    configured: Arc<OnceLock<TenantNo>>,
+}
+
+/// The API key and the secret of a tenant.
+#[derive(Clone, Copy)]
+pub struct TenantCredentials<'a> {
+    pub api_key: &'a str,
+    pub secret: &'a str,
+}
+
+/// The tenant of a request cannot be determined.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum TenantError {
+    /// The credentials are wrong.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The request has no credentials, and no tenant has the configured name.
+    #[error("the tenant of sign-up does not exist: make it, or set `signup.tenant`")]
+    NotFound,
+    /// The tenant could not be read.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Tenants {
+    /// `name` is the external key or the API key of the configured tenant.
+    #[must_use]
+    pub fn new(access: Access, engine: Engine, name: &str) -> Self {
+        Self { access, engine, name: name.into(), configured: Arc::default() }
+    }
+
+    /// The tenant with these credentials, or the configured one without any. Wrong credentials are
+    /// refused, not ignored.
+    ///
+    /// # Errors
+    /// [`TenantError`].
+    pub async fn find(
+        &self,
+        credentials: Option<TenantCredentials<'_>>,
+        from: ClientAddress,
+    ) -> Result<TenantNo, TenantError> {
+        match credentials {
+            Some(credentials) => Ok(self.authenticate(credentials, from).await?),
+            None => self.configured().await,
+        }
+    }
+
+    /// The tenant with these credentials.
+    ///
+    /// # Errors
+    /// [`AccessError`].
+    pub async fn authenticate(
+        &self,
+        TenantCredentials { api_key, secret }: TenantCredentials<'_>,
+        from: ClientAddress,
+    ) -> Result<TenantNo, AccessError> {
+        Ok(self.access.tenant(from, api_key, secret).await?.no)
+    }
+
+    /// The configured tenant.
+    ///
+    /// # Errors
+    /// [`TenantError::NotFound`], [`TenantError::Unavailable`].
+    pub async fn configured(&self) -> Result<TenantNo, TenantError> {
+        if let Some(no) = self.configured.get() {
+            return Ok(*no);
+        }
+        let name = Arc::clone(&self.name);
+        let found = self.engine.read(move |queries| queries.tenant_named(&name)).await?;
+        let no = found.ok_or(TenantError::NotFound)?.no;
+        Ok(*self.configured.get_or_init(|| no))
+    }
+
+    /// Authenticates operators and tenants.
+    #[must_use]
+    pub const fn access(&self) -> &Access {
+        &self.access
+    }
+}

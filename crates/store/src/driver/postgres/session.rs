@@ -1,0 +1,621 @@
+//! One session with a server: what is sent without waiting for what was sent before it, and what
+//! came of it.
+//!
+//! `BEGIN` is sent together with the first reads, rows to write together with `COMMIT`. The server
+//! does one after the other, and nothing after one that failed.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use engine::ports::StoreError;
+use futures_util::{FutureExt as _, TryStreamExt as _, future};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::{AbortHandle, yield_now};
+use tokio_postgres::error::{DbError, Severity, SqlState};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, SimpleQueryMessage, Statement};
+
+use super::Server;
+use super::arrays::{Array, Row};
+use crate::driver::Value;
+use crate::tables::{CLAIM, MADE_BY_REQUESTS, REPLY, Table};
+
+/// A writer holds this lock of the database, for as long as its session lives, alone or with
+/// the owners of other partitions: `FRGT`.
+const WRITER_LOCK: i64 = 0x4652_4754;
+/// How much longer than a statement may take its answer may.
+const ANSWER_SLACK: Duration = Duration::from_secs(5);
+
+/// How long a session that has just ended may go on holding the lock: its server notices a little
+/// later.
+const LOCK_WAIT_MAX: Duration = Duration::from_millis(500);
+const LOCK_LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A writer that says nothing for this long within a transaction has lost it, and with it the locks
+/// that another owner of its partition may wait for.
+const SILENT_IN_TRANSACTION_MAX: Duration = Duration::from_secs(10);
+
+/// What a session is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Reading.
+    Read,
+    /// Writing, while nobody else does.
+    WriteAlone,
+    /// Writing a partition, while others write theirs. Who owns it is decided by its epoch, and not
+    /// by a lock that a frozen process would keep.
+    WritePartition,
+    /// Writing what no partition owns, and nobody alone.
+    WriteBeside,
+}
+
+impl Use {
+    /// What takes the lock that it needs.
+    const fn lock(self) -> Option<&'static str> {
+        match self {
+            Self::Read | Self::WriteBeside => None,
+            Self::WriteAlone => Some("SELECT pg_try_advisory_lock($1)"),
+            Self::WritePartition => Some("SELECT pg_try_advisory_lock_shared($1)"),
+        }
+    }
+}
+
+/// Waits for what is asynchronous: the bytes of one session move while somebody waits here.
+pub(super) struct Waiting(Option<Runtime>);
+
+impl Waiting {
+    pub(super) fn new() -> Result<Self, StoreError> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        runtime.map(|it| Self(Some(it))).map_err(|error| StoreError::Database(error.to_string()))
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+
+    /// Lets what the server said unasked be heard.
+    fn listen(&self) {
+        self.runtime().block_on(async {
+            // Once for the bytes to be seen, once for them to be read.
+            yield_now().await;
+            yield_now().await;
+        });
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // Waiting for it to end is forbidden where others' futures run.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A transaction of the session, from here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Transaction {
+    None,
+    /// To be begun with this, together with the first read.
+    Wanted(&'static str),
+    Begun,
+    /// A statement failed: nothing of it will be committed.
+    Failed,
+}
+
+/// What lasts as long as the connection to the server.
+pub(super) struct Session {
+    client: Client,
+    moving: AbortHandle,
+    /// How long to wait for an answer; `None` for as long as it takes.
+    patience: Option<Duration>,
+    /// By our text.
+    statements: HashMap<String, Statement>,
+    queue: Vec<Queued>,
+    transaction: Transaction,
+}
+
+/// What is to be sent before anything that is waited for.
+enum Queued {
+    /// Rows for a table, a column each.
+    Rows {
+        sql: String,
+        columns: Vec<Array>,
+    },
+    Once(Once),
+}
+
+/// A statement that is run once.
+struct Once {
+    sql: String,
+    parameters: Vec<Owned>,
+    /// What it means if it changes nothing.
+    otherwise: Option<StoreError>,
+}
+
+enum Owned {
+    Null,
+    Int(i64),
+    Text(String),
+    Id([u8; 16]),
+    Real(f64),
+}
+
+impl From<&Value<'_>> for Owned {
+    fn from(value: &Value<'_>) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Int(value) => Self::Int(*value),
+            Value::Text(value) => Self::Text((*value).to_owned()),
+            Value::Id(value) => Self::Id(*value),
+            Value::Real(value) => Self::Real(*value),
+        }
+    }
+}
+
+impl Owned {
+    fn value(&self) -> Value<'_> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Int(value) => Value::Int(*value),
+            Self::Text(value) => Value::Text(value),
+            Self::Id(value) => Value::Id(*value),
+            Self::Real(value) => Value::Real(*value),
+        }
+    }
+}
+
+impl Queued {
+    fn sql(&self) -> &str {
+        match self {
+            Self::Rows { sql, .. } => sql,
+            Self::Once(once) => &once.sql,
+        }
+    }
+
+    /// Whether it has nothing to do.
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Rows { columns, .. } => columns.first().is_none_or(|column| column.rows() == 0),
+            Self::Once(_) => false,
+        }
+    }
+
+    async fn send(&self, client: &Client, statement: &Statement) -> Result<(), Failure> {
+        let sent = match self {
+            Self::Rows { columns, .. } => {
+                let arrays: Vec<&(dyn ToSql + Sync)> =
+                    columns.iter().map(Array::parameter).collect();
+                client.execute(statement, &arrays).await
+            }
+            Self::Once(once) => {
+                client.execute_raw(statement, once.parameters.iter().map(Owned::value)).await
+            }
+        };
+        match (sent, self) {
+            (Err(error), Self::Once(Once { otherwise: Some(it), .. })) if is_nothing(&error) => {
+                Err(Failure::Meant(it.clone()))
+            }
+            (sent, _) => Ok(sent.map(drop)?),
+        }
+    }
+}
+
+/// Why an exchange with the server came to nothing.
+enum Failure {
+    /// As the caller expects.
+    Meant(StoreError),
+    Server(tokio_postgres::Error),
+    /// It did not answer in time.
+    Silent,
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Server(error)
+    }
+}
+
+impl Failure {
+    /// Whether the session ended with it.
+    fn ends_session(&self) -> bool {
+        match self {
+            Self::Meant(_) => false,
+            Self::Silent => true,
+            Self::Server(error) => match error.as_db_error().map(DbError::parsed_severity) {
+                Some(severity) => severity != Some(Severity::Error),
+                // Of ours alone are those about parameters: nothing was sent.
+                None => error.is_closed() || error.code().is_none(),
+            },
+        }
+    }
+
+    fn said(&self) -> String {
+        match self {
+            Self::Meant(error) => error.to_string(),
+            Self::Silent => "the server did not answer in time".to_owned(),
+            Self::Server(error) => said(error),
+        }
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        if failure.ends_session() {
+            return Self::ConnectionLost(failure.said());
+        }
+        match failure {
+            Failure::Meant(error) => error,
+            Failure::Server(error) if error.code() == Some(&SqlState::DISK_FULL) => Self::DiskFull,
+            Failure::Server(error) if is_key_taken(&error) => Self::KeyTaken,
+            Failure::Server(error) if is_repeated(&error) => Self::Repeated(said(&error)),
+            Failure::Server(error) if is_row_refused(&error) => Self::Refused(said(&error)),
+            failure @ (Failure::Server(_) | Failure::Silent) => Self::Database(failure.said()),
+        }
+    }
+}
+
+/// Whether a claim could not be made, or a reply stored, because another partition has by now, or
+/// stood in the way of one that stood in ours.
+fn is_key_taken(error: &tokio_postgres::Error) -> bool {
+    let Some(error) = error.as_db_error() else { return false };
+    let is_key = |table| [CLAIM.name, REPLY.name].contains(&table);
+    match error.code() {
+        &SqlState::UNIQUE_VIOLATION => error.table().is_some_and(is_key),
+        code => *code == SqlState::T_R_DEADLOCK_DETECTED,
+    }
+}
+
+/// Whether something is there already that has its id from the request that makes it.
+fn is_repeated(error: &tokio_postgres::Error) -> bool {
+    let Some(error) = error.as_db_error() else { return false };
+    *error.code() == SqlState::UNIQUE_VIOLATION
+        && error.table().is_some_and(|table| MADE_BY_REQUESTS.contains(&table))
+        && error.constraint().is_some_and(|name| name.ends_with("_pkey"))
+}
+
+/// Whether the server refuses what a statement says or writes, and would whenever it came again: a
+/// row twice in one statement, data that cannot be, a constraint, a value too long for an index. What
+/// else fails is the server's own trouble, or the schema's.
+fn is_row_refused(error: &tokio_postgres::Error) -> bool {
+    const CLASSES: [&str; 3] = ["21", "22", "23"];
+    let Some(code) = error.code() else { return false };
+    *code == SqlState::PROGRAM_LIMIT_EXCEEDED
+        || CLASSES.iter().any(|class| code.code().starts_with(class))
+}
+
+/// What an error says, with its code where it has one.
+pub(super) fn said(error: &tokio_postgres::Error) -> String {
+    match (error.as_db_error(), std::error::Error::source(error)) {
+        (Some(error), _) => format!("{} ({})", error.message(), error.code().code()),
+        (None, Some(cause)) => format!("{error}: {cause}"),
+        (None, None) => error.to_string(),
+    }
+}
+
+/// The text of a statement that fails where it changes nothing: it divides by how many rows it did.
+fn must_change(sql: &str) -> String {
+    format!("WITH changed AS ({sql} RETURNING 1) SELECT 1 / count(*) FROM changed")
+}
+
+fn is_nothing(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::DIVISION_BY_ZERO)
+}
+
+impl Session {
+    pub(super) fn open(
+        waiting: &Waiting,
+        server: &Server,
+        wanted: Use,
+    ) -> Result<Self, StoreError> {
+        let opening = async {
+            let (client, moving) = server.connect_now().await?;
+            client.batch_execute(&server.manners()).await?;
+            let mut locked = true;
+            if wanted != Use::Read {
+                let silent_ms = SILENT_IN_TRANSACTION_MAX.as_millis();
+                let manners = format!("SET idle_in_transaction_session_timeout = {silent_ms}");
+                client.batch_execute(&manners).await?;
+            }
+            if let Some(sql) = wanted.lock() {
+                let given_up_at = Instant::now() + LOCK_WAIT_MAX;
+                loop {
+                    locked = client.query_one(sql, &[&WRITER_LOCK]).await?.get(0);
+                    if locked || Instant::now() >= given_up_at {
+                        break;
+                    }
+                    tokio::time::sleep(LOCK_LOOK_EVERY).await;
+                }
+            }
+            Ok::<_, tokio_postgres::Error>((client, moving, locked))
+        };
+        let opened = waiting.runtime().block_on(async {
+            // A timer needs the runtime.
+            tokio::time::timeout(server.connect_timeout(), opening).await
+        });
+        let refused = |reason: String| StoreError::ConnectionLost(reason);
+        let (client, moving, locked) = match opened {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(error)) => return Err(refused(said(&error))),
+            Err(_) => return Err(refused(Failure::Silent.said())),
+        };
+        if !locked {
+            return Err(refused("another process writes it".to_owned()));
+        }
+        Ok(Self {
+            client,
+            moving,
+            patience: server.statement_timeout().map(|it| it + ANSWER_SLACK),
+            statements: HashMap::new(),
+            queue: Vec::new(),
+            transaction: Transaction::None,
+        })
+    }
+
+    /// Whether it has ended, as far as one can tell.
+    pub(super) fn is_lost(&self, waiting: &Waiting) -> bool {
+        waiting.listen();
+        self.client.is_closed()
+    }
+
+    /// Whether a transaction was begun, or is to be.
+    pub(super) fn is_begun(&self) -> bool {
+        self.transaction != Transaction::None
+    }
+
+    /// Begins a transaction, together with the first statement.
+    pub(super) fn begin(&mut self, text: &'static str) {
+        self.transaction = Transaction::Wanted(text);
+    }
+
+    /// The prepared statement for a text of ours, which `spelt` writes as PostgreSQL has it.
+    pub(super) fn statement(
+        &mut self,
+        waiting: &Waiting,
+        sql: &str,
+        spelt: impl FnOnce(&str) -> String,
+    ) -> Result<Statement, StoreError> {
+        if let Some(known) = self.statements.get(sql) {
+            return Ok(known.clone());
+        }
+        let prepared = self.prepare(waiting, &spelt(sql))?;
+        self.statements.insert(sql.to_owned(), prepared.clone());
+        Ok(prepared)
+    }
+
+    /// A statement that is prepared and not kept.
+    pub(super) fn prepare(
+        &mut self,
+        waiting: &Waiting,
+        text: &str,
+    ) -> Result<Statement, StoreError> {
+        let client = &self.client;
+        let answered = wait(waiting, self.patience, async { Ok(client.prepare(text).await?) });
+        self.concluded(answered)
+    }
+
+    /// The columns that rows for a table are gathered in, until something else is sent.
+    pub(super) fn gather(&mut self, table: &Table, sql: &str) -> &mut [Array] {
+        // What is queued behind rows may be about them: no more of them are put before it.
+        let since = self.queue.iter().rposition(|it| matches!(it, Queued::Once(_)));
+        let since = since.map_or(0, |at| at + 1);
+        let known = self.queue[since..].iter().position(|it| it.sql() == sql);
+        let at = known.map_or(self.queue.len(), |at| since + at);
+        if at == self.queue.len() {
+            let columns = table.columns.iter().map(Array::of).collect();
+            self.queue.push(Queued::Rows { sql: sql.to_owned(), columns });
+        }
+        match &mut self.queue[at] {
+            Queued::Rows { columns, .. } => columns,
+            Queued::Once(_) => unreachable!("it was looked for among the rows"),
+        }
+    }
+
+    /// Runs a statement before the next that is waited for. `otherwise` is what it means if it
+    /// changes nothing: the transaction has failed then.
+    pub(super) fn enqueue(
+        &mut self,
+        sql: &str,
+        parameters: &[Value<'_>],
+        otherwise: Option<StoreError>,
+    ) {
+        let sql = if otherwise.is_some() { must_change(sql) } else { sql.to_owned() };
+        let parameters = parameters.iter().map(Owned::from).collect();
+        self.queue.push(Queued::Once(Once { sql, parameters, otherwise }));
+    }
+
+    /// Reads all rows.
+    pub(super) fn query(
+        &mut self,
+        waiting: &Waiting,
+        statement: &Statement,
+        parameters: &[Value<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.exchange(waiting, async |client| {
+            Ok(client.query_raw(statement, parameters).await?.try_collect().await?)
+        })
+    }
+
+    /// Reads all rows, with arrays for parameters.
+    pub(super) fn query_arrays(
+        &mut self,
+        waiting: &Waiting,
+        statement: &Statement,
+        arrays: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.exchange(waiting, async |client| Ok(client.query(statement, arrays).await?))
+    }
+
+    /// Runs a statement, and tells how many rows it changed.
+    pub(super) fn execute(
+        &mut self,
+        waiting: &Waiting,
+        statement: &Statement,
+        parameters: &[Value<'_>],
+    ) -> Result<u64, StoreError> {
+        self.begin_to_write(waiting)?;
+        self.exchange(waiting, async |client| Ok(client.execute_raw(statement, parameters).await?))
+    }
+
+    /// Runs statements without parameters, and tells whether there were rows.
+    pub(super) fn run(&mut self, waiting: &Waiting, sql: &str) -> Result<bool, StoreError> {
+        self.begin_to_write(waiting)?;
+        self.exchange(waiting, async |client| {
+            let messages = client.simple_query(sql).await?;
+            Ok(messages.iter().any(|it| matches!(it, SimpleQueryMessage::Row(_))))
+        })
+    }
+
+    /// Ends the transaction, with everything that was queued.
+    pub(super) fn commit(&mut self, waiting: &Waiting) -> Result<(), StoreError> {
+        let written = match self.transaction {
+            Transaction::Failed => Err(StoreError::Database("the transaction failed".to_owned())),
+            Transaction::None | Transaction::Wanted(_) if self.queue.is_empty() => {
+                self.transaction = Transaction::None;
+                return Ok(());
+            }
+            Transaction::None | Transaction::Wanted(_) | Transaction::Begun => {
+                self.begin_to_write(waiting).and_then(|()| self.prepare_queue(waiting))
+            }
+        };
+        let statements = match written {
+            Ok(statements) => statements,
+            Err(error) => {
+                self.rollback(waiting)?;
+                return Err(error);
+            }
+        };
+        let queue = std::mem::take(&mut self.queue);
+        let client = &self.client;
+        let sent = wait(waiting, self.patience, async {
+            let writes = future::join_all(sending(client, &queue, &statements));
+            let (writes, committed) = future::join(writes, client.batch_execute("COMMIT")).await;
+            Ok((first_failure(writes), committed))
+        });
+        self.transaction = Transaction::None;
+        let sent = match sent {
+            // A statement failed while the session lives on: the server made a ROLLBACK of the
+            // COMMIT behind it.
+            Ok((Err(failure), _)) if !failure.ends_session() => return Err(failure.into()),
+            Ok((Ok(()), Ok(()))) => return Ok(()),
+            Ok((Ok(()), Err(error))) => Err(Failure::from(error)),
+            Ok((Err(failure), _)) | Err(failure) => Err(failure),
+        };
+        match self.concluded(sent) {
+            // Whatever ends the session may come after the commit took place.
+            Err(StoreError::ConnectionLost(reason)) => Err(StoreError::OutcomeUnknown(reason)),
+            result => result,
+        }
+    }
+
+    /// Gives up the transaction, and what was queued.
+    pub(super) fn rollback(&mut self, waiting: &Waiting) -> Result<(), StoreError> {
+        self.queue.clear();
+        let was = std::mem::replace(&mut self.transaction, Transaction::None);
+        match was {
+            Transaction::None | Transaction::Wanted(_) => Ok(()),
+            Transaction::Begun | Transaction::Failed if self.client.is_closed() => Ok(()),
+            Transaction::Begun | Transaction::Failed => {
+                let client = &self.client;
+                let rolled_back = wait(waiting, self.patience, async {
+                    Ok(client.batch_execute("ROLLBACK").await?)
+                });
+                match self.concluded(rolled_back) {
+                    // What was begun went with it.
+                    Err(StoreError::ConnectionLost(_)) => Ok(()),
+                    result => result,
+                }
+            }
+        }
+    }
+
+    /// Waits for the beginning of the transaction: a write must never happen without it.
+    fn begin_to_write(&mut self, waiting: &Waiting) -> Result<(), StoreError> {
+        let Transaction::Wanted(text) = self.transaction else { return Ok(()) };
+        let client = &self.client;
+        let begun = wait(waiting, self.patience, async { Ok(client.batch_execute(text).await?) });
+        self.concluded(begun)?;
+        self.transaction = Transaction::Begun;
+        Ok(())
+    }
+
+    fn prepare_queue(&mut self, waiting: &Waiting) -> Result<Vec<Statement>, StoreError> {
+        self.queue.retain(|it| !it.is_empty());
+        let texts: Vec<String> = self.queue.iter().map(|it| it.sql().to_owned()).collect();
+        texts.iter().map(|sql| self.statement(waiting, sql, super::numbered)).collect()
+    }
+
+    /// Sends what is queued and `last` right behind it; waits for the answer of `last`.
+    fn exchange<T>(
+        &mut self,
+        waiting: &Waiting,
+        last: impl AsyncFnOnce(&Client) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        if !self.queue.is_empty() {
+            self.begin_to_write(waiting)?;
+        }
+        let statements = self.prepare_queue(waiting)?;
+        let queue = std::mem::take(&mut self.queue);
+        let client = &self.client;
+        let begin = match self.transaction {
+            Transaction::Wanted(text) => client.batch_execute(text).left_future(),
+            Transaction::None | Transaction::Begun | Transaction::Failed => {
+                future::ready(Ok(())).right_future()
+            }
+        };
+        let answered = wait(waiting, self.patience, async {
+            // They are polled, and with it sent, in this order.
+            let writes = future::join_all(sending(client, &queue, &statements));
+            let (begun, writes, last) = future::join3(begin, writes, last(client)).await;
+            begun?;
+            first_failure(writes)?;
+            last
+        });
+        if self.is_begun() {
+            self.transaction =
+                if answered.is_ok() { Transaction::Begun } else { Transaction::Failed };
+        }
+        self.concluded(answered)
+    }
+
+    /// Takes note of how an exchange ended. A session that is beyond use is closed.
+    fn concluded<T>(&mut self, answered: Result<T, Failure>) -> Result<T, StoreError> {
+        answered.map_err(|failure| {
+            if failure.ends_session() {
+                self.moving.abort();
+            }
+            if self.transaction == Transaction::Begun {
+                self.transaction = Transaction::Failed;
+            }
+            failure.into()
+        })
+    }
+}
+
+fn sending<'a>(
+    client: &'a Client,
+    queue: &'a [Queued],
+    statements: &'a [Statement],
+) -> impl Iterator<Item = impl Future<Output = Result<(), Failure>>> {
+    queue.iter().zip(statements).map(|(it, statement)| it.send(client, statement))
+}
+
+fn first_failure(all: Vec<Result<(), Failure>>) -> Result<(), Failure> {
+    all.into_iter().collect()
+}
+
+fn wait<T>(
+    waiting: &Waiting,
+    patience: Option<Duration>,
+    answer: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    waiting.runtime().block_on(async {
+        match patience {
+            Some(patience) => match tokio::time::timeout(patience, answer).await {
+                Ok(answer) => answer,
+                Err(_) => Err(Failure::Silent),
+            },
+            None => answer.await,
+        }
+    })
+}

@@ -1,0 +1,126 @@
+//! Reads of operations, and of what sign-up still has to do.
+
+use std::sync::LazyLock;
+
+use domain::operation::Operation;
+use domain::payment::ReplyKey;
+use domain::{OperationId, TenantNo, Timestamp};
+use engine::ports::{Backlog, OperationQueries, Over, StoreError};
+
+use super::{SqlQueries, window};
+use crate::rows::customers as rows;
+use crate::tables::{GIVEN_UP, MAIL, OPERATION, SESSION, SETTLED, TO_NOTIFY, TO_SEND, WAITING};
+
+impl OperationQueries for SqlQueries {
+    fn operation(&self, no: TenantNo, id: OperationId) -> Result<Option<Operation>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> =
+                LazyLock::new(|| OPERATION.select("WHERE tenant = ?1 AND id = ?2"));
+            reader.query_one(&SQL, &[no.into(), id.into()], rows::operation)
+        })
+    }
+
+    fn operations_waiting(
+        &self,
+        after: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Vec<Operation>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                OPERATION.select(&format!("WHERE {WAITING} AND id > ?1 ORDER BY id LIMIT ?2"))
+            });
+            let after = after.unwrap_or(OperationId::new(uuid::Uuid::nil()));
+            reader.query(&SQL, &[after.into(), window::limit(limit as u64)], rows::operation)
+        })
+    }
+
+    fn operations_to_notify(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Operation>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                let rest = format!(
+                    "WHERE {TO_NOTIFY} AND notify_at_us <= ?1 ORDER BY notify_at_us, id LIMIT ?2"
+                );
+                OPERATION.select(&rest)
+            });
+            reader.query(&SQL, &[now.into(), window::limit(limit as u64)], rows::operation)
+        })
+    }
+
+    fn backlog(&self) -> Result<Backlog, StoreError> {
+        // What is still to be done: mails that are tried, and operations that are to be made. Those who look
+        // often are to read little: a count ends somewhere, and the first is the first of an index.
+        self.snapshot(|reader| {
+            static MAILS: LazyLock<String> = LazyLock::new(|| {
+                format!(
+                    "SELECT count(*) FROM (SELECT 1 FROM mail WHERE {TO_SEND} LIMIT ?1) AS counted"
+                )
+            });
+            static MAIL_DUE: LazyLock<String> =
+                LazyLock::new(|| format!("SELECT min(due_at_us) FROM mail WHERE {TO_SEND}"));
+            static OPERATION: LazyLock<String> = LazyLock::new(|| {
+                format!("SELECT created_at_us FROM operation WHERE {WAITING} ORDER BY id LIMIT 1")
+            });
+            let count = |sql: &str| {
+                let counted =
+                    reader.query_one(sql, &[Backlog::COUNTED_MAX.into()], |cells| cells.int())?;
+                Ok::<_, StoreError>(counted.unwrap_or_default())
+            };
+            let first = |sql: &str| {
+                let found = reader.query_one(sql, &[], |cells| cells.opt_int())?;
+                Ok::<_, StoreError>(found.flatten().map(Timestamp))
+            };
+            Ok(Backlog {
+                mails: count(&MAILS)?,
+                mail_due_at: first(&MAIL_DUE)?,
+                operations: count(&WAITING_COUNT)?,
+                oldest_operation_at: first(&OPERATION)?,
+            })
+        })
+    }
+
+    fn operations_waiting_count(&self, counted_max: usize) -> Result<usize, StoreError> {
+        self.read(|reader| {
+            let limit = window::limit(counted_max as u64);
+            let counted = reader.query_one(&WAITING_COUNT, &[limit], |cells| cells.int())?;
+            Ok(counted.and_then(|it| usize::try_from(it).ok()).unwrap_or_default())
+        })
+    }
+
+    fn has_reply(&self, key: ReplyKey) -> Result<bool, StoreError> {
+        self.read(|reader| {
+            let sql = "SELECT 1 FROM reply WHERE key = ?1";
+            Ok(reader.query_one(sql, &[key.into()], |cells| cells.int())?.is_some())
+        })
+    }
+
+    fn has_over(&self, over: Over) -> Result<bool, StoreError> {
+        // Whether expired rows are left.
+        self.read(|reader| {
+            for (name, rest, until) in endings(over) {
+                let sql = format!("SELECT 1 FROM {name} WHERE {rest} < ?1 LIMIT 1");
+                if reader.query_one(&sql, &[until.into()], |cells| cells.int())?.is_some() {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
+    }
+}
+
+static WAITING_COUNT: LazyLock<String> = LazyLock::new(|| {
+    format!("SELECT count(*) FROM (SELECT 1 FROM operation WHERE {WAITING} LIMIT ?1) AS counted")
+});
+
+/// Of what may be over: its table, what the index of it begins with, and until when it is.
+pub(crate) fn endings(over: Over) -> [(&'static str, String, Timestamp); 3] {
+    let Over { operations_settled, mails_given_up, sessions_ended } = over;
+    [
+        (OPERATION.name, format!("{SETTLED} AND settled_at_us"), operations_settled),
+        (MAIL.name, format!("{GIVEN_UP} AND created_at_us"), mails_given_up),
+        (SESSION.name, "refresh_until_us".to_owned(), sessions_ended),
+    ]
+}

@@ -1,0 +1,65 @@
+//! Reads of tenants and their values.
+
+use std::sync::LazyLock;
+
+use domain::tenant::{Tenant, TenantValue};
+use domain::{TenantId, TenantNo};
+use engine::ports::{StoreError, TenantQueries};
+
+use super::SqlQueries;
+use super::window::count;
+use crate::{rows, tables};
+
+impl TenantQueries for SqlQueries {
+    fn tenant_by_api_key(&self, api_key: &str) -> Result<Option<Tenant>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> =
+                LazyLock::new(|| tables::TENANT.select("WHERE api_key = ?1"));
+            reader.query_one(&SQL, &[api_key.into()], rows::tenant)
+        })
+    }
+
+    fn tenant_named(&self, name: &str) -> Result<Option<Tenant>, StoreError> {
+        // Reads every tenant: there are few, and the caller caches the answer.
+        self.read(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                tables::TENANT.select("WHERE external_key = ?1 OR api_key = ?1 ORDER BY no LIMIT 1")
+            });
+            reader.query_one(&SQL, &[name.into()], rows::tenant)
+        })
+    }
+
+    fn tenant(&self, id: TenantId) -> Result<Option<Tenant>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| tables::TENANT.select("WHERE id = ?1"));
+            reader.query_one(&SQL, &[id.into()], rows::tenant)
+        })
+    }
+
+    fn tenant_by_no(&self, no: TenantNo) -> Result<Option<Tenant>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| tables::TENANT.select("WHERE no = ?1"));
+            reader.query_one(&SQL, &[no.into()], rows::tenant)
+        })
+    }
+
+    fn tenant_count(&self) -> Result<i64, StoreError> {
+        self.read(|reader| count(reader, "SELECT count(*) FROM tenant", &[]))
+    }
+
+    fn tenant_value(&self, no: TenantNo, key: &str) -> Result<Option<TenantValue>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> =
+                LazyLock::new(|| tables::TENANT_VALUE.select("WHERE tenant = ?1 AND name = ?2"));
+            reader.query_one(&SQL, &[no.into(), key.into()], rows::tenant_value)
+        })
+    }
+
+    fn is_value_in_use(&self, key: &str) -> Result<bool, StoreError> {
+        self.read(|reader| {
+            let sql = "SELECT count(*) FROM (SELECT 1 FROM tenant_value \
+                 WHERE name = ?1 AND value IS NOT NULL LIMIT 1) AS found";
+            Ok(count(reader, sql, &[key.into()])? > 0)
+        })
+    }
+}

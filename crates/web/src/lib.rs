@@ -1,0 +1,17 @@
+//! What every HTTP API needs once: request bodies, RFC 9457 problems, credentials and tenants from
+//! headers, query parameters, times, and the address of a client.
+//!
+//! APIs decode and encode; what two of them need stands here, so that it has one behaviour.
+
+pub mod body;
+pub mod client_address;
+pub mod headers;
+pub mod network;
+pub mod prefer;
+pub mod problem;
+pub mod query;
+
+pub use body::BodyError;
+pub use network::Network;
+pub use problem::{Problem, WrongField};
+pub use query::Query;
