@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::ports::{Queries, StoreError};
 use crate::{Reason, Unavailable};
@@ -26,6 +26,25 @@ impl Readers {
         F: FnOnce(&dyn Queries) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
+        let (sender, result) = oneshot::channel();
+        self.run(Box::new(move |queries| {
+            // The reader may be gone; then the result is of no use.
+            let _ = sender.send(query(queries));
+        }))
+        .await?;
+        match result.await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => {
+                tracing::error!(error = %error, "a read failed");
+                Err(Reason::from(&error).into())
+            }
+            Err(_) => Err(Reason::Bug.into()),
+        }
+    }
+
+    /// Runs a query once a reader is free. Not generic: a task of tokio is much code, and there are
+    /// more than a hundred queries.
+    async fn run(&self, query: Box<dyn FnOnce(&dyn Queries) + Send>) -> Result<(), Unavailable> {
         let permit = if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
             permit
         } else {
@@ -35,18 +54,10 @@ impl Readers {
         };
         let queries = Arc::clone(&self.queries);
         let ran = tokio::task::spawn_blocking(move || {
-            let result = query(&*queries);
+            query(&*queries);
             drop(permit);
-            result
         });
-        match ran.await {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => {
-                tracing::error!(error = %error, "a read failed");
-                Err(Reason::from(&error).into())
-            }
-            Err(_) => Err(Reason::Bug.into()),
-        }
+        ran.await.map_err(|_| Reason::Bug.into())
     }
 }
 

@@ -1,6 +1,8 @@
 //! Repair on demand: before an unknown or pending outcome of a payment makes the domain refuse a
 //! command, the payment's gateway is asked what became of it.
 
+use std::pin::Pin;
+
 use domain::command::PaymentCommand;
 use domain::payment::Initiate;
 use domain::{Command, PaymentId, Rejection, Request};
@@ -17,8 +19,17 @@ impl Engine {
     /// leaves that to the processors.
     ///
     /// # Errors
-    /// [`Unavailable`]: nothing happened, or a retry will tell.
-    pub async fn submit(&self, request: Request) -> Result<Answer, Unavailable> {
+    /// [`Unavailable`]: nothing happened, or a retry reveals the outcome.
+    #[must_use = "nothing is submitted before the future is awaited"]
+    pub fn submit(
+        &self,
+        request: Request,
+    ) -> Pin<Box<dyn Future<Output = Result<Answer, Unavailable>> + Send + '_>> {
+        // Boxed: an `async fn` would be compiled again into every crate that awaits it.
+        Box::pin(self.submit_or_repair(request))
+    }
+
+    async fn submit_or_repair(&self, request: Request) -> Result<Answer, Unavailable> {
         let is_repairable =
             continued(&request.command).is_some() || start(&request.command).is_some();
         if self.is_front() || !is_repairable {
