@@ -49,6 +49,36 @@ pub enum TransactionStatus {
 }
 
 impl TransactionType {
+    /// Its name in upper case, as APIs show it: `AUTHORIZE`, `CHARGEBACK_REVERSAL`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Authorize => "AUTHORIZE",
+            Self::Capture => "CAPTURE",
+            Self::Purchase => "PURCHASE",
+            Self::Refund => "REFUND",
+            Self::Credit => "CREDIT",
+            Self::Void => "VOID",
+            Self::Chargeback => "CHARGEBACK",
+            Self::ChargebackReversal => "CHARGEBACK_REVERSAL",
+        }
+    }
+
+    /// Its name in Kill Bill, where the reversal of a chargeback is a failed CHARGEBACK.
+    #[must_use]
+    pub const fn killbill_name(self) -> &'static str {
+        match self {
+            Self::ChargebackReversal => Self::Chargeback.name(),
+            Self::Authorize
+            | Self::Capture
+            | Self::Purchase
+            | Self::Refund
+            | Self::Credit
+            | Self::Void
+            | Self::Chargeback => self.name(),
+        }
+    }
+
     /// Whether a payment starts with it.
     #[must_use]
     pub const fn is_initial(self) -> bool {

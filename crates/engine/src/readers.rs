@@ -8,6 +8,9 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::ports::{Queries, StoreError};
 use crate::{Reason, Unavailable};
 
+/// A query that sends its result where it is awaited.
+type Query = Box<dyn FnOnce(&dyn Queries) + Send>;
+
 pub(crate) struct Readers {
     queries: Arc<dyn Queries>,
     free: Arc<Semaphore>,
@@ -44,7 +47,7 @@ impl Readers {
 
     /// Runs a query once a reader is free. Not generic: a task of tokio is much code, and there are
     /// more than a hundred queries.
-    async fn run(&self, query: Box<dyn FnOnce(&dyn Queries) + Send>) -> Result<(), Unavailable> {
+    async fn run(&self, query: Query) -> Result<(), Unavailable> {
         let permit = if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
             permit
         } else {

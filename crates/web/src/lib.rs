@@ -5,6 +5,7 @@
 
 pub mod body;
 pub mod client_address;
+mod fingerprint;
 pub mod headers;
 pub mod network;
 pub mod prefer;
@@ -12,6 +13,7 @@ pub mod problem;
 pub mod query;
 
 pub use body::BodyError;
+pub use fingerprint::fingerprint;
 pub use network::Network;
 pub use problem::{Problem, WrongField};
 pub use query::Query;

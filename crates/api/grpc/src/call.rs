@@ -12,8 +12,8 @@ use engine::queue::SimulatedWork;
 use engine::{Answer, Engine};
 use http::HeaderMap;
 use prost::Message;
-use ring::digest;
 use uuid::Uuid;
+use web::fingerprint;
 use web::headers::{InvalidIdempotencyKey, idempotency_key};
 
 use crate::refusal::Refusal;
@@ -125,8 +125,9 @@ impl<'a> Call<'a> {
     ) -> Result<Option<Idempotency>, Refusal> {
         let Some(key) = read_idempotency_key(&self.metadata)? else { return Ok(None) };
         let tenant = self.tenant().0.to_be_bytes();
-        let name = hash(&[&tenant, self.authenticated.caller.username.as_bytes(), key.as_bytes()]);
-        let fingerprint = hash(&[b"grpc", method.as_bytes(), &message.encode_to_vec()]);
+        let name =
+            fingerprint(&[&tenant, self.authenticated.caller.username.as_bytes(), key.as_bytes()]);
+        let fingerprint = fingerprint(&[b"grpc", method.as_bytes(), &message.encode_to_vec()]);
         Ok(Some(Idempotency { key: ReplyKey(name), fingerprint }))
     }
 
@@ -184,17 +185,6 @@ fn read_idempotency_key(metadata: &HeaderMap) -> Result<Option<String>, Refusal>
         reason: error.to_string().into(),
     };
     idempotency_key(metadata).map_err(refused)
-}
-
-/// The first 16 bytes of SHA-256 over the parts, each with its length.
-fn hash(parts: &[&[u8]]) -> Uuid {
-    let mut context = digest::Context::new(&digest::SHA256);
-    for part in parts {
-        context.update(&(part.len() as u64).to_be_bytes());
-        context.update(part);
-    }
-    let digest = context.finish();
-    Uuid::from_slice(&digest.as_ref()[..16]).expect("SHA-256 has 32 bytes")
 }
 
 #[cfg(test)]

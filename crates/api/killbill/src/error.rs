@@ -14,7 +14,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use web::BodyError;
 
-use crate::payment_states::{START_STATE, operation_name, state_name};
+use crate::payment_states::{START_STATE, state_name};
 use crate::reply::{empty, json};
 
 /// Java's class names, which some clients use to distinguish errors.
@@ -200,10 +200,10 @@ fn wire(rejection: &Rejection) -> (Code, String) {
         }
         R::InvalidTransition { operation, from } => {
             let from = from.map_or_else(|| START_STATE.to_owned(), state_name);
-            (code::INVALID_OPERATION, invalid_transition(operation_name(*operation), &from))
+            (code::INVALID_OPERATION, invalid_transition(operation.killbill_name(), &from))
         }
         R::PaymentInDoubt { operation } => {
-            (code::INVALID_OPERATION, invalid_transition(operation_name(*operation), "UNKNOWN"))
+            (code::INVALID_OPERATION, invalid_transition(operation.killbill_name(), "UNKNOWN"))
         }
         R::InvalidParameter { field, reason } => {
             (code::INVALID_PARAMETER, invalid_parameter(field, reason))

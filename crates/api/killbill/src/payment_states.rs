@@ -5,19 +5,6 @@ use domain::payment::{PaymentState, TransactionStatus, TransactionType};
 /// The state of a payment without a success.
 pub(crate) const START_STATE: &str = "BIG_BANG_INIT";
 
-/// The name of an operation. In Kill Bill, the reversal of a chargeback is a failed CHARGEBACK.
-pub(crate) const fn operation_name(kind: TransactionType) -> &'static str {
-    match kind {
-        TransactionType::Authorize => "AUTHORIZE",
-        TransactionType::Capture => "CAPTURE",
-        TransactionType::Purchase => "PURCHASE",
-        TransactionType::Refund => "REFUND",
-        TransactionType::Credit => "CREDIT",
-        TransactionType::Void => "VOID",
-        TransactionType::Chargeback | TransactionType::ChargebackReversal => "CHARGEBACK",
-    }
-}
-
 /// The name of a status. A transaction in flight is UNKNOWN, as in Kill Bill.
 pub(crate) const fn status_name(kind: TransactionType, status: TransactionStatus) -> &'static str {
     match (kind, status) {
@@ -52,7 +39,7 @@ pub(crate) fn state_name(state: PaymentState) -> String {
         | TransactionType::Credit
         | TransactionType::Void
         | TransactionType::Chargeback
-        | TransactionType::ChargebackReversal => operation_name(state.operation),
+        | TransactionType::ChargebackReversal => state.operation.killbill_name(),
     };
     let outcome = match (state.operation, state.status) {
         (TransactionType::ChargebackReversal, TransactionStatus::Success)

@@ -17,7 +17,6 @@ use crate::accounts::no_account_with_key;
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult};
 use crate::page;
-use crate::payment_states::operation_name;
 use crate::reply;
 use crate::request::{plugin_properties, refuse_control_plugins};
 
@@ -101,7 +100,7 @@ fn initiate(
 
 /// 412 with a bare string, as in Kill Bill: the transaction type does not start a payment.
 fn not_a_start(kind: TransactionType) -> Response {
-    let message = format!("TransactionType {} is not allowed for an account", operation_name(kind));
+    let message = format!("TransactionType {} is not allowed for an account", kind.killbill_name());
     reply::json(StatusCode::PRECONDITION_FAILED, &message)
 }
 

@@ -7,8 +7,8 @@ use domain::card_data::{find_card_data, looks_like_pan};
 use domain::payment::{Actor, ReplyKey};
 use domain::{Idempotency, RequestId, TenantNo};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use ring::digest;
 use uuid::Uuid;
+use web::fingerprint;
 
 use crate::error::Failure;
 
@@ -217,21 +217,10 @@ pub(crate) fn idempotency(
     let key = key.map_err(|error| Failure::illegal(format!("Header Idempotency-Key {error}")))?;
     let Some(key) = key else { return Ok(None) };
     let tenant = request.tenant.0.to_be_bytes();
-    let name = hash(&[&tenant, request.user.as_bytes(), key.as_bytes()]);
+    let name = fingerprint(&[&tenant, request.user.as_bytes(), key.as_bytes()]);
     let [method, path, query] = [request.method, request.path, request.query].map(str::as_bytes);
-    let fingerprint = hash(&[method, path, query, request.body]);
+    let fingerprint = fingerprint(&[method, path, query, request.body]);
     Ok(Some(Idempotency { key: ReplyKey(name), fingerprint }))
-}
-
-/// The first 16 bytes of SHA-256 over the parts, each with its length.
-fn hash(parts: &[&[u8]]) -> Uuid {
-    let mut context = digest::Context::new(&digest::SHA256);
-    for part in parts {
-        context.update(&(part.len() as u64).to_be_bytes());
-        context.update(part);
-    }
-    let digest = context.finish();
-    Uuid::from_slice(&digest.as_ref()[..16]).expect("SHA-256 has 32 bytes")
 }
 
 #[cfg(test)]

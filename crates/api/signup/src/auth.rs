@@ -87,9 +87,7 @@ pub(crate) async fn log_in(
     State(api): State<Api>,
     request: Request,
 ) -> Result<Json<Value>, ApiError> {
-    let (parts, body) = request.into_parts();
-    let context = caller::context(&api, &parts).await?;
-    let mut fields = Fields::read(body).await?;
+    let (context, mut fields) = caller::form(&api, request).await?;
     let login = Login {
         email: fields.text("email"),
         password: fields.text("password"),
@@ -146,9 +144,7 @@ pub(crate) async fn verify_email(
     State(api): State<Api>,
     request: Request,
 ) -> Result<Json<Value>, ApiError> {
-    let (parts, body) = request.into_parts();
-    let context = caller::context(&api, &parts).await?;
-    let mut fields = Fields::read(body).await?;
+    let (context, mut fields) = caller::form(&api, request).await?;
     let token = fields.text("token");
     fields.finish()?;
     let customer = api.sign_up.verify_email(&context, &token).await;
@@ -179,9 +175,7 @@ pub(crate) async fn password_reset(
 }
 
 async fn mail_token(api: &Api, request: Request, purpose: TokenPurpose) -> Result<(), ApiError> {
-    let (parts, body) = request.into_parts();
-    let context = caller::context(api, &parts).await?;
-    let mut fields = Fields::read(body).await?;
+    let (context, mut fields) = caller::form(api, request).await?;
     let email = fields.text("email");
     fields.finish()?;
     Ok(api.sign_up.mail_token(&context, &email, purpose).await?)
@@ -192,9 +186,7 @@ pub(crate) async fn password_reset_complete(
     State(api): State<Api>,
     request: Request,
 ) -> Result<Json<Value>, ApiError> {
-    let (parts, body) = request.into_parts();
-    let context = caller::context(&api, &parts).await?;
-    let mut fields = Fields::read(body).await?;
+    let (context, mut fields) = caller::form(&api, request).await?;
     let token = fields.text("token");
     let password = new_password(&mut fields);
     fields.finish()?;
@@ -208,9 +200,7 @@ pub(crate) async fn password_change(
     State(api): State<Api>,
     request: Request,
 ) -> Result<Json<Value>, ApiError> {
-    let (parts, body) = request.into_parts();
-    let (context, caller) = caller::customer(&api, &parts).await?;
-    let mut fields = Fields::read(body).await?;
+    let ((context, caller), mut fields) = caller::customer_form(&api, request).await?;
     let current = fields.text("current_password");
     let password = new_password(&mut fields);
     fields.finish()?;

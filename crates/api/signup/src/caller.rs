@@ -1,6 +1,7 @@
 //! The caller of a request: a customer with an access token, an operator, or an unauthenticated
 //! client.
 
+use axum::extract::Request;
 use domain::CustomerId;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -10,6 +11,7 @@ use sign_up::service::{AuthenticatedCustomer, RequestContext};
 use web::headers::{self, IncompleteTenant, bearer};
 
 use crate::Api;
+use crate::body::Fields;
 use crate::error::ApiError;
 
 /// The context of a request, authenticated or not.
@@ -45,6 +47,30 @@ pub(crate) async fn customer(
         bearer(&parts.headers).ok_or_else(|| ApiError::unauthorized("Not authenticated"))?;
     let caller = api.sign_up.authenticate(context.tenant, token).await?;
     Ok((context, caller))
+}
+
+/// The context of a request with a body, and the fields of the body, which is read last.
+///
+/// # Errors
+/// As [`context`]; the body cannot be read.
+pub(crate) async fn form(
+    api: &Api,
+    request: Request,
+) -> Result<(RequestContext, Fields), ApiError> {
+    let (parts, body) = request.into_parts();
+    Ok((context(api, &parts).await?, Fields::read(body).await?))
+}
+
+/// As [`form`], of a customer.
+///
+/// # Errors
+/// As [`customer`]; the body cannot be read.
+pub(crate) async fn customer_form(
+    api: &Api,
+    request: Request,
+) -> Result<((RequestContext, AuthenticatedCustomer), Fields), ApiError> {
+    let (parts, body) = request.into_parts();
+    Ok((customer(api, &parts).await?, Fields::read(body).await?))
 }
 
 /// A caller of an internal route, which may read customers.

@@ -35,9 +35,7 @@ pub(crate) async fn put_profile(
     State(api): State<Api>,
     request: Request,
 ) -> Result<Json<Value>, ApiError> {
-    let (parts, body) = request.into_parts();
-    let (context, caller) = caller::customer(&api, &parts).await?;
-    let mut fields = Fields::read(body).await?;
+    let ((context, caller), mut fields) = caller::customer_form(&api, request).await?;
     let change = ProfileChange {
         first_name: fields.optional_text("first_name", 200),
         last_name: fields.optional_text("last_name", 200),
@@ -84,9 +82,7 @@ pub(crate) async fn put_preferences(
     State(api): State<Api>,
     request: Request,
 ) -> Result<Json<Value>, ApiError> {
-    let (parts, body) = request.into_parts();
-    let (context, caller) = caller::customer(&api, &parts).await?;
-    let mut fields = Fields::read(body).await?;
+    let ((context, caller), mut fields) = caller::customer_form(&api, request).await?;
     let mut preferences = changed_preferences(&mut fields);
     let texts = named([
         ("theme", fields.choice("theme", &["light", "dark", "auto"])),

@@ -4,12 +4,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::{AccountId, Currency, Timestamp};
 use engine::ports::StoreError;
 use engine::{Reason, Unavailable};
-use http::Uri;
 use jiff::civil::Date;
 use serde::Serialize;
 use store::analytics::{
@@ -19,10 +18,11 @@ use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::caller::TenantReader;
+use crate::caller::Call;
 use crate::error::Error;
+use crate::openapi::Unauthenticated;
 use crate::parameters::{Parameters, invalid};
-use crate::{Api, decimal, kind_label, status_label};
+use crate::{Api, decimal, status_label};
 use engine::time::rfc3339;
 
 /// Every type of transaction, for reading a filter.
@@ -174,11 +174,7 @@ struct Amounts {
 }
 
 /// Payment transactions by day, gateway, currency, type and status.
-#[utoipa::path(
-    get,
-    path = "/v1/analytics/payments",
-    tag = "Analytics",
-    operation_id = "analytics_payments",
+#[utoipa::path(get, path = "/v1/analytics/payments", tag = "Analytics", operation_id = "analytics_payments",
     summary = "Payment transactions by day, gateway, currency, type and status",
     params(
         ("from" = Option<String>, Query, description = "The first day (2026-11-20, UTC)"),
@@ -193,21 +189,15 @@ struct Amounts {
     responses(
         (status = 200, description = "What was asked for", body = Transactions),
         (status = 400, description = "A parameter is wrong"),
-        (status = 401, description = "User or tenant is missing or wrong"),
-    )
-)]
-pub async fn payments(
-    State(api): State<Api>,
-    TenantReader(tenant): TenantReader,
-    uri: Uri,
-) -> Result<Json<Transactions>, Error> {
+        Unauthenticated))]
+pub async fn payments(Call { api, context, uri, .. }: Call) -> Result<Json<Transactions>, Error> {
     let mut parameters = Parameters::of(&uri)?;
     let filter = TransactionsFilter {
         days: days(&mut parameters)?,
         gateway: parameters.text("gateway")?,
         currency: one_of(&mut parameters, "currency", Currency::parse)?,
         kind: one_of(&mut parameters, "type", |text| {
-            KINDS.into_iter().find(|kind| kind_label(*kind) == text)
+            KINDS.into_iter().find(|kind| kind.name() == text)
         })?,
         status: one_of(&mut parameters, "status", |text| {
             STATUSES.into_iter().find(|status| status_label(*status) == text)
@@ -215,7 +205,7 @@ pub async fn payments(
     };
     let page = parameters.page()?;
     parameters.end()?;
-    let no = tenant.no;
+    let no = context.tenant.no;
     let read = models(&api)?
         .read(move |queries| Ok((queries.cursor()?, queries.transactions(no, &filter, page)?)));
     let (as_of, lines) = read.await?;
@@ -233,11 +223,7 @@ fn models(api: &Api) -> Result<&Models, Error> {
 }
 
 /// New accounts by day.
-#[utoipa::path(
-    get,
-    path = "/v1/analytics/accounts",
-    tag = "Analytics",
-    operation_id = "analytics_accounts",
+#[utoipa::path(get, path = "/v1/analytics/accounts", tag = "Analytics", operation_id = "analytics_accounts",
     summary = "New accounts by day",
     params(
         ("from" = Option<String>, Query, description = "The first day (2026-11-20, UTC)"),
@@ -246,18 +232,12 @@ fn models(api: &Api) -> Result<&Models, Error> {
     responses(
         (status = 200, description = "What was asked for", body = Accounts),
         (status = 400, description = "A parameter is wrong"),
-        (status = 401, description = "User or tenant is missing or wrong"),
-    )
-)]
-pub async fn accounts(
-    State(api): State<Api>,
-    TenantReader(tenant): TenantReader,
-    uri: Uri,
-) -> Result<Json<Accounts>, Error> {
+        Unauthenticated))]
+pub async fn accounts(Call { api, context, uri, .. }: Call) -> Result<Json<Accounts>, Error> {
     let mut parameters = Parameters::of(&uri)?;
     let days = days(&mut parameters)?;
     parameters.end()?;
-    let no = tenant.no;
+    let no = context.tenant.no;
     let read =
         models(&api)?.read(move |queries| Ok((queries.cursor()?, queries.accounts(no, days)?)));
     let (as_of, lines) = read.await?;
@@ -266,27 +246,20 @@ pub async fn accounts(
 }
 
 /// What one account did.
-#[utoipa::path(
-    get,
-    path = "/v1/analytics/accounts/{account}",
-    tag = "Analytics",
-    operation_id = "analytics_account",
+#[utoipa::path(get, path = "/v1/analytics/accounts/{account}", tag = "Analytics", operation_id = "analytics_account",
     summary = "What one account did",
     params(("account" = Uuid, Path, description = "The account")),
     responses(
         (status = 200, description = "What was asked for", body = Account),
-        (status = 401, description = "User or tenant is missing or wrong"),
-        (status = 404, description = "No such account"),
-    )
-)]
+        Unauthenticated,
+        (status = 404, description = "No such account")))]
 pub async fn account(
-    State(api): State<Api>,
-    TenantReader(tenant): TenantReader,
+    Call { api, context, .. }: Call,
     Path(name): Path<String>,
 ) -> Result<Json<Account>, Error> {
     let not_found = Error::NotFound { what: "account", name: name.clone() };
     let Ok(id) = Uuid::try_parse(&name).map(AccountId::new) else { return Err(not_found) };
-    let no = tenant.no;
+    let no = context.tenant.no;
     if api.engine.read(move |queries| queries.account(no, id)).await?.is_none() {
         return Err(not_found);
     }
@@ -307,7 +280,7 @@ fn transactions_line(it: TransactionsOfDay) -> TransactionsLine {
         day: date(it.day),
         gateway: it.gateway,
         currency: it.currency.map(|currency| currency.to_string()),
-        transaction_type: kind_label(it.kind),
+        transaction_type: it.kind.name(),
         status: status_label(it.status),
         transactions: it.transactions,
         amount: it.currency.map(|currency| decimal(it.amount_minor, currency)),

@@ -6,9 +6,9 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use engine::access::{Caller, ClientAddress, TenantRef};
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
+use http::{HeaderMap, Uri};
 use percent_encoding::percent_decode_str;
 use web::headers;
 
@@ -23,8 +23,14 @@ const COMMENT: [&str; 2] = ["x-faregate-comment", "x-killbill-comment"];
 /// The longest of either, in characters.
 pub const REASON_CHARS_MAX: usize = 255;
 
-/// The tenant that an authenticated user may read. Reads need no permission.
-pub struct TenantReader(pub Arc<TenantRef>);
+/// An admitted request of an operator, but for the parts of its path and its body. Handlers extract
+/// it first.
+pub struct Call {
+    pub api: Api,
+    pub context: RequestContext,
+    pub uri: Uri,
+    pub headers: HeaderMap,
+}
 
 /// The operator and the tenant of a request, with its reason.
 #[derive(Clone)]
@@ -103,18 +109,12 @@ fn note(headers: &HeaderMap, names: [&'static str; 2]) -> Result<Option<String>,
     Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
 }
 
-impl FromRequestParts<Api> for RequestContext {
-    type Rejection = Error;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Error> {
-        parts.extensions.get().cloned().ok_or(Error::TenantMissing)
-    }
-}
-
-impl FromRequestParts<Api> for TenantReader {
+impl FromRequestParts<Api> for Call {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Error> {
-        Ok(Self(RequestContext::from_request_parts(parts, api).await?.tenant))
+        let context = parts.extensions.get().cloned().ok_or(Error::TenantMissing)?;
+        let (uri, headers) = (parts.uri.clone(), std::mem::take(&mut parts.headers));
+        Ok(Self { api: api.clone(), context, uri, headers })
     }
 }

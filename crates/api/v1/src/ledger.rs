@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::State;
 use domain::ledger::LedgerAccount;
 use domain::{AccountId, Currency};
 use engine::ports::{LedgerEntry, LedgerFilter, LedgerTotal};
-use http::Uri;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::caller::TenantReader;
+use crate::caller::Call;
+use crate::decimal;
 use crate::error::Error;
+use crate::openapi::{PageParameters, Unauthenticated};
 use crate::parameters::Parameters;
-use crate::{Api, decimal};
 use engine::time::rfc3339;
 
 /// What the ledger adds up to.
@@ -95,29 +94,19 @@ struct Entry {
 }
 
 /// Balances of the chart of accounts, or of one customer.
-#[utoipa::path(
-    get,
-    path = "/v1/ledger/accounts",
-    tag = "Ledger",
-    operation_id = "ledger_accounts",
+#[utoipa::path(get, path = "/v1/ledger/accounts", tag = "Ledger", operation_id = "ledger_accounts",
     summary = "Balances of the chart of accounts, or of one customer",
     params(("account" = Option<Uuid>, Query, description = "Only this billing account's customer ledger account")),
     responses(
         (status = 200, description = "What was asked for", body = Balances),
         (status = 400, description = "A parameter is wrong"),
-        (status = 401, description = "User or tenant is missing or wrong"),
-        (status = 404, description = "No such account"),
-    )
-)]
-pub async fn accounts(
-    State(api): State<Api>,
-    TenantReader(tenant): TenantReader,
-    uri: Uri,
-) -> Result<Json<Balances>, Error> {
+        Unauthenticated,
+        (status = 404, description = "No such account")))]
+pub async fn accounts(Call { api, context, uri, .. }: Call) -> Result<Json<Balances>, Error> {
     let mut parameters = Parameters::of(&uri)?;
     let account: Option<AccountId> = parameters.id("account")?;
     parameters.end()?;
-    let no = tenant.no;
+    let no = context.tenant.no;
     let Some(account) = account else {
         let totals = api.engine.read(move |queries| queries.trial_balance(no)).await?;
         let accounts = totals.iter().map(|total| balance(total, None)).collect();
@@ -134,31 +123,20 @@ pub async fn accounts(
 }
 
 /// Ledger entries, oldest first.
-#[utoipa::path(
-    get,
-    path = "/v1/ledger/entries",
-    tag = "Ledger",
-    operation_id = "ledger_entries",
+#[utoipa::path(get, path = "/v1/ledger/entries", tag = "Ledger", operation_id = "ledger_entries",
     summary = "Ledger entries, oldest first",
     params(
         ("account" = Option<Uuid>, Query, description = "Of this billing account"),
         ("payment" = Option<Uuid>, Query, description = "Of this payment"),
         ("from" = Option<String>, Query, description = "Written at or after (RFC 3339 time or date)"),
         ("to" = Option<String>, Query, description = "Written before (RFC 3339 time or date)"),
-        ("offset" = Option<u64>, Query, description = "How many to skip"),
-        ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most"),
+        PageParameters,
     ),
     responses(
         (status = 200, description = "What was asked for", body = Entries),
         (status = 400, description = "A parameter is wrong"),
-        (status = 401, description = "User or tenant is missing or wrong"),
-    )
-)]
-pub async fn entries(
-    State(api): State<Api>,
-    TenantReader(tenant): TenantReader,
-    uri: Uri,
-) -> Result<Json<Entries>, Error> {
+        Unauthenticated))]
+pub async fn entries(Call { api, context, uri, .. }: Call) -> Result<Json<Entries>, Error> {
     let mut parameters = Parameters::of(&uri)?;
     let filter = LedgerFilter {
         account: parameters.id("account")?,
@@ -168,7 +146,7 @@ pub async fn entries(
     };
     let page = parameters.page()?;
     parameters.end()?;
-    let no = tenant.no;
+    let no = context.tenant.no;
     let rows = api.engine.read(move |queries| queries.ledger_entries(no, &filter, page)).await?;
     let is_full = u64::try_from(rows.len()).is_ok_and(|rows| rows == page.limit && rows > 0);
     let next_offset = is_full.then(|| page.offset + page.limit);

@@ -7,6 +7,7 @@ mod error;
 pub mod flags;
 mod ledger;
 mod mails;
+mod openapi;
 mod parameters;
 pub mod sign_up;
 mod sign_up_problem;
@@ -18,7 +19,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use domain::Currency;
-use domain::payment::{TransactionStatus, TransactionType};
+use domain::payment::TransactionStatus;
 use engine::Engine;
 use engine::access::Access;
 use evaluation::MissingAttribute;
@@ -145,20 +146,6 @@ fn decimal(minor: i128, currency: Currency) -> String {
     let digits = format!("{:0>width$}", minor.unsigned_abs(), width = decimals + 1);
     let (whole, fraction) = digits.split_at(digits.len() - decimals);
     if decimals == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
-}
-
-/// A transaction's type in Kill Bill's spelling.
-const fn kind_label(kind: TransactionType) -> &'static str {
-    match kind {
-        TransactionType::Authorize => "AUTHORIZE",
-        TransactionType::Capture => "CAPTURE",
-        TransactionType::Purchase => "PURCHASE",
-        TransactionType::Refund => "REFUND",
-        TransactionType::Credit => "CREDIT",
-        TransactionType::Void => "VOID",
-        TransactionType::Chargeback => "CHARGEBACK",
-        TransactionType::ChargebackReversal => "CHARGEBACK_REVERSAL",
-    }
 }
 
 /// A transaction's status in Kill Bill's spelling, which has none for a call that runs.

@@ -1,19 +1,19 @@
 //! Mails that wait to be sent, and those that were given up, for those who look after them.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use domain::mail::{Mail, MailKind};
 use domain::{Id, MailId};
 use engine::Reason;
-use engine::ports::{Bookkeeping, Page};
-use http::{StatusCode, Uri};
+use engine::ports::Bookkeeping;
+use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::Api;
-use crate::caller::RequestContext;
+use crate::caller::Call;
 use crate::error::Error;
+use crate::openapi::{PageParameters, Unauthenticated};
 use crate::parameters::{Parameters, invalid};
 use engine::time::rfc3339;
 
@@ -71,70 +71,47 @@ const fn label(kind: MailKind) -> &'static str {
 }
 
 /// Mails that wait, or that were given up.
-#[utoipa::path(
-    get,
-    path = "/v1/mails",
-    tag = "Mail",
-    operation_id = "mails",
+#[utoipa::path(get, path = "/v1/mails", tag = "Mail", operation_id = "mails",
     summary = "Mails that wait to be sent, or that were given up, oldest first",
     params(
         ("status" = Option<String>, Query, description = "queued (the default): those that are tried; dead: those that were given up"),
-        ("offset" = Option<u64>, Query, description = "How many to skip"),
-        ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most"),
+        PageParameters,
     ),
     responses(
         (status = 200, description = "What was asked for", body = Mails),
         (status = 400, description = "A parameter is wrong"),
-        (status = 401, description = "User or tenant is missing or wrong"),
-        (status = 403, description = "mail:read is missing"),
-    )
-)]
-pub async fn list(
-    State(api): State<Api>,
-    context: RequestContext,
-    uri: Uri,
-) -> Result<Json<Mails>, Error> {
+        Unauthenticated,
+        (status = 403, description = "mail:read is missing")))]
+pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Mails>, Error> {
     context.require("mail:read")?;
     let mut parameters = Parameters::of(&uri)?;
-    let page = parameters.page()?;
+    let window = parameters.window()?;
     let given_up = match parameters.text("status")?.as_deref() {
         None | Some("queued") => false,
         Some("dead") => true,
         Some(_) => return Err(invalid("status", "is neither queued nor dead")),
     };
     parameters.end()?;
-    // One more than is shown tells whether there are more.
-    let (no, asked_for) = (context.tenant.no, Page { limit: page.limit + 1, ..page });
-    let read = api.engine.read(move |queries| queries.mails(no, given_up, asked_for));
-    let mut found = read.await?;
-    let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
-    let more = found.len() > limit;
-    found.truncate(limit);
+    let no = context.tenant.no;
+    let read = api.engine.read(move |queries| queries.mails(no, given_up, window.one_more()));
+    let (found, more) = window.cut(read.await?);
     Ok(Json(Mails { mails: found.into_iter().map(MailView::from).collect(), more }))
 }
 
 /// Tries a mail again now.
-#[utoipa::path(
-    post,
-    path = "/v1/mails/{id}/resend",
-    tag = "Mail",
-    operation_id = "resend_mail",
+#[utoipa::path(post, path = "/v1/mails/{id}/resend", tag = "Mail", operation_id = "resend_mail",
     summary = "Tries a mail again now that waits or was given up, as if for the first time",
     params(("id" = String, Path, description = "The mail")),
     responses(
         (status = 202, description = "It is sent next"),
         (status = 400, description = "The id is none"),
-        (status = 401, description = "User or tenant is missing or wrong"),
+        Unauthenticated,
         (status = 403, description = "mail:send is missing"),
         (status = 404, description = "There is no such mail; one that was sent is none any more"),
-        (status = 501, description = "The node does not write to the database itself"),
-    )
-)]
+        (status = 501, description = "The node does not write to the database itself")))]
 pub async fn resend(
-    State(api): State<Api>,
-    context: RequestContext,
+    Call { api, context, uri, .. }: Call,
     Path(id): Path<String>,
-    uri: Uri,
 ) -> Result<StatusCode, Error> {
     context.require("mail:send")?;
     Parameters::of(&uri)?.end()?;

@@ -122,6 +122,14 @@ impl Parameters {
         Ok(Page { offset, limit })
     }
 
+    /// As [`Parameters::page`], for a list that says whether there are more rows.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn window(&mut self) -> Result<Window, Error> {
+        self.page().map(Window)
+    }
+
     /// Refuses what nobody took out.
     ///
     /// # Errors
@@ -131,6 +139,27 @@ impl Parameters {
             Some((name, _)) => Err(invalid(shown(&name), "there is no such parameter")),
             None => Ok(()),
         }
+    }
+}
+
+/// The page of a list that says whether there are more rows behind it.
+#[derive(Clone, Copy)]
+pub struct Window(pub Page);
+
+impl Window {
+    /// What is read: one row more than is shown tells whether there are more.
+    #[must_use]
+    pub const fn one_more(self) -> Page {
+        Page { offset: self.0.offset, limit: self.0.limit + 1 }
+    }
+
+    /// The rows that are shown, and whether there are more behind them.
+    #[must_use]
+    pub fn cut<T>(self, mut rows: Vec<T>) -> (Vec<T>, bool) {
+        let limit = usize::try_from(self.0.limit).unwrap_or(usize::MAX);
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        (rows, more)
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct SignUpApi {
     customers::remove_second_factor,
     customers::erase,
     operations::show,
-    operations::follow,
+    operations::follow
 ))]
 struct Documented;
 

@@ -1,18 +1,17 @@
 //! Payments whose outcome nobody knows yet, for those who have to look after them.
 
 use axum::Json;
-use axum::extract::State;
 use domain::Timestamp;
-use engine::ports::{Page, Unresolved};
-use http::Uri;
+use engine::ports::Unresolved;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::caller::TenantReader;
+use crate::caller::Call;
 use crate::error::Error;
+use crate::openapi::{PageParameters, Unauthenticated};
 use crate::parameters::Parameters;
-use crate::{Api, kind_label, status_label};
+use crate::status_label;
 use engine::time::rfc3339;
 
 /// Payments without an outcome, oldest first.
@@ -56,36 +55,20 @@ struct UnresolvedTransaction {
 }
 
 /// Payments without an outcome, oldest first.
-#[utoipa::path(
-    get,
-    path = "/v1/payments/unresolved",
-    tag = "Payments",
-    operation_id = "payments_unresolved",
+#[utoipa::path(get, path = "/v1/payments/unresolved", tag = "Payments", operation_id = "payments_unresolved",
     summary = "Payments whose outcome is unknown or pending after their call ended, oldest first",
-    params(
-        ("offset" = Option<u64>, Query, description = "How many to skip"),
-        ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most"),
-    ),
+    params(PageParameters),
     responses(
         (status = 200, description = "What was asked for", body = UnresolvedPayments),
         (status = 400, description = "A parameter is wrong"),
-        (status = 401, description = "User or tenant is missing or wrong"),
-    )
-)]
-pub async fn list(
-    State(api): State<Api>,
-    TenantReader(tenant): TenantReader,
-    uri: Uri,
-) -> Result<Json<UnresolvedPayments>, Error> {
+        Unauthenticated))]
+pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<UnresolvedPayments>, Error> {
     let mut parameters = Parameters::of(&uri)?;
-    let page = parameters.page()?;
+    let window = parameters.window()?;
     parameters.end()?;
-    // One more than is shown tells whether there are more.
-    let (no, asked_for) = (tenant.no, Page { limit: page.limit + 1, ..page });
-    let mut found = api.engine.read(move |queries| queries.unresolved(no, asked_for)).await?;
-    let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
-    let more = found.len() > limit;
-    found.truncate(limit);
+    let no = context.tenant.no;
+    let read = api.engine.read(move |queries| queries.unresolved(no, window.one_more()));
+    let (found, more) = window.cut(read.await?);
     let now = api.engine.clock().now();
     let unresolved = found.into_iter().map(|it| describe(it, now)).collect();
     Ok(Json(UnresolvedPayments { unresolved, more }))
@@ -100,7 +83,7 @@ fn describe(it: Unresolved, now: Timestamp) -> UnresolvedTransaction {
         transaction_id: transaction.id.uuid(),
         account_id: transaction.account_id.uuid(),
         gateway: transaction.gateway,
-        transaction_type: kind_label(transaction.kind),
+        transaction_type: transaction.kind.name(),
         status: status_label(transaction.status),
         amount: amount.map(|(amount, currency)| amount.decimal(currency)),
         currency: transaction.currency.map(|currency| currency.to_string()),

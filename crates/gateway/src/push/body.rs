@@ -76,7 +76,7 @@ fn of_transaction(event: &Event) -> Option<Notification> {
         amount: plain(amount, *payment_currency),
         currency: currency.as_ref().map(Currency::code),
         status: result.status,
-        transaction_type: type_name(*kind),
+        transaction_type: kind.killbill_name(),
         effective_date: rfc3339_seconds(*effective_at),
     };
     Some(Notification {
@@ -108,18 +108,6 @@ const fn result_of(kind: TransactionType, status: TransactionStatus) -> Option<T
         (_, TransactionStatus::Unknown) => (false, "UNKNOWN"),
     };
     Some(TransactionResult { succeeded, status })
-}
-
-const fn type_name(kind: TransactionType) -> &'static str {
-    match kind {
-        TransactionType::Authorize => "AUTHORIZE",
-        TransactionType::Capture => "CAPTURE",
-        TransactionType::Purchase => "PURCHASE",
-        TransactionType::Refund => "REFUND",
-        TransactionType::Credit => "CREDIT",
-        TransactionType::Void => "VOID",
-        TransactionType::Chargeback | TransactionType::ChargebackReversal => "CHARGEBACK",
-    }
 }
 
 /// A JSON number without trailing zeros: `10`, `10.5`.

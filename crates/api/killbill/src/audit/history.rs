@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{Entry, Image, Stage};
 use crate::amount::Decimal;
 use crate::date;
-use crate::payment_states::{operation_name, state_name, status_name};
+use crate::payment_states::{state_name, status_name};
 
 /// One row of a history table.
 #[derive(Serialize)]
@@ -254,7 +254,7 @@ fn transaction_columns(transaction: &Transaction, stage: Stage) -> TransactionCo
             transaction.external_key.as_ref(),
             transaction.id.uuid(),
         ),
-        transaction_type: operation_name(transaction.kind),
+        transaction_type: transaction.kind.killbill_name(),
         effective_date: date::to_the_second(transaction.effective_at),
         transaction_status: status_name(transaction.kind, status),
         amount: transaction.amount.map(|it| Decimal::new(it, transaction.currency)),

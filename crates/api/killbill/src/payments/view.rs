@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::date;
 use crate::error::Failure;
 use crate::page::RowFormat;
-use crate::payment_states::{operation_name, status_name};
+use crate::payment_states::status_name;
 
 /// Kill Bill's `PaymentJson`.
 #[derive(Serialize, ToSchema)]
@@ -175,7 +175,7 @@ impl ReadOptions {
             transaction_external_key: key_or_id(it.external_key.as_ref(), it.id.uuid()),
             payment_id: it.payment_id.uuid(),
             payment_external_key,
-            transaction_type: operation_name(it.kind),
+            transaction_type: it.kind.killbill_name(),
             amount: it.amount.filter(|_| !reversal).map(|it| Decimal::new(it, currency.copied())),
             currency: currency.map(Currency::code),
             effective_date: date::to_the_second(it.effective_at),

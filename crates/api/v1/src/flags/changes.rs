@@ -5,7 +5,7 @@ use std::str::FromStr as _;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::change_request::{
     ChangeRequest, ChangeStatus, DecideChange, Decision, RequestChange, Seen,
@@ -16,23 +16,22 @@ use domain::environment::Environment;
 use domain::reply::FlagReply;
 use domain::{ChangeRequestId, Command, Rejection, Reply, Seq, Timestamp};
 use engine::Reason;
-use engine::ports::Page;
 use feature_flags::definition::{bounded, to_json};
 use feature_flags::validate::{Basis, validate};
 use feature_flags::{Error as Unwritable, patch};
 use http::header::{ETAG, HeaderName, IF_MATCH};
-use http::{HeaderMap, StatusCode, Uri};
+use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::definitions::whole;
 use super::find::{self, bug};
 use super::history::changed_fields;
 use super::input;
-use crate::caller::RequestContext;
-use crate::parameters::{Parameters, invalid};
+use crate::caller::{Call, RequestContext};
+use crate::openapi::EnvironmentParameters;
+use crate::parameters::{Parameters, Window, invalid};
 use engine::time::rfc3339;
 
 use crate::Api;
@@ -72,6 +71,16 @@ pub struct ChangeToKeep {
 pub struct Why {
     /// In their words.
     reason: Option<String>,
+}
+
+/// The change that a decision is about, as it was seen.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "describes what `expected` reads")]
+struct IfMatchChange {
+    /// The change and what it would change, as they were seen
+    #[param(rename = "If-Match")]
+    if_match: Option<String>,
 }
 
 /// Changes, newest first.
@@ -182,15 +191,10 @@ impl ChangeView {
 }
 
 /// The changes of an environment.
-#[utoipa::path(
-    get,
-    path = "/v1/changes",
-    tag = "Feature flags",
-    operation_id = "changes",
+#[utoipa::path(get, path = "/v1/changes", tag = "Feature flags", operation_id = "changes",
     summary = "The changes that were kept for later in an environment, newest first",
     params(
-        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
+        EnvironmentParameters,
         ("status" = Option<String>, Query, description = "pending, scheduled, applied, rejected, withdrawn or failed; all by default"),
         ("offset" = Option<u64>, Query, description = "How many to skip"),
         ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, and no more"),
@@ -198,17 +202,11 @@ impl ChangeView {
     responses(
         (status = 200, description = "What was asked for", body = Changes),
         (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment"),
-    )
-)]
-pub async fn list(
-    State(api): State<Api>,
-    context: RequestContext,
-    uri: Uri,
-) -> Result<Json<Changes>, Error> {
+        (status = 404, description = "There is no such environment")))]
+pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Changes>, Error> {
     context.require("flag:read")?;
     let mut parameters = Parameters::of(&uri)?;
-    let page = parameters.page_of(CHANGES_MAX)?;
+    let window = Window(parameters.page_of(CHANGES_MAX)?);
     let status = match parameters.text("status")? {
         Some(text) => Some(status(&text).ok_or_else(|| invalid("status", "there is no such"))?),
         None => None,
@@ -216,11 +214,9 @@ pub async fn list(
     let environment = find::environment(&api, &context, &mut parameters).await?;
     parameters.end()?;
     let (no, id) = (environment.tenant, environment.id);
-    let one_more = Page { limit: page.limit + 1, ..page };
+    let one_more = window.one_more();
     let read = api.engine.read(move |queries| queries.change_requests(no, id, status, one_more));
-    let mut found = read.await?;
-    let more = found.len() > whole(page.limit);
-    found.truncate(whole(page.limit));
+    let (found, more) = window.cut(read.await?);
     let changes = found.into_iter().map(|it| ChangeView::of(it, &environment));
     Ok(Json(Changes { changes: changes.collect::<Result<_, _>>()?, more }))
 }
@@ -232,16 +228,9 @@ fn status(text: &str) -> Option<ChangeStatus> {
 }
 
 /// Keeps a change for later.
-#[utoipa::path(
-    post,
-    path = "/v1/changes",
-    tag = "Feature flags",
-    operation_id = "request_change",
+#[utoipa::path(post, path = "/v1/changes", tag = "Feature flags", operation_id = "request_change",
     summary = "Keeps a change of a flag or a segment until another user approves it, until its time has come, or both",
-    params(
-        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
-    ),
+    params(EnvironmentParameters),
     request_body = ChangeToKeep,
     responses(
         (status = 201, description = "It is kept; Location is where", body = ChangeInFull),
@@ -249,15 +238,8 @@ fn status(text: &str) -> Option<ChangeStatus> {
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment"),
         (status = 412, description = "It is in another version than expected, which the problem names"),
-        (status = 422, description = "What it makes is wrong: all fields are listed"),
-    )
-)]
-pub async fn request(
-    State(api): State<Api>,
-    context: RequestContext,
-    uri: Uri,
-    body: Body,
-) -> Result<Response, Error> {
+        (status = 422, description = "What it makes is wrong: all fields are listed")))]
+pub async fn request(Call { api, context, uri, .. }: Call, body: Body) -> Result<Response, Error> {
     context.require("flag:write")?;
     let mut parameters = Parameters::of(&uri)?;
     let environment = find::environment(&api, &context, &mut parameters).await?;
@@ -305,24 +287,16 @@ fn due_at(text: &str) -> Result<Timestamp, Error> {
 }
 
 /// A change.
-#[utoipa::path(
-    get,
-    path = "/v1/changes/{id}",
-    tag = "Feature flags",
-    operation_id = "change",
+#[utoipa::path(get, path = "/v1/changes/{id}", tag = "Feature flags", operation_id = "change",
     summary = "A change, and while it waits, what it would do to what is there now; ETag is for deciding upon just that",
     params(("id" = String, Path, description = "The change")),
     responses(
         (status = 200, description = "What was asked for", body = ChangeInFull),
         (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such change"),
-    )
-)]
+        (status = 404, description = "There is no such change")))]
 pub async fn show(
-    State(api): State<Api>,
-    context: RequestContext,
+    Call { api, context, uri, .. }: Call,
     Path(id): Path<String>,
-    uri: Uri,
 ) -> Result<Response, Error> {
     context.require("flag:read")?;
     Parameters::of(&uri)?.end()?;
@@ -330,117 +304,60 @@ pub async fn show(
 }
 
 /// Approves a change.
-#[utoipa::path(
-    post,
-    path = "/v1/changes/{id}/approve",
-    tag = "Feature flags",
-    operation_id = "approve_change",
+#[utoipa::path(post, path = "/v1/changes/{id}/approve", tag = "Feature flags", operation_id = "approve_change",
     summary = "Approves a change of another user, which is then made when its time has come",
-    params(
-        ("id" = String, Path, description = "The change"),
-        ("If-Match" = Option<String>, Header, description = "The change and what it would change, as they were seen"),
-    ),
+    params(("id" = String, Path, description = "The change"), IfMatchChange),
     request_body = Option<Why>,
     responses(
         (status = 200, description = "It is approved", body = ChangeInFull),
         (status = 403, description = "flag:approve is missing, or it is one's own change"),
         (status = 404, description = "There is no such change"),
         (status = 409, description = "It does not wait for approval"),
-        (status = 412, description = "The change, or what it would change, is another one than was seen"),
-    )
-)]
-pub async fn approve(
-    state: State<Api>,
-    context: RequestContext,
-    id: Path<String>,
-    (uri, headers): (Uri, HeaderMap),
-    body: Body,
-) -> Result<Response, Error> {
-    context.require("flag:approve")?;
-    let said = Said { id: &id.0, uri: &uri, headers: &headers, body };
-    decide((state.0, context), said, Decision::Approve).await
+        (status = 412, description = "The change, or what it would change, is another one than was seen")))]
+pub async fn approve(call: Call, Path(id): Path<String>, body: Body) -> Result<Response, Error> {
+    call.context.require("flag:approve")?;
+    decide(call, (&id, body), Decision::Approve).await
 }
 
 /// Rejects a change.
-#[utoipa::path(
-    post,
-    path = "/v1/changes/{id}/reject",
-    tag = "Feature flags",
-    operation_id = "reject_change",
+#[utoipa::path(post, path = "/v1/changes/{id}/reject", tag = "Feature flags", operation_id = "reject_change",
     summary = "Rejects a change that waits, approved or not",
-    params(
-        ("id" = String, Path, description = "The change"),
-        ("If-Match" = Option<String>, Header, description = "The change and what it would change, as they were seen"),
-    ),
+    params(("id" = String, Path, description = "The change"), IfMatchChange),
     request_body = Option<Why>,
     responses(
         (status = 200, description = "It is rejected", body = ChangeInFull),
         (status = 403, description = "flag:approve is missing"),
         (status = 404, description = "There is no such change"),
         (status = 409, description = "It does not wait any more"),
-        (status = 412, description = "The change, or what it would change, is another one than was seen"),
-    )
-)]
-pub async fn reject(
-    state: State<Api>,
-    context: RequestContext,
-    id: Path<String>,
-    (uri, headers): (Uri, HeaderMap),
-    body: Body,
-) -> Result<Response, Error> {
-    context.require("flag:approve")?;
-    let said = Said { id: &id.0, uri: &uri, headers: &headers, body };
-    decide((state.0, context), said, Decision::Reject).await
+        (status = 412, description = "The change, or what it would change, is another one than was seen")))]
+pub async fn reject(call: Call, Path(id): Path<String>, body: Body) -> Result<Response, Error> {
+    call.context.require("flag:approve")?;
+    decide(call, (&id, body), Decision::Reject).await
 }
 
 /// Takes a change back.
-#[utoipa::path(
-    post,
-    path = "/v1/changes/{id}/withdraw",
-    tag = "Feature flags",
-    operation_id = "withdraw_change",
+#[utoipa::path(post, path = "/v1/changes/{id}/withdraw", tag = "Feature flags", operation_id = "withdraw_change",
     summary = "Takes one's own change back while it waits",
-    params(
-        ("id" = String, Path, description = "The change"),
-        ("If-Match" = Option<String>, Header, description = "The change and what it would change, as they were seen"),
-    ),
+    params(("id" = String, Path, description = "The change"), IfMatchChange),
     request_body = Option<Why>,
     responses(
         (status = 200, description = "It is withdrawn", body = ChangeInFull),
         (status = 403, description = "flag:write is missing, or it is another user's change"),
         (status = 404, description = "There is no such change"),
         (status = 409, description = "It does not wait any more"),
-        (status = 412, description = "The change, or what it would change, is another one than was seen"),
-    )
-)]
-pub async fn withdraw(
-    state: State<Api>,
-    context: RequestContext,
-    id: Path<String>,
-    (uri, headers): (Uri, HeaderMap),
-    body: Body,
-) -> Result<Response, Error> {
-    context.require("flag:write")?;
-    let said = Said { id: &id.0, uri: &uri, headers: &headers, body };
-    decide((state.0, context), said, Decision::Withdraw).await
-}
-
-/// What is said of a change, and whatever else comes with it.
-struct Said<'a> {
-    id: &'a str,
-    uri: &'a Uri,
-    headers: &'a HeaderMap,
-    body: Body,
+        (status = 412, description = "The change, or what it would change, is another one than was seen")))]
+pub async fn withdraw(call: Call, Path(id): Path<String>, body: Body) -> Result<Response, Error> {
+    call.context.require("flag:write")?;
+    decide(call, (&id, body), Decision::Withdraw).await
 }
 
 async fn decide(
-    (api, context): (Api, RequestContext),
-    said: Said<'_>,
+    Call { api, context, uri, headers }: Call,
+    (id, body): (&str, Body),
     decision: Decision,
 ) -> Result<Response, Error> {
-    let Said { id, uri, headers, body } = said;
-    Parameters::of(uri)?.end()?;
-    let expected = expected(headers)?;
+    Parameters::of(&uri)?.end()?;
+    let expected = expected(&headers)?;
     let why: Why = input::json_or_nothing(body).await?;
     let context = context.because(why.reason)?;
     let change = parsed(id)?;

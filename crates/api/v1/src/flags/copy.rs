@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::Rejection;
 use domain::definition::{DEFINITIONS_MAX, Definition, DefinitionKind};
@@ -12,7 +12,6 @@ use feature_flags::FlagWriter;
 use feature_flags::error::word;
 use feature_flags::import::{referenced_segments, validate_copies};
 use feature_flags::writer::TRIES_MAX;
-use http::{HeaderMap, Uri};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -20,8 +19,7 @@ use super::diff::{Pair, is_same, name};
 use super::error::is_conflict;
 use super::find;
 use super::input;
-use crate::Api;
-use crate::caller::RequestContext;
+use crate::caller::Call;
 use crate::error::Error;
 use crate::parameters::{Parameters, invalid};
 use web::WrongField;
@@ -61,11 +59,7 @@ struct ChangedView {
 }
 
 /// Copies into an environment.
-#[utoipa::path(
-    post,
-    path = "/v1/environments/{key}/copy",
-    tag = "Feature flags",
-    operation_id = "copy_flags",
+#[utoipa::path(post, path = "/v1/environments/{key}/copy", tag = "Feature flags", operation_id = "copy_flags",
     summary = "Copies flags, with the segments that they ask about, and segments from another environment, all or none, upon the environment's version that If-Match names",
     params(
         ("key" = String, Path, description = "The environment to copy into"),
@@ -79,14 +73,10 @@ struct ChangedView {
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment"),
         (status = 412, description = "The environment is in another version, which the problem names"),
-        (status = 422, description = "Flags or segments are not there, or do not fit here: all are listed, nothing was copied"),
-    )
-)]
+        (status = 422, description = "Flags or segments are not there, or do not fit here: all are listed, nothing was copied")))]
 pub async fn copy(
-    State(api): State<Api>,
-    context: RequestContext,
+    Call { api, context, uri, headers }: Call,
     Path(key): Path<String>,
-    (uri, headers): (Uri, HeaderMap),
     body: Body,
 ) -> Result<Response, Error> {
     context.require("flag:write")?;

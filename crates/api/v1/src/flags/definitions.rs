@@ -8,12 +8,12 @@ use domain::definition::{Definition, DefinitionKind};
 use feature_flags::EnvironmentName;
 use feature_flags::definition::to_json;
 use feature_flags::patch::Change;
-use http::{HeaderMap, StatusCode, Uri};
+use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
 
 use super::{find, input};
 use crate::Api;
-use crate::caller::RequestContext;
+use crate::caller::{Call, RequestContext};
 use crate::error::Error;
 use crate::parameters::Parameters;
 
@@ -31,12 +31,11 @@ pub fn whole(number: u64) -> usize {
 /// # Errors
 /// A parameter is invalid, or the environment does not exist.
 pub async fn list(
-    (api, context): (Api, RequestContext),
-    uri: &Uri,
+    Call { api, context, uri, .. }: Call,
     kind: DefinitionKind,
 ) -> Result<(Vec<Value>, bool), Error> {
     context.require("flag:read")?;
-    let mut parameters = Parameters::of(uri)?;
+    let mut parameters = Parameters::of(&uri)?;
     let page = parameters.page()?;
     let is_archived = parameters.is("archived")?;
     let environment = find::environment(&api, &context, &mut parameters).await?;
@@ -54,13 +53,11 @@ pub async fn list(
 /// # Errors
 /// It does not exist.
 pub async fn show(
-    (api, context): (Api, RequestContext),
-    key: &str,
-    uri: &Uri,
-    kind: DefinitionKind,
+    Call { api, context, uri, .. }: Call,
+    (kind, key): (DefinitionKind, &str),
 ) -> Result<Response, Error> {
     context.require("flag:read")?;
-    let mut parameters = Parameters::of(uri)?;
+    let mut parameters = Parameters::of(&uri)?;
     let environment = find::environment(&api, &context, &mut parameters).await?;
     parameters.end()?;
     response(StatusCode::OK, &find::definition(&api, &environment, kind, key).await?)
@@ -74,12 +71,13 @@ struct Target {
 }
 
 impl Target {
-    fn of((api, context): (Api, RequestContext), uri: &Uri) -> Result<Self, Error> {
+    /// With the headers of the request, which name the expected version.
+    fn of(Call { api, context, uri, headers }: Call) -> Result<(Self, HeaderMap), Error> {
         context.require("flag:write")?;
-        let mut parameters = Parameters::of(uri)?;
+        let mut parameters = Parameters::of(&uri)?;
         let name = find::environment_name(&context, &mut parameters)?;
         parameters.end()?;
-        Ok(Self { api, context, name })
+        Ok((Self { api, context, name }, headers))
     }
 
     /// What a request contains. That its environment does not exist comes first.
@@ -128,66 +126,50 @@ impl Target {
 ///
 /// # Errors
 /// It is refused.
-pub async fn create(
-    caller: (Api, RequestContext),
-    uri: &Uri,
-    body: Body,
-    kind: DefinitionKind,
-) -> Result<Response, Error> {
-    let target = Target::of(caller, uri)?;
+pub async fn create(call: Call, kind: DefinitionKind, body: Body) -> Result<Response, Error> {
+    let (target, _) = Target::of(call)?;
     let document = target.checked(input::json(body).await).await?;
     response(StatusCode::CREATED, &target.create(kind, document).await?)
 }
 
-/// A request to change a definition.
-pub struct ChangeRequest<'a> {
-    /// A flag's key, a segment's id.
-    pub key: &'a str,
-    /// Its parameters name the environment.
-    pub uri: &'a Uri,
-    /// They name the expected version.
-    pub headers: &'a HeaderMap,
-    pub kind: DefinitionKind,
+/// Replaces a definition.
+///
+/// # Errors
+/// It is refused.
+pub async fn put(
+    call: Call,
+    definition: (DefinitionKind, &str),
+    body: Body,
+) -> Result<Response, Error> {
+    let (target, headers) = Target::of(call)?;
+    let expected = target.checked(input::expected(&headers)).await?;
+    let whole = Change::Whole(target.checked(input::json(body).await).await?);
+    response(StatusCode::OK, &target.change(definition, &whole, expected).await?)
 }
 
-impl ChangeRequest<'_> {
-    /// Replaces the definition.
-    ///
-    /// # Errors
-    /// It is refused; here and below.
-    pub async fn put(&self, caller: (Api, RequestContext), body: Body) -> Result<Response, Error> {
-        let target = Target::of(caller, self.uri)?;
-        let expected = target.checked(input::expected(self.headers)).await?;
-        let whole = Change::Whole(target.checked(input::json(body).await).await?);
-        let after = target.change((self.kind, self.key), &whole, expected).await?;
-        response(StatusCode::OK, &after)
-    }
+/// Changes fields of a definition.
+///
+/// # Errors
+/// It is refused.
+pub async fn patch(
+    call: Call,
+    definition: (DefinitionKind, &str),
+    body: Body,
+) -> Result<Response, Error> {
+    let (target, headers) = Target::of(call)?;
+    let expected = target.checked(input::expected(&headers)).await?;
+    let part: Map<String, Value> = target.checked(input::json(body).await).await?;
+    response(StatusCode::OK, &target.change(definition, &Change::Part(part), expected).await?)
+}
 
-    /// Changes fields of the definition.
-    ///
-    /// # Errors
-    /// See [`ChangeRequest::put`].
-    pub async fn patch(
-        &self,
-        caller: (Api, RequestContext),
-        body: Body,
-    ) -> Result<Response, Error> {
-        let target = Target::of(caller, self.uri)?;
-        let expected = target.checked(input::expected(self.headers)).await?;
-        let part: Map<String, Value> = target.checked(input::json(body).await).await?;
-        let after = target.change((self.kind, self.key), &Change::Part(part), expected).await?;
-        response(StatusCode::OK, &after)
-    }
-
-    /// Archives the definition.
-    ///
-    /// # Errors
-    /// See [`ChangeRequest::put`].
-    pub async fn archive(&self, caller: (Api, RequestContext)) -> Result<StatusCode, Error> {
-        let target = Target::of(caller, self.uri)?;
-        let expected = target.checked(input::expected(self.headers)).await?;
-        let part = Map::from_iter([("isArchived".to_owned(), Value::Bool(true))]);
-        target.change((self.kind, self.key), &Change::Part(part), expected).await?;
-        Ok(StatusCode::NO_CONTENT)
-    }
+/// Archives a definition.
+///
+/// # Errors
+/// It is refused.
+pub async fn archive(call: Call, definition: (DefinitionKind, &str)) -> Result<StatusCode, Error> {
+    let (target, headers) = Target::of(call)?;
+    let expected = target.checked(input::expected(&headers)).await?;
+    let part = Map::from_iter([("isArchived".to_owned(), Value::Bool(true))]);
+    target.change(definition, &Change::Part(part), expected).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use domain::definition::{Definition, DefinitionKind};
 use domain::environment::Environment;
 use feature_flags::definition::to_json;
-use http::Uri;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::find::{self, bug};
 use crate::Api;
-use crate::caller::RequestContext;
+use crate::caller::{Call, RequestContext};
 use crate::error::Error;
 use crate::parameters::{Parameters, invalid};
 
@@ -109,11 +108,7 @@ struct FieldView {
 }
 
 /// Compares two environments.
-#[utoipa::path(
-    get,
-    path = "/v1/environments/{key}/diff",
-    tag = "Feature flags",
-    operation_id = "diff_flags",
+#[utoipa::path(get, path = "/v1/environments/{key}/diff", tag = "Feature flags", operation_id = "diff_flags",
     summary = "Which flags and segments are only here, only in another environment, or different there, with the fields that differ",
     params(
         ("key" = String, Path, description = "The environment"),
@@ -124,14 +119,10 @@ struct FieldView {
         (status = 200, description = "What differs, archived ones included", body = DiffView),
         (status = 400, description = "A parameter is wrong"),
         (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment"),
-    )
-)]
+        (status = 404, description = "There is no such environment")))]
 pub async fn diff(
-    State(api): State<Api>,
-    context: RequestContext,
+    Call { api, context, uri, .. }: Call,
     Path(key): Path<String>,
-    uri: Uri,
 ) -> Result<Json<DiffView>, Error> {
     context.require("flag:read")?;
     let mut parameters = Parameters::of(&uri)?;

@@ -2,13 +2,13 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::Command;
 use domain::command::FlagCommand;
 use domain::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
 use feature_flags::definition::check_key;
-use http::{StatusCode, Uri};
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -17,8 +17,9 @@ use super::find;
 use super::input;
 use super::secrets::SecretView;
 use crate::Api;
-use crate::caller::RequestContext;
+use crate::caller::{Call, RequestContext};
 use crate::error::Error;
+use crate::openapi::{ProjectParameter, Unauthenticated};
 use crate::parameters::{Parameters, invalid};
 
 /// How many environments a tenant has at most.
@@ -68,23 +69,15 @@ pub struct EnvironmentPatch {
 }
 
 /// The tenant's environments.
-#[utoipa::path(
-    get,
-    path = "/v1/environments",
-    tag = "Feature flags",
-    operation_id = "environments",
+#[utoipa::path(get, path = "/v1/environments", tag = "Feature flags", operation_id = "environments",
     summary = "The tenant's environments, oldest first, with their secrets for those with flag:secrets",
     responses(
         (status = 200, description = "What was asked for", body = [EnvironmentView]),
-        (status = 401, description = "User or tenant is missing or wrong"),
+        Unauthenticated,
         (status = 403, description = "environment:read is missing"),
-        (status = 501, description = "flags.key_file is not configured"),
-    )
-)]
+        (status = 501, description = "flags.key_file is not configured")))]
 pub async fn list(
-    State(api): State<Api>,
-    context: RequestContext,
-    uri: Uri,
+    Call { api, context, uri, .. }: Call,
 ) -> Result<Json<Vec<EnvironmentView>>, Error> {
     context.require("environment:read")?;
     Parameters::of(&uri)?.end()?;
@@ -104,27 +97,16 @@ async fn secrets(api: &Api, context: &RequestContext) -> Result<Option<Vec<Secre
 }
 
 /// An environment.
-#[utoipa::path(
-    get,
-    path = "/v1/environments/{key}",
-    tag = "Feature flags",
-    operation_id = "get_environment",
+#[utoipa::path(get, path = "/v1/environments/{key}", tag = "Feature flags", operation_id = "get_environment",
     summary = "An environment, with its secrets for those with flag:secrets",
-    params(
-        ("key" = String, Path, description = "The environment"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
-    ),
+    params(("key" = String, Path, description = "The environment"), ProjectParameter),
     responses(
         (status = 200, description = "The environment", body = EnvironmentView),
         (status = 403, description = "environment:read is missing"),
-        (status = 404, description = "There is no such environment"),
-    )
-)]
+        (status = 404, description = "There is no such environment")))]
 pub async fn show(
-    State(api): State<Api>,
-    context: RequestContext,
+    Call { api, context, uri, .. }: Call,
     Path(key): Path<String>,
-    uri: Uri,
 ) -> Result<Json<EnvironmentView>, Error> {
     context.require("environment:read")?;
     let mut parameters = Parameters::of(&uri)?;
@@ -135,11 +117,7 @@ pub async fn show(
 }
 
 /// Makes an environment.
-#[utoipa::path(
-    post,
-    path = "/v1/environments",
-    tag = "Feature flags",
-    operation_id = "create_environment",
+#[utoipa::path(post, path = "/v1/environments", tag = "Feature flags", operation_id = "create_environment",
     summary = "Makes an environment with a secret for servers and one for clients",
     request_body = NewEnvironment,
     responses(
@@ -147,15 +125,8 @@ pub async fn show(
         (status = 400, description = "A field is wrong"),
         (status = 403, description = "environment:create is missing"),
         (status = 409, description = "The project has one of this key"),
-        (status = 501, description = "flags.key_file is not configured"),
-    )
-)]
-pub async fn create(
-    State(api): State<Api>,
-    context: RequestContext,
-    uri: Uri,
-    body: Body,
-) -> Result<Response, Error> {
+        (status = 501, description = "flags.key_file is not configured")))]
+pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<Response, Error> {
     context.require("environment:create")?;
     Parameters::of(&uri)?.end()?;
     let new: NewEnvironment = input::json(body).await?;
@@ -175,29 +146,18 @@ pub async fn create(
 }
 
 /// Changes an environment.
-#[utoipa::path(
-    patch,
-    path = "/v1/environments/{key}",
-    tag = "Feature flags",
-    operation_id = "patch_environment",
+#[utoipa::path(patch, path = "/v1/environments/{key}", tag = "Feature flags", operation_id = "patch_environment",
     summary = "Changes an environment's name, and whether changes need another user's approval there",
-    params(
-        ("key" = String, Path, description = "The environment"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
-    ),
+    params(("key" = String, Path, description = "The environment"), ProjectParameter),
     request_body = EnvironmentPatch,
     responses(
         (status = 200, description = "The environment as it is now", body = EnvironmentView),
         (status = 400, description = "A field is wrong"),
         (status = 403, description = "environment:update is missing"),
-        (status = 404, description = "There is no such environment"),
-    )
-)]
+        (status = 404, description = "There is no such environment")))]
 pub async fn patch(
-    State(api): State<Api>,
-    context: RequestContext,
+    Call { api, context, uri, .. }: Call,
     Path(key): Path<String>,
-    uri: Uri,
     body: Body,
 ) -> Result<Json<EnvironmentView>, Error> {
     context.require("environment:update")?;

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use domain::definition::{DEFINITIONS_MAX, Definition, DefinitionKind};
 use evaluation::{Evaluation, Flag, MissingAttribute, Segment, Snapshot, User};
-use http::Uri;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -15,9 +14,9 @@ use utoipa::ToSchema;
 
 use super::find;
 use super::input;
-use crate::Api;
-use crate::caller::RequestContext;
+use crate::caller::Call;
 use crate::error::Error;
+use crate::openapi::EnvironmentParameters;
 use crate::parameters::{Parameters, invalid};
 use feature_flags::definition::{self, check_user};
 use feature_flags::document;
@@ -59,29 +58,18 @@ pub struct ValueView {
 }
 
 /// Evaluates flags.
-#[utoipa::path(
-    post,
-    path = "/v1/flags/evaluate",
-    tag = "Feature flags",
-    operation_id = "evaluate_flags",
+#[utoipa::path(post, path = "/v1/flags/evaluate", tag = "Feature flags", operation_id = "evaluate_flags",
     summary = "What flags are for a user, in the order of their keys; archived ones are left out",
-    params(
-        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
-    ),
+    params(EnvironmentParameters),
     request_body = Question,
     responses(
         (status = 200, description = "Those that there are", body = [ValueView]),
         (status = 400, description = "The body is no such question, or asks for too much"),
         (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment"),
-    )
-)]
+        (status = 404, description = "There is no such environment")))]
 pub async fn evaluate(
-    State(api): State<Api>,
-    context: RequestContext,
+    Call { api, context, uri, .. }: Call,
     Path(name): Path<String>,
-    uri: Uri,
     body: Body,
 ) -> Result<Json<Vec<ValueView>>, Error> {
     // The route is that of the flag of this key, which takes no POST: there can be one.

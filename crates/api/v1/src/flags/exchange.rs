@@ -2,20 +2,19 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use evaluation::{Flag, Segment};
 use feature_flags::document;
 use feature_flags::import::Import;
 use feature_flags::writer::TRIES_MAX;
-use http::Uri;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::find;
 use super::input;
-use crate::Api;
-use crate::caller::RequestContext;
+use crate::caller::Call;
 use crate::error::Error;
+use crate::openapi::ProjectParameter;
 use crate::parameters::Parameters;
 
 /// Flags and segments in FeatBit's shape.
@@ -43,15 +42,11 @@ pub struct Imported {
 }
 
 /// Takes flags and segments in.
-#[utoipa::path(
-    post,
-    path = "/v1/environments/{key}/import",
-    tag = "Feature flags",
-    operation_id = "import_flags",
+#[utoipa::path(post, path = "/v1/environments/{key}/import", tag = "Feature flags", operation_id = "import_flags",
     summary = "Takes flags and segments in FeatBit's shape in, all or none; those of the same key or id are replaced",
     params(
         ("key" = String, Path, description = "The environment"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
+        ProjectParameter,
         ("dryRun" = Option<bool>, Query, description = "Takes nothing in, and says whether it could; false by default"),
     ),
     responses(
@@ -59,14 +54,10 @@ pub struct Imported {
         (status = 400, description = "The body is no such JSON, or has too many"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment"),
-        (status = 422, description = "Fields are wrong: all are listed, nothing was taken in"),
-    )
-)]
+        (status = 422, description = "Fields are wrong: all are listed, nothing was taken in")))]
 pub async fn import(
-    State(api): State<Api>,
-    context: RequestContext,
+    Call { api, context, uri, .. }: Call,
     Path(key): Path<String>,
-    uri: Uri,
     body: Body,
 ) -> Result<Json<Imported>, Error> {
     context.require("flag:write")?;
@@ -103,27 +94,16 @@ pub async fn import(
 }
 
 /// Gives everything out.
-#[utoipa::path(
-    get,
-    path = "/v1/environments/{key}/export",
-    tag = "Feature flags",
-    operation_id = "export_flags",
+#[utoipa::path(get, path = "/v1/environments/{key}/export", tag = "Feature flags", operation_id = "export_flags",
     summary = "All flags and segments of an environment in FeatBit's shape, archived ones too",
-    params(
-        ("key" = String, Path, description = "The environment"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
-    ),
+    params(("key" = String, Path, description = "The environment"), ProjectParameter),
     responses(
         (status = 200, description = "{\"featureFlags\": [...], \"segments\": [...]}"),
         (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment"),
-    )
-)]
+        (status = 404, description = "There is no such environment")))]
 pub async fn export(
-    State(api): State<Api>,
-    context: RequestContext,
+    Call { api, context, uri, .. }: Call,
     Path(key): Path<String>,
-    uri: Uri,
 ) -> Result<Json<Documents>, Error> {
     context.require("flag:read")?;
     let mut parameters = Parameters::of(&uri)?;

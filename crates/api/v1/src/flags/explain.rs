@@ -2,18 +2,18 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use domain::definition::{Definition, DefinitionKind};
 use evaluation::{Explanation, Snapshot, User};
-use http::Uri;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::find;
 use super::input;
 use crate::Api;
-use crate::caller::RequestContext;
+use crate::caller::{Call, RequestContext};
 use crate::error::Error;
+use crate::openapi::EnvironmentParameters;
 use crate::parameters::{Parameters, invalid};
 use feature_flags::definition::{self, check_user};
 use feature_flags::document;
@@ -85,30 +85,21 @@ struct SpreadView {
 }
 
 /// Explains a flag for a user of whom only the key is known.
-#[utoipa::path(
-    get,
-    path = "/v1/flags/{key}/explain",
-    tag = "Feature flags",
-    operation_id = "explain_flag_for_key",
+#[utoipa::path(get, path = "/v1/flags/{key}/explain", tag = "Feature flags", operation_id = "explain_flag_for_key",
     summary = "Why a user of this key gets what they get of a flag",
     params(
         ("key" = String, Path, description = "The flag's key"),
         ("user" = String, Query, description = "The user's key"),
-        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
+        EnvironmentParameters,
     ),
     responses(
         (status = 200, description = "The way to the decision", body = ExplanationView),
         (status = 400, description = "A parameter is wrong"),
         (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment or flag"),
-    )
-)]
+        (status = 404, description = "There is no such environment or flag")))]
 pub async fn of_key(
-    State(api): State<Api>,
-    context: RequestContext,
+    Call { api, context, uri, .. }: Call,
     Path(key): Path<String>,
-    uri: Uri,
 ) -> Result<Json<ExplanationView>, Error> {
     context.require("flag:read")?;
     let mut parameters = Parameters::of(&uri)?;
@@ -117,29 +108,17 @@ pub async fn of_key(
 }
 
 /// Explains a flag for a user.
-#[utoipa::path(
-    post,
-    path = "/v1/flags/{key}/explain",
-    tag = "Feature flags",
-    operation_id = "explain_flag",
+#[utoipa::path(post, path = "/v1/flags/{key}/explain", tag = "Feature flags", operation_id = "explain_flag",
     summary = "Why a user gets what they get of a flag; the body is {keyId, name, customizedProperties: [{name, value}]}",
-    params(
-        ("key" = String, Path, description = "The flag's key"),
-        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
-    ),
+    params(("key" = String, Path, description = "The flag's key"), EnvironmentParameters),
     responses(
         (status = 200, description = "The way to the decision", body = ExplanationView),
         (status = 400, description = "The body is no user"),
         (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment or flag"),
-    )
-)]
+        (status = 404, description = "There is no such environment or flag")))]
 pub async fn of_user(
-    State(api): State<Api>,
-    context: RequestContext,
+    Call { api, context, uri, .. }: Call,
     Path(key): Path<String>,
-    uri: Uri,
     body: Body,
 ) -> Result<Json<ExplanationView>, Error> {
     context.require("flag:read")?;

@@ -2,197 +2,103 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::response::Response;
 use domain::definition::DefinitionKind;
-use http::{HeaderMap, StatusCode, Uri};
+use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::definitions::{self, ChangeRequest};
-use crate::Api;
-use crate::caller::RequestContext;
+use super::definitions;
+use crate::caller::Call;
 use crate::error::Error;
+use crate::openapi::{EnvironmentParameters, IfMatch, PageParameters};
 
 /// The flags of an environment.
-#[utoipa::path(
-    get,
-    path = "/v1/flags",
-    tag = "Feature flags",
-    operation_id = "flags",
+#[utoipa::path(get, path = "/v1/flags", tag = "Feature flags", operation_id = "flags",
     summary = "The flags of an environment, in the order of their keys",
     params(
-        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
+        EnvironmentParameters,
         ("archived" = Option<bool>, Query, description = "Archived ones; the others by default"),
-        ("offset" = Option<u64>, Query, description = "How many to skip"),
-        ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most"),
+        PageParameters,
     ),
     responses(
         (status = 200, description = "{\"flags\": [...], \"more\": true}, in FeatBit's shape"),
         (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment"),
-    )
-)]
-pub async fn list(
-    State(api): State<Api>,
-    context: RequestContext,
-    uri: Uri,
-) -> Result<Json<Value>, Error> {
-    let (flags, more) = definitions::list((api, context), &uri, DefinitionKind::Flag).await?;
+        (status = 404, description = "There is no such environment")))]
+pub async fn list(call: Call) -> Result<Json<Value>, Error> {
+    let (flags, more) = definitions::list(call, DefinitionKind::Flag).await?;
     Ok(Json(json!({ "flags": flags, "more": more })))
 }
 
 /// Makes a flag.
-#[utoipa::path(
-    post,
-    path = "/v1/flags",
-    tag = "Feature flags",
-    operation_id = "create_flag",
+#[utoipa::path(post, path = "/v1/flags", tag = "Feature flags", operation_id = "create_flag",
     summary = "Makes a flag, in FeatBit's shape",
-    params(
-        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
-    ),
+    params(EnvironmentParameters),
     responses(
         (status = 201, description = "It was made; ETag is its version"),
         (status = 400, description = "The body is no flag"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment"),
         (status = 409, description = "There is a flag of this key"),
-        (status = 422, description = "Fields are wrong: all are listed"),
-    )
-)]
-pub async fn create(
-    State(api): State<Api>,
-    context: RequestContext,
-    uri: Uri,
-    body: Body,
-) -> Result<Response, Error> {
-    definitions::create((api, context), &uri, body, DefinitionKind::Flag).await
+        (status = 422, description = "Fields are wrong: all are listed")))]
+pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
+    definitions::create(call, DefinitionKind::Flag, body).await
 }
 
 /// A flag.
-#[utoipa::path(
-    get,
-    path = "/v1/flags/{key}",
-    tag = "Feature flags",
-    operation_id = "flag",
+#[utoipa::path(get, path = "/v1/flags/{key}", tag = "Feature flags", operation_id = "flag",
     summary = "A flag, in FeatBit's shape; ETag is its version",
-    params(
-        ("key" = String, Path, description = "The flag's key"),
-        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
-    ),
+    params(("key" = String, Path, description = "The flag's key"), EnvironmentParameters),
     responses(
         (status = 200, description = "What was asked for"),
         (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment or flag"),
-    )
-)]
-pub async fn show(
-    State(api): State<Api>,
-    context: RequestContext,
-    Path(key): Path<String>,
-    uri: Uri,
-) -> Result<Response, Error> {
-    definitions::show((api, context), &key, &uri, DefinitionKind::Flag).await
+        (status = 404, description = "There is no such environment or flag")))]
+pub async fn show(call: Call, Path(key): Path<String>) -> Result<Response, Error> {
+    definitions::show(call, (DefinitionKind::Flag, &key)).await
 }
 
 /// Replaces a flag.
-#[utoipa::path(
-    put,
-    path = "/v1/flags/{key}",
-    tag = "Feature flags",
-    operation_id = "put_flag",
+#[utoipa::path(put, path = "/v1/flags/{key}", tag = "Feature flags", operation_id = "put_flag",
     summary = "Puts another flag in its place, of the version that If-Match names",
-    params(
-        ("key" = String, Path, description = "The flag's key"),
-        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
-        ("If-Match" = Option<String>, Header, description = "The version that is to be changed"),
-    ),
+    params(("key" = String, Path, description = "The flag's key"),
+        EnvironmentParameters, IfMatch),
     responses(
         (status = 200, description = "The flag as it is now; ETag is its version"),
         (status = 400, description = "The body is no flag"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment or flag"),
         (status = 412, description = "It is in another version, which the problem names"),
-        (status = 422, description = "Fields are wrong: all are listed"),
-    )
-)]
-pub async fn put(
-    State(api): State<Api>,
-    context: RequestContext,
-    Path(key): Path<String>,
-    (uri, headers): (Uri, HeaderMap),
-    body: Body,
-) -> Result<Response, Error> {
-    let (key, uri, headers) = (key.as_str(), &uri, &headers);
-    let request = ChangeRequest { key, uri, headers, kind: DefinitionKind::Flag };
-    request.put((api, context), body).await
+        (status = 422, description = "Fields are wrong: all are listed")))]
+pub async fn put(call: Call, Path(key): Path<String>, body: Body) -> Result<Response, Error> {
+    definitions::put(call, (DefinitionKind::Flag, &key), body).await
 }
 
 /// Changes fields of a flag.
-#[utoipa::path(
-    patch,
-    path = "/v1/flags/{key}",
-    tag = "Feature flags",
-    operation_id = "patch_flag",
+#[utoipa::path(patch, path = "/v1/flags/{key}", tag = "Feature flags", operation_id = "patch_flag",
     summary = "Changes fields of a flag (RFC 7396), such as isEnabled, of the version that If-Match names",
-    params(
-        ("key" = String, Path, description = "The flag's key"),
-        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
-        ("If-Match" = Option<String>, Header, description = "The version that is to be changed"),
-    ),
+    params(("key" = String, Path, description = "The flag's key"),
+        EnvironmentParameters, IfMatch),
     responses(
         (status = 200, description = "The flag as it is now; ETag is its version"),
         (status = 400, description = "A field is none of a flag's, or cannot change"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment or flag"),
         (status = 412, description = "It is in another version, which the problem names"),
-        (status = 422, description = "Fields are wrong: all are listed"),
-    )
-)]
-pub async fn patch(
-    State(api): State<Api>,
-    context: RequestContext,
-    Path(key): Path<String>,
-    (uri, headers): (Uri, HeaderMap),
-    body: Body,
-) -> Result<Response, Error> {
-    let (key, uri, headers) = (key.as_str(), &uri, &headers);
-    let request = ChangeRequest { key, uri, headers, kind: DefinitionKind::Flag };
-    request.patch((api, context), body).await
+        (status = 422, description = "Fields are wrong: all are listed")))]
+pub async fn patch(call: Call, Path(key): Path<String>, body: Body) -> Result<Response, Error> {
+    definitions::patch(call, (DefinitionKind::Flag, &key), body).await
 }
 
 /// Archives a flag.
-#[utoipa::path(
-    delete,
-    path = "/v1/flags/{key}",
-    tag = "Feature flags",
-    operation_id = "archive_flag",
+#[utoipa::path(delete, path = "/v1/flags/{key}", tag = "Feature flags", operation_id = "archive_flag",
     summary = "Archives a flag: it has no value then, and PATCH with isArchived false brings it back",
-    params(
-        ("key" = String, Path, description = "The flag's key"),
-        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
-        ("If-Match" = Option<String>, Header, description = "The version that is to be changed"),
-    ),
+    params(("key" = String, Path, description = "The flag's key"),
+        EnvironmentParameters, IfMatch),
     responses(
         (status = 204, description = "It is archived"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment or flag"),
-        (status = 412, description = "It is in another version, which the problem names"),
-    )
-)]
-pub async fn archive(
-    State(api): State<Api>,
-    context: RequestContext,
-    Path(key): Path<String>,
-    (uri, headers): (Uri, HeaderMap),
-) -> Result<StatusCode, Error> {
-    let (key, uri, headers) = (key.as_str(), &uri, &headers);
-    let request = ChangeRequest { key, uri, headers, kind: DefinitionKind::Flag };
-    request.archive((api, context)).await
+        (status = 412, description = "It is in another version, which the problem names")))]
+pub async fn archive(call: Call, Path(key): Path<String>) -> Result<StatusCode, Error> {
+    definitions::archive(call, (DefinitionKind::Flag, &key)).await
 }

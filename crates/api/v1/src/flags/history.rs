@@ -1,23 +1,22 @@
 //! The versions that a flag or a segment had: when, by whom, why, and what changed with each.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use domain::change::{Change, FlagChange};
 use domain::definition::{DefinitionKey, DefinitionKind};
-use engine::ports::{HistoryRow, Page};
+use engine::ports::HistoryRow;
 use engine::time::rfc3339;
 use feature_flags::definition::to_json;
-use http::Uri;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::definitions::whole;
 use super::find::{self, bug};
-use crate::Api;
-use crate::caller::RequestContext;
+use crate::caller::Call;
 use crate::error::Error;
-use crate::parameters::Parameters;
+use crate::openapi::EnvironmentParameters;
+use crate::parameters::{Parameters, Window};
 
 /// How many versions an answer has at most: each comes with its whole document.
 const VERSIONS_MAX: u64 = 50;
@@ -54,81 +53,56 @@ pub struct Version {
 }
 
 /// The versions of a flag.
-#[utoipa::path(
-    get,
-    path = "/v1/flags/{key}/history",
-    tag = "Feature flags",
-    operation_id = "flag_history",
+#[utoipa::path(get, path = "/v1/flags/{key}/history", tag = "Feature flags", operation_id = "flag_history",
     summary = "The versions that a flag had, newest first: when, by whom, why, and what changed",
     params(
         ("key" = String, Path, description = "The flag"),
-        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
+        EnvironmentParameters,
         ("offset" = Option<u64>, Query, description = "How many to skip"),
         ("limit" = Option<u64>, Query, description = "How many at most; 50 by default, and no more"),
     ),
     responses(
         (status = 200, description = "What was asked for", body = History),
         (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment or flag"),
-    )
-)]
-pub async fn of_flag(
-    State(api): State<Api>,
-    context: RequestContext,
-    Path(key): Path<String>,
-    uri: Uri,
-) -> Result<Json<History>, Error> {
-    of((api, context), &uri, (DefinitionKind::Flag, key)).await
+        (status = 404, description = "There is no such environment or flag")))]
+pub async fn of_flag(call: Call, Path(key): Path<String>) -> Result<Json<History>, Error> {
+    of(call, (DefinitionKind::Flag, key)).await
 }
 
 /// The versions of a segment.
-#[utoipa::path(
-    get,
-    path = "/v1/segments/{id}/history",
-    tag = "Feature flags",
-    operation_id = "segment_history",
+#[utoipa::path(get, path = "/v1/segments/{id}/history", tag = "Feature flags", operation_id = "segment_history",
     summary = "The versions that a segment had, newest first: when, by whom, why, and what changed",
     params(
         ("id" = String, Path, description = "The segment's id"),
-        ("environment" = Option<String>, Query, description = "Its key; dev by default"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
+        EnvironmentParameters,
         ("offset" = Option<u64>, Query, description = "How many to skip"),
         ("limit" = Option<u64>, Query, description = "How many at most; 50 by default, and no more"),
     ),
     responses(
         (status = 200, description = "What was asked for", body = History),
         (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment or segment"),
-    )
-)]
-pub async fn of_segment(
-    State(api): State<Api>,
-    context: RequestContext,
-    Path(id): Path<String>,
-    uri: Uri,
-) -> Result<Json<History>, Error> {
-    of((api, context), &uri, (DefinitionKind::Segment, id)).await
+        (status = 404, description = "There is no such environment or segment")))]
+pub async fn of_segment(call: Call, Path(id): Path<String>) -> Result<Json<History>, Error> {
+    of(call, (DefinitionKind::Segment, id)).await
 }
 
 async fn of(
-    (api, context): (Api, RequestContext),
-    uri: &Uri,
+    Call { api, context, uri, .. }: Call,
     (kind, key): (DefinitionKind, String),
 ) -> Result<Json<History>, Error> {
     context.require("flag:read")?;
-    let mut parameters = Parameters::of(uri)?;
-    let page = parameters.page_of(VERSIONS_MAX)?;
+    let mut parameters = Parameters::of(&uri)?;
+    let window = Window(parameters.page_of(VERSIONS_MAX)?);
     let environment = find::environment(&api, &context, &mut parameters).await?;
     parameters.end()?;
     find::definition(&api, &environment, kind, &key).await?;
     let (no, key) = (environment.tenant, DefinitionKey { environment: environment.id, kind, key });
-    // One more, to compare the last with, and to know that it is there.
-    let one_more = Page { limit: page.limit + 1, ..page };
+    // The row behind the page is also what its last version is compared with.
+    let one_more = window.one_more();
     let rows =
         api.engine.read(move |queries| queries.definition_history(no, &key, one_more)).await?;
     let documents = rows.iter().map(document).collect::<Result<Vec<_>, _>>()?;
-    let limit = whole(page.limit);
+    let limit = whole(window.0.limit);
     let versions = rows.into_iter().zip(&documents).enumerate().take(limit);
     let versions = versions.map(|(at, (row, (version, document)))| Version {
         version: *version,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::command::FlagCommand;
 use domain::environment::{
@@ -13,14 +13,14 @@ use domain::environment::{
 };
 use domain::reply::FlagReply;
 use domain::{Command, Reply, SecretId};
-use http::{StatusCode, Uri};
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::secrets::{AFTER_SECONDS_MAX, end};
+use super::secrets::{AFTER_SECONDS_MAX, end, open};
 use super::{find, input};
-use crate::caller::RequestContext;
+use crate::caller::{Call, RequestContext};
 use crate::parameters::{Parameters, invalid};
 use engine::time::rfc3339;
 
@@ -86,23 +86,13 @@ struct Relay {
 }
 
 /// The tenant's relay proxies.
-#[utoipa::path(
-    get,
-    path = "/v1/relay-proxies",
-    tag = "Feature flags",
-    operation_id = "relay_proxies",
+#[utoipa::path(get, path = "/v1/relay-proxies", tag = "Feature flags", operation_id = "relay_proxies",
     summary = "The relay proxies that have not ended, with their secrets",
     responses(
         (status = 200, description = "What was asked for", body = RelayProxies),
         (status = 403, description = "flag:secrets is missing"),
-        (status = 501, description = "flags.key_file is not configured"),
-    )
-)]
-pub async fn list(
-    State(api): State<Api>,
-    context: RequestContext,
-    uri: Uri,
-) -> Result<Json<RelayProxies>, Error> {
+        (status = 501, description = "flags.key_file is not configured")))]
+pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<RelayProxies>, Error> {
     context.require("flag:secrets")?;
     Parameters::of(&uri)?.end()?;
     let environments = find::environments(&api, &context).await?;
@@ -112,11 +102,7 @@ pub async fn list(
 }
 
 /// Makes a relay proxy.
-#[utoipa::path(
-    post,
-    path = "/v1/relay-proxies",
-    tag = "Feature flags",
-    operation_id = "create_relay_proxy",
+#[utoipa::path(post, path = "/v1/relay-proxies", tag = "Feature flags", operation_id = "create_relay_proxy",
     summary = "Makes a secret that grants several environments of a project",
     request_body = NewRelayProxy,
     responses(
@@ -124,15 +110,8 @@ pub async fn list(
         (status = 400, description = "A field is wrong"),
         (status = 403, description = "flag:secrets is missing"),
         (status = 404, description = "There is no such environment"),
-        (status = 501, description = "flags.key_file is not configured"),
-    )
-)]
-pub async fn create(
-    State(api): State<Api>,
-    context: RequestContext,
-    uri: Uri,
-    body: Body,
-) -> Result<Response, Error> {
+        (status = 501, description = "flags.key_file is not configured")))]
+pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<Response, Error> {
     context.require("flag:secrets")?;
     Parameters::of(&uri)?.end()?;
     let NewRelayProxy { name, project, environments: chosen } = input::json(body).await?;
@@ -158,11 +137,7 @@ pub async fn create(
 }
 
 /// Lets a relay proxy end.
-#[utoipa::path(
-    delete,
-    path = "/v1/relay-proxies/{id}",
-    tag = "Feature flags",
-    operation_id = "expire_relay_proxy",
+#[utoipa::path(delete, path = "/v1/relay-proxies/{id}", tag = "Feature flags", operation_id = "expire_relay_proxy",
     summary = "Lets a relay proxy's secret end in all of its environments, now or some seconds later",
     params(
         ("id" = Uuid, Path, description = "The relay proxy's id"),
@@ -173,14 +148,10 @@ pub async fn create(
         (status = 400, description = "A parameter is wrong"),
         (status = 403, description = "flag:secrets is missing"),
         (status = 404, description = "There is no such relay proxy, or it has ended"),
-        (status = 501, description = "flags.key_file is not configured"),
-    )
-)]
+        (status = 501, description = "flags.key_file is not configured")))]
 pub async fn expire(
-    State(api): State<Api>,
-    context: RequestContext,
+    Call { api, context, uri, .. }: Call,
     Path(id): Path<String>,
-    uri: Uri,
 ) -> Result<StatusCode, Error> {
     context.require("flag:secrets")?;
     let uuid = Uuid::try_parse(&id).map_err(|_| invalid("id", "is no UUID"))?;
@@ -235,10 +206,7 @@ async fn relays(api: &Api, context: &RequestContext) -> Result<Vec<Relay>, Error
     let mut places = BTreeMap::<String, usize>::new();
     let mut relays = Vec::<Relay>::new();
     for secret in secrets {
-        let value = secret::open(sealer, secret.environment, &secret.sealed).map_err(|error| {
-            tracing::error!(error = %error, secret.id = %secret.id, "failed to decrypt environment secret");
-            Error::WrongSecretsKey
-        })?;
+        let value = open(&secret, sealer)?;
         match places.get(&value) {
             Some(place) => relays[*place].secrets.push(secret),
             None => {

@@ -2,19 +2,20 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::command::FlagCommand;
 use domain::environment::{AddSecret, ExpireSecret, NewSecret, Secret, SecretKind};
 use domain::reply::FlagReply;
 use domain::{Command, Reply, SecretId, Timestamp};
-use http::{StatusCode, Uri};
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{find, input};
-use crate::caller::RequestContext;
+use crate::caller::Call;
+use crate::openapi::ProjectParameter;
 use crate::parameters::{Parameters, invalid};
 use engine::time::rfc3339;
 
@@ -51,10 +52,7 @@ impl SecretView {
     /// # Errors
     /// Where it was stored with another key.
     pub fn of(secret: &Secret, sealer: &Sealer) -> Result<Self, Error> {
-        let value = secret::open(sealer, secret.environment, &secret.sealed).map_err(|error| {
-            tracing::error!(error = %error, secret.id = %secret.id, "failed to decrypt environment secret");
-            Error::WrongSecretsKey
-        })?;
+        let value = open(secret, sealer)?;
         let kind = match secret.kind {
             SecretKind::Server => "server",
             SecretKind::Client => "client",
@@ -87,30 +85,19 @@ enum KindOfSecret {
 }
 
 /// Adds a secret.
-#[utoipa::path(
-    post,
-    path = "/v1/environments/{key}/secrets",
-    tag = "Feature flags",
-    operation_id = "add_secret",
+#[utoipa::path(post, path = "/v1/environments/{key}/secrets", tag = "Feature flags", operation_id = "add_secret",
     summary = "Adds a secret to an environment",
-    params(
-        ("key" = String, Path, description = "The environment"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
-    ),
+    params(("key" = String, Path, description = "The environment"), ProjectParameter),
     request_body = SecretToMake,
     responses(
         (status = 201, description = "It was made", body = SecretView),
         (status = 400, description = "A field is wrong"),
         (status = 403, description = "flag:secrets is missing"),
         (status = 404, description = "There is no such environment"),
-        (status = 501, description = "flags.key_file is not configured"),
-    )
-)]
+        (status = 501, description = "flags.key_file is not configured")))]
 pub async fn add(
-    State(api): State<Api>,
-    context: RequestContext,
+    Call { api, context, uri, .. }: Call,
     Path(key): Path<String>,
-    uri: Uri,
     body: Body,
 ) -> Result<Response, Error> {
     context.require("flag:secrets")?;
@@ -140,30 +127,22 @@ pub async fn add(
 }
 
 /// Lets a secret end.
-#[utoipa::path(
-    delete,
-    path = "/v1/environments/{key}/secrets/{id}",
-    tag = "Feature flags",
-    operation_id = "expire_secret",
+#[utoipa::path(delete, path = "/v1/environments/{key}/secrets/{id}", tag = "Feature flags", operation_id = "expire_secret",
     summary = "Lets a secret end, now or some seconds later, so that another can take its place",
     params(
         ("key" = String, Path, description = "The environment"),
         ("id" = Uuid, Path, description = "The secret's id"),
-        ("project" = Option<String>, Query, description = "Its project; default by default"),
+        ProjectParameter,
         ("after" = Option<u64>, Query, description = "Seconds until it ends; 0 by default"),
     ),
     responses(
         (status = 204, description = "It ends"),
         (status = 400, description = "A parameter is wrong"),
         (status = 403, description = "flag:secrets is missing"),
-        (status = 404, description = "There is no such environment or secret"),
-    )
-)]
+        (status = 404, description = "There is no such environment or secret")))]
 pub async fn expire(
-    State(api): State<Api>,
-    context: RequestContext,
+    Call { api, context, uri, .. }: Call,
     Path((key, id)): Path<(String, String)>,
-    uri: Uri,
 ) -> Result<StatusCode, Error> {
     context.require("flag:secrets")?;
     let id = Uuid::try_parse(&id).map_err(|_| invalid("id", "is no UUID"))?;
@@ -177,6 +156,17 @@ pub async fn expire(
         Command::Flag(FlagCommand::ExpireSecret(ExpireSecret { environment, secret, at }));
     find::submit(&api, &context, command).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The value of a stored secret.
+///
+/// # Errors
+/// It was stored with another key.
+pub fn open(secret: &Secret, sealer: &Sealer) -> Result<String, Error> {
+    secret::open(sealer, secret.environment, &secret.sealed).map_err(|error| {
+        tracing::error!(error = %error, secret.id = %secret.id, "failed to decrypt environment secret");
+        Error::WrongSecretsKey
+    })
 }
 
 /// When a secret ends that may be used for so many seconds more.

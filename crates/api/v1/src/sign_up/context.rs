@@ -12,7 +12,7 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{Extensions, HeaderMap};
 use sign_up::service::{AuthenticatedCustomer, RequestContext};
-use sign_up::{Error as SignUpError, TenantCredentials};
+use sign_up::{Error as SignUpError, SignUp, TenantCredentials};
 use web::headers::{self, IDEMPOTENCY_KEY_BYTES_MAX, IncompleteTenant};
 
 use super::SignUpApi;
@@ -69,6 +69,7 @@ impl FromRequestParts<SignUpApi> for Context {
 
 /// A customer who is logged in.
 pub(super) struct LoggedIn {
+    pub(super) sign_up: SignUp,
     pub(super) context: RequestContext,
     pub(super) caller: AuthenticatedCustomer,
 }
@@ -80,12 +81,13 @@ impl FromRequestParts<SignUpApi> for LoggedIn {
         let Context(context) = Context::from_request_parts(parts, api).await?;
         let token = headers::bearer(&parts.headers).ok_or(SignUpError::NoSession)?;
         let caller = api.sign_up.authenticate(context.tenant, token).await?;
-        Ok(Self { context, caller })
+        Ok(Self { sign_up: api.sign_up.clone(), context, caller })
     }
 }
 
 /// An operator, and the tenant whose credentials the request has.
 pub(super) struct Operator {
+    pub(super) sign_up: SignUp,
     pub(super) context: RequestContext,
     pub(super) tenant: TenantNo,
     caller: Arc<Caller>,
@@ -112,6 +114,6 @@ impl FromRequestParts<SignUpApi> for Operator {
         // The configured tenant is for customers: operators send their tenant's credentials.
         let credentials = credentials(&parts.headers)?.ok_or(Error::TenantMissing)?;
         let tenant = api.tenants.authenticate(credentials, context.from).await?;
-        Ok(Self { context, tenant, caller })
+        Ok(Self { sign_up: api.sign_up.clone(), context, tenant, caller })
     }
 }

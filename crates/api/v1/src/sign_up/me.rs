@@ -1,7 +1,6 @@
 //! `/v1/me`: customers read and change their own data. Irreversible changes require the password
 //! again, so that a stolen access token is not enough.
 
-use axum::extract::State;
 use axum::response::Response;
 use domain::customer::Customer;
 use engine::time::rfc3339;
@@ -10,14 +9,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::SignUpApi;
 use super::context::LoggedIn;
 use super::json::{Json, answer, done};
 use super::registrations::{check_about, preferences};
+use sign_up::SignUp;
 use sign_up::preferences::{Preferences, TIME_ZONE};
 use sign_up::service::ProfileChange;
 
 use crate::error::Error;
+use crate::openapi::{NotLoggedIn, PasswordsWait};
 
 /// The customer who sends the request.
 #[derive(Serialize, ToSchema)]
@@ -96,26 +96,17 @@ pub(super) struct SecondFactorOffered {
     recovery_codes: Vec<String>,
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/me",
-    tag = "Sign-up",
-    operation_id = "sign_up_me",
+#[utoipa::path(get, path = "/v1/me", tag = "Sign-up", operation_id = "sign_up_me",
     summary = "The customer who sends the request",
     responses(
         (status = 200, description = "The customer", body = Me),
-        (status = 401, description = "Not logged in"),
-    )
-)]
-pub(super) async fn show(
-    State(api): State<SignUpApi>,
-    logged_in: LoggedIn,
-) -> Result<Response, Error> {
-    Ok(answer(StatusCode::OK, &view(&api, &logged_in.caller.customer).await?))
+        NotLoggedIn))]
+pub(super) async fn show(LoggedIn { sign_up, caller, .. }: LoggedIn) -> Result<Response, Error> {
+    Ok(answer(StatusCode::OK, &view(&sign_up, &caller.customer).await?))
 }
 
-async fn view(api: &SignUpApi, customer: &Customer) -> Result<Me, Error> {
-    let account = api.sign_up.account_of(customer).await?;
+async fn view(sign_up: &SignUp, customer: &Customer) -> Result<Me, Error> {
+    let account = sign_up.account_of(customer).await?;
     let person = account.map(|it| it.person).unwrap_or_default();
     let profile = customer.profile.clone();
     let known = Preferences::read(&profile.preferences).unwrap_or_default();
@@ -136,26 +127,18 @@ async fn view(api: &SignUpApi, customer: &Customer) -> Result<Me, Error> {
     })
 }
 
-#[utoipa::path(
-    patch,
-    path = "/v1/me",
-    tag = "Sign-up",
-    operation_id = "sign_up_change_me",
+#[utoipa::path(patch, path = "/v1/me", tag = "Sign-up", operation_id = "sign_up_change_me",
     summary = "Changes the customer's data",
     request_body = MyChange,
     responses(
         (status = 200, description = "The customer after the change", body = Me),
-        (status = 401, description = "Not logged in"),
+        NotLoggedIn,
         (status = 422, description = "Fields are invalid"),
-        (status = 503, description = "Dozens of concurrent requests change the preferences"),
-    )
-)]
+        (status = 503, description = "Dozens of concurrent requests change the preferences")))]
 pub(super) async fn change(
-    State(api): State<SignUpApi>,
-    logged_in: LoggedIn,
+    LoggedIn { sign_up, context, caller }: LoggedIn,
     Json(change): Json<MyChange>,
 ) -> Result<Response, Error> {
-    let LoggedIn { context, caller } = logged_in;
     let mut wrong = vec![];
     check_about(&mut wrong, (&change.company, &change.country, &None));
     let preferences = preferences(&mut wrong, change.preferences);
@@ -171,104 +154,72 @@ pub(super) async fn change(
         preferences,
         is_active: None,
     };
-    api.sign_up.change(&context, &caller.customer, change).await?;
-    let found = api.sign_up.customer(caller.tenant, caller.customer.id).await?;
+    sign_up.change(&context, &caller.customer, change).await?;
+    let found = sign_up.customer(caller.tenant, caller.customer.id).await?;
     let customer = found.ok_or(Error::NoSuch("customer"))?;
-    Ok(answer(StatusCode::OK, &view(&api, &customer).await?))
+    Ok(answer(StatusCode::OK, &view(&sign_up, &customer).await?))
 }
 
-#[utoipa::path(
-    delete,
-    path = "/v1/me",
-    tag = "Sign-up",
-    operation_id = "sign_up_erase_me",
+#[utoipa::path(delete, path = "/v1/me", tag = "Sign-up", operation_id = "sign_up_erase_me",
     summary = "Erases the customer who sends the request; their account stays, without personal data",
     request_body = Confirmation,
     responses(
         (status = 204, description = "The customer is erased"),
         (status = 401, description = "Not logged in, or the password is wrong"),
-        (status = 503, description = "Too many passwords wait to be hashed"),
-    )
-)]
+        PasswordsWait))]
 pub(super) async fn erase(
-    State(api): State<SignUpApi>,
-    logged_in: LoggedIn,
+    LoggedIn { sign_up, context, caller }: LoggedIn,
     Json(confirmation): Json<Confirmation>,
 ) -> Result<Response, Error> {
-    let LoggedIn { context, caller } = logged_in;
-    api.sign_up.check_password(&context, &caller.customer, &confirmation.password).await?;
-    api.sign_up.erase(&context, &caller.customer).await?;
+    sign_up.check_password(&context, &caller.customer, &confirmation.password).await?;
+    sign_up.erase(&context, &caller.customer).await?;
     Ok(done())
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/me/second-factor",
-    tag = "Sign-up",
-    operation_id = "sign_up_offer_second_factor",
+#[utoipa::path(post, path = "/v1/me/second-factor", tag = "Sign-up", operation_id = "sign_up_offer_second_factor",
     summary = "Offers a second factor, which becomes active with its first code; until then the previous one stays active",
     request_body = FactorConfirmation,
     responses(
         (status = 201, description = "Its secret and recovery codes, displayed once", body = SecondFactorOffered),
         (status = 401, description = "Not logged in, the password or the code is wrong, or a code is needed"),
-        (status = 503, description = "Too many passwords wait to be hashed"),
-    )
-)]
+        PasswordsWait))]
 pub(super) async fn offer_second_factor(
-    State(api): State<SignUpApi>,
-    logged_in: LoggedIn,
+    LoggedIn { sign_up, context, caller }: LoggedIn,
     Json(confirmation): Json<FactorConfirmation>,
 ) -> Result<Response, Error> {
-    let LoggedIn { context, caller } = logged_in;
     let shown = (&*confirmation.password, confirmation.code.as_deref());
-    let offer = api.sign_up.offer_second_factor(&context, &caller, shown).await?;
+    let offer = sign_up.offer_second_factor(&context, &caller, shown).await?;
     let (secret, uri, recovery_codes) = (offer.secret, offer.uri, offer.recovery_codes);
     Ok(answer(StatusCode::CREATED, &SecondFactorOffered { secret, uri, recovery_codes }))
 }
 
-#[utoipa::path(
-    put,
-    path = "/v1/me/second-factor",
-    tag = "Sign-up",
-    operation_id = "sign_up_confirm_second_factor",
+#[utoipa::path(put, path = "/v1/me/second-factor", tag = "Sign-up", operation_id = "sign_up_confirm_second_factor",
     summary = "Activates an offered second factor by its first code",
     request_body = FirstCode,
     responses(
         (status = 204, description = "It is active"),
         (status = 401, description = "Not logged in, or the code is wrong"),
-        (status = 409, description = "No offered factor waits for its first code"),
-    )
-)]
+        (status = 409, description = "No offered factor waits for its first code")))]
 pub(super) async fn confirm_second_factor(
-    State(api): State<SignUpApi>,
-    logged_in: LoggedIn,
+    LoggedIn { sign_up, context, caller }: LoggedIn,
     Json(first): Json<FirstCode>,
 ) -> Result<Response, Error> {
-    let LoggedIn { context, caller } = logged_in;
-    api.sign_up.confirm_second_factor(&context, &caller, &first.code).await?;
+    sign_up.confirm_second_factor(&context, &caller, &first.code).await?;
     Ok(done())
 }
 
-#[utoipa::path(
-    delete,
-    path = "/v1/me/second-factor",
-    tag = "Sign-up",
-    operation_id = "sign_up_remove_second_factor",
+#[utoipa::path(delete, path = "/v1/me/second-factor", tag = "Sign-up", operation_id = "sign_up_remove_second_factor",
     summary = "Removes the second factor",
     request_body = FactorConfirmation,
     responses(
         (status = 204, description = "There is none"),
         (status = 401, description = "Not logged in, the password or the code is wrong, or a code is needed"),
-        (status = 503, description = "Too many passwords wait to be hashed"),
-    )
-)]
+        PasswordsWait))]
 pub(super) async fn remove_second_factor(
-    State(api): State<SignUpApi>,
-    logged_in: LoggedIn,
+    LoggedIn { sign_up, context, caller }: LoggedIn,
     Json(confirmation): Json<FactorConfirmation>,
 ) -> Result<Response, Error> {
-    let LoggedIn { context, caller } = logged_in;
     let shown = (&*confirmation.password, confirmation.code.as_deref());
-    api.sign_up.remove_second_factor(&context, &caller, shown).await?;
+    sign_up.remove_second_factor(&context, &caller, shown).await?;
     Ok(done())
 }

@@ -97,11 +97,7 @@ impl OperationView {
     }
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/operations/{id}",
-    tag = "Sign-up",
-    operation_id = "operations_show",
+#[utoipa::path(get, path = "/v1/operations/{id}", tag = "Sign-up", operation_id = "operations_show",
     summary = "The status of a registration that is executed later",
     params(
         ("id" = String, Path, description = "The operation"),
@@ -109,9 +105,7 @@ impl OperationView {
     ),
     responses(
         (status = 200, description = "The operation; Retry-After while it waits", body = OperationView),
-        (status = 404, description = "No such operation of this tenant"),
-    )
-)]
+        (status = 404, description = "No such operation of this tenant")))]
 pub(super) async fn show(
     State(api): State<SignUpApi>,
     Path(id): Path<String>,
@@ -126,11 +120,7 @@ pub(super) async fn show(
     Ok(response)
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/operations/{id}/events",
-    tag = "Sign-up",
-    operation_id = "operations_follow",
+#[utoipa::path(get, path = "/v1/operations/{id}/events", tag = "Sign-up", operation_id = "operations_follow",
     summary = "Streams the end of a registration that is executed later as one server-sent event",
     params(
         ("id" = String, Path, description = "The operation"),
@@ -140,9 +130,7 @@ pub(super) async fn show(
         (status = 200, description = "A stream of text/event-stream with one event `operation`"),
         (status = 404, description = "No such operation of this tenant"),
         (status = 429, description = "Too many streams are open from this network"),
-        (status = 503, description = "Too many streams are open"),
-    )
-)]
+        (status = 503, description = "Too many streams are open")))]
 pub(super) async fn follow(
     State(api): State<SignUpApi>,
     Path(id): Path<String>,

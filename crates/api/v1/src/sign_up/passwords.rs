@@ -15,6 +15,7 @@ use super::registrations::Address;
 use crate::sign_up_problem::wrong_field;
 
 use crate::error::Error;
+use crate::openapi::PasswordsWait;
 
 /// The response to every request for a mail.
 #[derive(Serialize, ToSchema)]
@@ -39,18 +40,12 @@ pub(super) struct PasswordChange {
     new_password: String,
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/password-resets",
-    tag = "Sign-up",
-    operation_id = "sign_up_request_reset",
+#[utoipa::path(post, path = "/v1/password-resets", tag = "Sign-up", operation_id = "sign_up_request_reset",
     summary = "Mails a token for setting a password, if the address has a customer",
     request_body = Address,
     responses(
         (status = 202, description = "Whether it has one or not", body = ResetRequested),
-        (status = 422, description = "It is not an address"),
-    )
-)]
+        (status = 422, description = "It is not an address")))]
 pub(super) async fn request_reset(
     State(api): State<SignUpApi>,
     Context(context): Context,
@@ -60,20 +55,14 @@ pub(super) async fn request_reset(
     Ok(answer(StatusCode::ACCEPTED, &ResetRequested { status: "mail-sent-if-known" }))
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/password-resets/complete",
-    tag = "Sign-up",
-    operation_id = "sign_up_reset",
+#[utoipa::path(post, path = "/v1/password-resets/complete", tag = "Sign-up", operation_id = "sign_up_reset",
     summary = "Sets a password by a token that was mailed; all sessions end",
     request_body = Reset,
     responses(
         (status = 204, description = "The password is set"),
         (status = 400, description = "The token is invalid, used or expired"),
         (status = 422, description = "The password breaks a rule"),
-        (status = 503, description = "Too many passwords wait to be hashed"),
-    )
-)]
+        PasswordsWait))]
 pub(super) async fn reset(
     State(api): State<SignUpApi>,
     Context(context): Context,
@@ -84,28 +73,20 @@ pub(super) async fn reset(
     Ok(done())
 }
 
-#[utoipa::path(
-    put,
-    path = "/v1/me/password",
-    tag = "Sign-up",
-    operation_id = "sign_up_change_password",
+#[utoipa::path(put, path = "/v1/me/password", tag = "Sign-up", operation_id = "sign_up_change_password",
     summary = "Sets a password by the current one; all sessions end",
     request_body = PasswordChange,
     responses(
         (status = 204, description = "The password is set"),
         (status = 401, description = "Not logged in, or the current password is wrong"),
         (status = 422, description = "The password breaks a rule"),
-        (status = 503, description = "Too many passwords wait to be hashed"),
-    )
-)]
+        PasswordsWait))]
 pub(super) async fn change(
-    State(api): State<SignUpApi>,
-    logged_in: LoggedIn,
+    LoggedIn { sign_up, context, caller }: LoggedIn,
     Json(change): Json<PasswordChange>,
 ) -> Result<Response, Error> {
-    let LoggedIn { context, caller } = logged_in;
     let passwords = (&*change.current_password, &*change.new_password);
-    let result = api.sign_up.change_password(&context, &caller, passwords).await;
+    let result = sign_up.change_password(&context, &caller, passwords).await;
     result.map_err(of_new_password)?;
     Ok(done())
 }

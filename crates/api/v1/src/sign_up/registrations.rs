@@ -19,6 +19,7 @@ use sign_up::service::{RegistrationForm, RegistrationOptions, validate_registrat
 use web::{WrongField, prefer};
 
 use crate::error::Error;
+use crate::openapi::{IdempotencyKey, PasswordsWait};
 
 /// The most characters of these fields.
 const COMPANY_CHARS_MAX: usize = 100;
@@ -79,14 +80,10 @@ pub(super) struct Address {
     pub(super) email: String,
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/registrations",
-    tag = "Sign-up",
-    operation_id = "sign_up_register",
+#[utoipa::path(post, path = "/v1/registrations", tag = "Sign-up", operation_id = "sign_up_register",
     summary = "Registers a customer; the response is the same where the address has a customer, who is notified by mail",
     params(
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable"),
+        IdempotencyKey,
         ("Prefer" = Option<String>, Header, description = "`respond-async`: the registration is stored, and executed later"),
     ),
     request_body = NewRegistration,
@@ -95,9 +92,7 @@ pub(super) struct Address {
         (status = 400, description = "A header or a field is malformed"),
         (status = 409, description = "A request with this key is in progress"),
         (status = 422, description = "Fields are invalid, or the key was used for another request"),
-        (status = 503, description = "Too many passwords wait to be hashed"),
-    )
-)]
+        PasswordsWait))]
 pub(super) async fn register(
     State(api): State<SignUpApi>,
     Context(context): Context,
@@ -214,18 +209,12 @@ pub(super) fn preferences(
         .unwrap_or_default()
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/registrations/verify",
-    tag = "Sign-up",
-    operation_id = "sign_up_verify",
+#[utoipa::path(post, path = "/v1/registrations/verify", tag = "Sign-up", operation_id = "sign_up_verify",
     summary = "Verifies an address by the token that was mailed to it",
     request_body = Token,
     responses(
         (status = 204, description = "The address is verified"),
-        (status = 400, description = "The token is invalid, used or expired"),
-    )
-)]
+        (status = 400, description = "The token is invalid, used or expired")))]
 pub(super) async fn verify(
     State(api): State<SignUpApi>,
     Context(context): Context,
@@ -235,18 +224,12 @@ pub(super) async fn verify(
     Ok(done())
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/registrations/resend",
-    tag = "Sign-up",
-    operation_id = "sign_up_resend",
+#[utoipa::path(post, path = "/v1/registrations/resend", tag = "Sign-up", operation_id = "sign_up_resend",
     summary = "Mails another token, if the address has an unverified customer",
     request_body = Address,
     responses(
         (status = 202, description = "Whether one was mailed or not", body = RegistrationAccepted),
-        (status = 422, description = "It is not an address"),
-    )
-)]
+        (status = 422, description = "It is not an address")))]
 pub(super) async fn resend(
     State(api): State<SignUpApi>,
     Context(context): Context,

@@ -14,6 +14,7 @@ use super::json::{Json, answer, done};
 use sign_up::service::{self, Login};
 
 use crate::error::Error;
+use crate::openapi::{IdempotencyKey, NotLoggedIn, PasswordsWait};
 
 /// A login.
 #[derive(Deserialize, ToSchema)]
@@ -76,21 +77,15 @@ fn tokens(logged_in: service::LoggedIn) -> SessionTokens {
     }
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/sessions",
-    tag = "Sign-up",
-    operation_id = "sign_up_log_in",
+#[utoipa::path(post, path = "/v1/sessions", tag = "Sign-up", operation_id = "sign_up_log_in",
     summary = "Logs a customer in",
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable")),
+    params(IdempotencyKey),
     request_body = NewSession,
     responses(
         (status = 201, description = "The customer and the tokens", body = SessionTokens),
         (status = 401, description = "The address or the password is wrong, the address is not verified, or a code is needed"),
         (status = 403, description = "Deactivated"),
-        (status = 503, description = "Too many passwords wait to be hashed"),
-    )
-)]
+        PasswordsWait))]
 pub(super) async fn open(
     State(api): State<SignUpApi>,
     Context(context): Context,
@@ -102,19 +97,13 @@ pub(super) async fn open(
     Ok(answer(StatusCode::CREATED, &tokens(logged_in)))
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/sessions/refresh",
-    tag = "Sign-up",
-    operation_id = "sign_up_refresh",
+#[utoipa::path(post, path = "/v1/sessions/refresh", tag = "Sign-up", operation_id = "sign_up_refresh",
     summary = "Renews both tokens; a refresh token that was used before ends the session",
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable")),
+    params(IdempotencyKey),
     request_body = Refresh,
     responses(
         (status = 200, description = "New tokens", body = SessionTokens),
-        (status = 400, description = "The token is invalid, used or expired"),
-    )
-)]
+        (status = 400, description = "The token is invalid, used or expired")))]
 pub(super) async fn refresh(
     State(api): State<SignUpApi>,
     Context(context): Context,
@@ -124,22 +113,13 @@ pub(super) async fn refresh(
     Ok(answer(StatusCode::OK, &tokens(logged_in)))
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/sessions",
-    tag = "Sign-up",
-    operation_id = "sign_up_sessions",
+#[utoipa::path(get, path = "/v1/sessions", tag = "Sign-up", operation_id = "sign_up_sessions",
     summary = "The customer's sessions, oldest first",
     responses(
         (status = 200, description = "The sessions", body = Sessions),
-        (status = 401, description = "Not logged in"),
-    )
-)]
-pub(super) async fn list(
-    State(api): State<SignUpApi>,
-    logged_in: LoggedIn,
-) -> Result<Response, Error> {
-    let sessions = api.sign_up.sessions(&logged_in.caller).await?;
+        NotLoggedIn))]
+pub(super) async fn list(LoggedIn { sign_up, caller, .. }: LoggedIn) -> Result<Response, Error> {
+    let sessions = sign_up.sessions(&caller).await?;
     let shown = |it: service::SessionView| Session {
         id: it.id.to_string(),
         created_at: rfc3339(it.created_at),
@@ -151,70 +131,41 @@ pub(super) async fn list(
     Ok(answer(StatusCode::OK, &Sessions { sessions }))
 }
 
-#[utoipa::path(
-    delete,
-    path = "/v1/sessions/{id}",
-    tag = "Sign-up",
-    operation_id = "sign_up_log_out_elsewhere",
+#[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "Sign-up", operation_id = "sign_up_log_out_elsewhere",
     summary = "Ends one of the customer's sessions",
     params(("id" = String, Path, description = "The session")),
     responses(
         (status = 204, description = "The session has ended"),
-        (status = 401, description = "Not logged in"),
-        (status = 404, description = "The customer has no such session"),
-    )
-)]
-pub(super) async fn close(
-    State(api): State<SignUpApi>,
-    Path(id): Path<String>,
-    logged_in: LoggedIn,
-) -> Result<Response, Error> {
+        NotLoggedIn,
+        (status = 404, description = "The customer has no such session")))]
+pub(super) async fn close(Path(id): Path<String>, logged_in: LoggedIn) -> Result<Response, Error> {
     let id: SessionId = super::id(&id, "session")?;
-    close_sessions(&api, &logged_in, Some(id)).await
+    close_sessions(logged_in, Some(id)).await
 }
 
-#[utoipa::path(
-    delete,
-    path = "/v1/sessions/current",
-    tag = "Sign-up",
-    operation_id = "sign_up_log_out",
+#[utoipa::path(delete, path = "/v1/sessions/current", tag = "Sign-up", operation_id = "sign_up_log_out",
     summary = "Ends the session of this request",
     responses(
         (status = 204, description = "The session has ended"),
-        (status = 401, description = "Not logged in"),
-    )
-)]
-pub(super) async fn close_current(
-    State(api): State<SignUpApi>,
-    logged_in: LoggedIn,
-) -> Result<Response, Error> {
+        NotLoggedIn))]
+pub(super) async fn close_current(logged_in: LoggedIn) -> Result<Response, Error> {
     let id = logged_in.caller.session.id;
-    close_sessions(&api, &logged_in, Some(id)).await
+    close_sessions(logged_in, Some(id)).await
 }
 
-#[utoipa::path(
-    delete,
-    path = "/v1/sessions",
-    tag = "Sign-up",
-    operation_id = "sign_up_log_out_everywhere",
+#[utoipa::path(delete, path = "/v1/sessions", tag = "Sign-up", operation_id = "sign_up_log_out_everywhere",
     summary = "Ends all of the customer's sessions",
     responses(
         (status = 204, description = "All sessions have ended"),
-        (status = 401, description = "Not logged in"),
-    )
-)]
-pub(super) async fn close_all(
-    State(api): State<SignUpApi>,
-    logged_in: LoggedIn,
-) -> Result<Response, Error> {
-    close_sessions(&api, &logged_in, None).await
+        NotLoggedIn))]
+pub(super) async fn close_all(logged_in: LoggedIn) -> Result<Response, Error> {
+    close_sessions(logged_in, None).await
 }
 
 async fn close_sessions(
-    api: &SignUpApi,
-    logged_in: &LoggedIn,
+    LoggedIn { sign_up, context, caller }: LoggedIn,
     session: Option<SessionId>,
 ) -> Result<Response, Error> {
-    api.sign_up.close_sessions(&logged_in.context, &logged_in.caller, session).await?;
+    sign_up.close_sessions(&context, &caller, session).await?;
     Ok(done())
 }
