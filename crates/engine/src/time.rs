@@ -16,6 +16,14 @@ pub fn rfc3339_millis(at: Timestamp) -> String {
     PRINTER.timestamp_to_string(&timestamp(at))
 }
 
+/// A time as RFC 3339, rounded down to a whole second and written with a fraction of zero, which is
+/// Kill Bill's precision: `2026-11-20T11:30:52.000Z`.
+#[must_use]
+pub fn rfc3339_second(at: Timestamp) -> String {
+    let at_us = timestamp(at).as_microsecond();
+    rfc3339_millis(Timestamp(at_us - at_us.rem_euclid(Timestamp::SECOND_US)))
+}
+
 /// Times of the domain reach further than jiff's, which end with the year 9999: beyond it, the last
 /// or the first of jiff's times.
 fn timestamp(at: Timestamp) -> jiff::Timestamp {
@@ -36,6 +44,9 @@ mod tests {
         assert_eq!(rfc3339(Timestamp(1_673_841_716_630_999)), "2023-01-16T04:01:56.630999Z");
         assert_eq!(rfc3339_millis(Timestamp(1_673_841_716_630_999)), "2023-01-16T04:01:56.630Z");
         assert_eq!(rfc3339_millis(Timestamp(0)), "1970-01-01T00:00:00.000Z");
+        assert_eq!(rfc3339_second(Timestamp(1_673_841_716_630_999)), "2023-01-16T04:01:56.000Z");
+        assert_eq!(rfc3339_second(Timestamp(-1)), "1969-12-31T23:59:59.000Z");
+        assert_eq!(rfc3339_second(Timestamp(i64::MAX)), "9999-12-30T22:00:00.000Z");
     }
 
     #[test]

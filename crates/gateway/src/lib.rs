@@ -8,7 +8,6 @@ mod multiplexed;
 mod outbound;
 pub mod push;
 pub mod reconcile;
-mod rfc3339;
 pub mod simulator;
 
 pub use error::Error;

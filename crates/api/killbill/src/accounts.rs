@@ -5,7 +5,7 @@ use domain::command::AccountCommand;
 use domain::reply::AccountReply;
 use domain::{AccountId, Command, Rejection, Reply};
 use engine::ports::{AccountView, HistoryOf, HistoryRow, Queries, StoreError};
-use engine::time::rfc3339_millis;
+use engine::time::{rfc3339_millis, rfc3339_second};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -270,7 +270,7 @@ impl RowFormat for ReadOptions {
         let (account, person) = (&view.account, &view.person);
         // A reference time from the client keeps its milliseconds.
         let reference_time = if account.reference_time == account.created_at {
-            date::to_the_second(account.reference_time)
+            rfc3339_second(account.reference_time)
         } else {
             rfc3339_millis(account.reference_time)
         };

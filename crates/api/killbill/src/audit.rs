@@ -10,12 +10,12 @@ use domain::{
     Account, EXTERNAL_PAYMENT, PaymentId, PaymentMethod, Rejection, TagId, TenantNo, TransactionId,
 };
 use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError};
+use engine::time::rfc3339_second;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::call::Call;
-use crate::date;
 use crate::error::{ErrorJson, Failure, HandlerResult};
 use crate::reply;
 use crate::request::{Query, printable};
@@ -254,7 +254,7 @@ impl<'a> Entry<'a> {
         let (object_type, object_id) = self.image.object();
         AuditLogJson {
             change_type: self.change_type,
-            change_date: date::to_the_second(self.row.at),
+            change_date: rfc3339_second(self.row.at),
             object_type,
             object_id,
             changed_by: &self.row.actor.created_by,

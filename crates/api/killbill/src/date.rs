@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use domain::Timestamp;
-use engine::time::rfc3339_millis;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
@@ -12,14 +11,6 @@ const YEAR_MAX: i16 = 9999;
 
 /// The longest date, in characters.
 const DATE_CHARS_MAX: usize = 64;
-
-/// A time to the second: `2026-11-20T11:30:52.000Z`.
-pub(crate) fn to_the_second(at: Timestamp) -> String {
-    // A calendar has no other times: its first or last second is written.
-    let (first, last) = (jiff::Timestamp::MIN, jiff::Timestamp::MAX);
-    let at_us = at.0.clamp(first.as_microsecond(), last.as_microsecond());
-    rfc3339_millis(Timestamp(at_us - at_us.rem_euclid(Timestamp::SECOND_US)))
-}
 
 /// Parses a date with or without a time; without an offset it is UTC. `None` if it is invalid, or
 /// its year does not have four digits.
@@ -70,6 +61,7 @@ pub(crate) fn local_date(at: Timestamp, zone: &TimeZone) -> Cow<'static, str> {
 
 #[cfg(test)]
 mod tests {
+    use engine::time::rfc3339_millis;
     use expect_test::{Expect, expect};
 
     use super::*;
@@ -93,13 +85,6 @@ mod tests {
         check("2020-02-30", expect!["refused"]);
         check("yesterday", expect!["refused"]);
         check("", expect!["refused"]);
-    }
-
-    #[test]
-    fn microseconds_are_written_to_the_second() {
-        assert_eq!(to_the_second(Timestamp(1_999_999)), "1970-01-01T00:00:01.000Z");
-        assert_eq!(to_the_second(Timestamp(-1)), "1969-12-31T23:59:59.000Z");
-        assert_eq!(to_the_second(Timestamp(i64::MAX)), "9999-12-30T22:00:00.000Z");
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! The installation: its health, its node, and its gateways, which replace Kill Bill's plugins.
 
 use engine::Reason;
+use engine::time::rfc3339_second;
 use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::KillBillApi;
 use crate::call::Call;
-use crate::date;
 use crate::error::HandlerResult;
 use crate::reply;
 
@@ -83,7 +83,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
     responses((status = 200, body = [NodeInfoJson])))]
 pub(crate) async fn nodes(call: Call) -> HandlerResult {
     let api = &call.api;
-    let boot_time = date::to_the_second(api.opened_at());
+    let boot_time = rfc3339_second(api.opened_at());
     Ok(reply::ok(&[NodeInfoJson {
         node_name: api.settings().node_name.clone(),
         last_updated_date: boot_time.clone(),

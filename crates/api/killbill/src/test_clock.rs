@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::Timestamp;
+use engine::time::rfc3339_second;
 use http::StatusCode;
 use jiff::Span;
 use jiff::tz::TimeZone;
@@ -143,7 +144,7 @@ fn zone(call: &Call) -> Result<(String, TimeZone), Failure> {
 fn clock_response(call: &Call, (name, zone): (String, TimeZone)) -> axum::response::Response {
     let now = call.api.engine().clock().now();
     reply::ok(&ClockJson {
-        current_utc_time: date::to_the_second(now),
+        current_utc_time: rfc3339_second(now),
         time_zone: name,
         local_date: date::local_date(now, &zone).into_owned(),
     })
@@ -157,7 +158,7 @@ mod tests {
 
     fn check(from: &str, span: Span, expected: &str) {
         let moved = add(date::parse(from).unwrap(), span);
-        assert_eq!(moved.map_or("too far".to_owned(), date::to_the_second), expected);
+        assert_eq!(moved.map_or("too far".to_owned(), rfc3339_second), expected);
     }
 
     #[test]

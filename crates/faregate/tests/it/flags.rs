@@ -500,7 +500,7 @@ fn flag_is_created_changed_and_archived() {
     let made = client.post("/v1/flags?environment=dev", &new);
     assert_eq!(made.status, 201, "{}", made.text());
     let etag = made.header("etag").unwrap().to_owned();
-    assert!(Uuid::parse_str(made.json()["id"].as_str().unwrap()).is_ok());
+    Uuid::parse_str(made.json()["id"].as_str().unwrap()).unwrap();
     assert_eq!(client.get(path).json(), made.json());
     assert_eq!(client.get(path).header("etag"), Some(etag.as_str()));
     let again = client.post("/v1/flags", &new);

@@ -4,10 +4,9 @@ use bytes::Bytes;
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::tag::ControlTag;
 use domain::{AccountId, AmountMinor, Currency, Event, TagId};
+use engine::time::rfc3339_second;
 use serde::Serialize;
 use serde_json::value::RawValue;
-
-use crate::rfc3339::rfc3339_seconds;
 
 /// The body for an event; `None` for an event that is not notified.
 #[must_use]
@@ -77,7 +76,7 @@ fn of_transaction(event: &Event) -> Option<Notification> {
         currency: currency.as_ref().map(Currency::code),
         status: result.status,
         transaction_type: kind.killbill_name(),
-        effective_date: rfc3339_seconds(*effective_at),
+        effective_date: rfc3339_second(*effective_at),
     };
     Some(Notification {
         event_type: if result.succeeded { "PAYMENT_SUCCESS" } else { "PAYMENT_FAILED" },

@@ -105,7 +105,8 @@ async fn a_watch_that_is_not_read_ends_as_too_slow() {
     let (reader, grant) = reader(&fixture, limits);
     let (mut slow, mut waiting) =
         (watch(&reader, &grant).unwrap(), watch(&reader, &grant).unwrap());
-    assert!(next(&mut slow).await.unwrap().is_ok() && next(&mut waiting).await.unwrap().is_ok());
+    next(&mut slow).await.unwrap().unwrap();
+    next(&mut waiting).await.unwrap().unwrap();
     assert!(waiting.next().now_or_never().is_none());
     for second in 1..=3 {
         fixture.change_flag(CHECKOUT, second, |flag| flag.is_enabled = !flag.is_enabled);
@@ -137,7 +138,7 @@ async fn a_watch_ends_with_its_secret() {
     let fixture = Fixture::start().await;
     let (reader, grant) = reader(&fixture, WatchLimits::default());
     let mut watching = watch(&reader, &grant).unwrap();
-    assert!(next(&mut watching).await.unwrap().is_ok());
+    next(&mut watching).await.unwrap().unwrap();
     let mut without = sample();
     without.secrets.retain(|it| it.value != CLIENT_SECRET);
     fixture.cache.upsert([without]);
@@ -150,7 +151,7 @@ async fn a_watch_ends_with_the_node() {
     let fixture = Fixture::start().await;
     let (reader, grant) = reader(&fixture, WatchLimits::default());
     let mut watching = watch(&reader, &grant).unwrap();
-    assert!(next(&mut watching).await.unwrap().is_ok());
+    next(&mut watching).await.unwrap().unwrap();
     let zero = std::time::Duration::ZERO;
     let (end, ()) = tokio::join!(next(&mut watching), fixture.cache.drain(zero, zero));
     assert_eq!(end, Some(Err(ReadError::Stopping)));

@@ -6,12 +6,12 @@ use domain::account::Person;
 use domain::payment::{Payment, Transaction, TransactionStatus};
 use domain::tag::Tag;
 use domain::{Account, AccountId, Currency, PaymentMethod, PaymentMethodId, TenantNo, Timestamp};
+use engine::time::rfc3339_second;
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::{Entry, Image, Stage};
 use crate::amount::Decimal;
-use crate::date;
 use crate::payment_states::{state_name, status_name};
 
 /// One row of a history table.
@@ -146,8 +146,8 @@ impl<'a> HistoryJson<'a> {
         };
         Self {
             id: None,
-            created_date: date::to_the_second(created_at),
-            updated_date: date::to_the_second(entry.row.at),
+            created_date: rfc3339_second(created_at),
+            updated_date: rfc3339_second(entry.row.at),
             record_id: entry.row.seq.0,
             account_record_id: account.uuid().as_u64_pair().1 & 0xffff_ffff,
             tenant_record_id: tenant.0,
@@ -184,7 +184,7 @@ fn account_columns<'a>(account: &'a Account, person: Option<&'a Person>) -> Acco
         is_payment_delegated_to_parent: account.is_payment_delegated_to_parent.then_some(true),
         billing_cycle_day_local: account.bill_cycle_day_local,
         payment_method_id: account.payment_method_id.map(PaymentMethodId::uuid),
-        reference_time: date::to_the_second(account.reference_time),
+        reference_time: rfc3339_second(account.reference_time),
         time_zone: &account.time_zone,
         locale: of(|it| &it.locale),
         address1: of(|it| &it.address1),
@@ -255,7 +255,7 @@ fn transaction_columns(transaction: &Transaction, stage: Stage) -> TransactionCo
             transaction.id.uuid(),
         ),
         transaction_type: transaction.kind.killbill_name(),
-        effective_date: date::to_the_second(transaction.effective_at),
+        effective_date: rfc3339_second(transaction.effective_at),
         transaction_status: status_name(transaction.kind, status),
         amount: transaction.amount.map(|it| Decimal::new(it, transaction.currency)),
         currency,

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use domain::payment::{PaymentFile, Transaction};
 use domain::{Currency, EXTERNAL_PAYMENT};
 use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError};
+use engine::time::rfc3339_second;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -12,7 +13,6 @@ use uuid::Uuid;
 use crate::amount::Decimal;
 use crate::audit::{AuditLevel, AuditLogJson};
 use crate::call::Call;
-use crate::date;
 use crate::error::Failure;
 use crate::page::RowFormat;
 use crate::payment_states::status_name;
@@ -178,7 +178,7 @@ impl ReadOptions {
             transaction_type: it.kind.killbill_name(),
             amount: it.amount.filter(|_| !reversal).map(|it| Decimal::new(it, currency.copied())),
             currency: currency.map(Currency::code),
-            effective_date: date::to_the_second(it.effective_at),
+            effective_date: rfc3339_second(it.effective_at),
             processed_amount: processed,
             processed_currency: processed_currency.map(Currency::code),
             status: status_name(it.kind, it.status),
