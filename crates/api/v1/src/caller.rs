@@ -29,9 +29,7 @@ pub struct TenantReader(pub Arc<TenantRef>);
 /// The operator and the tenant of a request, with its reason.
 #[derive(Clone)]
 pub struct RequestContext {
-    /// The operator.
     pub caller: Arc<Caller>,
-    /// The tenant.
     pub tenant: Arc<TenantRef>,
     /// The reason, where one is given.
     pub reason: Option<String>,

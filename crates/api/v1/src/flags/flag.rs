@@ -42,7 +42,7 @@ pub async fn list(
     Ok(Json(json!({ "flags": flags, "more": more })))
 }
 
-/// Makes a flag.
+/// Creates a flag.
 #[utoipa::path(
     post,
     path = "/v1/flags",
@@ -71,7 +71,7 @@ pub async fn create(
     definitions::create((api, context), &uri, body, DefinitionKind::Flag).await
 }
 
-/// A flag.
+/// Shows a flag.
 #[utoipa::path(
     get,
     path = "/v1/flags/{key}",

@@ -25,9 +25,9 @@ const VERSIONS_MAX: u64 = 50;
 /// Versions, newest first.
 #[derive(Serialize, ToSchema)]
 pub struct History {
-    /// Those in the window.
+    /// The versions of the page.
     versions: Vec<Version>,
-    /// Whether there are older ones behind them.
+    /// Whether older versions follow after this page.
     more: bool,
 }
 
@@ -37,13 +37,13 @@ pub struct History {
 pub struct Version {
     /// Unix time in milliseconds, more than the version before.
     version: i64,
-    /// When it was made.
+    /// When the version was created (RFC 3339).
     at: String,
-    /// By whom.
+    /// The user who created the version.
     user: String,
-    /// Why, where that was said.
+    /// The user's reason; `null` if none was given.
     reason: Option<String>,
-    /// What else was said about it.
+    /// The user's comment; `null` if none was given.
     comment: Option<String>,
     /// The fields that differ from the version before, in the order of their names; `null` for the
     /// first version.
@@ -123,7 +123,7 @@ async fn of(
     parameters.end()?;
     find::definition(&api, &environment, kind, &key).await?;
     let (no, key) = (environment.tenant, DefinitionKey { environment: environment.id, kind, key });
-    // One more, to compare the last with, and to know that it is there.
+    // One more version: to compare the last one with, and to know whether more follow.
     let one_more = Page { limit: page.limit + 1, ..page };
     let rows =
         api.engine.read(move |queries| queries.definition_history(no, &key, one_more)).await?;

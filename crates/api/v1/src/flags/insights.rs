@@ -21,54 +21,54 @@ use crate::error::Error;
 
 const HOUR_US: i64 = 3_600_000_000;
 
-/// How often a flag was each of its variations.
+/// The evaluations of a flag, by hour and variation.
 #[derive(Serialize, ToSchema)]
 pub struct FlagInsights {
-    /// In the order of the hours.
+    /// The lines of the page, in the order of the hours.
     insights: Vec<FlagLine>,
-    /// Whether there are more behind them.
+    /// Whether more lines follow after this page.
     more: bool,
 }
 
-/// How often a flag was a variation in an hour.
+/// The evaluations of a flag to one variation in an hour.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct FlagLine {
-    /// When the hour began.
+    /// The start of the hour (RFC 3339).
     hour: String,
     /// The variation's id.
     variation_id: String,
-    /// How often.
+    /// The number of evaluations.
     count: i64,
-    /// How often of these for experiments.
+    /// The number of these that count for experiments.
     experiment_count: i64,
 }
 
-/// What was measured by a name.
+/// The metric events of a name, by hour and type.
 #[derive(Serialize, ToSchema)]
 pub struct MetricInsights {
-    /// In the order of the hours.
+    /// The lines of the page, in the order of the hours.
     metrics: Vec<MetricLine>,
-    /// Whether there are more behind them.
+    /// Whether more lines follow after this page.
     more: bool,
 }
 
-/// What was measured by a name in an hour.
+/// The metric events of a name and a type in an hour.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct MetricLine {
-    /// When the hour began.
+    /// The start of the hour (RFC 3339).
     hour: String,
-    /// What sort of event it is, as the program says.
+    /// The type of the events, as the program reported it.
     #[serde(rename = "type")]
     kind: String,
-    /// How often.
+    /// The number of events.
     count: i64,
     /// The sum of the values.
     sum: f64,
 }
 
-/// How often a flag was what.
+/// Shows the evaluations of a flag, by hour and variation.
 #[utoipa::path(
     get,
     path = "/v1/flags/{key}/insights",
@@ -119,7 +119,7 @@ pub async fn of_flag(
     Ok(Json(FlagInsights { insights: insights.collect(), more }))
 }
 
-/// What was measured by a name.
+/// Shows the metric events of a name, by hour and type.
 #[utoipa::path(
     get,
     path = "/v1/environments/{key}/insights/metrics",
@@ -171,7 +171,7 @@ pub async fn of_metric(
     Ok(Json(MetricInsights { metrics: metrics.collect(), more }))
 }
 
-/// Which part of the counts is asked for.
+/// The requested hours and page.
 #[derive(Clone, Copy)]
 struct Window {
     hours: Hours,
@@ -179,7 +179,7 @@ struct Window {
 }
 
 impl Window {
-    /// What the rest of the parameters says.
+    /// Parses the rest of the parameters.
     fn of(mut parameters: Parameters) -> Result<Self, Error> {
         let (from, to) = (parameters.time("from")?, parameters.time("to")?);
         let page = parameters.page()?;
@@ -190,7 +190,7 @@ impl Window {
         Ok(Self { hours: Hours { from, to }, page })
     }
 
-    /// The page with the row behind it.
+    /// The page and one more row.
     const fn one_more(self) -> Page {
         Page { offset: self.page.offset, limit: self.page.limit + 1 }
     }

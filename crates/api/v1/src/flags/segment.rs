@@ -42,7 +42,7 @@ pub async fn list(
     Ok(Json(json!({ "segments": segments, "more": more })))
 }
 
-/// Makes a segment.
+/// Creates a segment.
 #[utoipa::path(
     post,
     path = "/v1/segments",
@@ -71,7 +71,7 @@ pub async fn create(
     definitions::create((api, context), &uri, body, DefinitionKind::Segment).await
 }
 
-/// A segment.
+/// Shows a segment.
 #[utoipa::path(
     get,
     path = "/v1/segments/{id}",
