@@ -150,9 +150,7 @@ pub struct Done {
 pub struct Created {
     /// Part of all their external keys.
     pub key: FlowKey,
-    /// The account.
     pub account: IdText,
-    /// The payment.
     pub payment: IdText,
 }
 

@@ -30,7 +30,7 @@ pub struct Monitor<'a> {
 pub struct Measured {
     /// The process under load.
     pub server: Option<Spent>,
-    /// This process.
+    /// The load generator, which is this process.
     pub client: Option<Spent>,
 }
 

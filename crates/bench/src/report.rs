@@ -69,7 +69,6 @@ pub struct BacklogReport {
 /// CPU used while measured, and memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Spent {
-    /// CPU time.
     pub cpu: Duration,
     /// Resident memory, at most.
     pub rss_mib: f64,
@@ -81,7 +80,7 @@ pub struct Circumstances {
     pub measured: Duration,
     /// The process under load.
     pub server: Option<Spent>,
-    /// This process.
+    /// The load generator, which is this process.
     pub client: Option<Spent>,
     /// The backlog of an open loop.
     pub backlog: Option<BacklogReport>,

@@ -27,11 +27,9 @@ pub type IdText = [u8; ID_BYTES];
 /// The user and the tenant of a request.
 #[derive(Clone)]
 pub struct Identity {
-    /// The user.
     pub user: String,
     /// The user's password.
     pub password: String,
-    /// The tenant.
     pub api_key: String,
     /// The tenant's secret.
     pub api_secret: String,

@@ -34,7 +34,7 @@ impl Latencies {
         Self(Histogram::new_with_bounds(1, max, PRECISION_DIGITS).expect("constant bounds"))
     }
 
-    /// Adds one.
+    /// Adds a latency; a longer one than ten minutes is recorded as ten minutes.
     pub fn record(&mut self, latency: Duration) {
         self.0.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
     }
@@ -51,7 +51,6 @@ impl Latencies {
         self.0.max() as f64 / 1000.0
     }
 
-    /// How many.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
@@ -99,7 +98,7 @@ pub struct Recent {
     pub flow: Latencies,
     /// Flows that failed.
     pub errors: u64,
-    /// Refusals.
+    /// Requests that the server refused.
     pub refused: u64,
 }
 

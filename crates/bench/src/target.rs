@@ -17,15 +17,13 @@ pub enum TargetError {
     /// TLS is not supported: it would measure the client.
     #[error("{option} {url}: only http is spoken here; name the plain listener")]
     Https {
-        /// The option.
         option: &'static str,
         /// The URL as given.
         url: String,
     },
-    /// Not `http://host:port`.
+    /// The URL is not `http://HOST:PORT`.
     #[error("{option} {url}: expected http://HOST:PORT, without a path")]
     Shape {
-        /// The option.
         option: &'static str,
         /// The URL as given.
         url: String,
@@ -33,7 +31,6 @@ pub enum TargetError {
     /// The name does not resolve.
     #[error("{option} {url}: {source}")]
     Resolve {
-        /// The option.
         option: &'static str,
         /// The URL as given.
         url: String,

@@ -29,7 +29,7 @@ const DRAIN_PER_SOCKET_MAX: Duration = Duration::from_millis(2);
 /// An environment, as the store has it.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    /// FeatBit's `envId`.
+    /// The id; FeatBit's clients call it `envId`.
     pub id: Uuid,
     /// Unique in its project.
     pub key: String,

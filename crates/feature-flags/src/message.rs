@@ -36,7 +36,7 @@ impl Message {
         Self { bytes: bytes.into(), frame_at }
     }
 
-    /// The text.
+    /// The text, without a frame.
     pub fn text(&self) -> Bytes {
         self.bytes.slice(frame::HEAD_BYTES_MAX..)
     }

@@ -16,7 +16,7 @@ pub struct RateLimits {
     pub streaming: u32,
     /// Polls of SDKs, and registrations of agents.
     pub sdk: u32,
-    /// Insights.
+    /// Reports of insights.
     pub insight: u32,
     /// Evaluations by FeatBit's API.
     pub feature_flag: u32,

@@ -9,7 +9,6 @@ pub enum Error {
     /// The journal's file cannot be read or written.
     #[error("journal {path}: {source}")]
     Journal {
-        /// The file.
         path: PathBuf,
         /// The operating system's error.
         source: io::Error,
@@ -17,13 +16,12 @@ pub enum Error {
     /// Another process uses the journal.
     #[error("journal {path} is in use by another process")]
     JournalInUse {
-        /// The file.
+        /// The file that the other process has locked.
         path: PathBuf,
     },
     /// The journal has an invalid record before its last batch.
     #[error("journal {path} is corrupt at byte {offset}")]
     JournalCorrupt {
-        /// The file.
         path: PathBuf,
         /// The position of the first invalid record.
         offset: u64,
@@ -37,7 +35,6 @@ pub enum Error {
     /// A configured URL is invalid.
     #[error("{field}: {reason}")]
     Url {
-        /// The setting.
         field: &'static str,
         /// Why it is invalid.
         reason: String,
@@ -45,7 +42,6 @@ pub enum Error {
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The address.
         address: std::net::SocketAddr,
         /// The operating system's error.
         source: io::Error,

@@ -26,7 +26,7 @@ pub use template::{
     Templates, URL_BYTES_MAX, Variables,
 };
 
-/// Sends mail.
+/// Sends mail by the configured transport.
 pub struct Mailer {
     from: Mailbox,
     backend: Backend,

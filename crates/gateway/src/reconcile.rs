@@ -73,7 +73,7 @@ pub struct Compared {
     pub charged: u64,
     /// Successful transactions through this gateway in the store.
     pub booked: u64,
-    /// Differences.
+    /// Differences that were reported.
     pub differences: u64,
 }
 

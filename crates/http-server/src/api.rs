@@ -88,7 +88,6 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Its status.
     #[must_use]
     pub const fn status(self) -> StatusCode {
         match self {

@@ -41,7 +41,6 @@ pub struct Front {
     pub router: Router,
     /// How many requests are in progress.
     pub admission: Admission,
-    /// Counters.
     pub requests: Requests,
     /// The limits of bodies.
     pub bodies: Arc<Bodies>,

@@ -25,11 +25,9 @@ pub enum Error {
     /// A file cannot be read, or holds nothing of use.
     #[error("setting `{key}`: {path}: {reason}")]
     File {
-        /// The setting.
+        /// The setting that names the file, such as `tls.cert`.
         key: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The reason.
         reason: String,
     },
     /// Certificate and key do not belong together, or are of a kind that is not supported.

@@ -319,8 +319,8 @@ fn due(
     Ok(names.filter(|name| !busy.contains(name)).take(MAILS_MAX).collect())
 }
 
-/// These mails with their customers, but for those that are not to be sent any more. A customer who
-/// cannot be read keeps nobody else's mail.
+/// These mails with their customers, without those that no longer exist. A customer who cannot be
+/// read does not delay the mail of other customers.
 fn with_customers(
     queries: &dyn Queries,
     names: VecDeque<(TenantNo, MailId)>,
@@ -337,7 +337,7 @@ fn with_customers(
     Ok(read)
 }
 
-/// Sends a mail and says what is to be written down of it.
+/// Sends a mail and returns the result to be stored.
 async fn deliver(
     engine: Engine,
     dispatcher: Arc<MailDispatcher>,

@@ -26,7 +26,7 @@ struct Kept {
 }
 
 impl Overrides {
-    /// A tenant's templates. Where its own cannot be used, ours are, and the log says why, once.
+    /// A tenant's templates; the built-in ones, with a line in the log, if its own are invalid.
     pub(super) async fn of(
         &self,
         engine: &Engine,

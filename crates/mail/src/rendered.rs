@@ -1,4 +1,4 @@
-//! What a mail says and where it goes, as its customer was read.
+//! The content and the recipient of a mail, from its customer's row.
 
 use domain::Timestamp;
 use domain::customer::{Customer, CustomerStatus, Issued, TokenPurpose};
@@ -9,17 +9,17 @@ use sign_up::service::token_purpose;
 
 use super::{MailDispatcher, template};
 
-/// What becomes of a mail.
+/// The result of rendering a mail.
 pub(super) enum Rendered {
-    /// It goes out.
+    /// The mail can be sent.
     Ready(Box<OutgoingMail>),
-    /// There is nobody to send it to, or its token is worth nothing any more.
+    /// The mail has no recipient, or its token is no longer valid.
     Pointless(&'static str),
-    /// It cannot be written.
+    /// The mail cannot be rendered.
     Unwritable(RenderError),
 }
 
-/// Writes a mail to its customer, as they were read.
+/// Renders a mail to its customer, as they were read.
 pub(super) async fn render(
     engine: &Engine,
     dispatcher: &MailDispatcher,

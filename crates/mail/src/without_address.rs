@@ -1,6 +1,6 @@
 //! Errors of mail servers, without the person that they are about.
 
-/// What stands where an address stood.
+/// The replacement of an address.
 const INSTEAD: &str = "(address)";
 
 /// How long an error may be, in characters.

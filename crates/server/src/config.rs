@@ -27,15 +27,13 @@ pub enum Error {
     /// The file cannot be read.
     #[error("cannot read the configuration file {path}: {source}")]
     Unreadable {
-        /// The file.
+        /// The path in `--config` or `FAREGATE_CONFIG`.
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
     /// The file is not TOML.
     #[error("the configuration file {path} is not TOML: {message}")]
     NotToml {
-        /// The file.
         path: PathBuf,
         /// Where and why.
         message: String,
@@ -45,7 +43,6 @@ pub enum Error {
     UnknownKey {
         /// Where it was found.
         origin: Origin,
-        /// The setting.
         key: String,
     },
     /// A setting with a value it cannot have.
@@ -53,7 +50,6 @@ pub enum Error {
     Invalid {
         /// Where it was found.
         origin: Origin,
-        /// The setting.
         key: String,
         /// What is wrong.
         reason: String,
@@ -67,7 +63,6 @@ pub enum Origin {
     File(PathBuf),
     /// An environment variable.
     Environment(String),
-    /// An argument.
     CommandLine,
 }
 

@@ -32,7 +32,6 @@ pub struct EngineParts {
     pub settings: Settings,
     /// Payment gateways by name.
     pub gateways: Gateways,
-    /// The time.
     pub clock: Clock,
     /// The engine's own settings.
     pub options: Options,

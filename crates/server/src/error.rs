@@ -21,7 +21,7 @@ pub enum Error {
     /// Processes for feature flags do not start.
     #[error("workers of feature flags: {0}")]
     Workers(io::Error),
-    /// There is no key to the secrets that workers are to know.
+    /// Workers need the key of the secrets of environments.
     #[error("`flags.workers` need `flags.key_file`")]
     WorkersWithoutKey,
     /// Signals cannot be waited for.

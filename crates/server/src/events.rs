@@ -21,7 +21,7 @@ const GATHERED: Duration = Duration::from_millis(200);
 /// The pause where more than [`BUSY_ROWS`] rows arrived during [`GATHERED`].
 const GATHERED_WHILE_BUSY: Duration = Duration::from_secs(2);
 
-/// See [`GATHERED_WHILE_BUSY`].
+/// The number of rows above which the pause is [`GATHERED_WHILE_BUSY`].
 const BUSY_ROWS: i64 = 100;
 
 /// The pause before a retry.

@@ -1,4 +1,4 @@
-//! The first start: somebody has to be able to log in, and some tenant to exist.
+//! The first start creates the administrator and the first tenant.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -16,13 +16,13 @@ pub const ADMIN: &str = "admin";
 const ADMIN_ROLE: &str = "admin";
 /// The first tenant's name.
 const DEFAULT_TENANT: &str = "default";
-/// Random bytes of a made-up secret; 24 characters when written.
+/// Random bytes of a generated secret, which has 24 characters.
 const SECRET_BYTES: usize = 18;
 
 /// Why the first start failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The core did not take it.
+    /// The core is unavailable.
     #[error("first start: {0}")]
     Unavailable(#[from] Unavailable),
     /// A secret could not be hashed.
@@ -31,23 +31,22 @@ pub enum Error {
     /// A command was refused.
     #[error("first start: {what} was refused: {answer:?}")]
     Refused {
-        /// What was to be made.
+        /// What the command was to create.
         what: &'static str,
-        /// The answer.
         answer: Answer,
     },
 }
 
-/// What was made on the first start: shown once, kept nowhere but as hashes.
+/// The secrets that the first start generated. They are shown once and stored only as hashes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Made {
-    /// The administrator's password, where it was made up.
+    /// The administrator's password; `None` if it was not generated.
     pub password: Option<String>,
-    /// The first tenant's API key and secret.
+    /// The first tenant's API key and secret; `None` if a tenant exists.
     pub tenant: Option<(String, String)>,
 }
 
-/// The administrator's password, where the environment has one: `FAREGATE_ADMIN_PASSWORD`.
+/// The administrator's password in `FAREGATE_ADMIN_PASSWORD`; `None` if it is not set or empty.
 pub fn password() -> Option<String> {
     std::env::var("FAREGATE_ADMIN_PASSWORD").ok().filter(|it| !it.is_empty())
 }
@@ -62,10 +61,10 @@ pub fn announce(made: &Made) {
     }
 }
 
-/// Makes the administrator and the first tenant, where there are none yet; `password` is the
-/// administrator's, else one is made up. What is made up is announced before it exists, so that no
-/// crash leaves an administrator whose password nobody has seen; what is missing is made by the
-/// next start. All is submitted at once, to be one commit.
+/// Creates the administrator and the first tenant if they do not exist; `password` is the
+/// administrator's, otherwise one is generated. Secrets are announced before they are stored, so
+/// that a crash cannot leave an administrator with an unknown password; the next start creates what
+/// is missing. All commands are submitted at once, to be one commit.
 ///
 /// # Errors
 /// [`Error`].
@@ -145,7 +144,7 @@ async fn make(engine: &Engine, what: &'static str, command: Command) -> Result<(
     }
 }
 
-/// A secret that nobody can guess.
+/// A random secret.
 fn random_secret() -> String {
     let mut bytes = [0_u8; SECRET_BYTES];
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");

@@ -7,18 +7,17 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use crate::config::{Config, LogFormat};
 
-/// Why there are no logs.
+/// Why logging cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The filter cannot be read.
     #[error("setting `log.level`: `{level}`: {reason}")]
     Level {
-        /// As it is set.
+        /// The setting's value.
         level: String,
-        /// Why.
         reason: String,
     },
-    /// Somebody else has started logging.
+    /// Logging was started already.
     #[error("logging was started already")]
     Started,
 }

@@ -110,7 +110,7 @@ fn describe() {
     }
 }
 
-/// What sign-up counts; the first names are those that its operators know from before.
+/// Counters of sign-up; the first names are those of the platform that its API replaces.
 const SIGN_UP_COUNTERS: [(&str, &str); 6] = [
     ("user_service_registration_total", "Registrations answered, by status."),
     (
@@ -123,7 +123,7 @@ const SIGN_UP_COUNTERS: [(&str, &str); 6] = [
     ("faregate_signup_limited_total", "What was asked of sign-up too often, by action."),
 ];
 
-/// What sign-up measures in seconds.
+/// Histograms of sign-up, in seconds.
 const SIGN_UP_SECONDS: [(&str, &str); 4] = [
     ("user_service_registration_duration_seconds", "From a registration to its answer."),
     (
@@ -134,7 +134,7 @@ const SIGN_UP_SECONDS: [(&str, &str); 4] = [
     ("faregate_password_wait_seconds", "From a password to the thread that hashes it, by lane."),
 ];
 
-/// How sign-up stands.
+/// Gauges of sign-up.
 const SIGN_UP_GAUGES: [(&str, &str); 5] = [
     ("user_service_concurrent_registrations_gauge", "Registrations in progress."),
     ("faregate_password_queue_jobs", "Customers' passwords that wait for a thread."),
@@ -155,16 +155,14 @@ pub async fn upkeep(handle: PrometheusHandle) {
     }
 }
 
-/// What `/metrics` looks at.
+/// The sources of the gauges in `/metrics`.
 #[derive(Clone)]
 pub struct Exporter {
-    /// The recorder.
     pub handle: PrometheusHandle,
-    /// The core.
     pub engine: Engine,
     /// Requests in progress.
     pub admission: Admission,
-    /// Their bodies.
+    /// Request bodies in memory.
     pub bodies: Arc<Bodies>,
     /// Streams of feature flags.
     pub streams: Streams,
@@ -173,9 +171,9 @@ pub struct Exporter {
 /// The streams of feature flags that this server and its workers hold.
 #[derive(Clone)]
 pub struct Streams {
-    /// What the server's own are open to.
+    /// Holds the server's own streams.
     pub cache: Arc<FlagCache>,
-    /// How many each worker holds, as it said last.
+    /// The number of streams that each worker reported last.
     pub of_workers: Arc<[AtomicUsize]>,
 }
 
@@ -204,7 +202,7 @@ pub async fn scrape(State(exporter): State<Arc<Exporter>>) -> Response {
     ([(CONTENT_TYPE, content_type)], text).into_response()
 }
 
-/// What the store says about outcomes and notifications.
+/// Numbers of outcomes and notifications in the store.
 struct Waiting {
     outstanding: i64,
     unresolved: Vec<UnresolvedCount>,
@@ -219,7 +217,7 @@ impl Exporter {
         set("faregate_request_bodies_bytes", as_i64(self.bodies.held_bytes()));
         set("faregate_flag_streams", as_i64(self.streams.count()));
         set("faregate_journal_head", self.engine.head().borrow().0);
-        // Where the store does not answer, the last values stay; its failures are counted elsewhere.
+        // If the store cannot be read, the last values stay; its failures are counted elsewhere.
         let Ok(waiting) = self.engine.read(waiting).await else { return };
         set("faregate_outstanding_transactions", waiting.outstanding);
         set("faregate_push_waiting", waiting.pushes);
@@ -227,7 +225,7 @@ impl Exporter {
     }
 
     fn gauge_process(&self) {
-        // Elsewhere than on Linux these are missing, which is what a missing metric says.
+        // These metrics exist only on Linux.
         let Some(process) = Process::look() else { return };
         metrics::gauge!("process_resident_memory_bytes").set(process.resident_bytes);
         metrics::gauge!("process_cpu_seconds_total").set(process.cpu_seconds);

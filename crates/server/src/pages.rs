@@ -1,4 +1,4 @@
-//! Pages for people: `/` says where things are, `/docs` shows the API, from `/openapi.json`.
+//! Pages for people: `/` links to the other pages, `/docs` shows the API of `/openapi.json`.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ use utoipa::openapi::{Components, ContactBuilder, InfoBuilder, LicenseBuilder, O
 const LANDING: &str = include_str!("pages/landing.html");
 const DOCS: &str = include_str!("pages/docs.html");
 
-/// The pages bring their own script and style, and ask nobody else for anything.
+/// The pages contain their scripts and styles, and load nothing from other servers.
 const POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline'; \
                       style-src 'self' 'unsafe-inline'; img-src 'self' data:";
 
@@ -59,7 +59,7 @@ const NO_SCOPES: [&str; 0] = [];
 /// The pages' paths, for metrics.
 pub const PATHS: &[&str] = &["/", "/docs", "/openapi.json"];
 
-/// The document as it is sent. Made when somebody asks for it: few do, and it would cost every
+/// The document as it is sent. It is built on the first request, because it would cost every
 /// start its time and every idle server its memory.
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     let json = openapi().to_json().expect("the document is plain JSON");

@@ -13,7 +13,6 @@ use sign_up::probe::{Failure, Outcome, Probe};
 /// The path of the health check.
 pub const PATH: &str = "/health/synthetic";
 
-/// The route.
 pub fn router<S>(probe: Probe) -> Router<S>
 where
     S: Clone + Send + Sync + 'static,

@@ -58,7 +58,7 @@ pub fn raise_open_files() -> u64 {
 }
 
 /// Makes a write beyond a limit on a file's size fail, as on a full disk, instead of ending the
-/// process: what a signal does once somebody listens to it.
+/// process: SIGXFSZ has no effect once it has a handler.
 pub fn survive_file_size_limit() -> io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     signal(SignalKind::from_raw(libc::SIGXFSZ)).map(drop)

@@ -158,8 +158,8 @@ impl Processor for Processing {
     }
 }
 
-/// Makes the administrator and the first tenant: the owner of the first partition does, before
-/// anybody can log in.
+/// Creates the administrator and the first tenant. The owner of the first partition does it, before
+/// a login is possible.
 async fn prepare(engine: Engine) {
     let access = Access::new(engine.clone(), Duration::ZERO, 1);
     let password = first_start::password();

@@ -16,15 +16,15 @@ use crate::config::Config;
 use crate::engine_parts::EngineParts;
 use crate::processing::Processing;
 
-/// How long to wait before Kafka is asked again for what a start needs, and how often at most.
+/// The pause before another attempt to read from Kafka what the start needs.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// See [`ASK_AGAIN`].
+/// The maximum number of these attempts.
 const ASKED_MAX: u32 = 30;
 
-/// Why this process takes no part in the queue.
+/// Why the queue cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A setting cannot be.
+    /// A setting is invalid.
     #[error(transparent)]
     Settings(#[from] kafka::SettingsError),
     /// The topics are not there, or not what they should be.

@@ -25,7 +25,7 @@ use crate::key_check::{self, CheckValue};
 /// The key's file in the data directory, where no other is configured.
 const KEY_FILE: &str = "signup.key";
 
-/// How to go on where the key is not the database's.
+/// What the operator can do if the key is not the database's.
 const WHAT_TO_DO: &str = "put the right key there. Without it sessions and mailed links end, and \
                           second factors cannot be opened; where it is lost for good, start once \
                           with `signup.key_replaced`";
@@ -39,13 +39,13 @@ pub enum Error {
     /// The key's file is gone.
     #[error("sign-up: {path} is missing, and the database is written with it: {WHAT_TO_DO}")]
     KeyLost {
-        /// The file.
+        /// The file in `signup.key_file`, or its default.
         path: PathBuf,
     },
     /// The key is another one.
     #[error("sign-up: the database is written with another key than {path}: {WHAT_TO_DO}")]
     KeyDiffers {
-        /// The file.
+        /// The file in `signup.key_file`, or its default.
         path: PathBuf,
     },
     /// The key check value of the database cannot be read.
@@ -56,11 +56,10 @@ pub enum Error {
     Threads(std::io::Error),
 }
 
-/// The key of sign-up, and what the database is to hold of it.
+/// The root key of sign-up with its key check value.
 pub struct Key {
-    /// The key.
     pub root: RootKey,
-    /// What the owner of the first partition writes.
+    /// The owner of the first partition stores it.
     pub check: CheckValue,
 }
 
@@ -102,7 +101,7 @@ pub fn key(config: &Config, queries: &dyn Queries) -> Result<Option<Key>, Error>
         path => PathBuf::from(path),
     };
     let is_missing = path.try_exists().is_ok_and(|exists| !exists);
-    // Where nobody signed up, another key is as good.
+    // As long as nothing depends on the stored key, another key is accepted.
     let is_fixed = |stored: &Option<String>| match stored {
         Some(_) if !it.key_replaced => key_check::is_needed(queries),
         Some(_) | None => Ok(false),
@@ -150,7 +149,7 @@ fn settings(it: &Signup) -> Settings {
     }
 }
 
-/// Has somebody synthetic sign up now and then, where there are APIs and a key.
+/// Starts the synthetic registration; `None` without APIs or without a key.
 pub fn probe(config: &Config, sign_up: Option<&SignUp>) -> Option<(Probe, JoinHandle<()>)> {
     let sign_up = sign_up.filter(|_| config.role != Role::Processor)?;
     Probe::start(sign_up.clone(), config.signup.probe_interval.0)

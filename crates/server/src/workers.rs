@@ -46,7 +46,7 @@ pub struct Workers {
     _port: Port,
 }
 
-/// An address that is taken, and that nobody listens on yet.
+/// A bound address on which no process listens yet.
 pub struct Port(socket2::Socket);
 
 impl Port {
@@ -150,7 +150,7 @@ fn sharing(address: SocketAddr) -> io::Result<socket2::Socket> {
     Ok(socket)
 }
 
-/// What a worker has to know of the configuration: nothing that is secret.
+/// The part of the configuration that a worker needs. It contains no secrets.
 fn for_worker(config: &Config, listen: SocketAddr) -> Config {
     let mut mine = Config {
         listen,

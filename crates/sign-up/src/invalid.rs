@@ -12,19 +12,16 @@ pub enum Invalid {
     /// More than 128 characters, or than 1,024 bytes.
     #[error("Password must have at most 128 characters")]
     PasswordTooLong,
-    /// No upper-case letter.
     #[error("Password must contain at least one uppercase letter")]
     PasswordLacksUpper,
-    /// No lower-case letter.
     #[error("Password must contain at least one lowercase letter")]
     PasswordLacksLower,
-    /// No digit.
     #[error("Password must contain at least one digit")]
     PasswordLacksDigit,
     /// None of the special characters.
     #[error("Password must contain at least one special character")]
     PasswordLacksSpecial,
-    /// Too common.
+    /// A common password, or one around a common word.
     #[error("Password is one of the most common passwords")]
     PasswordCommon,
     /// Malformed or too long.

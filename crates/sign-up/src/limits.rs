@@ -52,7 +52,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// No limits.
     pub const OFF: Self = Self {
         registrations_per_minute: 0,
         logins_per_minute: 0,
@@ -84,7 +83,6 @@ impl Default for Settings {
 /// A limited action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Registering.
     Register,
     /// Logging in, or another check of a password.
     LogIn,

@@ -15,7 +15,7 @@ pub const PASSWORD_BYTES_MAX: usize = 1024;
 /// Every password contains one of these.
 const SPECIALS: &str = "!@#$%^&*()_+-=[]{}|;:,.<>?";
 
-/// Common passwords.
+/// Common passwords in lower case, one per line; `#` begins a comment.
 const COMMON: &str = include_str!("../data/common-passwords.txt");
 
 /// A common word of at least this many characters makes a password common, whatever surrounds it.

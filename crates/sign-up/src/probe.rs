@@ -89,9 +89,7 @@ pub enum Step {
     Tenant,
     /// Erasing a customer that an interrupted run has left.
     CleanUp,
-    /// Registering.
     Register,
-    /// Logging in.
     LogIn,
     /// Authenticating with the access token.
     UseSession,
@@ -201,7 +199,7 @@ impl Probe {
         tokio::join!(running, showing);
     }
 
-    /// Runs once.
+    /// Runs all steps once, for at most a minute.
     pub async fn run(&self) -> Outcome {
         let since = Instant::now();
         let result = tokio::time::timeout(RUN_MAX, self.run_steps()).await;

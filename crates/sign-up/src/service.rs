@@ -62,7 +62,6 @@ pub struct Settings {
     /// Whether internal routes need no authentication: for networks where only trusted services
     /// reach them.
     pub trust_internal: bool,
-    /// Rate limits.
     pub limits: limits::Settings,
 }
 

@@ -26,8 +26,8 @@ pub fn peer(peer: IpAddr, headers: &HeaderMap) -> Peer {
     Peer { is_local: peer.to_canonical().is_loopback() && !is_handed_on }
 }
 
-/// The last address on the request's way that no trusted proxy has. What stands before that one,
-/// anybody could have written.
+/// The last address on the request's path that is not a trusted proxy. A client can forge the
+/// addresses before it.
 pub fn address(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) -> ClientAddress {
     let is_trusted = |address: IpAddr| trusted.iter().any(|it| it.contains(address));
     let mut last = peer.to_canonical();

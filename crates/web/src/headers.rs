@@ -113,7 +113,7 @@ pub fn client_address(extensions: &Extensions) -> ClientAddress {
     extensions.get().copied().unwrap_or(ClientAddress::UNKNOWN)
 }
 
-/// Whether a program on this machine sent the request by itself, not a proxy for somebody else.
+/// Whether a program on this machine sent the request itself, and no proxy forwarded it.
 #[must_use]
 pub fn is_local(extensions: &Extensions) -> bool {
     extensions.get().is_some_and(|peer: &Peer| peer.is_local)

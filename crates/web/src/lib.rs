@@ -1,7 +1,7 @@
 //! What every HTTP API needs once: request bodies, RFC 9457 problems, credentials and tenants from
 //! headers, query parameters, times, and the address of a client.
 //!
-//! APIs decode and encode; what two of them need stands here, so that it has one behaviour.
+//! APIs decode and encode; code that two of them need is here, so that it has one behaviour.
 
 pub mod body;
 pub mod client_address;

@@ -51,7 +51,7 @@ impl<'a> Query<'a> {
 }
 
 /// The values of the parameters of this name, decoded one by one: nothing is allocated for the others,
-/// and nothing is said of them. The name is compared as it is written.
+/// and they are not checked. The name is compared without decoding.
 pub fn values<'a>(
     query: &'a str,
     name: &'static str,

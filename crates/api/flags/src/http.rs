@@ -15,7 +15,6 @@ use axum::routing::{get, post};
 use crate::reply;
 use crate::state::ApiState;
 
-/// The routes.
 pub(crate) fn router(api: &Arc<ApiState>) -> Router {
     let at = |path: &str| format!("{}/api/public{path}", api.settings.prefix);
     let preflight = reply::preflight;

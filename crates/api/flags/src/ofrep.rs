@@ -42,7 +42,6 @@ const ENVELOPE_BYTES: usize = 384;
 /// How many bytes of a hash an ETag has.
 const ETAG_BYTES: usize = 18;
 
-/// The routes.
 pub(crate) fn router(api: &Arc<ApiState>) -> Router {
     let at = |path: &str| format!("{}/ofrep/v1{path}", api.settings.prefix);
     let preflight = reply::preflight;

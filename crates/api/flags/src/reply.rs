@@ -66,7 +66,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// A response.
+/// A response that pages of any origin may read (CORS).
 pub(crate) fn response(status: StatusCode, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;

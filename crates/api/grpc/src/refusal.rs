@@ -24,7 +24,6 @@ pub enum Refusal {
         field: &'static str,
         reason: Cow<'static, str>,
     },
-    /// Invalid metadata.
     #[error("metadata {key}: {reason}")]
     Metadata { key: &'static str, reason: Cow<'static, str> },
     /// There is no such resource, or it is another tenant's.

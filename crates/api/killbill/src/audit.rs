@@ -31,7 +31,7 @@ pub(crate) enum AuditLevel {
     None,
     /// The first entry of each resource.
     Minimal,
-    /// All entries.
+    /// Every entry of each resource.
     Full,
 }
 

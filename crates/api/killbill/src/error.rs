@@ -28,7 +28,7 @@ pub(crate) mod class {
     pub(crate) const TENANT: &str = "org.killbill.billing.tenant.api.TenantApiException";
     /// Users and roles.
     pub(crate) const SECURITY: &str = "org.killbill.billing.security.SecurityApiException";
-    /// Gateways.
+    /// A failed call of a gateway.
     pub(crate) const PLUGIN: &str =
         "org.killbill.billing.payment.plugin.api.PaymentPluginApiException";
     pub(crate) const ILLEGAL_ARGUMENT: &str = "java.lang.IllegalArgumentException";
@@ -39,7 +39,7 @@ pub(crate) mod class {
     pub(crate) const AUTHORIZATION: &str = "org.apache.shiro.authz.AuthorizationException";
     /// An unserved route.
     pub(crate) const UNSUPPORTED: &str = "java.lang.UnsupportedOperationException";
-    /// Overload.
+    /// Overload, unavailability, or a command that is too large for the queue.
     pub(crate) const REJECTED: &str = "java.util.concurrent.RejectedExecutionException";
     /// A conflict with another request.
     pub(crate) const CLIENT_ERROR: &str = "javax.ws.rs.ClientErrorException";

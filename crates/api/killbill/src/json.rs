@@ -313,14 +313,14 @@ impl Json {
         }
     }
 
-    /// A whole number.
+    /// An integer; `None` if it is absent.
     pub(crate) fn integer(self, field: &str, raw: Raw<'_>) -> Result<Option<i32>, Failure> {
         let Some(text) = self.scalar(field, raw)? else { return Ok(None) };
         let number = text.parse();
         number.map(Some).map_err(|_| self.invalid_format(field, "java.lang.Integer", text))
     }
 
-    /// True or false.
+    /// A boolean; `None` if it is absent.
     pub(crate) fn boolean(self, field: &str, raw: Raw<'_>) -> Result<Option<bool>, Failure> {
         match self.scalar(field, raw)? {
             None => Ok(None),
@@ -330,7 +330,7 @@ impl Json {
         }
     }
 
-    /// An id.
+    /// A UUID; `None` if it is absent.
     pub(crate) fn id<K>(self, field: &str, raw: Raw<'_>) -> Result<Option<Id<K>>, Failure> {
         let Some(text) = self.scalar(field, raw)? else { return Ok(None) };
         let id = parse_uuid(text).map(|uuid| Some(Id::new(uuid)));

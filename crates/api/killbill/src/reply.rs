@@ -51,7 +51,6 @@ pub(crate) fn empty(status: StatusCode) -> Response {
     response
 }
 
-/// 204.
 pub(crate) fn no_content() -> Response {
     empty(StatusCode::NO_CONTENT)
 }

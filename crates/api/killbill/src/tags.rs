@@ -119,7 +119,7 @@ pub(crate) async fn list_of_all(call: Call) -> HandlerResult {
     list(call, wanted.is_none_or(|it| it == "ACCOUNT")).await
 }
 
-/// Parses `objectType=`.
+/// Parses `objectType=`, which is case-insensitive; `None` if it is absent or empty.
 fn object_type(query: Query<'_>) -> Result<Option<&'static str>, Failure> {
     let text = query.text("objectType")?.unwrap_or_default();
     if text.is_empty() {

@@ -25,11 +25,11 @@ pub(crate) struct ApiError {
 
 /// The shapes of error bodies.
 enum ErrorBody {
-    /// Of users.
+    /// The routes of users: `{"error": true, "message": …, "status_code": …}`.
     Message(String),
-    /// Of billing.
+    /// The routes of billing: `{"detail": …}`.
     Detail(String),
-    /// Of invalid fields.
+    /// Invalid fields, each as [`wrong_field`].
     Fields(Vec<Value>),
 }
 
@@ -59,7 +59,6 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// 405.
     pub(crate) fn no_method() -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
     }

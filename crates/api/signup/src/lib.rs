@@ -38,13 +38,11 @@ use crate::error::ApiError;
 pub struct Api {
     pub sign_up: SignUp,
     pub tenants: Tenants,
-    /// Authenticates operators.
     pub access: Access,
     /// Checks the URLs that are called when stored registrations end.
     pub callbacks: CallbackCheck,
 }
 
-/// The routes.
 pub fn router(api: Api) -> Router {
     Router::new()
         .merge(user_routes())

@@ -1,4 +1,4 @@
-//! Analytics: what the read models say, which follow the journal a moment behind.
+//! Analytics: queries of the read models, which follow the journal with a short delay.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::parameters::{Parameters, invalid};
 use crate::{Api, decimal, status_label};
 use engine::time::rfc3339;
 
-/// Every type of transaction, for reading a filter.
+/// Every type of transaction, to parse a filter.
 const KINDS: [TransactionType; 8] = [
     TransactionType::Authorize,
     TransactionType::Capture,
@@ -37,7 +37,7 @@ const KINDS: [TransactionType; 8] = [
     TransactionType::ChargebackReversal,
 ];
 
-/// Every status of a transaction, for reading a filter.
+/// Every status of a transaction, to parse a filter.
 const STATUSES: [TransactionStatus; 6] = [
     TransactionStatus::InFlight,
     TransactionStatus::Success,
@@ -91,9 +91,9 @@ impl Models {
 pub struct Transactions {
     /// The last journal row that is counted.
     as_of_seq: i64,
-    /// The lines.
+    /// One line per day, gateway, currency, type and status.
     payments: Vec<TransactionsLine>,
-    /// Where the next page starts, if there may be one.
+    /// The `offset` of the next page, which may be empty; `null` after the last page.
     next_offset: Option<u64>,
 }
 
@@ -101,19 +101,19 @@ pub struct Transactions {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct TransactionsLine {
-    /// The day they were asked for (UTC).
+    /// The day of the requests (UTC), such as `2026-11-20`.
     day: String,
-    /// Through which gateway.
+    /// The gateway's name.
     gateway: String,
-    /// ISO 4217; absent for voids.
+    /// ISO 4217 code; `null` for voids.
     currency: Option<String>,
-    /// What they do.
+    /// The type in Kill Bill's spelling, such as `PURCHASE`.
     transaction_type: &'static str,
-    /// Where they stand.
+    /// The status in Kill Bill's spelling, such as `SUCCESS`.
     status: &'static str,
-    /// How many.
+    /// The number of transactions.
     transactions: i64,
-    /// What they processed, in the major unit; zero but for successes. Absent for voids.
+    /// The processed amount in the major unit; zero unless they succeeded. `null` for voids.
     amount: Option<String>,
 }
 
@@ -123,7 +123,7 @@ struct TransactionsLine {
 pub struct Accounts {
     /// The last journal row that is counted.
     as_of_seq: i64,
-    /// The lines.
+    /// One line per day.
     accounts: Vec<AccountsLine>,
 }
 
@@ -131,45 +131,45 @@ pub struct Accounts {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct AccountsLine {
-    /// The day (UTC).
+    /// The day (UTC), such as `2026-11-20`.
     day: String,
-    /// How many.
+    /// The number of accounts.
     accounts: i64,
 }
 
-/// What one account did.
+/// The activity of one account.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Account {
     /// The last journal row that is counted.
     as_of_seq: i64,
-    /// The account.
+    /// The billing account's id.
     account_id: Uuid,
-    /// Payments begun.
+    /// The number of payments.
     payments: i64,
-    /// Transactions asked for.
+    /// The number of requested transactions.
     transactions: i64,
-    /// When the last of them was asked for.
+    /// When the last transaction was requested (RFC 3339); `null` while there is none.
     last_transaction_at: Option<String>,
-    /// What succeeded, by currency.
+    /// The successful amounts, by currency.
     amounts: Vec<Amounts>,
 }
 
-/// What succeeded on an account in one currency, in the major unit.
+/// An account's successful amounts in one currency, in the major unit.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Amounts {
-    /// ISO 4217.
+    /// ISO 4217 code, such as `USD`.
     currency: String,
-    /// Taken at once.
+    /// The sum of purchases.
     purchased: String,
-    /// Taken of what was reserved.
+    /// The sum of captures of authorized amounts.
     captured: String,
-    /// Given back.
+    /// The sum of refunds.
     refunded: String,
-    /// Given.
+    /// The sum of credits, which are paid out without an earlier payment.
     credited: String,
-    /// Taken back by the customer's bank, less what it returned.
+    /// The sum of chargebacks less their reversals.
     charged_back: String,
 }
 
@@ -217,7 +217,7 @@ pub async fn payments(Call { api, context, uri, .. }: Call) -> Result<Json<Trans
     }))
 }
 
-/// The read models, where this process keeps them.
+/// The read models; an error in a process that has none.
 fn models(api: &Api) -> Result<&Models, Error> {
     api.analytics.as_ref().ok_or(Error::NotHere { what: "analytics" })
 }
@@ -245,7 +245,7 @@ pub async fn accounts(Call { api, context, uri, .. }: Call) -> Result<Json<Accou
     Ok(Json(Accounts { as_of_seq: as_of.0, accounts: lines.into_iter().map(line).collect() }))
 }
 
-/// What one account did.
+/// The activity of one account.
 #[utoipa::path(get, path = "/v1/analytics/accounts/{account}", tag = "Analytics", operation_id = "analytics_account",
     summary = "What one account did",
     params(("account" = Uuid, Path, description = "The account")),

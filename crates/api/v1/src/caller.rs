@@ -35,9 +35,7 @@ pub struct Call {
 /// The operator and the tenant of a request, with its reason.
 #[derive(Clone)]
 pub struct RequestContext {
-    /// The operator.
     pub caller: Arc<Caller>,
-    /// The tenant.
     pub tenant: Arc<TenantRef>,
     /// The reason, where one is given.
     pub reason: Option<String>,

@@ -22,61 +22,58 @@ const RETRY_AFTER_STREAMS_FULL: Duration = Duration::from_secs(1);
 /// An error of `/v1`.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// A parameter's value cannot be.
+    /// A parameter has an invalid value.
     #[error("{field}: {reason}")]
     InvalidParameter {
-        /// The parameter.
+        /// A query parameter, a header, or a field of the body.
         field: Cow<'static, str>,
-        /// Why.
         reason: String,
     },
-    /// There is nothing of that name, or it is another tenant's.
+    /// The resource does not exist, or it belongs to another tenant.
     #[error("there is no {what} {name}")]
     NotFound {
-        /// What.
+        /// The kind of resource, such as `environment`.
         what: &'static str,
-        /// Which.
         name: String,
     },
-    /// Another kind of node answers it.
+    /// A node of another role serves the resource.
     #[error("{what} are kept by a node with the role `all` and the queue `memory`")]
     NotHere {
-        /// What.
+        /// The kind of resource, such as `analytics`.
         what: &'static str,
     },
     /// The user lacks a permission.
     #[error("the user does not have the permission {0}")]
     Forbidden(&'static str),
-    /// The body did not come.
+    /// The body was not received.
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// There is one of that name.
+    /// A resource of this name exists.
     #[error("there is a {what} {name} already")]
     Exists {
-        /// What.
+        /// The kind of resource: `flag` or `segment`.
         what: &'static str,
-        /// Which.
         name: String,
     },
-    /// A document is wrong in these places.
+    /// Fields of a document are invalid: all of them.
     #[error("fields are wrong: {}", .0.len())]
     WrongFields(Vec<WrongField>),
     /// The core's refusal.
     #[error("{}", message(.0))]
     Rejected(Box<Rejection>),
-    /// Others changed again and again what this change was to be made upon.
+    /// Concurrent changes of the environment won every try.
     #[error("others change it all the time: nothing was written")]
     Contended,
-    /// There is nothing to encrypt secrets with.
+    /// No key for the secrets of environments is configured.
     #[error("secrets of environments need a key: set `flags.key_file`")]
     NoSecretsKey,
-    /// There is no key that tokens of sign-up are made with.
+    /// No key for the tokens of sign-up is configured.
     #[error("sign-up needs `signup.key_file`")]
     NoSignupKey,
     /// The secrets were stored with another key.
     #[error("the secrets of environments were stored with another key than `flags.key_file`")]
     WrongSecretsKey,
-    /// This connection began with feature flags, and ends with them.
+    /// A worker process serves the connection; it has only the APIs of feature flags.
     #[error("this connection is for feature flags: open another one")]
     OtherConnection,
     /// There is no such route.
@@ -85,13 +82,12 @@ pub enum Error {
     /// The route does not take the method.
     #[error("the resource does not take this method")]
     NoMethod,
-    /// No tenant was named.
+    /// The request has no tenant.
     #[error("X-Faregate-ApiKey and X-Faregate-ApiSecret need to be set")]
     TenantMissing,
-    /// Somebody is not let in.
+    /// The operator or the tenant is not authenticated.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// Sign-up's error.
     #[error(transparent)]
     SignUp(#[from] ::sign_up::Error),
     /// The tenant of a sign-up request cannot be determined.

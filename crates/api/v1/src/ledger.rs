@@ -1,4 +1,4 @@
-//! The ledger: what each account of the chart adds up to, and the entries behind it.
+//! The ledger: the balance of each account of the chart, and the entries.
 
 use std::collections::BTreeMap;
 
@@ -17,31 +17,31 @@ use crate::openapi::{PageParameters, Unauthenticated};
 use crate::parameters::Parameters;
 use engine::time::rfc3339;
 
-/// What the ledger adds up to.
+/// The balances of the ledger.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Balances {
     /// One line per account of the chart and currency.
     accounts: Vec<AccountBalance>,
-    /// One line per currency; debit equals credit, or something is broken. Absent where the
-    /// question was about one customer.
+    /// One line per currency; debit equals credit unless the ledger is broken. Absent if the
+    /// request names a billing account.
     #[serde(skip_serializing_if = "Option::is_none")]
     trial_balance: Option<Vec<TrialBalance>>,
 }
 
-/// What an account of the chart adds up to in a currency.
+/// The balance of an account of the chart in a currency.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct AccountBalance {
     /// `customers`, `customer:{account}`, `gateway:{gateway}`, `refunds:{gateway}`, `disputes:{gateway}`.
     account: String,
-    /// ISO 4217.
+    /// ISO 4217 code, such as `USD`.
     currency: String,
     /// Sum of debits, in the major unit.
     debit: String,
     /// Sum of credits, in the major unit.
     credit: String,
-    /// Debits less credits.
+    /// Debits less credits, in the major unit.
     balance: String,
 }
 
@@ -49,13 +49,13 @@ struct AccountBalance {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct TrialBalance {
-    /// ISO 4217.
+    /// ISO 4217 code, such as `USD`.
     currency: String,
     /// Sum of debits, in the major unit.
     debit: String,
     /// Sum of credits, in the major unit.
     credit: String,
-    /// Whether they are equal.
+    /// Whether debit and credit are equal.
     balanced: bool,
 }
 
@@ -63,33 +63,33 @@ struct TrialBalance {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Entries {
-    /// The entries.
+    /// The entries of the page.
     entries: Vec<Entry>,
-    /// Where the next page starts, if there may be one.
+    /// The `offset` of the next page, which may be empty; `null` after the last page.
     next_offset: Option<u64>,
 }
 
-/// One movement of money.
+/// One debit and one credit of an amount.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
-    /// The journal row that wrote it.
+    /// The number of the journal row that wrote it.
     seq: i64,
-    /// When.
+    /// When it was written (RFC 3339).
     at: String,
-    /// The billing account.
+    /// The billing account's id.
     account_id: Uuid,
-    /// The payment.
+    /// The payment's id.
     payment_id: Uuid,
-    /// The transaction that moved the money.
+    /// The id of the transaction that moved the money.
     transaction_id: Uuid,
-    /// The account debited.
+    /// The debited account of the chart.
     debit: String,
-    /// The account credited.
+    /// The credited account of the chart.
     credit: String,
-    /// In the major unit.
+    /// The amount in the major unit.
     amount: String,
-    /// ISO 4217.
+    /// ISO 4217 code, such as `USD`.
     currency: String,
 }
 

@@ -29,10 +29,9 @@ use utoipa::OpenApi;
 
 pub use crate::error::Error;
 
-/// What the handlers work with.
+/// Dependencies of the handlers.
 #[derive(Clone)]
 pub struct Api {
-    /// The core.
     pub engine: Engine,
     /// Verifies operators and tenants.
     pub access: Access,

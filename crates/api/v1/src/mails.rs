@@ -20,29 +20,29 @@ use engine::time::rfc3339;
 /// Mails, oldest first.
 #[derive(Serialize, ToSchema)]
 pub struct Mails {
-    /// Those in the window.
+    /// The mails of the page.
     mails: Vec<MailView>,
-    /// Whether there are more behind them.
+    /// Whether more follow after this page.
     more: bool,
 }
 
-/// A mail. Its address is its customer's.
+/// A mail. It is sent to its customer's address.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct MailView {
-    /// Names it, and begins its `Message-ID`.
+    /// The mail's id, with which its `Message-ID` begins.
     id: Uuid,
     /// `welcome`, `verification`, `password_reset`, `password_changed` or `already_registered`.
     kind: &'static str,
-    /// To whom.
+    /// The customer who receives it.
     customer_id: Uuid,
-    /// How often it could not be sent.
+    /// The number of failed attempts.
     attempts: u32,
-    /// Why not, the last time.
+    /// The error of the last attempt; `null` if none failed.
     error: Option<String>,
-    /// When it was asked for.
+    /// When it was requested (RFC 3339).
     created_at: String,
-    /// When it is sent or tried again; absent where it was given up.
+    /// When it is sent or retried (RFC 3339); `null` if it was given up.
     due_at: Option<String>,
 }
 

@@ -13,7 +13,7 @@ use web::query::NotUtf8;
 
 use crate::error::Error;
 
-/// Rows per answer, where the client does not say.
+/// Rows per answer by default.
 const LIMIT_DEFAULT: u64 = 100;
 /// Rows per answer at most.
 const LIMIT_MAX: u64 = 1_000;
@@ -92,7 +92,7 @@ impl Parameters {
         number.map(Some).ok_or_else(|| invalid(name, format!("is no number from 0 to {max}")))
     }
 
-    /// Takes something out that is so or not; it is not where nothing is said.
+    /// Takes a boolean out; an absent one is false.
     ///
     /// # Errors
     /// Where it is neither true nor false.
@@ -130,7 +130,7 @@ impl Parameters {
         self.page().map(Window)
     }
 
-    /// Refuses what nobody took out.
+    /// Refuses parameters that were not taken out.
     ///
     /// # Errors
     /// Where there is such a parameter.

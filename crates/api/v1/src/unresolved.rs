@@ -1,4 +1,4 @@
-//! Payments whose outcome nobody knows yet, for those who have to look after them.
+//! Payments without a known outcome, for the operators who resolve them.
 
 use axum::Json;
 use domain::Timestamp;
@@ -18,9 +18,9 @@ use engine::time::rfc3339;
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnresolvedPayments {
-    /// The transactions.
+    /// The transactions of the page.
     unresolved: Vec<UnresolvedTransaction>,
-    /// Whether there are more behind these.
+    /// Whether more follow after this page.
     more: bool,
 }
 
@@ -28,29 +28,29 @@ pub struct UnresolvedPayments {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct UnresolvedTransaction {
-    /// The payment.
+    /// The payment's id.
     payment_id: Uuid,
-    /// The transaction: the idempotency key towards the gateway.
+    /// The transaction's id, which is the idempotency key towards the gateway.
     transaction_id: Uuid,
-    /// The billing account.
+    /// The billing account's id.
     account_id: Uuid,
-    /// The gateway that knows, if anybody does.
+    /// The gateway's name.
     gateway: String,
-    /// What the transaction does.
+    /// The type in Kill Bill's spelling, such as `PURCHASE`.
     transaction_type: &'static str,
     /// `UNKNOWN` or `PENDING`.
     status: &'static str,
-    /// In the major unit; absent for a void.
+    /// The amount in the major unit; `null` for a void.
     amount: Option<String>,
-    /// ISO 4217.
+    /// ISO 4217 code; `null` for a void.
     currency: Option<String>,
-    /// When the transaction was asked for.
+    /// When the transaction was requested (RFC 3339).
     since: String,
-    /// Seconds since then.
+    /// Seconds since the request.
     age_seconds: i64,
-    /// How often the gateway was asked.
+    /// The number of inquiries so far.
     asked: u32,
-    /// When it is asked next; absent where only an operator can settle it.
+    /// The next inquiry (RFC 3339); `null` if only an operator can resolve the transaction.
     next_question_at: Option<String>,
 }
 

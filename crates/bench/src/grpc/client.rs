@@ -16,7 +16,6 @@ pub struct Client {
 
 /// A connection to one target.
 pub struct Lane {
-    /// The connection.
     pub channel: Channel,
     /// The heads of the requests to it.
     pub heads: Heads,

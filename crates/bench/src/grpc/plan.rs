@@ -108,7 +108,6 @@ pub struct Problem {
 /// The settings that all clients share.
 #[derive(Clone)]
 pub struct Plan {
-    /// The servers.
     pub targets: Vec<Target>,
     /// The metadata of every call.
     pub metadata: HeaderMap,

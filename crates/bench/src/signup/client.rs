@@ -12,7 +12,6 @@ const SHOWN_BYTES: usize = 300;
 
 /// The settings and connections of a run.
 pub struct Client {
-    /// The server.
     pub target: Target,
     /// The operation under load.
     pub operation: Operation,

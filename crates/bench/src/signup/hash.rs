@@ -39,7 +39,6 @@ pub struct Args {
 pub struct Report {
     /// Threads that hashed.
     pub threads: usize,
-    /// Hashes computed.
     pub hashes: u64,
     /// Of all threads together.
     pub hashes_per_s: f64,

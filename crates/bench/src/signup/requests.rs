@@ -126,7 +126,6 @@ impl Operation {
 /// How the result of a request is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Success.
     Done,
     /// Refused under load: nothing happened.
     Refused,

@@ -55,9 +55,7 @@ fn collect(prefix: &str, view: MessageView<'_>, out: &mut Object) {
 
 /// A value to set.
 pub enum FieldValue {
-    /// Characters.
     Text(String),
-    /// Bytes.
     Bytes(Vec<u8>),
 }
 

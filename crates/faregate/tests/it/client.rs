@@ -18,7 +18,6 @@ pub struct Client {
     headers: Vec<(String, String)>,
 }
 
-/// An answer.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -55,7 +54,7 @@ impl Client {
         self.header("X-Killbill-ApiKey", key).header("X-Killbill-ApiSecret", secret)
     }
 
-    /// HOST:PORT.
+    /// The server's address as `HOST:PORT`.
     pub fn address(&self) -> &str {
         &self.address
     }

@@ -53,7 +53,6 @@ pub struct OutgoingMail {
     pub to: String,
     /// The recipient's name; may be empty.
     pub to_name: String,
-    /// The content.
     pub rendered: Rendered,
 }
 

@@ -19,7 +19,6 @@ pub struct Options {
 pub enum Transport {
     /// As files in a directory, for development.
     File(PathBuf),
-    /// By SMTP.
     Smtp(SmtpOptions),
     /// Mail is discarded.
     None,
@@ -50,7 +49,6 @@ pub enum Security {
     Starttls,
     /// STARTTLS if the server offers it, which does not protect from an active attacker.
     Opportunistic,
-    /// No encryption.
     None,
 }
 

@@ -7,7 +7,7 @@ pub const PART_BYTES_MAX: usize = 64 * 1024;
 /// bounded.
 pub const PLACEHOLDERS_MAX: usize = 100;
 
-/// A placeholder.
+/// A placeholder of a template, such as `{{first_name}}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placeholder {
     FirstName,

@@ -273,7 +273,7 @@ impl Parts {
     }
 }
 
-/// Sanitized values.
+/// Values of the placeholders, without line breaks and formatting characters.
 struct Values {
     first_name: String,
     platform_name: String,

@@ -11,7 +11,6 @@ pub const URL_BYTES_MAX: usize = 2_048;
 /// The addresses that callbacks may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Public addresses.
     Public,
     /// Public addresses, private networks and this machine: for tests and internal receivers.
     PublicAndPrivate,

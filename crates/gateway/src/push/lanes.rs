@@ -31,7 +31,7 @@ struct Limits {
     all: usize,
 }
 
-/// A delivery.
+/// A notification to be delivered to a callback.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) id: DeliveryId,

@@ -34,7 +34,6 @@ impl Failure {
     }
 }
 
-/// Posts notifications.
 #[derive(Clone)]
 pub(super) struct Poster {
     pub(super) reach: Reach,

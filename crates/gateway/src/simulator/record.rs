@@ -12,7 +12,7 @@ pub const LINE_BYTES_MAX: usize = 16 * 1024;
 /// holds the state of the transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Real time.
+    /// The real time, not domain time.
     pub at: Timestamp,
     /// The cause of the record.
     pub kind: RecordKind,
@@ -67,7 +67,7 @@ pub enum Effect {
 /// A scheduled change of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// Real time.
+    /// The real time, not domain time.
     pub at: Timestamp,
     pub kind: RecordKind,
     /// The state of the transaction after the change.

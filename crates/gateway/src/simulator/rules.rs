@@ -73,7 +73,6 @@ pub struct Behaviour {
 /// The response to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
-    /// An answer.
     Send(GatewayAnswer),
     /// No answer until the caller times out.
     Withhold,

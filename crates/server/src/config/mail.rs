@@ -1,4 +1,4 @@
-//! Settings of mail: who sends it, where it goes, and when a failed one is tried again.
+//! Settings of mail: sender, transport and retries.
 
 use std::path::{Path, PathBuf};
 
@@ -7,79 +7,73 @@ use serde::{Deserialize, Serialize};
 
 use super::period::Period;
 
-/// Retries of a mail at most.
+/// The maximum number of retry delays.
 const RETRIES_MAX: usize = 100;
 
-/// Mail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mail {
-    /// Where it goes.
     pub transport: MailTransport,
-    /// The directory of mails that go into files; below the data directory where it is relative.
+    /// The directory of the transport `file`; a relative path is below the data directory.
     pub directory: PathBuf,
-    /// Who sends it: an address, or a name and the address between angle brackets.
+    /// The sender: an address, or `Name <address>`.
     pub from: String,
-    /// What the platform is called in mails.
+    /// The name of the platform in mails.
     pub platform_name: String,
-    /// What links in mails begin with.
+    /// The base URL of links in mails.
     pub base_url: String,
-    /// The delay before each retry of a mail that could not be sent; the last one is used again.
+    /// The delay before each retry of a mail; further retries use the last delay.
     pub retry_delays: Vec<Period>,
-    /// How often a mail is tried at most.
+    /// Attempts to send a mail, the first one included.
     pub attempts: u32,
-    /// The server, where mail goes by SMTP.
+    /// The server of the transport `smtp`.
     pub smtp: Smtp,
 }
 
-/// Where mail goes.
+/// The transport of mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MailTransport {
-    /// Into files.
+    /// Files in [`Mail::directory`], for development.
     File,
-    /// To a server.
     Smtp,
-    /// Nowhere.
+    /// Mail is discarded.
     None,
 }
 
-/// A server to send by.
+/// An SMTP server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Smtp {
-    /// Its name.
+    /// The host name, which the server's certificate must match.
     pub host: String,
-    /// Its port.
     pub port: u16,
-    /// How the connection is encrypted.
     pub security: SmtpSecurity,
-    /// Who logs in; empty: nobody.
+    /// The user name; empty: no authentication.
     pub username: String,
-    /// The file with the password.
     pub password_file: String,
-    /// PEM file with the authorities that vouch for the server; empty: those that browsers know.
+    /// PEM file with the authorities that sign the server's certificate; empty: those of browsers.
     pub ca: String,
-    /// How long the server may take to be ready, and how long to take a mail.
+    /// Timeout for connecting, and again for sending a mail.
     pub timeout: Period,
 }
 
-/// How the connection to a server is encrypted.
+/// The encryption of a connection to an SMTP server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SmtpSecurity {
-    /// From the first byte.
+    /// TLS from the first byte.
     Tls,
-    /// By STARTTLS, or not at all and then nothing is sent.
+    /// STARTTLS is required before anything is sent.
     Starttls,
-    /// By STARTTLS where the server offers it.
+    /// STARTTLS if the server offers it.
     Opportunistic,
-    /// Not at all.
+    /// No encryption at all.
     None,
 }
 
 impl Mail {
-    /// The same in the words of the gateway.
+    /// The settings as options of the gateway crate.
     #[must_use]
     pub fn options(&self, data_dir: &Path) -> Options {
         let transport = match self.transport {

@@ -1,4 +1,4 @@
-//! Every setting there is, with its built-in default. `config.default.toml` says the same in prose.
+//! Every setting with its default; `config.default.toml` documents them for operators.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -14,108 +14,89 @@ use super::sign_up::Signup;
 use http_server::tls::TlsFiles;
 use web::Network;
 
-/// Kibibyte.
 const KIB: usize = 1024;
 
 /// The effective configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// What this process does.
     pub role: Role,
-    /// Where to listen.
+    /// The address to listen on; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Where everything durable is kept that is not in [`Config::database`].
+    /// The directory of all durable data that is not in [`Config::database`].
     pub data_dir: PathBuf,
-    /// Whether domain time can be set over HTTP, and the simulator answers.
+    /// Whether clients may set domain time, and the simulated gateway answers.
     pub test_clock: bool,
-    /// Threads for HTTP; 0: as many as there are cores.
+    /// Threads for HTTP; 0: one per core.
     pub worker_threads: usize,
     /// How long a shutdown waits for requests and gateway calls in progress.
     pub drain_deadline: Period,
     /// A database server in place of the data directory's database.
     pub database: Database,
-    /// TLS.
     pub tls: Tls,
-    /// Limits of HTTP.
     pub http: Http,
-    /// The gRPC api.
     pub grpc: Grpc,
-    /// How much is let in.
     pub admission: Admission,
-    /// The core.
     pub engine: Engine,
-    /// Payment gateways.
     pub gateway: Gateway,
-    /// When gateways are asked about outcomes.
     pub resolver: Resolver,
-    /// Push notifications.
     pub push: Push,
-    /// Idempotency keys.
     pub idempotency: Idempotency,
-    /// Credentials.
     pub access: Access,
-    /// What stands between APIs and partitions.
     pub queue: Queue,
-    /// Kafka, where it is the queue.
+    /// Used only if [`Queue::kind`] is Kafka.
     pub kafka: Kafka,
-    /// Feature flags.
     pub flags: Flags,
-    /// Mail.
     pub mail: Mail,
-    /// Sign-up.
     pub signup: Signup,
-    /// Logs.
     pub log: Log,
 }
 
-/// Feature flags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flags {
-    /// The file with the key that environments' secrets are stored with; empty: one in the data
-    /// directory, where the database is there too.
+    /// The file with the 32-byte key that encrypts environments' secrets; empty: `secrets.key` in
+    /// the data directory, if the database is there too.
     pub key_file: String,
-    /// What stands before the paths of FeatBit's SDKs, such as `/flags`; empty: nothing.
+    /// The prefix of the paths of FeatBit's SDKs, such as `/flags`; empty: none.
     pub path_prefix: String,
-    /// What an attribute is that conditions ask about and a user lacks.
+    /// The value of an attribute that a user lacks.
     pub missing_attribute: MissingAttribute,
-    /// Processes that hold the streams, beside the server's own; 0: the server holds them itself.
+    /// Worker processes that hold the streams; 0: the server holds them itself.
     pub workers: usize,
-    /// How long what programs tell of flags is kept.
+    /// Retention of the counts of evaluations and metrics.
     pub insights_retention: Period,
-    /// How often a secret may be used.
     pub rate_limits: RateLimits,
 }
 
-/// How many requests a second there may be with one secret, and how many at once; 0: any number.
+/// Requests per second with one secret, and as many in a burst; 0: unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimits {
-    /// Streams that are opened.
+    /// Requests that open a stream.
     pub streaming: u32,
-    /// What SDKs ask for in place of a stream.
+    /// Polls of SDKs that use no stream, and registrations of agents.
     pub sdk: u32,
-    /// Insights.
+    /// Reports of insights.
     pub insight: u32,
-    /// Flags for a user.
+    /// Evaluations for a user by FeatBit's API.
     pub feature_flag: u32,
-    /// The same over OFREP.
+    /// Requests over OFREP, opened event streams included.
     pub ofrep: u32,
 }
 
-/// What an attribute is that a user lacks.
+/// The value of an attribute that a user lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MissingAttribute {
-    /// An empty text, as FeatBit's server has it.
+    /// The empty string, as in FeatBit's server.
     Empty,
-    /// Nothing, which no condition holds for, as the newer specification of its SDKs has it.
+    /// No value: every condition is false, as in the newer specification of FeatBit's SDKs.
     Absent,
 }
 
 impl MissingAttribute {
-    /// In the words of evaluations.
+    /// The setting as the evaluation crate has it.
     #[must_use]
     pub const fn rule(self) -> evaluation::MissingAttribute {
         match self {
@@ -131,9 +112,9 @@ impl MissingAttribute {
 pub struct Database {
     /// PostgreSQL's URL; empty: SQLite in the data directory.
     pub url: DatabaseUrl,
-    /// How long it may take to connect.
+    /// Timeout for opening a connection.
     pub connect_timeout: Period,
-    /// How long a statement may take.
+    /// Timeout of a statement.
     pub statement_timeout: Period,
 }
 
@@ -163,29 +144,29 @@ pub struct Http {
     pub headers_bytes_max: usize,
     /// A request's body, in bytes; above it 413.
     pub body_bytes_max: usize,
-    /// How long a client may take to send the headers.
+    /// Timeout for receiving a request's headers; then the connection is closed.
     pub headers_timeout: Period,
-    /// How long a client may take to send the body.
+    /// Timeout for receiving a body; then 408.
     pub body_timeout: Period,
-    /// How long an idle connection is kept.
+    /// How long a connection may stay idle between two requests.
     pub idle_timeout: Period,
 }
 
-/// The gRPC api.
+/// The gRPC API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grpc {
-    /// Where to listen; empty: there is no such api.
+    /// The address to listen on; port 0 selects a free port; empty: no gRPC.
     pub listen: String,
-    /// PEM file with the authorities that clients' certificates are signed by; empty: clients need none.
+    /// PEM file with the authorities that sign client certificates; empty: none are required.
     pub client_ca: String,
     /// Calls in progress; above it `RESOURCE_EXHAUSTED`.
     pub calls_max: usize,
-    /// Calls in progress on one connection; a client keeps what is above it to itself.
+    /// Calls in progress on one connection; clients queue further calls.
     pub connection_calls_max: u32,
 }
 
-/// How much is let in.
+/// The bounds above which requests are refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Admission {
@@ -197,7 +178,6 @@ pub struct Admission {
     pub bodies_bytes_max: usize,
 }
 
-/// The core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Engine {
@@ -209,13 +189,11 @@ pub struct Engine {
     pub reads_waiting_max: usize,
 }
 
-/// Payment gateways.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gateway {
     /// Calls of one gateway in flight; above it 503, and nothing is written.
     pub in_flight_max: usize,
-    /// The simulator.
     pub simulator: Simulator,
 }
 
@@ -223,63 +201,60 @@ pub struct Gateway {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Simulator {
-    /// Whether it answers; with the test clock it does anyway.
+    /// Whether the simulated gateway answers; with the test clock it always does.
     pub enabled: bool,
-    /// A `faregate simulator` process to call; empty: it runs inside this one.
+    /// Base URL of a `faregate simulator` process; empty: it runs inside this process.
     pub url: String,
-    /// How long a call may take.
+    /// Timeout of a call; then its outcome is unknown.
     pub timeout: Period,
     /// How long after a call's deadline "not found" becomes final.
     pub settle_after: Period,
 }
 
-/// When gateways are asked about outcomes: the delay before each question.
+/// Delays before each inquiry to a gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resolver {
-    /// About unknown transactions.
+    /// Inquiries about unknown transactions.
     pub unknown_delays: Vec<Period>,
-    /// About pending transactions.
+    /// Inquiries about pending transactions.
     pub pending_delays: Vec<Period>,
 }
 
-/// Push notifications.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Push {
-    /// Whether callbacks may name this machine; with the test clock they may anyway.
+    /// Whether callbacks may point to this machine or a private network; the test clock allows it.
     pub allow_loopback: bool,
     /// Notifications delivered to one callback at the same time.
     pub lanes: usize,
-    /// How long a receiver may take.
+    /// Timeout of a delivery.
     pub timeout: Period,
 }
 
-/// Idempotency keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Idempotency {
-    /// How long the reply to a keyed request is kept.
+    /// Retention of the reply to a request with an idempotency key.
     pub keep: Period,
 }
 
-/// Credentials.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Access {
-    /// How long a verified credential is believed without another look.
+    /// How long a verified password or API secret stays cached.
     pub cache_life: Period,
     /// Threads that hash passwords.
     pub hashing_threads: usize,
-    /// Peers whose `X-Forwarded-For` is believed.
+    /// Reverse proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<Network>,
 }
 
-/// What a process does.
+/// The role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Everything.
+    /// Has the APIs and owns partitions.
     All,
     /// Has the APIs, and owns no partition.
     Front,
@@ -287,81 +262,76 @@ pub enum Role {
     Processor,
 }
 
-/// What stands between APIs and partitions.
+/// The queue between APIs and partitions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Queue {
-    /// Which.
     pub kind: QueueKind,
-    /// How long a front waits for a reply; what was not begun by then is not executed.
+    /// How long a front waits for a reply; a command that has not started by then is not executed.
     pub reply_timeout: Period,
 }
 
-/// Which queue stands between APIs and partitions.
+/// The kind of queue between APIs and partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QueueKind {
-    /// None but the memory of the one process.
+    /// A queue in the memory of this process.
     Memory,
-    /// Topics of Kafka.
+    /// Topics of Kafka, so that fronts and processors are separate processes.
     Kafka,
 }
 
-/// Kafka: see [`kafka::Settings`] for what is not said here.
+/// Kafka; see also [`kafka::Settings`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kafka {
-    /// `HOST:PORT`, several with commas.
+    /// `HOST:PORT`, separated by commas.
     pub brokers: String,
-    /// What all topics and groups begin with.
+    /// The prefix of all topics and consumer groups, followed by a dot.
     pub topic_prefix: String,
-    /// The front's number: its partition of the topic of replies.
+    /// The front's number, from 0: its partition of the reply topic. Unique among fronts.
     pub front_id: u16,
-    /// What a processor serves: `payment`, `balance`.
+    /// The classes that a processor serves: `payment`, `balance`.
     pub classes: Vec<String>,
     /// `consumer` or `classic`.
     pub group_protocol: String,
-    /// After how long without a sign of life a member of a classic group is given up.
+    /// Session timeout of a member of a classic group.
     pub session_timeout: Period,
-    /// How long a message may take to reach the brokers.
+    /// Timeout for delivering a message to the brokers.
     pub delivery_timeout: Period,
-    /// After a message, those that follow it to the same partition gather for so long.
+    /// How long messages to one partition gather into a batch after the previous message.
     pub linger: Period,
-    /// The largest message, in bytes.
+    /// The maximum size of a message, in bytes.
     pub message_bytes_max: usize,
     /// `plaintext`, `ssl`, `sasl_plaintext` or `sasl_ssl`.
     pub security_protocol: String,
-    /// `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`.
+    /// `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`; empty: no SASL.
     pub sasl_mechanism: String,
-    /// The name.
     pub sasl_username: String,
-    /// Its password.
     pub sasl_password: Secret,
-    /// PEM file with the authorities that vouch for brokers.
+    /// PEM file with the authorities that sign the brokers' certificates; empty: the system's.
     pub ssl_ca: String,
-    /// PEM file with this process's certificate.
+    /// PEM file with this process's client certificate; empty: none.
     pub ssl_cert: String,
-    /// PEM file with its key.
+    /// PEM file with the private key of the client certificate.
     pub ssl_key: String,
 }
 
-/// Logs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Log {
-    /// How they are written.
     pub format: LogFormat,
-    /// What is written, in the syntax of `tracing`'s filters.
+    /// The level, or levels by module, in the syntax of `tracing`'s filters.
     pub level: String,
 }
 
-/// How logs are written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// A line for people.
+    /// Text for people.
     Human,
-    /// A JSON object per line.
+    /// One JSON object per line.
     Json,
 }
 

@@ -7,16 +7,15 @@ use sign_up::passwords::Cost;
 
 use super::period::Period;
 
-/// Sign-up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Signup {
-    /// The file with the key that tokens are made with; empty: one in the data directory, where the
-    /// database is there too.
+    /// The file with the 32-byte root key of tokens and second factors; empty: `signup.key` in the
+    /// data directory, if the database is there too.
     pub key_file: String,
-    /// Whether the key takes the place of the one that the database is written with.
+    /// Whether to accept a key that differs from the one that the database was written with.
     pub key_replaced: bool,
-    /// The tenant that is served where no header names one: its external key or API key.
+    /// The tenant of requests without tenant headers: its external key or API key.
     pub tenant: String,
     /// How long a password may wait to be hashed; a request that would wait longer is refused at once.
     pub queue_wait_max: Period,
@@ -26,29 +25,28 @@ pub struct Signup {
     pub argon2_memory_kib: u32,
     /// Passes over it.
     pub argon2_passes: u32,
-    /// How long an address may stay unverified, and its customer with it.
+    /// How long an address may stay unverified before its customer is erased.
     pub verify_within: Period,
-    /// How long a mail that resets a password is good for.
+    /// Validity of a mailed link that resets a password.
     pub reset_within: Period,
-    /// How long an access token lasts.
+    /// Validity of an access token.
     pub session: Period,
-    /// How long it lasts for somebody who is to be remembered.
+    /// Validity of an access token with `rememberMe`.
     pub session_remembered: Period,
-    /// How long a refresh token lasts.
+    /// Validity of a refresh token.
     pub refresh: Period,
-    /// What a second factor's program shows beside the address.
+    /// The issuer that authenticator apps show beside the address.
     pub issuer: String,
-    /// The currency of new accounts.
+    /// The currency of new accounts, ISO 4217.
     pub currency: String,
-    /// Whether internal routes are open to everybody who reaches them.
+    /// Whether internal routes need no authentication.
     pub trust_internal: bool,
-    /// How often somebody synthetic signs up; 0: never.
+    /// The interval of the synthetic registration; 0: never.
     pub probe_interval: Period,
-    /// How often something may be asked.
     pub limits: Limits,
 }
 
-/// How often something may be asked of sign-up; 0: any number.
+/// Rate limits; above them 429. 0: unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -62,11 +60,11 @@ pub struct Limits {
     pub codes_per_hour: u32,
     /// Mails with tokens to one address in an hour.
     pub mails_per_hour: u32,
-    /// Mails with tokens that one network asks for in an hour.
+    /// Mails with tokens that one network requests in an hour.
     pub network_mails_per_hour: u32,
-    /// Tokens from mails that one network shows in a minute.
+    /// Mailed tokens that one network sends in a minute.
     pub tokens_per_minute: u32,
-    /// Refresh tokens that one network shows in a minute.
+    /// Refresh tokens that one network sends in a minute.
     pub refreshes_per_minute: u32,
 }
 

@@ -27,7 +27,7 @@ const OWN_BINARY: &str = "/proc/self/exe";
 /// The pause before a worker that ended is restarted.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a worker may be silent: it sends its count of streams each second.
+/// How long a worker may send nothing: it sends its count of streams each second.
 const SILENT_MAX: Duration = Duration::from_secs(15);
 
 /// Messages that may wait to be sent. A worker that leaves more unread is restarted, and then receives
@@ -39,7 +39,6 @@ pub struct Supervisor {
     pub number: usize,
     pub config: Config,
     pub engine: Engine,
-    /// Reads commits.
     pub feed: FlagFeed,
     pub arrived: mpsc::Sender<AcceptedConnection>,
     pub streams: Arc<[AtomicUsize]>,

@@ -24,9 +24,9 @@ pub type CallbackCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 /// Posts a delivery, which succeeds with any 2xx. The error is for the log.
 pub type Deliver = Arc<dyn Fn(Delivery) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
-/// Lengths of a secret in bytes, as Standard Webhooks requires.
+/// The minimum length of a secret in bytes, as Standard Webhooks requires.
 pub const SECRET_BYTES_MIN: usize = 24;
-/// See [`SECRET_BYTES_MIN`].
+/// The maximum length of a secret in bytes, as Standard Webhooks requires.
 pub const SECRET_BYTES_MAX: usize = 64;
 
 /// May precede a secret in base64.
@@ -92,7 +92,7 @@ pub struct Delivery {
     pub url: String,
     /// The headers besides those of every POST; the content type is one of them.
     pub headers: Vec<(&'static str, String)>,
-    /// JSON.
+    /// A JSON document.
     pub body: Bytes,
 }
 

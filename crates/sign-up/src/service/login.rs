@@ -35,7 +35,7 @@ pub struct Login {
 #[derive(Clone, Debug)]
 pub struct LoggedIn {
     pub customer: Customer,
-    /// Authenticates requests.
+    /// Authenticates the customer's requests.
     pub access_token: String,
     /// Renews both tokens, once.
     pub refresh_token: String,

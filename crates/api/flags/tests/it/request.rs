@@ -10,13 +10,11 @@ use tokio::net::TcpStream;
 
 use crate::fixture::Fixture;
 
-/// A request.
 pub struct TestRequest {
     request: http::request::Builder,
     body: Body,
 }
 
-/// A response.
 #[derive(Debug)]
 pub struct TestResponse {
     pub status: StatusCode,

@@ -1,5 +1,5 @@
-//! Changes that are kept for later: until another user approves them, until their time has come, or
-//! both. They are judged when they are asked for, and again when they are made.
+//! Change requests: changes that wait for another user's approval, for their time, or both. They
+//! are validated when they are requested, and again when they are applied.
 
 use std::str::FromStr as _;
 
@@ -40,36 +40,36 @@ use crate::error::{Error, change_status_label};
 /// How many changes an answer has at most: each comes with its patch.
 const CHANGES_MAX: u64 = 100;
 
-/// The version of what is not there, in an ETag.
+/// The version of a definition that does not exist, in an ETag.
 const NOTHING: i64 = 0;
 
-/// A change to be kept.
+/// A change request to be created.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChangeToKeep {
-    /// The flag that is to change, by its key; it is made where there is none.
+    /// The key of the flag, which is created if it does not exist. Excludes `segment`.
     flag: Option<String>,
-    /// Or the segment, by its id.
+    /// The id of the segment. Excludes `flag`.
     segment: Option<String>,
-    /// The fields that are to change (RFC 7396).
+    /// The fields to change, as a JSON merge patch (RFC 7396).
     #[schema(value_type = Object)]
     patch: Map<String, Value>,
-    /// When: RFC 3339; as soon as nobody has to approve it where nothing is said.
+    /// When to apply it (RFC 3339); by default as soon as it needs no approval any more.
     due_at: Option<String>,
-    /// Whether another user has to approve it although the environment does not demand that.
+    /// Whether another user must approve it, even if the environment requires no approval.
     #[serde(default)]
     needs_approval: bool,
-    /// The version that it must still have then.
+    /// The version that the flag or segment must have, now and when the change is applied.
     expected_version: Option<i64>,
-    /// Why.
+    /// The reason, for the history; `null` if none is given. At most 255 characters.
     reason: Option<String>,
 }
 
-/// Why somebody decides so.
+/// The reason of a decision.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Why {
-    /// In their words.
+    /// For the history; at most 255 characters.
     reason: Option<String>,
 }
 
@@ -83,68 +83,68 @@ struct IfMatchChange {
     if_match: Option<String>,
 }
 
-/// Changes, newest first.
+/// Change requests, newest first.
 #[derive(Serialize, ToSchema)]
 pub struct Changes {
-    /// Those in the window.
+    /// The change requests of the page.
     changes: Vec<ChangeView>,
-    /// Whether there are more behind them.
+    /// Whether more follow after this page.
     more: bool,
 }
 
-/// A change that is kept.
+/// A change request.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeView {
-    /// Names it.
+    /// The change request's id.
     id: Uuid,
     /// The environment's key.
     environment: String,
     /// The environment's project.
     project: String,
-    /// The flag that it changes.
+    /// The key of the flag that it changes; absent for a segment.
     #[serde(skip_serializing_if = "Option::is_none")]
     flag: Option<String>,
-    /// Or the segment.
+    /// The id of the segment that it changes; absent for a flag.
     #[serde(skip_serializing_if = "Option::is_none")]
     segment: Option<String>,
-    /// The fields that it changes.
+    /// The fields that it changes, as a JSON merge patch (RFC 7396).
     #[schema(value_type = Object)]
     patch: Value,
-    /// The version that it must be made upon.
+    /// The version that the flag or segment must have; `null` for any.
     expected_version: Option<i64>,
-    /// When it is made.
+    /// When it is applied (RFC 3339); `null`: as soon as it needs no approval any more.
     due_at: Option<String>,
     /// `pending` (waits for approval), `scheduled` (waits for its time), `applied`, `rejected`,
     /// `withdrawn` or `failed`.
     status: &'static str,
-    /// Who asked for it.
+    /// The user who requested it.
     author: String,
-    /// Why.
+    /// The reason, for the history; `null` if none is given. At most 255 characters.
     reason: Option<String>,
-    /// What else they said about it.
+    /// The author's comment; `null` if none was given.
     comment: Option<String>,
-    /// Who approved or rejected it.
+    /// The user who approved or rejected it; `null` before.
     decided_by: Option<String>,
-    /// Why it was rejected, or failed.
+    /// Why it was rejected or failed.
     explanation: Option<String>,
-    /// The version that it made.
+    /// The version of the flag or segment that it created; `null` before.
     version: Option<i64>,
-    /// When it was asked for.
+    /// When it was requested (RFC 3339).
     created_at: String,
-    /// When it was made or given up.
+    /// When it was applied, rejected or withdrawn, or failed (RFC 3339).
     settled_at: Option<String>,
 }
 
-/// A change, and what it would do now.
+/// A change request, and its effect on the current version.
 #[derive(Serialize, ToSchema)]
 pub struct ChangeInFull {
     #[serde(flatten)]
     change: ChangeView,
-    /// Of one that waits: the fields that it would change of what is there now.
+    /// While it waits: the fields of the current version that it would change.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<Vec<Difference>>,
-    /// Of one that waits: why it could not be made now.
+    /// While it waits: why it cannot be applied to the current version.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }
@@ -152,12 +152,12 @@ pub struct ChangeInFull {
 /// A field before and after.
 #[derive(Serialize, ToSchema)]
 pub struct Difference {
-    /// Which.
+    /// The field's name.
     field: String,
-    /// As it is.
+    /// The current value; `null` if there is none.
     #[schema(value_type = Object)]
     from: Value,
-    /// As it would be.
+    /// The value after the change; `null` if there is none.
     #[schema(value_type = Object)]
     to: Value,
 }
@@ -190,7 +190,7 @@ impl ChangeView {
     }
 }
 
-/// The changes of an environment.
+/// Lists the change requests of an environment.
 #[utoipa::path(get, path = "/v1/changes", tag = "Feature flags", operation_id = "changes",
     summary = "The changes that were kept for later in an environment, newest first",
     params(
@@ -227,7 +227,7 @@ fn status(text: &str) -> Option<ChangeStatus> {
     all.into_iter().find(|it| change_status_label(*it) == text)
 }
 
-/// Keeps a change for later.
+/// Requests a change.
 #[utoipa::path(post, path = "/v1/changes", tag = "Feature flags", operation_id = "request_change",
     summary = "Keeps a change of a flag or a segment until another user approves it, until its time has come, or both",
     params(EnvironmentParameters),
@@ -286,7 +286,7 @@ fn due_at(text: &str) -> Result<Timestamp, Error> {
     Ok(Timestamp(at.as_microsecond()))
 }
 
-/// A change.
+/// Shows a change request.
 #[utoipa::path(get, path = "/v1/changes/{id}", tag = "Feature flags", operation_id = "change",
     summary = "A change, and while it waits, what it would do to what is there now; ETag is for deciding upon just that",
     params(("id" = String, Path, description = "The change")),
@@ -417,7 +417,7 @@ async fn shown(
     Ok(([etag], Json(change)).into_response())
 }
 
-/// A change with what it would do, and what both are known by.
+/// A change request with its effect, and their common ETag.
 async fn in_full(
     api: &Api,
     context: &RequestContext,
@@ -442,7 +442,7 @@ async fn in_full(
     Ok((etag, ChangeInFull { change: ChangeView::of(change, &environment)?, diff, problem }))
 }
 
-/// What a change would do to what is there.
+/// The fields of the current definition that a change request would change.
 async fn differences(
     change: &ChangeRequest,
     there: &[Definition],

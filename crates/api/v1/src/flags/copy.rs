@@ -24,37 +24,37 @@ use crate::error::Error;
 use crate::parameters::{Parameters, invalid};
 use web::WrongField;
 
-/// What is to be copied. Where neither flags nor segments are named, it is everything.
+/// The definitions to copy. If neither flags nor segments are named, all of them are copied.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Copying {
-    /// The environment to copy from, of the same project.
+    /// The key of the environment to copy from, in the same project.
     from: String,
-    /// Keys of flags. The segments that they ask about come along.
+    /// Keys of flags. The segments that their rules refer to are copied too.
     flags: Option<Vec<String>>,
     /// Ids of segments.
     segments: Option<Vec<String>>,
 }
 
-/// What was changed by copying.
+/// The changes that a copy made.
 #[derive(Serialize, ToSchema)]
 pub struct CopiedView {
-    /// The environment that was copied from.
+    /// The key of the environment that was copied from.
     from: String,
-    /// The environment's version, which everything has that was copied now.
+    /// The environment's version after the copy; the copied flags and segments have it too.
     version: i64,
-    /// Its flags.
+    /// The changed flags.
     flags: ChangedView,
-    /// Its segments.
+    /// The changed segments.
     segments: ChangedView,
 }
 
-/// What was changed of flags, or of segments. What was the same already was not.
+/// The changed flags, or the changed segments. Identical ones are not changed.
 #[derive(Default, Serialize, ToSchema)]
 struct ChangedView {
-    /// The keys or ids of those that are new.
+    /// The keys of new flags, or the ids of new segments.
     made: Vec<String>,
-    /// Of those that were put in the place of others.
+    /// The keys or ids of those that replaced existing ones.
     replaced: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What is different between two environments of a project.
+//! The differences between two environments of a project.
 
 use std::collections::BTreeMap;
 
@@ -17,45 +17,45 @@ use crate::caller::{Call, RequestContext};
 use crate::error::Error;
 use crate::parameters::{Parameters, invalid};
 
-/// What a flag or segment has of its environment, or of its own history: it is not compared.
+/// Fields that depend on the environment or on the history; they are not compared.
 const NOT_COMPARED: &[&str] =
     &["id", "key", "envId", "createdAt", "updatedAt", "creatorId", "updatorId"];
 
 /// Two environments of a project, and what is defined in each.
 pub struct Pair {
-    /// The one that is asked about.
+    /// The environment of the request.
     pub here: Environment,
-    /// The one that it is compared with.
+    /// The environment that it is compared with.
     pub there: Environment,
-    /// What is defined here.
+    /// The definitions of `here`.
     pub ours: Vec<Definition>,
-    /// What is defined there.
+    /// The definitions of `there`.
     pub theirs: Vec<Definition>,
 }
 
-/// What is different between two environments.
+/// The differences between two environments.
 #[derive(Serialize, ToSchema)]
 pub struct DiffView {
-    /// The environment that is asked about.
+    /// The environment of the request.
     here: SideView,
-    /// The one that it is compared with.
+    /// The environment that it is compared with.
     there: SideView,
-    /// Its flags.
+    /// The differences of flags.
     flags: KindView,
-    /// Its segments.
+    /// The differences of segments.
     segments: KindView,
 }
 
 /// One of the two environments.
 #[derive(Serialize, ToSchema)]
 struct SideView {
-    /// Its key.
+    /// The environment's key.
     key: String,
-    /// Its version, for `If-Match` of a copy.
+    /// The environment's version, for `If-Match` of a copy.
     version: i64,
 }
 
-/// What is different among flags, or among segments.
+/// The differences of flags, or of segments.
 #[derive(Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct KindView {
@@ -63,7 +63,7 @@ struct KindView {
     only_here: Vec<OneView>,
     /// Those that this environment lacks.
     only_there: Vec<OneView>,
-    /// Those of which fields differ.
+    /// Those with different fields.
     different: Vec<DifferentView>,
 }
 
@@ -72,23 +72,23 @@ struct KindView {
 struct OneView {
     /// A flag's key, a segment's id.
     key: String,
-    /// What people call it.
+    /// The display name.
     name: String,
-    /// Its version.
+    /// The version, Unix time in milliseconds.
     version: i64,
 }
 
-/// A flag or segment that is another one there.
+/// A flag or segment that differs between the environments.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct DifferentView {
     /// A flag's key, a segment's id.
     key: String,
-    /// What people call it here.
+    /// The display name in this environment.
     name: String,
-    /// Its version here.
+    /// The version in this environment.
     version_here: i64,
-    /// Its version there.
+    /// The version in the other environment.
     version_there: i64,
     /// The fields that differ.
     fields: Vec<FieldView>,
@@ -97,12 +97,12 @@ struct DifferentView {
 /// A field that differs.
 #[derive(Serialize, ToSchema)]
 struct FieldView {
-    /// Its name.
+    /// The field's name.
     field: String,
-    /// What it has here; `null` where it is not there.
+    /// The value in this environment; `null` if the field is missing.
     #[schema(value_type = Object)]
     here: Value,
-    /// What it has there.
+    /// The value in the other environment; `null` if the field is missing.
     #[schema(value_type = Object)]
     there: Value,
 }
@@ -153,18 +153,18 @@ impl Pair {
         Ok(Self { here, there, ours, theirs })
     }
 
-    /// What is defined here, by what it is known by.
+    /// The definitions of `here`, by kind and key.
     pub fn ours(&self) -> BTreeMap<(DefinitionKind, &str), &Definition> {
         by_name(&self.ours)
     }
 
-    /// What is defined there.
+    /// The definitions of `there`, by kind and key.
     pub fn theirs(&self) -> BTreeMap<(DefinitionKind, &str), &Definition> {
         by_name(&self.theirs)
     }
 }
 
-/// Whether two definitions of the same name say the same.
+/// Whether two definitions of the same name have no differences.
 ///
 /// # Errors
 /// Where one cannot be read.
@@ -206,7 +206,7 @@ impl OneView {
 }
 
 impl DifferentView {
-    /// Nothing where they say the same.
+    /// `None` if there are no differences.
     fn of(here: &Definition, there: &Definition) -> Result<Option<Self>, Error> {
         let (ours, theirs) = (document(here)?, document(there)?);
         let fields = fields(&ours, &theirs);
@@ -220,7 +220,7 @@ impl DifferentView {
     }
 }
 
-/// What a definition is known by in any environment.
+/// The kind and key, which name a definition within an environment.
 pub fn name(it: &Definition) -> (DefinitionKind, &str) {
     (it.key.kind, it.key.key.as_str())
 }

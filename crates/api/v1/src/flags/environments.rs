@@ -22,10 +22,10 @@ use crate::error::Error;
 use crate::openapi::{ProjectParameter, Unauthenticated};
 use crate::parameters::{Parameters, invalid};
 
-/// How many environments a tenant has at most.
+/// The maximum number of environments of a tenant.
 const ENVIRONMENTS_MAX: usize = 1_000;
 
-/// An environment.
+/// An environment: a set of flags and segments with its own secrets and version.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvironmentView {
@@ -33,36 +33,36 @@ pub struct EnvironmentView {
     key: String,
     /// The project's key.
     project: String,
-    /// What people call it.
+    /// The display name.
     name: String,
-    /// Its id: FeatBit's `envId`.
+    /// The id: FeatBit's `envId`.
     id: Uuid,
     /// The version of its last change, Unix time in milliseconds; 0 where nothing is defined yet.
     version: i64,
     /// Whether its flags and segments change only by changes that another user has approved.
     changes_need_approval: bool,
-    /// For those with `flag:secrets`: those that have not ended, relay proxies' aside.
+    /// The secrets that have not expired, without relay proxies'; absent without `flag:secrets`.
     #[serde(skip_serializing_if = "Option::is_none")]
     secrets: Option<Vec<SecretView>>,
 }
 
-/// An environment to be made.
+/// An environment to be created.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewEnvironment {
     /// Letters, digits, `-` and `_`; 64 at most.
     key: String,
-    /// `default` where none is named.
+    /// The project's key; `default` by default.
     project: Option<String>,
-    /// What people call it; the key where nothing is said.
+    /// The display name; the key by default.
     name: Option<String>,
 }
 
-/// What is to change of an environment.
+/// Changes of an environment; missing fields stay as they are.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EnvironmentPatch {
-    /// What people call it.
+    /// The display name.
     name: Option<String>,
     /// Whether its flags and segments change only by changes that another user has approved.
     changes_need_approval: Option<bool>,
@@ -87,7 +87,7 @@ pub async fn list(
     Ok(Json(views.collect::<Result<_, _>>()?))
 }
 
-/// The secrets of the tenant's environments, for those who may see them.
+/// The secrets of the tenant's environments; `None` without the permission.
 async fn secrets(api: &Api, context: &RequestContext) -> Result<Option<Vec<Secret>>, Error> {
     let no = context.tenant.no;
     Ok(match context.caller.may("flag:secrets") {
@@ -96,7 +96,7 @@ async fn secrets(api: &Api, context: &RequestContext) -> Result<Option<Vec<Secre
     })
 }
 
-/// An environment.
+/// Shows an environment.
 #[utoipa::path(get, path = "/v1/environments/{key}", tag = "Feature flags", operation_id = "get_environment",
     summary = "An environment, with its secrets for those with flag:secrets",
     params(("key" = String, Path, description = "The environment"), ProjectParameter),
@@ -116,7 +116,7 @@ pub async fn show(
     Ok(Json(view(&api, environment, secrets.as_deref())?))
 }
 
-/// Makes an environment.
+/// Creates an environment.
 #[utoipa::path(post, path = "/v1/environments", tag = "Feature flags", operation_id = "create_environment",
     summary = "Makes an environment with a secret for servers and one for clients",
     request_body = NewEnvironment,

@@ -1,4 +1,4 @@
-//! What flags are for a user, several in one question.
+//! Evaluation of several flags for a user in one request.
 
 use std::collections::BTreeSet;
 
@@ -21,25 +21,25 @@ use crate::parameters::{Parameters, invalid};
 use feature_flags::definition::{self, check_user};
 use feature_flags::document;
 
-/// How many tags can be asked for.
+/// The maximum number of tags in a request.
 const TAGS_MAX: usize = 100;
 
-/// Who is asked about, and which flags.
+/// The user, and the flags to evaluate.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
     /// `{keyId, name, customizedProperties: [{name, value}]}`
     #[schema(value_type = Object)]
     user: User,
-    /// The flags of these keys; all where none are named.
+    /// The keys of the flags to evaluate; empty: all flags.
     #[serde(default)]
     keys: Vec<String>,
-    /// Of them, those that have all of these tags.
+    /// Only flags that have all of these tags are evaluated.
     #[serde(default)]
     tags: Vec<String>,
 }
 
-/// What a flag is for the user.
+/// A flag's value for the user.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ValueView {
@@ -49,15 +49,15 @@ pub struct ValueView {
     /// the user's.
     #[schema(value_type = Object)]
     value: Box<RawValue>,
-    /// The variation; `null` where there is none.
+    /// The variation's id; `null` if there is none.
     variation_id: Option<String>,
-    /// Why, in FeatBit's words.
+    /// The reason, in FeatBit's wording.
     reason: String,
     /// The flag's version.
     version: i64,
 }
 
-/// Evaluates flags.
+/// Evaluates flags for a user.
 #[utoipa::path(post, path = "/v1/flags/evaluate", tag = "Feature flags", operation_id = "evaluate_flags",
     summary = "What flags are for a user, in the order of their keys; archived ones are left out",
     params(EnvironmentParameters),

@@ -21,27 +21,25 @@ use crate::parameters::Parameters;
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Documents {
-    /// The flags.
     feature_flags: Vec<Flag>,
-    /// The segments.
     segments: Vec<Segment>,
 }
 
-/// What was taken in, or would be.
+/// The result of an import, or of its dry run.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Imported {
-    /// How many flags.
+    /// The number of flags.
     feature_flags: usize,
-    /// How many segments.
+    /// The number of segments.
     segments: usize,
-    /// The version that all of them have now; the environment's where nothing was taken in.
+    /// The version of the imported definitions; the environment's if nothing was imported.
     version: i64,
-    /// Whether they were only looked at.
+    /// Whether they were only validated.
     dry_run: bool,
 }
 
-/// Takes flags and segments in.
+/// Imports flags and segments.
 #[utoipa::path(post, path = "/v1/environments/{key}/import", tag = "Feature flags", operation_id = "import_flags",
     summary = "Takes flags and segments in FeatBit's shape in, all or none; those of the same key or id are replaced",
     params(
@@ -93,7 +91,7 @@ pub async fn import(
     Err(Error::Contended)
 }
 
-/// Gives everything out.
+/// Exports all flags and segments.
 #[utoipa::path(get, path = "/v1/environments/{key}/export", tag = "Feature flags", operation_id = "export_flags",
     summary = "All flags and segments of an environment in FeatBit's shape, archived ones too",
     params(("key" = String, Path, description = "The environment"), ProjectParameter),

@@ -1,4 +1,4 @@
-//! Why a user gets what they get of a flag: every question that was asked, and how it was answered.
+//! Explains a flag's value for a user: the evaluated rules and conditions with their results.
 
 use axum::Json;
 use axum::body::Body;
@@ -18,69 +18,69 @@ use crate::parameters::{Parameters, invalid};
 use feature_flags::definition::{self, check_user};
 use feature_flags::document;
 
-/// Why a user gets what they get.
+/// The evaluation of a flag for a user, step by step.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplanationView {
     /// The flag's key.
     key: String,
-    /// What they get; `null` of an archived flag.
+    /// The variation that the user gets; `null` if the flag is archived.
     variation: Option<VariationView>,
-    /// In FeatBit's words.
+    /// The reason, in FeatBit's wording.
     reason: String,
     /// Whether this counts for experiments.
     send_to_experiment: bool,
-    /// The rules up to the one that decided; none where none was asked.
+    /// The rules up to and including the one that the user meets.
     rules: Vec<RuleView>,
-    /// How the user was spread over the variations, where that was asked.
+    /// The user's position in the rollout; `null` if no rule was evaluated.
     spread: Option<SpreadView>,
 }
 
 /// One of a flag's values.
 #[derive(Serialize, ToSchema)]
 struct VariationView {
-    /// Empty where no part of a rollout is the user's.
+    /// The variation's id; empty if no part of the rollout is the user's.
     id: String,
-    /// Its value as text.
+    /// The variation's value as text.
     value: String,
 }
 
-/// A rule that was asked.
+/// A rule that was evaluated.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct RuleView {
-    /// Its name.
+    /// The rule's name.
     name: String,
     /// Whether all of its conditions hold.
     is_met: bool,
-    /// Up to the first that does not hold.
+    /// The conditions up to and including the first that does not hold.
     conditions: Vec<ConditionView>,
 }
 
-/// A condition that was asked.
+/// A condition that was evaluated.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct ConditionView {
-    /// What was asked about.
+    /// The property of the user.
     property: String,
-    /// How it was compared.
+    /// The operator, as the flag defines it.
     op: String,
-    /// With what.
+    /// The operand, as the flag defines it.
     value: String,
-    /// What the user has there.
+    /// The user's value; `null` if the user lacks the property, or for a condition on segments.
     found: Option<String>,
-    /// The segments of the condition to which the user belongs.
+    /// The ids of the condition's segments to which the user belongs.
     segments: Vec<String>,
-    /// Whether it holds.
+    /// Whether the condition holds.
     holds: bool,
 }
 
-/// How a user was spread.
+/// The position of a user in a rollout.
 #[derive(Serialize, ToSchema)]
 struct SpreadView {
-    /// What was hashed.
+    /// The text that is hashed: the flag's key and the user's dispatch value.
     key: String,
-    /// Where that falls, between 0 and 1.
+    /// The hash, scaled to the range from 0 to 1.
     bucket: f64,
 }
 

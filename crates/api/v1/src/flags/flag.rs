@@ -30,7 +30,7 @@ pub async fn list(call: Call) -> Result<Json<Value>, Error> {
     Ok(Json(json!({ "flags": flags, "more": more })))
 }
 
-/// Makes a flag.
+/// Creates a flag.
 #[utoipa::path(post, path = "/v1/flags", tag = "Feature flags", operation_id = "create_flag",
     summary = "Makes a flag, in FeatBit's shape",
     params(EnvironmentParameters),
@@ -45,7 +45,7 @@ pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     definitions::create(call, DefinitionKind::Flag, body).await
 }
 
-/// A flag.
+/// Shows a flag.
 #[utoipa::path(get, path = "/v1/flags/{key}", tag = "Feature flags", operation_id = "flag",
     summary = "A flag, in FeatBit's shape; ETag is its version",
     params(("key" = String, Path, description = "The flag's key"), EnvironmentParameters),

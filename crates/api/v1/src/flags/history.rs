@@ -24,9 +24,9 @@ const VERSIONS_MAX: u64 = 50;
 /// Versions, newest first.
 #[derive(Serialize, ToSchema)]
 pub struct History {
-    /// Those in the window.
+    /// The versions of the page.
     versions: Vec<Version>,
-    /// Whether there are older ones behind them.
+    /// Whether older versions follow after this page.
     more: bool,
 }
 
@@ -36,13 +36,13 @@ pub struct History {
 pub struct Version {
     /// Unix time in milliseconds, more than the version before.
     version: i64,
-    /// When it was made.
+    /// When the version was created (RFC 3339).
     at: String,
-    /// By whom.
+    /// The user who created the version.
     user: String,
-    /// Why, where that was said.
+    /// The user's reason; `null` if none was given.
     reason: Option<String>,
-    /// What else was said about it.
+    /// The user's comment; `null` if none was given.
     comment: Option<String>,
     /// The fields that differ from the version before, in the order of their names; `null` for the
     /// first version.

@@ -19,54 +19,54 @@ use crate::error::Error;
 
 const HOUR_US: i64 = 3_600_000_000;
 
-/// How often a flag was each of its variations.
+/// The evaluations of a flag, by hour and variation.
 #[derive(Serialize, ToSchema)]
 pub struct FlagInsights {
-    /// In the order of the hours.
+    /// The lines of the page, in the order of the hours.
     insights: Vec<FlagLine>,
-    /// Whether there are more behind them.
+    /// Whether more lines follow after this page.
     more: bool,
 }
 
-/// How often a flag was a variation in an hour.
+/// The evaluations of a flag to one variation in an hour.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct FlagLine {
-    /// When the hour began.
+    /// The start of the hour (RFC 3339).
     hour: String,
     /// The variation's id.
     variation_id: String,
-    /// How often.
+    /// The number of evaluations.
     count: i64,
-    /// How often of these for experiments.
+    /// The number of these that count for experiments.
     experiment_count: i64,
 }
 
-/// What was measured by a name.
+/// The metric events of a name, by hour and type.
 #[derive(Serialize, ToSchema)]
 pub struct MetricInsights {
-    /// In the order of the hours.
+    /// The lines of the page, in the order of the hours.
     metrics: Vec<MetricLine>,
-    /// Whether there are more behind them.
+    /// Whether more lines follow after this page.
     more: bool,
 }
 
-/// What was measured by a name in an hour.
+/// The metric events of a name and a type in an hour.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct MetricLine {
-    /// When the hour began.
+    /// The start of the hour (RFC 3339).
     hour: String,
-    /// What sort of event it is, as the program says.
+    /// The type of the events, as the program reported it.
     #[serde(rename = "type")]
     kind: String,
-    /// How often.
+    /// The number of events.
     count: i64,
     /// The sum of the values.
     sum: f64,
 }
 
-/// How often a flag was what.
+/// Shows the evaluations of a flag, by hour and variation.
 #[utoipa::path(get, path = "/v1/flags/{key}/insights", tag = "Feature flags", operation_id = "flag_insights",
     summary = "How often programs reported each variation of a flag, by the hour",
     params(
@@ -105,7 +105,7 @@ pub async fn of_flag(
     Ok(Json(FlagInsights { insights: insights.collect(), more }))
 }
 
-/// What was measured by a name.
+/// Shows the metric events of a name, by hour and type.
 #[utoipa::path(get, path = "/v1/environments/{key}/insights/metrics", tag = "Feature flags", operation_id = "metric_insights",
     summary = "What programs measured by a name, by the hour",
     params(
@@ -148,7 +148,7 @@ pub async fn of_metric(
     Ok(Json(MetricInsights { metrics: metrics.collect(), more }))
 }
 
-/// The hours and the page that the rest of the parameters names.
+/// The requested hours and page, from the rest of the parameters.
 fn hours(mut parameters: Parameters) -> Result<(Hours, Window), Error> {
     let (from, to) = (parameters.time("from")?, parameters.time("to")?);
     let window = parameters.window()?;

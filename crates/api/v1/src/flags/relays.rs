@@ -1,5 +1,5 @@
 //! Relay proxies: a secret that grants several environments of a project, for FeatBit's agent. It is
-//! stored with each of them, so that what is the same value is one relay proxy.
+//! stored with each of them; secrets of the same value form one relay proxy.
 
 use std::collections::BTreeMap;
 
@@ -33,17 +33,17 @@ use feature_flags::secret::{self, new_relay_secret};
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RelayProxyView {
-    /// Not secret.
+    /// The relay proxy's id, which is not secret.
     id: Uuid,
-    /// What people call it.
+    /// The display name.
     name: String,
-    /// What it is configured with.
+    /// The secret that the relay proxy is configured with.
     value: String,
-    /// The project of its environments.
+    /// The key of the environments' project.
     project: String,
-    /// Their keys.
+    /// The environments' keys.
     environments: Vec<String>,
-    /// When it ends; absent for never.
+    /// When the secret expires (RFC 3339); absent if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<String>,
 }
@@ -52,36 +52,36 @@ pub struct RelayProxyView {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RelayProxies {
-    /// The oldest first.
+    /// The relay proxies, oldest first.
     relay_proxies: Vec<RelayProxyView>,
 }
 
-/// A relay proxy to be made.
+/// A relay proxy to be created.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewRelayProxy {
-    /// What people call it.
+    /// The display name.
     name: String,
-    /// `default` where none is named.
+    /// The project's key; `default` by default.
     project: Option<String>,
-    /// The keys of its environments, or `"all"` for those that the project has now.
+    /// The environments' keys, or `"all"` for those that the project has now.
     environments: Chosen,
 }
 
-/// Which environments.
+/// The environments of a new relay proxy.
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 enum Chosen {
-    /// These.
+    /// The environments' keys.
     Keys(Vec<String>),
-    /// `all`.
+    /// `all`: the environments that the project has now.
     All(String),
 }
 
 /// A relay proxy as it is stored.
 struct Relay {
     value: String,
-    /// The oldest first: it gives the relay proxy its id.
+    /// Oldest first: the id of the first one is the relay proxy's id.
     secrets: Vec<Secret>,
 }
 
@@ -101,7 +101,7 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<RelayProx
     Ok(Json(RelayProxies { relay_proxies }))
 }
 
-/// Makes a relay proxy.
+/// Creates a relay proxy.
 #[utoipa::path(post, path = "/v1/relay-proxies", tag = "Feature flags", operation_id = "create_relay_proxy",
     summary = "Makes a secret that grants several environments of a project",
     request_body = NewRelayProxy,
@@ -136,7 +136,7 @@ pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<
     Ok((StatusCode::CREATED, Json(view(made, &all))).into_response())
 }
 
-/// Lets a relay proxy end.
+/// Expires a relay proxy.
 #[utoipa::path(delete, path = "/v1/relay-proxies/{id}", tag = "Feature flags", operation_id = "expire_relay_proxy",
     summary = "Lets a relay proxy's secret end in all of its environments, now or some seconds later",
     params(
@@ -171,7 +171,7 @@ pub async fn expire(
 }
 
 impl Chosen {
-    /// The environments of a project that are meant.
+    /// The environments of a project that the request names.
     fn of<'e>(&self, project: &str, all: &'e [Environment]) -> Result<Vec<&'e Environment>, Error> {
         let of_project = || all.iter().filter(|it| it.project == project);
         match self {

@@ -1,4 +1,4 @@
-//! Secrets of environments: a new one beside the old, which ends a while later.
+//! Secrets of environments: a new one is added beside the old one, which expires later.
 
 use axum::Json;
 use axum::body::Body;
@@ -25,23 +25,23 @@ use feature_flags::definition::check_key;
 use feature_flags::secret::{self, new_secret};
 use secrets::Sealer;
 
-/// How long a secret may still be used that is to end, in seconds.
+/// The maximum delay until a secret expires, in seconds.
 pub const AFTER_SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
 
-/// A secret, for those who may see it.
+/// A secret of an environment.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretView {
-    /// Not secret.
+    /// The secret's id, which is not secret.
     id: Uuid,
     /// `server` or `client`.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// What people call it.
+    /// The display name.
     name: String,
-    /// What SDKs are configured with.
+    /// The value that SDKs are configured with.
     value: String,
-    /// When it ends; absent for never.
+    /// When it expires (RFC 3339); absent if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<String>,
 }
@@ -63,14 +63,14 @@ impl SecretView {
     }
 }
 
-/// A secret to be made.
+/// A secret to be created.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SecretToMake {
-    /// What it grants.
+    /// The type, which decides what the secret grants.
     #[serde(rename = "type")]
     kind: KindOfSecret,
-    /// What people call it.
+    /// The display name.
     name: String,
 }
 
@@ -80,7 +80,7 @@ pub struct SecretToMake {
 enum KindOfSecret {
     /// All flags and segments.
     Server,
-    /// Flags as they are for one user.
+    /// Evaluated flags of one user.
     Client,
 }
 
@@ -126,7 +126,7 @@ pub async fn add(
     Ok((StatusCode::CREATED, Json(view)).into_response())
 }
 
-/// Lets a secret end.
+/// Expires a secret.
 #[utoipa::path(delete, path = "/v1/environments/{key}/secrets/{id}", tag = "Feature flags", operation_id = "expire_secret",
     summary = "Lets a secret end, now or some seconds later, so that another can take its place",
     params(
@@ -169,7 +169,7 @@ pub fn open(secret: &Secret, sealer: &Sealer) -> Result<String, Error> {
     })
 }
 
-/// When a secret ends that may be used for so many seconds more.
+/// The time at which a secret expires after this number of seconds.
 pub fn end(api: &Api, after_s: u64) -> Timestamp {
     let after_us = i64::try_from(after_s).unwrap_or(i64::MAX).saturating_mul(Timestamp::SECOND_US);
     api.engine.clock().real_now().plus_us(after_us)

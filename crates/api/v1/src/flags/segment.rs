@@ -30,7 +30,7 @@ pub async fn list(call: Call) -> Result<Json<Value>, Error> {
     Ok(Json(json!({ "segments": segments, "more": more })))
 }
 
-/// Makes a segment.
+/// Creates a segment.
 #[utoipa::path(post, path = "/v1/segments", tag = "Feature flags", operation_id = "create_segment",
     summary = "Makes a segment, in FeatBit's shape",
     params(EnvironmentParameters),
@@ -45,7 +45,7 @@ pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     definitions::create(call, DefinitionKind::Segment, body).await
 }
 
-/// A segment.
+/// Shows a segment.
 #[utoipa::path(get, path = "/v1/segments/{id}", tag = "Feature flags", operation_id = "segment",
     summary = "A segment, in FeatBit's shape; ETag is its version",
     params(("id" = String, Path, description = "The segment's id"), EnvironmentParameters),

@@ -26,7 +26,7 @@ const COMPANY_CHARS_MAX: usize = 100;
 const COUNTRY_CHARS_MAX: usize = 50;
 const LANGUAGE_CHARS_MAX: usize = 10;
 
-/// A registration.
+/// A request to register a customer.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct NewRegistration {
@@ -198,7 +198,7 @@ pub(super) fn check_about(
     }
 }
 
-/// Parses preferences.
+/// Parses preferences; an invalid field is added to `wrong`.
 pub(super) fn preferences(
     wrong: &mut Vec<WrongField>,
     given: Option<Box<RawValue>>,

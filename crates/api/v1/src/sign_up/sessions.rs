@@ -16,13 +16,13 @@ use sign_up::service::{self, Login};
 use crate::error::Error;
 use crate::openapi::{IdempotencyKey, NotLoggedIn, PasswordsWait};
 
-/// A login.
+/// The credentials of a login.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct NewSession {
     email: String,
     password: String,
-    /// Of the second factor, or a recovery code.
+    /// The code of the second factor, or a recovery code.
     code: Option<String>,
     /// Whether the session lasts longer.
     #[serde(default)]
@@ -49,7 +49,7 @@ pub(super) struct SessionTokens {
     expires_at: String,
 }
 
-/// A session.
+/// A customer's session.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Session {

@@ -24,9 +24,9 @@ struct InUse {
 /// No permit is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoPermit {
-    /// In total.
+    /// All permits are in use.
     Total,
-    /// For the network.
+    /// All permits of the network are in use.
     Network,
 }
 

@@ -1,4 +1,4 @@
-//! An SMTP server that does with each mail what its test says.
+//! An SMTP server that treats each mail as its test decides.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -9,16 +9,16 @@ use tokio::sync::{Mutex as Gate, OwnedMutexGuard};
 
 use super::{PATIENCE, readable};
 
-/// What becomes of a mail.
+/// The server's reaction to a recipient or a mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// It is taken.
+    /// The mail is accepted.
     Takes,
-    /// Not now.
+    /// The recipient is refused temporarily (451).
     Postpones,
-    /// Never.
+    /// The recipient is refused permanently (550).
     Refuses,
-    /// The mail is taken without a reply.
+    /// The mail is accepted without a reply.
     Swallows,
 }
 
@@ -26,13 +26,12 @@ type Decide = dyn Fn(&str) -> Manner + Send + Sync;
 
 #[derive(Default)]
 struct Heard {
-    /// Recipients that were asked for.
+    /// Recipients of all attempts.
     asked: Vec<String>,
-    /// Mails that were taken, swallowed ones too.
+    /// Accepted mails, also those without a reply.
     mails: Vec<String>,
 }
 
-/// The server.
 pub(super) struct Mailbox {
     port: u16,
     decide: Arc<Mutex<Arc<Decide>>>,

@@ -55,7 +55,7 @@ impl Load {
     }
 }
 
-/// The estimates.
+/// Estimates of how long jobs take on this machine.
 #[derive(Debug)]
 pub(super) struct Paces {
     argon2: Pace,
