@@ -89,7 +89,7 @@ pub fn grants(held: &str, wanted: &str) -> bool {
         })
 }
 
-/// Somebody who may call.
+/// A user who may log in to the APIs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     /// The name to log in with; unique on the installation.
@@ -114,18 +114,16 @@ pub struct Role {
     pub revision: Revision,
 }
 
-/// Makes a user, or one that was deleted anew.
+/// Creates a user, or recreates a deleted one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateUser {
-    /// See [`User::username`].
     pub username: String,
-    /// See [`User::password_hash`].
+    /// argon2id hash (PHC string) of the password.
     pub password_hash: String,
-    /// See [`User::roles`].
     pub roles: Vec<String>,
 }
 
-/// Changes a user: what is `None` stays.
+/// Changes a user; `None` keeps a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpdateUser {
     pub username: String,
@@ -137,13 +135,12 @@ pub struct UpdateUser {
     pub active: Option<bool>,
 }
 
-/// Makes a role, or gives an existing one other permissions.
+/// Creates a role, or replaces the permissions of an existing one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutRole {
-    /// See [`Role::name`].
     pub name: String,
     /// Not yet normalized.
     pub permissions: Vec<String>,
-    /// True makes a new one and refuses an existing; false the other way round.
+    /// True creates a role and refuses an existing one; false replaces and refuses an unknown one.
     pub create: bool,
 }

@@ -44,56 +44,46 @@ pub struct Account {
 /// deletes them all and touches nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Person {
-    /// Full name.
+    /// First and last name.
     pub name: Option<String>,
     /// How many characters of `name` are the first name.
     pub first_name_length: Option<i32>,
-    /// E-mail address.
     pub email: Option<String>,
     /// First address line.
     pub address1: Option<String>,
     /// Second address line.
     pub address2: Option<String>,
-    /// Postal code.
     pub postal_code: Option<String>,
-    /// Company.
     pub company: Option<String>,
-    /// City.
     pub city: Option<String>,
     /// State or province.
     pub state: Option<String>,
-    /// Country.
     pub country: Option<String>,
     /// Locale, such as `en_US`.
     pub locale: Option<String>,
-    /// Phone.
     pub phone: Option<String>,
-    /// Free text.
     pub notes: Option<String>,
 }
 
-/// Makes an account. Lengths, days, zones and currencies are checked by the API.
+/// Creates an account. The API has checked lengths, days, time zones and currencies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateAccount {
-    /// See [`Account::external_key`].
+    /// The client's name for it, unique per tenant; `None` reads as the id.
     pub external_key: Option<String>,
-    /// Personal data.
     pub person: Person,
-    /// See [`Account::currency`].
+    /// The currency to charge in when a request names none.
     pub currency: Option<Currency>,
-    /// See [`Account::bill_cycle_day_local`].
+    /// Day of the month, 1-31; 0 for none.
     pub bill_cycle_day_local: u8,
-    /// See [`Account::parent_account_id`].
     pub parent_account_id: Option<AccountId>,
-    /// See [`Account::is_payment_delegated_to_parent`].
     pub is_payment_delegated_to_parent: bool,
     /// `None`: the time of creation.
     pub reference_time: Option<Timestamp>,
     /// `None`: UTC.
     pub time_zone: Option<String>,
-    /// See [`Account::is_migrated`].
+    /// Set by migrations.
     pub is_migrated: Option<bool>,
-    /// The tags that it has from the beginning, so that it is never there without them.
+    /// The tags that it has from the beginning: they are written in the same commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<ControlTag>,
 }
@@ -113,9 +103,7 @@ pub struct UpdateAccount {
     pub currency: Option<Currency>,
     /// May be set once.
     pub bill_cycle_day_local: Option<u8>,
-    /// New parent.
     pub parent_account_id: Option<AccountId>,
-    /// New value.
     pub is_payment_delegated_to_parent: Option<bool>,
     /// New default payment method.
     pub payment_method_id: Option<PaymentMethodId>,
@@ -123,6 +111,5 @@ pub struct UpdateAccount {
     pub reference_time: Option<Timestamp>,
     /// Must be equal.
     pub time_zone: Option<String>,
-    /// New value.
     pub is_migrated: Option<bool>,
 }

@@ -58,16 +58,13 @@ pub enum TenantChange {
 /// A row of access control.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccessChange {
-    /// A user.
     User(User),
-    /// A role.
     Role(Role),
 }
 
 /// A row of feature flags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlagChange {
-    /// An environment.
     Environment(Environment),
     /// A secret of an environment.
     Secret(Secret),
@@ -108,9 +105,7 @@ pub enum CustomerChange {
     Session(Session),
     /// A session has ended.
     SessionEnded {
-        /// The session.
         session: SessionId,
-        /// Its customer.
         customer: CustomerId,
     },
     /// A mail to be sent.
@@ -135,16 +130,16 @@ pub enum PaymentChange {
     },
 }
 
-/// A claim.
+/// A row of the claims on unique keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClaimChange {
-    /// A key taken, or handed to a new owner.
+    /// A key is claimed, or its owner changes.
     Taken {
         key: ClaimKey,
-        /// Its owner.
+        /// The new owner of the key.
         claim: Claim,
     },
-    /// A key that is free again.
+    /// A key is released.
     Released { key: ClaimKey },
 }
 
@@ -193,7 +188,6 @@ impl Change {
         }
     }
 
-    /// See [`Self::revision`].
     #[must_use]
     pub const fn revision_mut(&mut self) -> Option<&mut Revision> {
         match self {

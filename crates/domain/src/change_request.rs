@@ -10,25 +10,25 @@ use crate::{ChangeRequestId, DefinitionId, EnvironmentId, Revision, Seq, TenantN
 /// How many changes of an environment wait at most.
 pub const CHANGES_WAITING_MAX: u32 = 1_000;
 
-/// Where a change stands.
+/// The status of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ChangeStatus {
     /// It waits for another user's approval.
     Pending,
     /// It is approved or needs no approval, and waits for its time.
     Scheduled,
-    /// It was made.
+    /// It was applied.
     Applied,
-    /// Somebody who may approve it did not.
+    /// A user who may approve it rejected it.
     Rejected,
-    /// Its author took it back.
+    /// Its author withdrew it.
     Withdrawn,
-    /// It could not be made when its time had come.
+    /// It could not be applied when it was due.
     Failed,
 }
 
 impl ChangeStatus {
-    /// Whether it can still be made.
+    /// Whether it can still be applied.
     #[must_use]
     pub const fn is_waiting(self) -> bool {
         match self {
@@ -38,62 +38,61 @@ impl ChangeStatus {
     }
 }
 
-/// A change that is kept for later.
+/// A change that is applied later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeRequest {
     pub tenant: TenantNo,
     pub id: ChangeRequestId,
-    /// What is to be changed.
+    /// The definition to change.
     pub key: DefinitionKey,
-    /// What is to be made of it: as the API wrote it. Not journalled: it never changes, and what
-    /// came of it is.
+    /// The patch as the API wrote it. Not journalled: it never changes, and its result is.
     #[serde(skip)]
     pub patch: String,
-    /// The version that it must be made upon, if it must.
+    /// The version that the definition must have when the change is applied; `None` for any.
     pub expected: Option<i64>,
-    /// When it is to be made; where nothing was said, as soon as nobody has to approve it.
+    /// When it is applied, in domain time; `None` for as soon as no approval is missing.
     pub due_at: Option<Timestamp>,
-    /// Who asked for it.
+    /// The user who requested it.
     pub author: String,
     pub reason: Option<String>,
-    /// What else they said about it.
+    /// The author's further comment.
     pub comment: Option<String>,
     pub status: ChangeStatus,
-    /// Who approved or rejected it.
+    /// The user who approved or rejected it.
     pub decided_by: Option<String>,
     /// Why it was rejected, or failed.
     pub explanation: Option<String>,
-    /// The version that it made.
+    /// The version that it created.
     pub version: Option<i64>,
-    /// When it was asked for.
+    /// When it was requested.
     pub created_at: Timestamp,
-    /// When it was made, or given up.
+    /// When it was applied, or given up.
     pub settled_at: Option<Timestamp>,
     pub revision: Revision,
 }
 
-/// Keeps a change for later.
+/// Stores a change to be applied later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestChange {
     pub key: DefinitionKey,
-    /// See [`ChangeRequest::patch`].
+    /// In the format of the API; the domain does not read it.
     pub patch: String,
-    /// See [`ChangeRequest::expected`].
+    /// The version that the definition must have when the change is applied; `None` for any.
     pub expected: Option<i64>,
-    /// See [`ChangeRequest::due_at`].
+    /// Domain time; `None` for as soon as no approval is missing.
     pub due_at: Option<Timestamp>,
     /// Whether another user has to approve it although the environment does not demand that.
     pub needs_approval: bool,
 }
 
-/// What somebody thinks of a change that waits.
+/// A decision on a waiting change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decision {
-    /// It is to be made when its time has come.
+    /// The change is applied when it is due.
     Approve,
-    /// It is not to be made.
+    /// The change is not applied.
     Reject,
-    /// Its author takes it back.
+    /// The author withdraws the change.
     Withdraw,
 }
 
@@ -102,50 +101,47 @@ pub enum Decision {
 pub struct DecideChange {
     pub environment: EnvironmentId,
     pub change: ChangeRequestId,
-    /// What about it.
     pub decision: Decision,
-    /// What was looked at before, where it has to be there still.
+    /// What the user saw; if it has changed since, the decision is refused. `None` skips the check.
     #[serde(default)]
     pub seen: Option<Seen>,
 }
 
-/// A change, and what it is to change, as somebody saw them.
+/// A change, and the definition that it changes, as the user saw them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// The change's last journal row.
     pub change: Seq,
-    /// What it is to change.
+    /// The definition that it changes.
     pub key: DefinitionKey,
-    /// The version of that; `None` where there was nothing.
+    /// The version of the definition; `None` if there was none.
     pub version: Option<i64>,
 }
 
-/// Makes a change whose time has come, or gives it up.
+/// Applies a change that is due, or gives it up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplyChange {
     pub change: ChangeRequestId,
     pub key: DefinitionKey,
-    /// The version that was looked at; `None` where there was nothing.
+    /// The version that the patch was applied to; `None` if there was no definition.
     pub upon: Option<i64>,
-    /// See [`crate::definition::PutDefinitions::version`].
+    /// The version that the environment must have; `None` for any.
     #[serde(default)]
     pub version: Option<i64>,
-    /// What came of it.
+    /// The result of the patch.
     pub judged: Judged,
 }
 
-/// What the patch of a change makes of the document that is there.
+/// The result of applying a patch to the current document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Judged {
-    /// Another one.
+    /// The patch applies, and this is the new definition.
     Fits {
-        /// See [`crate::definition::NewDefinition::id`].
+        /// Used only if the definition is new.
         id: DefinitionId,
-        /// See [`crate::definition::NewDefinition::body`].
         body: String,
-        /// See [`crate::definition::NewDefinition::is_archived`].
         is_archived: bool,
     },
-    /// What cannot be.
+    /// The patch does not apply.
     Fails { explanation: String },
 }

@@ -32,7 +32,6 @@ pub struct Request {
     pub actor: Actor,
     /// Set where the request can come twice: the reply is stored and given again.
     pub idempotency: Option<Idempotency>,
-    /// The command.
     pub command: Command,
 }
 

@@ -13,9 +13,9 @@ use crate::{AccountId, Effect, Event, Id, RequestId, Seq, TenantNo, Timestamp};
 pub struct Settings {
     /// The gateways there are, by name.
     pub gateways: BTreeMap<String, GatewaySettings>,
-    /// When to ask a gateway about an unknown transaction: the delay before each question.
+    /// When to inquire about an unknown transaction: the delay before each inquiry.
     pub unknown_delays_us: Vec<i64>,
-    /// When to ask a gateway about a pending transaction: the delay before each question.
+    /// When to inquire about a pending transaction: the delay before each inquiry.
     pub pending_delays_us: Vec<i64>,
     /// How long a stored reply is kept, in microseconds of domain time.
     pub reply_keep_us: i64,
@@ -30,8 +30,7 @@ impl Settings {
         self.gateways.get(name)
     }
 
-    /// The longest time from one question about a transaction to the next, in microseconds of
-    /// domain time.
+    /// The longest time between two inquiries about a transaction, in microseconds of domain time.
     #[must_use]
     pub fn longest_delay_us(&self) -> i64 {
         let delays = self.unknown_delays_us.iter().chain(&self.pending_delays_us);
@@ -42,7 +41,7 @@ impl Settings {
 /// What the domain needs to know of a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GatewaySettings {
-    /// Settles within the commit; nobody is called.
+    /// Settles within the commit; no gateway is called.
     pub settles_at_once: bool,
     /// How long a call may take, in microseconds of real time.
     pub timeout_us: i64,
@@ -87,20 +86,19 @@ pub struct Done {
     pub changes: Vec<Change>,
     /// Facts for the followers of the journal.
     pub events: Vec<Event>,
-    /// Calls to the outside.
+    /// Gateway calls to perform after the commit.
     pub effects: Vec<Effect>,
 }
 
 /// What `Context::new` needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp<'a> {
-    /// See [`Context::now`].
+    /// Domain time, the same for the whole batch.
     pub now: Timestamp,
-    /// See [`Context::real_now`].
+    /// Real time, for deadlines.
     pub real_now: Timestamp,
-    /// See [`Context::seq`].
+    /// The journal row that the command will have, if it is accepted.
     pub seq: Seq,
-    /// See [`Context::settings`].
     pub settings: &'a Settings,
     /// The numbers to hand out next.
     pub sequences: Sequences,

@@ -16,18 +16,18 @@ use crate::{
 /// How many sessions a customer has at the same time; one more ends the oldest.
 pub const SESSIONS_MAX: usize = 20;
 
-/// How a customer stands.
+/// The status of a customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum CustomerStatus {
     /// They may log in, once their address is verified.
     Active,
-    /// They may not, until somebody activates them again.
+    /// They may not log in until they are activated again.
     Deactivated,
-    /// They are forgotten.
+    /// Their personal data is erased.
     Erased,
 }
 
-/// Somebody who signed up.
+/// A person who signed up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Customer {
     pub tenant: TenantNo,
@@ -38,12 +38,11 @@ pub struct Customer {
     /// Who they are. Never journalled.
     #[serde(skip)]
     pub profile: Profile,
-    /// What they prove it with. Never journalled.
+    /// Their password and second factor. Never journalled.
     #[serde(skip)]
     pub credentials: Credentials,
-    /// How they stand.
     pub status: CustomerStatus,
-    /// Whether their address is known to be theirs.
+    /// Whether their address is verified.
     pub is_verified: bool,
     /// How often the password was set: what was checked against an earlier one is refused.
     pub password_version: i64,
@@ -51,13 +50,12 @@ pub struct Customer {
     pub verification: Option<Issued>,
     /// The one token that sets another password.
     pub reset: Option<Issued>,
-    /// When they are forgotten, unless their address is verified by then.
+    /// When they are erased, unless they verify their address before.
     pub expires_at: Option<Timestamp>,
     /// When they signed up.
     pub created_at: Timestamp,
-    /// When something of this last changed.
+    /// When they last changed.
     pub updated_at: Timestamp,
-    /// Their history.
     pub revision: Revision,
 }
 
@@ -74,25 +72,25 @@ pub struct Profile {
     pub preferences: String,
 }
 
-/// What a customer proves themselves with.
+/// The credentials of a customer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
-    /// A PHC string (argon2id), or one of bcrypt that was brought along.
+    /// A PHC string (argon2id), or an imported one of bcrypt.
     pub password_hash: String,
     /// A second factor.
     pub second_factor: Option<SecondFactor>,
 }
 
-/// A second factor by time (RFC 6238).
+/// A time-based second factor (RFC 6238).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondFactor {
     /// Its secret, encrypted by the API.
     pub sealed: String,
     /// Whether it is asked for: its first code was given.
     pub is_confirmed: bool,
-    /// The last step of time whose code was taken; none is taken twice.
+    /// The last time step whose code was accepted; no code is accepted twice.
     pub last_step: i64,
-    /// Hashes of the codes that do in its place, each once.
+    /// Hashes of recovery codes, each valid once.
     pub recovery_hashes: Vec<String>,
     /// The one that takes its place once its first code was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,9 +100,9 @@ pub struct SecondFactor {
 /// A second factor that waits for its first code beside the one that holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// See [`SecondFactor::sealed`].
+    /// The secret, encrypted by the API.
     pub sealed: String,
-    /// See [`SecondFactor::recovery_hashes`].
+    /// Hashes of recovery codes, each valid once.
     pub recovery_hashes: Vec<String>,
 }
 
@@ -184,7 +182,7 @@ pub enum Taken {
 pub enum Verification {
     /// By a token that is mailed and ends after so many microseconds, and the customer with it.
     Mailed {
-        /// How long.
+        /// In microseconds of domain time.
         within_us: i64,
     },
     /// It needs none, and nothing is mailed: a probe's customer.
@@ -195,7 +193,6 @@ pub enum Verification {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyEmail {
     pub customer: CustomerRef,
-    /// The token.
     pub token: TokenId,
 }
 
@@ -208,13 +205,12 @@ pub enum TokenPurpose {
     PasswordReset,
 }
 
-/// Mails a new token; the one before ends.
+/// Mails a new token; the earlier one expires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestToken {
     pub customer: CustomerRef,
-    /// What for.
     pub purpose: TokenPurpose,
-    /// After how many microseconds it ends.
+    /// The lifetime of the token, in microseconds of domain time.
     pub within_us: i64,
 }
 
@@ -222,13 +218,13 @@ pub struct RequestToken {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetPassword {
     pub customer: CustomerRef,
-    /// See [`Credentials::password_hash`].
+    /// The new hash; see [`Credentials::password_hash`].
     pub password_hash: String,
     /// What allows it.
     pub by: PasswordProof,
 }
 
-/// What allows somebody to set a password.
+/// What allows a caller to set a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PasswordProof {
     /// A token that was mailed.
@@ -270,17 +266,16 @@ pub struct RefreshSession {
     /// The generation of the token that was shown. Where it is an earlier one, somebody has a token
     /// who should not: the session ends.
     pub generation: u32,
-    /// See [`OpenSession::lifetime_us`].
+    /// The new lifetime of the access token, in microseconds of domain time.
     pub lifetime_us: i64,
-    /// See [`OpenSession::refresh_us`].
+    /// The new lifetime of the refresh token, in microseconds of domain time.
     pub refresh_us: i64,
 }
 
-/// Ends sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CloseSessions {
     pub customer: CustomerRef,
-    /// Which; `None`: all.
+    /// `None`: all sessions of the customer.
     pub session: Option<SessionId>,
 }
 
@@ -290,7 +285,7 @@ pub struct UpdateCustomer {
     pub customer: CustomerRef,
     pub first_name: Option<String>,
     pub last_name: Option<String>,
-    /// See [`Profile::preferences`].
+    /// A document that the API owns.
     pub preferences: Option<String>,
     /// What the account says of them besides name and address; a field that is `None` stays.
     pub person: Person,
@@ -305,7 +300,7 @@ pub struct UpdateCustomer {
 }
 
 impl UpdateCustomer {
-    /// Changes nothing of somebody.
+    /// An update that changes nothing.
     #[must_use]
     pub fn of(customer: CustomerRef) -> Self {
         Self {
@@ -326,23 +321,23 @@ impl UpdateCustomer {
 pub enum NewSecondFactor {
     /// One that is not asked for before its first code was given, where none holds.
     Proposed {
-        /// See [`SecondFactor::sealed`].
+        /// The secret, encrypted by the API.
         sealed: String,
-        /// See [`SecondFactor::recovery_hashes`].
+        /// Hashes of recovery codes, each valid once.
         recovery_hashes: Vec<String>,
     },
     /// The first code of the one that was proposed was given.
     Confirmed {
-        /// Its step.
+        /// The time step of that code (RFC 6238).
         step: i64,
     },
     /// None, whatever there was: somebody lost it, and an operator helps.
     Removed,
     /// One in place of the one that holds, which holds until the first code of this was given.
     Replaced {
-        /// See [`SecondFactor::sealed`].
+        /// The secret, encrypted by the API.
         sealed: String,
-        /// See [`SecondFactor::recovery_hashes`].
+        /// Hashes of recovery codes, each valid once.
         recovery_hashes: Vec<String>,
         /// A code of the one that holds.
         code: Code,
@@ -443,7 +438,6 @@ impl Customer {
         }
     }
 
-    /// Names them.
     #[must_use]
     pub const fn reference(&self) -> CustomerRef {
         CustomerRef { id: self.id, account: self.account }

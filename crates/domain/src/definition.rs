@@ -8,7 +8,7 @@ use crate::{DefinitionId, EnvironmentId, Revision, TenantNo, Timestamp};
 /// How many definitions an environment has at most, and so a command.
 pub const DEFINITIONS_MAX: usize = 5_000;
 
-/// What is defined.
+/// The kind of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DefinitionKind {
     /// A feature flag; its key is what programs ask for.
@@ -17,7 +17,7 @@ pub enum DefinitionKind {
     Segment,
 }
 
-/// What tells a definition from the others.
+/// Identifies a definition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DefinitionKey {
     /// Where it is defined.
@@ -31,53 +31,49 @@ pub struct DefinitionKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
     pub tenant: TenantNo,
-    /// What it is known by.
     pub key: DefinitionKey,
     pub id: DefinitionId,
     /// The document as the API wrote it, without the fields of this row.
     pub body: String,
     /// Whether it is archived.
     pub is_archived: bool,
-    /// See [`crate::environment::Environment::version`].
+    /// The version of its last change; see [`crate::environment::Environment::version`].
     pub version: i64,
     /// When it was made.
     pub created_at: Timestamp,
     pub revision: Revision,
 }
 
-/// What must be there for a definition to be put.
+/// The state that a definition must have before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Expected {
-    /// Whatever.
+    /// Any definition of that key, or none.
     Anything,
-    /// None of that key.
+    /// No definition of that key.
     Nothing,
-    /// One of that version.
+    /// A definition in that version.
     Version(i64),
 }
 
-/// A definition that is about to be.
+/// A definition to write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewDefinition {
-    /// See [`DefinitionKey::kind`].
     pub kind: DefinitionKind,
-    /// See [`DefinitionKey::key`].
+    /// For a segment, its id in text.
     pub key: String,
-    /// The id that it has if it is new.
+    /// The id to give it if it is new.
     pub id: DefinitionId,
-    /// See [`Definition::body`].
+    /// The document as the API wrote it, without the fields of the row.
     pub body: String,
-    /// See [`Definition::is_archived`].
     pub is_archived: bool,
-    /// What must be there.
     pub expected: Expected,
 }
 
-/// Makes definitions, or puts them in the place of those that are there: all or none.
+/// Creates or replaces definitions: all or none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutDefinitions {
     pub environment: EnvironmentId,
-    /// The version that the environment has to be in, where it was looked at as a whole.
+    /// The version that the environment must have; `None` for any.
     #[serde(default)]
     pub version: Option<i64>,
     /// At most [`DEFINITIONS_MAX`], each key once.
@@ -85,7 +81,7 @@ pub struct PutDefinitions {
 }
 
 impl PutDefinitions {
-    /// What the definitions are known by.
+    /// The keys of the definitions.
     pub(crate) fn keys(&self) -> impl Iterator<Item = DefinitionKey> {
         self.definitions.iter().map(|it| it.key(self.environment))
     }

@@ -22,7 +22,7 @@ pub struct Environment {
     pub project: String,
     /// Its own key; unique in the project.
     pub key: String,
-    /// What people call it.
+    /// The display name.
     pub name: String,
     /// The version that was given to its last change: Unix time in milliseconds, and always more
     /// than the one before, so that a reader who has a version knows what it misses.
@@ -44,7 +44,7 @@ pub struct Environment {
     pub revision: Revision,
 }
 
-/// What a secret opens.
+/// What a secret gives access to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SecretKind {
     /// All flags and segments, for servers.
@@ -66,41 +66,40 @@ pub struct Secret {
     /// What it opens.
     pub environment: EnvironmentId,
     pub kind: SecretKind,
-    /// What people call it.
+    /// The display name.
     pub name: String,
     /// The value, encrypted. Never journalled.
     #[serde(skip)]
     pub sealed: String,
     /// When it was made.
     pub created_at: Timestamp,
-    /// When it stops opening anything, in real time; `None` for never.
+    /// When it stops working, in real time; `None` for never.
     pub expires_at: Option<Timestamp>,
     pub revision: Revision,
 }
 
-/// Makes an environment with its secrets.
+/// Creates an environment with its secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateEnvironment {
     /// Its id: its secrets were made with it.
     pub id: EnvironmentId,
-    /// See [`Environment::project`].
+    /// The key of the project.
     pub project: String,
-    /// See [`Environment::key`].
+    /// Unique in the project.
     pub key: String,
-    /// See [`Environment::name`].
+    /// The display name.
     pub name: String,
     /// At most [`SECRETS_MAX`].
     pub secrets: Vec<NewSecret>,
 }
 
-/// A secret that is about to be.
+/// A secret to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewSecret {
-    /// See [`Secret::kind`].
     pub kind: SecretKind,
-    /// See [`Secret::name`].
+    /// The display name.
     pub name: String,
-    /// See [`Secret::sealed`].
+    /// The encrypted value of the secret.
     pub sealed: String,
 }
 
@@ -108,37 +107,36 @@ pub struct NewSecret {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpdateEnvironment {
     pub environment: EnvironmentId,
-    /// See [`Environment::name`]; `None` where it stays.
+    /// The new display name; `None` keeps it.
     pub name: Option<String>,
-    /// See [`Environment::changes_need_approval`]; `None` where it stays.
+    /// Whether changes need the approval of another user; `None` keeps the setting.
     pub changes_need_approval: Option<bool>,
 }
 
-/// Gives an environment one more secret.
+/// Adds a secret to an environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddSecret {
     pub environment: EnvironmentId,
-    /// The secret.
     pub secret: NewSecret,
 }
 
-/// Lets a secret end.
+/// Sets when a secret expires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpireSecret {
     pub environment: EnvironmentId,
     pub secret: SecretId,
-    /// See [`Secret::expires_at`].
+    /// When the secret stops working, in real time.
     pub at: Timestamp,
 }
 
-/// Gives several environments a secret each, all or none: those of a relay proxy.
+/// Adds a secret to each of several environments, all or none: those of a relay proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddSecrets {
     /// One for each environment, at most [`ENVIRONMENTS_OF_RELAY_MAX`].
     pub secrets: Vec<AddSecret>,
 }
 
-/// Lets several secrets end, all or none: those of a relay proxy.
+/// Sets when several secrets expire, all or none: those of a relay proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpireSecrets {
     /// One of each environment.

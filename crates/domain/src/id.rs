@@ -42,7 +42,6 @@ pub mod kind {
     pub enum Session {}
     /// A token that was mailed.
     pub enum Token {}
-    /// A mail.
     pub enum Mail {}
     /// An asynchronous operation.
     pub enum Operation {}

@@ -8,13 +8,13 @@ use crate::{CustomerId, MailId, TenantNo, Timestamp, TokenId};
 /// What a mail is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MailKind {
-    /// Somebody signed up.
+    /// The customer signed up.
     Welcome,
     /// They are asked to verify their address.
     Verification,
     /// They asked for another password.
     PasswordReset,
-    /// Their password is another one now.
+    /// Their password was changed.
     PasswordChanged,
     /// Somebody tried to sign up with their address.
     AlreadyRegistered,
@@ -26,16 +26,15 @@ pub struct Mail {
     pub tenant: TenantNo,
     pub id: MailId,
     pub customer: CustomerId,
-    /// What about.
     pub kind: MailKind,
-    /// The token that it brings. Where that is not the customer's any more, it is not sent.
+    /// The token in the mail. If it is no longer the customer's, the mail is not sent.
     pub token: Option<TokenId>,
     /// When it was asked for.
     pub created_at: Timestamp,
-    /// When it is to be sent, or tried again; `None` once it was given up.
+    /// When it is sent or retried; `None` once it was given up.
     pub due_at: Option<Timestamp>,
-    /// How often it could not be sent.
+    /// How many attempts have failed.
     pub attempts: u32,
-    /// Why not, the last time.
+    /// Why the last attempt failed.
     pub error: Option<String>,
 }

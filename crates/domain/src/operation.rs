@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CustomerId, OperationId, Revision, TenantNo, Timestamp};
 
-/// How an operation stands.
+/// The status of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperationStatus {
-    /// It is to be made.
+    /// The registration is not made yet.
     Waiting,
     /// It made a customer; `None` where the address had one, who is notified.
     Succeeded(Option<CustomerId>),
@@ -29,27 +29,27 @@ pub struct Operation {
     /// The callback and its secret, encrypted too. Never journalled.
     #[serde(skip)]
     pub callback: Option<String>,
-    /// When the callback is called, or tried again.
+    /// When the callback is called or retried.
     #[serde(skip)]
     pub notify_at: Option<Timestamp>,
-    /// How often it could not be called.
+    /// How many calls of the callback have failed.
     #[serde(skip)]
     pub notify_attempts: u32,
-    /// When it was asked for.
+    /// When it was requested.
     pub created_at: Timestamp,
-    /// When it came to its end.
+    /// When it ended.
     pub settled_at: Option<Timestamp>,
     pub revision: Revision,
 }
 
-/// Keeps a registration to be made later.
+/// Stores a registration to be made later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRegistration {
     /// The operation's id: that of the request.
     pub operation: OperationId,
-    /// See [`Operation::sealed`].
+    /// The registration, encrypted by the API.
     pub sealed: String,
-    /// See [`Operation::callback`].
+    /// The callback and its secret, encrypted by the API.
     pub callback: Option<String>,
 }
 
@@ -57,6 +57,6 @@ pub struct QueueRegistration {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailOperation {
     pub operation: OperationId,
-    /// See [`OperationStatus::Failed`].
+    /// The API's text for the failure, without personal data.
     pub explanation: String,
 }

@@ -13,17 +13,17 @@ pub const EXTERNAL_PAYMENT: &str = "__EXTERNAL_PAYMENT__";
 /// What a transaction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TransactionType {
-    /// Reserves money.
+    /// Reserves an amount for a later capture.
     Authorize,
-    /// Takes reserved money.
+    /// Moves reserved money.
     Capture,
-    /// Takes money at once.
+    /// Moves money at once, without a reservation.
     Purchase,
-    /// Gives money back.
+    /// Returns money to the customer.
     Refund,
-    /// Gives money without a payment before.
+    /// Pays money out without an earlier payment.
     Credit,
-    /// Lets go of reserved money.
+    /// Releases reserved money.
     Void,
     /// The customer's bank took the money back.
     Chargeback,
@@ -31,14 +31,14 @@ pub enum TransactionType {
     ChargebackReversal,
 }
 
-/// Where a transaction stands.
+/// The status of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TransactionStatus {
     /// The gateway is being called. Kill Bill reads it as UNKNOWN.
     InFlight,
     /// Money moved (or, for authorize and void, the gateway agreed).
     Success,
-    /// The gateway will say later.
+    /// The gateway settles it later.
     Pending,
     /// The gateway declined.
     PaymentFailure,
@@ -134,13 +134,13 @@ pub struct PaymentState {
 pub struct Amounts {
     /// Reserved; zero once voided where it was reserved.
     pub authorized: AmountMinor,
-    /// Taken of what was reserved.
+    /// The sum of captures.
     pub captured: AmountMinor,
-    /// Taken at once.
+    /// The sum of purchases.
     pub purchased: AmountMinor,
-    /// Given back.
+    /// The sum of refunds.
     pub refunded: AmountMinor,
-    /// Given.
+    /// The sum of credits.
     pub credited: AmountMinor,
     /// Taken back by the customer's bank, less what it returned.
     pub charged_back: AmountMinor,
@@ -163,9 +163,9 @@ pub struct Payment {
     pub currency: Currency,
     /// The gateway of the same try.
     pub gateway: String,
-    /// What happened last.
+    /// The last operation and its status.
     pub state: PaymentState,
-    /// What happened last and worked: where the next operation starts from.
+    /// The last successful operation: the next one is checked against it.
     pub last_success: Option<PaymentState>,
     /// What succeeded so far, from the transactions.
     pub amounts: Amounts,
@@ -194,7 +194,7 @@ pub struct Transaction {
     pub payment_method_id: PaymentMethodId,
     pub kind: TransactionType,
     pub status: TransactionStatus,
-    /// What was asked for; `None` for a void.
+    /// The requested amount; `None` for a void.
     pub amount: Option<AmountMinor>,
     /// What its completion asked for, where that is less than `amount`: what the gateway means
     /// where it says no amount.
@@ -205,7 +205,7 @@ pub struct Transaction {
     /// What the gateway says it processed; zero for what failed.
     pub processed_amount: Option<AmountMinor>,
     pub processed_currency: Option<Currency>,
-    /// When it was asked for.
+    /// When it was requested.
     pub effective_at: Timestamp,
     /// The gateway's code for a refusal.
     pub gateway_error_code: Option<String>,
@@ -226,7 +226,6 @@ pub struct Transaction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaymentFile {
     pub payment: Payment,
-    /// Its transactions.
     pub transactions: Vec<Transaction>,
 }
 
@@ -269,13 +268,13 @@ pub struct Outstanding {
     pub payment_id: PaymentId,
     /// The payment's account.
     pub account_id: AccountId,
-    /// The gateway to ask.
+    /// The gateway to inquire of.
     pub gateway: String,
-    /// Real time until which the call may still be running: before it nobody asks.
+    /// Real time until which the call may still be running: no inquiry is sent before.
     pub deadline: Timestamp,
-    /// Domain time of the next question; `None` while the call runs, or when nobody will ask again.
+    /// Domain time of the next inquiry; `None` while the call runs, or if there is none.
     pub ask_at: Option<Timestamp>,
-    /// Questions asked so far.
+    /// How many inquiries were sent.
     pub asked: u32,
     /// The stored reply that waits for the outcome.
     pub reply: Option<ReplyKey>,
@@ -288,7 +287,7 @@ pub struct Outstanding {
 #[serde(transparent)]
 pub struct ReplyKey(pub uuid::Uuid);
 
-/// Who asked, in the words of Kill Bill's headers.
+/// The caller, as described by Kill Bill's headers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
     /// The authenticated user.
@@ -308,13 +307,13 @@ pub struct Actor {
 pub struct Initiate {
     /// The account that pays.
     pub account: AccountId,
-    /// An existing payment to try again.
+    /// An existing payment to retry.
     pub payment: Option<PaymentId>,
     /// `None`: the account's default.
     pub payment_method: Option<PaymentMethodId>,
-    /// See [`Payment::external_key`].
+    /// The client's name for the payment; `None` reads as the id.
     pub payment_key: Option<String>,
-    /// See [`Transaction::external_key`].
+    /// The client's name for the transaction; `None` reads as the id.
     pub transaction_key: Option<String>,
     /// Decimal in the currency's major unit.
     pub amount: Option<String>,
@@ -353,7 +352,7 @@ pub struct Complete {
     pub properties: Properties,
 }
 
-/// Says how a pending transaction ended (somebody heard it elsewhere).
+/// Sets how a pending transaction ended, when a client knows it from elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvePending {
     pub payment: PaymentId,
@@ -362,12 +361,12 @@ pub struct ResolvePending {
     pub success: Option<bool>,
 }
 
-/// An operator's word on a transaction: the only way out when a gateway never answers.
+/// Sets the status of a transaction by an operator: the only way out when a gateway never answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixTransaction {
     pub payment: PaymentId,
     pub transaction: TransactionId,
-    /// What it is to be.
+    /// The new status.
     pub status: TransactionStatus,
 }
 
@@ -397,11 +396,11 @@ pub const GATEWAY_TEXT_MAX: usize = 255;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GatewayStatus {
     Processed,
-    /// Will be said later.
+    /// The gateway settles it later.
     Pending,
-    /// Declined.
+    /// The gateway declined the transaction.
     Error,
-    /// Not taken.
+    /// The gateway did not take the request: no money moved.
     Canceled,
     /// The gateway does not know.
     Undefined,
@@ -410,18 +409,18 @@ pub enum GatewayStatus {
 /// How a call of a gateway ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GatewayAnswer {
-    /// It answered.
+    /// The gateway answered with an outcome.
     Outcome(GatewayOutcome),
-    /// It answered with an error of its own; whether money moved is not known.
+    /// The gateway answered with an error of its own; it is not known whether money moved.
     Failed {
-        /// In its words.
+        /// The gateway's text.
         message: String,
     },
-    /// It answered nothing; whether money moved is not known.
+    /// The answer was empty; it is not known whether money moved.
     Nothing,
-    /// It did not answer in time; whether money moved is not known.
+    /// The gateway did not answer in time; it is not known whether money moved.
     TimedOut,
-    /// The request provably never left: nothing moved.
+    /// The request was provably not sent: no money moved.
     NotSent { message: String },
 }
 
@@ -433,14 +432,14 @@ pub struct GatewayReplied {
     pub answer: GatewayAnswer,
 }
 
-/// What a gateway knows of a transaction when asked, or tells unasked.
+/// A gateway's answer to an inquiry about a transaction, or its notification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GatewayKnowledge {
-    /// It knows it.
+    /// The gateway knows the transaction.
     Found(GatewayOutcome),
-    /// It never saw it (so far).
+    /// The gateway does not know the transaction so far.
     NotFound,
-    /// It could not be asked.
+    /// The gateway could not be reached.
     Unreachable,
 }
 

@@ -33,13 +33,13 @@ pub struct PaymentMethod {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatePaymentMethod {
     pub account: AccountId,
-    /// See [`PaymentMethod::external_key`].
+    /// The client's name for it, unique per tenant for ever; `None` reads as the id.
     pub external_key: Option<String>,
-    /// See [`PaymentMethod::gateway`].
+    /// The gateway it goes through (Kill Bill: plugin name).
     pub gateway: String,
-    /// See [`PaymentMethod::external_payment_method_id`].
+    /// The gateway's own name for it.
     pub external_payment_method_id: Option<String>,
-    /// See [`PaymentMethod::properties`].
+    /// For the gateway. The API has refused card data.
     pub properties: Properties,
     /// Whether it becomes the account's default.
     pub is_default: bool,

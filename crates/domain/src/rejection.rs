@@ -28,7 +28,7 @@ pub enum Rejection {
     RoleNotFound { role: String },
     /// Not in [`crate::access::PERMISSIONS`].
     PermissionInvalid {
-        /// As given.
+        /// As the request spells it.
         permission: String,
     },
     /// The external key is taken.

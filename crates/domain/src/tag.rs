@@ -21,7 +21,7 @@ pub enum ControlTag {
     WrittenOff,
     /// Payments come from outside only.
     ManualPay,
-    /// An account to try things with.
+    /// The account is for tests.
     Test,
     /// A partner's account.
     Partner,
@@ -31,16 +31,15 @@ pub enum ControlTag {
     AutoInvoicingReuseDraft,
 }
 
-/// What a tag can be on.
+/// What a tag can be attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaggedKind {
     Account,
-    /// An invoice.
     Invoice,
 }
 
 impl TaggedKind {
-    /// In the API's spelling.
+    /// The name in the API's spelling.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

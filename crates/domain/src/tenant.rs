@@ -42,16 +42,16 @@ pub struct TenantValue {
     pub revision: Revision,
 }
 
-/// Makes a tenant.
+/// Creates a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateTenant {
     /// Given by the client, else minted from the request.
     pub id: Option<TenantId>,
-    /// See [`Tenant::external_key`].
+    /// The client's own name for it; not unique, as in Kill Bill.
     pub external_key: Option<String>,
-    /// See [`Tenant::api_key`].
+    /// Sent as `X-Killbill-ApiKey`; unique.
     pub api_key: String,
-    /// See [`Tenant::secret_hash`].
+    /// argon2id hash (PHC string) of what is sent as `X-Killbill-ApiSecret`.
     pub secret_hash: String,
 }
 
@@ -59,6 +59,5 @@ pub struct CreateTenant {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetTenantValue {
     pub key: String,
-    /// The value.
     pub value: Option<String>,
 }

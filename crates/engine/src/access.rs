@@ -97,7 +97,6 @@ pub enum AccessError {
     /// No tenant with this API key.
     #[error("there is no tenant with this API key")]
     UnknownApiKey,
-    /// Another secret.
     #[error("the API secret is wrong")]
     WrongSecret,
     /// Too many wrong credentials from this address.

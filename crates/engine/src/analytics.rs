@@ -57,11 +57,11 @@ pub struct Deltas {
     pub after: Seq,
     /// ...and with the deltas up to here.
     pub upto: Seq,
-    /// New accounts.
+    /// The number of new accounts.
     pub accounts: BTreeMap<AccountsKey, i64>,
     /// Transactions that came into a status or left it.
     pub transactions: BTreeMap<TransactionsKey, Tally>,
-    /// What accounts did.
+    /// The activity of accounts.
     pub activities: BTreeMap<(TenantNo, AccountId), Activity>,
     /// Successful transactions of accounts.
     pub successes: BTreeMap<SuccessesKey, Tally>,
@@ -81,13 +81,10 @@ pub struct TransactionsKey {
     pub tenant: TenantNo,
     /// The day they were requested, in days since 1970-01-01 (UTC).
     pub day: i64,
-    /// Through which gateway.
     pub gateway: String,
-    /// In which currency; `None` for voids.
+    /// `None` for voids.
     pub currency: Option<Currency>,
-    /// What they do.
     pub kind: TransactionType,
-    /// Where they stand.
     pub status: TransactionStatus,
 }
 
@@ -95,11 +92,9 @@ pub struct TransactionsKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SuccessesKey {
     pub tenant: TenantNo,
-    /// Which account's.
     pub account: AccountId,
-    /// In which currency; `None` for voids.
+    /// `None` for voids.
     pub currency: Option<Currency>,
-    /// What they do.
     pub kind: TransactionType,
 }
 
@@ -107,18 +102,18 @@ pub struct SuccessesKey {
 /// successes have an amount: what is pending has moved nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Transactions.
+    /// The change in the number of transactions.
     pub count: i64,
     /// What they processed, in minor units.
     pub amount_minor: i128,
 }
 
-/// How much more an account did.
+/// The change in the activity of an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// Payments begun.
+    /// Payments that the account began.
     pub payments: i64,
-    /// Transactions requested.
+    /// Transactions that clients requested.
     pub transactions: i64,
     /// When the last of them was requested.
     pub last_transaction_at: Timestamp,

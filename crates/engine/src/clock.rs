@@ -47,7 +47,7 @@ impl Clock {
         self.inner.is_test
     }
 
-    /// Real time.
+    /// Real time, which never goes backwards.
     #[must_use]
     pub fn real_now(&self) -> Timestamp {
         Timestamp(self.reading(system_us()))
@@ -63,7 +63,7 @@ impl Clock {
         monotonic_us.saturating_add(most_us)
     }
 
-    /// Domain time.
+    /// Domain time: real time plus the test clock's offset.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.real_now().plus_us(self.inner.offset_us.load(Ordering::Relaxed))

@@ -33,9 +33,7 @@ const EXIT_AFTER_PANIC: i32 = 70;
 
 /// What an engine is made of.
 pub struct Parts<S> {
-    /// Commits.
     pub store: S,
-    /// Reads.
     pub queries: Arc<dyn Queries>,
     /// Payment gateways by name.
     pub gateways: BTreeMap<String, Arc<dyn Gateway>>,
@@ -50,7 +48,6 @@ pub struct Parts<S> {
 pub struct FrontParts {
     /// Leads to the partitions.
     pub queue: Arc<dyn Queue>,
-    /// Reads.
     pub queries: Arc<dyn Queries>,
     pub clock: Clock,
     /// The domain's settings.
@@ -428,12 +425,12 @@ impl Engine {
         self.shared.access_generation.load(Ordering::Acquire)
     }
 
-    /// See [`Options::flags`].
+    /// Notified of each commit that changes feature flags.
     pub(crate) fn flags_changed(&self) -> watch::Receiver<()> {
         self.shared.options.flags.subscribe()
     }
 
-    /// See [`Options::mails`].
+    /// Notified of each commit that queues mails.
     #[must_use]
     pub fn mails_queued(&self) -> watch::Receiver<()> {
         self.shared.options.mails.subscribe()

@@ -3,7 +3,7 @@
 
 use domain::{EnvironmentId, TenantNo};
 
-/// How often a flag was a variation, in an hour.
+/// How often a flag evaluated to a variation within one hour.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlagCount {
     pub tenant: TenantNo,
@@ -15,11 +15,11 @@ pub struct FlagCount {
     /// The variation's id.
     pub variation: String,
     pub evaluations: i64,
-    /// How often of these for experiments.
+    /// How many of these count for experiments.
     pub for_experiments: i64,
 }
 
-/// What was measured by a name, in an hour.
+/// The events that were measured under one name within one hour.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricCount {
     pub tenant: TenantNo,
@@ -34,11 +34,11 @@ pub struct MetricCount {
     pub total: f64,
 }
 
-/// Hours since 1970-01-01 (UTC): the first, and the one that is too late.
+/// A range of hours since 1970-01-01 (UTC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hours {
-    /// The first.
+    /// The first hour, inclusive.
     pub from: i64,
-    /// The first behind them.
+    /// The first hour after the range.
     pub to: i64,
 }

@@ -21,12 +21,12 @@ use crate::unavailable::Reason;
 /// How many commands one commit takes at most.
 pub const BATCH_COMMANDS_MAX: usize = 1_024;
 
-/// What a partition is given to do.
+/// Work for a partition.
 #[derive(Debug)]
 pub enum Work {
     /// Execute a command.
     Request(Box<Request>),
-    /// Remember a follower's progress.
+    /// Store a follower's progress.
     Bookkeeping(Vec<Bookkeeping>),
     /// Remember where to read on in a queue that keeps what was read.
     ReadOn(i64),
@@ -35,18 +35,18 @@ pub enum Work {
 /// The time of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// Domain time.
+    /// In domain time, which the test clock shifts.
     pub now: Timestamp,
-    /// Real time.
+    /// In real time, for deadlines and timeouts.
     pub real_now: Timestamp,
 }
 
-/// What came of a batch. If a commit fails, nothing in it happened.
+/// The result of a batch. If a commit fails, nothing of it is written.
 #[derive(Debug)]
 pub struct Processed {
-    /// One per work, in order.
+    /// One per piece of work, in order.
     pub verdicts: Vec<Verdict>,
-    /// What is to be done outside, now that it is durable.
+    /// The gateway calls to perform, now that the batch is durable.
     pub calls: Vec<Performing>,
     /// The last journal row.
     pub head: Seq,
@@ -61,9 +61,9 @@ pub struct Processed {
 pub enum Changed {
     /// Users, roles, tenants or their values: caches of them are stale.
     Access,
-    /// Feature flags.
+    /// Environments of feature flags, and what belongs to them.
     Flags,
-    /// Mails wait to be sent that did not before.
+    /// New mails wait to be sent.
     Mails,
 }
 
@@ -117,27 +117,25 @@ impl Processed {
 /// A committed gateway call, and in whose name its outcome will be written.
 #[derive(Clone, Debug)]
 pub struct Performing {
-    /// The call.
     pub call: GatewayCall,
     /// In whose name it was requested.
     pub actor: Actor,
 }
 
-/// What came of one piece of work.
+/// The result of one piece of work.
 #[derive(Clone, Debug)]
 pub enum Verdict {
     /// It is answered.
     Answered(Answer),
     /// It is committed, and its answer comes with the outcome of this transaction.
     Waits(TransactionId),
-    /// It did not happen.
+    /// It was not executed, or a retry reveals the outcome.
     Unavailable(Reason),
 }
 
 /// A durable answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Accepted.
     Replied(Reply),
     /// Refused; nothing was written.
     Refused(Rejection),

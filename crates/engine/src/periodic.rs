@@ -26,7 +26,7 @@ pub enum Pass {
 
 /// What repeats. A closure that returns the future of a pass is a job that is never woken.
 pub trait Job: Send {
-    /// One pass.
+    /// Runs one pass. The result decides when the next one begins.
     fn pass(&mut self) -> impl Future<Output = Pass> + Send;
 
     /// Ready once there may be something to do before the pause ends.

@@ -118,11 +118,9 @@ pub struct Entry {
     pub at: Timestamp,
     /// The tenant it is about.
     pub tenant: TenantNo,
-    /// The request.
     pub request: RequestId,
     /// The command's name.
     pub command: &'static str,
-    /// In whose name.
     pub actor: Actor,
     /// Rows written, in order. Those whose revision is `seq` are part of the history.
     pub changes: Vec<Change>,
@@ -133,17 +131,16 @@ pub struct Entry {
 /// The reply to a request that can come twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredReply {
-    /// Which request.
     pub key: ReplyKey,
     /// Hash of the request.
     pub fingerprint: uuid::Uuid,
     /// `None` while it runs or its outcome is in doubt.
     pub answer: Option<Result<Reply, Rejection>>,
-    /// When it may be forgotten.
+    /// When it may be deleted.
     pub expires_at: Timestamp,
 }
 
-/// What followers of the journal remember.
+/// What followers of the journal store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bookkeeping {
     /// A follower has dealt with every journal row up to this one.
@@ -164,7 +161,7 @@ pub enum Bookkeeping {
         id: OperationId,
         /// When to call again; `None` where it was notified, or given up.
         again_at: Option<Timestamp>,
-        /// Failed calls.
+        /// How many calls have failed.
         attempts: u32,
     },
     /// Some expired rows are deleted: so many that a commit does not take long.
@@ -221,9 +218,9 @@ pub const ROWS_MAX: u64 = 10_000;
 /// A window on a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// How many to skip.
+    /// The number of rows to skip.
     pub offset: u64,
-    /// How many at most.
+    /// The maximum number of rows.
     pub limit: u64,
 }
 
@@ -268,10 +265,9 @@ pub enum StoreError {
     /// The commit may or may not have happened.
     #[error("the outcome of a commit is not known: {0}")]
     OutcomeUnknown(String),
-    /// A row holds what it cannot hold.
+    /// A row has an invalid value.
     #[error("corrupt row in {table}: {reason}")]
     Corrupt {
-        /// Which table.
         table: &'static str,
         /// What is wrong.
         reason: String,

@@ -18,7 +18,6 @@ pub enum Message {
     Request(Box<Request>),
     /// What the ledger says about an account.
     Balance {
-        /// Whose account.
         tenant: TenantNo,
         account: AccountId,
         /// What else is to be done before the answer.

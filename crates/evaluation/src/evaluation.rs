@@ -32,7 +32,7 @@ pub enum Reason<'s> {
 }
 
 impl<'s> Reason<'s> {
-    /// FeatBit's `matchReason`.
+    /// The value of FeatBit's `matchReason`.
     #[must_use]
     pub const fn text(self) -> &'s str {
         match self {

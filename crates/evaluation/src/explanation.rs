@@ -6,7 +6,6 @@ use crate::model::Condition;
 /// Why a user gets a variation of a flag.
 #[derive(Clone, Debug)]
 pub struct Explanation<'s> {
-    /// The result.
     pub evaluation: Evaluation<'s>,
     /// The rules up to and including the one that the user meets. Empty if the flag is archived or
     /// off, or if it targets the user individually.

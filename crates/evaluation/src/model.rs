@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Flag {
-    /// UUID.
+    /// A UUID as text.
     pub id: String,
-    /// RFC 3339.
+    /// A timestamp in RFC 3339.
     pub created_at: String,
     /// RFC 3339; later than before each change.
     pub updated_at: String,
@@ -69,7 +69,7 @@ pub struct TargetUsers {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rule {
-    /// UUID.
+    /// A UUID as text.
     pub id: String,
     /// The display name; the reason of evaluations that this rule decides.
     pub name: String,
@@ -79,7 +79,7 @@ pub struct Rule {
     pub included_in_expt: bool,
     /// All must hold; a rule without conditions is always met.
     pub conditions: Vec<Condition>,
-    /// The rollout.
+    /// The rollout for users who meet the rule.
     pub variations: Vec<RolloutVariation>,
 }
 
@@ -87,11 +87,10 @@ pub struct Rule {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Fallthrough {
-    /// As [`Rule::dispatch_key`].
+    /// The property that the rollout hashes; the user's key if it is absent or blank.
     pub dispatch_key: Option<String>,
-    /// As [`Rule::included_in_expt`].
+    /// Whether these evaluations count for experiments.
     pub included_in_expt: bool,
-    /// As [`Rule::variations`].
     pub variations: Vec<RolloutVariation>,
 }
 
@@ -111,7 +110,7 @@ pub struct RolloutVariation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// UUID.
+    /// A UUID as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The tested property, or one of [`crate::IN_SEGMENT`] and [`crate::NOT_IN_SEGMENT`].
@@ -128,9 +127,9 @@ pub struct Condition {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Segment {
-    /// UUID.
+    /// A UUID as text.
     pub id: String,
-    /// RFC 3339.
+    /// A timestamp in RFC 3339.
     pub created_at: String,
     /// RFC 3339; later than before each change.
     pub updated_at: String,
@@ -152,7 +151,7 @@ pub struct Segment {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SegmentRule {
-    /// UUID.
+    /// A UUID as text.
     pub id: String,
     /// The display name.
     pub name: String,

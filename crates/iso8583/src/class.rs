@@ -124,7 +124,6 @@ pub(crate) enum Content {
     Amount,
     /// Hexadecimal digits as text, two to a byte on the wire.
     HexText,
-    /// Bytes.
     Bytes,
     /// A bitmap of this many bytes.
     Bitmap,

@@ -121,7 +121,7 @@ pub enum Problem {
     /// The message is followed by further bytes.
     #[error("the end was expected, {found} more bytes were found")]
     Trailing {
-        /// Their number.
+        /// The number of further bytes.
         found: usize,
     },
     /// A character is not in ISO-8859-1.

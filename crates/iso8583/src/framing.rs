@@ -69,7 +69,6 @@ pub enum Decoded {
         /// The minimum number of further bytes, at least one.
         more: usize,
     },
-    /// A message.
     Message {
         /// The header; empty without one.
         header: Range<usize>,
@@ -153,7 +152,6 @@ impl Framing {
         })
     }
 
-    /// The channel.
     pub fn channel(&self) -> Channel {
         self.channel
     }

@@ -71,29 +71,27 @@ pub enum TlvError {
     /// The bytes end in a tag.
     #[error("the tag at byte {at} is cut off")]
     TagCutOff {
-        /// The offset.
+        /// The offset of the TLV.
         at: usize,
     },
     /// A tag has more than four bytes.
     #[error("the tag at byte {at} is longer than four bytes")]
     TagTooLong {
-        /// The offset.
+        /// The offset of the TLV.
         at: usize,
     },
     /// The bytes end before or in the length.
     #[error("tag {tag} at byte {at}: its length is cut off")]
     LengthCutOff {
-        /// The offset.
+        /// The offset of the TLV.
         at: usize,
-        /// The tag.
         tag: Tag,
     },
     /// A length is indefinite, or has more than four bytes.
     #[error("tag {tag} at byte {at}: a length cannot begin with {found:02X}")]
     LengthForm {
-        /// The offset.
+        /// The offset of the TLV.
         at: usize,
-        /// The tag.
         tag: Tag,
         /// The first byte of the length.
         found: u8,
@@ -101,11 +99,9 @@ pub enum TlvError {
     /// The value is longer than the remaining bytes.
     #[error("tag {tag} at byte {at}: the length is {length}, but {available} bytes remain")]
     ValueCutOff {
-        /// The offset.
         at: usize,
-        /// The tag.
+        /// The offset of the TLV.
         tag: Tag,
-        /// The length.
         length: u32,
         /// The remaining bytes.
         available: usize,
@@ -113,7 +109,7 @@ pub enum TlvError {
     /// A number is not a valid tag.
     #[error("{number:X} is not a valid tag")]
     NoTag {
-        /// The number.
+        /// The number that was given.
         number: u32,
     },
 }

@@ -127,7 +127,6 @@ impl Packager {
 }
 
 impl<'a> Field<'a> {
-    /// The number.
     #[must_use]
     pub fn number(&self) -> u16 {
         self.number

@@ -69,7 +69,7 @@ impl ClientContext for Watched {
 
 impl ConsumerContext for Watched {}
 
-/// Logs only.
+/// A client context that only logs.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Logged;
 

@@ -30,7 +30,7 @@ pub struct ReplyTo {
 /// A record of a command topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Who waits.
+    /// Where the reply goes.
     pub reply_to: ReplyTo,
     /// How long after the log-append time it may still be begun; whole milliseconds.
     pub time_to_live: Duration,
@@ -40,9 +40,9 @@ pub struct Command {
 /// The body of a command record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandBody {
-    /// Something for the partition's owner.
+    /// A message for the partition's owner.
     Ask(Message),
-    /// Comes back as it is.
+    /// Bytes to send back unchanged.
     Echo(Vec<u8>),
     /// Nothing: its timestamp is read.
     Clock,
@@ -55,20 +55,18 @@ pub struct ReplyEnvelope {
     pub front: u64,
     /// The request, among those of the front.
     pub correlation: u64,
-    /// What came of it.
     pub outcome: ReplyBody,
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyBody {
-    /// A reply.
     Reply(Reply),
     /// It was not done, for this reason; when to try again, in whole milliseconds.
     Unavailable(Reason, Option<Duration>),
     /// Its time to live was over: nothing happened.
     Expired,
-    /// As it was sent.
+    /// The bytes of the request, unchanged.
     Echo(Vec<u8>),
 }
 
@@ -78,7 +76,7 @@ pub enum EnvelopeError {
     /// It is of another version.
     #[error("version {0} is not known here")]
     UnknownVersion(u32),
-    /// It is not what it should be.
+    /// The record is malformed.
     #[error("{0}")]
     Garbage(String),
 }

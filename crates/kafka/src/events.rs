@@ -22,7 +22,7 @@ pub const FOLLOWER: &str = "kafka";
 /// The header with the event's id.
 pub const EVENT_ID: &str = "faregate-event-id";
 
-/// Publishes events.
+/// Publishes the events of journal rows to Kafka.
 pub struct EventPublisher {
     producer: Confirmed,
     topic: String,

@@ -17,15 +17,15 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 /// What was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Floor {
-    /// Requests that came back.
+    /// Requests that were answered.
     pub answered: usize,
-    /// Requests that did not.
+    /// Requests that were not answered.
     pub errors: usize,
-    /// The shortest.
+    /// The shortest time from a request to its reply.
     pub shortest: Duration,
-    /// The average.
+    /// The average of these times.
     pub average: Duration,
-    /// The longest.
+    /// The longest of these times.
     pub longest: Duration,
     /// From the first request to the last reply.
     pub took: Duration,

@@ -10,7 +10,7 @@ use crate::envelope::ReplyBody;
 /// What a waiter receives: the reply, or why there is none.
 pub(crate) type ReplyResult = Result<ReplyBody, Reason>;
 
-/// The table.
+/// The bounded table of requests that wait for replies.
 pub(crate) struct Pending {
     table: Mutex<Table>,
     waiting_max: usize,

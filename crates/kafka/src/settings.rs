@@ -14,14 +14,14 @@ const RECORD_OVERHEAD_BYTES: usize = 4 * 1024;
 /// Bytes of records that a consumer has fetched ahead, in KiB.
 const FETCHED_KIB_MAX: usize = 16 * 1024;
 
-/// How Kafka is reached.
+/// The connection to Kafka.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `HOST:PORT`, several with commas: some of the brokers.
     pub brokers: String,
     /// What all topics and groups begin with, before a dot.
     pub topic_prefix: String,
-    /// Who we are, and whom we believe.
+    /// Authentication and trusted authorities.
     pub security: Security,
     /// How the members of a consumer group find together.
     pub group_protocol: GroupProtocol,
@@ -37,16 +37,14 @@ pub struct Settings {
     pub message_bytes_max: usize,
 }
 
-/// Who we are, and whom we believe.
+/// Authentication and trusted authorities.
 #[derive(Clone, Debug, Default)]
 pub struct Security {
     /// Whether there is TLS, and whether there is SASL.
     pub protocol: SecurityProtocol,
     /// `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`; empty for none.
     pub sasl_mechanism: String,
-    /// The name.
     pub sasl_username: String,
-    /// Its password.
     pub sasl_password: Secret,
     /// A PEM file with the authorities that may vouch for brokers; empty for the system's.
     pub ssl_ca_location: String,
@@ -79,14 +77,14 @@ impl fmt::Debug for Secret {
 /// Whether there is TLS, and whether there is SASL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SecurityProtocol {
-    /// Neither.
+    /// Neither TLS nor SASL.
     #[default]
     Plaintext,
-    /// TLS.
+    /// TLS without SASL.
     Ssl,
     /// SASL without TLS.
     SaslPlaintext,
-    /// Both.
+    /// SASL with TLS.
     SaslSsl,
 }
 

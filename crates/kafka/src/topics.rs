@@ -80,13 +80,13 @@ impl Topics {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
-    /// What happened.
+    /// The topic of published events.
     #[must_use]
     pub fn events(&self) -> String {
         self.name("events")
     }
 
-    /// Records that could not be dealt with.
+    /// The topic of dead-letter records.
     #[must_use]
     pub fn dead_letter(&self) -> String {
         self.name("dead-letter")

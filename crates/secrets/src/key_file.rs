@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
 
-/// A key.
 pub type Key = [u8; KEY_BYTES];
 
 /// A key could not be read or created.

@@ -15,38 +15,33 @@ pub const CURRENCIES: [(Code, u32); 3] = [("USD", 2), ("JPY", 0), ("KWD", 3)];
 /// What a transaction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Reserves.
     Authorize,
-    /// Takes what was reserved.
+    /// Moves reserved money.
     Capture,
-    /// Takes at once.
+    /// Moves money at once.
     Purchase,
-    /// Gives back.
     Refund,
-    /// Gives.
     Credit,
-    /// Lets go.
     Void,
-    /// The bank took back.
+    /// The customer's bank took the money back.
     Chargeback,
-    /// The bank returned.
+    /// The customer's bank returned the money of a chargeback.
     Reversal,
 }
 
-/// Where a transaction stands.
+/// The status of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     /// The gateway is being called.
     Running,
-    /// It worked.
     Success,
-    /// The gateway will say later.
+    /// The gateway settles it later.
     Pending,
-    /// The gateway said no.
+    /// The gateway declined.
     Declined,
-    /// It came to nothing.
+    /// The gateway did not take it: no money moved.
     Failed,
-    /// Nobody knows.
+    /// It is not known whether money moved.
     Unknown,
 }
 
@@ -79,14 +74,14 @@ pub struct Repeat {
     pub print: Uid,
 }
 
-/// What becomes of a payment method that is dropped and is the default.
+/// What happens if the payment method to delete is the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dropped {
-    /// It stays.
+    /// The deletion is refused.
     Not,
-    /// It goes all the same.
+    /// The method is deleted.
     Even,
-    /// It goes, and nothing is paid from this account, whose it is.
+    /// The method is deleted, and nothing is paid from its account, which is named here.
     Suspending(Uid),
 }
 
@@ -96,17 +91,16 @@ pub struct Ask {
     pub tenant: u32,
     /// Set where it can come twice.
     pub repeat: Option<Repeat>,
-    /// What is wanted.
     pub what: What,
 }
 
-/// What can be wanted.
+/// A request of a client, an operator or a gateway.
 #[derive(Clone, Debug)]
 pub enum What {
     NewTenant {
         api_key: String,
     },
-    /// A tenant's value.
+    /// Sets a value of a tenant.
     SetValue {
         key: String,
         /// `None` deletes.
@@ -114,10 +108,10 @@ pub enum What {
     },
     NewAccount {
         key: Option<String>,
-        /// Default currency.
+        /// The default currency.
         currency: Option<Code>,
     },
-    /// Another name for the person of an account.
+    /// Renames the person of an account.
     Rename {
         account: Uid,
         name: String,
@@ -129,12 +123,12 @@ pub enum What {
         /// Whether it becomes the default.
         default: bool,
     },
-    /// Another default payment method.
+    /// Sets the default payment method.
     SetDefault {
         account: Uid,
         method: Uid,
     },
-    /// A payment method less.
+    /// Deletes a payment method.
     DropMethod {
         method: Uid,
         /// Where it is the default.
@@ -146,18 +140,18 @@ pub enum What {
     Follow(Follow),
     /// The completion of something pending.
     Complete(Completion),
-    /// How something pending ended, by hearsay.
+    /// Sets how a pending transaction ended, as a client reports it.
     Hearsay {
         payment: Uid,
         transaction: Uid,
         /// Whether it worked; `None` says nothing.
         worked: Option<bool>,
     },
-    /// An operator's word.
+    /// Sets the status of a transaction by an operator.
     Fix {
         payment: Uid,
         transaction: Uid,
-        /// What it is to be.
+        /// The new status.
         status: Status,
     },
     /// A gateway's answer to a call.
@@ -202,7 +196,6 @@ pub struct Start {
 #[derive(Clone, Debug)]
 pub struct Follow {
     pub kind: Kind,
-    /// On which.
     pub payment: Uid,
     /// The transaction's external key.
     pub key: Option<String>,
@@ -239,13 +232,13 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Processed,
-    /// Not yet.
+    /// The gateway settles it later.
     Pending,
-    /// Declined.
+    /// The gateway declined.
     Error,
-    /// Not taken.
+    /// The gateway did not take it.
     Canceled,
-    /// Does not know.
+    /// The gateway does not know.
     Undefined,
 }
 
@@ -256,7 +249,7 @@ pub enum Heard {
     Said(Outcome),
     /// With an error of its own.
     Broke,
-    /// With nothing.
+    /// With an empty answer.
     Silence,
     /// With no answer in time.
     TooLate,
@@ -279,15 +272,14 @@ pub enum Said {
     Done,
     /// Made: this is its id.
     Made(Uid),
-    /// So stands the transaction.
+    /// The status of the transaction.
     Paid {
         payment: Uid,
         transaction: Uid,
         how: How,
     },
-    /// So stands what was asked about a customer.
+    /// The reply to a request about a customer.
     Customer(signup::Word),
-    /// No.
     Refused(Reason),
     /// It runs already.
     StillRunning,
@@ -312,7 +304,7 @@ pub enum How {
     Late,
 }
 
-/// Why not.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The key or id is taken.
@@ -355,12 +347,10 @@ pub enum Reason {
     Other(String),
 }
 
-/// A point in time: in the domain's and in real microseconds.
+/// A point in time, in microseconds of domain time and of real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct When {
-    /// Domain time.
     pub domain: i64,
-    /// Real time.
     pub real: i64,
 }
 
@@ -373,7 +363,6 @@ pub struct Created {
     pub method: Option<Uid>,
     pub payment: Option<Uid>,
     pub transaction: Option<Uid>,
-    /// A customer.
     pub customer: Option<Uid>,
     /// A customer's session.
     pub session: Option<Uid>,

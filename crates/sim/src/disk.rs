@@ -30,22 +30,21 @@ pub trait Disk {
         None
     }
 
-    /// The outcomes due to be asked about.
+    /// The outcomes for which an inquiry is due.
     fn due(&self, now: Timestamp) -> Vec<Outstanding>;
 
-    /// The outcomes of calls that nobody runs any more, as a process that starts finds them.
+    /// The outcomes of calls that no process runs, as a process finds them at its start.
     fn orphans(&self) -> Vec<Outstanding>;
 
     /// The outcomes of one payment that are waited for.
     fn outstanding_of(&self, tenant: TenantNo, payment: PaymentId) -> Vec<Outstanding>;
 
-    /// One payment.
     fn payment(&self, tenant: TenantNo, payment: PaymentId) -> Option<PaymentFile>;
 
     /// One entity's history, oldest first.
     fn history(&self, tenant: TenantNo, of: HistoryOf) -> Vec<Image>;
 
-    /// Everything.
+    /// All data that the final checks read.
     fn books(&self) -> Books;
 
     /// What the store's own verification finds wrong.
@@ -73,7 +72,6 @@ pub struct Books {
     pub methods: Vec<PaymentMethod>,
     /// Payments with their transactions.
     pub payments: Vec<PaymentFile>,
-    /// The ledger.
     pub entries: Vec<(TenantNo, LedgerEntry)>,
     /// Outcomes that are waited for.
     pub outstanding: Vec<Outstanding>,
@@ -86,7 +84,6 @@ pub struct Books {
 pub struct Image {
     /// The journal row.
     pub seq: i64,
-    /// The state.
     pub image: Change,
 }
 

@@ -11,7 +11,7 @@ const SECOND_US: i64 = 1_000_000;
 /// A call that reaches for the gateway.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Counts calls.
+    /// A running number of calls.
     pub no: u64,
     pub tenant: u32,
     pub payment: Uid,
@@ -26,7 +26,7 @@ pub struct Call {
     pub settle_after_us: i64,
 }
 
-/// What will become of a call on its way there and back.
+/// What happens to a call and to its answer on the way.
 #[derive(Clone, Copy, Debug)]
 pub struct Fate {
     /// Real time of its arrival; `None`: it gets lost.
@@ -42,7 +42,7 @@ pub struct Fate {
 /// What an answer looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// It tells what happened.
+    /// It reports what happened.
     Honest,
     /// It says that the gateway does not know.
     Undefined,
@@ -50,9 +50,9 @@ pub enum Form {
     Broken,
     /// It is empty.
     Empty,
-    /// It tells another amount.
+    /// It reports another amount.
     WrongAmount,
-    /// It tells another currency.
+    /// It reports another currency.
     WrongCurrency,
     /// The request never left.
     NotSent,
@@ -61,28 +61,25 @@ pub enum Form {
 /// What a gateway does with a call that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// Charges.
     Process,
-    /// Charges less than was asked.
+    /// Charges less than the requested amount.
     ProcessLess,
-    /// Declines.
     Decline,
-    /// Does not take it.
+    /// Does not take the call.
     Cancel,
-    /// Will decide later.
+    /// The gateway decides later.
     Wait,
 }
 
-/// How a line of the book stands.
+/// The status of a line in the gateway's book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stand {
-    /// Undecided.
+    /// The gateway has not decided yet.
     Pending,
-    /// Charged.
+    /// The gateway processed it.
     Done,
-    /// Declined.
     Declined,
-    /// Not taken.
+    /// The gateway did not take it.
     Canceled,
 }
 
@@ -110,19 +107,18 @@ pub struct Line {
 /// Something that happens at the gateway later.
 #[derive(Clone, Copy, Debug)]
 pub enum Later {
-    /// A line turns from one stand to another, if it still stands there.
+    /// The status of a line changes from one to another, if it is still the first.
     Turn(Uid, Stand, Stand),
-    /// The gateway tells unasked how a line stands.
+    /// The gateway sends a notification about a line.
     Notify(Uid),
 }
 
-/// The gateway.
 #[derive(Debug)]
 pub struct Gateway {
     random: Random,
     /// Its book, by transaction.
     pub book: BTreeMap<Uid, Line>,
-    /// Notifications that nobody has taken yet.
+    /// Notifications that the process has not accepted yet.
     pub unheard: BTreeSet<Uid>,
     /// Whether it behaves from now on: nothing gets lost any more.
     pub behaves: bool,

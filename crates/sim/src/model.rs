@@ -68,7 +68,7 @@ impl Expected {
     }
 }
 
-/// Everything that ought to be.
+/// The expected state of the store.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub rules: Rules,
@@ -81,7 +81,6 @@ pub struct Model {
 #[derive(Clone, Debug, Default)]
 pub struct Tenant {
     pub api_key: String,
-    /// Stored values.
     pub values: BTreeMap<String, Option<String>>,
     pub accounts: BTreeMap<Uid, Account>,
     /// Payment methods by id, deleted ones too.
@@ -168,9 +167,9 @@ pub struct Move {
 pub struct Open {
     /// Real time of the call's end.
     pub deadline: i64,
-    /// Domain time of the next question.
+    /// Domain time of the next inquiry.
     pub ask_at: Option<i64>,
-    /// Questions so far.
+    /// How many inquiries were sent.
     pub asked: u32,
     /// The stored reply that waits.
     pub reply: Option<Uid>,
@@ -179,11 +178,11 @@ pub struct Open {
 /// A stored reply.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// Of which request.
+    /// The request's print.
     pub print: Uid,
-    /// What is said; `None` while it runs.
+    /// The reply; `None` while the request runs.
     pub said: Option<Said>,
-    /// Until when.
+    /// When it expires, in domain time.
     pub until: i64,
 }
 

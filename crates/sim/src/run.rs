@@ -43,12 +43,12 @@ impl Kind {
 /// Which seeds are to be run, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds {
-    /// The first.
+    /// The first seed.
     pub from: u64,
     pub count: u64,
     /// On which store.
     pub store: Kind,
-    /// What each is to be; its seed is replaced.
+    /// The plan of each run; its seed is replaced.
     pub plan: Plan,
 }
 

@@ -10,15 +10,15 @@ use crate::ask::{
 use crate::model::{EXTERNAL, Model, Payment, Tenant};
 use crate::random::Random;
 
-/// The gateways that are called.
+/// A gateway that is called.
 pub const CARD: &str = "card";
-/// See [`CARD`].
+/// Another gateway that is called.
 pub const WALLET: &str = "wallet";
 
 /// How much of what is wanted is about customers: payments are what matters.
 const CUSTOMERS_PERMILLE: u64 = 90;
 
-/// The clients.
+/// The simulated clients.
 #[derive(Debug)]
 pub struct Workload {
     random: Random,

@@ -64,7 +64,7 @@ impl Plan {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Hash of everything that was answered and everything that was stored.
@@ -79,7 +79,7 @@ pub struct Summary {
     pub crashes: u64,
     /// Times that a partition went from a living owner to another.
     pub moves: u64,
-    /// Owners that heard from the store that they are none.
+    /// Owners that the store refused because they own the partition no longer.
     pub fenced: u64,
     /// Batches that came too late for a key.
     pub keys_taken: u64,
@@ -94,7 +94,6 @@ pub struct Summary {
 /// A run that went wrong.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Its seed.
     pub seed: u64,
     /// What was wrong.
     pub wrong: Wrong,
@@ -141,15 +140,13 @@ impl Job {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
-    /// A client.
     Client(u64),
     /// A call that ended; offered until it is written.
     Call,
-    /// The resolver.
     Resolver,
     /// The worker that makes queued registrations; it retries where one fails.
     Maker,
-    /// The gateway, unasked; it tells again until it is heard.
+    /// A notification of the gateway, which it repeats until it is accepted.
     Notification,
     /// A follower of the journal.
     Follower(i64),

@@ -30,7 +30,7 @@ use uuid::Uuid;
 
 const TENANT: TenantNo = TenantNo(1);
 const CARDS: &str = "cards";
-/// 2024-01-01T00:00:00Z.
+/// 2024-01-01T00:00:00Z in Unix time.
 const BEGIN_US: i64 = 1_704_067_200 * Timestamp::SECOND_US;
 /// Domain time between two payments while filling: two million of them are two months.
 const PAYMENT_EVERY_US: i64 = 2_600_000;
@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// splitmix64.
+/// A splitmix64 generator.
 struct Random(u64);
 
 impl Random {

@@ -17,15 +17,13 @@ use crate::tables::{Dialect, Table};
 /// One column of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
-    /// NULL.
     Null,
-    /// See [`crate::tables::Kind::Int`].
+    /// Also a time in microseconds, an amount in minor units, a code, or 0 and 1.
     Int(i64),
-    /// See [`crate::tables::Kind::Text`].
     Text(&'a str),
-    /// See [`crate::tables::Kind::Id`].
+    /// A UUID, or another 16 bytes.
     Id([u8; 16]),
-    /// See [`crate::tables::Kind::Real`].
+    /// A measurement, never money.
     Real(f64),
 }
 

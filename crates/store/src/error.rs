@@ -33,7 +33,7 @@ pub enum Error {
     /// It is a database of something else, or none.
     #[error("{} is not a Faregate database", path.display())]
     NotADatabase { path: PathBuf },
-    /// Something is there already that would be overwritten.
+    /// The target exists and would be overwritten.
     #[error("{} exists already", path.display())]
     Exists { path: PathBuf },
     /// It has another number of partitions. One that has one can be given more, once.
@@ -67,11 +67,9 @@ pub enum Error {
     /// The file system refused.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The failed action.
         action: &'static str,
-        /// On what.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// The database refused.

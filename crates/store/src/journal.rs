@@ -14,21 +14,19 @@ use crate::tables;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub seq: Seq,
-    /// Domain time.
+    /// Domain time of its batch.
     pub at: Timestamp,
     /// Real time of the commit.
     pub committed_at: Timestamp,
     pub tenant: TenantNo,
     /// The account that it is about.
     pub account: Option<AccountId>,
-    /// The request.
     pub request: RequestId,
     /// The command's name.
     pub command: String,
     pub actor: Actor,
     /// After-images of what it changed.
     pub changes: Vec<Change>,
-    /// What happened.
     pub events: Vec<Event>,
 }
 

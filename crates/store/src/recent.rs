@@ -70,14 +70,12 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
 }
 
 impl Recent {
-    /// Nothing yet. Of each kind, `entities` are held once there were as many, and at most twice
-    /// that.
+    /// An empty cache. It holds at most twice `entities` of each kind.
     pub(crate) fn new(entities: usize, share: Share) -> Self {
         let (accounts, methods) = (Cache::new(entities), Cache::new(entities));
         Self { share, accounts, methods, payments: Cache::new(entities) }
     }
 
-    /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         *self = Self::new(self.accounts.hot_max, self.share);
     }

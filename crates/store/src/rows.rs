@@ -39,7 +39,7 @@ fn currency(currency: Option<&Currency>) -> Value<'_> {
     Value::from(currency)
 }
 
-/// See [`claim_hash`].
+/// The key of a claim's row: see [`claim_hash`].
 pub(crate) type ClaimHash = [u8; 16];
 
 /// The key of a claim's row: the first 16 bytes of SHA-256 over tenant, kind and key.

@@ -22,7 +22,7 @@ pub use insights::{FLAG_INSIGHT, METRIC_INSIGHT};
 pub enum Kind {
     /// A 64-bit integer: numbers, times in microseconds, money in minor units, codes, 0 and 1.
     Int,
-    /// UTF-8 text.
+    /// Text in UTF-8.
     Text,
     /// A UUID, or another 16 bytes.
     Id,
@@ -30,7 +30,6 @@ pub enum Kind {
     Real,
 }
 
-/// One column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     pub name: &'static str,
@@ -58,27 +57,25 @@ pub enum Layout {
 #[derive(Clone, Copy, Debug)]
 pub struct Index {
     pub name: &'static str,
-    /// Its columns.
+    /// Names of columns, separated by commas.
     pub columns: &'static str,
-    /// Whether no two rows may agree in them.
+    /// Whether the values of these columns are unique.
     pub unique: bool,
-    /// Only rows of which this holds.
+    /// The condition of a partial index, in SQL.
     pub only: Option<&'static str>,
     /// The version of the schema that added it to a table that was there.
     pub added: Option<i64>,
 }
 
-/// One table.
 #[derive(Debug)]
 pub struct Table {
     pub name: &'static str,
     /// Its columns; the first `key_columns` of them are its primary key.
     pub columns: &'static [Column],
-    /// See `columns`.
+    /// How many of the first columns are the primary key.
     pub key_columns: usize,
-    /// See [`Layout`].
     pub layout: Layout,
-    /// Other indexes.
+    /// Indexes besides the primary key.
     pub indexes: &'static [Index],
 }
 
@@ -179,7 +176,6 @@ pub static JOURNAL: Table = Table {
     indexes: &[],
 };
 
-/// Tenants.
 pub static TENANT: Table = Table {
     name: "tenant",
     columns: &[
@@ -208,7 +204,6 @@ pub static TENANT_VALUE: Table = Table {
     }],
 };
 
-/// Users.
 pub static APP_USER: Table = Table {
     name: "app_user",
     columns: &[text("username"), text("password_hash"), text("roles"), int("active"), int("seq")],
@@ -217,7 +212,6 @@ pub static APP_USER: Table = Table {
     indexes: &[],
 };
 
-/// Roles.
 pub static ROLE: Table = Table {
     name: "role",
     columns: &[text("name"), text("permissions"), int("seq")],

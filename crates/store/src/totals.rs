@@ -51,7 +51,6 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Adds others.
     pub(crate) const fn add(&mut self, others: Self) {
         self.debit += others.debit;
         self.credit += others.credit;

@@ -25,10 +25,9 @@ use crate::tables::{JOURNAL, PARTITION};
 /// How many problems are listed; the rest is counted.
 pub const PROBLEMS_MAX: usize = 100;
 
-/// What was looked at, and what is wrong with it.
+/// What was verified, and what is wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Journal rows.
     pub journal_rows: u64,
     /// After-images in the journal that were followed from their entities.
     pub images: u64,
@@ -36,22 +35,18 @@ pub struct Report {
     pub images_written: u64,
     pub accounts: u64,
     pub payments: u64,
-    /// Their transactions.
     pub transactions: u64,
-    /// Ledger postings.
     pub postings: u64,
-    /// Claimed keys.
     pub claims: u64,
     /// What is wrong: the first [`PROBLEMS_MAX`].
     pub problems: Vec<Problem>,
-    /// How much is wrong in all.
+    /// The number of all problems.
     pub problems_found: u64,
 }
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// In which table.
     pub table: &'static str,
     pub row: String,
     pub what: String,

@@ -8,11 +8,8 @@ use crate::read::Read;
 /// A command about a user or a role.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccessCommand {
-    /// See [`CreateUser`].
     CreateUser(CreateUser),
-    /// See [`UpdateUser`].
     UpdateUser(UpdateUser),
-    /// See [`PutRole`].
     PutRole(PutRole),
 }
 

@@ -13,19 +13,12 @@ use crate::{AccountId, RequestId, TagDefinitionId, TenantNo};
 /// A command about an account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccountCommand {
-    /// See [`CreateAccount`].
     Create(Box<CreateAccount>),
-    /// See [`UpdateAccount`].
     Update(Box<UpdateAccount>),
-    /// See [`AddTags`].
     AddTags(AddTags),
-    /// See [`RemoveTags`].
     RemoveTags(RemoveTags),
-    /// See [`CreatePaymentMethod`].
     CreatePaymentMethod(CreatePaymentMethod),
-    /// See [`SetDefaultPaymentMethod`].
     SetDefaultPaymentMethod(SetDefaultPaymentMethod),
-    /// See [`DeletePaymentMethod`].
     DeletePaymentMethod(DeletePaymentMethod),
 }
 

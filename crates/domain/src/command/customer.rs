@@ -14,27 +14,16 @@ use crate::{AccountId, CustomerId, RequestId, TenantNo};
 /// A command about a customer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CustomerCommand {
-    /// See [`Register`].
     Register(Box<Register>),
-    /// See [`VerifyEmail`].
     VerifyEmail(VerifyEmail),
-    /// See [`RequestToken`].
     RequestToken(RequestToken),
-    /// See [`SetPassword`].
     SetPassword(SetPassword),
-    /// See [`OpenSession`].
     OpenSession(OpenSession),
-    /// See [`RefreshSession`].
     RefreshSession(RefreshSession),
-    /// See [`CloseSessions`].
     CloseSessions(CloseSessions),
-    /// See [`UpdateCustomer`].
     Update(Box<UpdateCustomer>),
-    /// See [`EraseCustomer`].
     Erase(EraseCustomer),
-    /// See [`QueueRegistration`].
     QueueRegistration(QueueRegistration),
-    /// See [`FailOperation`].
     FailOperation(FailOperation),
 }
 

@@ -13,25 +13,15 @@ use crate::read::Read;
 /// A command about feature flags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlagCommand {
-    /// See [`CreateEnvironment`].
     CreateEnvironment(CreateEnvironment),
-    /// See [`UpdateEnvironment`].
     UpdateEnvironment(UpdateEnvironment),
-    /// See [`AddSecret`].
     AddSecret(AddSecret),
-    /// See [`ExpireSecret`].
     ExpireSecret(ExpireSecret),
-    /// See [`AddSecrets`].
     AddSecrets(AddSecrets),
-    /// See [`ExpireSecrets`].
     ExpireSecrets(ExpireSecrets),
-    /// See [`PutDefinitions`].
     PutDefinitions(PutDefinitions),
-    /// See [`RequestChange`].
     RequestChange(RequestChange),
-    /// See [`DecideChange`].
     DecideChange(DecideChange),
-    /// See [`ApplyChange`].
     ApplyChange(ApplyChange),
 }
 

@@ -13,31 +13,18 @@ use crate::{AccountId, PaymentId, TenantNo, TransactionId};
 /// A command about a payment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PaymentCommand {
-    /// See [`Initiate`].
     Authorize(Initiate),
-    /// See [`Initiate`].
     Purchase(Initiate),
-    /// See [`Initiate`].
     Credit(Initiate),
-    /// See [`FollowUp`].
     Capture(FollowUp),
-    /// See [`FollowUp`].
     Refund(FollowUp),
-    /// See [`FollowUp`].
     Void(FollowUp),
-    /// See [`FollowUp`].
     Chargeback(FollowUp),
-    /// See [`FollowUp`].
     ReverseChargeback(FollowUp),
-    /// See [`Complete`].
     Complete(Complete),
-    /// See [`ResolvePending`].
     ResolvePending(ResolvePending),
-    /// See [`FixTransaction`].
     FixTransaction(FixTransaction),
-    /// See [`GatewayReplied`].
     GatewayReplied(GatewayReplied),
-    /// See [`GatewayInquired`].
     GatewayInquired(GatewayInquired),
 }
 

@@ -10,9 +10,7 @@ use crate::tenant::{CreateTenant, SetTenantValue};
 /// A command about a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TenantCommand {
-    /// See [`CreateTenant`].
     Create(CreateTenant),
-    /// See [`SetTenantValue`].
     SetValue(SetTenantValue),
 }
 

@@ -17,7 +17,7 @@ pub trait FollowerQueries: Send + Sync {
     fn journal_row(&self, seq: Seq) -> Result<Option<JournalRow>, StoreError>;
     /// The last journal row written; 0 for none.
     fn journal_head(&self) -> Result<Seq, StoreError>;
-    /// What a follower remembers; 0 at first.
+    /// The last row that a follower has processed; 0 at first.
     fn followed(&self, follower: &str) -> Result<Seq, StoreError>;
     /// Deliveries due at `now`, oldest due first.
     fn deliveries_due(&self, now: Timestamp, limit: usize) -> Result<Vec<Delivery>, StoreError>;
@@ -29,12 +29,11 @@ pub trait FollowerQueries: Send + Sync {
 #[derive(Clone, Debug)]
 pub struct JournalRow {
     pub seq: Seq,
-    /// Domain time.
+    /// Domain time of its batch.
     pub at: Timestamp,
     /// Real time of the commit, for measuring lag.
     pub committed_at: Timestamp,
     pub tenant: TenantNo,
-    /// What happened.
     pub events: Vec<Event>,
 }
 
@@ -50,10 +49,9 @@ pub struct DeliveryId {
 /// A push notification that could not be delivered so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Which event.
     pub id: DeliveryId,
     pub tenant: TenantNo,
-    /// Failed attempts.
+    /// How many attempts have failed.
     pub attempts: u32,
     /// Domain time of the next attempt.
     pub due_at: Timestamp,

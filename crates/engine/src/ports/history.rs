@@ -25,18 +25,13 @@ pub trait HistoryQueries: Send + Sync {
     ) -> Result<Vec<HistoryRow>, StoreError>;
 }
 
-/// Whose history.
+/// The entity whose history is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryOf {
-    /// An account's.
     Account(AccountId),
-    /// A tag's.
     Tag(TagId),
-    /// A payment method's.
     PaymentMethod(PaymentMethodId),
-    /// A payment's.
     Payment(PaymentId),
-    /// A transaction's.
     Transaction(TransactionId),
 }
 

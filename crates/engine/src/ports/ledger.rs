@@ -32,16 +32,16 @@ pub trait LedgerQueries: Send + Sync {
     ) -> Result<Vec<LedgerTotal>, StoreError>;
 }
 
-/// Which ledger entries.
+/// A filter of ledger entries; `None` does not filter.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LedgerFilter {
     /// Of this billing account.
     pub account: Option<AccountId>,
     /// Of this payment (its account must be given too, or is looked up).
     pub payment: Option<PaymentId>,
-    /// Written at or after.
+    /// Written at or after this time.
     pub from: Option<Timestamp>,
-    /// Written before.
+    /// Written before this time.
     pub to: Option<Timestamp>,
 }
 

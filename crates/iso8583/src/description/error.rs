@@ -14,7 +14,7 @@ pub enum DescriptionError {
     /// The description is too long.
     #[error("a description has at most {DESCRIPTION_BYTES_MAX} bytes, {bytes} were found")]
     TooLong {
-        /// The length.
+        /// The length of the description.
         bytes: usize,
     },
     /// The syntax, a key or a value is invalid.

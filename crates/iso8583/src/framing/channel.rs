@@ -80,7 +80,6 @@ pub(super) struct Extent {
 }
 
 impl Channel {
-    /// All channels.
     pub const ALL: [Self; 16] = [
         Self::Ascii,
         Self::Nac,

@@ -29,7 +29,6 @@ pub struct Codec {
 /// A received frame.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Received {
-    /// A message.
     Message {
         /// The header; empty without one.
         header: Bytes,
@@ -43,9 +42,7 @@ pub enum Received {
 /// A frame to send.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Sent<'a> {
-    /// A message.
     Message {
-        /// The header.
         header: Header<'a>,
         /// The packed message.
         body: &'a [u8],
@@ -95,7 +92,6 @@ impl Codec {
         })
     }
 
-    /// The framing.
     pub fn framing(&self) -> &Framing {
         &self.framing
     }

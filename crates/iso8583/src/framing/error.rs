@@ -8,7 +8,7 @@ pub enum FramingError {
     /// A byte differs from the format of the channel.
     #[error("byte {at} should be {what}, but is {found:02X}")]
     Unexpected {
-        /// The offset.
+        /// The offset of the byte.
         at: usize,
         /// The expected content.
         what: &'static str,
@@ -20,9 +20,7 @@ pub enum FramingError {
     TooLong {
         /// The offset of the length.
         at: usize,
-        /// The length.
         length: u64,
-        /// The maximum.
         max: u64,
     },
     /// The length is below the minimum of the channel.
@@ -30,15 +28,13 @@ pub enum FramingError {
     TooShort {
         /// The offset of the length.
         at: usize,
-        /// The length.
         length: u64,
-        /// The minimum.
         min: u64,
     },
     /// A frame without a length has not ended within the maximum.
     #[error("the message has not ended after {max} bytes, the maximum")]
     Endless {
-        /// The maximum.
+        /// The maximum in bytes.
         max: usize,
     },
     /// The stream ended in a frame, or the XML to send is incomplete.
@@ -50,7 +46,7 @@ pub enum FramingError {
     /// The XML has a document type definition, which is not supported.
     #[error("a document type definition begins at byte {at}; it is not read")]
     DocumentType {
-        /// The offset.
+        /// The offset of the definition.
         at: usize,
     },
     /// The body is empty, so that the peer would take the frame for a keep-alive.
@@ -59,7 +55,7 @@ pub enum FramingError {
     /// The message to send has the end mark in it.
     #[error("byte {at} of the message would be read as its end")]
     EndInside {
-        /// The offset.
+        /// The offset of the end mark.
         at: usize,
     },
     /// The header to send is invalid for the channel.
@@ -76,7 +72,7 @@ pub enum FramingError {
     /// The packager that measures the message cannot parse it.
     #[error("the message cannot be read at byte {at}, so that its end is unknown")]
     Unmeasurable {
-        /// The offset.
+        /// The offset at which parsing failed.
         at: usize,
     },
 }

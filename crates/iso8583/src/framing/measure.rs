@@ -15,7 +15,7 @@ pub enum Measured {
     },
     /// The message is complete.
     Message {
-        /// Its length.
+        /// The length of the message in bytes.
         length: usize,
     },
     /// The message is invalid.

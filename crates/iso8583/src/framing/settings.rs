@@ -27,9 +27,7 @@ pub enum SettingsError {
     /// The value is invalid.
     #[error("`{name}` cannot be `{value}`: {expected}")]
     Value {
-        /// The setting.
         name: &'static str,
-        /// The value.
         value: String,
         /// The valid values.
         expected: &'static str,
@@ -37,9 +35,8 @@ pub enum SettingsError {
     /// The channel does not have the setting.
     #[error("the channel {} has no `{name}`", channel.name())]
     NotForChannel {
-        /// The channel.
         channel: Channel,
-        /// The setting.
+        /// The name of the setting.
         name: &'static str,
     },
 }

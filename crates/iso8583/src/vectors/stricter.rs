@@ -44,7 +44,6 @@ pub enum Stricter {
 }
 
 impl Stricter {
-    /// All reasons.
     pub const ALL: [Self; 14] = [
         Self::NotDigits,
         Self::NotLatin1,

@@ -16,7 +16,7 @@ use crate::dead_letter::DeadLetter;
 use crate::envelope::{ReplyBody, ReplyTo};
 use crate::outlet::Outlet;
 
-/// Something that was begun.
+/// A task in progress.
 pub(super) struct Item {
     pub(super) lane: Arc<Lane>,
     pub(super) offset: i64,
@@ -25,17 +25,17 @@ pub(super) struct Item {
     pub(super) task: Task,
 }
 
-/// What was begun.
+/// The future that a task runs.
 pub(super) enum Task {
     /// A command, and the dead-letter record that it becomes where it is parked, without its reason.
     Execute(BoxFuture<'static, Result<Answer, Unavailable>>, DeadLetter),
     /// An offset at which there is nothing to do, and the reply to its front.
     Skip(BoxFuture<'static, Result<(), Unavailable>>, ReplyBody),
-    /// A question.
+    /// A balance query; `None` where there is no such account.
     Balance(BoxFuture<'static, Result<Option<Vec<LedgerTotal>>, Unavailable>>),
 }
 
-/// How much was begun, and who waits for there to be less.
+/// The number of tasks in progress, and the polling thread to wake when it falls.
 pub(super) struct InFlight {
     count: AtomicUsize,
     max: usize,

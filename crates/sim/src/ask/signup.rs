@@ -15,25 +15,24 @@ pub struct Who {
     pub account: Uid,
 }
 
-/// What can be wanted.
+/// A request about a customer.
 #[derive(Clone, Debug)]
 pub enum Wish {
     /// To sign up.
     Join(Join),
-    /// An address is theirs.
+    /// Verifies an address.
     Verify {
         who: Who,
         /// What was mailed there.
         token: Uid,
     },
-    /// Another token.
+    /// A new token by mail.
     NewToken {
-        /// For whom.
         who: Who,
         /// Whether for another password.
         reset: bool,
     },
-    /// Another password.
+    /// A new password.
     NewPassword {
         who: Who,
         /// What allows it.
@@ -44,14 +43,14 @@ pub enum Wish {
         /// Which of their passwords was right.
         version: i64,
     },
-    /// Other tokens of a session.
+    /// Renews the tokens of a session.
     Refresh {
         who: Who,
         session: Uid,
         /// Of which generation those are that were shown.
         generation: u32,
     },
-    /// The end of a session.
+    /// Ends a session.
     Logout {
         who: Who,
         /// Which; `None`: all.
@@ -64,7 +63,7 @@ pub enum Wish {
         /// Whether they may.
         active: Option<bool>,
     },
-    /// To be forgotten.
+    /// Erases the customer.
     Erase {
         who: Who,
         /// Only where their time to verify their address is over.
@@ -79,15 +78,15 @@ pub enum Wish {
         account: Uid,
         /// The numbers of the definitions.
         numbers: Vec<u8>,
-        /// Off it.
+        /// Whether the tags are removed.
         off: bool,
     },
 }
 
-/// A registration.
+/// A request to register a customer.
 #[derive(Clone, Debug)]
 pub struct Join {
-    /// The address.
+    /// The e-mail address.
     pub address: String,
     pub name: String,
     /// The currency of the account.
@@ -132,7 +131,6 @@ pub enum Word {
 /// What a mail is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Letter {
-    /// Welcome.
     Welcome,
     /// A token to verify an address.
     Verify,

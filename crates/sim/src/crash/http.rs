@@ -18,20 +18,17 @@ pub struct Request {
     pub method: &'static str,
     /// Path and query.
     pub target: String,
-    /// Further headers.
     pub headers: Vec<(&'static str, String)>,
     /// The body; JSON where it is not empty.
     pub body: String,
 }
 
-/// An answer.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
     /// The status code.
     pub status: u16,
     /// The `Location` header.
     pub location: Option<String>,
-    /// The body.
     pub body: Vec<u8>,
 }
 

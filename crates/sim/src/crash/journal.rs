@@ -15,7 +15,6 @@ use crate::ask::Kind;
 pub enum Reported {
     /// It worked, or will.
     Accepted,
-    /// It worked.
     Worked,
     /// The gateway declined, or did not take it.
     Failed,
@@ -41,17 +40,16 @@ pub struct Journal {
     inner: Mutex<Inner>,
 }
 
-/// What is in it.
 #[derive(Debug)]
 pub struct Inner {
     file: File,
     /// Operations by transaction key, with what was said about them last.
     pub operations: BTreeMap<String, (Operation, Option<Reported>)>,
-    /// Replies that nobody expects.
+    /// Replies that are not expected.
     pub unexpected: Vec<String>,
     /// Requests that got no answer and were sent again.
     pub resent: u64,
-    /// Replies.
+    /// How many replies were received.
     pub replies: u64,
 }
 

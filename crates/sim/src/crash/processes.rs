@@ -58,9 +58,7 @@ pub fn free_address() -> io::Result<SocketAddr> {
 /// How a process is started.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// The binary.
     pub binary: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<String>,
     /// Settings, by environment variable.
     pub environment: Vec<(&'static str, String)>,

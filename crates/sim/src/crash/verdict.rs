@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// What was compared, and what is wrong.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// Payments read.
+    /// How many payments were read.
     pub payments: usize,
     /// Successful transactions in the store.
     pub successes: usize,
@@ -34,7 +34,7 @@ pub struct Verdict {
     pub charged_twice: Vec<String>,
     /// Payments that are still open.
     pub open: Vec<String>,
-    /// Everything else.
+    /// All other problems that were found.
     pub wrong: Vec<String>,
 }
 

@@ -31,17 +31,17 @@ pub struct People {
     pub tags: BTreeMap<(Uid, u8), bool>,
 }
 
-/// Somebody who signed up.
+/// A customer who signed up.
 #[derive(Clone, Debug)]
 pub struct Customer {
     pub account: Uid,
-    /// Their address; `None` where they are forgotten.
+    /// Their address; `None` once they are erased.
     pub address: Option<String>,
     /// Their first name.
     pub name: String,
     /// Whether they may log in.
     pub active: bool,
-    /// Whether their address is theirs.
+    /// Whether their address is verified.
     pub verified: bool,
     /// How often their password changed.
     pub version: i64,
@@ -49,11 +49,10 @@ pub struct Customer {
     pub verification: Option<(Uid, i64)>,
     /// The one for another password.
     pub reset: Option<(Uid, i64)>,
-    /// When they are forgotten.
+    /// When they are erased.
     pub expires: Option<i64>,
     /// When they signed up.
     pub joined: i64,
-    /// Their sessions.
     pub sessions: Vec<Session>,
 }
 
@@ -68,10 +67,10 @@ pub struct Session {
     pub until: i64,
 }
 
-/// How a registration that was kept stands.
+/// The status of a queued registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// It is kept.
+    /// It is not made yet.
     Waiting,
     /// It made a customer, or notified the one with the address.
     Made(Option<Uid>),

@@ -8,15 +8,15 @@ use crate::ask::{Kind, Status};
 pub struct Sums {
     /// Reserved; nothing once it was voided.
     pub authorized: i64,
-    /// Taken of what was reserved.
+    /// The sum of captures.
     pub captured: i64,
-    /// Taken at once.
+    /// The sum of purchases.
     pub purchased: i64,
-    /// Given back.
+    /// The sum of refunds.
     pub refunded: i64,
-    /// Given.
+    /// The sum of credits.
     pub credited: i64,
-    /// Taken back by the bank, less what it returned.
+    /// The sum of chargebacks, less reversals.
     pub charged_back: i64,
 }
 

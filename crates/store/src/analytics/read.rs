@@ -28,7 +28,7 @@ pub struct Days {
     pub to: Option<i64>,
 }
 
-/// Which transactions. What is `None` does not filter.
+/// A filter of transactions; `None` does not filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransactionsFilter {
     /// Asked for on these days.
@@ -48,14 +48,11 @@ pub struct TransactionsFilter {
 pub struct TransactionsOfDay {
     /// The day they were asked for, in days since 1970-01-01 (UTC).
     pub day: i64,
-    /// Through which gateway.
     pub gateway: String,
-    /// In which currency; `None` for voids.
+    /// `None` for voids.
     pub currency: Option<Currency>,
-    /// What they do.
     #[serde(rename = "type")]
     pub kind: TransactionType,
-    /// Where they stand.
     pub status: TransactionStatus,
     pub transactions: i64,
     /// What they processed, in minor units of the currency; zero but for successes.
@@ -70,14 +67,14 @@ pub struct AccountsOfDay {
     pub accounts: i64,
 }
 
-/// What one account did.
+/// The activity of one account.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AccountSummary {
-    /// Payments begun.
+    /// Payments that the account began.
     pub payments: i64,
-    /// Transactions asked for.
+    /// Transactions that clients requested.
     pub transactions: i64,
-    /// When the last of them was asked for; `None` while there is none.
+    /// When the last of them was requested; `None` if there is none.
     pub last_transaction_at: Option<Timestamp>,
     /// What succeeded, by currency.
     pub amounts: Vec<AccountAmounts>,
@@ -87,13 +84,13 @@ pub struct AccountSummary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct AccountAmounts {
     pub currency: Currency,
-    /// Taken at once.
+    /// The sum of purchases.
     pub purchased_minor: i128,
-    /// Taken of what was reserved.
+    /// The sum of captures.
     pub captured_minor: i128,
-    /// Given back.
+    /// The sum of refunds.
     pub refunded_minor: i128,
-    /// Given.
+    /// The sum of credits.
     pub credited_minor: i128,
     /// Taken back by the customer's bank, less what it returned.
     pub charged_back_minor: i128,

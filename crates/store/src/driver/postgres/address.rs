@@ -9,10 +9,9 @@ use crate::Error;
 /// PostgreSQL's port, where the URL names none.
 const PORT: u16 = 5432;
 
-/// How far the server's certificate is asked for and believed, in the words of the URL.
+/// Whether TLS is used and the server's certificate is verified, in the words of the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TlsMode {
-    /// No TLS.
     Disable,
     /// TLS where the server offers it, without verifying its certificate.
     Prefer,

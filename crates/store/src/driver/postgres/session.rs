@@ -38,14 +38,14 @@ const SILENT_IN_TRANSACTION_MAX: Duration = Duration::from_secs(10);
 /// What a session is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
-    /// Reading.
+    /// Reading, without a lock.
     Read,
-    /// Writing, while nobody else does.
+    /// Writing, as the only writer.
     WriteAlone,
     /// Writing a partition, while others write theirs. Who owns it is decided by its epoch, and not
     /// by a lock that a frozen process would keep.
     WritePartition,
-    /// Writing what no partition owns, and nobody alone.
+    /// Writing what no partition owns, beside other writers.
     WriteBeside,
 }
 
