@@ -72,8 +72,9 @@ pub struct Person {
     pub notes: Option<String>,
 }
 
-/// Makes an account. Lengths, days, zones and currencies are checked by the API.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Makes an account. Lengths, days, zones and currencies are checked by the API. The default sets
+/// nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateAccount {
     /// See [`Account::external_key`].
     pub external_key: Option<String>,
@@ -125,4 +126,25 @@ pub struct UpdateAccount {
     pub time_zone: Option<String>,
     /// New value.
     pub is_migrated: Option<bool>,
+}
+
+impl UpdateAccount {
+    /// Keeps every field of `account`.
+    #[must_use]
+    pub fn unchanged(account: AccountId) -> Self {
+        Self {
+            account,
+            reset: false,
+            person: Person::default(),
+            external_key: None,
+            currency: None,
+            bill_cycle_day_local: None,
+            parent_account_id: None,
+            is_payment_delegated_to_parent: None,
+            payment_method_id: None,
+            reference_time: None,
+            time_zone: None,
+            is_migrated: None,
+        }
+    }
 }
