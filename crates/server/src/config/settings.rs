@@ -11,6 +11,7 @@ use super::mail::Mail;
 use super::period::Period;
 use super::secret::Secret;
 use super::sign_up::Signup;
+use feature_flags::RateLimits;
 use http_server::tls::TlsFiles;
 use web::Network;
 
@@ -86,22 +87,6 @@ pub struct Flags {
     pub insights_retention: Period,
     /// How often a secret may be used.
     pub rate_limits: RateLimits,
-}
-
-/// How many requests a second there may be with one secret, and how many at once; 0: any number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RateLimits {
-    /// Streams that are opened.
-    pub streaming: u32,
-    /// What SDKs ask for in place of a stream.
-    pub sdk: u32,
-    /// Insights.
-    pub insight: u32,
-    /// Flags for a user.
-    pub feature_flag: u32,
-    /// The same over OFREP.
-    pub ofrep: u32,
 }
 
 /// What an attribute is that a user lacks.
