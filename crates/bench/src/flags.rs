@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::target::Target;
 use super::{parse_span, raise_open_files};
 
+mod closed_loop;
 mod eval;
 mod ofrep;
 mod push;
@@ -15,15 +16,9 @@ mod socket;
 mod storm;
 mod write;
 
-/// Options of `faregate bench flags`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    bench: Bench,
-}
-
+/// The benchmarks of `faregate bench flags`.
 #[derive(Debug, clap::Subcommand)]
-enum Bench {
+pub enum Bench {
     /// New streams at a rate, each with a full sync, then held open.
     Storm(storm::Args),
     /// The time until all streams have received a change.
@@ -40,8 +35,8 @@ enum Bench {
 ///
 /// # Errors
 /// If an option is invalid or the server cannot be used; the message says what to change.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    match &args.bench {
+pub fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
+    match bench {
         Bench::Storm(args) => storm::run(args),
         Bench::Push(args) => push::run(args),
         Bench::Write(args) => write::run(args),

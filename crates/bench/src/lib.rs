@@ -54,7 +54,8 @@ enum Bench {
     /// ISO 8583 requests on one connection, with a fixed number in flight.
     Iso8583(iso8583::Args),
     /// Feature flags: streams opened at a rate, held and notified; evaluations.
-    Flags(flags::Args),
+    #[command(subcommand)]
+    Flags(flags::Bench),
     /// Registrations of users, as a whole or part by part.
     Signup(signup::Args),
     /// A receiver of push notifications that measures their delay.

@@ -10,15 +10,9 @@ mod vectors;
 
 use std::process::ExitCode;
 
-/// Options of `faregate flags`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
+/// The commands of `faregate flags`.
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// List the flags of a running server
     Ls(list::Args),
     /// Switch a flag on or off
@@ -42,8 +36,8 @@ enum Command {
 /// # Errors
 /// If an option is invalid, or the server cannot be reached or refuses; the message says what to
 /// change.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    match &args.command {
+pub fn run(command: &Command) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Ls(args) => list::run(args),
         Command::Toggle(args) => toggle::run(args),
         Command::Explain(args) => explain::run(args),

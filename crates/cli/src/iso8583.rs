@@ -12,15 +12,9 @@ use std::process::ExitCode;
 use ::iso8583::Packager;
 use bench::message_format::packager;
 
-/// Options of `faregate iso8583`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
+/// The commands of `faregate iso8583`.
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// Show a message, card data masked
     Decode(decode::Args),
     /// Build a message from fields
@@ -50,8 +44,8 @@ enum Command {
 ///
 /// # Errors
 /// If an option or a file is invalid; the message says what to change.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    match args.command {
+pub fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Decode(args) => decode::run(&args),
         Command::Encode(args) => encode::run(&args),
         Command::Packagers { show: None } => {

@@ -65,8 +65,9 @@ pub struct Person {
     pub notes: Option<String>,
 }
 
-/// Creates an account. The API has checked lengths, days, time zones and currencies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Creates an account. The API has checked lengths, days, time zones and currencies. The default sets
+/// nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateAccount {
     /// The client's name for it, unique per tenant; `None` reads as the id.
     pub external_key: Option<String>,
@@ -112,4 +113,25 @@ pub struct UpdateAccount {
     /// Must be equal.
     pub time_zone: Option<String>,
     pub is_migrated: Option<bool>,
+}
+
+impl UpdateAccount {
+    /// Keeps every field of `account`.
+    #[must_use]
+    pub fn unchanged(account: AccountId) -> Self {
+        Self {
+            account,
+            reset: false,
+            person: Person::default(),
+            external_key: None,
+            currency: None,
+            bill_cycle_day_local: None,
+            parent_account_id: None,
+            is_payment_delegated_to_parent: None,
+            payment_method_id: None,
+            reference_time: None,
+            time_zone: None,
+            is_migrated: None,
+        }
+    }
 }

@@ -24,6 +24,18 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The settings of a core that calls no gateway.
+    #[must_use]
+    pub const fn without_gateways(reply_keep_us: i64, transactions_per_payment_max: usize) -> Self {
+        Self {
+            gateways: BTreeMap::new(),
+            unknown_delays_us: vec![],
+            pending_delays_us: vec![],
+            reply_keep_us,
+            transactions_per_payment_max,
+        }
+    }
+
     /// A gateway's settings, where there is such a gateway.
     #[must_use]
     pub fn gateway(&self, name: &str) -> Option<&GatewaySettings> {

@@ -302,6 +302,15 @@ pub struct Actor {
     pub token: uuid::Uuid,
 }
 
+impl Actor {
+    /// An actor who gives no reason and no comment.
+    #[must_use]
+    pub fn new(user: impl Into<String>, created_by: impl Into<String>, token: uuid::Uuid) -> Self {
+        let (user, created_by) = (user.into(), created_by.into());
+        Self { user, created_by, reason: None, comments: None, token }
+    }
+}
+
 /// Starts a payment, or a further try at one that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Initiate {
@@ -350,6 +359,26 @@ pub struct Complete {
     /// Must be the transaction's.
     pub currency: Option<Currency>,
     pub properties: Properties,
+}
+
+impl Complete {
+    /// Completes a transaction of a type with the amount that it was started with.
+    #[must_use]
+    pub const fn as_requested(
+        payment: PaymentId,
+        transaction: TransactionId,
+        kind: TransactionType,
+    ) -> Self {
+        Self {
+            payment,
+            transaction: Some(transaction),
+            transaction_key: None,
+            kind: Some(kind),
+            amount: None,
+            currency: None,
+            properties: vec![],
+        }
+    }
 }
 
 /// Sets how a pending transaction ended, when a client knows it from elsewhere.

@@ -45,6 +45,21 @@ pub struct CreatePaymentMethod {
     pub is_default: bool,
 }
 
+impl CreatePaymentMethod {
+    /// A method of `gateway` without keys and properties, which becomes the account's default.
+    #[must_use]
+    pub const fn default_of(account: AccountId, gateway: String) -> Self {
+        Self {
+            account,
+            external_key: None,
+            gateway,
+            external_payment_method_id: None,
+            properties: vec![],
+            is_default: true,
+        }
+    }
+}
+
 /// Makes a payment method the account's default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetDefaultPaymentMethod {

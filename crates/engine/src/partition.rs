@@ -374,16 +374,27 @@ impl<S: Store> Partition<S> {
             Err(StoreError::Refused(_)) => request.command.account(),
             Err(error) => return Err(error),
         };
+        let what = "the database refuses what a command writes";
+        self.quarantine(request, account, (what, Some(reason)));
+        Ok(())
+    }
+
+    /// Refuses all further commands of the account of a command that is parked.
+    fn quarantine(
+        &mut self,
+        request: &Request,
+        account: Option<AccountId>,
+        (what, error): (&str, Option<&str>),
+    ) {
         self.quarantined.extend(account.map(|account| (request.tenant, account)));
         tracing::error!(
             request.id = %request.id.0,
             tenant = request.tenant.0,
             account = ?account,
             command = request.command.name(),
-            error = reason,
-            "the database refuses what a command writes: it is parked and its account quarantined"
+            error,
+            "{what}: it is parked and its account quarantined"
         );
-        Ok(())
     }
 
     /// Refuses a command that cannot be judged, and all that comes for its account.
@@ -418,14 +429,7 @@ impl<S: Store> Partition<S> {
             Ok(Ok(executed)) => run.accept(request, executed, self.settings.reply_keep_us),
             Ok(Err(rejection)) => run.refuse(request, rejection, self.settings.reply_keep_us),
             Err(_) => {
-                self.quarantined.extend(account.map(|account| (request.tenant, account)));
-                tracing::error!(
-                    request.id = %request.id.0,
-                    tenant = request.tenant.0,
-                    account = ?account,
-                    command = request.command.name(),
-                    "a command broke an invariant: it is parked and its account quarantined"
-                );
+                self.quarantine(request, account, ("a command broke an invariant", None));
                 Verdict::Unavailable(Reason::Bug)
             }
         }

@@ -193,25 +193,6 @@ pub trait Queries:
 {
 }
 
-impl<T> Queries for T where
-    T: TenantQueries
-        + AccessQueries
-        + FlagQueries
-        + ChangeRequestQueries
-        + InsightQueries
-        + CustomerQueries
-        + MailQueries
-        + OperationQueries
-        + AccountQueries
-        + PaymentMethodQueries
-        + PaymentQueries
-        + OutcomeQueries
-        + HistoryQueries
-        + LedgerQueries
-        + FollowerQueries
-{
-}
-
 /// How many rows a query answers with at most.
 pub const ROWS_MAX: u64 = 10_000;
 

@@ -58,9 +58,11 @@ enum Command {
     /// Run the simulated gateway as a process of its own
     Simulator(simulator::Args),
     /// ISO 8583 messages: decode, encode, check, measure, answer
-    Iso8583(iso8583::Args),
+    #[command(subcommand)]
+    Iso8583(iso8583::Command),
     /// Feature flags
-    Flags(flags::Args),
+    #[command(subcommand)]
+    Flags(flags::Command),
     /// The topics of the queue between fronts and processors
     Topics {
         #[command(subcommand)]
@@ -129,8 +131,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             serve::run(&config)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Iso8583(args) => iso8583::run(args),
-        Command::Flags(args) => flags::run(&args),
+        Command::Iso8583(command) => iso8583::run(command),
+        Command::Flags(command) => flags::run(&command),
         Command::Topics { command } => {
             queue::run_topics(command)?;
             Ok(ExitCode::SUCCESS)

@@ -8,6 +8,7 @@ use domain::environment;
 use engine::ports::{Audience, EnvironmentFile};
 use evaluation::{Flag, MissingAttribute, Segment, Snapshot};
 use secrets::Sealer;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::cache::{Environment, FlagCache};
@@ -32,10 +33,7 @@ impl Audience for FlagFeed {
     fn environments(&self, files: Vec<EnvironmentFile>) {
         self.cache.upsert(files.into_iter().map(|file| {
             self.owners.insert(file.environment.id, file.environment.tenant);
-            let EnvironmentContents { id, key, project_key, secrets, flags, segments } =
-                self.read(file);
-            let snapshot = Snapshot::new(self.missing).with(flags, segments);
-            Environment { id, key, project_key, secrets, snapshot }
+            self.read(file).compiled(self.missing)
         }));
     }
 
@@ -52,6 +50,7 @@ impl Audience for FlagFeed {
 }
 
 /// The contents of an environment, with its secrets decrypted and its documents parsed.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct EnvironmentContents {
     pub id: Uuid,
     pub key: String,
@@ -59,6 +58,16 @@ pub struct EnvironmentContents {
     pub secrets: Vec<Secret>,
     pub flags: Vec<Flag>,
     pub segments: Vec<Segment>,
+}
+
+impl EnvironmentContents {
+    /// The environment for the cache, with `missing` as the value of an attribute that a user lacks.
+    #[must_use]
+    pub fn compiled(self, missing: MissingAttribute) -> Environment {
+        let Self { id, key, project_key, secrets, flags, segments } = self;
+        let snapshot = Snapshot::new(missing).with(flags, segments);
+        Environment { id, key, project_key, secrets, snapshot }
+    }
 }
 
 impl FlagFeed {

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use serde::{Deserialize, Serialize};
 
 /// Requests per second with one secret, which is the largest burst too; 0: no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RateLimits {
     /// Streams that are opened.
     pub streaming: u32,

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use domain::EnvironmentId;
 use secrets::{Purpose, Sealer};
+use serde::{Deserialize, Serialize};
 
 /// How many bytes of a hash name a channel: too many to guess.
 const CHANNEL_BYTES: usize = 18;
@@ -17,7 +18,7 @@ const RANDOM_BYTES: usize = 16;
 pub const SDK: &[SecretKind] = &[SecretKind::Server, SecretKind::Client];
 
 /// What a secret grants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SecretKind {
     /// Definitions of flags and segments, for servers that evaluate by themselves.
     Server,
@@ -28,7 +29,8 @@ pub enum SecretKind {
 }
 
 /// A secret of an environment. That of a relay proxy is stored with each environment that it grants.
-#[derive(Clone, PartialEq, Eq)]
+/// It is serialized in plain text, for a worker process only.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret {
     pub kind: SecretKind,
     pub value: String,

@@ -127,13 +127,7 @@ async fn make_tenant(
 
 async fn make(engine: &Engine, what: &'static str, command: Command) -> Result<(), Error> {
     let id = engine.mint();
-    let actor = Actor {
-        user: ADMIN.to_owned(),
-        created_by: "first start".to_owned(),
-        reason: None,
-        comments: None,
-        token: id.0,
-    };
+    let actor = Actor::new(ADMIN, "first start", id.0);
     let request = Request { id, tenant: TenantNo::SYSTEM, actor, idempotency: None, command };
     match engine.submit(request).await? {
         // A first start that was cut short left the role behind.

@@ -65,16 +65,9 @@ pub fn front(
 
 /// How the APIs of feature flags are set up.
 pub fn flag_settings(config: &Config) -> ::flags::Settings {
-    let limits = config.flags.rate_limits;
     ::flags::Settings {
         prefix: config.flags.path_prefix.clone(),
-        rate_limits: feature_flags::RateLimits {
-            streaming: limits.streaming,
-            sdk: limits.sdk,
-            insight: limits.insight,
-            feature_flag: limits.feature_flag,
-            ofrep: limits.ofrep,
-        },
+        rate_limits: config.flags.rate_limits,
         ..::flags::Settings::default()
     }
 }

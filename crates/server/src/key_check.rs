@@ -86,8 +86,7 @@ async fn store_once(engine: &Engine, check: &CheckValue) -> Result<(), Unavailab
         return Ok(());
     }
     let id = engine.mint();
-    let (user, created_by) = (USER.to_owned(), USER.to_owned());
-    let actor = Actor { user, created_by, reason: None, comments: None, token: id.0 };
+    let actor = Actor::new(USER, USER, id.0);
     let set = SetTenantValue { key: NAME.to_owned(), value: Some(check.value.clone()) };
     let command = Command::Tenant(TenantCommand::SetValue(set));
     let request = Request { id, tenant: TenantNo::SYSTEM, actor, idempotency: None, command };

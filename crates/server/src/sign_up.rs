@@ -145,7 +145,7 @@ fn settings(it: &Signup) -> Settings {
         issuer: it.issuer.clone(),
         currency: it.currency.clone(),
         trust_internal: it.trust_internal,
-        limits: it.limits.settings(),
+        limits: it.limits,
     }
 }
 

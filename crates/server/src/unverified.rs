@@ -76,13 +76,7 @@ async fn erase(engine: &Engine, customer: &Customer) -> bool {
     let request = Request {
         id,
         tenant: customer.tenant,
-        actor: Actor {
-            user: USER.to_owned(),
-            created_by: USER.to_owned(),
-            reason: None,
-            comments: None,
-            token: id.0,
-        },
+        actor: Actor::new(USER, USER, id.0),
         idempotency: None,
         command: Command::Customer(CustomerCommand::Erase(command)),
     };

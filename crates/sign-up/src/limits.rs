@@ -18,6 +18,7 @@ use governor::nanos::Nanos;
 use governor::state::StateStore;
 use governor::{Quota, RateLimiter};
 use ring::hmac;
+use serde::{Deserialize, Serialize};
 
 use crate::email::EmailAddress;
 
@@ -30,7 +31,8 @@ const ADDRESS_MAC_BYTES: usize = 16;
 
 /// Requests per period; 0 for no limit. The whole amount may arrive at once, and is replenished
 /// evenly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Registrations per network and minute.
     pub registrations_per_minute: u32,

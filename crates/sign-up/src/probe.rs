@@ -287,13 +287,7 @@ impl Probe {
         let (id, name) = (engine.mint(), TENANT.to_owned());
         let create =
             CreateTenant { id: None, external_key: Some(name.clone()), api_key: name, secret_hash };
-        let actor = Actor {
-            user: TENANT.to_owned(),
-            created_by: TENANT.to_owned(),
-            reason: None,
-            comments: None,
-            token: id.0,
-        };
+        let actor = Actor::new(TENANT, TENANT, id.0);
         let command = Command::Tenant(TenantCommand::Create(create));
         let request = Request { id, tenant: TenantNo::SYSTEM, actor, idempotency: None, command };
         match engine.submit(request).await? {

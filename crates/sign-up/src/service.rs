@@ -290,13 +290,11 @@ const ANONYMOUS: &str = "anonymous";
 const CREATED_BY: &str = "sign-up";
 
 fn actor(context: &RequestContext, customer: Option<CustomerId>) -> Actor {
-    Actor {
-        user: customer.map_or_else(|| ANONYMOUS.to_owned(), |id| id.to_string()),
-        created_by: CREATED_BY.to_owned(),
-        reason: None,
-        comments: None,
-        token: context.id.0,
-    }
+    Actor::new(
+        customer.map_or_else(|| ANONYMOUS.to_owned(), |id| id.to_string()),
+        CREATED_BY,
+        context.id.0,
+    )
 }
 
 /// Microseconds of domain time.

@@ -92,12 +92,9 @@ fn command(what: &What, request: Uid) -> Command {
         }
         What::NewMethod { account, key, gateway, default } => {
             Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
-                account: id(*account),
                 external_key: key.clone(),
-                gateway: (*gateway).to_owned(),
-                external_payment_method_id: None,
-                properties: vec![],
                 is_default: *default,
+                ..CreatePaymentMethod::default_of(id(*account), (*gateway).to_owned())
             }))
         }
         What::SetDefault { account, method } => {
@@ -185,34 +182,13 @@ fn ending(what: &What) -> Command {
 }
 
 fn new_account(key: Option<String>, currency: Option<Currency>) -> account::CreateAccount {
-    account::CreateAccount {
-        external_key: key,
-        person: Person::default(),
-        currency,
-        bill_cycle_day_local: 0,
-        parent_account_id: None,
-        is_payment_delegated_to_parent: false,
-        reference_time: None,
-        time_zone: None,
-        is_migrated: None,
-        tags: vec![],
-    }
+    account::CreateAccount { external_key: key, currency, ..account::CreateAccount::default() }
 }
 
 fn rename(account: Uid, name: String) -> account::UpdateAccount {
     account::UpdateAccount {
-        account: id(account),
-        reset: false,
         person: Person { name: Some(name), ..Person::default() },
-        external_key: None,
-        currency: None,
-        bill_cycle_day_local: None,
-        parent_account_id: None,
-        is_payment_delegated_to_parent: None,
-        payment_method_id: None,
-        reference_time: None,
-        time_zone: None,
-        is_migrated: None,
+        ..account::UpdateAccount::unchanged(id(account))
     }
 }
 

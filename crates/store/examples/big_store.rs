@@ -137,13 +137,7 @@ impl Shop {
         let ms = u64::try_from(self.now.0 / 1000).unwrap_or(0);
         let high = (ms << 16) | 0x7000 | (self.random.next() & 0x0fff);
         let id = RequestId(Uuid::from_u64_pair(high, (self.random.next() >> 2) | (1 << 63)));
-        let actor = Actor {
-            user: "admin".to_owned(),
-            created_by: "admin".to_owned(),
-            reason: None,
-            comments: None,
-            token: id.0,
-        };
+        let actor = Actor::new("admin", "admin", id.0);
         Request { id, tenant, actor, idempotency: None, command }
     }
 
@@ -204,27 +198,14 @@ impl Shop {
                 ..Person::default()
             },
             currency: Currency::parse("USD"),
-            bill_cycle_day_local: 0,
-            parent_account_id: None,
-            is_payment_delegated_to_parent: false,
-            reference_time: None,
-            time_zone: None,
-            is_migrated: None,
-            tags: vec![],
+            ..CreateAccount::default()
         })));
         self.request(TENANT, command)
     }
 
     fn create_method(&mut self, account: AccountId, gateway: &str) -> Request {
-        let command = Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
-            account,
-            external_key: None,
-            gateway: gateway.to_owned(),
-            external_payment_method_id: None,
-            properties: vec![],
-            is_default: true,
-        }));
-        self.request(TENANT, command)
+        let method = CreatePaymentMethod::default_of(account, gateway.to_owned());
+        self.request(TENANT, Command::Account(AccountCommand::CreatePaymentMethod(method)))
     }
 
     fn initiate(&mut self, account: AccountId) -> Initiate {

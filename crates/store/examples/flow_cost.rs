@@ -119,10 +119,7 @@ impl Bench {
         let external = GatewaySettings { settles_at_once: true, timeout_us: 0, settle_after_us: 0 };
         let settings = Settings {
             gateways: [(EXTERNAL_PAYMENT.to_owned(), external)].into(),
-            unknown_delays_us: vec![],
-            pending_delays_us: vec![],
-            reply_keep_us: Timestamp::DAY_US,
-            transactions_per_payment_max: 100,
+            ..Settings::without_gateways(Timestamp::DAY_US, 100)
         };
         let partition = Partition::open(store, Arc::new(settings));
         Self { partition: partition.expect("it opens"), keys: arguments.keys }
@@ -187,13 +184,7 @@ impl Bench {
                 ..Person::default()
             },
             currency: Currency::parse("USD"),
-            bill_cycle_day_local: 0,
-            parent_account_id: None,
-            is_payment_delegated_to_parent: false,
-            reference_time: None,
-            time_zone: None,
-            is_migrated: None,
-            tags: vec![],
+            ..CreateAccount::default()
         })))
     }
 
@@ -212,25 +203,13 @@ impl Bench {
 }
 
 fn create_method(account: AccountId) -> Command {
-    Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
-        account,
-        external_key: None,
-        gateway: EXTERNAL_PAYMENT.to_owned(),
-        external_payment_method_id: None,
-        properties: vec![],
-        is_default: true,
-    }))
+    let method = CreatePaymentMethod::default_of(account, EXTERNAL_PAYMENT.to_owned());
+    Command::Account(AccountCommand::CreatePaymentMethod(method))
 }
 
 fn request(tenant: TenantNo, command: Command) -> Request {
     let id = RequestId(Uuid::now_v7());
-    let actor = Actor {
-        user: "admin".to_owned(),
-        created_by: "bench".to_owned(),
-        reason: None,
-        comments: None,
-        token: id.0,
-    };
+    let actor = Actor::new("admin", "bench", id.0);
     Request { id, tenant, actor, idempotency: None, command }
 }
 

@@ -27,6 +27,39 @@ pub enum Value<'a> {
     Real(f64),
 }
 
+/// A [`Value`] that owns its text. Their order is that of both databases.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Cell {
+    Null,
+    Int(i64),
+    Text(String),
+    Id([u8; 16]),
+    /// Its bits: it is never part of a key.
+    Real(u64),
+}
+
+impl Cell {
+    pub(crate) fn value(&self) -> Value<'_> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Int(value) => Value::Int(*value),
+            Self::Text(value) => Value::Text(value),
+            Self::Id(value) => Value::Id(*value),
+            Self::Real(bits) => Value::Real(f64::from_bits(*bits)),
+        }
+    }
+
+    pub(crate) fn owned(value: Value<'_>) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Int(value) => Self::Int(value),
+            Value::Text(value) => Self::Text(value.to_owned()),
+            Value::Id(value) => Self::Id(value),
+            Value::Real(value) => Self::Real(value.to_bits()),
+        }
+    }
+}
+
 impl From<i64> for Value<'_> {
     fn from(value: i64) -> Self {
         Self::Int(value)

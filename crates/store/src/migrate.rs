@@ -15,7 +15,7 @@ use ring::digest::{Context, SHA256};
 use uuid::Uuid;
 
 use crate::claims::{self, Memtable};
-use crate::driver::{Cells, Database, Reader, Value};
+use crate::driver::{Cell, Cells, Database, Reader, Value};
 use crate::postgres::Server;
 use crate::sqlite::Options;
 use crate::tables::{
@@ -295,41 +295,10 @@ fn differences<'a>(
     }
 }
 
-/// A column of a row. Their order is that of both databases.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Cell {
-    Null,
-    Int(i64),
-    Text(String),
-    Id([u8; 16]),
-    /// Its bits: it is never part of a key.
-    Real(u64),
-}
-
 /// A row, or the key at its beginning.
 type Row = Vec<Cell>;
 
 impl Cell {
-    fn value(&self) -> Value<'_> {
-        match self {
-            Self::Null => Value::Null,
-            Self::Int(value) => Value::Int(*value),
-            Self::Text(value) => Value::Text(value),
-            Self::Id(value) => Value::Id(*value),
-            Self::Real(bits) => Value::Real(f64::from_bits(*bits)),
-        }
-    }
-
-    fn owned(value: Value<'_>) -> Self {
-        match value {
-            Value::Null => Self::Null,
-            Value::Int(value) => Self::Int(value),
-            Value::Text(value) => Self::Text(value.to_owned()),
-            Value::Id(value) => Self::Id(value),
-            Value::Real(value) => Self::Real(value.to_bits()),
-        }
-    }
-
     fn read(kind: Kind, cells: &mut Cells<'_>) -> Result<Self, StoreError> {
         Ok(match kind {
             Kind::Int => cells.opt_int()?.map_or(Self::Null, Self::Int),

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use domain::claim::ClaimKind;
 use domain::{PartitionNo, TenantNo};
-use engine::ports::StoreError;
+use engine::ports::{Queries, StoreError};
 
 pub(crate) use self::followers::journal_head;
 pub(crate) use self::operations::endings;
@@ -40,6 +40,8 @@ pub struct SqlQueries {
     claims: Arc<RecentClaims>,
     partition: PartitionNo,
 }
+
+impl Queries for SqlQueries {}
 
 impl SqlQueries {
     /// Reads the database at `path` with at most `readers_max` connections. Finding what has a key

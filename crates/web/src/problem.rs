@@ -140,6 +140,12 @@ impl Problem {
         Self { challenge, ..self }
     }
 
+    /// The status of the response.
+    #[must_use]
+    pub const fn status(&self) -> StatusCode {
+        self.status
+    }
+
     /// The body as JSON.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {

@@ -121,13 +121,7 @@ fn create(it: AccountServiceCreateRequest) -> Result<CreateAccount, Refusal> {
         external_key: fields::key("account_key", it.account_key)?,
         person: person(it.person.unwrap_or_default())?,
         currency: fields::optional_currency("currency_code", &it.currency_code)?,
-        bill_cycle_day_local: 0,
-        parent_account_id: None,
-        is_payment_delegated_to_parent: false,
-        reference_time: None,
-        time_zone: None,
-        is_migrated: None,
-        tags: vec![],
+        ..CreateAccount::default()
     })
 }
 

@@ -94,13 +94,8 @@ async fn create_account(
         external_key: Some(customer.clone()),
         person,
         currency,
-        bill_cycle_day_local: 0,
-        parent_account_id: None,
-        is_payment_delegated_to_parent: false,
-        reference_time: None,
-        time_zone: None,
-        is_migrated: None,
         tags: vec![ControlTag::AutoPayOff],
+        ..CreateAccount::default()
     };
     let command = Command::Account(AccountCommand::Create(Box::new(command)));
     let account = AccountCall::of_billing();

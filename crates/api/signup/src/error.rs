@@ -12,7 +12,7 @@ use http::header::{HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use sign_up::{Error, Invalid, TenantError};
-use web::BodyError;
+use web::{BodyError, Problem};
 
 /// An error response.
 pub(crate) struct ApiError {
@@ -78,23 +78,7 @@ impl ApiError {
     }
 
     fn unavailable(unavailable: &Unavailable) -> Self {
-        let status = match unavailable.reason {
-            Reason::Bug => StatusCode::INTERNAL_SERVER_ERROR,
-            Reason::MessageTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Reason::QueueFull
-            | Reason::GatewayFull
-            | Reason::QueueAway
-            | Reason::Expired
-            | Reason::ReadersFull
-            | Reason::HashersFull
-            | Reason::Stopping
-            | Reason::DiskFull
-            | Reason::Store
-            | Reason::NotOwner
-            | Reason::CommitInDoubt
-            | Reason::Repeated
-            | Reason::Quarantined => StatusCode::SERVICE_UNAVAILABLE,
-        };
+        let status = Problem::from(unavailable).status();
         let error = Self::new(status, &unavailable.to_string());
         let reason = Some(unavailable.reason);
         Self { retry_after: unavailable.retry_after, reason, ..error }

@@ -9,15 +9,11 @@ use anyhow::Context as _;
 use serde::Serialize;
 use tokio::task::{JoinSet, LocalSet};
 
-use crate::connection::Connection;
+use super::closed_loop::{Counts, Exchange, error_lines, exit_code, print, send};
 use crate::process::usage;
 use crate::report::{Quantiles, per_second};
-use crate::tally::{Latencies, count_kind};
 use crate::target::Target;
 use crate::{parse_span, raise_open_files};
-
-/// The longest wait for a response.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Different users per connection.
 const USERS: usize = 64;
@@ -52,12 +48,6 @@ pub struct Args {
     json: bool,
 }
 
-#[derive(Default)]
-struct Tally {
-    latencies: Latencies,
-    errors: BTreeMap<String, u64>,
-}
-
 #[derive(Serialize)]
 struct Report {
     requests_per_s: f64,
@@ -78,13 +68,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     raise_open_files(u64::from(args.concurrency))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = LocalSet::new().block_on(&runtime, args.measure(&target))?;
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        print!("{}", report.text());
-    }
-    let has_failed = report.ok == 0 || report.errors > 0;
-    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    print(&report, &report.text(), args.json)?;
+    Ok(exit_code(report.ok, report.errors))
 }
 
 impl Args {
@@ -101,14 +86,7 @@ impl Args {
         let before = used()?;
         tokio::time::sleep_until(end.into()).await;
         let after = used()?;
-        let mut sum = Tally::default();
-        while let Some(tally) = connections.join_next().await {
-            let tally = tally?;
-            sum.latencies.add(&tally.latencies);
-            for (kind, count) in tally.errors {
-                count_kind(&mut sum.errors, &kind, count);
-            }
-        }
+        let sum = Counts::sum(connections).await?;
         let ok = sum.latencies.count();
         let cpu = before.zip(after).map(|(before, after)| after.cpu.saturating_sub(before.cpu));
         #[expect(clippy::cast_precision_loss, reason = "counts of requests are far below 2^52")]
@@ -124,7 +102,7 @@ impl Args {
     }
 
     /// The requests of one connection, each with text that a correct response contains.
-    fn requests(&self, target: &Target, number: u16) -> Rc<[(String, String)]> {
+    fn requests(&self, target: &Target, number: u16) -> Rc<[Exchange]> {
         let Self { secret, flag, .. } = self;
         let path = flag.as_ref().map_or_else(String::new, |key| format!("/{key}"));
         let request = |user| {
@@ -138,59 +116,10 @@ impl Args {
             );
             let expected =
                 flag.as_ref().map_or(r#"{"flags":["#.to_owned(), |key| format!(r#""key":"{key}""#));
-            (request, expected)
+            Exchange { request, expected }
         };
         (0..USERS).map(request).collect()
     }
-}
-
-/// Sends requests on one connection, one at a time, until `end`.
-async fn send(
-    target: Target,
-    requests: Rc<[(String, String)]>,
-    from: Instant,
-    end: Instant,
-) -> Tally {
-    let mut tally = Tally::default();
-    let mut connection = None;
-    for (request, expected) in requests.iter().cycle() {
-        let sent = Instant::now();
-        if sent >= end {
-            break;
-        }
-        let answered = once(&mut connection, &target, request, expected).await;
-        if sent < from {
-            continue;
-        }
-        match answered {
-            Ok(()) => tally.latencies.record(sent.elapsed()),
-            Err(kind) => count_kind(&mut tally.errors, &kind, 1),
-        }
-    }
-    tally
-}
-
-async fn once(
-    connection: &mut Option<Connection>,
-    target: &Target,
-    request: &str,
-    expected: &str,
-) -> Result<(), String> {
-    let mut open = match connection.take() {
-        Some(open) => open,
-        None => Connection::open(target.address, TIMEOUT).await.map_err(|it| it.to_string())?,
-    };
-    let exchanged = open.exchange(request.as_bytes(), Instant::now() + TIMEOUT).await;
-    let response = exchanged.map_err(|failure| failure.to_string())?;
-    if response.status != 200 {
-        return Err(response.status.to_string());
-    }
-    let body = response.body(open.received());
-    let is_right = std::str::from_utf8(&body).is_ok_and(|body| body.contains(expected));
-    if !response.close {
-        *connection = Some(open);
-    }
-    if is_right { Ok(()) } else { Err("answered with something else".to_owned()) }
 }
 
 impl Report {
@@ -204,9 +133,6 @@ impl Report {
         if let Some(cpu) = self.server_cpu_us_per_request {
             text += &format!("server: {cpu:.1} us of CPU per request\n");
         }
-        for (kind, count) in &self.error_kinds {
-            text += &format!("error    {count:>8} x {kind}\n");
-        }
-        text
+        text + &error_lines(&self.error_kinds)
     }
 }

@@ -3,22 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio::task::{JoinSet, LocalSet};
 
+use super::closed_loop::{Counts, Exchange, TIMEOUT, error_lines, exit_code, print, send};
 use crate::connection::Connection;
 use crate::flow::{Client, Gateway, Outcome, Plan, Step};
 use crate::report::{Quantiles, per_second};
 use crate::request::Identity;
-use crate::tally::{Counted, Latencies, Tally, count_kind};
+use crate::tally::{Counted, Tally, count_kind};
 use crate::target::Target;
 use crate::{Common, parse_span, raise_open_files};
-
-/// The longest wait for a response.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Options of `faregate bench flags write`.
 #[derive(Debug, clap::Args)]
@@ -52,12 +51,6 @@ pub struct Args {
     json: bool,
 }
 
-#[derive(Default)]
-struct Counts {
-    latencies: Latencies,
-    errors: BTreeMap<String, u64>,
-}
-
 #[derive(Serialize)]
 struct Report {
     writes_per_s: f64,
@@ -77,13 +70,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     raise_open_files(u64::from(args.clients) + 1)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = LocalSet::new().block_on(&runtime, args.measure())?;
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        print!("{}", report.text());
-    }
-    let has_failed = report.ok == 0 || report.errors > 0;
-    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    print(&report, &report.text(), args.json)?;
+    Ok(exit_code(report.ok, report.errors))
 }
 
 impl Args {
@@ -101,23 +89,14 @@ impl Args {
         let mut clients = JoinSet::new();
         for key in &keys {
             let requests = self.requests(&target, key)?;
-            clients.spawn_local(switch(target.clone(), requests, from, end));
+            clients.spawn_local(send(target.clone(), requests, from, end));
         }
         let bystander = self.bystander(&target, from, end)?;
-        let mut sum = Counts::default();
-        while let Some(counts) = clients.join_next().await {
-            let counts = counts?;
-            sum.latencies.add(&counts.latencies);
-            for (kind, count) in counts.errors {
-                count_kind(&mut sum.errors, &kind, count);
-            }
-        }
+        let mut sum = Counts::sum(clients).await?;
         let bystander_payment_ms = match bystander {
             Some(paying) => {
                 let paid = paying.await?;
-                for (kind, count) in paid.errors {
-                    count_kind(&mut sum.errors, &format!("bystander: {kind}"), count);
-                }
+                sum.add_errors(&paid.errors, "bystander: ");
                 Some(Quantiles::of(&paid.latencies))
             }
             None => None,
@@ -168,13 +147,14 @@ impl Args {
     }
 
     /// The two requests that a client alternates.
-    fn requests(&self, target: &Target, key: &str) -> anyhow::Result<[String; 2]> {
+    fn requests(&self, target: &Target, key: &str) -> anyhow::Result<Rc<[Exchange]>> {
         let path = format!("/v1/flags/{key}?environment={}", self.environment);
         let request = |is_enabled: bool| {
             let body = serde_json::json!({ "isEnabled": is_enabled }).to_string();
-            self.request(target, ("PATCH", &path), &body)
+            let request = self.request(target, ("PATCH", &path), &body)?;
+            anyhow::Ok(Exchange { request, expected: String::new() })
         };
-        Ok([request(true)?, request(false)?])
+        Ok([request(true)?, request(false)?].into())
     }
 
     fn request(
@@ -200,44 +180,6 @@ impl Args {
         let plan = Plan::new(target.clone(), &identity, Gateway::External, TIMEOUT)?;
         Ok(Some(tokio::task::spawn_local(pay(plan, from, end))))
     }
-}
-
-/// Switches a flag on and off until `end`.
-async fn switch(target: Target, requests: [String; 2], from: Instant, end: Instant) -> Counts {
-    let mut counts = Counts::default();
-    let mut connection = None;
-    for request in requests.iter().cycle() {
-        let sent = Instant::now();
-        if sent >= end {
-            break;
-        }
-        let answered = once(&mut connection, &target, request).await;
-        if sent < from {
-            continue;
-        }
-        match answered {
-            Ok(()) => counts.latencies.record(sent.elapsed()),
-            Err(kind) => count_kind(&mut counts.errors, &kind, 1),
-        }
-    }
-    counts
-}
-
-async fn once(
-    connection: &mut Option<Connection>,
-    target: &Target,
-    request: &str,
-) -> Result<(), String> {
-    let mut open = match connection.take() {
-        Some(open) => open,
-        None => Connection::open(target.address, TIMEOUT).await.map_err(|it| it.to_string())?,
-    };
-    let exchanged = open.exchange(request.as_bytes(), Instant::now() + TIMEOUT).await;
-    let response = exchanged.map_err(|failure| failure.to_string())?;
-    if !response.close {
-        *connection = Some(open);
-    }
-    if response.status == 200 { Ok(()) } else { Err(response.status.to_string()) }
 }
 
 /// Runs payment flows one after the other until `end`; counts the payment of each.
@@ -273,9 +215,6 @@ impl Report {
         if let Some(payments) = &self.bystander_payment_ms {
             text += &format!("{:<12}{payments}\n", "bystander");
         }
-        for (kind, count) in &self.error_kinds {
-            text += &format!("error    {count:>8} x {kind}\n");
-        }
-        text
+        text + &error_lines(&self.error_kinds)
     }
 }

@@ -159,30 +159,7 @@ mod tests {
             external_key: key.map(str::to_owned),
             person: Person { name: Some("Ann".to_owned()), ..Person::default() },
             currency: Currency::parse("USD"),
-            bill_cycle_day_local: 0,
-            parent_account_id: None,
-            is_payment_delegated_to_parent: false,
-            reference_time: None,
-            time_zone: None,
-            is_migrated: None,
-            tags: vec![],
-        }
-    }
-
-    fn no_change(account: AccountId) -> UpdateAccount {
-        UpdateAccount {
-            account,
-            reset: false,
-            person: Person::default(),
-            external_key: None,
-            currency: None,
-            bill_cycle_day_local: None,
-            parent_account_id: None,
-            is_payment_delegated_to_parent: None,
-            payment_method_id: None,
-            reference_time: None,
-            time_zone: None,
-            is_migrated: None,
+            ..CreateAccount::default()
         }
     }
 
@@ -197,7 +174,7 @@ mod tests {
     fn check(change: impl FnOnce(&mut UpdateAccount), expected: Expect) {
         let mut rows = Rows::new();
         let id = create(&mut rows, new_account(Some("a"))).unwrap();
-        let mut update = no_change(id);
+        let mut update = UpdateAccount::unchanged(id);
         change(&mut update);
         let shown = match rows.run(Command::Account(AccountCommand::Update(Box::new(update)))) {
             Ok(executed) => {

@@ -126,21 +126,10 @@ mod tests {
     use crate::command::AccountCommand;
     use crate::tag::{ControlTag, TagKey};
     use crate::testing::{Rows, TENANT};
-    use crate::{Command, account::CreateAccount, account::Person};
+    use crate::{Command, account::CreateAccount};
 
     fn account(rows: &mut Rows) -> AccountId {
-        let it = CreateAccount {
-            external_key: None,
-            person: Person::default(),
-            currency: None,
-            bill_cycle_day_local: 0,
-            parent_account_id: None,
-            is_payment_delegated_to_parent: false,
-            reference_time: None,
-            time_zone: None,
-            is_migrated: None,
-            tags: vec![],
-        };
+        let it = CreateAccount::default();
         match rows.run(Command::Account(AccountCommand::Create(Box::new(it)))).unwrap().reply {
             Some(Reply::Account(AccountReply::Created(id))) => id,
             other => panic!("{other:?}"),
@@ -155,12 +144,9 @@ mod tests {
     ) -> Result<(PaymentMethodId, usize), Rejection> {
         let executed =
             rows.run(Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
-                account,
                 external_key: key.map(str::to_owned),
-                gateway: gateway.to_owned(),
-                external_payment_method_id: None,
-                properties: vec![],
                 is_default,
+                ..CreatePaymentMethod::default_of(account, gateway.to_owned())
             })))?;
         match executed.reply {
             Some(Reply::Account(AccountReply::PaymentMethodCreated(id))) => {

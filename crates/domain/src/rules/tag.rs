@@ -91,7 +91,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::account::{CreateAccount, Person};
+    use crate::account::CreateAccount;
     use crate::change::Change;
     use crate::command::AccountCommand;
     use crate::reply::AccountReply;
@@ -101,16 +101,8 @@ mod tests {
 
     fn new_account(tags: &[ControlTag]) -> Command {
         Command::Account(AccountCommand::Create(Box::new(CreateAccount {
-            external_key: None,
-            person: Person::default(),
-            currency: None,
-            bill_cycle_day_local: 0,
-            parent_account_id: None,
-            is_payment_delegated_to_parent: false,
-            reference_time: None,
-            time_zone: None,
-            is_migrated: None,
             tags: tags.to_vec(),
+            ..CreateAccount::default()
         })))
     }
 

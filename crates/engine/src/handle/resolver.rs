@@ -204,13 +204,7 @@ impl Engine {
             knowledge,
             asked_at,
         }));
-        let actor = domain::payment::Actor {
-            user: "gateway".to_owned(),
-            created_by: "gateway notification".to_owned(),
-            reason: None,
-            comments: None,
-            token: self.mint().0,
-        };
+        let actor = domain::payment::Actor::new("gateway", "gateway notification", self.mint().0);
         let request = Request { id: self.mint(), tenant, actor, idempotency: None, command };
         self.submit_own(request).await.map(|_| ())
     }

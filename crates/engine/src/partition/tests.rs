@@ -104,13 +104,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let settings = Settings {
-            gateways: BTreeMap::new(),
-            unknown_delays_us: vec![],
-            pending_delays_us: vec![],
-            reply_keep_us: 1,
-            transactions_per_payment_max: 1,
-        };
+        let settings = Settings::without_gateways(1, 1);
         let partition = Partition::open(MemoryStore::default(), Arc::new(settings))
             .expect("memory can be opened");
         let times = Times { now: Timestamp(1), real_now: Timestamp(1) };
@@ -168,13 +162,7 @@ fn request(text: &str) -> Request {
         }
         _ => panic!("no such work: {text}"),
     };
-    let actor = Actor {
-        user: "test".to_owned(),
-        created_by: "test".to_owned(),
-        reason: None,
-        comments: None,
-        token: Uuid::nil(),
-    };
+    let actor = Actor::new("test", "test", Uuid::nil());
     Request { id, tenant: TENANT, actor, idempotency: None, command }
 }
 
@@ -186,33 +174,16 @@ fn name_bytes(name: &str) -> [u8; 16] {
 
 fn create(person: &str) -> CreateAccount {
     CreateAccount {
-        external_key: None,
         person: Person { name: Some(person.to_owned()), ..Person::default() },
         currency: Currency::parse("USD"),
-        bill_cycle_day_local: 0,
-        parent_account_id: None,
-        is_payment_delegated_to_parent: false,
-        reference_time: None,
-        time_zone: None,
-        is_migrated: None,
-        tags: vec![],
+        ..CreateAccount::default()
     }
 }
 
 fn rename(account: AccountId, person: &str) -> UpdateAccount {
     UpdateAccount {
-        account,
-        reset: false,
         person: Person { name: Some(person.to_owned()), ..Person::default() },
-        external_key: None,
-        currency: None,
-        bill_cycle_day_local: None,
-        parent_account_id: None,
-        is_payment_delegated_to_parent: None,
-        payment_method_id: None,
-        reference_time: None,
-        time_zone: None,
-        is_migrated: None,
+        ..UpdateAccount::unchanged(account)
     }
 }
 

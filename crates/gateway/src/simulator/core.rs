@@ -255,20 +255,9 @@ impl Core {
             let at = later(after.max(late_after));
             steps.push(Step { at, kind: RecordKind::Reversal, outcome: last.reversed() });
         }
-        Some(Record {
-            at,
-            kind: RecordKind::Call,
-            effect: effect(GatewayStatus::Pending, truth.status),
-            tenant: call.tenant,
-            payment: call.payment,
-            transaction: call.transaction,
-            operation: call.operation,
-            requested_amount: call.amount,
-            requested_currency: call.currency,
-            outcome: truth,
-            notifications: behaviour.notifications,
-            steps,
-        })
+        let effect = effect(GatewayStatus::Pending, truth.status);
+        let notifications = behaviour.notifications;
+        Some(Record { notifications, steps, ..Record::of_call(call, at, effect, truth) })
     }
 
     /// Schedules the record's next step.

@@ -1,7 +1,7 @@
 //! The records of the simulator's journal: one line per record, with a checksum.
 
 use domain::payment::{GATEWAY_TEXT_MAX, GatewayOutcome, GatewayStatus, TransactionType};
-use domain::{AmountMinor, Currency, PaymentId, TenantNo, Timestamp, TransactionId};
+use domain::{AmountMinor, Currency, GatewayCall, PaymentId, TenantNo, Timestamp, TransactionId};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -36,6 +36,32 @@ pub struct Record {
     /// The scheduled changes of the transaction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
+}
+
+impl Record {
+    /// The record of a call that sends no notification and has no scheduled change.
+    #[must_use]
+    pub const fn of_call(
+        call: &GatewayCall,
+        at: Timestamp,
+        effect: Effect,
+        outcome: RecordedOutcome,
+    ) -> Self {
+        Self {
+            at,
+            kind: RecordKind::Call,
+            effect,
+            tenant: call.tenant,
+            payment: call.payment,
+            transaction: call.transaction,
+            operation: call.operation,
+            requested_amount: call.amount,
+            requested_currency: call.currency,
+            outcome,
+            notifications: 0,
+            steps: vec![],
+        }
+    }
 }
 
 /// The cause of a record.

@@ -9,7 +9,7 @@ use domain::{TransactionId, payment::GatewayStatus};
 use expect_test::expect;
 use gateway::Error;
 use gateway::simulator::journal::{FILE, Journal};
-use gateway::simulator::record::{Effect, LINE_BYTES_MAX, Record, RecordKind, RecordedOutcome};
+use gateway::simulator::record::{Effect, LINE_BYTES_MAX, Record, RecordedOutcome};
 
 use crate::calls::{Scratch, id, purchase, records, retry, shown};
 
@@ -24,20 +24,9 @@ fn record(number: u128, notifications: u8) -> Record {
         first_reference: None,
         second_reference: None,
     };
-    Record {
-        at: domain::Timestamp(1),
-        kind: RecordKind::Call,
-        effect: Effect::Charged,
-        tenant: call.tenant,
-        payment: call.payment,
-        transaction: call.transaction,
-        operation: call.operation,
-        requested_amount: call.amount,
-        requested_currency: call.currency,
-        outcome: RecordedOutcome::new(&outcome),
-        notifications,
-        steps: vec![],
-    }
+    let outcome = RecordedOutcome::new(&outcome);
+    let at = domain::Timestamp(1);
+    Record { notifications, ..Record::of_call(&call, at, Effect::Charged, outcome) }
 }
 
 fn reopen(dir: &Path) -> Result<Journal, Error> {

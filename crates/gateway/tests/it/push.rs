@@ -11,9 +11,7 @@ use domain::payment::{Actor, EXTERNAL_PAYMENT, FollowUp, Initiate};
 use domain::payment_method::CreatePaymentMethod;
 use domain::reply::AccountReply;
 use domain::tenant::{CreateTenant, PUSH_CALLBACK, SetTenantValue};
-use domain::{
-    AccountId, Command, PaymentId, Person, Reply, Request, Settings, TenantNo, Timestamp,
-};
+use domain::{AccountId, Command, PaymentId, Reply, Request, Settings, TenantNo, Timestamp};
 use engine::ports::{Delivery, Gateway};
 use engine::{Answer as Answered, Clock, Engine, Options, Parts, Running};
 use expect_test::expect;
@@ -50,10 +48,7 @@ impl World {
         ]);
         let settings = Settings {
             gateways: gateways.iter().map(|(name, it)| (name.clone(), it.settings())).collect(),
-            unknown_delays_us: vec![],
-            pending_delays_us: vec![],
-            reply_keep_us: domain::Timestamp::DAY_US,
-            transactions_per_payment_max: 1_000,
+            ..Settings::without_gateways(Timestamp::DAY_US, 1_000)
         };
         let parts = Parts {
             store,
@@ -75,13 +70,7 @@ impl World {
     }
 
     async fn submit(&self, tenant: TenantNo, command: Command) -> Reply {
-        let actor = Actor {
-            user: "admin".to_owned(),
-            created_by: "test".to_owned(),
-            reason: None,
-            comments: None,
-            token: Uuid::nil(),
-        };
+        let actor = Actor::new("admin", "test", Uuid::nil());
         let id = self.engine.mint();
         let request = Request { id, tenant, actor, idempotency: None, command };
         match self.engine.submit(request).await.unwrap() {
@@ -116,29 +105,11 @@ impl World {
 
     /// An account with a default payment method.
     async fn account(&self, tenant: TenantNo, gateway: &str) -> AccountId {
-        let create = CreateAccount {
-            external_key: None,
-            person: Person::default(),
-            currency: Some(usd()),
-            bill_cycle_day_local: 0,
-            parent_account_id: None,
-            is_payment_delegated_to_parent: false,
-            reference_time: None,
-            time_zone: None,
-            is_migrated: None,
-            tags: vec![],
-        };
+        let create = CreateAccount { currency: Some(usd()), ..CreateAccount::default() };
         let created =
             self.submit(tenant, Command::Account(AccountCommand::Create(Box::new(create)))).await;
         let Reply::Account(AccountReply::Created(account)) = created else { panic!("{created:?}") };
-        let method = CreatePaymentMethod {
-            account,
-            external_key: None,
-            gateway: gateway.to_owned(),
-            external_payment_method_id: None,
-            properties: vec![],
-            is_default: true,
-        };
+        let method = CreatePaymentMethod::default_of(account, gateway.to_owned());
         self.submit(tenant, Command::Account(AccountCommand::CreatePaymentMethod(method))).await;
         account
     }

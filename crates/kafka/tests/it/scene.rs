@@ -254,13 +254,7 @@ pub async fn front(settings: &Settings, time_to_live: Duration) -> Arc<Front> {
 
 /// A command that is identified by its id, for an account that its number names.
 pub fn request(key: &str) -> Request {
-    let actor = Actor {
-        user: "u".to_owned(),
-        created_by: "t".to_owned(),
-        reason: None,
-        comments: None,
-        token: Uuid::nil(),
-    };
+    let actor = Actor::new("u", "t", Uuid::nil());
     let value = Some("v".to_owned());
     Request {
         id: RequestId(Uuid::now_v7()),

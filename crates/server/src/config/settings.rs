@@ -11,6 +11,7 @@ use super::mail::Mail;
 use super::period::Period;
 use super::secret::Secret;
 use super::sign_up::Signup;
+use feature_flags::RateLimits;
 use http_server::tls::TlsFiles;
 use web::Network;
 
@@ -67,22 +68,6 @@ pub struct Flags {
     /// Retention of the counts of evaluations and metrics.
     pub insights_retention: Period,
     pub rate_limits: RateLimits,
-}
-
-/// Requests per second with one secret, and as many in a burst; 0: unlimited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RateLimits {
-    /// Requests that open a stream.
-    pub streaming: u32,
-    /// Polls of SDKs that use no stream, and registrations of agents.
-    pub sdk: u32,
-    /// Reports of insights.
-    pub insight: u32,
-    /// Evaluations for a user by FeatBit's API.
-    pub feature_flag: u32,
-    /// Requests over OFREP, opened event streams included.
-    pub ofrep: u32,
 }
 
 /// The value of an attribute that a user lacks.

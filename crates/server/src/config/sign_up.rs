@@ -2,7 +2,7 @@
 
 use domain::Currency;
 use serde::{Deserialize, Serialize};
-use sign_up::limits::Settings;
+use sign_up::limits;
 use sign_up::passwords::Cost;
 
 use super::period::Period;
@@ -43,62 +43,7 @@ pub struct Signup {
     pub trust_internal: bool,
     /// The interval of the synthetic registration; 0: never.
     pub probe_interval: Period,
-    pub limits: Limits,
-}
-
-/// Rate limits; above them 429. 0: unlimited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Limits {
-    /// Registrations from one network in a minute.
-    pub registrations_per_minute: u32,
-    /// Logins with one address from one network in a minute.
-    pub logins_per_minute: u32,
-    /// Logins from one network in a minute.
-    pub network_logins_per_minute: u32,
-    /// Codes of second factors for one address in an hour.
-    pub codes_per_hour: u32,
-    /// Mails with tokens to one address in an hour.
-    pub mails_per_hour: u32,
-    /// Mails with tokens that one network requests in an hour.
-    pub network_mails_per_hour: u32,
-    /// Mailed tokens that one network sends in a minute.
-    pub tokens_per_minute: u32,
-    /// Refresh tokens that one network sends in a minute.
-    pub refreshes_per_minute: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        let it = Settings::default();
-        Self {
-            registrations_per_minute: it.registrations_per_minute,
-            logins_per_minute: it.logins_per_minute,
-            network_logins_per_minute: it.network_logins_per_minute,
-            codes_per_hour: it.codes_per_hour,
-            mails_per_hour: it.mails_per_hour,
-            network_mails_per_hour: it.network_mails_per_hour,
-            tokens_per_minute: it.tokens_per_minute,
-            refreshes_per_minute: it.refreshes_per_minute,
-        }
-    }
-}
-
-impl Limits {
-    /// The same in the words of sign-up.
-    #[must_use]
-    pub const fn settings(self) -> Settings {
-        Settings {
-            registrations_per_minute: self.registrations_per_minute,
-            logins_per_minute: self.logins_per_minute,
-            network_logins_per_minute: self.network_logins_per_minute,
-            codes_per_hour: self.codes_per_hour,
-            mails_per_hour: self.mails_per_hour,
-            network_mails_per_hour: self.network_mails_per_hour,
-            tokens_per_minute: self.tokens_per_minute,
-            refreshes_per_minute: self.refreshes_per_minute,
-        }
-    }
+    pub limits: limits::Settings,
 }
 
 impl Default for Signup {
@@ -121,7 +66,7 @@ impl Default for Signup {
             currency: "USD".to_owned(),
             trust_internal: false,
             probe_interval: Period::seconds(60),
-            limits: Limits::default(),
+            limits: limits::Settings::default(),
         }
     }
 }

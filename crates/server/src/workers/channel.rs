@@ -11,7 +11,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use evaluation::{Flag, Segment};
-use feature_flags::Insights;
+use feature_flags::{EnvironmentContents, Insights};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -28,39 +28,15 @@ use crate::config::Config;
 pub enum ServerMessage {
     /// The first message: the configuration.
     Config(Box<Config>),
-    /// Environments, in place of those sent before.
-    Environments(Vec<Environment>),
+    /// Environments, in place of those sent before. Their secrets are in plain text: no other process
+    /// can open the socket.
+    Environments(Vec<EnvironmentContents>),
     /// Flags and segments that were created or changed.
     Changed { id: Uuid, flags: Vec<Flag>, segments: Vec<Segment> },
     /// All environments of the start have been sent.
     CaughtUp,
     /// The stop: accept no more connections, and close streams over this time.
     Stop(Duration),
-}
-
-/// An environment with its contents.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Environment {
-    pub id: Uuid,
-    pub key: String,
-    pub project_key: String,
-    pub secrets: Vec<Secret>,
-    pub flags: Vec<Flag>,
-    pub segments: Vec<Segment>,
-}
-
-/// A secret in plain text: no other process can open the socket.
-#[derive(Serialize, Deserialize)]
-pub struct Secret {
-    pub kind: String,
-    pub value: String,
-    pub expires_at_ms: Option<i64>,
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Secret").field("kind", &self.kind).finish_non_exhaustive()
-    }
 }
 
 /// A message of the worker.
@@ -214,6 +190,8 @@ impl WorkerSocket {
 mod tests {
     use std::io::{Read as _, Write as _};
 
+    use feature_flags::{Secret, SecretKind};
+
     use super::*;
 
     #[tokio::test]
@@ -249,8 +227,9 @@ mod tests {
         let input = std::os::unix::net::UnixStream::from(worker_input);
         input.set_nonblocking(true).unwrap();
         let mut input = UnixStream::from_std(input).unwrap();
-        let secret = Secret { kind: "server".into(), value: "hush".into(), expires_at_ms: None };
-        let environment = Environment {
+        let (kind, value) = (SecretKind::Server, "hush".to_owned());
+        let secret = Secret { kind, value, expires_at_ms: None };
+        let environment = EnvironmentContents {
             id: Uuid::nil(),
             key: "dev".into(),
             project_key: "default".into(),

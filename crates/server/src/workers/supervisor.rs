@@ -166,23 +166,6 @@ struct WorkerFeed {
 }
 
 impl WorkerFeed {
-    fn read(&self, file: EnvironmentFile) -> channel::Environment {
-        let read = self.feed.read(file);
-        let secrets = read.secrets.into_iter().map(|it| channel::Secret {
-            kind: it.kind.text().to_owned(),
-            value: it.value,
-            expires_at_ms: it.expires_at_ms,
-        });
-        channel::Environment {
-            id: read.id,
-            key: read.key,
-            project_key: read.project_key,
-            secrets: secrets.collect(),
-            flags: read.flags,
-            segments: read.segments,
-        }
-    }
-
     fn send(&self, message: ServerMessage) {
         if self.messages.try_send(message).is_err() {
             self.stuck.notify_one();
@@ -192,7 +175,7 @@ impl WorkerFeed {
 
 impl Audience for WorkerFeed {
     fn environments(&self, files: Vec<EnvironmentFile>) {
-        let all = files.into_iter().map(|file| self.read(file)).collect();
+        let all = files.into_iter().map(|file| self.feed.read(file)).collect();
         self.send(ServerMessage::Environments(all));
     }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::{IntoResponse as _, Response};
-use evaluation::{MissingAttribute, Snapshot};
-use feature_flags::{Environment, FlagCache, Insights, Secret, SecretKind};
+use evaluation::MissingAttribute;
+use feature_flags::{FlagCache, Insights};
 use http::Uri;
 use http::header::CONNECTION;
 use tokio::net::{TcpListener, UnixStream};
@@ -143,13 +143,7 @@ async fn follow(
         match channel::receive(&mut from_server).await? {
             ServerMessage::Config(_) => {}
             ServerMessage::Environments(all) => {
-                cache.upsert(all.into_iter().map(|it| Environment {
-                    id: it.id,
-                    key: it.key,
-                    project_key: it.project_key,
-                    secrets: it.secrets.into_iter().filter_map(secret).collect(),
-                    snapshot: Snapshot::new(missing).with(it.flags, it.segments),
-                }))
+                cache.upsert(all.into_iter().map(|it| it.compiled(missing)))
             }
             ServerMessage::Changed { id, flags, segments } => {
                 cache.apply(id, flags, segments);
@@ -158,11 +152,6 @@ async fn follow(
             ServerMessage::Stop(over) => return Ok(over),
         }
     }
-}
-
-fn secret(it: channel::Secret) -> Option<Secret> {
-    let kind = SecretKind::named(&it.kind)?;
-    Some(Secret { kind, value: it.value, expires_at_ms: it.expires_at_ms })
 }
 
 async fn hand_over(

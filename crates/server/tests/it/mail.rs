@@ -71,13 +71,7 @@ impl Scene {
     fn at(home: Home) -> Self {
         let store = store::open_dir(&home.0, &store::Options::default()).unwrap();
         let queries = Arc::new(store.queries(2).unwrap());
-        let settings = Settings {
-            gateways: std::collections::BTreeMap::new(),
-            unknown_delays_us: vec![],
-            pending_delays_us: vec![],
-            reply_keep_us: DAY_US,
-            transactions_per_payment_max: 10,
-        };
+        let settings = Settings::without_gateways(DAY_US, 10);
         let parts = Parts {
             store,
             queries,
@@ -121,13 +115,7 @@ impl Scene {
 
     async fn submit(&self, command: Command) -> Answer {
         let id = self.engine.mint();
-        let actor = Actor {
-            user: "test".to_owned(),
-            created_by: "test".to_owned(),
-            reason: None,
-            comments: None,
-            token: id.0,
-        };
+        let actor = Actor::new("test", "test", id.0);
         let request = Request { id, tenant: TENANT, actor, idempotency: None, command };
         self.engine.submit(request).await.unwrap()
     }

@@ -38,13 +38,7 @@ impl World {
         let directory = std::env::temp_dir().join(name);
         let store = store::open_dir(&directory, &store::Options::default()).unwrap();
         let queries = store.queries(2).unwrap();
-        let domain = domain::Settings {
-            gateways: BTreeMap::new(),
-            unknown_delays_us: vec![],
-            pending_delays_us: vec![],
-            reply_keep_us: domain::Timestamp::DAY_US,
-            transactions_per_payment_max: 1_000,
-        };
+        let domain = domain::Settings::without_gateways(domain::Timestamp::DAY_US, 1_000);
         let parts = Parts {
             store,
             queries: Arc::new(queries),
@@ -93,13 +87,7 @@ impl World {
         };
         let engine = self.sign_up.engine();
         let id = engine.mint();
-        let actor = Actor {
-            user: "admin".to_owned(),
-            created_by: "test".to_owned(),
-            reason: None,
-            comments: None,
-            token: id.0,
-        };
+        let actor = Actor::new("admin", "test", id.0);
         let command = Command::Tenant(TenantCommand::Create(create));
         let request = Request { id, tenant: TenantNo::SYSTEM, actor, idempotency: None, command };
         let answer = engine.submit(request).await.unwrap();

@@ -6,7 +6,7 @@ use domain::change::{AccountChange, Change, FlagChange, PaymentChange};
 use domain::definition::DefinitionKey;
 use domain::payment::Actor;
 use domain::{
-    AccountId, Id, PaymentId, PaymentMethodId, Person, Seq, TenantNo, Timestamp, TransactionId,
+    AccountId, PaymentId, PaymentMethodId, Person, Seq, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{HistoryOf, HistoryQueries, HistoryRow, Page, ROWS_MAX, StoreError};
 
@@ -265,28 +265,22 @@ fn broken(seq: Seq, what: &str) -> StoreError {
 
 /// Whether a change is an image of this entity.
 fn is_of(change: &Change, of: HistoryOf) -> bool {
-    fn same<K>(id: Id<K>, other: Id<K>) -> bool {
-        id == other
-    }
-    match (change, of) {
-        (Change::Account(AccountChange::Account(it)), HistoryOf::Account(id)) => same(it.id, id),
-        (Change::Account(AccountChange::Tag(it)), HistoryOf::Tag(id)) => same(it.id, id),
-        (Change::Account(AccountChange::PaymentMethod(it)), HistoryOf::PaymentMethod(id)) => {
-            same(it.id, id)
+    match (of, change) {
+        (HistoryOf::Account(id), Change::Account(AccountChange::Account(it))) => it.id == id,
+        (HistoryOf::Tag(id), Change::Account(AccountChange::Tag(it))) => it.id == id,
+        (HistoryOf::PaymentMethod(id), Change::Account(AccountChange::PaymentMethod(it))) => {
+            it.id == id
         }
-        (Change::Payment(PaymentChange::Payment(it)), HistoryOf::Payment(id)) => same(it.id, id),
-        (Change::Payment(PaymentChange::Transaction(it)), HistoryOf::Transaction(id)) => {
-            same(it.id, id)
+        (HistoryOf::Payment(id), Change::Payment(PaymentChange::Payment(it))) => it.id == id,
+        (HistoryOf::Transaction(id), Change::Payment(PaymentChange::Transaction(it))) => {
+            it.id == id
         }
         (
-            Change::Tenant(_)
-            | Change::Access(_)
-            | Change::Flag(_)
-            | Change::Customer(_)
-            | Change::Claim(_)
-            | Change::Account(_)
-            | Change::Payment(_)
-            | Change::ReplySettled { .. },
+            HistoryOf::Account(_)
+            | HistoryOf::Tag(_)
+            | HistoryOf::PaymentMethod(_)
+            | HistoryOf::Payment(_)
+            | HistoryOf::Transaction(_),
             _,
         ) => false,
     }

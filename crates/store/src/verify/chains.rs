@@ -1,6 +1,7 @@
 //! Entities against the journal: the newest image is what the table has, every image is on the
 //! chain of one entity, and says what its own row's events say.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use domain::change::{
@@ -8,11 +9,12 @@ use domain::change::{
 };
 use domain::change_request::ChangeRequest;
 use domain::payment::{Amounts, Payment, Transaction};
-use domain::{Event, Seq};
+use domain::{Event, Seq, TenantNo};
 use engine::ports::StoreError;
+use uuid::Uuid;
 
 use super::Report;
-use crate::driver::{Cells, Load, Reader};
+use crate::driver::{Cells, Load, Reader, Value};
 use crate::journal;
 use crate::load::BY_KEY;
 use crate::rows;
@@ -315,179 +317,98 @@ impl<'c> Records<'c> {
     }
 }
 
-/// The journal row that an entity's own row names.
-struct NewestSeq<'c> {
-    tenants: Load<'c>,
-    values: Load<'c>,
-    users: Load<'c>,
-    roles: Load<'c>,
-    environments: Load<'c>,
-    secrets: Load<'c>,
-    definitions: Load<'c>,
-    change_requests: Load<'c>,
-    customers: Load<'c>,
-    operations: Load<'c>,
-    accounts: Load<'c>,
-    tags: Load<'c>,
-    methods: Load<'c>,
-    payments: Load<'c>,
-    transactions: Load<'c>,
-}
+/// The journal row that an entity's own row names, by table.
+struct NewestSeq<'c>(BTreeMap<&'static str, Load<'c>>);
 
 impl<'c> NewestSeq<'c> {
     fn prepare(reader: &'c Reader) -> Result<Self, StoreError> {
-        let by = |table: &Table, key: &str| {
-            reader.load(&format!("SELECT seq FROM {} WHERE {key}", table.name))
-        };
-        let by_id = "tenant = ?1 AND id = ?2";
-        Ok(Self {
-            tenants: by(&TENANT, "no = ?1")?,
-            values: by(&TENANT_VALUE, "tenant = ?1 AND name = ?2")?,
-            users: by(&APP_USER, "username = ?1")?,
-            roles: by(&ROLE, "name = ?1")?,
-            environments: by(&ENVIRONMENT, by_id)?,
-            secrets: by(&ENVIRONMENT_SECRET, by_id)?,
-            definitions: reader.load(&format!("SELECT seq FROM definition {BY_KEY}"))?,
-            change_requests: by(&CHANGE_REQUEST, by_id)?,
-            accounts: by(&ACCOUNT, by_id)?,
-            customers: by(&CUSTOMER, by_id)?,
-            operations: by(&OPERATION, by_id)?,
-            tags: by(&TAG, by_id)?,
-            methods: by(&PAYMENT_METHOD, by_id)?,
-            payments: by(&PAYMENT, by_id)?,
-            transactions: by(&PAYMENT_TRANSACTION, by_id)?,
-        })
+        let by_id = "WHERE tenant = ?1 AND id = ?2";
+        let keys = [
+            (&TENANT, "WHERE no = ?1"),
+            (&TENANT_VALUE, "WHERE tenant = ?1 AND name = ?2"),
+            (&APP_USER, "WHERE username = ?1"),
+            (&ROLE, "WHERE name = ?1"),
+            (&ENVIRONMENT, by_id),
+            (&ENVIRONMENT_SECRET, by_id),
+            (&DEFINITION, BY_KEY),
+            (&CHANGE_REQUEST, by_id),
+            (&CUSTOMER, by_id),
+            (&OPERATION, by_id),
+            (&ACCOUNT, by_id),
+            (&TAG, by_id),
+            (&PAYMENT_METHOD, by_id),
+            (&PAYMENT, by_id),
+            (&PAYMENT_TRANSACTION, by_id),
+        ];
+        let loads = keys.into_iter().map(|(table, by_key)| {
+            let load = reader.load(&format!("SELECT seq FROM {} {by_key}", table.name))?;
+            Ok((table.name, load))
+        });
+        loads.collect::<Result<_, StoreError>>().map(Self)
     }
 
     fn of(&mut self, image: &Change) -> Result<Option<Seq>, StoreError> {
-        let seq = |cells: &mut Cells<'_>| cells.seq();
-        match image {
-            Change::Tenant(TenantChange::Tenant(it)) => self.tenants.first(&[it.no.into()], seq),
-            Change::Tenant(TenantChange::Value(it)) => {
-                self.values.first(&[it.tenant.into(), (&it.key).into()], seq)
-            }
-            Change::Access(AccessChange::User(it)) => {
-                self.users.first(&[(&it.username).into()], seq)
-            }
-            Change::Access(AccessChange::Role(it)) => self.roles.first(&[(&it.name).into()], seq),
-            Change::Flag(FlagChange::Environment(it)) => {
-                self.environments.first(&[it.tenant.into(), it.id.into()], seq)
-            }
-            Change::Flag(FlagChange::Secret(it)) => {
-                self.secrets.first(&[it.tenant.into(), it.id.into()], seq)
-            }
-            Change::Flag(FlagChange::Definition(it)) => {
-                self.definitions.first(&rows::definition_key(it.tenant, &it.key), seq)
-            }
-            Change::Flag(FlagChange::ChangeRequest(it)) => {
-                self.change_requests.first(&[it.tenant.into(), it.id.into()], seq)
-            }
-            Change::Customer(CustomerChange::Customer(it)) => {
-                self.customers.first(&[it.tenant.into(), it.id.into()], seq)
-            }
-            Change::Customer(CustomerChange::Operation(it)) => {
-                self.operations.first(&[it.tenant.into(), it.id.into()], seq)
-            }
-            Change::Account(AccountChange::Account(it)) => {
-                self.accounts.first(&[it.tenant.into(), it.id.into()], seq)
-            }
-            Change::Account(AccountChange::Tag(it)) => {
-                self.tags.first(&[it.tenant.into(), it.id.into()], seq)
-            }
-            Change::Account(AccountChange::PaymentMethod(it)) => {
-                self.methods.first(&[it.tenant.into(), it.id.into()], seq)
-            }
-            Change::Payment(PaymentChange::Payment(it)) => {
-                self.payments.first(&[it.tenant.into(), it.id.into()], seq)
-            }
-            Change::Payment(PaymentChange::Transaction(it)) => {
-                self.transactions.first(&[it.tenant.into(), it.id.into()], seq)
-            }
-            Change::Account(AccountChange::Person { .. })
-            | Change::Customer(
-                CustomerChange::PersonErased { .. }
-                | CustomerChange::Session(_)
-                | CustomerChange::SessionEnded { .. }
-                | CustomerChange::Mail(_),
-            )
-            | Change::Payment(
-                PaymentChange::Posting(_)
-                | PaymentChange::Outstanding(_)
-                | PaymentChange::OutstandingClosed { .. },
-            )
-            | Change::Claim(_)
-            | Change::ReplySettled { .. } => Ok(None),
+        let Some((table, key)) = row_of(image) else { return Ok(None) };
+        let load = self.0.get_mut(table).expect("every table of an image is prepared");
+        load.first(&key, |cells| cells.seq())
+    }
+}
+
+/// The table of an image's entity and the key of its row; `None` for what has no history.
+fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
+    let by_id = |table: &'static Table, tenant: TenantNo, id: Uuid| {
+        Some((table.name, vec![tenant.into(), id.into()]))
+    };
+    match image {
+        Change::Tenant(TenantChange::Tenant(it)) => Some((TENANT.name, vec![it.no.into()])),
+        Change::Tenant(TenantChange::Value(it)) => {
+            Some((TENANT_VALUE.name, vec![it.tenant.into(), (&it.key).into()]))
         }
+        Change::Access(AccessChange::User(it)) => {
+            Some((APP_USER.name, vec![(&it.username).into()]))
+        }
+        Change::Access(AccessChange::Role(it)) => Some((ROLE.name, vec![(&it.name).into()])),
+        Change::Flag(FlagChange::Environment(it)) => by_id(&ENVIRONMENT, it.tenant, it.id.uuid()),
+        Change::Flag(FlagChange::Secret(it)) => by_id(&ENVIRONMENT_SECRET, it.tenant, it.id.uuid()),
+        Change::Flag(FlagChange::Definition(it)) => {
+            Some((DEFINITION.name, rows::definition_key(it.tenant, &it.key).to_vec()))
+        }
+        Change::Flag(FlagChange::ChangeRequest(it)) => {
+            by_id(&CHANGE_REQUEST, it.tenant, it.id.uuid())
+        }
+        Change::Customer(CustomerChange::Customer(it)) => by_id(&CUSTOMER, it.tenant, it.id.uuid()),
+        Change::Customer(CustomerChange::Operation(it)) => {
+            by_id(&OPERATION, it.tenant, it.id.uuid())
+        }
+        Change::Account(AccountChange::Account(it)) => by_id(&ACCOUNT, it.tenant, it.id.uuid()),
+        Change::Account(AccountChange::Tag(it)) => by_id(&TAG, it.tenant, it.id.uuid()),
+        Change::Account(AccountChange::PaymentMethod(it)) => {
+            by_id(&PAYMENT_METHOD, it.tenant, it.id.uuid())
+        }
+        Change::Payment(PaymentChange::Payment(it)) => by_id(&PAYMENT, it.tenant, it.id.uuid()),
+        Change::Payment(PaymentChange::Transaction(it)) => {
+            by_id(&PAYMENT_TRANSACTION, it.tenant, it.id.uuid())
+        }
+        Change::Account(AccountChange::Person { .. })
+        | Change::Customer(
+            CustomerChange::PersonErased { .. }
+            | CustomerChange::Session(_)
+            | CustomerChange::SessionEnded { .. }
+            | CustomerChange::Mail(_),
+        )
+        | Change::Payment(
+            PaymentChange::Posting(_)
+            | PaymentChange::Outstanding(_)
+            | PaymentChange::OutstandingClosed { .. },
+        )
+        | Change::Claim(_)
+        | Change::ReplySettled { .. } => None,
     }
 }
 
 /// Whether two images are of the same entity.
 fn is_of_one(a: &Change, b: &Change) -> bool {
-    match (a, b) {
-        (Change::Tenant(TenantChange::Tenant(a)), Change::Tenant(TenantChange::Tenant(b))) => {
-            a.no == b.no
-        }
-        (Change::Tenant(TenantChange::Value(a)), Change::Tenant(TenantChange::Value(b))) => {
-            (a.tenant, &a.key) == (b.tenant, &b.key)
-        }
-        (Change::Access(AccessChange::User(a)), Change::Access(AccessChange::User(b))) => {
-            a.username == b.username
-        }
-        (Change::Access(AccessChange::Role(a)), Change::Access(AccessChange::Role(b))) => {
-            a.name == b.name
-        }
-        (Change::Flag(FlagChange::Environment(a)), Change::Flag(FlagChange::Environment(b))) => {
-            (a.tenant, a.id) == (b.tenant, b.id)
-        }
-        (Change::Flag(FlagChange::Secret(a)), Change::Flag(FlagChange::Secret(b))) => {
-            (a.tenant, a.id) == (b.tenant, b.id)
-        }
-        (Change::Flag(FlagChange::Definition(a)), Change::Flag(FlagChange::Definition(b))) => {
-            (a.tenant, &a.key) == (b.tenant, &b.key)
-        }
-        (
-            Change::Flag(FlagChange::ChangeRequest(a)),
-            Change::Flag(FlagChange::ChangeRequest(b)),
-        ) => (a.tenant, a.id) == (b.tenant, b.id),
-        (
-            Change::Customer(CustomerChange::Customer(a)),
-            Change::Customer(CustomerChange::Customer(b)),
-        ) => (a.tenant, a.id) == (b.tenant, b.id),
-        (
-            Change::Customer(CustomerChange::Operation(a)),
-            Change::Customer(CustomerChange::Operation(b)),
-        ) => (a.tenant, a.id) == (b.tenant, b.id),
-        (
-            Change::Account(AccountChange::Account(a)),
-            Change::Account(AccountChange::Account(b)),
-        ) => (a.tenant, a.id) == (b.tenant, b.id),
-        (Change::Account(AccountChange::Tag(a)), Change::Account(AccountChange::Tag(b))) => {
-            (a.tenant, a.id) == (b.tenant, b.id)
-        }
-        (
-            Change::Account(AccountChange::PaymentMethod(a)),
-            Change::Account(AccountChange::PaymentMethod(b)),
-        ) => (a.tenant, a.id) == (b.tenant, b.id),
-        (
-            Change::Payment(PaymentChange::Payment(a)),
-            Change::Payment(PaymentChange::Payment(b)),
-        ) => (a.tenant, a.id) == (b.tenant, b.id),
-        (
-            Change::Payment(PaymentChange::Transaction(a)),
-            Change::Payment(PaymentChange::Transaction(b)),
-        ) => (a.tenant, a.id) == (b.tenant, b.id),
-        (
-            Change::Tenant(_)
-            | Change::Access(_)
-            | Change::Flag(_)
-            | Change::Customer(_)
-            | Change::Claim(_)
-            | Change::Account(_)
-            | Change::Payment(_)
-            | Change::ReplySettled { .. },
-            _,
-        ) => false,
-    }
+    row_of(a).is_some_and(|row| row_of(b) == Some(row))
 }
 
 /// Sets what only the journal knows of a table's row: the revision before.
@@ -518,18 +439,10 @@ fn name(change: &Change) -> String {
         Change::Account(AccountChange::PaymentMethod(it)) => format!("payment method {}", it.id),
         Change::Payment(PaymentChange::Payment(it)) => format!("payment {}", it.id),
         Change::Payment(PaymentChange::Transaction(it)) => format!("transaction {}", it.id),
-        Change::Account(AccountChange::Person { .. })
-        | Change::Customer(
-            CustomerChange::PersonErased { .. }
-            | CustomerChange::Session(_)
-            | CustomerChange::SessionEnded { .. }
-            | CustomerChange::Mail(_),
-        )
-        | Change::Payment(
-            PaymentChange::Posting(_)
-            | PaymentChange::Outstanding(_)
-            | PaymentChange::OutstandingClosed { .. },
-        )
+        // `row_of` lists these.
+        Change::Account(_)
+        | Change::Customer(_)
+        | Change::Payment(_)
         | Change::Claim(_)
         | Change::ReplySettled { .. } => "what has no history".to_owned(),
     }

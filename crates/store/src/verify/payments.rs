@@ -156,35 +156,36 @@ fn verify_owners(reader: &Reader, report: &mut Report) -> Result<(), StoreError>
              WHERE o.tenant = p.tenant AND o.id = p.payment_id AND o.account_id = p.account_id)",
         )?;
     }
-    list(
-        reader,
-        report,
-        (POSTING.name, "is of a journal row that is not there, or of another time"),
-        "SELECT p.transaction_id FROM posting p WHERE NOT EXISTS (SELECT 1 FROM journal j \
-         WHERE j.seq = p.seq AND j.at_us = p.at_us)",
-    )?;
-    list(
-        reader,
-        report,
-        (PAYMENT.name, "is of an account or a payment method that is not there"),
-        "SELECT p.id FROM payment p WHERE NOT EXISTS (SELECT 1 FROM account a \
-         WHERE a.tenant = p.tenant AND a.id = p.account_id) OR NOT EXISTS (SELECT 1 \
-         FROM payment_method m WHERE m.tenant = p.tenant AND m.id = p.payment_method_id)",
-    )?;
-    list(
-        reader,
-        report,
-        ("payment_method", "is of an account that is not there"),
-        "SELECT m.id FROM payment_method m WHERE NOT EXISTS (SELECT 1 FROM account a \
-         WHERE a.tenant = m.tenant AND a.id = m.account_id)",
-    )?;
-    list(
-        reader,
-        report,
-        ("account_person", "is of an account that is not there"),
-        "SELECT p.account_id FROM account_person p WHERE NOT EXISTS (SELECT 1 \
-         FROM account a WHERE a.tenant = p.tenant AND a.id = p.account_id)",
-    )?;
+    let orphans = [
+        (
+            POSTING.name,
+            "is of a journal row that is not there, or of another time",
+            "SELECT p.transaction_id FROM posting p WHERE NOT EXISTS (SELECT 1 FROM journal j \
+             WHERE j.seq = p.seq AND j.at_us = p.at_us)",
+        ),
+        (
+            PAYMENT.name,
+            "is of an account or a payment method that is not there",
+            "SELECT p.id FROM payment p WHERE NOT EXISTS (SELECT 1 FROM account a \
+             WHERE a.tenant = p.tenant AND a.id = p.account_id) OR NOT EXISTS (SELECT 1 \
+             FROM payment_method m WHERE m.tenant = p.tenant AND m.id = p.payment_method_id)",
+        ),
+        (
+            "payment_method",
+            "is of an account that is not there",
+            "SELECT m.id FROM payment_method m WHERE NOT EXISTS (SELECT 1 FROM account a \
+             WHERE a.tenant = m.tenant AND a.id = m.account_id)",
+        ),
+        (
+            "account_person",
+            "is of an account that is not there",
+            "SELECT p.account_id FROM account_person p WHERE NOT EXISTS (SELECT 1 \
+             FROM account a WHERE a.tenant = p.tenant AND a.id = p.account_id)",
+        ),
+    ];
+    for (table, what, sql) in orphans {
+        list(reader, report, (table, what), sql)?;
+    }
     verify_outstanding(reader, report)
 }
 

@@ -78,13 +78,7 @@ impl Scene {
         let entered = runtime.enter();
         let store = home.open(&store::Options::default());
         let queries = Arc::new(store.queries(2).unwrap());
-        let settings = Settings {
-            gateways: BTreeMap::new(),
-            unknown_delays_us: vec![],
-            pending_delays_us: vec![],
-            reply_keep_us: domain::Timestamp::DAY_US,
-            transactions_per_payment_max: 10,
-        };
+        let settings = Settings::without_gateways(domain::Timestamp::DAY_US, 10);
         let parts = Parts {
             store,
             queries: queries.clone(),
@@ -103,13 +97,7 @@ impl Scene {
     }
 
     fn submit(&self, command: Command) -> Reply {
-        let actor = Actor {
-            user: "admin".to_owned(),
-            created_by: "test".to_owned(),
-            reason: None,
-            comments: None,
-            token: Uuid::nil(),
-        };
+        let actor = Actor::new("admin", "test", Uuid::nil());
         let id = self.engine.mint();
         let request = Request { id, tenant: TENANT, actor, idempotency: None, command };
         match self.runtime.block_on(self.engine.submit(request)).unwrap() {

@@ -1,6 +1,7 @@
 //! What every driver must do: functions over a way to open the same store again and again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use domain::access::{CreateUser, PutRole, UpdateUser};
 use domain::change::{AccountChange, Change, ClaimChange};
@@ -16,50 +17,24 @@ use domain::{
     TenantNo,
 };
 use engine::ports::{
-    Batch, Bookkeeping, Delivery, DeliveryId, Entry, Loaded, Opened, Store, StoreError, StoredReply,
+    Batch, Bookkeeping, Delivery, DeliveryId, Entry, Store, StoreError, StoredReply,
 };
+use store::{SqlStore, rows, tables};
 use uuid::Uuid;
 
 use crate::flags;
+use crate::sqlite::number;
+use crate::watched::{Entries, Watched};
 use crate::workload::{BEGIN, Workload, create_tenant};
-
-/// A store that remembers what was committed to it.
-pub struct Recording<S> {
-    pub store: S,
-    pub entries: Vec<Entry>,
-}
-
-impl<S: Store> Recording<S> {
-    pub const fn of(store: S) -> Self {
-        Self { store, entries: vec![] }
-    }
-}
-
-impl<S: Store> Store for Recording<S> {
-    fn open(&mut self) -> Result<Opened, StoreError> {
-        self.store.open()
-    }
-    fn load(
-        &mut self,
-        reads: &BTreeSet<Read>,
-        replies: &BTreeSet<ReplyKey>,
-    ) -> Result<Loaded, StoreError> {
-        self.store.load(reads, replies)
-    }
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        self.store.commit(batch)?;
-        self.entries.extend(batch.entries.iter().cloned());
-        Ok(())
-    }
-}
 
 /// What was committed is what is loaded, also after opening the store again.
 pub fn what_was_committed_is_loaded<S: Store>(open: impl Fn() -> S) {
-    let mut workload = two_tenants(Recording::of(open()), 1);
+    let entries = Entries::default();
+    let mut workload = two_tenants(Watched::recording(open(), Arc::clone(&entries)), 1);
     fill_access(&mut workload);
     workload.run(600);
     assert!(workload.transactions.len() > 30, "the history is not of nothing");
-    let (mut expected, reads) = expected(&workload.partition.store().entries);
+    let (mut expected, reads) = expected(&entries.lock().unwrap());
     let head = workload.head();
     let loaded = reload(workload.partition.store(), &reads);
     assert_same(&mut expected, loaded);
@@ -183,9 +158,10 @@ fn assert_same(expected: &mut State, loaded: State) {
 
 /// Each read loads what belongs to it, and what is not there as `None`.
 pub fn a_read_loads_what_belongs_to_it<S: Store>(open: impl Fn() -> S) {
-    let mut workload = two_tenants(Recording::of(open()), 7);
+    let entries = Entries::default();
+    let mut workload = two_tenants(Watched::recording(open(), Arc::clone(&entries)), 7);
     workload.run(300);
-    let (all, _) = expected(&workload.partition.store().entries);
+    let (all, _) = expected(&entries.lock().unwrap());
     let file = all.payments.values().flatten().find(|it| it.payment.external_key.is_some());
     let payment = &file.expect("some payment has a key").payment;
     let key = payment.external_key.as_deref().unwrap();
@@ -222,12 +198,13 @@ pub fn a_read_loads_what_belongs_to_it<S: Store>(open: impl Fn() -> S) {
 }
 
 /// A store taken over by somebody else does not commit any more.
-pub fn an_older_epoch_does_not_commit<S: Store>(open: impl Fn() -> S, take_over: impl Fn(&mut S)) {
+pub fn an_older_epoch_does_not_commit(open: impl Fn() -> SqlStore) {
     let mut store = open();
     let opened = store.open().unwrap();
     store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
     store.commit(&batch(vec![account_created(opened.next_seq, account_id(1))])).unwrap();
-    take_over(&mut store);
+    let sql = "UPDATE partition SET epoch = epoch + 1";
+    assert_eq!(store.database().exec(sql, &[]).unwrap(), 1);
     let next = account_created(Seq(opened.next_seq.0 + 1), account_id(2));
     store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
     let refused = store.commit(&batch(vec![next.clone()]));
@@ -332,11 +309,7 @@ pub fn replies_are_kept<S: Store>(open: impl Fn() -> S) {
 }
 
 /// Bookkeeping and sequences survive opening the store again.
-pub fn bookkeeping_is_kept<S: Store>(
-    open: impl Fn() -> S,
-    waiting: impl Fn(&mut S) -> Vec<Delivery>,
-    followed: impl Fn(&mut S) -> Seq,
-) {
+pub fn bookkeeping_is_kept(open: impl Fn() -> SqlStore) {
     let delivery = |seq, attempts| Delivery {
         id: DeliveryId { seq: Seq(seq), ordinal: 2 },
         tenant: TenantNo(1),
@@ -347,7 +320,7 @@ pub fn bookkeeping_is_kept<S: Store>(
     let sequences = Sequences { payment_number: 41, tenant_no: 7 };
     let mut store = open();
     store.open().unwrap();
-    let commit = |store: &mut S, bookkeeping: Vec<Bookkeeping>| {
+    let commit = |store: &mut SqlStore, bookkeeping: Vec<Bookkeeping>| {
         store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
         let sequences = Some(sequences);
         store.commit(&Batch { bookkeeping, sequences, ..Batch::default() }).unwrap();
@@ -361,8 +334,10 @@ pub fn bookkeeping_is_kept<S: Store>(
     drop(store);
     let mut store = open();
     assert_eq!(store.open().unwrap().sequences, sequences);
-    assert_eq!(waiting(&mut store), [delivery(4, 2)]);
-    assert_eq!(followed(&mut store), Seq(5));
+    let sql = tables::DELIVERY.select("");
+    let waiting = store.database().reader().query(&sql, &[], rows::delivery).unwrap();
+    assert_eq!(waiting, [delivery(4, 2)]);
+    assert_eq!(number(&store, "SELECT upto FROM follower WHERE name = 'push'"), 5);
 }
 
 /// Somebody with two tenants to write for.

@@ -44,4 +44,6 @@ mod tags;
 #[cfg(test)]
 mod verification;
 #[cfg(test)]
+mod watched;
+#[cfg(test)]
 mod workload;

@@ -1,57 +1,22 @@
 //! What the core itself has to say comes before commands that wait.
 
-use std::collections::BTreeSet;
 use std::future::Future as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
-use domain::payment::ReplyKey;
-use domain::read::Read;
 use domain::{Seq, TenantNo};
 use engine::partition::BATCH_COMMANDS_MAX;
-use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Store, StoreError};
+use engine::ports::{Bookkeeping, Store as _};
 use futures_util::future::join_all;
-use store::{Options, SqlStore};
+use store::Options;
 
 use crate::commits::two_tenants;
 use crate::home::Home;
 use crate::refused;
+use crate::watched::{Gate, Watched};
 use crate::workload::{create_account, person};
 
 const BATCHES: usize = 3;
-
-#[derive(Default)]
-struct Seen {
-    /// Nothing is loaded while somebody holds it.
-    gate: Mutex<()>,
-    /// For each commit, whether it has bookkeeping.
-    commits: Mutex<Vec<bool>>,
-}
-
-struct Watched {
-    store: SqlStore,
-    seen: Arc<Seen>,
-}
-
-impl Store for Watched {
-    fn open(&mut self) -> Result<Opened, StoreError> {
-        self.store.open()
-    }
-
-    fn load(
-        &mut self,
-        reads: &BTreeSet<Read>,
-        replies: &BTreeSet<ReplyKey>,
-    ) -> Result<Loaded, StoreError> {
-        drop(self.seen.gate.lock().unwrap_or_else(PoisonError::into_inner));
-        self.store.load(reads, replies)
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        self.seen.commits.lock().unwrap().push(!batch.bookkeeping.is_empty());
-        self.store.commit(batch)
-    }
-}
 
 #[test]
 fn it_is_written_with_the_next_batch() {
@@ -66,11 +31,17 @@ fn it_is_written_with_the_next_batch() {
     drop(workload);
     let store = home.open(&Options::DEFAULT);
     let queries = store.queries(1).unwrap();
-    let seen = Arc::new(Seen::default());
-    let store = Watched { store, seen: Arc::clone(&seen) };
+    let gate = Gate::default();
+    // For each commit, whether it has bookkeeping.
+    let commits = Arc::new(Mutex::new(vec![]));
+    let seen = Arc::clone(&commits);
+    let store = Watched::new(store, Arc::clone(&gate), move |store, batch| {
+        seen.lock().unwrap().push(!batch.bookkeeping.is_empty());
+        store.commit(batch)
+    });
     let (runtime, engine, running) = refused::start(store, queries);
 
-    let gate = seen.gate.lock().unwrap();
+    let gate = gate.lock().unwrap();
     let mut context = Context::from_waker(Waker::noop());
     let mut waiting: Vec<_> = requests.into_iter().map(|it| Box::pin(engine.submit(it))).collect();
     assert!(waiting.iter_mut().all(|it| it.as_mut().poll(&mut context).is_pending()));
@@ -82,7 +53,7 @@ fn it_is_written_with_the_next_batch() {
     for reply in runtime.block_on(join_all(waiting)) {
         reply.expect("every request is answered");
     }
-    let commits = seen.commits.lock().unwrap().clone();
+    let commits = commits.lock().unwrap().clone();
     assert!(commits.len() >= BATCHES, "{commits:?}");
     let at = commits.iter().position(|has_bookkeeping| *has_bookkeeping);
     assert!(

@@ -2,22 +2,21 @@
 //! of a queue nothing is passed over and nothing is executed twice. A constraint that only the test
 //! has provokes it, the same on either database.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use domain::command::{AccountCommand, PaymentCommand};
-use domain::payment::{FollowUp, Initiate, ReplyKey};
+use domain::payment::{FollowUp, Initiate};
 use domain::payment_method::CreatePaymentMethod;
-use domain::read::Read;
 use domain::reply::AccountReply;
 use domain::{
     AccountId, Command, EXTERNAL_PAYMENT, PaymentId, Reply, Request, RequestId, Settings, TenantNo,
 };
 use engine::partition::{Answer, CommitOutcome, Times, Verdict, Work};
-use engine::ports::{Batch, Loaded, Opened, Store, StoreError};
+use engine::ports::{Batch, Store, StoreError};
 use engine::queue::{QueuePosition, is_settled};
 use engine::{Clock, Engine, Parts, Reason, Running, Unavailable};
 use futures_util::future::join_all;
@@ -27,6 +26,7 @@ use tokio::runtime::Runtime;
 
 use crate::commits::two_tenants;
 use crate::home::Home;
+use crate::watched::{Gate, Watched};
 use crate::workload::{Workload, create_account, currency, person, rename};
 
 const TENANT: TenantNo = TenantNo(1);
@@ -62,8 +62,7 @@ struct Commit {
 
 #[derive(Default)]
 struct Seen {
-    /// Nothing is loaded while somebody holds it.
-    gate: Mutex<()>,
+    gate: Gate,
     commits: Mutex<Vec<Commit>>,
     /// What befalls the first commit after one that was refused.
     trouble: Mutex<Option<StoreError>>,
@@ -73,41 +72,18 @@ impl Seen {
     fn count(&self, became: Became) -> usize {
         self.commits.lock().unwrap().iter().filter(|it| it.became == became).count()
     }
-}
 
-/// A store that others look at.
-struct Watched {
-    store: SqlStore,
-    seen: Arc<Seen>,
-}
-
-impl Watched {
-    fn try_commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        if self.seen.count(Became::Refused) > 0
-            && let Some(trouble) = self.seen.trouble.lock().unwrap().take()
+    fn try_commit(&self, store: &mut SqlStore, batch: &Batch) -> Result<(), StoreError> {
+        if self.count(Became::Refused) > 0
+            && let Some(trouble) = self.trouble.lock().unwrap().take()
         {
             return Err(trouble);
         }
-        self.store.commit(batch)
-    }
-}
-
-impl Store for Watched {
-    fn open(&mut self) -> Result<Opened, StoreError> {
-        self.store.open()
+        store.commit(batch)
     }
 
-    fn load(
-        &mut self,
-        reads: &BTreeSet<Read>,
-        replies: &BTreeSet<ReplyKey>,
-    ) -> Result<Loaded, StoreError> {
-        drop(self.seen.gate.lock().unwrap_or_else(PoisonError::into_inner));
-        self.store.load(reads, replies)
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        let committed = self.try_commit(batch);
+    fn commit(&self, store: &mut SqlStore, batch: &Batch) -> Result<(), StoreError> {
+        let committed = self.try_commit(store, batch);
         let became = match &committed {
             Ok(()) => Became::Committed,
             Err(StoreError::Refused(_)) => Became::Refused,
@@ -115,7 +91,7 @@ impl Store for Watched {
         };
         let executed = batch.entries.iter().map(|entry| entry.request).collect();
         let read_on = batch.queue_offset;
-        self.seen.commits.lock().unwrap().push(Commit { became, read_on, executed });
+        self.commits.lock().unwrap().push(Commit { became, read_on, executed });
         committed
     }
 }
@@ -135,13 +111,7 @@ pub(crate) fn start<S>(store: S, queries: SqlQueries) -> (Runtime, Engine, Runni
 where
     S: Store + Send + 'static,
 {
-    let settings = Settings {
-        gateways: BTreeMap::new(),
-        unknown_delays_us: vec![],
-        pending_delays_us: vec![],
-        reply_keep_us: 1,
-        transactions_per_payment_max: 1,
-    };
+    let settings = Settings::without_gateways(1, 1);
     let parts = Parts {
         store,
         queries: Arc::new(queries),
@@ -183,7 +153,10 @@ impl Scene {
         let store = home.open(&Options::DEFAULT);
         let queries = store.queries(2).unwrap();
         let seen = Arc::new(Seen { trouble: Mutex::new(trouble), ..Seen::default() });
-        let store = Watched { store, seen: Arc::clone(&seen) };
+        let watching = Arc::clone(&seen);
+        let store = Watched::new(store, Arc::clone(&seen.gate), move |store, batch| {
+            watching.commit(store, batch)
+        });
         let (runtime, engine, running) = start(store, queries);
         Self { home, runtime, engine, running, seen, requests }
     }
@@ -302,14 +275,8 @@ fn in_memory_a_refused_command_fails_alone() {
 
 /// A way of paying that settles at once.
 fn method(account: AccountId) -> Command {
-    Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
-        account,
-        external_key: None,
-        gateway: EXTERNAL_PAYMENT.to_owned(),
-        external_payment_method_id: None,
-        properties: vec![],
-        is_default: true,
-    }))
+    let method = CreatePaymentMethod::default_of(account, EXTERNAL_PAYMENT.to_owned());
+    Command::Account(AccountCommand::CreatePaymentMethod(method))
 }
 
 fn purchase(account: AccountId) -> Command {

@@ -78,13 +78,10 @@ fn history(store: SqlStore) -> Workload<SqlStore> {
 
 fn create_method(account: AccountId, gateway: &str, external_key: Option<String>) -> Command {
     Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
-        account,
         // Only what is settled at once is the default from the beginning.
         is_default: external_key.is_some(),
         external_key,
-        gateway: gateway.to_owned(),
-        external_payment_method_id: None,
-        properties: vec![],
+        ..CreatePaymentMethod::default_of(account, gateway.to_owned())
     }))
 }
 

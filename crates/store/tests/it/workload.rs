@@ -1,17 +1,15 @@
 //! Random histories: commands of every kind, executed and committed the way the engine does it.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use domain::account::{CreateAccount, UpdateAccount};
 use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
 use domain::payment::{
     Actor, Complete, FixTransaction, FollowUp, GatewayAnswer, GatewayInquired, GatewayKnowledge,
-    GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, ReplyKey, ResolvePending,
-    TransactionStatus,
+    GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, ResolvePending, TransactionStatus,
 };
 use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
-use domain::read::Read;
 use domain::reply::AccountReply;
 use domain::tenant::CreateTenant;
 use domain::{
@@ -20,11 +18,13 @@ use domain::{
     Timestamp, TransactionId,
 };
 use engine::partition::{Answer, BATCH_COMMANDS_MAX, Partition, Performing, Times, Verdict, Work};
-use engine::ports::{Batch, Entry, Loaded, Opened, Queries, Store, StoreError};
+use engine::ports::{Entry, Queries, Store};
 use store::SqlStore;
 use uuid::Uuid;
 
+use crate::commits::two_tenants;
 use crate::home::Home;
+use crate::watched::{Entries, Watched};
 
 /// 2024-03-01T10:00:00Z, where histories begin.
 pub const BEGIN: Timestamp = Timestamp(1_709_287_200 * Timestamp::SECOND_US);
@@ -57,38 +57,12 @@ impl Random {
     }
 }
 
-/// A store that remembers what was committed to it, for comparison with what is read.
-pub struct Recorder {
-    store: SqlStore,
-    entries: Arc<Mutex<Vec<Entry>>>,
-}
-
-impl Store for Recorder {
-    fn open(&mut self) -> Result<Opened, StoreError> {
-        self.store.open()
-    }
-
-    fn load(
-        &mut self,
-        reads: &BTreeSet<Read>,
-        replies: &BTreeSet<ReplyKey>,
-    ) -> Result<Loaded, StoreError> {
-        self.store.load(reads, replies)
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        self.store.commit(batch)?;
-        self.entries.lock().unwrap().extend(batch.entries.iter().cloned());
-        Ok(())
-    }
-}
-
 /// A store with a history in it, and connections to read it with.
 pub struct World {
-    pub workload: Workload<Recorder>,
+    pub workload: Workload<Watched<SqlStore>>,
     pub queries: Arc<dyn Queries>,
     pub home: Home,
-    entries: Arc<Mutex<Vec<Entry>>>,
+    entries: Entries,
 }
 
 impl World {
@@ -101,12 +75,8 @@ impl World {
     pub fn at(home: Home, seed: u64) -> Self {
         let store = home.open(&crate::sqlite::OPTIONS);
         let queries = Arc::new(store.queries(3).unwrap());
-        let entries = Arc::new(Mutex::new(vec![]));
-        let recorder = Recorder { store, entries: Arc::clone(&entries) };
-        let mut workload = Workload::new(recorder, seed);
-        for key in ["key-1", "key-2"] {
-            workload.accepted(TenantNo::SYSTEM, create_tenant(key));
-        }
+        let entries = Entries::default();
+        let workload = two_tenants(Watched::recording(store, Arc::clone(&entries)), seed);
         Self { workload, queries, home, entries }
     }
 
@@ -522,29 +492,11 @@ pub fn create_account(external_key: Option<String>, person: Person) -> Command {
         external_key,
         person,
         currency: Some(currency("USD")),
-        bill_cycle_day_local: 0,
-        parent_account_id: None,
-        is_payment_delegated_to_parent: false,
-        reference_time: None,
-        time_zone: None,
-        is_migrated: None,
-        tags: vec![],
+        ..CreateAccount::default()
     })))
 }
 
 pub fn rename(account: AccountId, person: Person) -> Command {
-    Command::Account(AccountCommand::Update(Box::new(UpdateAccount {
-        account,
-        reset: false,
-        person,
-        external_key: None,
-        currency: None,
-        bill_cycle_day_local: None,
-        parent_account_id: None,
-        is_payment_delegated_to_parent: None,
-        payment_method_id: None,
-        reference_time: None,
-        time_zone: None,
-        is_migrated: None,
-    })))
+    let update = UpdateAccount { person, ..UpdateAccount::unchanged(account) };
+    Command::Account(AccountCommand::Update(Box::new(update)))
 }

@@ -3,6 +3,7 @@
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::account::UpdateAccount;
 use crate::change::{AccountChange, Change, ClaimChange, CustomerChange};
 use crate::claim::Claim;
 use crate::command::{AccountCommand, CustomerCommand};
@@ -464,20 +465,7 @@ fn what_operators_wrote_of_an_account_stays_unless_the_name_is_changed() {
     let mut rows = Rows::new();
     let customer = signed_up(&mut rows, true);
     let person = Person { name: Some("Acme, A. Lee".to_owned()), ..Person::default() };
-    let rename = crate::account::UpdateAccount {
-        account: customer.account,
-        reset: false,
-        person,
-        external_key: None,
-        currency: None,
-        bill_cycle_day_local: None,
-        parent_account_id: None,
-        is_payment_delegated_to_parent: None,
-        payment_method_id: None,
-        reference_time: None,
-        time_zone: None,
-        is_migrated: None,
-    };
+    let rename = UpdateAccount { person, ..UpdateAccount::unchanged(customer.account) };
     rows.run(Command::Account(AccountCommand::Update(Box::new(rename)))).unwrap();
     let name = |rows: &Rows| rows.state.person(TENANT, customer.account).name;
     run(&mut rows, update(customer, |it| it.person.phone = Some("+12".to_owned()))).unwrap();

@@ -33,13 +33,10 @@ pub(crate) fn follow_up(
                 return Err(Rejection::invalid("transactionType", reason));
             }
             let request = Complete {
-                payment: file.payment.id,
-                transaction: Some(pending.id),
-                transaction_key: None,
-                kind: Some(kind),
                 amount: it.amount.clone(),
                 currency: it.currency,
                 properties: it.properties.clone(),
+                ..Complete::as_requested(file.payment.id, pending.id, kind)
             };
             return complete::complete(state, &request, cx);
         }

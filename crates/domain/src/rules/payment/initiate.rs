@@ -36,13 +36,10 @@ pub(crate) fn initiate(
         }
         if let Some(pending) = pending_try(file, it, kind)? {
             let request = Complete {
-                payment: file.payment.id,
-                transaction: Some(pending),
-                transaction_key: None,
-                kind: Some(kind),
                 amount: it.amount.clone(),
                 currency: it.currency,
                 properties: it.properties.clone(),
+                ..Complete::as_requested(file.payment.id, pending, kind)
             };
             return complete::complete(state, &request, cx);
         }

@@ -17,7 +17,7 @@ use tokio_postgres::{Client, SimpleQueryMessage, Statement};
 
 use super::Server;
 use super::arrays::{Array, Row};
-use crate::driver::Value;
+use crate::driver::{Cell, Value};
 use crate::tables::{CLAIM, MADE_BY_REQUESTS, REPLY, Table};
 
 /// A writer holds this lock of the database, for as long as its session lives, alone or with
@@ -128,41 +128,9 @@ enum Queued {
 /// A statement that is run once.
 struct Once {
     sql: String,
-    parameters: Vec<Owned>,
+    parameters: Vec<Cell>,
     /// What it means if it changes nothing.
     otherwise: Option<StoreError>,
-}
-
-enum Owned {
-    Null,
-    Int(i64),
-    Text(String),
-    Id([u8; 16]),
-    Real(f64),
-}
-
-impl From<&Value<'_>> for Owned {
-    fn from(value: &Value<'_>) -> Self {
-        match value {
-            Value::Null => Self::Null,
-            Value::Int(value) => Self::Int(*value),
-            Value::Text(value) => Self::Text((*value).to_owned()),
-            Value::Id(value) => Self::Id(*value),
-            Value::Real(value) => Self::Real(*value),
-        }
-    }
-}
-
-impl Owned {
-    fn value(&self) -> Value<'_> {
-        match self {
-            Self::Null => Value::Null,
-            Self::Int(value) => Value::Int(*value),
-            Self::Text(value) => Value::Text(value),
-            Self::Id(value) => Value::Id(*value),
-            Self::Real(value) => Value::Real(*value),
-        }
-    }
 }
 
 impl Queued {
@@ -189,7 +157,7 @@ impl Queued {
                 client.execute(statement, &arrays).await
             }
             Self::Once(once) => {
-                client.execute_raw(statement, once.parameters.iter().map(Owned::value)).await
+                client.execute_raw(statement, once.parameters.iter().map(Cell::value)).await
             }
         };
         match (sent, self) {
@@ -420,7 +388,7 @@ impl Session {
         otherwise: Option<StoreError>,
     ) {
         let sql = if otherwise.is_some() { must_change(sql) } else { sql.to_owned() };
-        let parameters = parameters.iter().map(Owned::from).collect();
+        let parameters = parameters.iter().map(|it| Cell::owned(*it)).collect();
         self.queue.push(Queued::Once(Once { sql, parameters, otherwise }));
     }
 
