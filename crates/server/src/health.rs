@@ -136,32 +136,19 @@ async fn probe(engine: &Engine, data_dir: &PathBuf) -> Option<NotReady> {
 }
 
 /// `GET /health/live`: the process answers.
-#[utoipa::path(
-    get,
-    path = "/health/live",
-    tag = "Operations",
-    operation_id = "operations_live",
+#[utoipa::path(get, path = "/health/live", tag = "Operations", operation_id = "operations_live",
     summary = "Whether the process answers",
-    responses((status = 200, description = "It does")),
-    security(())
-)]
+    responses((status = 200, description = "It does")), security(()))]
 pub async fn live() -> Response {
     Json(json!({ "status": "live" })).into_response()
 }
 
 /// `GET /health/ready`: payments can be taken.
-#[utoipa::path(
-    get,
-    path = "/health/ready",
-    tag = "Operations",
-    operation_id = "operations_ready",
+#[utoipa::path(get, path = "/health/ready", tag = "Operations", operation_id = "operations_ready",
     summary = "Whether payments can be taken",
     responses(
         (status = 200, description = "They can"),
-        (status = 503, description = "Stopping, the disk is full, the core does not answer, or the feature flags are not read yet"),
-    ),
-    security(())
-)]
+        (status = 503, description = "Stopping, the disk is full, the core does not answer, or the feature flags are not read yet")), security(()))]
 pub async fn ready(State(health): State<Health>) -> Response {
     match health.failure() {
         None => Json(json!({ "status": "ready" })).into_response(),

@@ -185,15 +185,9 @@ impl Streams {
 }
 
 /// `GET /metrics`.
-#[utoipa::path(
-    get,
-    path = "/metrics",
-    tag = "Operations",
-    operation_id = "operations_scrape",
+#[utoipa::path(get, path = "/metrics", tag = "Operations", operation_id = "operations_scrape",
     summary = "Metrics in Prometheus' text format",
-    responses((status = 200, description = "The metrics", content_type = "text/plain")),
-    security(())
-)]
+    responses((status = 200, description = "The metrics", content_type = "text/plain")), security(()))]
 pub async fn scrape(State(exporter): State<Arc<Exporter>>) -> Response {
     exporter.gauge_core().await;
     exporter.gauge_process();

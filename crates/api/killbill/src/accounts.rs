@@ -41,40 +41,26 @@ const DAY_MAX: u8 = 31;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AccountJson<'a> {
     account_id: Uuid,
-    #[schema(value_type = Option<String>)]
     name: Option<&'a str>,
     first_name_length: Option<i32>,
     external_key: String,
-    #[schema(value_type = Option<String>)]
     email: Option<&'a str>,
     bill_cycle_day_local: u8,
-    #[schema(value_type = Option<String>)]
     currency: Option<&'a str>,
     parent_account_id: Option<Uuid>,
     is_payment_delegated_to_parent: bool,
     payment_method_id: Option<Uuid>,
     reference_time: String,
-    #[schema(value_type = String)]
     time_zone: &'a str,
-    #[schema(value_type = Option<String>)]
     address1: Option<&'a str>,
-    #[schema(value_type = Option<String>)]
     address2: Option<&'a str>,
-    #[schema(value_type = Option<String>)]
     postal_code: Option<&'a str>,
-    #[schema(value_type = Option<String>)]
     company: Option<&'a str>,
-    #[schema(value_type = Option<String>)]
     city: Option<&'a str>,
-    #[schema(value_type = Option<String>)]
     state: Option<&'a str>,
-    #[schema(value_type = Option<String>)]
     country: Option<&'a str>,
-    #[schema(value_type = Option<String>)]
     locale: Option<&'a str>,
-    #[schema(value_type = Option<String>)]
     phone: Option<&'a str>,
-    #[schema(value_type = Option<String>)]
     notes: Option<&'a str>,
     is_migrated: Option<bool>,
     /// Zero if the request asks for it: there are no invoices yet.

@@ -92,17 +92,12 @@ impl AuditLevel {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AuditLogJson<'a> {
-    #[schema(value_type = String)]
     change_type: &'static str,
     change_date: String,
-    #[schema(value_type = String)]
     object_type: &'static str,
     object_id: Uuid,
-    #[schema(value_type = String)]
     changed_by: &'a str,
-    #[schema(value_type = Option<String>)]
     reason_code: Option<&'a str>,
-    #[schema(value_type = Option<String>)]
     comments: Option<&'a str>,
     user_token: Uuid,
     #[schema(value_type = Option<Object>)]

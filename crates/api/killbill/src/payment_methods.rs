@@ -31,7 +31,6 @@ pub(crate) struct PaymentMethodJson<'a> {
     external_key: String,
     account_id: Uuid,
     is_default: bool,
-    #[schema(value_type = String)]
     plugin_name: &'a str,
     plugin_info: Option<PluginDetailJson>,
     audit_logs: Vec<AuditLogJson<'a>>,
@@ -41,7 +40,6 @@ pub(crate) struct PaymentMethodJson<'a> {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PluginDetailJson {
-    #[schema(value_type = String)]
     external_payment_method_id: &'static str,
     is_default_payment_method: bool,
     #[schema(value_type = Vec<Object>)]

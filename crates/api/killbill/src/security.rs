@@ -41,7 +41,6 @@ pub(crate) struct RoleJson {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SubjectJson<'a> {
-    #[schema(value_type = String)]
     principal: &'a str,
     is_authenticated: bool,
     is_remembered: bool,

@@ -18,15 +18,10 @@ pub(crate) struct NodeInfoJson {
     node_name: String,
     boot_time: String,
     last_updated_date: String,
-    #[schema(value_type = String)]
     kb_version: &'static str,
-    #[schema(value_type = String)]
     api_version: &'static str,
-    #[schema(value_type = String)]
     plugin_api_version: &'static str,
-    #[schema(value_type = String)]
     common_version: &'static str,
-    #[schema(value_type = String)]
     platform_version: &'static str,
     plugins_info: Vec<PluginInfoJson>,
 }
@@ -38,9 +33,7 @@ pub(crate) struct PluginInfoJson {
     bundle_symbolic_name: String,
     plugin_key: Option<String>,
     plugin_name: String,
-    #[schema(value_type = String)]
     version: &'static str,
-    #[schema(value_type = String)]
     state: &'static str,
     is_selected_for_start: bool,
     services: Vec<PluginServiceJson>,
@@ -50,7 +43,6 @@ pub(crate) struct PluginInfoJson {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PluginServiceJson {
-    #[schema(value_type = String)]
     service_type_name: &'static str,
     registration_name: String,
 }

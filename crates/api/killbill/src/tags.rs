@@ -45,11 +45,9 @@ const OBJECT_TYPES: [&str; 19] = [
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TagJson<'a> {
     tag_id: Uuid,
-    #[schema(value_type = String)]
     object_type: &'static str,
     object_id: Uuid,
     tag_definition_id: Uuid,
-    #[schema(value_type = String)]
     tag_definition_name: &'static str,
     audit_logs: Vec<AuditLogJson<'a>>,
 }
@@ -74,9 +72,7 @@ impl<'a> TagJson<'a> {
 pub(crate) struct TagDefinitionJson {
     id: Uuid,
     is_control_tag: bool,
-    #[schema(value_type = String)]
     name: &'static str,
-    #[schema(value_type = String)]
     description: &'static str,
     #[schema(value_type = Vec<String>)]
     applicable_object_types: [&'static str; 1],

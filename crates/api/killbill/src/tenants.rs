@@ -27,9 +27,7 @@ const CALLBACK_BYTES_MAX: usize = 2048;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TenantJson<'a> {
     tenant_id: Uuid,
-    #[schema(value_type = Option<String>)]
     external_key: Option<&'a str>,
-    #[schema(value_type = String)]
     api_key: &'a str,
     api_secret: Option<String>,
     audit_logs: Vec<AuditLogJson<'a>>,
@@ -39,7 +37,6 @@ pub(crate) struct TenantJson<'a> {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TenantValueJson<'a> {
-    #[schema(value_type = String)]
     key: &'a str,
     #[schema(value_type = Vec<String>)]
     values: Vec<&'a str>,

@@ -36,7 +36,6 @@ pub(crate) struct PaymentJson<'a> {
     refunded_amount: Decimal,
     #[schema(value_type = f64)]
     credited_amount: Decimal,
-    #[schema(value_type = String)]
     currency: &'a str,
     payment_method_id: Uuid,
     transactions: Vec<TransactionJson<'a>>,
@@ -56,26 +55,18 @@ pub(crate) struct TransactionJson<'a> {
     payment_id: Uuid,
     #[schema(value_type = String)]
     payment_external_key: Cow<'a, str>,
-    #[schema(value_type = String)]
     transaction_type: &'static str,
     #[schema(value_type = Option<f64>)]
     amount: Option<Decimal>,
-    #[schema(value_type = Option<String>)]
     currency: Option<&'a str>,
     effective_date: String,
     #[schema(value_type = Option<f64>)]
     processed_amount: Option<Decimal>,
-    #[schema(value_type = Option<String>)]
     processed_currency: Option<&'a str>,
-    #[schema(value_type = String)]
     status: &'static str,
-    #[schema(value_type = Option<String>)]
     gateway_error_code: Option<&'a str>,
-    #[schema(value_type = Option<String>)]
     gateway_error_msg: Option<&'a str>,
-    #[schema(value_type = Option<String>)]
     first_payment_reference_id: Option<&'a str>,
-    #[schema(value_type = Option<String>)]
     second_payment_reference_id: Option<&'a str>,
     #[schema(value_type = Option<Vec<Object>>)]
     properties: Option<[(); 0]>,

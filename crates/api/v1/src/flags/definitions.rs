@@ -8,7 +8,7 @@ use domain::definition::{Definition, DefinitionKind};
 use feature_flags::EnvironmentName;
 use feature_flags::definition::to_json;
 use feature_flags::patch::Change;
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use serde_json::{Map, Value};
 
 use super::{find, input};
@@ -71,13 +71,20 @@ struct Target {
 }
 
 impl Target {
-    /// With the headers of the request, which name the expected version.
-    fn of(Call { api, context, uri, headers }: Call) -> Result<(Self, HeaderMap), Error> {
+    fn of(Call { api, context, uri, .. }: Call) -> Result<Self, Error> {
         context.require("flag:write")?;
         let mut parameters = Parameters::of(&uri)?;
         let name = find::environment_name(&context, &mut parameters)?;
         parameters.end()?;
-        Ok((Self { api, context, name }, headers))
+        Ok(Self { api, context, name })
+    }
+
+    /// With the version that a change expects.
+    async fn of_change(mut call: Call) -> Result<(Self, Option<i64>), Error> {
+        let headers = std::mem::take(&mut call.headers);
+        let target = Self::of(call)?;
+        let expected = target.checked(input::expected(&headers)).await?;
+        Ok((target, expected))
     }
 
     /// What a request contains. That its environment does not exist comes first.
@@ -127,7 +134,7 @@ impl Target {
 /// # Errors
 /// It is refused.
 pub async fn create(call: Call, kind: DefinitionKind, body: Body) -> Result<Response, Error> {
-    let (target, _) = Target::of(call)?;
+    let target = Target::of(call)?;
     let document = target.checked(input::json(body).await).await?;
     response(StatusCode::CREATED, &target.create(kind, document).await?)
 }
@@ -141,8 +148,7 @@ pub async fn put(
     definition: (DefinitionKind, &str),
     body: Body,
 ) -> Result<Response, Error> {
-    let (target, headers) = Target::of(call)?;
-    let expected = target.checked(input::expected(&headers)).await?;
+    let (target, expected) = Target::of_change(call).await?;
     let whole = Change::Whole(target.checked(input::json(body).await).await?);
     response(StatusCode::OK, &target.change(definition, &whole, expected).await?)
 }
@@ -156,8 +162,7 @@ pub async fn patch(
     definition: (DefinitionKind, &str),
     body: Body,
 ) -> Result<Response, Error> {
-    let (target, headers) = Target::of(call)?;
-    let expected = target.checked(input::expected(&headers)).await?;
+    let (target, expected) = Target::of_change(call).await?;
     let part: Map<String, Value> = target.checked(input::json(body).await).await?;
     response(StatusCode::OK, &target.change(definition, &Change::Part(part), expected).await?)
 }
@@ -167,8 +172,7 @@ pub async fn patch(
 /// # Errors
 /// It is refused.
 pub async fn archive(call: Call, definition: (DefinitionKind, &str)) -> Result<StatusCode, Error> {
-    let (target, headers) = Target::of(call)?;
-    let expected = target.checked(input::expected(&headers)).await?;
+    let (target, expected) = Target::of_change(call).await?;
     let part = Map::from_iter([("isArchived".to_owned(), Value::Bool(true))]);
     target.change(definition, &Change::Part(part), expected).await?;
     Ok(StatusCode::NO_CONTENT)

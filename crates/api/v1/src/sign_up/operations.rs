@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use sign_up::operations::{Disclosure, Representation};
 use sign_up::{Error as SignUpError, SignUp};
 use tokio::time::{Instant, sleep};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use web::Query;
 
 use super::SignUpApi;
@@ -58,6 +58,15 @@ pub const REPRESENTATION: Representation = Representation {
         serde_json::to_string(&status).expect("an operation is plain JSON")
     },
 };
+
+/// What the `Location` of an open registration has behind the id.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `find` reads")]
+struct ProofParameter {
+    /// The proof of an open registration's Location
+    proof: Option<String>,
+}
 
 /// A registration that is executed later.
 #[derive(Serialize, ToSchema)]
@@ -99,10 +108,7 @@ impl OperationView {
 
 #[utoipa::path(get, path = "/v1/operations/{id}", tag = "Sign-up", operation_id = "operations_show",
     summary = "The status of a registration that is executed later",
-    params(
-        ("id" = String, Path, description = "The operation"),
-        ("proof" = Option<String>, Query, description = "The proof of an open registration's Location"),
-    ),
+    params(("id" = String, Path, description = "The operation"), ProofParameter),
     responses(
         (status = 200, description = "The operation; Retry-After while it waits", body = OperationView),
         (status = 404, description = "No such operation of this tenant")))]
@@ -122,10 +128,7 @@ pub(super) async fn show(
 
 #[utoipa::path(get, path = "/v1/operations/{id}/events", tag = "Sign-up", operation_id = "operations_follow",
     summary = "Streams the end of a registration that is executed later as one server-sent event",
-    params(
-        ("id" = String, Path, description = "The operation"),
-        ("proof" = Option<String>, Query, description = "The proof of an open registration's Location"),
-    ),
+    params(("id" = String, Path, description = "The operation"), ProofParameter),
     responses(
         (status = 200, description = "A stream of text/event-stream with one event `operation`"),
         (status = 404, description = "No such operation of this tenant"),
