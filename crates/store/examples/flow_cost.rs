@@ -2,7 +2,7 @@
 //! executed and committed with fsync, at several batch sizes.
 //!
 //! `cargo run --release -p store --example flow_cost -- [--flows N] [--page-bytes N]
-//! [--cache-kib N] [--checkpoint-pages N] [--keys] [--batch N] [--dir DIR] [--verify]`
+//! [--cache-kib N] [--checkpoint-pages N] [--claims-held N] [--keys] [--batch N] [--dir DIR] [--verify]`
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,6 +75,7 @@ impl Arguments {
                 "--batch" => parsed.batches = vec![number() as usize],
                 "--page-bytes" => parsed.options.page_bytes = number(),
                 "--cache-kib" => parsed.options.cache_kib = number(),
+                "--claims-held" => parsed.options.claims_held = number() as usize,
                 "--checkpoint-pages" => parsed.options.checkpoint_pages = number(),
                 "--dir" => parsed.dir = words.next().map(PathBuf::from),
                 other => panic!("unknown argument {other}"),

@@ -78,7 +78,8 @@ impl SqlStore {
         lock: Option<File>,
     ) -> Self {
         let recent = Recent::new(options.entities_held, share);
-        let claims = Claims::new(db.writes_pages().then_some(options.claims_held));
+        let memtable_rows = db.writes_pages().then_some(options.claims_held);
+        let claims = Claims::new(memtable_rows.filter(|rows| *rows > 0));
         let (totals, batch) = (Totals::default(), Begun::default());
         Self {
             db,

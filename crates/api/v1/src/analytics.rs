@@ -187,8 +187,8 @@ struct Amounts {
         ("limit" = Option<u64>, Query, description = "How many lines at most; 100 by default, 1000 at most"),
     ),
     responses(
-        (status = 200, description = "What was asked for", body = Transactions),
-        (status = 400, description = "A parameter is wrong"),
+        (status = 200, description = "The sums", body = Transactions),
+        (status = 400, description = "A parameter is invalid"),
         Unauthenticated))]
 pub async fn payments(Call { api, context, uri, .. }: Call) -> Result<Json<Transactions>, Error> {
     let mut parameters = Parameters::of(&uri)?;
@@ -230,8 +230,8 @@ fn models(api: &Api) -> Result<&Models, Error> {
         ("to" = Option<String>, Query, description = "The last day"),
     ),
     responses(
-        (status = 200, description = "What was asked for", body = Accounts),
-        (status = 400, description = "A parameter is wrong"),
+        (status = 200, description = "The accounts of each day", body = Accounts),
+        (status = 400, description = "A parameter is invalid"),
         Unauthenticated))]
 pub async fn accounts(Call { api, context, uri, .. }: Call) -> Result<Json<Accounts>, Error> {
     let mut parameters = Parameters::of(&uri)?;
@@ -247,10 +247,10 @@ pub async fn accounts(Call { api, context, uri, .. }: Call) -> Result<Json<Accou
 
 /// The activity of one account.
 #[utoipa::path(get, path = "/v1/analytics/accounts/{account}", tag = "Analytics", operation_id = "analytics_account",
-    summary = "What one account did",
+    summary = "Payments and sums of one account",
     params(("account" = Uuid, Path, description = "The account")),
     responses(
-        (status = 200, description = "What was asked for", body = Account),
+        (status = 200, description = "The account", body = Account),
         Unauthenticated,
         (status = 404, description = "No such account")))]
 pub async fn account(

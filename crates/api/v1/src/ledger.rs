@@ -98,8 +98,8 @@ struct Entry {
     summary = "Balances of the chart of accounts, or of one customer",
     params(("account" = Option<Uuid>, Query, description = "Only this billing account's customer ledger account")),
     responses(
-        (status = 200, description = "What was asked for", body = Balances),
-        (status = 400, description = "A parameter is wrong"),
+        (status = 200, description = "The balances", body = Balances),
+        (status = 400, description = "A parameter is invalid"),
         Unauthenticated,
         (status = 404, description = "No such account")))]
 pub async fn accounts(Call { api, context, uri, .. }: Call) -> Result<Json<Balances>, Error> {
@@ -133,8 +133,8 @@ pub async fn accounts(Call { api, context, uri, .. }: Call) -> Result<Json<Balan
         PageParameters,
     ),
     responses(
-        (status = 200, description = "What was asked for", body = Entries),
-        (status = 400, description = "A parameter is wrong"),
+        (status = 200, description = "The entries", body = Entries),
+        (status = 400, description = "A parameter is invalid"),
         Unauthenticated))]
 pub async fn entries(Call { api, context, uri, .. }: Call) -> Result<Json<Entries>, Error> {
     let mut parameters = Parameters::of(&uri)?;

@@ -78,8 +78,8 @@ const fn label(kind: MailKind) -> &'static str {
         PageParameters,
     ),
     responses(
-        (status = 200, description = "What was asked for", body = Mails),
-        (status = 400, description = "A parameter is wrong"),
+        (status = 200, description = "The mails", body = Mails),
+        (status = 400, description = "A parameter is invalid"),
         Unauthenticated,
         (status = 403, description = "mail:read is missing")))]
 pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Mails>, Error> {

@@ -59,8 +59,8 @@ struct UnresolvedTransaction {
     summary = "Payments whose outcome is unknown or pending after their call ended, oldest first",
     params(PageParameters),
     responses(
-        (status = 200, description = "What was asked for", body = UnresolvedPayments),
-        (status = 400, description = "A parameter is wrong"),
+        (status = 200, description = "The payments", body = UnresolvedPayments),
+        (status = 400, description = "A parameter is invalid"),
         Unauthenticated))]
 pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<UnresolvedPayments>, Error> {
     let mut parameters = Parameters::of(&uri)?;

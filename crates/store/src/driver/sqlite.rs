@@ -53,7 +53,8 @@ pub struct Options {
     /// has loaded or written as many; at most twice that.
     pub entities_held: usize,
     /// How many claims fill the memtable: as many as memory holds before they are compacted,
-    /// and twice that while they are.
+    /// and twice that while they are. 0: there is no memtable, and each commit puts its claims into
+    /// their table; for a new database.
     pub claims_held: usize,
     /// After how many pages the write-ahead log is copied into the database.
     pub checkpoint_pages: u32,

@@ -200,7 +200,7 @@ impl ChangeView {
         ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, and no more"),
     ),
     responses(
-        (status = 200, description = "What was asked for", body = Changes),
+        (status = 200, description = "The changes", body = Changes),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such environment")))]
 pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Changes>, Error> {
@@ -233,12 +233,12 @@ fn status(text: &str) -> Option<ChangeStatus> {
     params(EnvironmentParameters),
     request_body = ChangeToKeep,
     responses(
-        (status = 201, description = "It is kept; Location is where", body = ChangeInFull),
-        (status = 400, description = "A field is wrong, or too many changes wait"),
+        (status = 201, description = "The change request is created; Location is its path", body = ChangeInFull),
+        (status = 400, description = "A field is invalid, or too many change requests wait"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment"),
         (status = 412, description = "It is in another version than expected, which the problem names"),
-        (status = 422, description = "What it makes is wrong: all fields are listed")))]
+        (status = 422, description = "The changed flag or segment is invalid: all fields are listed")))]
 pub async fn request(Call { api, context, uri, .. }: Call, body: Body) -> Result<Response, Error> {
     context.require("flag:write")?;
     let mut parameters = Parameters::of(&uri)?;
@@ -291,7 +291,7 @@ fn due_at(text: &str) -> Result<Timestamp, Error> {
     summary = "A change, and while it waits, what it would do to what is there now; ETag is for deciding upon just that",
     params(("id" = String, Path, description = "The change")),
     responses(
-        (status = 200, description = "What was asked for", body = ChangeInFull),
+        (status = 200, description = "The change", body = ChangeInFull),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such change")))]
 pub async fn show(

@@ -68,7 +68,7 @@ struct ChangedView {
     ),
     request_body = Copying,
     responses(
-        (status = 200, description = "What was changed; ETag is the environment's version", body = CopiedView),
+        (status = 200, description = "The changes; ETag is the environment's version", body = CopiedView),
         (status = 400, description = "The body asks for nothing that there can be"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment"),

@@ -116,8 +116,8 @@ struct FieldView {
         ("project" = Option<String>, Query, description = "Their project; default by default"),
     ),
     responses(
-        (status = 200, description = "What differs, archived ones included", body = DiffView),
-        (status = 400, description = "A parameter is wrong"),
+        (status = 200, description = "The differences, archived flags and segments included", body = DiffView),
+        (status = 400, description = "A parameter is invalid"),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such environment")))]
 pub async fn diff(

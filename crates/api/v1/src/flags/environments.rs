@@ -72,7 +72,7 @@ pub struct EnvironmentPatch {
 #[utoipa::path(get, path = "/v1/environments", tag = "Feature flags", operation_id = "environments",
     summary = "The tenant's environments, oldest first, with their secrets for those with flag:secrets",
     responses(
-        (status = 200, description = "What was asked for", body = [EnvironmentView]),
+        (status = 200, description = "The environments", body = [EnvironmentView]),
         Unauthenticated,
         (status = 403, description = "environment:read is missing"),
         (status = 501, description = "flags.key_file is not configured")))]
@@ -118,11 +118,11 @@ pub async fn show(
 
 /// Creates an environment.
 #[utoipa::path(post, path = "/v1/environments", tag = "Feature flags", operation_id = "create_environment",
-    summary = "Makes an environment with a secret for servers and one for clients",
+    summary = "Creates an environment with a secret for servers and one for clients",
     request_body = NewEnvironment,
     responses(
-        (status = 201, description = "It was made", body = EnvironmentView),
-        (status = 400, description = "A field is wrong"),
+        (status = 201, description = "Created", body = EnvironmentView),
+        (status = 400, description = "A field is invalid"),
         (status = 403, description = "environment:create is missing"),
         (status = 409, description = "The project has one of this key"),
         (status = 501, description = "flags.key_file is not configured")))]
@@ -152,7 +152,7 @@ pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<
     request_body = EnvironmentPatch,
     responses(
         (status = 200, description = "The environment as it is now", body = EnvironmentView),
-        (status = 400, description = "A field is wrong"),
+        (status = 400, description = "A field is invalid"),
         (status = 403, description = "environment:update is missing"),
         (status = 404, description = "There is no such environment")))]
 pub async fn patch(

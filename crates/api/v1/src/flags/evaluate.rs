@@ -59,7 +59,7 @@ pub struct ValueView {
 
 /// Evaluates flags for a user.
 #[utoipa::path(post, path = "/v1/flags/evaluate", tag = "Feature flags", operation_id = "evaluate_flags",
-    summary = "What flags are for a user, in the order of their keys; archived ones are left out",
+    summary = "The values of flags for a user, in the order of their keys, without archived flags",
     params(EnvironmentParameters),
     request_body = Question,
     responses(

@@ -41,18 +41,18 @@ pub struct Imported {
 
 /// Imports flags and segments.
 #[utoipa::path(post, path = "/v1/environments/{key}/import", tag = "Feature flags", operation_id = "import_flags",
-    summary = "Takes flags and segments in FeatBit's shape in, all or none; those of the same key or id are replaced",
+    summary = "Imports flags and segments in FeatBit's shape, all or none; those of the same key or id are replaced",
     params(
         ("key" = String, Path, description = "The environment"),
         ProjectParameter,
-        ("dryRun" = Option<bool>, Query, description = "Takes nothing in, and says whether it could; false by default"),
+        ("dryRun" = Option<bool>, Query, description = "Validates without importing; false by default"),
     ),
     responses(
-        (status = 200, description = "All were taken in, or could be", body = Imported),
+        (status = 200, description = "All are imported, or could be", body = Imported),
         (status = 400, description = "The body is no such JSON, or has too many"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment"),
-        (status = 422, description = "Fields are wrong: all are listed, nothing was taken in")))]
+        (status = 422, description = "Fields are invalid: all are listed, nothing is imported")))]
 pub async fn import(
     Call { api, context, uri, .. }: Call,
     Path(key): Path<String>,

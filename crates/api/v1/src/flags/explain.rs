@@ -86,15 +86,15 @@ struct SpreadView {
 
 /// Explains a flag for a user of whom only the key is known.
 #[utoipa::path(get, path = "/v1/flags/{key}/explain", tag = "Feature flags", operation_id = "explain_flag_for_key",
-    summary = "Why a user of this key gets what they get of a flag",
+    summary = "Explains which variation of a flag a user of this key gets",
     params(
         ("key" = String, Path, description = "The flag's key"),
         ("user" = String, Query, description = "The user's key"),
         EnvironmentParameters,
     ),
     responses(
-        (status = 200, description = "The way to the decision", body = ExplanationView),
-        (status = 400, description = "A parameter is wrong"),
+        (status = 200, description = "The rules and conditions up to the one that decided", body = ExplanationView),
+        (status = 400, description = "A parameter is invalid"),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such environment or flag")))]
 pub async fn of_key(
@@ -112,7 +112,7 @@ pub async fn of_key(
     summary = "Why a user gets what they get of a flag; the body is {keyId, name, customizedProperties: [{name, value}]}",
     params(("key" = String, Path, description = "The flag's key"), EnvironmentParameters),
     responses(
-        (status = 200, description = "The way to the decision", body = ExplanationView),
+        (status = 200, description = "The rules and conditions up to the one that decided", body = ExplanationView),
         (status = 400, description = "The body is no user"),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such environment or flag")))]

@@ -32,15 +32,15 @@ pub async fn list(call: Call) -> Result<Json<Value>, Error> {
 
 /// Creates a flag.
 #[utoipa::path(post, path = "/v1/flags", tag = "Feature flags", operation_id = "create_flag",
-    summary = "Makes a flag, in FeatBit's shape",
+    summary = "Creates a flag, in FeatBit's shape",
     params(EnvironmentParameters),
     responses(
-        (status = 201, description = "It was made; ETag is its version"),
+        (status = 201, description = "Created; ETag is its version"),
         (status = 400, description = "The body is no flag"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment"),
         (status = 409, description = "There is a flag of this key"),
-        (status = 422, description = "Fields are wrong: all are listed")))]
+        (status = 422, description = "Fields are invalid: all are listed")))]
 pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     definitions::create(call, DefinitionKind::Flag, body).await
 }
@@ -50,7 +50,7 @@ pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     summary = "A flag, in FeatBit's shape; ETag is its version",
     params(("key" = String, Path, description = "The flag's key"), EnvironmentParameters),
     responses(
-        (status = 200, description = "What was asked for"),
+        (status = 200, description = "The flag; ETag is its version"),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such environment or flag")))]
 pub async fn show(call: Call, Path(key): Path<String>) -> Result<Response, Error> {
@@ -59,7 +59,7 @@ pub async fn show(call: Call, Path(key): Path<String>) -> Result<Response, Error
 
 /// Replaces a flag.
 #[utoipa::path(put, path = "/v1/flags/{key}", tag = "Feature flags", operation_id = "put_flag",
-    summary = "Puts another flag in its place, of the version that If-Match names",
+    summary = "Replaces a flag, in the version that If-Match names",
     params(("key" = String, Path, description = "The flag's key"),
         EnvironmentParameters, IfMatch),
     responses(
@@ -68,7 +68,7 @@ pub async fn show(call: Call, Path(key): Path<String>) -> Result<Response, Error
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment or flag"),
         (status = 412, description = "It is in another version, which the problem names"),
-        (status = 422, description = "Fields are wrong: all are listed")))]
+        (status = 422, description = "Fields are invalid: all are listed")))]
 pub async fn put(call: Call, Path(key): Path<String>, body: Body) -> Result<Response, Error> {
     definitions::put(call, (DefinitionKind::Flag, &key), body).await
 }
@@ -84,7 +84,7 @@ pub async fn put(call: Call, Path(key): Path<String>, body: Body) -> Result<Resp
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment or flag"),
         (status = 412, description = "It is in another version, which the problem names"),
-        (status = 422, description = "Fields are wrong: all are listed")))]
+        (status = 422, description = "Fields are invalid: all are listed")))]
 pub async fn patch(call: Call, Path(key): Path<String>, body: Body) -> Result<Response, Error> {
     definitions::patch(call, (DefinitionKind::Flag, &key), body).await
 }

@@ -62,7 +62,7 @@ pub struct Version {
         ("limit" = Option<u64>, Query, description = "How many at most; 50 by default, and no more"),
     ),
     responses(
-        (status = 200, description = "What was asked for", body = History),
+        (status = 200, description = "The versions", body = History),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such environment or flag")))]
 pub async fn of_flag(call: Call, Path(key): Path<String>) -> Result<Json<History>, Error> {
@@ -79,7 +79,7 @@ pub async fn of_flag(call: Call, Path(key): Path<String>) -> Result<Json<History
         ("limit" = Option<u64>, Query, description = "How many at most; 50 by default, and no more"),
     ),
     responses(
-        (status = 200, description = "What was asked for", body = History),
+        (status = 200, description = "The versions", body = History),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such environment or segment")))]
 pub async fn of_segment(call: Call, Path(id): Path<String>) -> Result<Json<History>, Error> {

@@ -77,8 +77,8 @@ struct MetricLine {
         PageParameters,
     ),
     responses(
-        (status = 200, description = "What was counted", body = FlagInsights),
-        (status = 400, description = "A parameter is wrong"),
+        (status = 200, description = "The counts", body = FlagInsights),
+        (status = 400, description = "A parameter is invalid"),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such environment or flag")))]
 pub async fn of_flag(
@@ -107,7 +107,7 @@ pub async fn of_flag(
 
 /// Shows the metric events of a name, by hour and type.
 #[utoipa::path(get, path = "/v1/environments/{key}/insights/metrics", tag = "Feature flags", operation_id = "metric_insights",
-    summary = "What programs measured by a name, by the hour",
+    summary = "A metric that programs reported, by the hour",
     params(
         ("key" = String, Path, description = "The environment"),
         ProjectParameter,
@@ -117,7 +117,7 @@ pub async fn of_flag(
         PageParameters,
     ),
     responses(
-        (status = 200, description = "What was counted", body = MetricInsights),
+        (status = 200, description = "The counts", body = MetricInsights),
         (status = 400, description = "A parameter is wrong or missing"),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such environment")))]

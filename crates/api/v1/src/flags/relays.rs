@@ -89,7 +89,7 @@ struct Relay {
 #[utoipa::path(get, path = "/v1/relay-proxies", tag = "Feature flags", operation_id = "relay_proxies",
     summary = "The relay proxies that have not ended, with their secrets",
     responses(
-        (status = 200, description = "What was asked for", body = RelayProxies),
+        (status = 200, description = "The relay proxies", body = RelayProxies),
         (status = 403, description = "flag:secrets is missing"),
         (status = 501, description = "flags.key_file is not configured")))]
 pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<RelayProxies>, Error> {
@@ -103,11 +103,11 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<RelayProx
 
 /// Creates a relay proxy.
 #[utoipa::path(post, path = "/v1/relay-proxies", tag = "Feature flags", operation_id = "create_relay_proxy",
-    summary = "Makes a secret that grants several environments of a project",
+    summary = "Creates a secret that grants several environments of a project",
     request_body = NewRelayProxy,
     responses(
-        (status = 201, description = "It was made", body = RelayProxyView),
-        (status = 400, description = "A field is wrong"),
+        (status = 201, description = "Created", body = RelayProxyView),
+        (status = 400, description = "A field is invalid"),
         (status = 403, description = "flag:secrets is missing"),
         (status = 404, description = "There is no such environment"),
         (status = 501, description = "flags.key_file is not configured")))]
@@ -138,14 +138,14 @@ pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<
 
 /// Expires a relay proxy.
 #[utoipa::path(delete, path = "/v1/relay-proxies/{id}", tag = "Feature flags", operation_id = "expire_relay_proxy",
-    summary = "Lets a relay proxy's secret end in all of its environments, now or some seconds later",
+    summary = "Expires a relay proxy's secret in all of its environments, now or some seconds later",
     params(
         ("id" = Uuid, Path, description = "The relay proxy's id"),
         ("after" = Option<u64>, Query, description = "Seconds until it ends; 0 by default"),
     ),
     responses(
-        (status = 204, description = "It ends"),
-        (status = 400, description = "A parameter is wrong"),
+        (status = 204, description = "It expires"),
+        (status = 400, description = "A parameter is invalid"),
         (status = 403, description = "flag:secrets is missing"),
         (status = 404, description = "There is no such relay proxy, or it has ended"),
         (status = 501, description = "flags.key_file is not configured")))]

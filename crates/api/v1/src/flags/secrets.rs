@@ -90,8 +90,8 @@ enum KindOfSecret {
     params(("key" = String, Path, description = "The environment"), ProjectParameter),
     request_body = SecretToMake,
     responses(
-        (status = 201, description = "It was made", body = SecretView),
-        (status = 400, description = "A field is wrong"),
+        (status = 201, description = "Created", body = SecretView),
+        (status = 400, description = "A field is invalid"),
         (status = 403, description = "flag:secrets is missing"),
         (status = 404, description = "There is no such environment"),
         (status = 501, description = "flags.key_file is not configured")))]
@@ -128,7 +128,7 @@ pub async fn add(
 
 /// Expires a secret.
 #[utoipa::path(delete, path = "/v1/environments/{key}/secrets/{id}", tag = "Feature flags", operation_id = "expire_secret",
-    summary = "Lets a secret end, now or some seconds later, so that another can take its place",
+    summary = "Expires a secret, now or some seconds later, so that clients can change to another one",
     params(
         ("key" = String, Path, description = "The environment"),
         ("id" = Uuid, Path, description = "The secret's id"),
@@ -136,8 +136,8 @@ pub async fn add(
         ("after" = Option<u64>, Query, description = "Seconds until it ends; 0 by default"),
     ),
     responses(
-        (status = 204, description = "It ends"),
-        (status = 400, description = "A parameter is wrong"),
+        (status = 204, description = "It expires"),
+        (status = 400, description = "A parameter is invalid"),
         (status = 403, description = "flag:secrets is missing"),
         (status = 404, description = "There is no such environment or secret")))]
 pub async fn expire(

@@ -32,15 +32,15 @@ pub async fn list(call: Call) -> Result<Json<Value>, Error> {
 
 /// Creates a segment.
 #[utoipa::path(post, path = "/v1/segments", tag = "Feature flags", operation_id = "create_segment",
-    summary = "Makes a segment, in FeatBit's shape",
+    summary = "Creates a segment, in FeatBit's shape",
     params(EnvironmentParameters),
     responses(
-        (status = 201, description = "It was made; ETag is its version"),
+        (status = 201, description = "Created; ETag is its version"),
         (status = 400, description = "The body is no segment"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment"),
         (status = 409, description = "There is a segment of this id"),
-        (status = 422, description = "Fields are wrong: all are listed")))]
+        (status = 422, description = "Fields are invalid: all are listed")))]
 pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     definitions::create(call, DefinitionKind::Segment, body).await
 }
@@ -50,7 +50,7 @@ pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     summary = "A segment, in FeatBit's shape; ETag is its version",
     params(("id" = String, Path, description = "The segment's id"), EnvironmentParameters),
     responses(
-        (status = 200, description = "What was asked for"),
+        (status = 200, description = "The segment; ETag is its version"),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such environment or segment")))]
 pub async fn show(call: Call, Path(id): Path<String>) -> Result<Response, Error> {
@@ -59,7 +59,7 @@ pub async fn show(call: Call, Path(id): Path<String>) -> Result<Response, Error>
 
 /// Replaces a segment.
 #[utoipa::path(put, path = "/v1/segments/{id}", tag = "Feature flags", operation_id = "put_segment",
-    summary = "Puts another segment in its place, of the version that If-Match names",
+    summary = "Replaces a segment, in the version that If-Match names",
     params(("id" = String, Path, description = "The segment's id"),
         EnvironmentParameters, IfMatch),
     responses(
@@ -68,7 +68,7 @@ pub async fn show(call: Call, Path(id): Path<String>) -> Result<Response, Error>
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment or segment"),
         (status = 412, description = "It is in another version, which the problem names"),
-        (status = 422, description = "Fields are wrong: all are listed")))]
+        (status = 422, description = "Fields are invalid: all are listed")))]
 pub async fn put(call: Call, Path(id): Path<String>, body: Body) -> Result<Response, Error> {
     definitions::put(call, (DefinitionKind::Segment, &id), body).await
 }
@@ -84,7 +84,7 @@ pub async fn put(call: Call, Path(id): Path<String>, body: Body) -> Result<Respo
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment or segment"),
         (status = 412, description = "It is in another version, which the problem names"),
-        (status = 422, description = "Fields are wrong: all are listed")))]
+        (status = 422, description = "Fields are invalid: all are listed")))]
 pub async fn patch(call: Call, Path(id): Path<String>, body: Body) -> Result<Response, Error> {
     definitions::patch(call, (DefinitionKind::Segment, &id), body).await
 }
