@@ -1,5 +1,8 @@
 //! The route labels of metrics.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 use http_server::Api;
 
 use crate::pages;
@@ -7,8 +10,7 @@ use crate::pages;
 /// The route label of a path in metrics: a bounded set, whatever paths clients send.
 #[must_use]
 pub fn label(api: Api, path: &str) -> &'static str {
-    let known = v1::PATHS.iter().chain(v1::sign_up::PATHS).chain(pages::PATHS).chain(PATHS);
-    match known.copied().find(|known| *known == path) {
+    match KNOWN.get(path) {
         Some(known) => known,
         None if path.starts_with("/v1/analytics/accounts/") => "/v1/analytics/accounts/{account}",
         None if path.starts_with("/v1/mails/") => "/v1/mails/{id}",
@@ -22,6 +24,12 @@ pub fn label(api: Api, path: &str) -> &'static str {
         },
     }
 }
+
+/// The paths without parameters.
+static KNOWN: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    let v1 = v1::paths().into_iter().map(|path| &*path.leak());
+    v1.chain(pages::PATHS.iter().copied()).chain(PATHS.iter().copied()).collect()
+});
 
 /// The paths for operators.
 const PATHS: &[&str] = &[

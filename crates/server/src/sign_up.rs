@@ -163,7 +163,9 @@ pub fn router(sign_up: Option<&SignUp>, access: &Access, callbacks: CallbackChec
         let no_key = || any(async || v1::Error::NoSignupKey.into_response());
         let router = Router::new();
         let router = router.route("/user/{*rest}", no_key()).route("/billing/{*rest}", no_key());
-        return v1::sign_up::PATHS.iter().fold(router, |router, path| router.route(path, no_key()));
+        return v1::sign_up::paths()
+            .iter()
+            .fold(router, |router, path| router.route(path, no_key()));
     };
     let tenant = &sign_up.settings().tenant;
     let tenants = Tenants::new(access.clone(), sign_up.engine().clone(), tenant);

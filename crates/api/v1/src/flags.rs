@@ -18,42 +18,47 @@ pub mod relays;
 pub mod secrets;
 pub mod segment;
 
-use axum::Router;
-use axum::routing::{delete, get, post};
+use utoipa::OpenApi;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
+use utoipa_axum::routes;
 
 pub use self::find::bug;
 use super::Api;
 
+/// `POST /v1/flags/evaluate` is a method of the route `/v1/flags/{key}`: a route of its own would hide
+/// a flag of that key.
+#[derive(OpenApi)]
+#[openapi(paths(evaluate::evaluate))]
+struct Evaluate;
+
 /// The routes of feature flags.
-pub fn router() -> Router<Api> {
-    let one_flag = get(flag::show).put(flag::put).patch(flag::patch).delete(flag::archive);
-    // `/v1/flags/evaluate`, without hiding a flag of that key.
-    let one_flag = one_flag.post(evaluate::evaluate);
-    let one_segment =
-        get(segment::show).put(segment::put).patch(segment::patch).delete(segment::archive);
-    Router::new()
-        .route("/v1/environments", get(environments::list).post(environments::create))
-        .route("/v1/environments/{key}", get(environments::show).patch(environments::patch))
-        .route("/v1/environments/{key}/secrets", post(secrets::add))
-        .route("/v1/environments/{key}/secrets/{id}", delete(secrets::expire))
-        .route("/v1/environments/{key}/import", post(exchange::import))
-        .route("/v1/environments/{key}/insights/metrics", get(insights::of_metric))
-        .route("/v1/environments/{key}/export", get(exchange::export))
-        .route("/v1/environments/{key}/diff", get(diff::diff))
-        .route("/v1/environments/{key}/copy", post(copy::copy))
-        .route("/v1/changes", get(changes::list).post(changes::request))
-        .route("/v1/changes/{id}", get(changes::show))
-        .route("/v1/changes/{id}/approve", post(changes::approve))
-        .route("/v1/changes/{id}/reject", post(changes::reject))
-        .route("/v1/changes/{id}/withdraw", post(changes::withdraw))
-        .route("/v1/relay-proxies", get(relays::list).post(relays::create))
-        .route("/v1/relay-proxies/{id}", delete(relays::expire))
-        .route("/v1/flags", get(flag::list).post(flag::create))
-        .route("/v1/flags/{key}", one_flag)
-        .route("/v1/flags/{key}/explain", get(explain::of_key).post(explain::of_user))
-        .route("/v1/flags/{key}/history", get(history::of_flag))
-        .route("/v1/flags/{key}/insights", get(insights::of_flag))
-        .route("/v1/segments", get(segment::list).post(segment::create))
-        .route("/v1/segments/{id}", one_segment)
-        .route("/v1/segments/{id}/history", get(history::of_segment))
+pub(crate) fn routes() -> OpenApiRouter<Api> {
+    let one_flag = routes!(flag::show, flag::put, flag::patch, flag::archive);
+    let one_flag = one_flag.map(|methods| methods.post(evaluate::evaluate));
+    OpenApiRouter::new()
+        .routes(routes!(environments::list, environments::create))
+        .routes(routes!(environments::show, environments::patch))
+        .routes(routes!(secrets::add))
+        .routes(routes!(secrets::expire))
+        .routes(routes!(exchange::import))
+        .routes(routes!(exchange::export))
+        .routes(routes!(insights::of_metric))
+        .routes(routes!(diff::diff))
+        .routes(routes!(copy::copy))
+        .routes(routes!(changes::list, changes::request))
+        .routes(routes!(changes::show))
+        .routes(routes!(changes::approve))
+        .routes(routes!(changes::reject))
+        .routes(routes!(changes::withdraw))
+        .routes(routes!(relays::list, relays::create))
+        .routes(routes!(relays::expire))
+        .routes(routes!(flag::list, flag::create))
+        .routes(one_flag)
+        .merge(OpenApiRouter::with_openapi(Evaluate::openapi()))
+        .routes(routes!(explain::of_key, explain::of_user))
+        .routes(routes!(history::of_flag))
+        .routes(routes!(insights::of_flag))
+        .routes(routes!(segment::list, segment::create))
+        .routes(routes!(segment::show, segment::put, segment::patch, segment::archive))
+        .routes(routes!(history::of_segment))
 }

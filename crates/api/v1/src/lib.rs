@@ -17,7 +17,6 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
 use domain::Currency;
 use domain::payment::TransactionStatus;
 use engine::Engine;
@@ -25,7 +24,9 @@ use engine::access::Access;
 use evaluation::MissingAttribute;
 use feature_flags::{FlagCache, WriteLocks};
 use secrets::Sealer;
-use utoipa::OpenApi;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 pub use crate::error::Error;
 
@@ -47,95 +48,40 @@ pub struct Api {
     pub missing: MissingAttribute,
 }
 
-#[derive(OpenApi)]
-#[openapi(paths(
-    ledger::accounts,
-    ledger::entries,
-    unresolved::list,
-    analytics::payments,
-    analytics::accounts,
-    analytics::account,
-    mails::list,
-    mails::resend,
-    flags::environments::list,
-    flags::environments::create,
-    flags::environments::show,
-    flags::environments::patch,
-    flags::secrets::add,
-    flags::secrets::expire,
-    flags::relays::list,
-    flags::relays::create,
-    flags::relays::expire,
-    flags::exchange::import,
-    flags::exchange::export,
-    flags::diff::diff,
-    flags::copy::copy,
-    flags::flag::list,
-    flags::flag::create,
-    flags::flag::show,
-    flags::flag::put,
-    flags::flag::patch,
-    flags::flag::archive,
-    flags::evaluate::evaluate,
-    flags::changes::list,
-    flags::changes::request,
-    flags::changes::show,
-    flags::changes::approve,
-    flags::changes::reject,
-    flags::changes::withdraw,
-    flags::history::of_flag,
-    flags::history::of_segment,
-    flags::explain::of_key,
-    flags::explain::of_user,
-    flags::insights::of_flag,
-    flags::insights::of_metric,
-    flags::segment::list,
-    flags::segment::create,
-    flags::segment::show,
-    flags::segment::put,
-    flags::segment::patch,
-    flags::segment::archive
-))]
-struct Documented;
-
 /// The OpenAPI document of `/v1`.
 #[must_use]
-pub fn openapi() -> utoipa::openapi::OpenApi {
-    let mut document = Documented::openapi();
+pub fn openapi() -> OpenApi {
+    let mut document = routes().into_openapi();
     document.merge(sign_up::openapi());
     document
 }
 
-/// The paths without parameters, for metrics.
-pub const PATHS: &[&str] = &[
-    "/v1/ledger/accounts",
-    "/v1/ledger/entries",
-    "/v1/payments/unresolved",
-    "/v1/analytics/payments",
-    "/v1/analytics/accounts",
-    "/v1/mails",
-    "/v1/environments",
-    "/v1/changes",
-    "/v1/flags",
-    "/v1/segments",
-    "/v1/relay-proxies",
-];
+/// The paths of `/v1` without parameters, as labels of metrics.
+#[must_use]
+pub fn paths() -> Vec<String> {
+    openapi().paths.paths.into_keys().filter(|path| !path.contains('{')).collect()
+}
 
-/// The routes under `/v1`.
+/// The routes of operators under `/v1`.
 pub fn router(api: Api) -> Router {
-    Router::new()
-        .route("/v1/ledger/accounts", get(ledger::accounts))
-        .route("/v1/ledger/entries", get(ledger::entries))
-        .route("/v1/payments/unresolved", get(unresolved::list))
-        .route("/v1/analytics/payments", get(analytics::payments))
-        .route("/v1/analytics/accounts", get(analytics::accounts))
-        .route("/v1/analytics/accounts/{account}", get(analytics::account))
-        .route("/v1/mails", get(mails::list))
-        .route("/v1/mails/{id}/resend", post(mails::resend))
-        .merge(flags::router())
+    Router::from(routes())
         .route_layer(from_fn_with_state(api.clone(), caller::admit))
         .method_not_allowed_fallback(async || Error::NoMethod)
         .with_state(api)
+}
+
+/// The routes of operators; each handler documents its method and path.
+fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(ledger::accounts))
+        .routes(routes!(ledger::entries))
+        .routes(routes!(unresolved::list))
+        .routes(routes!(analytics::payments))
+        .routes(routes!(analytics::accounts))
+        .routes(routes!(analytics::account))
+        .routes(routes!(mails::list))
+        .routes(routes!(mails::resend))
+        .merge(flags::routes())
 }
 
 /// A sum in the currency's major unit. Sums can be larger than any one amount.

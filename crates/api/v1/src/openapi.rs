@@ -5,7 +5,7 @@ use utoipa::{IntoParams, IntoResponses};
 /// The environment that a route of feature flags works on.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "describes what crate::flags::find reads")]
+#[expect(dead_code, reason = "only its description is used")]
 pub struct EnvironmentParameters {
     /// Its key; dev by default
     environment: Option<String>,
@@ -16,7 +16,7 @@ pub struct EnvironmentParameters {
 /// The project of the environment in the path.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "describes what crate::flags::find reads")]
+#[expect(dead_code, reason = "only its description is used")]
 pub struct ProjectParameter {
     /// Its project; default by default
     project: Option<String>,
@@ -25,7 +25,7 @@ pub struct ProjectParameter {
 /// A window of a list.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "describes what Parameters::page reads")]
+#[expect(dead_code, reason = "only its description is used")]
 pub struct PageParameters {
     /// How many to skip
     offset: Option<u64>,
@@ -36,7 +36,7 @@ pub struct PageParameters {
 /// The expected version of what a request changes.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
-#[expect(dead_code, reason = "describes what crate::flags::input::expected reads")]
+#[expect(dead_code, reason = "only its description is used")]
 pub struct IfMatch {
     /// The version that is to be changed
     #[param(rename = "If-Match")]
@@ -46,7 +46,7 @@ pub struct IfMatch {
 /// Makes a request of sign-up repeatable.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
-#[expect(dead_code, reason = "describes what web::headers::idempotency_key reads")]
+#[expect(dead_code, reason = "only its description is used")]
 pub struct IdempotencyKey {
     /// Makes the request repeatable
     #[param(rename = "Idempotency-Key")]
@@ -70,7 +70,7 @@ pub struct PasswordsWait;
 
 /// The refusals of a request about one customer of an operator's tenant.
 #[derive(IntoResponses)]
-#[expect(dead_code, reason = "describes what crate::sign_up::customers answers")]
+#[expect(dead_code, reason = "only its description is used")]
 pub enum CustomerRefusals {
     /// User or tenant is missing or wrong
     #[response(status = 401)]

@@ -76,7 +76,7 @@ pub struct Why {
 /// The change that a decision is about, as it was seen.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
-#[expect(dead_code, reason = "describes what `expected` reads")]
+#[expect(dead_code, reason = "only its description is used")]
 struct IfMatchChange {
     /// The change and what it would change, as they were seen
     #[param(rename = "If-Match")]

@@ -62,7 +62,7 @@ pub const REPRESENTATION: Representation = Representation {
 /// What the `Location` of an open registration has behind the id.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "describes what `find` reads")]
+#[expect(dead_code, reason = "only its description is used")]
 struct ProofParameter {
     /// The proof of an open registration's Location
     proof: Option<String>,
