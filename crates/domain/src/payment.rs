@@ -153,7 +153,7 @@ pub struct Payment {
     pub id: PaymentId,
     /// The account that pays.
     pub account_id: AccountId,
-    /// The method of the try that worked, the latest of several; of the last try while none has.
+    /// The payment method of the latest attempt that succeeded; of the last attempt if none has.
     pub payment_method_id: PaymentMethodId,
     /// A number for people; unique on the installation, with gaps.
     pub number: i64,
@@ -161,7 +161,7 @@ pub struct Payment {
     pub external_key: Option<String>,
     /// The currency of its initial transaction.
     pub currency: Currency,
-    /// The gateway of the same try.
+    /// The gateway of the same attempt.
     pub gateway: String,
     /// The last operation and its status.
     pub state: PaymentState,
@@ -188,9 +188,9 @@ pub struct Transaction {
     /// The client's name for it; at most one of a name succeeds. `None` reads as the id.
     pub external_key: Option<String>,
     /// The gateway it goes through. Tries of a payment may take different ones, and what follows on
-    /// a try goes where that try went.
+    /// an attempt goes where that attempt went.
     pub gateway: String,
-    /// The payment method it is made with; what follows takes its try's.
+    /// The payment method it is made with; what follows takes its attempt's.
     pub payment_method_id: PaymentMethodId,
     pub kind: TransactionType,
     pub status: TransactionStatus,
@@ -230,9 +230,9 @@ pub struct PaymentFile {
 }
 
 impl Transaction {
-    /// Whether it went through the same gateway with the same method.
+    /// Whether it has the same route: the same gateway and payment method.
     #[must_use]
-    pub fn is_beside(&self, other: &Self) -> bool {
+    pub fn has_same_route(&self, other: &Self) -> bool {
         self.payment_method_id == other.payment_method_id && self.gateway == other.gateway
     }
 }
@@ -311,7 +311,7 @@ impl Actor {
     }
 }
 
-/// Starts a payment, or a further try at one that failed.
+/// Starts a payment, or another attempt at one that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Initiate {
     /// The account that pays.

@@ -12,7 +12,8 @@ impl Amounts {
         let sum = |kind| sum(all(), kind, succeeded);
         // A void lets go of what was reserved where it went.
         let is_void = |it: &&Transaction| it.kind == TransactionType::Void && succeeded(it.status);
-        let is_held = |it: &&Transaction| !all().filter(is_void).any(|void| void.is_beside(it));
+        let is_held =
+            |it: &&Transaction| !all().filter(is_void).any(|void| void.has_same_route(it));
         Self {
             authorized: self::sum(all().filter(is_held), TransactionType::Authorize, succeeded),
             captured: sum(TransactionType::Capture),
@@ -25,22 +26,22 @@ impl Amounts {
     }
 }
 
-/// What may still be captured with one gateway and method: the largest authorization that they hold,
-/// less every capture of the payment that worked or still may. Tries ask for the same money: what
-/// several of them hold is not added up.
+/// What may still be captured on a route: the largest authorization that it holds, less every capture
+/// of the payment that succeeded or still may. Attempts reserve the same money: what several of them
+/// hold is not added up.
 pub(super) fn left_to_capture<'a>(
-    here: impl IntoIterator<Item = &'a Transaction> + Clone,
-    everywhere: &[Transaction],
+    route: impl IntoIterator<Item = &'a Transaction> + Clone,
+    all_routes: &[Transaction],
 ) -> AmountMinor {
     let worked = |kind| {
-        let of_kind = here.clone().into_iter().filter(move |it| it.kind == kind);
+        let of_kind = route.clone().into_iter().filter(move |it| it.kind == kind);
         of_kind.filter(|it| it.status == TransactionStatus::Success)
     };
     if worked(TransactionType::Void).next().is_some() {
         return AmountMinor::ZERO;
     }
     let largest = worked(TransactionType::Authorize).map(counted).max().unwrap_or_default();
-    largest.minus_floor_zero(sum(everywhere, TransactionType::Capture, worked_or_may))
+    largest.minus_floor_zero(sum(all_routes, TransactionType::Capture, worked_or_may))
 }
 
 /// What may still be refunded or charged back: what was taken less every refund that worked or

@@ -1,4 +1,4 @@
-//! Pending transactions: completed through the gateway, resolved by hearsay, or fixed by an operator.
+//! Pending transactions: completed through the gateway, resolved by what a client reports, or fixed by an operator.
 
 use super::amounts::positive_amount;
 use super::outcome::{self, Asked, Settled};

@@ -22,7 +22,7 @@ pub(crate) fn follow_up(
     let (file, account) = payment_and_account(state, it, cx)?;
     if let Some(key) = &it.transaction_key {
         if kind == TransactionType::Chargeback {
-            refuse_transition(file, kind)?;
+            allowed_routes(file, kind)?;
         }
         refuse_used_key(state, account, (key, Some(file.payment.id)), cx)?;
         refuse_succeeded(file, key)?;
@@ -41,7 +41,7 @@ pub(crate) fn follow_up(
             return complete::complete(state, &request, cx);
         }
     }
-    let routes = refuse_transition(file, kind)?;
+    let routes = allowed_routes(file, kind)?;
     let (route, amount) = match kind {
         TransactionType::Void => (routes.first(), None),
         TransactionType::Capture
@@ -55,11 +55,11 @@ pub(crate) fn follow_up(
             (Some(route_for(&routes, kind, (amount, file.payment.currency))?), Some(amount))
         }
     };
-    let way = way(route.expect("there is one, or it was refused").last);
+    let via = gateway_and_method(route.expect("there is one, or it was refused").last);
     let mut file = file.clone();
     let currency = file.payment.currency;
     let key = it.transaction_key.clone();
-    append(&mut file, (kind, key), way, amount.map(|amount| (amount, currency)), cx);
+    append(&mut file, (kind, key), via, amount.map(|amount| (amount, currency)), cx);
     let asked = Asked { amount, properties: &it.properties };
     if kind == TransactionType::Chargeback {
         return Ok(outcome::settle_at_once(file, asked, cx));
@@ -85,7 +85,7 @@ pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context)
     let Some(chargeback) = worked(TransactionType::Chargeback).last() else {
         return Err(Rejection::NoSuchSuccess { payment: file.payment.id });
     };
-    let way = way(chargeback);
+    let via = gateway_and_method(chargeback);
     let open = charged_back.minus_floor_zero(total(TransactionType::ChargebackReversal));
     // Whatever settled since: the bank can give back what it took and has not given back.
     let from = file.payment.last_success;
@@ -95,7 +95,7 @@ pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context)
     let mut file = file.clone();
     let amount = Some((open, file.payment.currency));
     let reversal = (TransactionType::ChargebackReversal, Some(key.clone()));
-    append(&mut file, reversal, way, amount, cx);
+    append(&mut file, reversal, via, amount, cx);
     let asked = Asked { amount: Some(open), properties: &it.properties };
     Ok(outcome::settle_at_once(file, asked, cx))
 }
@@ -117,22 +117,20 @@ fn payment_and_account<'a>(
     Ok((file, account))
 }
 
-/// The way of a transaction, for what follows on it.
-fn way(of: &Transaction) -> (String, PaymentMethodId) {
+/// The gateway and the payment method of a transaction, which those that follow it take too.
+fn gateway_and_method(of: &Transaction) -> (String, PaymentMethodId) {
     (of.gateway.clone(), of.payment_method_id)
 }
 
-/// Where the operation may follow, the route of the latest success first.
-fn refuse_transition(
-    file: &PaymentFile,
-    kind: TransactionType,
-) -> Result<Vec<Route<'_>>, Rejection> {
+/// The routes on which the operation may follow, the one of the latest success first; refused where
+/// there is none.
+fn allowed_routes(file: &PaymentFile, kind: TransactionType) -> Result<Vec<Route<'_>>, Rejection> {
     // A chargeback is the bank's fact, not a request of ours: doubt about another one is no obstacle.
     if kind != TransactionType::Chargeback && file.is_in_doubt() {
         return Err(Rejection::PaymentInDoubt { operation: kind });
     }
     let mut routes = routes(file);
-    // Captures stay where they began: what another try reserved is not theirs to take.
+    // Captures stay on one route: what another attempt reserved is not theirs to take.
     if kind == TransactionType::Capture && routes.iter().any(Route::is_captured) {
         routes.retain(Route::is_captured);
     }
@@ -151,10 +149,11 @@ fn refuse_transition(
     Ok(routes)
 }
 
-/// The pending operation that this one cannot be true beside: a void and a capture of the same money.
+/// The pending operation that excludes this one: of a void and a capture of the same money only one can
+/// succeed.
 fn excluding(file: &PaymentFile, route: &Route, kind: TransactionType) -> Option<TransactionType> {
     use TransactionType as T;
-    let here = file.transactions.iter().filter(|tx| tx.is_beside(route.last));
+    let here = file.transactions.iter().filter(|tx| tx.has_same_route(route.last));
     let mut pending = here.filter(|tx| tx.status == TransactionStatus::Pending);
     let found = pending.find(|tx| {
         tx.kind == T::Void || (kind == T::Void && matches!(tx.kind, T::Capture | T::Void))

@@ -59,7 +59,7 @@ pub(crate) fn initiate(
     outcome::submit(state, file, asked, cx)
 }
 
-/// A payment has one currency: an earlier try may still turn out to have worked.
+/// A payment has one currency: an earlier attempt may still turn out to have succeeded.
 fn refuse_other_currency(
     existing: Option<&PaymentFile>,
     currency: Currency,
@@ -236,8 +236,8 @@ fn open(
         };
         PaymentFile { payment, transactions: Vec::with_capacity(1) }
     };
-    let way = (method.gateway.clone(), method.id);
-    append(&mut file, (kind, it.transaction_key.clone()), way, Some((amount, currency)), cx);
+    let via = (method.gateway.clone(), method.id);
+    append(&mut file, (kind, it.transaction_key.clone()), via, Some((amount, currency)), cx);
     file
 }
 

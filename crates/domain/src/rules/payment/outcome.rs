@@ -1,6 +1,6 @@
 //! How a transaction ends: at once, by the gateway's answer, or by asking it later.
 
-use super::route::{follow_what_worked, last_success};
+use super::route::{last_success, set_route_of_payment};
 use crate::card_data::{PAN_CHARS_MAX, mask_pans};
 use crate::change::{Change, PaymentChange};
 use crate::claim::{ClaimKey, ClaimKind};
@@ -416,7 +416,7 @@ pub(super) fn settle(
     cx.event(event(file, at, before));
     let state = PaymentState { operation: file.transactions[at].kind, status: settled.status };
     if state.operation.is_initial() {
-        follow_what_worked(file);
+        set_route_of_payment(file);
     }
     let payment = &mut file.payment;
     payment.state = state;

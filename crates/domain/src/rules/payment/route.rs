@@ -1,6 +1,6 @@
-//! Where a payment's money is: with the gateway and the method of the try that worked. Tries that were
-//! given up may turn out to have worked too: then there is more than one such route, and each is
-//! refunded and voided for itself. Captures are for one order, and come from one of them.
+//! The routes of a payment: the gateway and the payment method of each attempt that succeeded. An
+//! attempt that was given up may turn out to have succeeded too: then there is more than one route, and
+//! each is refunded and voided for itself. Captures are for one order, and come from one of them.
 
 use super::amounts::{left_to_capture, left_to_return};
 use crate::payment::{PaymentFile, PaymentState, Transaction, TransactionStatus, TransactionType};
@@ -8,28 +8,30 @@ use crate::{AmountMinor, Currency, Rejection};
 
 /// A gateway and a method with which something succeeded.
 pub(super) struct Route<'a> {
-    /// What succeeded there last: what follows goes the same way.
+    /// The latest success, whose gateway and method the next operation takes.
     pub(super) last: &'a Transaction,
     /// Where the next operation starts from.
     pub(super) from: PaymentState,
-    here: Vec<&'a Transaction>,
-    everywhere: &'a [Transaction],
+    /// The transactions of this route.
+    own: Vec<&'a Transaction>,
+    /// The transactions of all routes.
+    all: &'a [Transaction],
 }
 
 impl Route<'_> {
     /// How much an operation may still take there.
     pub(super) fn left(&self, kind: TransactionType) -> AmountMinor {
-        let here = self.here.iter().copied();
+        let own = self.own.iter().copied();
         if kind == TransactionType::Capture {
-            left_to_capture(here, self.everywhere)
+            left_to_capture(own, self.all)
         } else {
-            left_to_return(here)
+            left_to_return(own)
         }
     }
 
     /// Whether something was captured there, or may have been.
     pub(super) fn is_captured(&self) -> bool {
-        self.here.iter().any(|it| it.kind == TransactionType::Capture && !it.status.is_failed())
+        self.own.iter().any(|it| it.kind == TransactionType::Capture && !it.status.is_failed())
     }
 }
 
@@ -38,19 +40,19 @@ pub(super) fn routes(file: &PaymentFile) -> Vec<Route<'_>> {
     let mut routes: Vec<Route<'_>> = vec![];
     let succeeded = |it: &&Transaction| it.status == TransactionStatus::Success;
     for last in file.transactions.iter().rev().filter(succeeded) {
-        if routes.iter().any(|route| route.last.is_beside(last)) {
+        if routes.iter().any(|route| route.last.has_same_route(last)) {
             continue;
         }
-        let here: Vec<_> = file.transactions.iter().filter(|it| it.is_beside(last)).collect();
-        let from = last_success(here.iter().copied()).expect("it succeeded there");
-        routes.push(Route { last, from, here, everywhere: &file.transactions });
+        let own: Vec<_> = file.transactions.iter().filter(|it| it.has_same_route(last)).collect();
+        let from = last_success(own.iter().copied()).expect("it succeeded there");
+        routes.push(Route { last, from, own, all: &file.transactions });
     }
     routes
 }
 
 /// Where the next operation starts from: the success that was reported last. What moved a payment's money
-/// comes before what only reserved it or let go of it, whenever that was reported: neither another try
-/// that worked nor a void may hide money that can be returned. A credit, which nothing can follow,
+/// comes before what only reserved or released it, whenever that was reported: neither another attempt
+/// that succeeded nor a void may hide money that can be returned. A credit, which nothing can follow,
 /// comes after both.
 pub(super) fn last_success<'a>(
     transactions: impl IntoIterator<Item = &'a Transaction>,
@@ -68,11 +70,12 @@ pub(super) fn last_success<'a>(
     Some(PaymentState { operation: last.kind, status: last.status })
 }
 
-/// Lets the payment go by the try that worked, the latest of several, or by the last one.
-pub(super) fn follow_what_worked(file: &mut PaymentFile) {
-    let mut tries = file.transactions.iter().rev().filter(|it| it.kind.is_initial());
-    let worked = tries.clone().find(|it| it.status == TransactionStatus::Success);
-    if let Some(holder) = worked.or_else(|| tries.next()) {
+/// Sets the payment's gateway and method to those of the latest attempt that succeeded, or of the last
+/// attempt if none has.
+pub(super) fn set_route_of_payment(file: &mut PaymentFile) {
+    let mut attempts = file.transactions.iter().rev().filter(|it| it.kind.is_initial());
+    let succeeded = attempts.clone().find(|it| it.status == TransactionStatus::Success);
+    if let Some(holder) = succeeded.or_else(|| attempts.next()) {
         file.payment.gateway.clone_from(&holder.gateway);
         file.payment.payment_method_id = holder.payment_method_id;
     }
@@ -88,7 +91,7 @@ pub(super) fn refuse_superseded(
     use TransactionType as T;
     let from = others.payment.last_success;
     let mut routes = routes(others);
-    routes.retain(|route| route.last.is_beside(pending));
+    routes.retain(|route| route.last.has_same_route(pending));
     let superseded = match pending.kind {
         T::Authorize | T::Purchase | T::Credit => from.is_some(),
         T::Void => !routes.iter().any(|route| allowed(route.from, T::Void)),
