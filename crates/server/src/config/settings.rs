@@ -45,7 +45,7 @@ pub struct Config {
     pub idempotency: Idempotency,
     pub access: Access,
     pub queue: Queue,
-    /// Used only if [`Queue::kind`] is Kafka.
+    /// Used only if the kind of the queue is Kafka.
     pub kafka: Kafka,
     pub flags: Flags,
     pub mail: Mail,
