@@ -24,7 +24,7 @@ import uuid
 from proxy import Proxy
 
 HERE = pathlib.Path(__file__).resolve().parent
-SAMPLE = HERE.parents[1] / "crates" / "flags" / "sample.json"
+SAMPLE = HERE.parents[1] / "crates" / "api" / "flags" / "sample.json"
 MEMBERS = "5e900000-aaaa-4d00-8000-000000000001"
 READY_S = 30
 ANSWER_S = 30
