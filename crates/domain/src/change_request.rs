@@ -28,6 +28,18 @@ pub enum ChangeStatus {
 }
 
 impl ChangeStatus {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Scheduled => "scheduled",
+            Self::Applied => "applied",
+            Self::Rejected => "rejected",
+            Self::Withdrawn => "withdrawn",
+            Self::Failed => "failed",
+        }
+    }
+
     /// Whether it can still be applied.
     #[must_use]
     pub const fn is_waiting(self) -> bool {

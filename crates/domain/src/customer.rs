@@ -379,35 +379,49 @@ pub enum CustomerReply {
 }
 
 /// Why one of these commands is refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CustomerRefusal {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum CustomerRejection {
     /// The address has a customer.
+    #[error("a customer has this address")]
     EmailTaken,
     /// No such customer of this tenant, or they are forgotten.
+    #[error("there is no such customer")]
     NotFound,
     /// They may not log in.
+    #[error("the customer is deactivated")]
     Deactivated,
     /// Their address is not verified.
+    #[error("the address is not verified")]
     NotVerified,
     /// Their address is verified already.
+    #[error("the address is verified")]
     AlreadyVerified,
     /// A token that was used, has ended, or was replaced by another.
+    #[error("the token is invalid")]
     TokenInvalid,
     /// The password was changed since it was checked.
+    #[error("the password was changed meanwhile")]
     PasswordChanged,
     /// The preferences were changed since they were read.
+    #[error("the preferences are being changed by others")]
     PreferencesChanged,
     /// A code that was used before, or is none of theirs.
+    #[error("the code is wrong, or was used")]
     CodeInvalid,
     /// There is no second factor that waits for its first code.
+    #[error("there is no second factor that waits for its first code")]
     NoSecondFactor,
     /// No such session, or it has ended.
+    #[error("there is no such session")]
     SessionNotFound,
     /// Their time to verify their address is not over, or they have.
+    #[error("the time to verify the address is not over")]
     NotExpired,
     /// No such operation of this tenant.
+    #[error("there is no such operation")]
     OperationNotFound,
     /// The operation has come to its end.
+    #[error("the operation has come to its end")]
     OperationSettled,
 }
 

@@ -54,7 +54,9 @@ pub use partition::PartitionNo;
 pub use payment::EXTERNAL_PAYMENT;
 pub use payment_method::PaymentMethod;
 pub use properties::Properties;
-pub use rejection::Rejection;
+pub use rejection::{
+    AccessRejection, AccountRejection, FlagRejection, PaymentRejection, Rejection, TenantRejection,
+};
 pub use reply::{Accepted, PaymentReply, PaymentResult, Reply};
 pub use revision::{Revision, Seq};
 pub use time::Timestamp;

@@ -1,9 +1,10 @@
-//! Refusals: answers, not errors. Each API has one table from these to its wire.
+//! Refusals: answers, not errors. Each API has one table from these to its statuses and codes; the
+//! texts are here, and an API whose protocol has its own words replaces them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::change_request::ChangeStatus;
-use crate::customer::CustomerRefusal;
+use crate::customer::CustomerRejection;
 use crate::payment::{PaymentState, TransactionType};
 use crate::{
     AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, SecretId,
@@ -11,120 +12,28 @@ use crate::{
 };
 
 /// Why a command was refused; nothing was written. Durable format: additive only.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Rejection {
-    /// The API key (or the given id) is taken.
-    TenantAlreadyExists {
-        /// The tenant's external key, as Kill Bill names it here.
-        key: String,
-    },
-    /// The name is taken.
-    UserAlreadyExists { username: String },
-    /// No such user, or deleted.
-    UserNotFound { username: String },
-    /// The name is taken.
-    RoleAlreadyExists { role: String },
-    /// No such role.
-    RoleNotFound { role: String },
-    /// Not in [`crate::access::PERMISSIONS`].
-    PermissionInvalid {
-        /// As the request spells it.
-        permission: String,
-    },
-    /// The external key is taken.
-    AccountAlreadyExists { key: String },
-    /// No such account of this tenant.
-    AccountNotFound { id: AccountId },
-    /// An account's external key cannot change.
-    AccountKeyIsFixed {
-        /// The key it keeps.
-        current: String,
-    },
-    /// A field that cannot change was given another value.
-    AccountFieldIsFixed {
-        /// The field, in Kill Bill's spelling.
-        field: String,
-    },
-    /// There is no such definition of a tag.
-    TagDefinitionNotFound { id: TagDefinitionId },
-    /// The account does not have that tag.
-    TagNotFound {
-        /// What the tag is called.
-        name: String,
-    },
-    /// An account cannot have that tag.
-    TagNotApplicable {
-        /// What the tag is called.
-        name: String,
-    },
-    /// No such payment method on the account, or deleted.
-    PaymentMethodNotFound { id: PaymentMethodId },
-    /// An account has at most one method of [`crate::EXTERNAL_PAYMENT`].
-    ExternalPaymentMethodExists { account: AccountId },
-    /// The default payment method is deleted only when the request says so.
-    DefaultPaymentMethodInUse { account: AccountId },
-    /// No gateway of that name.
-    GatewayNotRegistered { gateway: String },
-    /// No such payment of this tenant.
-    PaymentNotFound {
-        /// The id or key.
-        payment: String,
-    },
-    /// No such transaction on the payment.
-    TransactionNotFound {
-        /// The id or key.
-        transaction: String,
-    },
-    /// The payment belongs to another account.
-    PaymentOfAnotherAccount {
-        /// The id or key.
-        payment: String,
-    },
-    /// The transaction key is in use by another account.
-    TransactionOfAnotherAccount { key: String },
-    /// A transaction of that key succeeded already.
-    TransactionKeySucceeded { key: String },
-    /// No transaction that the request could apply to.
-    NoSuchSuccess { payment: PaymentId },
-    /// The operation may not follow on where the payment stands.
-    InvalidTransition {
-        operation: TransactionType,
-        /// Where the payment stands; `None` before any success.
-        from: Option<PaymentState>,
-    },
-    /// A charge of this payment may or may not have happened: nothing else until that is known.
-    PaymentInDoubt {
-        /// The operation that was refused.
-        operation: TransactionType,
-    },
-    /// The project has an environment of that key.
-    EnvironmentAlreadyExists { key: String },
-    /// No such environment of this tenant.
-    EnvironmentNotFound { id: EnvironmentId },
-    /// No such secret of this tenant.
-    SecretNotFound { id: SecretId },
-    /// A flag or segment, or the environment as a whole, is not in the version that was expected.
-    DefinitionChanged {
-        key: String,
-        /// The version that it has; `None` where there is none of that key.
-        version: Option<i64>,
-    },
-    /// What is defined in the environment changes only by changes that another user has approved.
-    ApprovalNeeded {
-        /// The environment's key.
-        environment: String,
-    },
-    /// No such change of this tenant.
-    ChangeNotFound { id: ChangeRequestId },
-    /// A change does not wait for that any more.
-    ChangeNotWaiting { id: ChangeRequestId, status: ChangeStatus },
-    /// A change is approved by another user than its author.
-    ApprovalByAuthor { id: ChangeRequestId },
-    /// A change is withdrawn by its author.
-    WithdrawalByAnother { id: ChangeRequestId },
-    /// What was asked about a customer cannot be.
-    Customer(CustomerRefusal),
-    /// A field's value cannot be.
+    /// About a tenant.
+    #[error(transparent)]
+    Tenant(#[from] TenantRejection),
+    /// About users and roles.
+    #[error(transparent)]
+    Access(#[from] AccessRejection),
+    /// About feature flags.
+    #[error(transparent)]
+    Flag(#[from] FlagRejection),
+    /// About an account, its tags or its payment methods.
+    #[error(transparent)]
+    Account(#[from] AccountRejection),
+    /// About a customer.
+    #[error(transparent)]
+    Customer(#[from] CustomerRejection),
+    /// About a payment.
+    #[error(transparent)]
+    Payment(#[from] PaymentRejection),
+    /// A field's value cannot be, in whatever command it is.
+    #[error("{field}: {}", reason.trim())]
     InvalidParameter {
         /// The field, in Kill Bill's spelling.
         field: String,
@@ -132,10 +41,195 @@ pub enum Rejection {
     },
 }
 
+/// Why a command about a tenant is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum TenantRejection {
+    /// The API key (or the given id) is taken.
+    #[error("there is a tenant {key} already")]
+    AlreadyExists {
+        /// The tenant's external key, as Kill Bill names it here.
+        key: String,
+    },
+}
+
+/// Why a command about users and roles is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum AccessRejection {
+    /// The name is taken.
+    #[error("there is a user {username} already")]
+    UserAlreadyExists { username: String },
+    /// No such user, or deleted.
+    #[error("there is no user {username}")]
+    UserNotFound { username: String },
+    /// The name is taken.
+    #[error("there is a role {role} already")]
+    RoleAlreadyExists { role: String },
+    /// No such role.
+    #[error("there is no role {role}")]
+    RoleNotFound { role: String },
+    /// Not in [`crate::access::PERMISSIONS`].
+    #[error("there is no permission {permission}")]
+    PermissionInvalid {
+        /// As the request spells it.
+        permission: String,
+    },
+}
+
+/// Why a command about an account, its tags or its payment methods is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum AccountRejection {
+    /// The external key is taken.
+    #[error("there is an account with the key {key} already")]
+    AlreadyExists { key: String },
+    /// No such account of this tenant.
+    #[error("there is no account {id}")]
+    NotFound { id: AccountId },
+    /// An account's external key cannot change.
+    #[error("the account's key stays {current}")]
+    KeyIsFixed {
+        /// The key it keeps.
+        current: String,
+    },
+    /// A field that cannot change was given another value.
+    #[error("{field}: cannot change")]
+    FieldIsFixed {
+        /// The field, in Kill Bill's spelling.
+        field: String,
+    },
+    /// There is no such definition of a tag.
+    #[error("there is no tag definition {id}")]
+    TagDefinitionNotFound { id: TagDefinitionId },
+    /// The account does not have that tag.
+    #[error("the account has no tag {name}")]
+    TagNotFound {
+        /// The tag's name.
+        name: String,
+    },
+    /// An account cannot have that tag.
+    #[error("an account cannot have the tag {name}")]
+    TagNotApplicable {
+        /// The tag's name.
+        name: String,
+    },
+    /// No such payment method on the account, or deleted.
+    #[error("there is no payment method {id}")]
+    PaymentMethodNotFound { id: PaymentMethodId },
+    /// An account has at most one method of [`crate::EXTERNAL_PAYMENT`].
+    #[error("the account {account} has a method of external payment already")]
+    ExternalPaymentMethodExists { account: AccountId },
+    /// The default payment method is deleted only when the request says so.
+    #[error("it is the default payment method of the account {account}")]
+    DefaultPaymentMethodInUse { account: AccountId },
+}
+
+/// Why a command about a payment is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum PaymentRejection {
+    /// No gateway of that name.
+    #[error("there is no gateway {gateway}")]
+    GatewayNotRegistered { gateway: String },
+    /// No such payment of this tenant.
+    #[error("there is no payment {payment}")]
+    NotFound {
+        /// The id or key.
+        payment: String,
+    },
+    /// No such transaction on the payment.
+    #[error("there is no transaction {transaction}")]
+    TransactionNotFound {
+        /// The id or key.
+        transaction: String,
+    },
+    /// The payment belongs to another account.
+    #[error("the payment {payment} is another account's")]
+    OfAnotherAccount {
+        /// The id or key.
+        payment: String,
+    },
+    /// The transaction key is in use by another account.
+    #[error("the transaction {key} is another account's")]
+    TransactionOfAnotherAccount { key: String },
+    /// A transaction of that key succeeded already.
+    #[error("a transaction {key} succeeded already")]
+    TransactionKeySucceeded { key: String },
+    /// No transaction that the request could apply to.
+    #[error("the payment {payment} did not succeed")]
+    NoSuchSuccess { payment: PaymentId },
+    /// The operation may not follow on where the payment stands.
+    #[error("{operation:?} may not follow {}", standing(*from))]
+    InvalidTransition {
+        operation: TransactionType,
+        /// Where the payment stands; `None` before any success.
+        from: Option<PaymentState>,
+    },
+    /// A charge of this payment may or may not have happened: nothing else until that is known.
+    #[error("{operation:?} has to wait: it is not known yet what became of a transaction before")]
+    InDoubt {
+        /// The operation that was refused.
+        operation: TransactionType,
+    },
+}
+
+/// Why a command about feature flags is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum FlagRejection {
+    /// The project has an environment of that key.
+    #[error("there is an environment {key} already")]
+    EnvironmentAlreadyExists { key: String },
+    /// No such environment of this tenant.
+    #[error("there is no environment {id}")]
+    EnvironmentNotFound { id: EnvironmentId },
+    /// No such secret of this tenant.
+    #[error("there is no secret {id}")]
+    SecretNotFound { id: SecretId },
+    /// A flag or segment, or the environment as a whole, is not in the version that was expected.
+    #[error("{}", current_version(key, *version))]
+    DefinitionChanged {
+        key: String,
+        /// The version that it has; `None` where there is none of that key.
+        version: Option<i64>,
+    },
+    /// What is defined in the environment changes only by changes that another user has approved.
+    #[error("changes of the environment {environment} need another user's approval")]
+    ApprovalNeeded {
+        /// The environment's key.
+        environment: String,
+    },
+    /// No such change of this tenant.
+    #[error("there is no change {id}")]
+    ChangeNotFound { id: ChangeRequestId },
+    /// A change does not wait for that any more.
+    #[error("the change {id} is {}", status.name())]
+    ChangeNotWaiting { id: ChangeRequestId, status: ChangeStatus },
+    /// A change is approved by another user than its author.
+    #[error("the change {id} needs the approval of another user than its author")]
+    ApprovalByAuthor { id: ChangeRequestId },
+    /// A change is withdrawn by its author.
+    #[error("the change {id} is withdrawn by its author only")]
+    WithdrawalByAnother { id: ChangeRequestId },
+}
+
 impl Rejection {
     /// [`Rejection::InvalidParameter`] with a fixed reason.
     #[must_use]
     pub fn invalid(field: &str, reason: &str) -> Self {
         Self::InvalidParameter { field: field.to_owned(), reason: reason.to_owned() }
+    }
+}
+
+/// Where a payment stands, as a refusal of its next operation says it.
+fn standing(from: Option<PaymentState>) -> String {
+    match from {
+        Some(PaymentState { operation, status }) => {
+            format!("where the payment stands at {operation:?} {status:?}")
+        }
+        None => "on a payment that has no success".to_owned(),
+    }
+}
+
+fn current_version(key: &str, version: Option<i64>) -> String {
+    match version {
+        Some(version) => format!("{key} is in the version {version}"),
+        None => format!("there is no {key}"),
     }
 }

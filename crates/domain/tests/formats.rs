@@ -12,8 +12,9 @@ use domain::payment_method::DeletePaymentMethod;
 use domain::reply::{AccessReply, AccountReply, FlagReply};
 use domain::tag::{AddTags, ControlTag, RemoveTags, Tag, TagKey};
 use domain::{
-    AccountId, AmountMinor, Command, Currency, Event, PaymentId, PaymentReply, PaymentResult,
-    Rejection, Reply, Revision, Seq, TenantId, TenantNo, TenantValueId, Timestamp, TransactionId,
+    AccessRejection, AccountId, AccountRejection, AmountMinor, Command, Currency, Event,
+    FlagRejection, PaymentId, PaymentRejection, PaymentReply, PaymentResult, Rejection, Reply,
+    Revision, Seq, TenantId, TenantNo, TenantRejection, TenantValueId, Timestamp, TransactionId,
 };
 use expect_test::{Expect, expect};
 use serde::{Serialize, de::DeserializeOwned};
@@ -174,65 +175,75 @@ fn replies() {
 fn rejections() {
     let text = || "x".to_owned();
     check(
-        &Rejection::TenantAlreadyExists { key: text() },
-        expect![[r#"{"TenantAlreadyExists":{"key":"x"}}"#]],
+        &Rejection::Tenant(TenantRejection::AlreadyExists { key: text() }),
+        expect![[r#"{"Tenant":{"AlreadyExists":{"key":"x"}}}"#]],
     );
     check(
-        &Rejection::UserAlreadyExists { username: text() },
-        expect![[r#"{"UserAlreadyExists":{"username":"x"}}"#]],
+        &Rejection::Access(AccessRejection::UserAlreadyExists { username: text() }),
+        expect![[r#"{"Access":{"UserAlreadyExists":{"username":"x"}}}"#]],
     );
     check(
-        &Rejection::UserNotFound { username: text() },
-        expect![[r#"{"UserNotFound":{"username":"x"}}"#]],
+        &Rejection::Access(AccessRejection::UserNotFound { username: text() }),
+        expect![[r#"{"Access":{"UserNotFound":{"username":"x"}}}"#]],
     );
     check(
-        &Rejection::RoleAlreadyExists { role: text() },
-        expect![[r#"{"RoleAlreadyExists":{"role":"x"}}"#]],
-    );
-    check(&Rejection::RoleNotFound { role: text() }, expect![[r#"{"RoleNotFound":{"role":"x"}}"#]]);
-    check(
-        &Rejection::PermissionInvalid { permission: text() },
-        expect![[r#"{"PermissionInvalid":{"permission":"x"}}"#]],
+        &Rejection::Access(AccessRejection::RoleAlreadyExists { role: text() }),
+        expect![[r#"{"Access":{"RoleAlreadyExists":{"role":"x"}}}"#]],
     );
     check(
-        &Rejection::AccountAlreadyExists { key: text() },
-        expect![[r#"{"AccountAlreadyExists":{"key":"x"}}"#]],
+        &Rejection::Access(AccessRejection::RoleNotFound { role: text() }),
+        expect![[r#"{"Access":{"RoleNotFound":{"role":"x"}}}"#]],
     );
     check(
-        &Rejection::AccountNotFound { id: id(1) },
-        expect![[r#"{"AccountNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
+        &Rejection::Access(AccessRejection::PermissionInvalid { permission: text() }),
+        expect![[r#"{"Access":{"PermissionInvalid":{"permission":"x"}}}"#]],
     );
     check(
-        &Rejection::AccountKeyIsFixed { current: text() },
-        expect![[r#"{"AccountKeyIsFixed":{"current":"x"}}"#]],
+        &Rejection::Account(AccountRejection::AlreadyExists { key: text() }),
+        expect![[r#"{"Account":{"AlreadyExists":{"key":"x"}}}"#]],
     );
     check(
-        &Rejection::AccountFieldIsFixed { field: text() },
-        expect![[r#"{"AccountFieldIsFixed":{"field":"x"}}"#]],
+        &Rejection::Account(AccountRejection::NotFound { id: id(1) }),
+        expect![[r#"{"Account":{"NotFound":{"id":"00000000-0000-0000-0000-000000000001"}}}"#]],
     );
     check(
-        &Rejection::TagDefinitionNotFound { id: id(1) },
-        expect![[r#"{"TagDefinitionNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
-    );
-    check(&Rejection::TagNotFound { name: text() }, expect![[r#"{"TagNotFound":{"name":"x"}}"#]]);
-    check(
-        &Rejection::TagNotApplicable { name: text() },
-        expect![[r#"{"TagNotApplicable":{"name":"x"}}"#]],
+        &Rejection::Account(AccountRejection::KeyIsFixed { current: text() }),
+        expect![[r#"{"Account":{"KeyIsFixed":{"current":"x"}}}"#]],
     );
     check(
-        &Rejection::PaymentMethodNotFound { id: id(1) },
-        expect![[r#"{"PaymentMethodNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
+        &Rejection::Account(AccountRejection::FieldIsFixed { field: text() }),
+        expect![[r#"{"Account":{"FieldIsFixed":{"field":"x"}}}"#]],
     );
     check(
-        &Rejection::ExternalPaymentMethodExists { account: id(1) },
+        &Rejection::Account(AccountRejection::TagDefinitionNotFound { id: id(1) }),
         expect![[
-            r#"{"ExternalPaymentMethodExists":{"account":"00000000-0000-0000-0000-000000000001"}}"#
+            r#"{"Account":{"TagDefinitionNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}}"#
         ]],
     );
     check(
-        &Rejection::DefaultPaymentMethodInUse { account: id(1) },
+        &Rejection::Account(AccountRejection::TagNotFound { name: text() }),
+        expect![[r#"{"Account":{"TagNotFound":{"name":"x"}}}"#]],
+    );
+    check(
+        &Rejection::Account(AccountRejection::TagNotApplicable { name: text() }),
+        expect![[r#"{"Account":{"TagNotApplicable":{"name":"x"}}}"#]],
+    );
+    check(
+        &Rejection::Account(AccountRejection::PaymentMethodNotFound { id: id(1) }),
         expect![[
-            r#"{"DefaultPaymentMethodInUse":{"account":"00000000-0000-0000-0000-000000000001"}}"#
+            r#"{"Account":{"PaymentMethodNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}}"#
+        ]],
+    );
+    check(
+        &Rejection::Account(AccountRejection::ExternalPaymentMethodExists { account: id(1) }),
+        expect![[
+            r#"{"Account":{"ExternalPaymentMethodExists":{"account":"00000000-0000-0000-0000-000000000001"}}}"#
+        ]],
+    );
+    check(
+        &Rejection::Account(AccountRejection::DefaultPaymentMethodInUse { account: id(1) }),
+        expect![[
+            r#"{"Account":{"DefaultPaymentMethodInUse":{"account":"00000000-0000-0000-0000-000000000001"}}}"#
         ]],
     );
 }
@@ -241,42 +252,49 @@ fn rejections() {
 fn rejections_of_feature_flags() {
     let text = || "x".to_owned();
     check(
-        &Rejection::EnvironmentAlreadyExists { key: text() },
-        expect![[r#"{"EnvironmentAlreadyExists":{"key":"x"}}"#]],
+        &Rejection::Flag(FlagRejection::EnvironmentAlreadyExists { key: text() }),
+        expect![[r#"{"Flag":{"EnvironmentAlreadyExists":{"key":"x"}}}"#]],
     );
     check(
-        &Rejection::EnvironmentNotFound { id: id(1) },
-        expect![[r#"{"EnvironmentNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
-    );
-    check(
-        &Rejection::SecretNotFound { id: id(1) },
-        expect![[r#"{"SecretNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
-    );
-    check(
-        &Rejection::DefinitionChanged { key: text(), version: Some(7) },
-        expect![[r#"{"DefinitionChanged":{"key":"x","version":7}}"#]],
-    );
-    check(
-        &Rejection::ApprovalNeeded { environment: text() },
-        expect![[r#"{"ApprovalNeeded":{"environment":"x"}}"#]],
-    );
-    check(
-        &Rejection::ChangeNotFound { id: id(1) },
-        expect![[r#"{"ChangeNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
-    );
-    check(
-        &Rejection::ChangeNotWaiting { id: id(1), status: ChangeStatus::Withdrawn },
+        &Rejection::Flag(FlagRejection::EnvironmentNotFound { id: id(1) }),
         expect![[
-            r#"{"ChangeNotWaiting":{"id":"00000000-0000-0000-0000-000000000001","status":"Withdrawn"}}"#
+            r#"{"Flag":{"EnvironmentNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}}"#
         ]],
     );
     check(
-        &Rejection::ApprovalByAuthor { id: id(1) },
-        expect![[r#"{"ApprovalByAuthor":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
+        &Rejection::Flag(FlagRejection::SecretNotFound { id: id(1) }),
+        expect![[r#"{"Flag":{"SecretNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}}"#]],
     );
     check(
-        &Rejection::WithdrawalByAnother { id: id(1) },
-        expect![[r#"{"WithdrawalByAnother":{"id":"00000000-0000-0000-0000-000000000001"}}"#]],
+        &Rejection::Flag(FlagRejection::DefinitionChanged { key: text(), version: Some(7) }),
+        expect![[r#"{"Flag":{"DefinitionChanged":{"key":"x","version":7}}}"#]],
+    );
+    check(
+        &Rejection::Flag(FlagRejection::ApprovalNeeded { environment: text() }),
+        expect![[r#"{"Flag":{"ApprovalNeeded":{"environment":"x"}}}"#]],
+    );
+    check(
+        &Rejection::Flag(FlagRejection::ChangeNotFound { id: id(1) }),
+        expect![[r#"{"Flag":{"ChangeNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}}"#]],
+    );
+    check(
+        &Rejection::Flag(FlagRejection::ChangeNotWaiting {
+            id: id(1),
+            status: ChangeStatus::Withdrawn,
+        }),
+        expect![[
+            r#"{"Flag":{"ChangeNotWaiting":{"id":"00000000-0000-0000-0000-000000000001","status":"Withdrawn"}}}"#
+        ]],
+    );
+    check(
+        &Rejection::Flag(FlagRejection::ApprovalByAuthor { id: id(1) }),
+        expect![[r#"{"Flag":{"ApprovalByAuthor":{"id":"00000000-0000-0000-0000-000000000001"}}}"#]],
+    );
+    check(
+        &Rejection::Flag(FlagRejection::WithdrawalByAnother { id: id(1) }),
+        expect![[
+            r#"{"Flag":{"WithdrawalByAnother":{"id":"00000000-0000-0000-0000-000000000001"}}}"#
+        ]],
     );
 }
 
@@ -560,32 +578,34 @@ fn images_of_feature_flags() {
 fn rejections_of_payments() {
     let text = || "x".to_owned();
     check(
-        &Rejection::GatewayNotRegistered { gateway: text() },
-        expect![[r#"{"GatewayNotRegistered":{"gateway":"x"}}"#]],
+        &Rejection::Payment(PaymentRejection::GatewayNotRegistered { gateway: text() }),
+        expect![[r#"{"Payment":{"GatewayNotRegistered":{"gateway":"x"}}}"#]],
     );
     check(
-        &Rejection::PaymentNotFound { payment: text() },
-        expect![[r#"{"PaymentNotFound":{"payment":"x"}}"#]],
+        &Rejection::Payment(PaymentRejection::NotFound { payment: text() }),
+        expect![[r#"{"Payment":{"NotFound":{"payment":"x"}}}"#]],
     );
     check(
-        &Rejection::TransactionNotFound { transaction: text() },
-        expect![[r#"{"TransactionNotFound":{"transaction":"x"}}"#]],
+        &Rejection::Payment(PaymentRejection::TransactionNotFound { transaction: text() }),
+        expect![[r#"{"Payment":{"TransactionNotFound":{"transaction":"x"}}}"#]],
     );
     check(
-        &Rejection::PaymentOfAnotherAccount { payment: text() },
-        expect![[r#"{"PaymentOfAnotherAccount":{"payment":"x"}}"#]],
+        &Rejection::Payment(PaymentRejection::OfAnotherAccount { payment: text() }),
+        expect![[r#"{"Payment":{"OfAnotherAccount":{"payment":"x"}}}"#]],
     );
     check(
-        &Rejection::TransactionOfAnotherAccount { key: text() },
-        expect![[r#"{"TransactionOfAnotherAccount":{"key":"x"}}"#]],
+        &Rejection::Payment(PaymentRejection::TransactionOfAnotherAccount { key: text() }),
+        expect![[r#"{"Payment":{"TransactionOfAnotherAccount":{"key":"x"}}}"#]],
     );
     check(
-        &Rejection::TransactionKeySucceeded { key: text() },
-        expect![[r#"{"TransactionKeySucceeded":{"key":"x"}}"#]],
+        &Rejection::Payment(PaymentRejection::TransactionKeySucceeded { key: text() }),
+        expect![[r#"{"Payment":{"TransactionKeySucceeded":{"key":"x"}}}"#]],
     );
     check(
-        &Rejection::NoSuchSuccess { payment: id(1) },
-        expect![[r#"{"NoSuchSuccess":{"payment":"00000000-0000-0000-0000-000000000001"}}"#]],
+        &Rejection::Payment(PaymentRejection::NoSuchSuccess { payment: id(1) }),
+        expect![[
+            r#"{"Payment":{"NoSuchSuccess":{"payment":"00000000-0000-0000-0000-000000000001"}}}"#
+        ]],
     );
     let from = Some(PaymentState {
         operation: TransactionType::Authorize,
@@ -593,14 +613,14 @@ fn rejections_of_payments() {
     });
     let operation = TransactionType::Refund;
     check(
-        &Rejection::InvalidTransition { operation, from },
+        &Rejection::Payment(PaymentRejection::InvalidTransition { operation, from }),
         expect![[
-            r#"{"InvalidTransition":{"operation":"Refund","from":{"operation":"Authorize","status":"Success"}}}"#
+            r#"{"Payment":{"InvalidTransition":{"operation":"Refund","from":{"operation":"Authorize","status":"Success"}}}}"#
         ]],
     );
     check(
-        &Rejection::PaymentInDoubt { operation },
-        expect![[r#"{"PaymentInDoubt":{"operation":"Refund"}}"#]],
+        &Rejection::Payment(PaymentRejection::InDoubt { operation }),
+        expect![[r#"{"Payment":{"InDoubt":{"operation":"Refund"}}}"#]],
     );
     check(
         &Rejection::invalid("amount", "needs to be set"),

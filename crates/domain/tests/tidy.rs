@@ -88,7 +88,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// All that the domain may be built with: nothing that waits, asks the time, draws or logs.
-const DOMAIN_DEPENDENCIES: &[&str] = &["serde", "uuid"];
+const DOMAIN_DEPENDENCIES: &[&str] = &["serde", "thiserror", "uuid"];
 
 /// What the domain may not name outside comments.
 const DOMAIN_WORDS: &[&str] = &[

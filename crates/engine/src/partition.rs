@@ -11,8 +11,9 @@ use domain::payment::{Actor, PaymentFile, ReplyKey, TransactionStatus};
 use domain::read::Read;
 use domain::state::State;
 use domain::{
-    AccountId, Command, Effect, Event, Executed, GatewayCall, Idempotency, PaymentId, Rejection,
-    Reply, Request, Seq, Sequences, Settings, Stamp, TenantNo, Timestamp, TransactionId, execute,
+    AccountId, Command, Effect, Event, Executed, GatewayCall, Idempotency, PaymentId,
+    PaymentRejection, Rejection, Reply, Request, Seq, Sequences, Settings, Stamp, TenantNo,
+    Timestamp, TransactionId, execute,
 };
 
 use crate::ports::{Batch, Bookkeeping, Entry, Loaded, Store, StoreError, StoredReply};
@@ -588,7 +589,7 @@ impl Run<'_> {
 
     fn refuse(&mut self, request: &Request, rejection: Rejection, reply_keep_us: i64) -> Verdict {
         // What is refused while an outcome is open may be accepted once it is known: not kept.
-        let in_doubt = matches!(rejection, Rejection::PaymentInDoubt { .. });
+        let in_doubt = matches!(rejection, Rejection::Payment(PaymentRejection::InDoubt { .. }));
         let kept = request.idempotency.is_some() && !in_doubt && !self.has_open_outcome(request);
         if kept {
             self.keep(request, Some(Err(rejection.clone())), reply_keep_us);

@@ -1,7 +1,7 @@
 //! Why definitions cannot be read, validated or written.
 
-use domain::Rejection;
 use domain::definition::DefinitionKind;
+use domain::{FlagRejection, Rejection};
 use engine::{Reason, Unavailable};
 
 use crate::document::Unreadable;
@@ -72,7 +72,7 @@ impl Error {
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         let Self::Rejected(rejection) = self else { return false };
-        matches!(**rejection, Rejection::DefinitionChanged { .. })
+        matches!(**rejection, Rejection::Flag(FlagRejection::DefinitionChanged { .. }))
     }
 
     /// The error in one text, which is stored with a change that failed.

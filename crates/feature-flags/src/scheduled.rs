@@ -12,7 +12,7 @@ use domain::change_request::{ApplyChange, ChangeRequest, Judged};
 use domain::command::FlagCommand;
 use domain::definition::{Definition, DefinitionKind, Expected, NewDefinition};
 use domain::payment::Actor;
-use domain::{Command, Rejection, Request};
+use domain::{Command, FlagRejection, Rejection, Request};
 use engine::periodic::{Pass, Periodic};
 use engine::{Answer, Engine, Unavailable};
 
@@ -132,5 +132,9 @@ async fn result(
 
 /// Whether the definition or the change itself changed since it was read.
 fn is_outdated(refused: &Rejection) -> bool {
-    matches!(refused, Rejection::DefinitionChanged { .. } | Rejection::ChangeNotWaiting { .. })
+    matches!(
+        refused,
+        Rejection::Flag(FlagRejection::DefinitionChanged { .. })
+            | Rejection::Flag(FlagRejection::ChangeNotWaiting { .. })
+    )
 }

@@ -11,7 +11,7 @@ use domain::definition::{
 use domain::environment::Environment;
 use domain::payment::Actor;
 use domain::reply::FlagReply;
-use domain::{Command, EnvironmentId, Rejection, Reply, Request};
+use domain::{Command, EnvironmentId, FlagRejection, Rejection, Reply, Request};
 use engine::{Answer, Engine};
 use serde_json::Value;
 use uuid::Uuid;
@@ -81,7 +81,7 @@ impl FlagWriter<'_> {
             let before = definition.ok_or_else(not_found)?;
             if expected.is_some_and(|it| it != before.version) {
                 let (key, version) = (before.key.key, Some(before.version));
-                let changed = Rejection::DefinitionChanged { key, version };
+                let changed = Rejection::Flag(FlagRejection::DefinitionChanged { key, version });
                 return Err(Error::Rejected(Box::new(changed)));
             }
             let document = (kind, change.of(&before)?);

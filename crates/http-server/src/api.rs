@@ -44,6 +44,14 @@ impl Api {
         }
     }
 
+    /// The label of a request that no route matched, or that was refused before the routes.
+    pub(crate) const fn unmatched_route(self) -> &'static str {
+        match self {
+            Self::KillBill => "(not admitted)",
+            Self::Operations | Self::Native => "(other)",
+        }
+    }
+
     /// A refusal in the API's format.
     #[must_use]
     pub fn refuse(self, refusal: Refusal) -> Response<Body> {

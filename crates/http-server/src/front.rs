@@ -11,6 +11,8 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::MatchedPath;
+use axum::middleware::{Next, from_fn};
 use axum::routing::future::RouteFuture;
 use domain::card_data::looks_like_pan;
 use engine::Reason;
@@ -46,12 +48,19 @@ pub struct Front {
     pub bodies: Arc<Bodies>,
     /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<Network>,
-    /// The label of a path's route.
-    pub route_label: RouteLabel,
 }
 
-/// Maps a path to the label of its route, for metrics and logs: few labels, whatever paths clients send.
-pub type RouteLabel = fn(Api, &str) -> &'static str;
+/// Makes the matched route of each request its label in metrics and logs, so that there are few labels,
+/// whatever paths clients send. For APIs that leave counting to the listener.
+pub fn with_route_labels(router: Router) -> Router {
+    router.layer(from_fn(async |matched: Option<MatchedPath>, request, next: Next| {
+        let mut response = next.run(request).await;
+        if let Some(matched) = matched {
+            response.extensions_mut().insert(matched);
+        }
+        response
+    }))
+}
 
 /// The service of one connection.
 pub struct Connection {
@@ -180,7 +189,8 @@ impl InProgress {
             Outcome::ByApi(response) => response,
             Outcome::Here(mut response) => {
                 let (api, uri, started) = (self.api, &self.uri, self.started);
-                let route = (self.front.route_label)(api, uri.path());
+                let matched = response.extensions_mut().remove::<MatchedPath>();
+                let route = matched.as_ref().map_or(api.unmatched_route(), MatchedPath::as_str);
                 let requests = &self.front.requests;
                 requests.answered((api, route), response.status(), started.elapsed());
                 let id = self.given_id.unwrap_or_else(own_request_id);
@@ -204,7 +214,7 @@ fn own_request_id() -> HeaderValue {
 /// Logs a response: faults of the server as errors, the rest at the level debug. Never bodies, headers
 /// or paths: they contain passwords and names. Of the path, only its ids.
 fn report(
-    (api, route): (Api, &'static str),
+    (api, route): (Api, &str),
     (method, uri): (&Method, &Uri),
     started: Instant,
     response: &Response<Body>,

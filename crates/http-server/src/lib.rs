@@ -15,7 +15,7 @@ pub use admission::Admission;
 pub use api::Api;
 pub use body::Bodies;
 pub use connection_timer::Timeouts;
-pub use front::{Front, RouteLabel};
+pub use front::{Front, with_route_labels};
 pub use metrics::Requests;
 pub use sorter::{AcceptedConnection, Sorter, accepted, is_flag_path};
 

@@ -27,17 +27,12 @@ impl Requests {
     }
 
     /// Counts a response and its duration.
-    pub fn answered(
-        &self,
-        (api, route): (Api, &'static str),
-        status: StatusCode,
-        duration: Duration,
-    ) {
+    pub fn answered(&self, (api, route): (Api, &str), status: StatusCode, duration: Duration) {
         let api = api.label();
         let status = status.as_str().to_owned();
         let labels = [("api", api.to_owned()), ("route", route.to_owned()), ("status", status)];
         metrics::counter!("faregate_requests_total", &labels).increment(1);
-        metrics::histogram!("faregate_request_seconds", "api" => api, "route" => route)
+        metrics::histogram!("faregate_request_seconds", "api" => api, "route" => route.to_owned())
             .record(duration);
     }
 

@@ -29,7 +29,6 @@ async fn a_panic_is_a_500_with_a_request_id_and_the_connection_survives() {
         requests: Requests::new(),
         bodies: Bodies::new(1024, A_WHILE, 1024),
         trusted_proxies: vec![],
-        route_label: |_, _| "(test)",
     };
     let options = listener::ConnectionOptions {
         tls: None,

@@ -416,7 +416,8 @@ mod tests {
     use domain::payment::{Actor, TransactionStatus};
     use domain::tenant::SetTenantValue;
     use domain::{
-        PaymentId, PaymentReply, PaymentResult, Rejection, Request, RequestId, TransactionId,
+        PaymentId, PaymentReply, PaymentResult, Rejection, Request, RequestId, TenantRejection,
+        TransactionId,
     };
 
     fn id(last: u128) -> Uuid {
@@ -475,7 +476,7 @@ mod tests {
             transaction: TransactionId::new(id(3)),
             result: PaymentResult::Status { status: TransactionStatus::Success, message: None },
         });
-        let refused = Rejection::TenantAlreadyExists { key: "k".to_owned() };
+        let refused = Rejection::Tenant(TenantRejection::AlreadyExists { key: "k".to_owned() });
         let total = |account| LedgerTotal {
             account,
             gateway: "g".to_owned(),
@@ -515,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_command_is_told_apart() {
+    fn records_that_are_not_commands_are_distinguished() {
         check(b"", "garbage", "it has no version");
         let good = command(CommandBody::Ask(Message::Request(Box::new(request())))).encode();
         assert!(good.starts_with(&[8, 1]), "version 1 in field 1");

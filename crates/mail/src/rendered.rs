@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn periods_are_told_in_words() {
+    fn periods_are_written_in_words() {
         let second = Timestamp::SECOND_US;
         for (period_us, words) in [
             (-5, "0 minutes"),

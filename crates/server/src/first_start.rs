@@ -6,7 +6,7 @@ use domain::access::{CreateUser, PutRole};
 use domain::command::{AccessCommand, TenantCommand};
 use domain::payment::Actor;
 use domain::tenant::CreateTenant;
-use domain::{Command, Rejection, Request, TenantNo};
+use domain::{AccessRejection, Command, Rejection, Request, TenantNo};
 use engine::access::{Access, AccessError};
 use engine::{Answer, Engine, Unavailable};
 
@@ -131,7 +131,8 @@ async fn make(engine: &Engine, what: &'static str, command: Command) -> Result<(
     let request = Request { id, tenant: TenantNo::SYSTEM, actor, idempotency: None, command };
     match engine.submit(request).await? {
         // A first start that was cut short left the role behind.
-        Answer::Replied(_) | Answer::Refused(Rejection::RoleAlreadyExists { .. }) => Ok(()),
+        Answer::Replied(_)
+        | Answer::Refused(Rejection::Access(AccessRejection::RoleAlreadyExists { .. })) => Ok(()),
         answer @ (Answer::Refused(_) | Answer::StillRunning | Answer::AnotherRequest) => {
             Err(Error::Refused { what, answer })
         }

@@ -7,7 +7,6 @@ use http_server::{Admission, Bodies, Front, Requests, Sorter, Timeouts, listener
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::Config;
-use crate::routes;
 
 /// The smallest share of the descriptors that clients get, where there are few.
 const CONNECTIONS_MIN: usize = 64;
@@ -57,7 +56,6 @@ pub fn front(
         router: router(Arc::clone(&bodies)),
         admission,
         requests: Requests::new(),
-        route_label: routes::label,
         bodies,
         trusted_proxies: config.access.trusted_proxies.clone(),
     }

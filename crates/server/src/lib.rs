@@ -23,7 +23,6 @@ pub mod process;
 mod processing;
 pub mod queue;
 pub mod retention;
-mod routes;
 mod rpc;
 pub mod serve;
 mod sign_up;

@@ -56,9 +56,6 @@ pub fn openapi() -> OpenApi {
 
 const NO_SCOPES: [&str; 0] = [];
 
-/// The pages' paths, for metrics.
-pub const PATHS: &[&str] = &["/", "/docs", "/openapi.json"];
-
 /// The document as it is sent. It is built on the first request, because it would cost every
 /// start its time and every idle server its memory.
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {

@@ -24,7 +24,7 @@ use crate::first_start;
 use crate::health::{self, Health};
 use crate::metrics::{self, Exporter, Streams};
 use http_server::listener::Incoming;
-use http_server::{Admission, Bodies, listener};
+use http_server::{Admission, Bodies, listener, with_route_labels};
 
 use crate::http_setup::{connection_options, connections_max, flag_settings, front};
 use crate::node::Node;
@@ -254,7 +254,7 @@ impl Web<'_> {
             .route("/health/liveness", get(health::live))
             .route("/health/readiness", get(health::ready).with_state(self.health.clone()));
         if self.config.role == Role::Processor {
-            return operations.fallback(async || v1::Error::NoRoute);
+            return with_route_labels(operations).fallback(async || v1::Error::NoRoute);
         }
         let synthetic = self.probe.clone().map(probe::router);
         let reach = push_reach(self.config);
@@ -273,13 +273,18 @@ impl Web<'_> {
         let cache = Arc::clone(&self.node.flags);
         let write_locks = Arc::default();
         let v1 = v1::Api { engine, access, analytics, sealer, cache, write_locks, missing };
-        Router::new()
+        let counted = Router::new()
             .merge(operations)
             .merge(synthetic.unwrap_or_default())
             .merge(pages::router())
             .merge(v1::router(v1))
             .merge(::flags::router(Arc::clone(&self.node.flags), flag_settings(self.config)))
-            .merge(crate::sign_up::router(self.node.sign_up.as_ref(), &self.node.access, callbacks))
+            .merge(crate::sign_up::router(
+                self.node.sign_up.as_ref(),
+                &self.node.access,
+                callbacks,
+            ));
+        with_route_labels(counted)
             .merge(killbill::router(kill_bill))
             .fallback(async || v1::Error::NoRoute)
     }

@@ -14,8 +14,9 @@ use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaul
 use domain::reply::AccountReply;
 use domain::tenant::{CreateTenant, SetTenantValue};
 use domain::{
-    AmountMinor, Command, Currency, GatewayCall, GatewaySettings, Id, Idempotency, PaymentResult,
-    Person, Rejection, Reply, Request, RequestId, Settings, TenantNo, Timestamp, account,
+    AccountRejection, AmountMinor, Command, Currency, GatewayCall, GatewaySettings, Id,
+    Idempotency, PaymentRejection, PaymentResult, Person, Rejection, Reply, Request, RequestId,
+    Settings, TenantNo, TenantRejection, Timestamp, account,
 };
 use engine::Answer;
 use engine::partition::Verdict;
@@ -301,43 +302,42 @@ fn said_by(reply: &Reply) -> Said {
 #[must_use]
 pub fn reason(rejection: &Rejection) -> Reason {
     match rejection {
-        Rejection::TenantAlreadyExists { .. } | Rejection::AccountAlreadyExists { .. } => {
-            Reason::Taken
-        }
-        Rejection::AccountNotFound { .. } => Reason::NoAccount,
-        Rejection::PaymentMethodNotFound { .. } => Reason::NoMethod,
-        Rejection::ExternalPaymentMethodExists { .. } => Reason::SecondExternal,
-        Rejection::DefaultPaymentMethodInUse { .. } => Reason::DefaultInUse,
-        Rejection::PaymentNotFound { .. } => Reason::NoPayment,
-        Rejection::TransactionNotFound { .. } => Reason::NoTransaction,
-        Rejection::PaymentOfAnotherAccount { .. } => Reason::OthersPayment,
-        Rejection::TransactionOfAnotherAccount { .. } => Reason::OthersTransaction,
-        Rejection::TransactionKeySucceeded { .. } => Reason::KeySucceeded,
-        Rejection::NoSuchSuccess { .. } => Reason::NoSuccess,
-        Rejection::InvalidTransition { .. } => Reason::Transition,
-        Rejection::PaymentInDoubt { .. } => Reason::InDoubt,
-        Rejection::InvalidParameter { field, .. } => Reason::Field(field.clone()),
+        Rejection::Tenant(TenantRejection::AlreadyExists { .. }) => Reason::Taken,
+        Rejection::Account(it) => account_reason(it),
+        Rejection::Payment(it) => payment_reason(it),
         Rejection::Customer(why) => Reason::Customer(format!("{why:?}")),
-        Rejection::TagNotFound { .. } => Reason::NoTag,
-        Rejection::TagDefinitionNotFound { .. } => Reason::NoTagDefinition,
-        Rejection::TagNotApplicable { .. } => Reason::UnfitTag,
-        Rejection::UserAlreadyExists { .. }
-        | Rejection::UserNotFound { .. }
-        | Rejection::RoleAlreadyExists { .. }
-        | Rejection::RoleNotFound { .. }
-        | Rejection::PermissionInvalid { .. }
-        | Rejection::AccountKeyIsFixed { .. }
-        | Rejection::AccountFieldIsFixed { .. }
-        | Rejection::EnvironmentAlreadyExists { .. }
-        | Rejection::EnvironmentNotFound { .. }
-        | Rejection::SecretNotFound { .. }
-        | Rejection::DefinitionChanged { .. }
-        | Rejection::ApprovalNeeded { .. }
-        | Rejection::ChangeNotFound { .. }
-        | Rejection::ChangeNotWaiting { .. }
-        | Rejection::ApprovalByAuthor { .. }
-        | Rejection::WithdrawalByAnother { .. }
-        | Rejection::GatewayNotRegistered { .. } => Reason::Other(format!("{rejection:?}")),
+        Rejection::InvalidParameter { field, .. } => Reason::Field(field.clone()),
+        Rejection::Access(_) | Rejection::Flag(_) => Reason::Other(format!("{rejection:?}")),
+    }
+}
+
+fn account_reason(rejection: &AccountRejection) -> Reason {
+    use AccountRejection as R;
+    match rejection {
+        R::AlreadyExists { .. } => Reason::Taken,
+        R::NotFound { .. } => Reason::NoAccount,
+        R::PaymentMethodNotFound { .. } => Reason::NoMethod,
+        R::ExternalPaymentMethodExists { .. } => Reason::SecondExternal,
+        R::DefaultPaymentMethodInUse { .. } => Reason::DefaultInUse,
+        R::TagNotFound { .. } => Reason::NoTag,
+        R::TagDefinitionNotFound { .. } => Reason::NoTagDefinition,
+        R::TagNotApplicable { .. } => Reason::UnfitTag,
+        R::KeyIsFixed { .. } | R::FieldIsFixed { .. } => Reason::Other(format!("{rejection:?}")),
+    }
+}
+
+fn payment_reason(rejection: &PaymentRejection) -> Reason {
+    use PaymentRejection as R;
+    match rejection {
+        R::NotFound { .. } => Reason::NoPayment,
+        R::TransactionNotFound { .. } => Reason::NoTransaction,
+        R::OfAnotherAccount { .. } => Reason::OthersPayment,
+        R::TransactionOfAnotherAccount { .. } => Reason::OthersTransaction,
+        R::TransactionKeySucceeded { .. } => Reason::KeySucceeded,
+        R::NoSuchSuccess { .. } => Reason::NoSuccess,
+        R::InvalidTransition { .. } => Reason::Transition,
+        R::InDoubt { .. } => Reason::InDoubt,
+        R::GatewayNotRegistered { .. } => Reason::Other(format!("{rejection:?}")),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use domain::Rejection;
+use domain::{AccountRejection, PaymentRejection, Rejection};
 use engine::access::AccessError;
 use engine::{Reason, Unavailable};
 use tonic::{Code, Status};
@@ -189,45 +189,18 @@ impl Refusal {
                 Rejection::InvalidParameter { field, reason } => {
                     Some((proto_field(field), reason.trim().into()))
                 }
-                Rejection::GatewayNotRegistered { .. } => {
+                Rejection::Payment(PaymentRejection::GatewayNotRegistered { .. }) => {
                     Some(("gateway", "there is no such gateway".into()))
                 }
-                Rejection::AccountFieldIsFixed { field } => {
+                Rejection::Account(AccountRejection::FieldIsFixed { field }) => {
                     Some((proto_field(field), "cannot change".into()))
                 }
-                Rejection::TenantAlreadyExists { .. }
-                | Rejection::UserAlreadyExists { .. }
-                | Rejection::UserNotFound { .. }
-                | Rejection::RoleAlreadyExists { .. }
-                | Rejection::RoleNotFound { .. }
-                | Rejection::PermissionInvalid { .. }
-                | Rejection::AccountAlreadyExists { .. }
-                | Rejection::AccountNotFound { .. }
-                | Rejection::AccountKeyIsFixed { .. }
-                | Rejection::TagDefinitionNotFound { .. }
-                | Rejection::TagNotFound { .. }
-                | Rejection::TagNotApplicable { .. }
-                | Rejection::PaymentMethodNotFound { .. }
-                | Rejection::ExternalPaymentMethodExists { .. }
-                | Rejection::DefaultPaymentMethodInUse { .. }
-                | Rejection::PaymentNotFound { .. }
-                | Rejection::TransactionNotFound { .. }
-                | Rejection::PaymentOfAnotherAccount { .. }
-                | Rejection::TransactionOfAnotherAccount { .. }
-                | Rejection::TransactionKeySucceeded { .. }
-                | Rejection::NoSuchSuccess { .. }
-                | Rejection::InvalidTransition { .. }
-                | Rejection::PaymentInDoubt { .. }
-                | Rejection::EnvironmentAlreadyExists { .. }
-                | Rejection::EnvironmentNotFound { .. }
-                | Rejection::SecretNotFound { .. }
-                | Rejection::DefinitionChanged { .. }
-                | Rejection::ApprovalNeeded { .. }
-                | Rejection::ChangeNotFound { .. }
-                | Rejection::ChangeNotWaiting { .. }
-                | Rejection::ApprovalByAuthor { .. }
-                | Rejection::WithdrawalByAnother { .. }
-                | Rejection::Customer(_) => None,
+                Rejection::Tenant(_)
+                | Rejection::Access(_)
+                | Rejection::Flag(_)
+                | Rejection::Account(_)
+                | Rejection::Customer(_)
+                | Rejection::Payment(_) => None,
             },
             Self::Metadata { .. }
             | Self::NotFound { .. }
@@ -250,18 +223,25 @@ impl Refusal {
 }
 
 const fn wire_rejection(rejection: &Rejection) -> (Code, &'static str) {
-    use Rejection as R;
     match rejection {
-        R::TenantAlreadyExists { .. } => (Code::AlreadyExists, "TENANT_ALREADY_EXISTS"),
-        R::UserAlreadyExists { .. } => (Code::AlreadyExists, "USER_ALREADY_EXISTS"),
-        R::UserNotFound { .. } => (Code::NotFound, "USER_NOT_FOUND"),
-        R::RoleAlreadyExists { .. } => (Code::AlreadyExists, "ROLE_ALREADY_EXISTS"),
-        R::RoleNotFound { .. } => (Code::NotFound, "ROLE_NOT_FOUND"),
-        R::PermissionInvalid { .. } => (Code::InvalidArgument, "PERMISSION_INVALID"),
-        R::AccountAlreadyExists { .. } => (Code::AlreadyExists, "ACCOUNT_ALREADY_EXISTS"),
-        R::AccountNotFound { .. } => (Code::NotFound, "ACCOUNT_NOT_FOUND"),
-        R::AccountKeyIsFixed { .. } => (Code::FailedPrecondition, "ACCOUNT_KEY_IS_FIXED"),
-        R::AccountFieldIsFixed { .. } => (Code::FailedPrecondition, "ACCOUNT_FIELD_IS_FIXED"),
+        Rejection::Account(it) => wire_account(it),
+        Rejection::Payment(it) => wire_payment(it),
+        Rejection::InvalidParameter { .. } => (Code::InvalidArgument, "INVALID_ARGUMENT"),
+        // No call of this API returns these.
+        Rejection::Tenant(_)
+        | Rejection::Access(_)
+        | Rejection::Flag(_)
+        | Rejection::Customer(_) => (Code::FailedPrecondition, "REFUSED"),
+    }
+}
+
+const fn wire_account(rejection: &AccountRejection) -> (Code, &'static str) {
+    use AccountRejection as R;
+    match rejection {
+        R::AlreadyExists { .. } => (Code::AlreadyExists, "ACCOUNT_ALREADY_EXISTS"),
+        R::NotFound { .. } => (Code::NotFound, "ACCOUNT_NOT_FOUND"),
+        R::KeyIsFixed { .. } => (Code::FailedPrecondition, "ACCOUNT_KEY_IS_FIXED"),
+        R::FieldIsFixed { .. } => (Code::FailedPrecondition, "ACCOUNT_FIELD_IS_FIXED"),
         R::TagDefinitionNotFound { .. } => (Code::NotFound, "TAG_DEFINITION_NOT_FOUND"),
         R::TagNotFound { .. } => (Code::NotFound, "TAG_NOT_FOUND"),
         R::TagNotApplicable { .. } => (Code::FailedPrecondition, "TAG_NOT_APPLICABLE"),
@@ -272,30 +252,23 @@ const fn wire_rejection(rejection: &Rejection) -> (Code, &'static str) {
         R::DefaultPaymentMethodInUse { .. } => {
             (Code::FailedPrecondition, "DEFAULT_PAYMENT_METHOD_IN_USE")
         }
+    }
+}
+
+const fn wire_payment(rejection: &PaymentRejection) -> (Code, &'static str) {
+    use PaymentRejection as R;
+    match rejection {
         R::GatewayNotRegistered { .. } => (Code::InvalidArgument, "GATEWAY_NOT_REGISTERED"),
-        R::PaymentNotFound { .. } => (Code::NotFound, "PAYMENT_NOT_FOUND"),
+        R::NotFound { .. } => (Code::NotFound, "PAYMENT_NOT_FOUND"),
         R::TransactionNotFound { .. } => (Code::NotFound, "TRANSACTION_NOT_FOUND"),
-        R::PaymentOfAnotherAccount { .. } => {
-            (Code::FailedPrecondition, "PAYMENT_OF_ANOTHER_ACCOUNT")
-        }
+        R::OfAnotherAccount { .. } => (Code::FailedPrecondition, "PAYMENT_OF_ANOTHER_ACCOUNT"),
         R::TransactionOfAnotherAccount { .. } => {
             (Code::FailedPrecondition, "TRANSACTION_OF_ANOTHER_ACCOUNT")
         }
         R::TransactionKeySucceeded { .. } => (Code::AlreadyExists, "TRANSACTION_KEY_SUCCEEDED"),
         R::NoSuchSuccess { .. } => (Code::FailedPrecondition, "NO_SUCH_SUCCESS"),
         R::InvalidTransition { .. } => (Code::FailedPrecondition, "INVALID_TRANSITION"),
-        R::PaymentInDoubt { .. } => (Code::FailedPrecondition, "PAYMENT_IN_DOUBT"),
-        R::EnvironmentAlreadyExists { .. } => (Code::AlreadyExists, "ENVIRONMENT_ALREADY_EXISTS"),
-        R::EnvironmentNotFound { .. } => (Code::NotFound, "ENVIRONMENT_NOT_FOUND"),
-        R::SecretNotFound { .. } => (Code::NotFound, "SECRET_NOT_FOUND"),
-        R::DefinitionChanged { .. } => (Code::Aborted, "DEFINITION_CHANGED"),
-        R::ApprovalNeeded { .. } => (Code::FailedPrecondition, "APPROVAL_NEEDED"),
-        R::ChangeNotFound { .. } => (Code::NotFound, "CHANGE_NOT_FOUND"),
-        R::Customer(_) => (Code::FailedPrecondition, "CUSTOMER_REFUSED"),
-        R::ChangeNotWaiting { .. } => (Code::FailedPrecondition, "CHANGE_NOT_WAITING"),
-        R::ApprovalByAuthor { .. } => (Code::PermissionDenied, "APPROVAL_BY_AUTHOR"),
-        R::WithdrawalByAnother { .. } => (Code::PermissionDenied, "WITHDRAWAL_BY_ANOTHER"),
-        R::InvalidParameter { .. } => (Code::InvalidArgument, "INVALID_ARGUMENT"),
+        R::InDoubt { .. } => (Code::FailedPrecondition, "PAYMENT_IN_DOUBT"),
     }
 }
 
@@ -319,76 +292,24 @@ const fn wire_unavailable(reason: Reason) -> (Code, &'static str) {
     }
 }
 
-/// The message of a rejection.
+/// The message of a rejection: a field has the name that it has in the protos.
 fn rejection_message(rejection: &Rejection) -> String {
-    use Rejection as R;
     match rejection {
-        R::TenantAlreadyExists { key } => format!("there is a tenant {key} already"),
-        R::UserAlreadyExists { username } => format!("there is a user {username} already"),
-        R::UserNotFound { username } => format!("there is no user {username}"),
-        R::RoleAlreadyExists { role } => format!("there is a role {role} already"),
-        R::RoleNotFound { role } => format!("there is no role {role}"),
-        R::PermissionInvalid { permission } => format!("there is no permission {permission}"),
-        R::AccountAlreadyExists { key } => {
-            format!("there is an account with the key {key} already")
-        }
-        R::AccountNotFound { id } => format!("there is no account {id}"),
-        R::AccountKeyIsFixed { current } => format!("the account's key stays {current}"),
-        R::AccountFieldIsFixed { field } => {
-            format!("{}: cannot change", proto_field(field))
-        }
-        R::TagDefinitionNotFound { id } => format!("there is no tag definition {id}"),
-        R::TagNotFound { name } => format!("the account has no tag {name}"),
-        R::TagNotApplicable { name } => format!("an account cannot have the tag {name}"),
-        R::PaymentMethodNotFound { id } => format!("there is no payment method {id}"),
-        R::ExternalPaymentMethodExists { account } => {
-            format!("the account {account} has a method of external payment already")
-        }
-        R::DefaultPaymentMethodInUse { account } => {
-            format!("it is the default payment method of the account {account}")
-        }
-        R::GatewayNotRegistered { gateway } => format!("gateway: there is no gateway {gateway}"),
-        R::PaymentNotFound { payment } => format!("there is no payment {payment}"),
-        R::TransactionNotFound { transaction } => format!("there is no transaction {transaction}"),
-        R::PaymentOfAnotherAccount { payment } => {
-            format!("the payment {payment} is another account's")
-        }
-        R::TransactionOfAnotherAccount { key } => {
-            format!("the transaction {key} is another account's")
-        }
-        R::TransactionKeySucceeded { key } => format!("a transaction {key} succeeded already"),
-        R::NoSuchSuccess { payment } => format!("the payment {payment} did not succeed"),
-        R::InvalidTransition { operation, from } => match from {
-            Some(from) => format!(
-                "{operation:?} may not follow where the payment stands at {:?} {:?}",
-                from.operation, from.status
-            ),
-            None => format!("{operation:?} may not follow on a payment that has no success"),
-        },
-        R::PaymentInDoubt { operation } => format!(
-            "{operation:?} has to wait: it is not known yet what became of a transaction before"
-        ),
-        R::EnvironmentAlreadyExists { key } => format!("there is an environment {key} already"),
-        R::EnvironmentNotFound { id } => format!("there is no environment {id}"),
-        R::SecretNotFound { id } => format!("there is no secret {id}"),
-        R::DefinitionChanged { key, version } => match version {
-            Some(version) => format!("{key} is in the version {version}"),
-            None => format!("there is no {key}"),
-        },
-        R::ApprovalNeeded { environment } => format!(
-            "changes of the environment {environment} need another user's approval: \
-             ask for one at /v1/changes"
-        ),
-        R::ChangeNotFound { id } => format!("there is no change {id}"),
-        R::Customer(refusal) => format!("sign-up is not part of this API: {refusal:?}"),
-        R::ChangeNotWaiting { id, status } => format!("the change {id} is {status:?} already"),
-        R::ApprovalByAuthor { id } => {
-            format!("the change {id} needs the approval of another user than its author")
-        }
-        R::WithdrawalByAnother { id } => format!("the change {id} is withdrawn by its author only"),
-        R::InvalidParameter { field, reason } => {
+        Rejection::InvalidParameter { field, reason } => {
             format!("{}: {}", proto_field(field), reason.trim())
         }
+        Rejection::Account(AccountRejection::FieldIsFixed { field }) => {
+            format!("{}: cannot change", proto_field(field))
+        }
+        Rejection::Payment(PaymentRejection::GatewayNotRegistered { .. }) => {
+            format!("gateway: {rejection}")
+        }
+        Rejection::Tenant(_)
+        | Rejection::Access(_)
+        | Rejection::Flag(_)
+        | Rejection::Account(_)
+        | Rejection::Customer(_)
+        | Rejection::Payment(_) => rejection.to_string(),
     }
 }
 

@@ -3,7 +3,7 @@
 use domain::account::{CreateAccount, Person, UpdateAccount};
 use domain::command::AccountCommand;
 use domain::reply::AccountReply;
-use domain::{AccountId, Command, Rejection, Reply};
+use domain::{AccountId, AccountRejection, Command, Rejection, Reply};
 use engine::ports::{AccountView, HistoryOf, HistoryRow, Queries, StoreError};
 use engine::time::{rfc3339_millis, rfc3339_second};
 use serde::{Deserialize, Serialize};
@@ -331,7 +331,9 @@ pub(crate) async fn get(call: Call) -> HandlerResult {
     match page::read_one(&call, options, move |queries, tenant| queries.account(tenant, id)).await?
     {
         Some(found) => Ok(reply::ok(&options.json(&found))),
-        None => Err(Failure::Refused(Box::new(Rejection::AccountNotFound { id }))),
+        None => {
+            Err(Failure::Refused(Box::new(Rejection::Account(AccountRejection::NotFound { id }))))
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use domain::change::{AccountChange, Change, PaymentChange};
 use domain::payment::{Payment, PaymentState, Transaction, TransactionStatus, TransactionType};
 use domain::tag::Tag;
 use domain::{
-    Account, EXTERNAL_PAYMENT, PaymentId, PaymentMethod, Rejection, TagId, TenantNo, TransactionId,
+    Account, AccountRejection, EXTERNAL_PAYMENT, PaymentId, PaymentMethod, PaymentRejection,
+    Rejection, TagId, TenantNo, TransactionId,
 };
 use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError};
 use engine::time::rfc3339_second;
@@ -289,7 +290,9 @@ pub(crate) async fn account(call: Call) -> HandlerResult {
         .read(move |queries| queries.account_histories(tenant, id, ACCOUNT_HISTORIES_MAX))
         .await?;
     if rows.is_empty() {
-        return Err(Failure::Refused(Box::new(Rejection::AccountNotFound { id })));
+        return Err(Failure::Refused(Box::new(Rejection::Account(AccountRejection::NotFound {
+            id,
+        }))));
     }
     Ok(reply::ok(&of_account(&rows)))
 }
@@ -301,7 +304,8 @@ pub(crate) async fn account(call: Call) -> HandlerResult {
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn account_history(call: Call) -> HandlerResult {
     let id = call.param_id("accountId")?;
-    history(call, HistoryOf::Account(id), Rejection::AccountNotFound { id }).await
+    history(call, HistoryOf::Account(id), Rejection::Account(AccountRejection::NotFound { id }))
+        .await
 }
 
 /// The audit of a payment method, with its history.
@@ -311,7 +315,12 @@ pub(crate) async fn account_history(call: Call) -> HandlerResult {
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn payment_method_history(call: Call) -> HandlerResult {
     let id = call.param_id("paymentMethodId")?;
-    history(call, HistoryOf::PaymentMethod(id), Rejection::PaymentMethodNotFound { id }).await
+    history(
+        call,
+        HistoryOf::PaymentMethod(id),
+        Rejection::Account(AccountRejection::PaymentMethodNotFound { id }),
+    )
+    .await
 }
 
 /// The audit of a tag, with its history.
@@ -321,7 +330,7 @@ pub(crate) async fn payment_method_history(call: Call) -> HandlerResult {
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn tag_history(call: Call) -> HandlerResult {
     let id: TagId = call.param_id("tagId")?;
-    let absent = Rejection::TagNotFound { name: id.to_string() };
+    let absent = Rejection::Account(AccountRejection::TagNotFound { name: id.to_string() });
     history(call, HistoryOf::Tag(id), absent).await
 }
 
@@ -332,7 +341,7 @@ pub(crate) async fn tag_history(call: Call) -> HandlerResult {
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn payment_history(call: Call) -> HandlerResult {
     let id: PaymentId = call.param_id("paymentId")?;
-    let absent = Rejection::PaymentNotFound { payment: id.to_string() };
+    let absent = Rejection::Payment(PaymentRejection::NotFound { payment: id.to_string() });
     history(call, HistoryOf::Payment(id), absent).await
 }
 
@@ -343,7 +352,8 @@ pub(crate) async fn payment_history(call: Call) -> HandlerResult {
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn transaction_history(call: Call) -> HandlerResult {
     let id: TransactionId = call.param_id("transactionId")?;
-    let absent = Rejection::TransactionNotFound { transaction: id.to_string() };
+    let absent =
+        Rejection::Payment(PaymentRejection::TransactionNotFound { transaction: id.to_string() });
     history(call, HistoryOf::Transaction(id), absent).await
 }
 

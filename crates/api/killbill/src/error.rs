@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::response::Response;
-use domain::Rejection;
+use domain::{AccessRejection, AccountRejection, PaymentRejection, Rejection, TenantRejection};
 use engine::access::AccessError;
 use engine::{Reason, Unavailable};
 use http::header::{ALLOW, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -139,43 +139,55 @@ pub(crate) mod code {
 
 /// The table from the domain's refusals to Kill Bill's errors.
 fn wire(rejection: &Rejection) -> (Code, String) {
-    use Rejection as R;
     match rejection {
-        R::TenantAlreadyExists { key } => {
+        Rejection::Tenant(TenantRejection::AlreadyExists { key }) => {
             (code::TENANT_ALREADY_EXISTS, format!("Tenant already exists for key {key}"))
         }
-        R::UserAlreadyExists { username } => (code::USER_ALREADY_EXISTS, user_exists(username)),
+        Rejection::Access(it) => wire_access(it),
+        Rejection::Account(it) => wire_account(it),
+        Rejection::Payment(it) => wire_payment(it),
+        Rejection::InvalidParameter { field, reason } => {
+            (code::INVALID_PARAMETER, invalid_parameter(field, reason))
+        }
+        // No route of this API returns these.
+        Rejection::Flag(_) | Rejection::Customer(_) => {
+            (code::ILLEGAL_ARGUMENT, rejection.to_string())
+        }
+    }
+}
+
+fn wire_access(rejection: &AccessRejection) -> (Code, String) {
+    use AccessRejection as R;
+    match rejection {
+        R::UserAlreadyExists { username } => {
+            (code::USER_ALREADY_EXISTS, format!("The user {username} already exists"))
+        }
         R::UserNotFound { username } => (code::INVALID_USER, missing("user", username)),
         R::RoleAlreadyExists { role } => {
             (code::ROLE_ALREADY_EXISTS, format!("The role {role} already exists"))
         }
         R::RoleNotFound { role } => (code::INVALID_ROLE, missing("role", role)),
-        // No route of this API returns these.
-        R::EnvironmentAlreadyExists { .. }
-        | R::EnvironmentNotFound { .. }
-        | R::SecretNotFound { .. }
-        | R::DefinitionChanged { .. }
-        | R::ApprovalNeeded { .. }
-        | R::ChangeNotFound { .. }
-        | R::ChangeNotWaiting { .. }
-        | R::ApprovalByAuthor { .. }
-        | R::WithdrawalByAnother { .. } => {
-            (code::ILLEGAL_ARGUMENT, "Feature flags are not part of this API".to_owned())
-        }
-        R::Customer(_) => (code::ILLEGAL_ARGUMENT, "Sign-up is not part of this API".to_owned()),
         R::PermissionInvalid { permission } => {
             (code::INVALID_PERMISSION, format!("The permission {permission} is invalid"))
         }
-        R::AccountAlreadyExists { key } => {
+    }
+}
+
+fn wire_account(rejection: &AccountRejection) -> (Code, String) {
+    use AccountRejection as R;
+    match rejection {
+        R::AlreadyExists { key } => {
             (code::ACCOUNT_ALREADY_EXISTS, format!("Account already exists for key {key}"))
         }
-        R::AccountNotFound { id } => {
+        R::NotFound { id } => {
             (code::ACCOUNT_NOT_FOUND_BY_ID, format!("Account does not exist for id {id}"))
         }
-        R::AccountKeyIsFixed { current } => (code::ACCOUNT_KEY_IS_FIXED, key_is_fixed(current)),
-        R::AccountFieldIsFixed { field } => (code::ILLEGAL_ARGUMENT, field_is_fixed(field)),
+        R::KeyIsFixed { current } => (code::ACCOUNT_KEY_IS_FIXED, key_is_fixed(current)),
+        R::FieldIsFixed { field } => (code::ILLEGAL_ARGUMENT, field_is_fixed(field)),
         R::TagDefinitionNotFound { id } => (code::NO_DEFINITION_FOR_TAG, no_tag_definition(id)),
-        R::TagNotFound { name } => (code::NO_SUCH_TAG, no_tag(name)),
+        R::TagNotFound { name } => {
+            (code::NO_SUCH_TAG, format!("The tag does not exist (name: {name})"))
+        }
         R::TagNotApplicable { name } => (code::TAG_NOT_APPLICABLE, not_applicable(name)),
         R::PaymentMethodNotFound { id } => {
             (code::NO_SUCH_PAYMENT_METHOD, format!("Payment method {id} does not exist"))
@@ -186,12 +198,18 @@ fn wire(rejection: &Rejection) -> (Code, String) {
         R::DefaultPaymentMethodInUse { account } => {
             (code::DEFAULT_PAYMENT_METHOD, default_method_in_use(account))
         }
+    }
+}
+
+fn wire_payment(rejection: &PaymentRejection) -> (Code, String) {
+    use PaymentRejection as R;
+    match rejection {
         R::GatewayNotRegistered { gateway } => (code::NO_SUCH_PLUGIN, no_such_plugin(gateway)),
-        R::PaymentNotFound { payment } => (code::NO_SUCH_PAYMENT, no_such_payment(payment)),
+        R::NotFound { payment } => (code::NO_SUCH_PAYMENT, no_such_payment(payment)),
         R::TransactionNotFound { transaction } => {
             (code::NO_SUCH_PAYMENT, no_such_payment(transaction))
         }
-        R::PaymentOfAnotherAccount { payment: key } | R::TransactionOfAnotherAccount { key } => {
+        R::OfAnotherAccount { payment: key } | R::TransactionOfAnotherAccount { key } => {
             (code::DIFFERENT_ACCOUNT, format!("Payment {key} has a different account id"))
         }
         R::TransactionKeySucceeded { key } => (code::ACTIVE_TRANSACTION_KEY, key_succeeded(key)),
@@ -202,11 +220,8 @@ fn wire(rejection: &Rejection) -> (Code, String) {
             let from = from.map_or_else(|| START_STATE.to_owned(), state_name);
             (code::INVALID_OPERATION, invalid_transition(operation.killbill_name(), &from))
         }
-        R::PaymentInDoubt { operation } => {
+        R::InDoubt { operation } => {
             (code::INVALID_OPERATION, invalid_transition(operation.killbill_name(), "UNKNOWN"))
-        }
-        R::InvalidParameter { field, reason } => {
-            (code::INVALID_PARAMETER, invalid_parameter(field, reason))
         }
     }
 }
@@ -227,16 +242,8 @@ pub(crate) fn no_tag_definition(id: &impl std::fmt::Display) -> String {
     format!("The tag definition {id} does not exist")
 }
 
-fn no_tag(name: &str) -> String {
-    format!("The tag does not exist (name: {name})")
-}
-
 fn not_applicable(name: &str) -> String {
     format!("Invalid control tag '{name}' for object type 'ACCOUNT'")
-}
-
-fn user_exists(username: &str) -> String {
-    format!("The user {username} already exists")
 }
 
 fn external_method_exists(account: &impl std::fmt::Display) -> String {
@@ -539,14 +546,14 @@ fn container(status: StatusCode, message: &str, url: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use domain::payment::{PaymentState, TransactionStatus, TransactionType};
-    use domain::{AccountId, PaymentId, PaymentMethodId, TagDefinitionId};
+    use domain::{AccountId, FlagRejection, PaymentId, PaymentMethodId, TagDefinitionId};
     use expect_test::{Expect, expect};
     use uuid::Uuid;
 
     use super::*;
 
-    fn check(rejection: &Rejection, expected: Expect) {
-        let (code, message) = wire(rejection);
+    fn check(rejection: impl Into<Rejection>, expected: Expect) {
+        let (code, message) = wire(&rejection.into());
         let class = code.class.rsplit('.').next().unwrap_or_default();
         let number = code.number.map_or("null".to_owned(), |number| number.to_string());
         expected.assert_eq(&format!("{} {number} {class}: {message}", code.status.as_u16()));
@@ -557,67 +564,67 @@ mod tests {
         let name = || "n".to_owned();
         let id = AccountId::new(Uuid::nil());
         check(
-            &Rejection::TenantAlreadyExists { key: name() },
+            TenantRejection::AlreadyExists { key: name() },
             expect!["409 20000 TenantApiException: Tenant already exists for key n"],
         );
         check(
-            &Rejection::UserAlreadyExists { username: name() },
+            AccessRejection::UserAlreadyExists { username: name() },
             expect!["400 40002 SecurityApiException: The user n already exists"],
         );
         check(
-            &Rejection::UserNotFound { username: name() },
+            AccessRejection::UserNotFound { username: name() },
             expect![
                 "400 40001 SecurityApiException: The user n does not exist or has been inactivated"
             ],
         );
         check(
-            &Rejection::RoleAlreadyExists { role: name() },
+            AccessRejection::RoleAlreadyExists { role: name() },
             expect!["400 40004 SecurityApiException: The role n already exists"],
         );
         check(
-            &Rejection::RoleNotFound { role: name() },
+            AccessRejection::RoleNotFound { role: name() },
             expect![
                 "400 40003 SecurityApiException: The role n does not exist or has been inactivated"
             ],
         );
         check(
-            &Rejection::EnvironmentAlreadyExists { key: name() },
-            expect!["400 null IllegalArgumentException: Feature flags are not part of this API"],
+            FlagRejection::EnvironmentAlreadyExists { key: name() },
+            expect!["400 null IllegalArgumentException: there is an environment n already"],
         );
         check(
-            &Rejection::PermissionInvalid { permission: name() },
+            AccessRejection::PermissionInvalid { permission: name() },
             expect!["400 40005 SecurityApiException: The permission n is invalid"],
         );
         check(
-            &Rejection::AccountAlreadyExists { key: name() },
+            AccountRejection::AlreadyExists { key: name() },
             expect!["409 3000 AccountApiException: Account already exists for key n"],
         );
         check(
-            &Rejection::AccountNotFound { id },
+            AccountRejection::NotFound { id },
             expect![
                 "404 3002 AccountApiException: Account does not exist for id 00000000-0000-0000-0000-000000000000"
             ],
         );
         check(
-            &Rejection::AccountKeyIsFixed { current: name() },
+            AccountRejection::KeyIsFixed { current: name() },
             expect![
                 "400 3005 AccountApiException: External keys cannot be updated. Original key remains: n (externalKey)"
             ],
         );
         check(
-            &Rejection::AccountFieldIsFixed { field: name() },
+            AccountRejection::FieldIsFixed { field: name() },
             expect![
                 "400 null IllegalArgumentException: Killbill doesn't support updating the account n"
             ],
         );
         check(
-            &Rejection::ExternalPaymentMethodExists { account: id },
+            AccountRejection::ExternalPaymentMethodExists { account: id },
             expect![
                 "400 7023 PaymentApiException: External payment method already exists for account 00000000-0000-0000-0000-000000000000"
             ],
         );
         check(
-            &Rejection::DefaultPaymentMethodInUse { account: id },
+            AccountRejection::DefaultPaymentMethodInUse { account: id },
             expect![
                 "400 7022 PaymentApiException: Cannot delete default payment method for account 00000000-0000-0000-0000-000000000000"
             ],
@@ -628,17 +635,17 @@ mod tests {
     fn tag_refusals_have_kill_bills_codes() {
         let name = || "n".to_owned();
         check(
-            &Rejection::TagDefinitionNotFound { id: TagDefinitionId::new(Uuid::nil()) },
+            AccountRejection::TagDefinitionNotFound { id: TagDefinitionId::new(Uuid::nil()) },
             expect![
                 "400 3902 TagApiException: The tag definition 00000000-0000-0000-0000-000000000000 does not exist"
             ],
         );
         check(
-            &Rejection::TagNotFound { name: name() },
+            AccountRejection::TagNotFound { name: name() },
             expect!["404 3950 TagApiException: The tag does not exist (name: n)"],
         );
         check(
-            &Rejection::TagNotApplicable { name: name() },
+            AccountRejection::TagNotApplicable { name: name() },
             expect![
                 "400 null IllegalStateException: Invalid control tag 'n' for object type 'ACCOUNT'"
             ],
@@ -652,46 +659,46 @@ mod tests {
         let from = |operation, status| Some(PaymentState { operation, status });
         let operation = TransactionType::Refund;
         check(
-            &Rejection::PaymentMethodNotFound { id },
+            AccountRejection::PaymentMethodNotFound { id },
             expect![
                 "404 7000 PaymentApiException: Payment method 00000000-0000-0000-0000-000000000000 does not exist"
             ],
         );
         check(
-            &Rejection::GatewayNotRegistered { gateway: key() },
+            PaymentRejection::GatewayNotRegistered { gateway: key() },
             expect!["400 7028 PaymentApiException: Payment plugin k is not registered"],
         );
         check(
-            &Rejection::PaymentNotFound { payment: key() },
+            PaymentRejection::NotFound { payment: key() },
             expect!["404 7020 PaymentApiException: Payment k does not exist"],
         );
         check(
-            &Rejection::TransactionNotFound { transaction: key() },
+            PaymentRejection::TransactionNotFound { transaction: key() },
             expect!["404 7020 PaymentApiException: Payment k does not exist"],
         );
         check(
-            &Rejection::PaymentOfAnotherAccount { payment: key() },
+            PaymentRejection::OfAnotherAccount { payment: key() },
             expect!["400 7034 PaymentApiException: Payment k has a different account id"],
         );
         check(
-            &Rejection::TransactionOfAnotherAccount { key: key() },
+            PaymentRejection::TransactionOfAnotherAccount { key: key() },
             expect!["400 7034 PaymentApiException: Payment k has a different account id"],
         );
         check(
-            &Rejection::TransactionKeySucceeded { key: key() },
+            PaymentRejection::TransactionKeySucceeded { key: key() },
             expect![
                 "400 7030 PaymentApiException: Successful transaction with external key k already exists"
             ],
         );
         let payment = PaymentId::new(Uuid::nil());
         check(
-            &Rejection::NoSuchSuccess { payment },
+            PaymentRejection::NoSuchSuccess { payment },
             expect![
                 "404 7024 PaymentApiException: Payment 00000000-0000-0000-0000-000000000000 did not succeed"
             ],
         );
         check(
-            &Rejection::InvalidTransition { operation, from: None },
+            PaymentRejection::InvalidTransition { operation, from: None },
             expect![
                 "400 7032 PaymentApiException: Invalid payment transition REFUND from state BIG_BANG_INIT"
             ],
@@ -699,19 +706,19 @@ mod tests {
         let reversed = from(TransactionType::ChargebackReversal, TransactionStatus::Success);
         let operation = TransactionType::ChargebackReversal;
         check(
-            &Rejection::InvalidTransition { operation, from: reversed },
+            PaymentRejection::InvalidTransition { operation, from: reversed },
             expect![
                 "400 7032 PaymentApiException: Invalid payment transition CHARGEBACK from state CHARGEBACK_FAILED"
             ],
         );
         check(
-            &Rejection::PaymentInDoubt { operation },
+            PaymentRejection::InDoubt { operation },
             expect![
                 "400 7032 PaymentApiException: Invalid payment transition CHARGEBACK from state UNKNOWN"
             ],
         );
         check(
-            &Rejection::invalid("amount", "needs to be set"),
+            Rejection::invalid("amount", "needs to be set"),
             expect!["400 7031 PaymentApiException: Invalid parameter amount: needs to be set"],
         );
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use domain::{AccountId, Rejection, TenantNo};
+use domain::{AccountId, AccountRejection, Rejection, TenantNo};
 use engine::ports::{Page, Paged, Queries, ROWS_MAX, StoreError};
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
@@ -99,7 +99,9 @@ pub(crate) async fn list_of_account<S: RowFormat>(
         rows.into_iter().map(with_audit).collect::<Result<Vec<_>, _>>().map(Some)
     });
     let Some(found) = found.await? else {
-        return Err(Failure::Refused(Box::new(Rejection::AccountNotFound { id: account })));
+        return Err(Failure::Refused(Box::new(Rejection::Account(AccountRejection::NotFound {
+            id: account,
+        }))));
     };
     Ok(reply::ok(&found.iter().map(|it| format.json(it)).collect::<Vec<_>>()))
 }

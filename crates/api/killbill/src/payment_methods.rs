@@ -3,7 +3,10 @@
 use domain::command::AccountCommand;
 use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
 use domain::reply::AccountReply;
-use domain::{AccountId, Command, EXTERNAL_PAYMENT, PaymentMethodId, Rejection, Reply, TenantNo};
+use domain::{
+    AccountId, AccountRejection, Command, EXTERNAL_PAYMENT, PaymentMethodId, PaymentRejection,
+    Rejection, Reply, TenantNo,
+};
 use engine::ports::{HistoryOf, HistoryRow, MethodView, Queries, StoreError};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -324,12 +327,16 @@ pub(crate) async fn refresh(call: Call) -> HandlerResult {
         && call.api.engine().settings().gateway(&gateway).is_none()
     {
         let gateway = gateway.into_owned();
-        return Err(Failure::Refused(Box::new(Rejection::GatewayNotRegistered { gateway })));
+        return Err(Failure::Refused(Box::new(Rejection::Payment(
+            PaymentRejection::GatewayNotRegistered { gateway },
+        ))));
     }
     let tenant = call.tenant();
     match call.read(move |queries| queries.account(tenant, account)).await? {
         Some(_) => Ok(reply::no_content()),
-        None => Err(Failure::Refused(Box::new(Rejection::AccountNotFound { id: account }))),
+        None => Err(Failure::Refused(Box::new(Rejection::Account(AccountRejection::NotFound {
+            id: account,
+        })))),
     }
 }
 
@@ -350,7 +357,8 @@ pub(crate) async fn delete(call: Call) -> HandlerResult {
     if suspends {
         let tenant = call.tenant();
         let read = call.read(move |queries| queries.payment_method(tenant, payment_method));
-        let none = || Rejection::PaymentMethodNotFound { id: payment_method };
+        let none =
+            || Rejection::Account(AccountRejection::PaymentMethodNotFound { id: payment_method });
         let found = read.await?.ok_or_else(|| Failure::Refused(Box::new(none())))?;
         auto_pay_off = Some(found.method.account_id);
     }

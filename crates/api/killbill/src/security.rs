@@ -3,7 +3,7 @@
 use domain::access::{CreateUser, PutRole, Role, UpdateUser};
 use domain::command::AccessCommand;
 use domain::reply::AccessReply;
-use domain::{Command, Rejection, Reply};
+use domain::{AccessRejection, Command, Rejection, Reply};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -168,7 +168,9 @@ pub(crate) async fn user_roles(call: Call) -> HandlerResult {
             let username = user.username;
             Ok(reply::ok(&UserRolesJson { username, password: None, roles: user.roles }))
         }
-        None => Err(Failure::Refused(Box::new(Rejection::UserNotFound { username }))),
+        None => Err(Failure::Refused(Box::new(Rejection::Access(AccessRejection::UserNotFound {
+            username,
+        })))),
     }
 }
 

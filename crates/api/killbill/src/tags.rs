@@ -2,7 +2,7 @@
 
 use domain::command::AccountCommand;
 use domain::tag::{AddTags, CONTROL_TAGS, RemoveTags, Tag, TagDefinition};
-use domain::{AccountId, Command, Rejection, TagDefinitionId};
+use domain::{AccountId, AccountRejection, Command, Rejection, TagDefinitionId};
 use engine::ports::{HistoryOf, HistoryRow};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -144,7 +144,9 @@ async fn list(call: Call, of_account: bool) -> HandlerResult {
         tags.into_iter().map(with_rows).collect::<Result<Vec<_>, _>>().map(Some)
     });
     let Some(found) = found.await? else {
-        return Err(Failure::Refused(Box::new(Rejection::AccountNotFound { id: account })));
+        return Err(Failure::Refused(Box::new(Rejection::Account(AccountRejection::NotFound {
+            id: account,
+        }))));
     };
     let body: Vec<_> = found.iter().map(|it| TagJson::new(it, audit)).collect();
     Ok(reply::ok(&body))

@@ -2,7 +2,7 @@
 
 use domain::command::PaymentCommand;
 use domain::payment::{ResolvePending, TransactionStatus};
-use domain::{Command, PaymentId, Rejection, TransactionId};
+use domain::{Command, PaymentId, PaymentRejection, Rejection, TransactionId};
 
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult, code};
@@ -70,7 +70,10 @@ pub(crate) async fn notify(call: Call) -> HandlerResult {
         }
         // Kill Bill refuses an unknown transaction as an illegal argument.
         Err(Failure::Refused(refused))
-            if matches!(*refused, Rejection::TransactionNotFound { .. }) =>
+            if matches!(
+                *refused,
+                Rejection::Payment(PaymentRejection::TransactionNotFound { .. })
+            ) =>
         {
             let message = format!("Payment transaction {transaction} does not exist");
             Err(Failure::illegal(message))

@@ -7,7 +7,7 @@ use domain::account::{Account, CreateAccount, Person};
 use domain::command::AccountCommand;
 use domain::reply::AccountReply;
 use domain::tag::ControlTag;
-use domain::{Command, Currency, Rejection, Reply, TenantNo, Timestamp};
+use domain::{AccountRejection, Command, Currency, Rejection, Reply, TenantNo, Timestamp};
 use engine::Answer;
 use engine::ports::AccountView;
 use engine::time::rfc3339_millis;
@@ -105,7 +105,7 @@ async fn create_account(
     if let Answer::Replied(Reply::Account(AccountReply::Created(id))) = answer {
         return Ok(Json(created(&id.to_string(), &customer, "Account created successfully")));
     }
-    if let Answer::Refused(Rejection::AccountAlreadyExists { .. }) = answer {
+    if let Answer::Refused(Rejection::Account(AccountRejection::AlreadyExists { .. })) = answer {
         // A concurrent request has created it.
         let known = find(api, context.tenant, &customer).await?;
         let id = known.map(|it| it.account.id.to_string()).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use domain::customer::CustomerRefusal;
+use domain::customer::CustomerRejection;
 use engine::access::AccessError;
 use engine::{Reason, Unavailable};
 use http::header::{HeaderValue, RETRY_AFTER};
@@ -163,9 +163,9 @@ impl From<Error> for ApiError {
     }
 }
 
-impl From<CustomerRefusal> for ApiError {
-    fn from(refusal: CustomerRefusal) -> Self {
-        use CustomerRefusal as R;
+impl From<CustomerRejection> for ApiError {
+    fn from(refusal: CustomerRejection) -> Self {
+        use CustomerRejection as R;
         match refusal {
             R::EmailTaken => {
                 Self::new(StatusCode::CONFLICT, "Customer with this email already exists")

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
-use domain::Rejection;
-use domain::change_request::ChangeStatus;
+use domain::{FlagRejection, Rejection};
 use engine::Unavailable;
 use engine::access::AccessError;
 use http::StatusCode;
@@ -167,104 +166,42 @@ impl IntoResponse for Error {
 
 /// The table of the core's refusals. Those of payments cannot occur here.
 const fn wire_rejection(rejection: &Rejection) -> (StatusCode, &'static str) {
-    use Rejection as R;
+    match rejection {
+        Rejection::Flag(it) => wire_flag(it),
+        Rejection::InvalidParameter { .. } => (StatusCode::BAD_REQUEST, "invalid-parameter"),
+        Rejection::Tenant(_)
+        | Rejection::Access(_)
+        | Rejection::Account(_)
+        | Rejection::Customer(_)
+        | Rejection::Payment(_) => (StatusCode::BAD_REQUEST, "refused"),
+    }
+}
+
+const fn wire_flag(rejection: &FlagRejection) -> (StatusCode, &'static str) {
+    use FlagRejection as R;
     match rejection {
         R::EnvironmentAlreadyExists { .. } => (StatusCode::CONFLICT, "already-exists"),
-        R::EnvironmentNotFound { .. } | R::SecretNotFound { .. } => {
+        R::EnvironmentNotFound { .. } | R::SecretNotFound { .. } | R::ChangeNotFound { .. } => {
             (StatusCode::NOT_FOUND, "not-found")
         }
         R::DefinitionChanged { .. } => (StatusCode::PRECONDITION_FAILED, "version-changed"),
         R::ApprovalNeeded { .. } => (StatusCode::CONFLICT, "approval-needed"),
-        R::ChangeNotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
         R::ChangeNotWaiting { .. } => (StatusCode::CONFLICT, "change-not-waiting"),
         R::ApprovalByAuthor { .. } => (StatusCode::FORBIDDEN, "approval-by-author"),
         R::WithdrawalByAnother { .. } => (StatusCode::FORBIDDEN, "withdrawal-by-another"),
-        R::InvalidParameter { .. } => (StatusCode::BAD_REQUEST, "invalid-parameter"),
-        R::TenantAlreadyExists { .. }
-        | R::UserAlreadyExists { .. }
-        | R::UserNotFound { .. }
-        | R::RoleAlreadyExists { .. }
-        | R::RoleNotFound { .. }
-        | R::PermissionInvalid { .. }
-        | R::AccountAlreadyExists { .. }
-        | R::AccountNotFound { .. }
-        | R::AccountKeyIsFixed { .. }
-        | R::AccountFieldIsFixed { .. }
-        | R::TagDefinitionNotFound { .. }
-        | R::TagNotFound { .. }
-        | R::TagNotApplicable { .. }
-        | R::PaymentMethodNotFound { .. }
-        | R::ExternalPaymentMethodExists { .. }
-        | R::DefaultPaymentMethodInUse { .. }
-        | R::GatewayNotRegistered { .. }
-        | R::PaymentNotFound { .. }
-        | R::TransactionNotFound { .. }
-        | R::PaymentOfAnotherAccount { .. }
-        | R::TransactionOfAnotherAccount { .. }
-        | R::TransactionKeySucceeded { .. }
-        | R::NoSuchSuccess { .. }
-        | R::InvalidTransition { .. }
-        | R::PaymentInDoubt { .. }
-        | R::Customer(_) => (StatusCode::BAD_REQUEST, "refused"),
     }
 }
 
-/// The text of a refusal.
+/// The text of a refusal, with the route that helps where there is one.
 fn message(rejection: &Rejection) -> String {
-    if let Rejection::EnvironmentAlreadyExists { key } = rejection {
-        return format!("there is an environment {key} already");
+    if let Rejection::Flag(FlagRejection::ApprovalNeeded { .. }) = rejection {
+        return format!("{rejection}: ask for one at /v1/changes");
     }
-    if let Rejection::EnvironmentNotFound { id } = rejection {
-        return format!("there is no environment {id}");
-    }
-    if let Rejection::SecretNotFound { id } = rejection {
-        return format!("there is no secret {id}");
-    }
-    if let Rejection::DefinitionChanged { key, version } = rejection {
-        return match version {
-            Some(version) => format!("{key} is in the version {version}"),
-            None => format!("there is no {key}"),
-        };
-    }
-    if let Rejection::ApprovalNeeded { environment } = rejection {
-        return format!(
-            "changes of the environment {environment} need another user's approval: \
-             ask for one at /v1/changes"
-        );
-    }
-    if let Rejection::ChangeNotFound { id } = rejection {
-        return format!("there is no change {id}");
-    }
-    if let Rejection::ChangeNotWaiting { id, status } = rejection {
-        return format!("the change {id} is {}", change_status_label(*status));
-    }
-    if let Rejection::ApprovalByAuthor { id } = rejection {
-        return format!("the change {id} needs the approval of another user than its author");
-    }
-    if let Rejection::WithdrawalByAnother { id } = rejection {
-        return format!("the change {id} is withdrawn by its author only");
-    }
-    if let Rejection::InvalidParameter { field, reason } = rejection {
-        return format!("{field}: {reason}");
-    }
-    format!("{rejection:?}")
-}
-
-/// A change's status on the wire.
-#[must_use]
-pub const fn change_status_label(status: ChangeStatus) -> &'static str {
-    match status {
-        ChangeStatus::Pending => "pending",
-        ChangeStatus::Scheduled => "scheduled",
-        ChangeStatus::Applied => "applied",
-        ChangeStatus::Rejected => "rejected",
-        ChangeStatus::Withdrawn => "withdrawn",
-        ChangeStatus::Failed => "failed",
-    }
+    rejection.to_string()
 }
 
 fn with_details(problem: Problem, rejection: &Rejection) -> Problem {
-    if let Rejection::DefinitionChanged { version, .. } = rejection {
+    if let Rejection::Flag(FlagRejection::DefinitionChanged { version, .. }) = rejection {
         return problem.version(*version);
     }
     if let Rejection::InvalidParameter { field, .. } = rejection {

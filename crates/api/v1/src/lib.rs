@@ -56,12 +56,6 @@ pub fn openapi() -> OpenApi {
     document
 }
 
-/// The paths of `/v1` without parameters, as labels of metrics.
-#[must_use]
-pub fn paths() -> Vec<String> {
-    openapi().paths.paths.into_keys().filter(|path| !path.contains('{')).collect()
-}
-
 /// The routes of operators under `/v1`.
 pub fn router(api: Api) -> Router {
     Router::from(routes())

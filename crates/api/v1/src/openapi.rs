@@ -71,7 +71,7 @@ pub struct PasswordsWait;
 /// The refusals of a request about one customer of an operator's tenant.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only its description is used")]
-pub enum CustomerRefusals {
+pub enum CustomerRejections {
     /// User or tenant is missing or wrong
     #[response(status = 401)]
     Unauthenticated,

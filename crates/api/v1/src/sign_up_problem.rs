@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::customer::CustomerRefusal;
+use domain::customer::CustomerRejection;
 use http::StatusCode;
 use sign_up::{Error, Invalid, TenantError};
 use web::problem::BEARER_CHALLENGE;
@@ -69,8 +69,8 @@ pub(super) fn wrong_field(invalid: Invalid) -> WrongField {
 }
 
 /// The table of the domain's refusals.
-const fn wire_refusal(refusal: &CustomerRefusal) -> (StatusCode, &'static str) {
-    use CustomerRefusal as R;
+const fn wire_refusal(refusal: &CustomerRejection) -> (StatusCode, &'static str) {
+    use CustomerRejection as R;
     match refusal {
         R::EmailTaken => (StatusCode::CONFLICT, "email-taken"),
         R::NotFound | R::SessionNotFound | R::OperationNotFound => {
@@ -91,25 +91,10 @@ const fn wire_refusal(refusal: &CustomerRefusal) -> (StatusCode, &'static str) {
 }
 
 fn detail(error: &Error) -> String {
-    use CustomerRefusal as R;
-    let Error::Refused(refusal) = error else { return error.to_string() };
-    let text = match refusal {
-        R::EmailTaken => "a customer has this address",
-        R::NotFound => "there is no such customer",
-        R::Deactivated => "the customer is deactivated",
-        R::NotVerified => return Error::Credentials.to_string(),
-        R::AlreadyVerified => "the address is verified",
-        R::TokenInvalid => "the token is invalid",
-        R::PasswordChanged => "the password was changed meanwhile",
-        R::PreferencesChanged => "the preferences are being changed by others",
-        R::CodeInvalid => "the code is wrong, or was used",
-        R::NoSecondFactor => "there is no second factor that waits for its first code",
-        R::SessionNotFound => "there is no such session",
-        R::NotExpired => "the time to verify the address is not over",
-        R::OperationNotFound => "there is no such operation",
-        R::OperationSettled => "the operation has come to its end",
-    };
-    text.to_owned()
+    if let Error::Refused(CustomerRejection::NotVerified) = error {
+        return Error::Credentials.to_string();
+    }
+    error.to_string()
 }
 
 #[cfg(test)]
@@ -125,7 +110,7 @@ mod tests {
     #[test]
     fn an_unverified_address_reads_as_a_wrong_password() {
         let expected = of(&Error::Credentials).to_json();
-        assert_eq!(of(&Error::Refused(CustomerRefusal::NotVerified)).to_json(), expected);
+        assert_eq!(of(&Error::Refused(CustomerRejection::NotVerified)).to_json(), expected);
         check(
             &of(&Error::Credentials),
             expect![[

@@ -5,12 +5,12 @@ use crate::change::AccessChange;
 use crate::context::Context;
 use crate::reply::{AccessReply, Outcome};
 use crate::state::State;
-use crate::{Accepted, Rejection, Reply, Revision};
+use crate::{Accepted, AccessRejection, Rejection, Reply, Revision};
 
 pub(crate) fn create_user(state: &State, it: &CreateUser, cx: &mut Context) -> Outcome {
     let before = state.user(&it.username);
     if before.is_some_and(|user| user.active) {
-        return Err(Rejection::UserAlreadyExists { username: it.username.clone() });
+        return Err(AccessRejection::UserAlreadyExists { username: it.username.clone() }.into());
     }
     cx.change(AccessChange::User(User {
         username: it.username.clone(),
@@ -25,7 +25,7 @@ pub(crate) fn create_user(state: &State, it: &CreateUser, cx: &mut Context) -> O
 pub(crate) fn update_user(state: &State, it: &UpdateUser, cx: &mut Context) -> Outcome {
     let before = state.user(&it.username).filter(|user| user.active);
     let Some(before) = before else {
-        return Err(Rejection::UserNotFound { username: it.username.clone() });
+        return Err(AccessRejection::UserNotFound { username: it.username.clone() }.into());
     };
     let mut user = before.clone();
     if let Some(password_hash) = &it.password_hash {
@@ -43,16 +43,17 @@ pub(crate) fn update_user(state: &State, it: &UpdateUser, cx: &mut Context) -> O
 pub(crate) fn put_role(state: &State, it: &PutRole, cx: &mut Context) -> Outcome {
     let before = state.role(&it.name);
     match (before, it.create) {
-        (Some(_), true) => return Err(Rejection::RoleAlreadyExists { role: it.name.clone() }),
-        (None, false) => return Err(Rejection::RoleNotFound { role: it.name.clone() }),
+        (Some(_), true) => {
+            return Err(AccessRejection::RoleAlreadyExists { role: it.name.clone() }.into());
+        }
+        (None, false) => return Err(AccessRejection::RoleNotFound { role: it.name.clone() }.into()),
         (None, true) | (Some(_), false) => {}
     }
     let mut permissions = Vec::with_capacity(it.permissions.len());
     for permission in &it.permissions {
-        permissions.push(
-            normalize_permission(permission)
-                .ok_or_else(|| Rejection::PermissionInvalid { permission: permission.clone() })?,
-        );
+        permissions.push(normalize_permission(permission).ok_or_else(|| {
+            Rejection::Access(AccessRejection::PermissionInvalid { permission: permission.clone() })
+        })?);
     }
     cx.change(AccessChange::Role(Role {
         name: it.name.clone(),
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_grants_what_is_wanted() {
+    fn held_permissions_grant_requested_ones() {
         assert!(grants("*:*", "account:create"));
         assert!(grants("account:*", "account:create"));
         assert!(grants("account:create", "account:create"));
@@ -111,9 +112,15 @@ mod tests {
             }))
         };
         rows.run(create()).unwrap();
-        assert!(matches!(rows.run(create()), Err(Rejection::UserAlreadyExists { .. })));
+        assert!(matches!(
+            rows.run(create()),
+            Err(Rejection::Access(AccessRejection::UserAlreadyExists { .. }))
+        ));
         rows.run(update(Some(false))).unwrap();
-        assert!(matches!(rows.run(update(None)), Err(Rejection::UserNotFound { .. })));
+        assert!(matches!(
+            rows.run(update(None)),
+            Err(Rejection::Access(AccessRejection::UserNotFound { .. }))
+        ));
         rows.run(create()).unwrap();
         assert!(rows.state.user("joe").unwrap().revision.previous.is_some());
     }

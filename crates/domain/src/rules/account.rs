@@ -10,21 +10,24 @@ use crate::reply::{AccountReply, Outcome};
 use crate::rules::tag;
 use crate::state::State;
 use crate::tag::TagKey;
-use crate::{Accepted, Account, AccountId, Event, Person, Rejection, Reply, Revision, Timestamp};
+use crate::{
+    Accepted, Account, AccountId, AccountRejection, Event, Person, Rejection, Reply, Revision,
+    Timestamp,
+};
 
 pub(crate) fn create(state: &State, it: &CreateAccount, cx: &mut Context) -> Outcome {
     let id: AccountId = cx.mint();
     if let Some(key) = &it.external_key {
         let claim = ClaimKey::new(cx.tenant, ClaimKind::Account, key);
         if state.claim(&claim).is_some() || state.defaulted_account(cx.tenant, key).is_some() {
-            return Err(Rejection::AccountAlreadyExists { key: key.clone() });
+            return Err(AccountRejection::AlreadyExists { key: key.clone() }.into());
         }
         cx.claim(claim, id.uuid(), Some(id));
     }
     if let Some(parent) = it.parent_account_id
         && state.account(cx.tenant, parent).is_none()
     {
-        return Err(Rejection::AccountNotFound { id: parent });
+        return Err(AccountRejection::NotFound { id: parent }.into());
     }
     it.tags.iter().try_for_each(|tag| tag::fits(*tag))?;
     cx.change(AccountChange::Account(Account {
@@ -56,18 +59,18 @@ pub(crate) fn create(state: &State, it: &CreateAccount, cx: &mut Context) -> Out
 
 pub(crate) fn update(state: &State, it: &UpdateAccount, cx: &mut Context) -> Outcome {
     let Some(before) = state.account(cx.tenant, it.account) else {
-        return Err(Rejection::AccountNotFound { id: it.account });
+        return Err(AccountRejection::NotFound { id: it.account }.into());
     };
     refuse_fixed_fields(before, it)?;
     if let Some(parent) = it.parent_account_id
         && (parent == before.id || state.account(cx.tenant, parent).is_none())
     {
-        return Err(Rejection::AccountNotFound { id: parent });
+        return Err(AccountRejection::NotFound { id: parent }.into());
     }
     if let Some(method) = it.payment_method_id {
         let own = state.payment_method(cx.tenant, method).filter(|m| m.account_id == before.id);
         if own.is_none_or(|m| !m.active) {
-            return Err(Rejection::PaymentMethodNotFound { id: method });
+            return Err(AccountRejection::PaymentMethodNotFound { id: method }.into());
         }
     }
     let mut account = before.clone();
@@ -101,10 +104,11 @@ fn refuse_fixed_fields(before: &Account, it: &UpdateAccount) -> Result<(), Rejec
     if it.external_key.as_ref().is_some_and(|key| *key != current_key)
         || (it.reset && it.external_key.is_none())
     {
-        return Err(Rejection::AccountKeyIsFixed { current: current_key });
+        return Err(AccountRejection::KeyIsFixed { current: current_key }.into());
     }
-    let fixed =
-        |field: &'static str| Err(Rejection::AccountFieldIsFixed { field: field.to_owned() });
+    let fixed = |field: &'static str| {
+        Err(AccountRejection::FieldIsFixed { field: field.to_owned() }.into())
+    };
     if it.currency.is_some() && before.currency.is_some() && it.currency != before.currency {
         return fixed("currency");
     }
@@ -201,14 +205,14 @@ mod tests {
             },
             expect!["None 0 [AccountChanged { account: ID }]"],
         );
-        check(|it| it.reset = true, expect![[r#"AccountKeyIsFixed { current: "a" }"#]]);
+        check(|it| it.reset = true, expect![[r#"Account(KeyIsFixed { current: "a" })"#]]);
         check(
             |it| it.external_key = Some("b".to_owned()),
-            expect![[r#"AccountKeyIsFixed { current: "a" }"#]],
+            expect![[r#"Account(KeyIsFixed { current: "a" })"#]],
         );
         check(
             |it| it.currency = Currency::parse("EUR"),
-            expect![[r#"AccountFieldIsFixed { field: "currency" }"#]],
+            expect![[r#"Account(FieldIsFixed { field: "currency" })"#]],
         );
         check(
             |it| it.bill_cycle_day_local = Some(15),
@@ -216,11 +220,11 @@ mod tests {
         );
         check(
             |it| it.time_zone = Some("CET".to_owned()),
-            expect![[r#"AccountFieldIsFixed { field: "timeZone" }"#]],
+            expect![[r#"Account(FieldIsFixed { field: "timeZone" })"#]],
         );
         check(
             |it| it.reference_time = Some(Timestamp(5)),
-            expect![[r#"AccountFieldIsFixed { field: "referenceTime" }"#]],
+            expect![[r#"Account(FieldIsFixed { field: "referenceTime" })"#]],
         );
     }
 
@@ -229,10 +233,13 @@ mod tests {
         let mut rows = Rows::new();
         create(&mut rows, new_account(Some("a"))).unwrap();
         let refused = create(&mut rows, new_account(Some("a")));
-        assert_eq!(refused, Err(Rejection::AccountAlreadyExists { key: "a".to_owned() }));
+        assert_eq!(refused, Err(AccountRejection::AlreadyExists { key: "a".to_owned() }.into()));
         let nameless = create(&mut rows, new_account(None)).unwrap();
         let refused = create(&mut rows, new_account(Some(&nameless.to_string())));
-        assert_eq!(refused, Err(Rejection::AccountAlreadyExists { key: nameless.to_string() }));
+        assert_eq!(
+            refused,
+            Err(AccountRejection::AlreadyExists { key: nameless.to_string() }.into())
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::environment::Environment;
 use crate::reply::{FlagReply, Outcome};
 use crate::rules::definition;
 use crate::state::State;
-use crate::{Accepted, ChangeRequestId, EnvironmentId, Rejection, Reply, Revision};
+use crate::{Accepted, ChangeRequestId, EnvironmentId, FlagRejection, Rejection, Reply, Revision};
 
 pub(crate) fn request(state: &State, it: &RequestChange, cx: &mut Context) -> Outcome {
     let environment = find_environment(state, it.key.environment, cx)?;
@@ -57,7 +57,7 @@ pub(crate) fn decide(state: &State, it: &DecideChange, cx: &mut Context) -> Outc
         Decision::Reject | Decision::Withdraw => before.status.is_waiting(),
     };
     if !is_open {
-        return Err(Rejection::ChangeNotWaiting { id: it.change, status: before.status });
+        return Err(FlagRejection::ChangeNotWaiting { id: it.change, status: before.status }.into());
     }
     if let Some(seen) = &it.seen {
         check_seen(state, before, seen, cx)?;
@@ -65,8 +65,12 @@ pub(crate) fn decide(state: &State, it: &DecideChange, cx: &mut Context) -> Outc
     let is_author = before.author == cx.actor.user;
     let decided_by = Some(cx.actor.user.clone());
     match it.decision {
-        Decision::Approve if is_author => Err(Rejection::ApprovalByAuthor { id: it.change }),
-        Decision::Withdraw if !is_author => Err(Rejection::WithdrawalByAnother { id: it.change }),
+        Decision::Approve if is_author => {
+            Err(FlagRejection::ApprovalByAuthor { id: it.change }.into())
+        }
+        Decision::Withdraw if !is_author => {
+            Err(FlagRejection::WithdrawalByAnother { id: it.change }.into())
+        }
         Decision::Approve => {
             cx.change(FlagChange::ChangeRequest(ChangeRequest {
                 status: ChangeStatus::Scheduled,
@@ -101,11 +105,11 @@ fn check_seen(
 ) -> Result<(), Rejection> {
     if change.revision.seq != seen.change || change.key != seen.key {
         let version = Some(change.revision.seq.0);
-        return Err(Rejection::DefinitionChanged { key: change.id.to_string(), version });
+        return Err(FlagRejection::DefinitionChanged { key: change.id.to_string(), version }.into());
     }
     let version = state.definition(cx.tenant, &seen.key).map(|there| there.version);
     if version != seen.version {
-        return Err(Rejection::DefinitionChanged { key: seen.key.key.clone(), version });
+        return Err(FlagRejection::DefinitionChanged { key: seen.key.key.clone(), version }.into());
     }
     Ok(())
 }
@@ -114,7 +118,7 @@ pub(crate) fn apply(state: &State, it: &ApplyChange, cx: &mut Context) -> Outcom
     let environment = find_environment(state, it.key.environment, cx)?;
     let before = find(state, (it.key.environment, it.change), cx)?;
     if before.status != ChangeStatus::Scheduled {
-        return Err(Rejection::ChangeNotWaiting { id: it.change, status: before.status });
+        return Err(FlagRejection::ChangeNotWaiting { id: it.change, status: before.status }.into());
     }
     if before.due_at.is_none_or(|at| at > cx.now) || before.key != it.key {
         return Err(Rejection::invalid("change", "is not due, or of something else"));
@@ -131,7 +135,7 @@ pub(crate) fn apply(state: &State, it: &ApplyChange, cx: &mut Context) -> Outcom
     definition::check_version(environment, it.version)?;
     let version = state.definition(cx.tenant, &it.key).map(|there| there.version);
     if version != it.upon {
-        return Err(Rejection::DefinitionChanged { key: it.key.key.clone(), version });
+        return Err(FlagRejection::DefinitionChanged { key: it.key.key.clone(), version }.into());
     }
     let environment = settle(environment, cx);
     let put = fitting(before, it).and_then(|new| {
@@ -178,7 +182,7 @@ fn why(refused: &Rejection) -> String {
     if let Rejection::InvalidParameter { reason, .. } = refused {
         return reason.clone();
     }
-    format!("{refused:?}")
+    refused.to_string()
 }
 
 fn find_environment<'s>(
@@ -186,7 +190,9 @@ fn find_environment<'s>(
     id: EnvironmentId,
     cx: &Context,
 ) -> Result<&'s Environment, Rejection> {
-    state.environment(cx.tenant, id).ok_or(Rejection::EnvironmentNotFound { id })
+    state
+        .environment(cx.tenant, id)
+        .ok_or(Rejection::Flag(FlagRejection::EnvironmentNotFound { id }))
 }
 
 fn find<'s>(
@@ -196,7 +202,7 @@ fn find<'s>(
 ) -> Result<&'s ChangeRequest, Rejection> {
     let found = state.change_request(cx.tenant, id);
     let found = found.filter(|it| it.key.environment == environment);
-    found.ok_or(Rejection::ChangeNotFound { id })
+    found.ok_or(Rejection::Flag(FlagRejection::ChangeNotFound { id }))
 }
 
 /// The environment with one change less that waits.

@@ -9,7 +9,7 @@ use crate::change::{AccountChange, ClaimChange, CustomerChange};
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::customer::{
-    Credentials, Customer, CustomerRef, CustomerRefusal as R, CustomerReply, CustomerStatus,
+    Credentials, Customer, CustomerRef, CustomerRejection as R, CustomerReply, CustomerStatus,
     EraseCustomer, Issued, NewSecondFactor, PasswordProof, Profile, Proposal, Register,
     RequestToken, SecondFactor, SetPassword, Taken, TokenPurpose, UpdateCustomer, Verification,
     VerifyEmail, email_claim,
@@ -20,7 +20,10 @@ use crate::reply::Outcome;
 use crate::rules::{account, mail, operation, tag};
 use crate::state::State;
 use crate::tag::{ControlTag, TagKey};
-use crate::{Accepted, Account, AccountId, CustomerId, Event, Person, Rejection, Reply, Revision};
+use crate::{
+    Accepted, Account, AccountId, AccountRejection, CustomerId, Event, Person, Rejection, Reply,
+    Revision,
+};
 use lookup::{changed, find};
 
 pub(crate) use sessions::{close_sessions, open_session, refresh_session};
@@ -216,7 +219,8 @@ pub(crate) fn update(state: &State, it: &UpdateCustomer, cx: &mut Context) -> Ou
     let person = if is_renamed { named(merged, profile) } else { merged };
     if person != known {
         let seen = state.account(cx.tenant, before.account);
-        let seen = seen.ok_or(Rejection::AccountNotFound { id: before.account })?;
+        let seen =
+            seen.ok_or(Rejection::Account(AccountRejection::NotFound { id: before.account }))?;
         cx.change(AccountChange::Person { account: before.account, person: Box::new(person) });
         cx.change(AccountChange::Account(Account {
             updated_at: cx.now,

@@ -8,14 +8,14 @@ use crate::definition::{DEFINITIONS_MAX, Definition, Expected, NewDefinition, Pu
 use crate::environment::Environment;
 use crate::reply::{FlagReply, Outcome};
 use crate::state::State;
-use crate::{Accepted, Event, Rejection, Reply, Revision};
+use crate::{Accepted, Event, FlagRejection, Rejection, Reply, Revision};
 
 pub(crate) fn put(state: &State, it: &PutDefinitions, cx: &mut Context) -> Outcome {
     let Some(environment) = state.environment(cx.tenant, it.environment) else {
-        return Err(Rejection::EnvironmentNotFound { id: it.environment });
+        return Err(FlagRejection::EnvironmentNotFound { id: it.environment }.into());
     };
     if environment.changes_need_approval {
-        return Err(Rejection::ApprovalNeeded { environment: environment.key.clone() });
+        return Err(FlagRejection::ApprovalNeeded { environment: environment.key.clone() }.into());
     }
     if it.definitions.is_empty() || it.definitions.len() > DEFINITIONS_MAX {
         return Err(Rejection::invalid("definitions", "there are none or too many"));
@@ -34,7 +34,7 @@ pub(crate) fn check_version(
         return Ok(());
     }
     let (key, version) = (environment.key.clone(), Some(environment.version));
-    Err(Rejection::DefinitionChanged { key, version })
+    Err(FlagRejection::DefinitionChanged { key, version }.into())
 }
 
 /// Makes definitions in an environment, as it is to be but for what this changes of it, or puts them
@@ -59,7 +59,7 @@ pub(crate) fn put_into(
         };
         if !is_expected {
             let version = before.map(|before| before.version);
-            return Err(Rejection::DefinitionChanged { key: new.key.clone(), version });
+            return Err(FlagRejection::DefinitionChanged { key: new.key.clone(), version }.into());
         }
         if !keys.insert(key.clone()) {
             return Err(Rejection::invalid("definitions", "a key is there twice"));
@@ -182,7 +182,10 @@ mod tests {
         };
         let first = put_upon(&mut rows, Some(0), vec![segment()]).unwrap();
         let second = put(&mut rows, &[("a", "1", Expected::Nothing)]).unwrap();
-        let changed = Rejection::DefinitionChanged { key: "dev".to_owned(), version: Some(second) };
+        let changed = Rejection::Flag(FlagRejection::DefinitionChanged {
+            key: "dev".to_owned(),
+            version: Some(second),
+        });
         assert_eq!(put_upon(&mut rows, Some(first), vec![segment()]), Err(changed));
         put_upon(&mut rows, Some(second), vec![segment()]).unwrap();
     }
@@ -211,13 +214,19 @@ mod tests {
     fn all_or_none() {
         let mut rows = rows();
         let version = put(&mut rows, &[("a", "1", Expected::Nothing)]).unwrap();
-        let changed = Rejection::DefinitionChanged { key: "a".to_owned(), version: Some(version) };
+        let changed = Rejection::Flag(FlagRejection::DefinitionChanged {
+            key: "a".to_owned(),
+            version: Some(version),
+        });
         let both = [("b", "1", Expected::Nothing), ("a", "2", Expected::Nothing)];
         assert_eq!(put(&mut rows, &both), Err(changed.clone()));
         assert_eq!(flag(&rows, "b"), None);
         let stale = [("a", "2", Expected::Version(version - 1))];
         assert_eq!(put(&mut rows, &stale), Err(changed));
-        let gone = Rejection::DefinitionChanged { key: "b".to_owned(), version: None };
+        let gone = Rejection::Flag(FlagRejection::DefinitionChanged {
+            key: "b".to_owned(),
+            version: None,
+        });
         assert_eq!(put(&mut rows, &[("b", "2", Expected::Version(version))]), Err(gone));
         let twice = [("c", "1", Expected::Anything), ("c", "2", Expected::Anything)];
         let refused = put(&mut rows, &twice);

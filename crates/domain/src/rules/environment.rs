@@ -10,7 +10,7 @@ use crate::environment::{
 };
 use crate::reply::{FlagReply, Outcome};
 use crate::state::State;
-use crate::{Accepted, EnvironmentId, Event, Rejection, Reply, Revision, SecretId};
+use crate::{Accepted, EnvironmentId, Event, FlagRejection, Rejection, Reply, Revision, SecretId};
 
 pub(crate) fn create(state: &State, it: &CreateEnvironment, cx: &mut Context) -> Outcome {
     for (field, key) in [("project", &it.project), ("key", &it.key)] {
@@ -24,7 +24,7 @@ pub(crate) fn create(state: &State, it: &CreateEnvironment, cx: &mut Context) ->
     let name = environment::claim(cx.tenant, &it.project, &it.key);
     let is_known = state.environment(cx.tenant, it.id).is_some();
     if is_known || state.claim(&name).is_some() {
-        return Err(Rejection::EnvironmentAlreadyExists { key: it.key.clone() });
+        return Err(FlagRejection::EnvironmentAlreadyExists { key: it.key.clone() }.into());
     }
     cx.claim(name, it.id.uuid(), None);
     cx.change(FlagChange::Environment(Environment {
@@ -50,7 +50,7 @@ pub(crate) fn create(state: &State, it: &CreateEnvironment, cx: &mut Context) ->
 
 pub(crate) fn update(state: &State, it: &UpdateEnvironment, cx: &mut Context) -> Outcome {
     let Some(before) = state.environment(cx.tenant, it.environment) else {
-        return Err(Rejection::EnvironmentNotFound { id: it.environment });
+        return Err(FlagRejection::EnvironmentNotFound { id: it.environment }.into());
     };
     let need_approval = it.changes_need_approval.unwrap_or(before.changes_need_approval);
     cx.change(FlagChange::Environment(Environment {
@@ -81,7 +81,7 @@ pub(crate) fn add_secrets(state: &State, it: &AddSecrets, cx: &mut Context) -> O
 
 fn add_to(state: &State, it: &AddSecret, cx: &mut Context) -> Result<SecretId, Rejection> {
     let Some(before) = state.environment(cx.tenant, it.environment) else {
-        return Err(Rejection::EnvironmentNotFound { id: it.environment });
+        return Err(FlagRejection::EnvironmentNotFound { id: it.environment }.into());
     };
     let secrets = before.secrets + 1;
     if usize::try_from(secrets).unwrap_or(usize::MAX) > SECRETS_MAX {
@@ -112,7 +112,7 @@ fn check_each_once(environments: impl Iterator<Item = EnvironmentId>) -> Result<
 pub(crate) fn expire_secret(state: &State, it: &ExpireSecret, cx: &mut Context) -> Outcome {
     let known = state.secret(cx.tenant, it.secret);
     if known.is_some_and(|it| it.kind == SecretKind::RelayProxy) {
-        return Err(Rejection::SecretNotFound { id: it.secret });
+        return Err(FlagRejection::SecretNotFound { id: it.secret }.into());
     }
     expire_in(state, it, cx)?;
     Ok(Accepted::now(Reply::Done))
@@ -128,12 +128,12 @@ pub(crate) fn expire_secrets(state: &State, it: &ExpireSecrets, cx: &mut Context
 
 fn expire_in(state: &State, it: &ExpireSecret, cx: &mut Context) -> Result<(), Rejection> {
     let Some(environment) = state.environment(cx.tenant, it.environment) else {
-        return Err(Rejection::EnvironmentNotFound { id: it.environment });
+        return Err(FlagRejection::EnvironmentNotFound { id: it.environment }.into());
     };
     let Some(before) =
         state.secret(cx.tenant, it.secret).filter(|secret| secret.environment == it.environment)
     else {
-        return Err(Rejection::SecretNotFound { id: it.secret });
+        return Err(FlagRejection::SecretNotFound { id: it.secret }.into());
     };
     let revision = environment.revision.next(cx.seq);
     cx.change(FlagChange::Environment(Environment { revision, ..environment.clone() }));
@@ -201,9 +201,9 @@ mod tests {
             2
         );
         create(&mut rows, 2, "other", "dev").unwrap();
-        let taken = Err(Rejection::EnvironmentAlreadyExists { key: "dev".to_owned() });
+        let taken = Err(FlagRejection::EnvironmentAlreadyExists { key: "dev".to_owned() }.into());
         assert_eq!(create(&mut rows, 3, "default", "dev"), taken);
-        let taken = Err(Rejection::EnvironmentAlreadyExists { key: "prod".to_owned() });
+        let taken = Err(FlagRejection::EnvironmentAlreadyExists { key: "prod".to_owned() }.into());
         assert_eq!(create(&mut rows, 1, "default", "prod"), taken);
         for key in ["", "a/b", "a b", &"x".repeat(65)] {
             let refused = create(&mut rows, 4, "default", key);
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(rows.run(add(&[1, 2, 1])), refused("one is there twice"));
         let many: Vec<u128> = (1..=101).collect();
         assert_eq!(rows.run(add(&many)), refused("there are too many"));
-        let nowhere = Err(Rejection::EnvironmentNotFound { id: environment(3) });
+        let nowhere = Err(FlagRejection::EnvironmentNotFound { id: environment(3) }.into());
         assert_eq!(rows.run(add(&[1, 3])), nowhere);
         let before = rows.state.environment(TENANT, environment(1)).unwrap().secrets;
         let executed = rows.run(add(&[2, 1])).unwrap();
@@ -253,11 +253,14 @@ mod tests {
         };
         let [first, second] = [0, 1].map(|at| expire((added[at].0, added[at].1)));
         let alone = Command::Flag(FlagCommand::ExpireSecret(first.clone()));
-        assert_eq!(rows.run(alone), Err(Rejection::SecretNotFound { id: first.secret }));
+        assert_eq!(rows.run(alone), Err(FlagRejection::SecretNotFound { id: first.secret }.into()));
         let crossed = ExpireSecret { environment: second.environment, ..first.clone() };
         let crossed =
             Command::Flag(FlagCommand::ExpireSecrets(ExpireSecrets { secrets: vec![crossed] }));
-        assert_eq!(rows.run(crossed), Err(Rejection::SecretNotFound { id: first.secret }));
+        assert_eq!(
+            rows.run(crossed),
+            Err(FlagRejection::SecretNotFound { id: first.secret }.into())
+        );
         let both = ExpireSecrets { secrets: vec![first.clone(), second.clone()] };
         rows.run(Command::Flag(FlagCommand::ExpireSecrets(both))).unwrap();
         for it in [first, second] {
@@ -276,7 +279,7 @@ mod tests {
             Command::Flag(FlagCommand::AddSecret(AddSecret { environment, secret }))
         };
         let nowhere = EnvironmentId::new(Uuid::from_u128(9));
-        let refused = Err(Rejection::EnvironmentNotFound { id: nowhere });
+        let refused = Err(FlagRejection::EnvironmentNotFound { id: nowhere }.into());
         assert_eq!(rows.run(add(nowhere)), refused);
         let executed = rows.run(add(EnvironmentId::new(Uuid::from_u128(1)))).unwrap();
         let Some(Reply::Flag(FlagReply::SecretAdded(id))) = executed.reply else {
@@ -296,12 +299,12 @@ mod tests {
         let full = Rejection::invalid("secrets", "the environment has too many");
         assert_eq!(rows.run(add(here)), Err(full));
         let unknown = SecretId::new(Uuid::from_u128(9));
-        let refused = Err(Rejection::SecretNotFound { id: unknown });
+        let refused = Err(FlagRejection::SecretNotFound { id: unknown }.into());
         assert_eq!(rows.run(expire(unknown)), refused);
         create(&mut rows, 2, "default", "prod").unwrap();
         let environment = EnvironmentId::new(Uuid::from_u128(2));
         let of_another = ExpireSecret { environment, secret: id, at: Timestamp(7) };
-        let refused = Err(Rejection::SecretNotFound { id });
+        let refused = Err(FlagRejection::SecretNotFound { id }.into());
         assert_eq!(rows.run(Command::Flag(FlagCommand::ExpireSecret(of_another))), refused);
     }
 }

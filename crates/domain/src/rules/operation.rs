@@ -2,7 +2,7 @@
 
 use crate::change::CustomerChange;
 use crate::context::Context;
-use crate::customer::{CustomerRefusal, CustomerReply};
+use crate::customer::{CustomerRejection, CustomerReply};
 use crate::operation::{FailOperation, Operation, OperationStatus, QueueRegistration};
 use crate::reply::Outcome;
 use crate::state::State;
@@ -37,11 +37,11 @@ pub(crate) fn waiting<'s>(
     cx: &Context,
 ) -> Result<&'s Operation, Rejection> {
     let found = state.operation(cx.tenant, id);
-    let operation = found.ok_or(Rejection::Customer(CustomerRefusal::OperationNotFound))?;
+    let operation = found.ok_or(Rejection::Customer(CustomerRejection::OperationNotFound))?;
     match operation.status {
         OperationStatus::Waiting => Ok(operation),
         OperationStatus::Succeeded(_) | OperationStatus::Failed(_) => {
-            Err(Rejection::Customer(CustomerRefusal::OperationSettled))
+            Err(Rejection::Customer(CustomerRejection::OperationSettled))
         }
     }
 }

@@ -8,18 +8,21 @@ use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefault
 use crate::reply::{AccountReply, Outcome};
 use crate::rules::tag;
 use crate::state::State;
-use crate::{Accepted, Account, Event, PaymentMethod, PaymentMethodId, Rejection, Reply, Revision};
+use crate::{
+    Accepted, Account, AccountRejection, Event, PaymentMethod, PaymentMethodId, PaymentRejection,
+    Rejection, Reply, Revision,
+};
 
 pub(crate) fn create(state: &State, it: &CreatePaymentMethod, cx: &mut Context) -> Outcome {
     let Some(account) = state.account(cx.tenant, it.account) else {
-        return Err(Rejection::AccountNotFound { id: it.account });
+        return Err(AccountRejection::NotFound { id: it.account }.into());
     };
     if cx.settings.gateway(&it.gateway).is_none() {
-        return Err(Rejection::GatewayNotRegistered { gateway: it.gateway.clone() });
+        return Err(PaymentRejection::GatewayNotRegistered { gateway: it.gateway.clone() }.into());
     }
     let external = it.gateway == EXTERNAL_PAYMENT;
     if external && account.external_payment_method.is_some() {
-        return Err(Rejection::ExternalPaymentMethodExists { account: account.id });
+        return Err(AccountRejection::ExternalPaymentMethodExists { account: account.id }.into());
     }
     let id: PaymentMethodId = cx.mint();
     if let Some(key) = &it.external_key {
@@ -63,11 +66,11 @@ pub(crate) fn set_default(
     cx: &mut Context,
 ) -> Outcome {
     let Some(account) = state.account(cx.tenant, it.account) else {
-        return Err(Rejection::AccountNotFound { id: it.account });
+        return Err(AccountRejection::NotFound { id: it.account }.into());
     };
     let method = state.payment_method(cx.tenant, it.payment_method);
     if method.is_none_or(|method| method.account_id != account.id || !method.active) {
-        return Err(Rejection::PaymentMethodNotFound { id: it.payment_method });
+        return Err(AccountRejection::PaymentMethodNotFound { id: it.payment_method }.into());
     }
     change_default(account.clone(), Some(it.payment_method), cx);
     Ok(Accepted::now(Reply::Done))
@@ -76,18 +79,18 @@ pub(crate) fn set_default(
 pub(crate) fn delete(state: &State, it: &DeletePaymentMethod, cx: &mut Context) -> Outcome {
     let method = state.payment_method(cx.tenant, it.payment_method).filter(|m| m.active);
     let Some(method) = method else {
-        return Err(Rejection::PaymentMethodNotFound { id: it.payment_method });
+        return Err(AccountRejection::PaymentMethodNotFound { id: it.payment_method }.into());
     };
     let account = state
         .account(cx.tenant, method.account_id)
         .expect("a payment method is loaded with its account");
     let tag = it.tag();
     if tag.is_some_and(|tag| tag.account != account.id) {
-        return Err(Rejection::PaymentMethodNotFound { id: it.payment_method });
+        return Err(AccountRejection::PaymentMethodNotFound { id: it.payment_method }.into());
     }
     let is_default = account.payment_method_id == Some(method.id);
     if is_default && !it.even_if_default && tag.is_none() {
-        return Err(Rejection::DefaultPaymentMethodInUse { account: account.id });
+        return Err(AccountRejection::DefaultPaymentMethodInUse { account: account.id }.into());
     }
     cx.change(AccountChange::PaymentMethod(PaymentMethod {
         active: false,
@@ -175,15 +178,18 @@ mod tests {
         let (account, other) = (account(&mut rows), account(&mut rows));
         add(&mut rows, account, (EXTERNAL_PAYMENT, Some("k"), true)).unwrap();
         let second = add(&mut rows, account, (EXTERNAL_PAYMENT, None, false));
-        assert_eq!(second, Err(Rejection::ExternalPaymentMethodExists { account }));
+        assert_eq!(second, Err(AccountRejection::ExternalPaymentMethodExists { account }.into()));
         let nobody = add(&mut rows, account, ("nope", None, false));
-        assert_eq!(nobody, Err(Rejection::GatewayNotRegistered { gateway: "nope".to_owned() }));
+        assert_eq!(
+            nobody,
+            Err(PaymentRejection::GatewayNotRegistered { gateway: "nope".to_owned() }.into())
+        );
         let taken = add(&mut rows, other, ("remote", Some("k"), false));
         assert!(matches!(taken, Err(Rejection::InvalidParameter { .. })), "{taken:?}");
         let (foreign, _) = add(&mut rows, other, ("remote", None, false)).unwrap();
         let it = SetDefaultPaymentMethod { account, payment_method: foreign };
         let refused = rows.run(Command::Account(AccountCommand::SetDefaultPaymentMethod(it)));
-        assert_eq!(refused, Err(Rejection::PaymentMethodNotFound { id: foreign }));
+        assert_eq!(refused, Err(AccountRejection::PaymentMethodNotFound { id: foreign }.into()));
     }
 
     #[test]
@@ -192,11 +198,11 @@ mod tests {
         let account = account(&mut rows);
         let (id, _) = add(&mut rows, account, (EXTERNAL_PAYMENT, None, true)).unwrap();
         let refused = rows.run(delete(id, false));
-        assert_eq!(refused, Err(Rejection::DefaultPaymentMethodInUse { account }));
+        assert_eq!(refused, Err(AccountRejection::DefaultPaymentMethodInUse { account }.into()));
         rows.run(delete(id, true)).unwrap();
         assert_eq!(rows.state.account(TENANT, account).unwrap().payment_method_id, None);
         let again = rows.run(delete(id, true));
-        assert_eq!(again, Err(Rejection::PaymentMethodNotFound { id }));
+        assert_eq!(again, Err(AccountRejection::PaymentMethodNotFound { id }.into()));
         add(&mut rows, account, (EXTERNAL_PAYMENT, None, true)).unwrap();
     }
 
@@ -218,7 +224,7 @@ mod tests {
             Command::Account(AccountCommand::DeletePaymentMethod(it))
         };
         let not_theirs = rows.run(with_tag(id, other));
-        assert_eq!(not_theirs, Err(Rejection::PaymentMethodNotFound { id }));
+        assert_eq!(not_theirs, Err(AccountRejection::PaymentMethodNotFound { id }.into()));
         let tags = |events: &[Event]| {
             events.iter().filter(|it| matches!(it, Event::TagAdded { .. })).count()
         };

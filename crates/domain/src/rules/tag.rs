@@ -9,7 +9,9 @@ use crate::state::State;
 use crate::tag::{
     AddTags, ControlTag, RemoveTags, TAGS_PER_REQUEST_MAX, Tag, TagDefinition, TagKey, TaggedKind,
 };
-use crate::{Accepted, AccountId, Event, Rejection, Reply, Revision, TagDefinitionId};
+use crate::{
+    Accepted, AccountId, AccountRejection, Event, Rejection, Reply, Revision, TagDefinitionId,
+};
 
 pub(crate) fn add(state: &State, it: &AddTags, cx: &mut Context) -> Outcome {
     for tag in named(state, (it.account, &it.definitions), cx)? {
@@ -24,7 +26,9 @@ pub(crate) fn remove(state: &State, it: &RemoveTags, cx: &mut Context) -> Outcom
     for tag in named(state, (it.account, &it.definitions), cx)? {
         let key = TagKey { account: it.account, definition: tag };
         let Some(known) = state.tag(cx.tenant, key).filter(|it| it.active) else {
-            return Err(Rejection::TagNotFound { name: tag.definition().name.to_owned() });
+            return Err(
+                AccountRejection::TagNotFound { name: tag.definition().name.to_owned() }.into()
+            );
         };
         cx.change(AccountChange::Tag(Tag {
             active: false,
@@ -42,7 +46,7 @@ pub(crate) fn fits(tag: ControlTag) -> Result<(), Rejection> {
     match definition.applies_to {
         TaggedKind::Account => Ok(()),
         TaggedKind::Invoice => {
-            Err(Rejection::TagNotApplicable { name: definition.name.to_owned() })
+            Err(AccountRejection::TagNotApplicable { name: definition.name.to_owned() }.into())
         }
     }
 }
@@ -67,7 +71,7 @@ fn named(
     cx: &Context,
 ) -> Result<Vec<ControlTag>, Rejection> {
     if state.account(cx.tenant, account).is_none() {
-        return Err(Rejection::AccountNotFound { id: account });
+        return Err(AccountRejection::NotFound { id: account }.into());
     }
     if definitions.len() > TAGS_PER_REQUEST_MAX {
         return Err(Rejection::invalid("tagDefinitions", "are too many"));
@@ -76,7 +80,9 @@ fn named(
     let mut tags = vec![];
     for id in definitions {
         let found = TagDefinition::find(*id);
-        let tag = found.ok_or(Rejection::TagDefinitionNotFound { id: *id })?.tag;
+        let tag = found
+            .ok_or(Rejection::Account(AccountRejection::TagDefinitionNotFound { id: *id }))?
+            .tag;
         if seen.insert(tag) {
             tags.push(tag);
         }
@@ -185,27 +191,33 @@ mod tests {
     fn refusals() {
         check(
             |id| add(id, &[2, 10]),
-            expect!["TagDefinitionNotFound { id: 00000000-0000-0000-0000-00000000000a }"],
+            expect!["Account(TagDefinitionNotFound { id: 00000000-0000-0000-0000-00000000000a })"],
         );
-        check(|id| add(id, &[2, 4]), expect![[r#"TagNotApplicable { name: "WRITTEN_OFF" }"#]]);
+        check(
+            |id| add(id, &[2, 4]),
+            expect![[r#"Account(TagNotApplicable { name: "WRITTEN_OFF" })"#]],
+        );
         check(
             |id| add(id, &[6; 101]),
             expect![[r#"InvalidParameter { field: "tagDefinitions", reason: "are too many" }"#]],
         );
         check(
             |id| remove(id, &[1, 10]),
-            expect!["TagDefinitionNotFound { id: 00000000-0000-0000-0000-00000000000a }"],
+            expect!["Account(TagDefinitionNotFound { id: 00000000-0000-0000-0000-00000000000a })"],
         );
-        check(|id| remove(id, &[1, 2]), expect![[r#"TagNotFound { name: "AUTO_INVOICING_OFF" }"#]]);
-        check(|id| remove(id, &[4]), expect![[r#"TagNotFound { name: "WRITTEN_OFF" }"#]]);
+        check(
+            |id| remove(id, &[1, 2]),
+            expect![[r#"Account(TagNotFound { name: "AUTO_INVOICING_OFF" })"#]],
+        );
+        check(|id| remove(id, &[4]), expect![[r#"Account(TagNotFound { name: "WRITTEN_OFF" })"#]]);
         let nobody = AccountId::new(Uuid::nil());
         check(
             |_| add(nobody, &[1]),
-            expect!["AccountNotFound { id: 00000000-0000-0000-0000-000000000000 }"],
+            expect!["Account(NotFound { id: 00000000-0000-0000-0000-000000000000 })"],
         );
         check(
             |_| remove(nobody, &[1]),
-            expect!["AccountNotFound { id: 00000000-0000-0000-0000-000000000000 }"],
+            expect!["Account(NotFound { id: 00000000-0000-0000-0000-000000000000 })"],
         );
     }
 
@@ -240,6 +252,9 @@ mod tests {
         let account = create(&mut rows, &[ControlTag::Test]);
         assert_eq!(shown(rows.run(remove(account, &[6]))), "-Test");
         let refused = rows.run(new_account(&[ControlTag::Test, ControlTag::WrittenOff]));
-        assert_eq!(refused, Err(Rejection::TagNotApplicable { name: "WRITTEN_OFF".to_owned() }));
+        assert_eq!(
+            refused,
+            Err(AccountRejection::TagNotApplicable { name: "WRITTEN_OFF".to_owned() }.into())
+        );
     }
 }

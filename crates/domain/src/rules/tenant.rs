@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::reply::Outcome;
 use crate::state::State;
 use crate::tenant::{CreateTenant, SetTenantValue, Tenant, TenantValue};
-use crate::{Accepted, Event, Rejection, Reply, Revision, TenantNo};
+use crate::{Accepted, Event, Rejection, Reply, Revision, TenantNo, TenantRejection};
 
 pub(crate) fn create(state: &State, it: &CreateTenant, cx: &mut Context) -> Outcome {
     // Of nobody, a claim says that it was released.
@@ -15,14 +15,15 @@ pub(crate) fn create(state: &State, it: &CreateTenant, cx: &mut Context) -> Outc
     }
     let claim = ClaimKey::new(TenantNo::SYSTEM, ClaimKind::TenantApiKey, &it.api_key);
     if state.claim(&claim).is_some() {
-        return Err(Rejection::TenantAlreadyExists {
+        return Err(TenantRejection::AlreadyExists {
             key: it.external_key.clone().unwrap_or_else(|| it.api_key.clone()),
-        });
+        }
+        .into());
     }
     let id = it.id.unwrap_or_else(|| cx.mint());
     let by_id = ClaimKey::new(TenantNo::SYSTEM, ClaimKind::TenantId, &id.to_string());
     if it.id.is_some() && state.claim(&by_id).is_some() {
-        return Err(Rejection::TenantAlreadyExists { key: id.to_string() });
+        return Err(TenantRejection::AlreadyExists { key: id.to_string() }.into());
     }
     let tenant = Tenant {
         no: cx.next_tenant_no(),

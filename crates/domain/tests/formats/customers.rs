@@ -3,7 +3,7 @@
 use domain::change::{Change, CustomerChange};
 use domain::command::CustomerCommand;
 use domain::customer::{
-    CloseSessions, Code, Credentials, Customer, CustomerRef, CustomerRefusal, CustomerReply,
+    CloseSessions, Code, Credentials, Customer, CustomerRef, CustomerRejection, CustomerReply,
     CustomerStatus, EraseCustomer, Issued, NewSecondFactor, OpenSession, PasswordProof, Profile,
     Proposal, RefreshSession, Register, RequestToken, SecondFactor, SetPassword, Taken,
     TokenPurpose, UpdateCustomer, Verification, VerifyEmail,
@@ -234,20 +234,20 @@ fn answers_about_customers() {
     "#]],
     );
     let refusals = [
-        CustomerRefusal::EmailTaken,
-        CustomerRefusal::NotFound,
-        CustomerRefusal::Deactivated,
-        CustomerRefusal::NotVerified,
-        CustomerRefusal::AlreadyVerified,
-        CustomerRefusal::TokenInvalid,
-        CustomerRefusal::PasswordChanged,
-        CustomerRefusal::CodeInvalid,
-        CustomerRefusal::NoSecondFactor,
-        CustomerRefusal::SessionNotFound,
-        CustomerRefusal::NotExpired,
-        CustomerRefusal::OperationNotFound,
-        CustomerRefusal::OperationSettled,
-        CustomerRefusal::PreferencesChanged,
+        CustomerRejection::EmailTaken,
+        CustomerRejection::NotFound,
+        CustomerRejection::Deactivated,
+        CustomerRejection::NotVerified,
+        CustomerRejection::AlreadyVerified,
+        CustomerRejection::TokenInvalid,
+        CustomerRejection::PasswordChanged,
+        CustomerRejection::CodeInvalid,
+        CustomerRejection::NoSecondFactor,
+        CustomerRejection::SessionNotFound,
+        CustomerRejection::NotExpired,
+        CustomerRejection::OperationNotFound,
+        CustomerRejection::OperationSettled,
+        CustomerRejection::PreferencesChanged,
     ];
     check_each(
         &refusals.map(Rejection::Customer),

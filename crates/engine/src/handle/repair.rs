@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use domain::command::PaymentCommand;
 use domain::payment::Initiate;
-use domain::{Command, PaymentId, Rejection, Request};
+use domain::{Command, PaymentId, PaymentRejection, Rejection, Request};
 
 use crate::partition::{Answer, has_open_transaction};
 use crate::{Engine, Unavailable};
@@ -111,40 +111,21 @@ const fn continued(command: &Command) -> Option<PaymentId> {
 /// Refusals that an outcome which is still open may have caused.
 fn may_be_outdated(rejection: &Rejection) -> bool {
     match rejection {
-        Rejection::PaymentInDoubt { .. } | Rejection::InvalidTransition { .. } => true,
+        Rejection::Payment(it) => match it {
+            PaymentRejection::InDoubt { .. } | PaymentRejection::InvalidTransition { .. } => true,
+            PaymentRejection::GatewayNotRegistered { .. }
+            | PaymentRejection::NotFound { .. }
+            | PaymentRejection::TransactionNotFound { .. }
+            | PaymentRejection::OfAnotherAccount { .. }
+            | PaymentRejection::TransactionOfAnotherAccount { .. }
+            | PaymentRejection::TransactionKeySucceeded { .. }
+            | PaymentRejection::NoSuchSuccess { .. } => false,
+        },
         Rejection::InvalidParameter { field, .. } => field == "amount",
-        Rejection::TenantAlreadyExists { .. }
-        | Rejection::UserAlreadyExists { .. }
-        | Rejection::UserNotFound { .. }
-        | Rejection::RoleAlreadyExists { .. }
-        | Rejection::RoleNotFound { .. }
-        | Rejection::EnvironmentAlreadyExists { .. }
-        | Rejection::EnvironmentNotFound { .. }
-        | Rejection::SecretNotFound { .. }
-        | Rejection::DefinitionChanged { .. }
-        | Rejection::ApprovalNeeded { .. }
-        | Rejection::Customer(_)
-        | Rejection::ChangeNotFound { .. }
-        | Rejection::ChangeNotWaiting { .. }
-        | Rejection::ApprovalByAuthor { .. }
-        | Rejection::WithdrawalByAnother { .. }
-        | Rejection::PermissionInvalid { .. }
-        | Rejection::AccountAlreadyExists { .. }
-        | Rejection::AccountNotFound { .. }
-        | Rejection::AccountKeyIsFixed { .. }
-        | Rejection::AccountFieldIsFixed { .. }
-        | Rejection::TagDefinitionNotFound { .. }
-        | Rejection::TagNotFound { .. }
-        | Rejection::TagNotApplicable { .. }
-        | Rejection::PaymentMethodNotFound { .. }
-        | Rejection::ExternalPaymentMethodExists { .. }
-        | Rejection::DefaultPaymentMethodInUse { .. }
-        | Rejection::GatewayNotRegistered { .. }
-        | Rejection::PaymentNotFound { .. }
-        | Rejection::TransactionNotFound { .. }
-        | Rejection::PaymentOfAnotherAccount { .. }
-        | Rejection::TransactionOfAnotherAccount { .. }
-        | Rejection::TransactionKeySucceeded { .. }
-        | Rejection::NoSuchSuccess { .. } => false,
+        Rejection::Tenant(_)
+        | Rejection::Access(_)
+        | Rejection::Flag(_)
+        | Rejection::Account(_)
+        | Rejection::Customer(_) => false,
     }
 }

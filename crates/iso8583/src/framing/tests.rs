@@ -363,7 +363,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_sent_arrives(framing in any_framing(), body in any_bytes()) {
+    fn sent_messages_arrive(framing in any_framing(), body in any_bytes()) {
         if let Ok(wire) = encoded(&framing, Header::Configured, &body) {
             let decoded = framing.decode_measured(&wire, measured(body.len())).unwrap();
             let Decoded::Message { body: found, consumed, .. } = decoded else {

@@ -11,7 +11,7 @@ use rdkafka::message::Message as _;
 use crate::scene::{self, Counting, DONE, Database, TIMEOUT};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_past_its_time_is_dropped_and_its_front_told() {
+async fn expired_command_is_dropped_and_its_front_notified() {
     let settings = scene::scene().await;
     let topics = settings.topics();
     let database = Arc::new(Database::default());
@@ -37,7 +37,7 @@ async fn a_command_past_its_time_is_dropped_and_its_front_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_read_is_kept_and_passed() {
+async fn unreadable_record_becomes_a_dead_letter_and_the_next_is_processed() {
     let settings = scene::scene().await;
     let topics = settings.topics();
     let commands = topics.commands(Class::Payment);

@@ -44,7 +44,7 @@ async fn requests_are_executed_once_each_and_answered() {
 
 /// Those that gather too.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_at_once_is_executed_in_the_order_in_which_it_came() {
+async fn concurrent_commands_execute_in_order_of_arrival() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
     let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
@@ -136,7 +136,7 @@ async fn fronts_with_the_same_number_do_not_steal_replies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_much_is_refused_at_once() {
+async fn commands_above_the_bound_are_refused_at_once() {
     let settings = scene::scene().await;
     let options = FrontOptions {
         waiting_max: 1,

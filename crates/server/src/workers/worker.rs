@@ -20,9 +20,8 @@ use crate::config::Config;
 use crate::http_setup;
 use crate::logging;
 use crate::process::{self, Signals};
-use http_server::Admission;
 use http_server::listener::{self, Incoming};
-use http_server::{Sorter, is_flag_path};
+use http_server::{Admission, Sorter, is_flag_path, with_route_labels};
 use v1::Error;
 
 /// The hidden command by which the server starts its own binary.
@@ -89,8 +88,9 @@ async fn serve(config: &Config) -> io::Result<ExitCode> {
     let prefix = config.flags.path_prefix.clone();
     let router = ::flags::router(Arc::clone(&cache), settings)
         .fallback(async move |uri: Uri| elsewhere(&prefix, &uri));
-    let front =
-        http_setup::front(config, Admission::new(config.admission.requests_max), |_| router);
+    let front = http_setup::front(config, Admission::new(config.admission.requests_max), |_| {
+        with_route_labels(router)
+    });
     let sorter = Sorter::new(config.flags.path_prefix.clone(), others);
     let connection_options =
         http_setup::connection_options(config, None, connections_max, Some(sorter));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::command::CustomerCommand;
-use domain::customer::CustomerRefusal;
+use domain::customer::CustomerRejection;
 use domain::operation::{FailOperation, Operation};
 use domain::{AccountId, OperationId, RequestId, TenantNo, Timestamp};
 use engine::access::ClientAddress;
@@ -170,7 +170,7 @@ async fn execute(worker: &Worker, operation: Operation) -> Result<(), Error> {
         // An earlier attempt succeeded, but its answer was lost.
         Ok(())
         | Err(Error::Refused(
-            CustomerRefusal::OperationSettled | CustomerRefusal::OperationNotFound,
+            CustomerRejection::OperationSettled | CustomerRejection::OperationNotFound,
         )) => Ok(()),
         Err(refused @ (Error::Refused(_) | Error::Fields(_))) => {
             fail(worker, &context, id, refused).await
@@ -190,7 +190,7 @@ async fn fail(
     let context = RequestContext { id: worker.sign_up.engine().mint(), ..context.clone() };
     let command = CustomerCommand::FailOperation(FailOperation { operation, explanation });
     match worker.sign_up.submit(&context, command).await {
-        Ok(_) | Err(Error::Refused(CustomerRefusal::OperationSettled)) => Ok(()),
+        Ok(_) | Err(Error::Refused(CustomerRejection::OperationSettled)) => Ok(()),
         Err(error) => Err(error),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::customer::CustomerRefusal;
+use domain::customer::CustomerRejection;
 use engine::Unavailable;
 
 use crate::Invalid;
@@ -16,8 +16,8 @@ pub enum Error {
     #[error("fields are invalid")]
     Fields(Vec<Invalid>),
     /// The domain refused the command.
-    #[error("{0:?}")]
-    Refused(CustomerRefusal),
+    #[error(transparent)]
+    Refused(#[from] CustomerRejection),
     /// No customer has this address and password.
     #[error("the address or the password is wrong")]
     Credentials,
@@ -50,12 +50,6 @@ pub enum Error {
 impl From<Invalid> for Error {
     fn from(invalid: Invalid) -> Self {
         Self::Fields(vec![invalid])
-    }
-}
-
-impl From<CustomerRefusal> for Error {
-    fn from(refusal: CustomerRefusal) -> Self {
-        Self::Refused(refusal)
     }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use domain::command::CustomerCommand;
 use domain::customer::{
-    CloseSessions, Code, Customer, CustomerRefusal, CustomerReply, CustomerStatus, NewSecondFactor,
-    OpenSession, RefreshSession, SecondFactor, UpdateCustomer,
+    CloseSessions, Code, Customer, CustomerRejection, CustomerReply, CustomerStatus,
+    NewSecondFactor, OpenSession, RefreshSession, SecondFactor, UpdateCustomer,
 };
 use domain::{Reply, SessionId, TenantNo, Timestamp};
 use engine::{Reason, Unavailable};
@@ -59,8 +59,8 @@ impl SignUp {
     /// gives the same error.
     ///
     /// # Errors
-    /// [`Error::Credentials`], and only after the right password [`CustomerRefusal::Deactivated`],
-    /// [`CustomerRefusal::NotVerified`], [`Error::CodeNeeded`] or [`CustomerRefusal::CodeInvalid`];
+    /// [`Error::Credentials`], and only after the right password [`CustomerRejection::Deactivated`],
+    /// [`CustomerRejection::NotVerified`], [`Error::CodeNeeded`] or [`CustomerRejection::CodeInvalid`];
     /// [`Error::TooManyRequests`].
     pub async fn log_in(&self, context: &RequestContext, login: Login) -> Result<LoggedIn, Error> {
         let email = EmailAddress::parse(login.email.trim()).ok();
@@ -73,15 +73,15 @@ impl SignUp {
         let verified = self.inner.hasher.verify(hash, login.password.clone()).await?;
         let customer = customer.filter(|_| verified.ok).ok_or(Error::Credentials)?;
         if customer.status != CustomerStatus::Active {
-            return Err(CustomerRefusal::Deactivated.into());
+            return Err(CustomerRejection::Deactivated.into());
         }
         if !customer.is_verified {
-            return Err(CustomerRefusal::NotVerified.into());
+            return Err(CustomerRejection::NotVerified.into());
         }
         let code = match self.proved_code(context, &customer, login.code.as_deref()) {
             // A repeated login sends a used code. The domain recognizes the repetition by its key,
             // and refuses any other login without a code.
-            Err(Error::Refused(CustomerRefusal::CodeInvalid))
+            Err(Error::Refused(CustomerRejection::CodeInvalid))
                 if context.idempotency_key.is_some() =>
             {
                 None
@@ -133,15 +133,15 @@ impl SignUp {
     fn verify_code(&self, customer: &Customer, code: Option<&str>) -> Result<Code, Error> {
         let text = code.ok_or(Error::CodeNeeded)?.trim();
         let factor = customer.credentials.second_factor.as_ref();
-        let factor = factor.ok_or(CustomerRefusal::NoSecondFactor)?;
+        let factor = factor.ok_or(CustomerRejection::NoSecondFactor)?;
         if let Some(step) = self.step(customer, (&factor.sealed, factor.last_step), text)? {
             return Ok(Code::Step(step));
         }
-        let recovery = RecoveryCode::read(text).ok_or(CustomerRefusal::CodeInvalid)?;
+        let recovery = RecoveryCode::read(text).ok_or(CustomerRejection::CodeInvalid)?;
         let stored = self.stored(customer, &recovery);
         match factor.recovery_hashes.contains(&stored) {
             true => Ok(Code::Recovery(stored)),
-            false => Err(CustomerRefusal::CodeInvalid.into()),
+            false => Err(CustomerRejection::CodeInvalid.into()),
         }
     }
 
@@ -237,7 +237,7 @@ impl SignUp {
     /// Ends one session of the customer, or all of them.
     ///
     /// # Errors
-    /// [`CustomerRefusal::SessionNotFound`].
+    /// [`CustomerRejection::SessionNotFound`].
     pub async fn close_sessions(
         &self,
         context: &RequestContext,
@@ -254,7 +254,7 @@ impl SignUp {
     ///
     /// # Errors
     /// [`Error::Credentials`] where the password is wrong; [`Error::CodeNeeded`],
-    /// [`CustomerRefusal::CodeInvalid`]; [`Error::TooManyRequests`], [`Error::Busy`].
+    /// [`CustomerRejection::CodeInvalid`]; [`Error::TooManyRequests`], [`Error::Busy`].
     pub async fn offer_second_factor(
         &self,
         context: &RequestContext,
@@ -283,7 +283,7 @@ impl SignUp {
     /// Activates an offered second factor by its first code.
     ///
     /// # Errors
-    /// [`CustomerRefusal::CodeInvalid`], [`CustomerRefusal::NoSecondFactor`].
+    /// [`CustomerRejection::CodeInvalid`], [`CustomerRejection::NoSecondFactor`].
     pub async fn confirm_second_factor(
         &self,
         context: &RequestContext,
@@ -292,9 +292,9 @@ impl SignUp {
     ) -> Result<(), Error> {
         let factor = caller.customer.credentials.second_factor.as_ref();
         let sealed = factor.and_then(SecondFactor::waiting);
-        let sealed = sealed.ok_or(CustomerRefusal::NoSecondFactor)?;
+        let sealed = sealed.ok_or(CustomerRejection::NoSecondFactor)?;
         let step = self.step(&caller.customer, (sealed, 0), code.trim())?;
-        let step = step.ok_or(CustomerRefusal::CodeInvalid)?;
+        let step = step.ok_or(CustomerRejection::CodeInvalid)?;
         self.change_second_factor(context, caller, NewSecondFactor::Confirmed { step }).await
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::command::CustomerCommand;
 use domain::customer::{
-    Customer, CustomerRefusal, CustomerStatus, PasswordProof, RequestToken, SetPassword,
+    Customer, CustomerRejection, CustomerStatus, PasswordProof, RequestToken, SetPassword,
     TokenPurpose, VerifyEmail,
 };
 use domain::{CustomerId, TenantNo, TokenId};
@@ -182,10 +182,10 @@ fn answer_after(took: Duration) -> Duration {
 /// The error for a token that was used concurrently: the same as for any invalid token.
 fn token_result(result: Result<(), Error>) -> Result<(), Error> {
     match result {
-        Err(Error::Refused(CustomerRefusal::TokenInvalid | CustomerRefusal::NotFound)) => {
+        Err(Error::Refused(CustomerRejection::TokenInvalid | CustomerRejection::NotFound)) => {
             Err(Error::TokenInvalid)
         }
-        Err(Error::Refused(CustomerRefusal::PasswordChanged)) => Err(Error::Credentials),
+        Err(Error::Refused(CustomerRejection::PasswordChanged)) => Err(Error::Credentials),
         other => other,
     }
 }

@@ -2,7 +2,7 @@
 
 use domain::account::Person;
 use domain::command::CustomerCommand;
-use domain::customer::{Customer, CustomerRefusal, EraseCustomer, Session, UpdateCustomer};
+use domain::customer::{Customer, CustomerRejection, EraseCustomer, Session, UpdateCustomer};
 use domain::{CustomerId, SessionId, TenantNo, Timestamp};
 use engine::ports::AccountView;
 use engine::{Reason, Unavailable};
@@ -121,11 +121,11 @@ impl SignUp {
         for _ in 0..MERGES_MAX {
             let command = CustomerCommand::Update(Box::new(update.clone()));
             match self.submit(context, command).await {
-                Err(Error::Refused(CustomerRefusal::PreferencesChanged)) => {}
+                Err(Error::Refused(CustomerRejection::PreferencesChanged)) => {}
                 done => return done.map(drop),
             }
             let known = self.customer(customer.tenant, customer.id).await?;
-            let known = known.ok_or(Error::Refused(CustomerRefusal::NotFound))?;
+            let known = known.ok_or(Error::Refused(CustomerRejection::NotFound))?;
             merge(&known, &change.preferences, &mut update)?;
         }
         Err(Unavailable::from(Reason::QueueFull).into())

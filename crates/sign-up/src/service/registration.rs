@@ -3,7 +3,7 @@
 use domain::account::Person;
 use domain::command::CustomerCommand;
 use domain::customer::{
-    CustomerRef, CustomerRefusal, CustomerReply, Profile, Register, Taken, Verification,
+    CustomerRef, CustomerRejection, CustomerReply, Profile, Register, Taken, Verification,
 };
 use domain::{Currency, OperationId, Reply};
 use serde::{Deserialize, Serialize};
@@ -130,7 +130,7 @@ impl SignUp {
     ///
     /// # Errors
     /// [`Error::Busy`] at once where the password would wait too long to be hashed;
-    /// [`CustomerRefusal::EmailTaken`] where the address has a customer, if `options` disclose it;
+    /// [`CustomerRejection::EmailTaken`] where the address has a customer, if `options` disclose it;
     /// [`Error::TooManyRequests`], except for probes and stored registrations.
     pub async fn register(
         &self,
@@ -163,7 +163,7 @@ impl SignUp {
         let password_hash =
             match options.taken == Taken::Refuse && self.is_taken(context, &email).await? {
                 true if context.idempotency_key.is_none() => {
-                    return Err(CustomerRefusal::EmailTaken.into());
+                    return Err(CustomerRejection::EmailTaken.into());
                 }
                 true => String::new(),
                 false => self.inner.hasher.hash(password).await?.into_string(),

@@ -1,7 +1,7 @@
 //! Rate limits: which calls count, by what, and which are exempt.
 
 use domain::Timestamp;
-use domain::customer::{CustomerRefusal, TokenPurpose};
+use domain::customer::{CustomerRejection, TokenPurpose};
 use domain::mail::MailKind;
 use engine::ports::Queries;
 use sign_up::SignUp;
@@ -146,7 +146,7 @@ async fn idempotency_keys_are_separate_for_each_disclosure() {
     assert_eq!(register("one", RegistrationOptions::DISCREET).await.unwrap().customer, None);
     assert_eq!(register("two", RegistrationOptions::DISCREET).await.unwrap().customer, None);
     let refused = register("two", RegistrationOptions::OPEN).await;
-    assert!(matches!(refused, Err(Error::Refused(CustomerRefusal::EmailTaken))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Refused(CustomerRejection::EmailTaken))), "{refused:?}");
 
     let form = form("bob@example.com");
     let queue =
@@ -172,7 +172,7 @@ async fn registering_a_taken_address_with_a_new_key_hashes_no_password() {
     let again = register(&without, "one").await.unwrap();
     assert_eq!(again, first);
     let refused = register(&without, "two").await;
-    assert!(matches!(refused, Err(Error::Refused(CustomerRefusal::EmailTaken))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Refused(CustomerRejection::EmailTaken))), "{refused:?}");
     world.stop().await;
 }
 

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_agrees_is_sound() {
+    fn equal_ledgers_are_sound() {
         let worked = [("SUCCESS", 10.00)];
         assert!(found("worked", Some(Reported::Worked), &worked).is_sound());
         assert!(found("unheard", None, &worked).is_sound());
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_found() {
+    fn differences_are_found() {
         let lost = found("lost", Some(Reported::Worked), &[("PLUGIN_FAILURE", 0.0)]);
         assert_eq!(lost.lost.len(), 1);
         let gone = found("gone", Some(Reported::Accepted), &[]);

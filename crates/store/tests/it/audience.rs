@@ -166,7 +166,7 @@ fn secret() -> NewSecret {
 }
 
 #[test]
-fn what_is_committed_is_told() {
+fn commits_notify_the_audience() {
     let home = Home::new();
     let scene = Scene::start(&home);
     assert_eq!(scene.published().environments.len(), 0);

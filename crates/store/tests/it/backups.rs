@@ -80,7 +80,7 @@ fn nothing_is_overwritten_and_nothing_half_made_stays() {
 }
 
 #[test]
-fn what_is_left_of_another_history_is_not_restored_beside() {
+fn leftovers_of_another_history_are_not_restored() {
     let scratch = Scratch::new();
     let (data, file) = (scratch.path().join("data"), scratch.path().join("backup"));
     drop(open(&data));

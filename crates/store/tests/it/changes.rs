@@ -79,7 +79,7 @@ fn statuses(changes: &[ChangeRequest]) -> Vec<ChangeStatus> {
 }
 
 #[test]
-fn what_is_kept_is_read() {
+fn stored_changes_are_read() {
     use ChangeStatus as S;
     let mut world = World::new(96);
     flags::fill(&mut world.workload);

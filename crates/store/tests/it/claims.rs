@@ -144,7 +144,7 @@ fn readers_never_miss_a_claim_that_moves() {
 
 /// A process that is killed goes on with the merge where the last one was.
 #[test]
-fn what_waits_is_bounded_however_often_the_process_is_killed() {
+fn unmerged_claims_stay_bounded_across_kills() {
     let scratch = Scratch::new();
     drop(two_tenants(open(scratch.path()), 5));
     let mut most = 0;

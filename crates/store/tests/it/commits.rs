@@ -28,7 +28,7 @@ use crate::watched::{Entries, Watched};
 use crate::workload::{BEGIN, Workload, create_tenant};
 
 /// What was committed is what is loaded, also after opening the store again.
-pub fn what_was_committed_is_loaded<S: Store>(open: impl Fn() -> S) {
+pub fn committed_rows_are_loaded<S: Store>(open: impl Fn() -> S) {
     let entries = Entries::default();
     let mut workload = two_tenants(Watched::recording(open(), Arc::clone(&entries)), 1);
     fill_access(&mut workload);

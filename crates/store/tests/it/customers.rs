@@ -5,7 +5,7 @@ mod pending;
 
 use domain::command::CustomerCommand;
 use domain::customer::{
-    CloseSessions, Code, CustomerRef, CustomerRefusal, CustomerReply, CustomerStatus,
+    CloseSessions, Code, CustomerRef, CustomerRejection, CustomerReply, CustomerStatus,
     EraseCustomer, NewSecondFactor, OpenSession, PasswordProof, Profile, RefreshSession, Register,
     RequestToken, SetPassword, Taken, TokenPurpose, UpdateCustomer, Verification, VerifyEmail,
 };
@@ -68,11 +68,11 @@ pub fn ask<S: Store>(workload: &mut Workload<S>, it: CustomerCommand) -> Reply {
 }
 
 /// Asks for something that is refused.
-pub fn refused<S: Store>(workload: &mut Workload<S>, it: CustomerCommand) -> CustomerRefusal {
+pub fn refused<S: Store>(workload: &mut Workload<S>, it: CustomerCommand) -> CustomerRejection {
     refusal(&workload.one(TENANT, Command::Customer(it)))
 }
 
-pub fn refusal(verdict: &Verdict) -> CustomerRefusal {
+pub fn refusal(verdict: &Verdict) -> CustomerRejection {
     match verdict {
         Verdict::Answered(Answer::Refused(Rejection::Customer(why))) => why.clone(),
         Verdict::Answered(_) | Verdict::Waits(_) | Verdict::Unavailable(_) => {
@@ -200,7 +200,7 @@ pub fn make<S: Store>(workload: &mut Workload<S>, operation: OperationId, it: Re
 }
 
 #[test]
-fn who_signed_up_is_read() {
+fn registered_customers_are_read() {
     let mut world = World::new(101);
     let (workload, queries) = (&mut world.workload, &*world.queries);
     let ada = sign_up(workload, TENANT, "Ada");
@@ -273,7 +273,7 @@ fn sessions_are_read_and_end() {
     let revoked = Reply::Customer(CustomerReply::SessionRevoked);
     assert_eq!(ask(workload, refresh(bob, first, 1)), revoked);
     assert_eq!(sessions(), [(second, 0)]);
-    assert_eq!(refused(workload, refresh(bob, first, 2)), CustomerRefusal::SessionNotFound);
+    assert_eq!(refused(workload, refresh(bob, first, 2)), CustomerRejection::SessionNotFound);
     let close = |session| CustomerCommand::CloseSessions(CloseSessions { customer: bob, session });
     ask(workload, close(Some(second)));
     assert_eq!(sessions(), []);
@@ -291,7 +291,7 @@ fn sessions_are_read_and_end() {
     assert_eq!(sessions(), []);
     let customer = queries.customer(TENANT, bob.id).unwrap().unwrap();
     assert_eq!(customer.credentials.password_hash, "another hash");
-    assert_eq!(refused(workload, login(bob, 0, None)), CustomerRefusal::PasswordChanged);
+    assert_eq!(refused(workload, login(bob, 0, None)), CustomerRejection::PasswordChanged);
     ask(workload, login(bob, 1, None));
 }
 
@@ -311,10 +311,10 @@ fn second_factors_are_read() {
     change(workload, NewSecondFactor::Confirmed { step: 7 });
     let step = |step| login(bob, 0, Some(Code::Step(step)));
     let recovery = |hash: &str| login(bob, 0, Some(Code::Recovery(hash.to_owned())));
-    assert_eq!(refused(workload, step(7)), CustomerRefusal::CodeInvalid);
+    assert_eq!(refused(workload, step(7)), CustomerRejection::CodeInvalid);
     ask(workload, step(8));
     ask(workload, recovery("first"));
-    assert_eq!(refused(workload, recovery("first")), CustomerRefusal::CodeInvalid);
+    assert_eq!(refused(workload, recovery("first")), CustomerRejection::CodeInvalid);
     let known = || queries.customer(TENANT, bob.id).unwrap().unwrap().credentials.second_factor;
     let factor = known().unwrap();
     assert_eq!((factor.sealed.as_str(), factor.last_step), ("sealed \u{1f511}", 8));
@@ -355,7 +355,7 @@ fn an_address_has_one_customer() {
     let again = |workload: &mut Workload<_>, name: &str| {
         refusal(&workload.one(TENANT, register(registration(name))))
     };
-    assert_eq!(again(workload, "ADA"), CustomerRefusal::EmailTaken);
+    assert_eq!(again(workload, "ADA"), CustomerRejection::EmailTaken);
     assert_ne!(sign_up(workload, OTHER, "Ada"), ada);
     // Within one batch the first has it.
     let requests: Vec<Request> = ["bob", "Bob", "BOB"]
@@ -364,7 +364,7 @@ fn an_address_has_one_customer() {
     let verdicts = workload.batch(requests);
     let Verdict::Answered(Answer::Replied(first)) = &verdicts[0] else { panic!("{verdicts:?}") };
     let bob = customer_of(first);
-    assert!(verdicts[1..].iter().all(|it| refusal(it) == CustomerRefusal::EmailTaken));
+    assert!(verdicts[1..].iter().all(|it| refusal(it) == CustomerRejection::EmailTaken));
     let owner = |key: &str| queries.customer_by_email(TENANT, key).unwrap().map(|it| it.id);
     assert_eq!(owner("ada@example.org"), Some(ada.id));
     assert_eq!(owner("bob@example.org"), Some(bob.id));

@@ -103,7 +103,7 @@ fn names(secrets: &[Secret]) -> Vec<&str> {
 }
 
 #[test]
-fn what_is_defined_is_read() {
+fn stored_definitions_are_read() {
     let mut world = World::new(91);
     fill(&mut world.workload);
     let queries = &*world.queries;

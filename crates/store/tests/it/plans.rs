@@ -148,7 +148,7 @@ fn changes_due_and_of_an_environment_are_ranges_of_their_index() {
 }
 
 #[test]
-fn what_is_to_be_done_for_customers_is_a_range_of_its_index() {
+fn due_customer_work_is_a_range_of_its_index() {
     let world = World::at(Home::embedded(), 41);
     let path = database_path(world.home.path());
     let reader = Reader::open(&path, &Options::default()).unwrap();
@@ -187,7 +187,7 @@ fn what_is_to_be_done_for_customers_is_a_range_of_its_index() {
 }
 
 #[test]
-fn what_waits_is_counted_and_what_is_over_found_by_an_index() {
+fn waiting_operations_are_counted_and_expired_found_by_an_index() {
     let world = World::at(Home::embedded(), 41);
     let path = database_path(world.home.path());
     let reader = Reader::open(&path, &Options::default()).unwrap();

@@ -67,12 +67,12 @@ impl Drop for Scratch {
 }
 
 #[test]
-fn what_was_committed_is_loaded() {
+fn committed_rows_are_loaded() {
     let usual = Options::default();
     for entities_held in [usual.entities_held, 0] {
         let scratch = Scratch::new();
         let options = Options { entities_held, ..usual };
-        commits::what_was_committed_is_loaded(|| scratch.open_with(&options));
+        commits::committed_rows_are_loaded(|| scratch.open_with(&options));
     }
 }
 

@@ -606,7 +606,7 @@ fn unresolved_transactions_are_each_tenants_own_and_the_oldest_comes_first() {
 }
 
 #[test]
-fn outcomes_waited_for_are_told_by_when_to_ask() {
+fn awaited_outcomes_are_sorted_by_next_inquiry() {
     let world = World::after(28, 1500);
     let mut newest = Newest::of(&world);
     let queries = &*world.queries;

@@ -251,7 +251,7 @@ fn of_a_queue_one_command_is_parked_and_all_others_are_committed() {
 
 /// Another process takes the partition over in the middle of the search.
 #[test]
-fn who_loses_the_partition_meanwhile_executes_nothing_more() {
+fn owner_that_loses_the_partition_executes_nothing_more() {
     let scene = Scene::new(Some(StoreError::NotOwner));
     let answered = scene.offer_queued();
     let (executed, read_on) = scene.assert_in_order();

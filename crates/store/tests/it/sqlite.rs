@@ -39,13 +39,13 @@ pub fn number(store: &SqlStore, sql: &str) -> i64 {
 
 /// However much of it is held in memory: all, some, or next to nothing.
 #[test]
-fn what_was_committed_is_loaded() {
+fn committed_rows_are_loaded() {
     let usual = Options::default();
     for (entities_held, claims_held) in [(usual.entities_held, usual.claims_held), (5, 40), (0, 1)]
     {
         let scratch = Scratch::new();
         let options = Options { entities_held, claims_held, ..usual };
-        commits::what_was_committed_is_loaded(|| open_dir(scratch.path(), &options).unwrap());
+        commits::committed_rows_are_loaded(|| open_dir(scratch.path(), &options).unwrap());
         // A command that had been given something stale would have broken a chain.
         assert!(verify(open(scratch.path()).database().reader()).unwrap().is_sound());
     }

@@ -19,7 +19,7 @@ async fn limited() -> Fixture {
 }
 
 #[tokio::test]
-async fn requests_are_told_when_to_come_again() {
+async fn limited_requests_get_retry_after() {
     const TRACK: &str = "/api/public/insight/track";
     let fixture = limited().await;
     let requests: [fn() -> TestRequest; 5] = [

@@ -50,7 +50,7 @@ async fn all_of_all_environments() {
 }
 
 #[tokio::test]
-async fn what_is_newer_in_each() {
+async fn sync_returns_what_is_newer_in_each_environment() {
     let (fixture, mut client) = two().await;
     fixture.change_flag(CHECKOUT, 1, |it| it.is_archived = true);
     client.data().await;

@@ -14,7 +14,7 @@ use domain::command::FlagCommand;
 use domain::definition::{Definition, DefinitionKey, DefinitionKind, Expected};
 use domain::environment::Environment;
 use domain::reply::FlagReply;
-use domain::{ChangeRequestId, Command, Rejection, Reply, Seq, Timestamp};
+use domain::{ChangeRequestId, Command, FlagRejection, Rejection, Reply, Seq, Timestamp};
 use engine::Reason;
 use feature_flags::definition::{bounded, to_json};
 use feature_flags::validate::{Basis, validate};
@@ -35,7 +35,7 @@ use crate::parameters::{Parameters, Window, invalid};
 use engine::time::rfc3339;
 
 use crate::Api;
-use crate::error::{Error, change_status_label};
+use crate::error::Error;
 
 /// How many changes an answer has at most: each comes with its patch.
 const CHANGES_MAX: u64 = 100;
@@ -177,7 +177,7 @@ impl ChangeView {
             patch: serde_json::from_str(&it.patch).map_err(|_| bug())?,
             expected_version: it.expected,
             due_at: it.due_at.map(rfc3339),
-            status: change_status_label(it.status),
+            status: it.status.name(),
             author: it.author,
             reason: it.reason,
             comment: it.comment,
@@ -224,7 +224,7 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Changes>,
 fn status(text: &str) -> Option<ChangeStatus> {
     use ChangeStatus as S;
     let all = [S::Pending, S::Scheduled, S::Applied, S::Rejected, S::Withdrawn, S::Failed];
-    all.into_iter().find(|it| change_status_label(*it) == text)
+    all.into_iter().find(|it| it.name() == text)
 }
 
 /// Requests a change.
@@ -258,7 +258,7 @@ pub async fn request(Call { api, context, uri, .. }: Call, body: Body) -> Result
     let before = there.iter().find(|it| it.key == key);
     let version = before.map(|it| it.version);
     if asked.expected_version.is_some_and(|expected| version != Some(expected)) {
-        let changed = Rejection::DefinitionChanged { key: key.key, version };
+        let changed = Rejection::Flag(FlagRejection::DefinitionChanged { key: key.key, version });
         return Err(Error::Rejected(Box::new(changed)));
     }
     let text = bounded("patch", Value::Object(asked.patch.clone()).to_string())?;
@@ -450,7 +450,10 @@ async fn differences(
     let before = there.iter().find(|it| it.key == change.key);
     let version = before.map(|it| it.version);
     if change.expected.is_some_and(|expected| version != Some(expected)) {
-        let changed = Rejection::DefinitionChanged { key: change.key.key.clone(), version };
+        let changed = Rejection::Flag(FlagRejection::DefinitionChanged {
+            key: change.key.key.clone(),
+            version,
+        });
         return Err(Unwritable::Rejected(Box::new(changed)));
     }
     let bug = |_| Unwritable::Unavailable(Reason::Bug.into());

@@ -6,8 +6,8 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
-use domain::Rejection;
 use domain::definition::{DEFINITIONS_MAX, Definition, DefinitionKind};
+use domain::{FlagRejection, Rejection};
 use feature_flags::FlagWriter;
 use feature_flags::error::word;
 use feature_flags::import::{referenced_segments, validate_copies};
@@ -113,7 +113,7 @@ impl Copying {
         let version = pair.here.version;
         if expected.is_some_and(|it| it != version) {
             let (key, version) = (pair.here.key.clone(), Some(version));
-            let changed = Rejection::DefinitionChanged { key, version };
+            let changed = Rejection::Flag(FlagRejection::DefinitionChanged { key, version });
             return Err(Error::Rejected(Box::new(changed)));
         }
         let ours = pair.ours();

@@ -1,6 +1,6 @@
 //! Errors of feature flags as errors of `/v1`.
 
-use domain::Rejection;
+use domain::{FlagRejection, Rejection};
 use feature_flags::document::Unreadable;
 use feature_flags::error::word;
 
@@ -36,5 +36,5 @@ impl From<Unreadable> for Error {
 /// Whether a concurrent change was faster.
 pub fn is_conflict(error: &Error) -> bool {
     let Error::Rejected(rejection) = error else { return false };
-    matches!(**rejection, Rejection::DefinitionChanged { .. })
+    matches!(**rejection, Rejection::Flag(FlagRejection::DefinitionChanged { .. }))
 }

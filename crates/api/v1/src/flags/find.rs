@@ -7,7 +7,7 @@ use domain::definition::{Definition, DefinitionKey, DefinitionKind};
 use domain::environment::{CreateEnvironment, Environment, NewSecret, SecretKind};
 use domain::payment::Actor;
 use domain::reply::FlagReply;
-use domain::{Command, EnvironmentId, Rejection, Reply, Request};
+use domain::{Command, EnvironmentId, FlagRejection, Rejection, Reply, Request};
 use engine::Answer;
 use engine::Reason;
 use uuid::Uuid;
@@ -164,7 +164,7 @@ pub async fn environments(api: &Api, context: &RequestContext) -> Result<Vec<Env
 }
 
 fn is_taken(rejection: &Rejection) -> bool {
-    matches!(rejection, Rejection::EnvironmentAlreadyExists { .. })
+    matches!(rejection, Rejection::Flag(FlagRejection::EnvironmentAlreadyExists { .. }))
 }
 
 /// Makes an environment of a project with a server's secret and a client's.

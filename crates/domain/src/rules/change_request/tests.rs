@@ -185,7 +185,9 @@ fn approval_is_anothers() {
     check("ann | request review", expect!["Pending ann - -; flag nothing, waiting 1"]);
     check(
         "ann | request review | approve",
-        expect!["refused: ApprovalByAuthor { id: it }; Pending ann - -; flag nothing, waiting 1"],
+        expect![
+            "refused: Flag(ApprovalByAuthor { id: it }); Pending ann - -; flag nothing, waiting 1"
+        ],
     );
     check(
         "ann | request review | bob | approve",
@@ -198,25 +200,25 @@ fn approval_is_anothers() {
     check(
         "ann | request review | bob | approve | approve",
         expect![
-            "refused: ChangeNotWaiting { id: it, status: Scheduled }; Scheduled ann bob -; flag nothing, waiting 1"
+            "refused: Flag(ChangeNotWaiting { id: it, status: Scheduled }); Scheduled ann bob -; flag nothing, waiting 1"
         ],
     );
     check(
         "ann | request | bob | approve",
         expect![
-            "refused: ChangeNotWaiting { id: it, status: Scheduled }; Scheduled ann - -; flag nothing, waiting 1"
+            "refused: Flag(ChangeNotWaiting { id: it, status: Scheduled }); Scheduled ann - -; flag nothing, waiting 1"
         ],
     );
     check(
         "ann | request review | bob | apply",
         expect![
-            "refused: ChangeNotWaiting { id: it, status: Pending }; Pending ann - -; flag nothing, waiting 1"
+            "refused: Flag(ChangeNotWaiting { id: it, status: Pending }); Pending ann - -; flag nothing, waiting 1"
         ],
     );
 }
 
 #[test]
-fn what_was_seen_is_what_is_decided_upon() {
+fn decision_applies_to_the_version_that_was_seen() {
     check(
         "put old | ann | request review | bob | look | approve",
         expect!["Scheduled ann bob -; flag old, waiting 1"],
@@ -224,32 +226,32 @@ fn what_was_seen_is_what_is_decided_upon() {
     check(
         "put old | ann | request review | bob | look | put new | approve",
         expect![[
-            r#"refused: DefinitionChanged { key: "a", version: Some(1000001) }; Pending ann - -; flag new, waiting 1"#
+            r#"refused: Flag(DefinitionChanged { key: "a", version: Some(1000001) }); Pending ann - -; flag new, waiting 1"#
         ]],
     );
     check(
         "ann | request review | bob | look | put new | reject",
         expect![[
-            r#"refused: DefinitionChanged { key: "a", version: Some(1000000) }; Pending ann - -; flag new, waiting 1"#
+            r#"refused: Flag(DefinitionChanged { key: "a", version: Some(1000000) }); Pending ann - -; flag new, waiting 1"#
         ]],
     );
     // It has waited for its time, and for approval since.
     check(
         "ann | request in 9 | bob | look | demand approval | wait 9 | apply | approve",
         expect![[
-            r#"refused: DefinitionChanged { key: "it", version: Some(4) }; Pending ann - -; flag nothing, waiting 1"#
+            r#"refused: Flag(DefinitionChanged { key: "it", version: Some(4) }); Pending ann - -; flag nothing, waiting 1"#
         ]],
     );
     check(
         "ann | request review | bob | look | reject | approve",
         expect![
-            "refused: ChangeNotWaiting { id: it, status: Rejected }; Rejected ann bob -; flag nothing, waiting 0"
+            "refused: Flag(ChangeNotWaiting { id: it, status: Rejected }); Rejected ann bob -; flag nothing, waiting 0"
         ],
     );
 }
 
 #[test]
-fn what_is_given_up_is_not_made() {
+fn rejected_and_withdrawn_changes_are_not_applied() {
     check(
         "ann | request review | bob | because no | reject",
         expect!["Rejected ann bob no; flag nothing, waiting 0"],
@@ -261,26 +263,26 @@ fn what_is_given_up_is_not_made() {
     check(
         "ann | request review | bob | reject | wait 9 | apply",
         expect![
-            "refused: ChangeNotWaiting { id: it, status: Rejected }; Rejected ann bob -; flag nothing, waiting 0"
+            "refused: Flag(ChangeNotWaiting { id: it, status: Rejected }); Rejected ann bob -; flag nothing, waiting 0"
         ],
     );
     check(
         "ann | request review | bob | withdraw",
         expect![
-            "refused: WithdrawalByAnother { id: it }; Pending ann - -; flag nothing, waiting 1"
+            "refused: Flag(WithdrawalByAnother { id: it }); Pending ann - -; flag nothing, waiting 1"
         ],
     );
     check("ann | request review | withdraw", expect!["Withdrawn ann - -; flag nothing, waiting 0"]);
     check(
         "ann | request in 9 | withdraw | wait 9 | apply",
         expect![
-            "refused: ChangeNotWaiting { id: it, status: Withdrawn }; Withdrawn ann - -; flag nothing, waiting 0"
+            "refused: Flag(ChangeNotWaiting { id: it, status: Withdrawn }); Withdrawn ann - -; flag nothing, waiting 0"
         ],
     );
     check(
         "ann | request | apply | withdraw",
         expect![
-            "refused: ChangeNotWaiting { id: it, status: Applied }; Applied ann - -; flag changed, waiting 0"
+            "refused: Flag(ChangeNotWaiting { id: it, status: Applied }); Applied ann - -; flag changed, waiting 0"
         ],
     );
 }
@@ -301,7 +303,7 @@ fn a_change_is_made_once_and_not_before_its_time() {
     check(
         "put old | ann | request | apply | apply",
         expect![
-            "refused: ChangeNotWaiting { id: it, status: Applied }; Applied ann - -; flag changed, waiting 0"
+            "refused: Flag(ChangeNotWaiting { id: it, status: Applied }); Applied ann - -; flag changed, waiting 0"
         ],
     );
     check(
@@ -311,7 +313,7 @@ fn a_change_is_made_once_and_not_before_its_time() {
 }
 
 #[test]
-fn what_changed_meanwhile_is_seen() {
+fn concurrent_change_is_noticed() {
     check(
         "put old | ann | request expecting | apply",
         expect!["Applied ann - -; flag changed, waiting 0"],
@@ -330,13 +332,13 @@ fn what_changed_meanwhile_is_seen() {
     check(
         "put old | ann | request | apply upon 7",
         expect![[
-            r#"refused: DefinitionChanged { key: "a", version: Some(1000000) }; Scheduled ann - -; flag old, waiting 1"#
+            r#"refused: Flag(DefinitionChanged { key: "a", version: Some(1000000) }); Scheduled ann - -; flag old, waiting 1"#
         ]],
     );
     check(
         "put old | ann | request | apply upon nothing",
         expect![[
-            r#"refused: DefinitionChanged { key: "a", version: Some(1000000) }; Scheduled ann - -; flag old, waiting 1"#
+            r#"refused: Flag(DefinitionChanged { key: "a", version: Some(1000000) }); Scheduled ann - -; flag old, waiting 1"#
         ]],
     );
     // Nor is the environment as it was when the change was looked at among all that is there.
@@ -347,7 +349,7 @@ fn what_changed_meanwhile_is_seen() {
     check(
         "put old | ann | request | put new | apply within 1000000",
         expect![[
-            r#"refused: DefinitionChanged { key: "dev", version: Some(1000001) }; Scheduled ann - -; flag new, waiting 1"#
+            r#"refused: Flag(DefinitionChanged { key: "dev", version: Some(1000001) }); Scheduled ann - -; flag new, waiting 1"#
         ]],
     );
     check(
@@ -360,7 +362,7 @@ fn what_changed_meanwhile_is_seen() {
 fn an_environment_demands_approval() {
     check(
         "put old | demand approval | put new",
-        expect![[r#"refused: ApprovalNeeded { environment: "dev" }; flag old, waiting 0"#]],
+        expect![[r#"refused: Flag(ApprovalNeeded { environment: "dev" }); flag old, waiting 0"#]],
     );
     check("put old | demand approval | demand none | put new", expect!["flag new, waiting 0"]);
     check(
@@ -405,7 +407,7 @@ fn a_full_environment_takes_no_new_flag() {
 }
 
 #[test]
-fn what_is_not_there_is_told() {
+fn absent_change_and_environment_are_refused() {
     let mut world = World::new();
     world.step("request").unwrap();
     let (change, elsewhere) = (world.changes[0], EnvironmentId::new(Uuid::from_u128(2)));
@@ -418,10 +420,10 @@ fn what_is_not_there_is_told() {
             seen: None,
         }))
     };
-    let nowhere = Rejection::EnvironmentNotFound { id: elsewhere };
+    let nowhere = Rejection::Flag(FlagRejection::EnvironmentNotFound { id: elsewhere });
     assert_eq!(world.rows.run(decide(elsewhere, change)), Err(nowhere));
     let stranger = ChangeRequestId::new(Uuid::from_u128(9));
-    let unknown = Rejection::ChangeNotFound { id: stranger };
+    let unknown = Rejection::Flag(FlagRejection::ChangeNotFound { id: stranger });
     assert_eq!(world.rows.run(decide(HERE, stranger)), Err(unknown));
     // A change is not made of something else.
     let (upon, judged) = (None, Judged::Fails { explanation: String::new() });
@@ -440,6 +442,6 @@ fn what_is_not_there_is_told() {
     let mut other = world.rows.state.environment(TENANT, HERE).unwrap().clone();
     other.id = elsewhere;
     world.rows.state.environments.insert((TENANT, elsewhere), Some(other));
-    let unknown = Rejection::ChangeNotFound { id: change };
+    let unknown = Rejection::Flag(FlagRejection::ChangeNotFound { id: change });
     assert_eq!(world.rows.run(decide(elsewhere, change)), Err(unknown));
 }

@@ -2,7 +2,9 @@
 
 use crate::Rejection;
 use crate::context::Context;
-use crate::customer::{Customer, CustomerFile, CustomerRef, CustomerRefusal as R, CustomerStatus};
+use crate::customer::{
+    Customer, CustomerFile, CustomerRef, CustomerRejection as R, CustomerStatus,
+};
 use crate::state::State;
 
 /// A customer who is there and is not forgotten.

@@ -4,7 +4,7 @@ use super::lookup::{changed, find};
 use crate::change::CustomerChange;
 use crate::context::Context;
 use crate::customer::{
-    CloseSessions, Code, CustomerFile, CustomerRefusal as R, CustomerReply, CustomerStatus,
+    CloseSessions, Code, CustomerFile, CustomerRejection as R, CustomerReply, CustomerStatus,
     OpenSession, RefreshSession, SESSIONS_MAX, SecondFactor, Session,
 };
 use crate::reply::Outcome;

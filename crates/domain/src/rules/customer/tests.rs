@@ -8,7 +8,7 @@ use crate::change::{AccountChange, Change, ClaimChange, CustomerChange};
 use crate::claim::Claim;
 use crate::command::{AccountCommand, CustomerCommand};
 use crate::customer::{
-    Code, CustomerFile, CustomerRefusal, OpenSession, RefreshSession, SESSIONS_MAX,
+    Code, CustomerFile, CustomerRejection, OpenSession, RefreshSession, SESSIONS_MAX,
 };
 use crate::mail::Mail;
 use crate::operation::{FailOperation, QueueRegistration};
@@ -139,15 +139,15 @@ fn signing_up_is_one_commit() {
     assert!(executed.done.events.contains(&Event::CustomerRegistered { customer, account }));
     // However the address is written, it has one customer.
     let again = register(&mut rows, registration("ANN@example.com"));
-    assert_eq!(again, Err(Rejection::Customer(CustomerRefusal::EmailTaken)));
+    assert_eq!(again, Err(Rejection::Customer(CustomerRejection::EmailTaken)));
     // Nobody is made whose password was not hashed.
     let unhashed = Register { password_hash: String::new(), ..registration("bob@example.com") };
     let refused = register(&mut rows, unhashed);
-    assert_eq!(refused, Err(Rejection::Customer(CustomerRefusal::EmailTaken)));
+    assert_eq!(refused, Err(Rejection::Customer(CustomerRejection::EmailTaken)));
 }
 
 #[test]
-fn who_has_an_address_can_be_told_instead() {
+fn taken_address_can_get_a_mail_instead_of_a_refusal() {
     let mut rows = Rows::new();
     let customer = signed_up(&mut rows, true);
     let second = Register { taken: Taken::NotifyByMail, ..registration("ann@example.com") };
@@ -182,7 +182,7 @@ fn a_token_holds_once_and_only_the_newest() {
     let second = now(&rows, customer).verification.unwrap().id;
     assert_eq!(mails(&executed)[0].token, Some(second));
     let verify = |token| CustomerCommand::VerifyEmail(VerifyEmail { customer, token });
-    let invalid = Err(Rejection::Customer(CustomerRefusal::TokenInvalid));
+    let invalid = Err(Rejection::Customer(CustomerRejection::TokenInvalid));
     assert_eq!(run(&mut rows, verify(first)), invalid);
     rows.now += HOUR_US;
     assert_eq!(run(&mut rows, verify(second)), invalid, "its time is over");
@@ -191,12 +191,12 @@ fn a_token_holds_once_and_only_the_newest() {
     assert!(now(&rows, customer).is_verified);
     assert_eq!(now(&rows, customer).expires_at, None);
     assert_eq!(run(&mut rows, verify(second)), invalid, "it was used");
-    let verified = Err(Rejection::Customer(CustomerRefusal::AlreadyVerified));
+    let verified = Err(Rejection::Customer(CustomerRejection::AlreadyVerified));
     assert_eq!(run(&mut rows, CustomerCommand::RequestToken(again)), verified);
 }
 
 #[test]
-fn passwords_are_set_by_whoever_has_the_token_or_the_password() {
+fn passwords_are_set_with_the_token_or_the_old_password() {
     let set = |customer, by| {
         let password_hash = "hash 1".to_owned();
         CustomerCommand::SetPassword(SetPassword { customer, password_hash, by })
@@ -248,7 +248,7 @@ fn logging_in() {
     let mut rows = Rows::new();
     let customer = signed_up(&mut rows, false);
     let it = CustomerCommand::OpenSession(login(&rows, customer));
-    assert_eq!(run(&mut rows, it), Err(Rejection::Customer(CustomerRefusal::NotVerified)));
+    assert_eq!(run(&mut rows, it), Err(Rejection::Customer(CustomerRejection::NotVerified)));
 }
 
 fn update(customer: CustomerRef, change: impl FnOnce(&mut UpdateCustomer)) -> CustomerCommand {
@@ -270,7 +270,7 @@ fn preferences_take_the_place_of_those_that_were_read() {
         })
     };
     run(&mut rows, put(&before, "one")).unwrap();
-    let changed = Err(Rejection::Customer(CustomerRefusal::PreferencesChanged));
+    let changed = Err(Rejection::Customer(CustomerRejection::PreferencesChanged));
     assert_eq!(run(&mut rows, put(&before, "another")), changed);
     assert_eq!(known(&rows), "one");
     run(&mut rows, put("one", "another")).unwrap();
@@ -314,7 +314,7 @@ fn a_refresh_token_is_used_once() {
             refresh_us: 10 * HOUR_US,
         })
     };
-    let none = Err(Rejection::Customer(CustomerRefusal::SessionNotFound));
+    let none = Err(Rejection::Customer(CustomerRejection::SessionNotFound));
     assert_eq!(run(&mut rows, refresh(1)), none, "nobody was given that one");
     let renewed = run(&mut rows, refresh(0)).unwrap().reply;
     let Some(Reply::Customer(CustomerReply::Session { generation: 1, .. })) = renewed else {
@@ -334,7 +334,7 @@ fn a_second_factor_is_asked_for_once_it_was_confirmed() {
     let proposed = NewSecondFactor::Proposed { sealed: "sealed".to_owned(), recovery_hashes };
     let again = proposed.clone();
     let change = |new| update(customer, |it| it.second_factor = Some(new));
-    let absent = Err(Rejection::Customer(CustomerRefusal::NoSecondFactor));
+    let absent = Err(Rejection::Customer(CustomerRejection::NoSecondFactor));
     assert_eq!(run(&mut rows, change(NewSecondFactor::Confirmed { step: 9 })), absent);
     run(&mut rows, change(proposed)).unwrap();
     let with = |rows: &Rows, code| {
@@ -344,7 +344,7 @@ fn a_second_factor_is_asked_for_once_it_was_confirmed() {
     run(&mut rows, command).unwrap();
     run(&mut rows, change(NewSecondFactor::Confirmed { step: 9 })).unwrap();
     assert!(now(&rows, customer).needs_code());
-    let wrong = Err(Rejection::Customer(CustomerRefusal::CodeInvalid));
+    let wrong = Err(Rejection::Customer(CustomerRejection::CodeInvalid));
     let recovery = Some(Code::Recovery("r1".to_owned()));
     for (code, is_right) in [
         (None, false),
@@ -380,7 +380,7 @@ fn a_second_factor_holds_until_the_next_one_is_confirmed() {
         recovery_hashes: vec!["n1".to_owned()],
         code,
     };
-    let wrong = Err(Rejection::Customer(CustomerRefusal::CodeInvalid));
+    let wrong = Err(Rejection::Customer(CustomerRejection::CodeInvalid));
     assert_eq!(run(&mut rows, change(next(Code::Step(9)))), wrong, "it was used");
     run(&mut rows, change(next(Code::Step(10)))).unwrap();
     let factor = |rows: &Rows| now(rows, customer).credentials.second_factor.clone();
@@ -393,7 +393,7 @@ fn a_second_factor_holds_until_the_next_one_is_confirmed() {
     run(&mut rows, change(NewSecondFactor::Confirmed { step: 11 })).unwrap();
     let holds = factor(&rows).unwrap();
     assert_eq!((&*holds.sealed, holds.last_step, holds.waiting()), ("next", 11, None));
-    let absent = Err(Rejection::Customer(CustomerRefusal::NoSecondFactor));
+    let absent = Err(Rejection::Customer(CustomerRejection::NoSecondFactor));
     assert_eq!(run(&mut rows, change(NewSecondFactor::Confirmed { step: 12 })), absent);
     let give_up = |code| change(NewSecondFactor::GivenUp { code });
     assert_eq!(run(&mut rows, give_up(None)), wrong);
@@ -410,7 +410,7 @@ fn forgetting_leaves_the_account_and_frees_the_address() {
     let it = login(&rows, customer);
     run(&mut rows, CustomerCommand::OpenSession(it)).unwrap();
     let erase = |if_expired| CustomerCommand::Erase(EraseCustomer { customer, if_expired });
-    let early = Err(Rejection::Customer(CustomerRefusal::NotExpired));
+    let early = Err(Rejection::Customer(CustomerRejection::NotExpired));
     assert_eq!(run(&mut rows, erase(true)), early, "a verified customer does not expire");
     run(&mut rows, erase(false)).unwrap();
     let left = now(&rows, customer);
@@ -419,17 +419,17 @@ fn forgetting_leaves_the_account_and_frees_the_address() {
     assert!(file(&rows, customer).sessions.is_empty());
     assert_eq!(rows.state.person(TENANT, customer.account), Person::default());
     assert!(rows.state.accounts.contains_key(&(TENANT, customer.account)));
-    let gone = Err(Rejection::Customer(CustomerRefusal::NotFound));
+    let gone = Err(Rejection::Customer(CustomerRejection::NotFound));
     assert_eq!(run(&mut rows, erase(false)), gone);
     register(&mut rows, registration("ann@example.com")).unwrap();
 }
 
 #[test]
-fn who_never_verifies_is_forgotten() {
+fn unverified_customer_is_erased_after_the_time() {
     let mut rows = Rows::new();
     let customer = signed_up(&mut rows, false);
     let erase = CustomerCommand::Erase(EraseCustomer { customer, if_expired: true });
-    let early = Err(Rejection::Customer(CustomerRefusal::NotExpired));
+    let early = Err(Rejection::Customer(CustomerRejection::NotExpired));
     rows.now += 48 * HOUR_US - 1;
     assert_eq!(run(&mut rows, erase.clone()), early);
     rows.now += 1;
@@ -461,7 +461,7 @@ fn no_token_puts_off_the_end_for_ever() {
 }
 
 #[test]
-fn what_operators_wrote_of_an_account_stays_unless_the_name_is_changed() {
+fn account_fields_of_operators_stay_unless_the_name_changes() {
     let mut rows = Rows::new();
     let customer = signed_up(&mut rows, true);
     let person = Person { name: Some("Acme, A. Lee".to_owned()), ..Person::default() };
@@ -492,7 +492,7 @@ fn a_registration_that_was_kept_is_made_once() {
         panic!("{settled:?}");
     };
     assert_eq!(mails(&executed).len(), 2);
-    let settled = Err(Rejection::Customer(CustomerRefusal::OperationSettled));
+    let settled = Err(Rejection::Customer(CustomerRejection::OperationSettled));
     assert_eq!(register(&mut rows, it), settled);
     let explanation = "it".to_owned();
     let fail = CustomerCommand::FailOperation(FailOperation { operation, explanation });

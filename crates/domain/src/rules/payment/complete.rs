@@ -9,18 +9,18 @@ use crate::payment::{
 };
 use crate::reply::Outcome;
 use crate::state::State;
-use crate::{Accepted, Rejection, Reply};
+use crate::{Accepted, PaymentRejection, Rejection, Reply};
 
 pub(crate) fn complete(state: &State, it: &Complete, cx: &mut Context) -> Outcome {
     let Some(file) = state.payment(cx.tenant, it.payment) else {
-        return Err(Rejection::PaymentNotFound { payment: it.payment.to_string() });
+        return Err(PaymentRejection::NotFound { payment: it.payment.to_string() }.into());
     };
     let transaction = chosen(file, it)?;
     if transaction.status == TransactionStatus::Success {
         return Ok(Accepted::now(Reply::Done));
     }
     if file.is_in_doubt() {
-        return Err(Rejection::PaymentInDoubt { operation: transaction.kind });
+        return Err(PaymentRejection::InDoubt { operation: transaction.kind }.into());
     }
     if let Some(currency) = it.currency
         && transaction.currency.is_some_and(|own| own != currency)
@@ -80,13 +80,16 @@ fn chosen<'a>(file: &'a PaymentFile, it: &'a Complete) -> Result<&'a Transaction
 
 pub(crate) fn resolve_pending(state: &State, it: &ResolvePending, cx: &mut Context) -> Outcome {
     let Some(file) = state.payment(cx.tenant, it.payment) else {
-        return Err(Rejection::PaymentNotFound { payment: it.payment.to_string() });
+        return Err(PaymentRejection::NotFound { payment: it.payment.to_string() }.into());
     };
     let Some(transaction) = file.transaction(it.transaction) else {
-        return Err(Rejection::TransactionNotFound { transaction: it.transaction.to_string() });
+        return Err(PaymentRejection::TransactionNotFound {
+            transaction: it.transaction.to_string(),
+        }
+        .into());
     };
     if transaction.status != TransactionStatus::Pending {
-        return Err(Rejection::NoSuchSuccess { payment: it.payment });
+        return Err(PaymentRejection::NoSuchSuccess { payment: it.payment }.into());
     }
     let reply = outcome::payment_reply(file, transaction);
     let settled = match it.success {
@@ -99,14 +102,17 @@ pub(crate) fn resolve_pending(state: &State, it: &ResolvePending, cx: &mut Conte
 
 pub(crate) fn fix(state: &State, it: &FixTransaction, cx: &mut Context) -> Outcome {
     let Some(file) = state.payment(cx.tenant, it.payment) else {
-        return Err(Rejection::PaymentNotFound { payment: it.payment.to_string() });
+        return Err(PaymentRejection::NotFound { payment: it.payment.to_string() }.into());
     };
     let Some(transaction) = file.transaction(it.transaction) else {
-        return Err(Rejection::TransactionNotFound { transaction: it.transaction.to_string() });
+        return Err(PaymentRejection::TransactionNotFound {
+            transaction: it.transaction.to_string(),
+        }
+        .into());
     };
     // While a call runs its answer will come, or its deadline: nobody decides before.
     if transaction.status == TransactionStatus::InFlight {
-        return Err(Rejection::PaymentInDoubt { operation: transaction.kind });
+        return Err(PaymentRejection::InDoubt { operation: transaction.kind }.into());
     }
     if transaction.status == it.status {
         return Ok(Accepted::now(Reply::Done));

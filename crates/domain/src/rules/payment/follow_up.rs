@@ -11,7 +11,7 @@ use crate::payment::{
 };
 use crate::reply::Outcome;
 use crate::state::State;
-use crate::{Account, AmountMinor, Currency, PaymentMethodId, Rejection};
+use crate::{Account, AmountMinor, Currency, PaymentMethodId, PaymentRejection, Rejection};
 
 pub(crate) fn follow_up(
     state: &State,
@@ -83,14 +83,18 @@ pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context)
     };
     let charged_back = total(TransactionType::Chargeback);
     let Some(chargeback) = worked(TransactionType::Chargeback).last() else {
-        return Err(Rejection::NoSuchSuccess { payment: file.payment.id });
+        return Err(PaymentRejection::NoSuchSuccess { payment: file.payment.id }.into());
     };
     let via = gateway_and_method(chargeback);
     let open = charged_back.minus_floor_zero(total(TransactionType::ChargebackReversal));
     // Whatever settled since: the bank can give back what it took and has not given back.
     let from = file.payment.last_success;
     if open == AmountMinor::ZERO {
-        return Err(Rejection::InvalidTransition { operation: TransactionType::Chargeback, from });
+        return Err(PaymentRejection::InvalidTransition {
+            operation: TransactionType::Chargeback,
+            from,
+        }
+        .into());
     }
     let mut file = file.clone();
     let amount = Some((open, file.payment.currency));
@@ -106,7 +110,7 @@ fn payment_and_account<'a>(
     cx: &Context,
 ) -> Result<(&'a PaymentFile, &'a Account), Rejection> {
     let Some(file) = state.payment(cx.tenant, it.payment) else {
-        return Err(Rejection::PaymentNotFound { payment: it.payment.to_string() });
+        return Err(PaymentRejection::NotFound { payment: it.payment.to_string() }.into());
     };
     let account = state
         .account(cx.tenant, file.payment.account_id)
@@ -127,7 +131,7 @@ fn gateway_and_method(of: &Transaction) -> (String, PaymentMethodId) {
 fn allowed_routes(file: &PaymentFile, kind: TransactionType) -> Result<Vec<Route<'_>>, Rejection> {
     // A chargeback is the bank's fact, not a request of ours: doubt about another one is no obstacle.
     if kind != TransactionType::Chargeback && file.is_in_doubt() {
-        return Err(Rejection::PaymentInDoubt { operation: kind });
+        return Err(PaymentRejection::InDoubt { operation: kind }.into());
     }
     let mut routes = routes(file);
     // Captures stay on one route: what another attempt reserved is not theirs to take.
@@ -144,7 +148,11 @@ fn allowed_routes(file: &PaymentFile, kind: TransactionType) -> Result<Vec<Route
     if routes.is_empty() {
         let pending =
             pending.map(|operation| PaymentState { operation, status: TransactionStatus::Pending });
-        return Err(Rejection::InvalidTransition { operation: kind, from: pending.or(from) });
+        return Err(PaymentRejection::InvalidTransition {
+            operation: kind,
+            from: pending.or(from),
+        }
+        .into());
     }
     Ok(routes)
 }

@@ -12,8 +12,8 @@ use crate::payment::{
 use crate::reply::Outcome;
 use crate::state::State;
 use crate::{
-    Account, AmountMinor, Currency, PaymentId, PaymentMethod, PaymentMethodId, Rejection, Revision,
-    TransactionId,
+    Account, AccountRejection, AmountMinor, Currency, PaymentId, PaymentMethod, PaymentMethodId,
+    PaymentRejection, Rejection, Revision, TransactionId,
 };
 
 pub(crate) fn initiate(
@@ -23,7 +23,7 @@ pub(crate) fn initiate(
     cx: &mut Context,
 ) -> Outcome {
     let Some(account) = state.account(cx.tenant, it.account) else {
-        return Err(Rejection::AccountNotFound { id: it.account });
+        return Err(AccountRejection::NotFound { id: it.account }.into());
     };
     let existing = existing_payment(state, it, account, cx)?;
     if let Some(key) = &it.transaction_key {
@@ -93,16 +93,16 @@ fn existing_payment<'a>(
         (Some(id), _) => id,
         (None, Some((_, owner_account))) if owner_account != Some(account.id) => {
             let key = it.payment_key.clone().unwrap_or_default();
-            return Err(Rejection::PaymentOfAnotherAccount { payment: key });
+            return Err(PaymentRejection::OfAnotherAccount { payment: key }.into());
         }
         (None, Some((owner, _))) => owner,
         (None, None) => return Ok(None),
     };
     let Some(file) = state.payment(cx.tenant, id) else {
-        return Err(Rejection::PaymentNotFound { payment: id.to_string() });
+        return Err(PaymentRejection::NotFound { payment: id.to_string() }.into());
     };
     if file.payment.account_id != account.id {
-        return Err(Rejection::PaymentOfAnotherAccount { payment: id.to_string() });
+        return Err(PaymentRejection::OfAnotherAccount { payment: id.to_string() }.into());
     }
     Ok(Some(file))
 }
@@ -122,7 +122,9 @@ pub(super) fn refuse_used_key(
     let defaulted = state.defaulted_transaction(cx.tenant, key);
     for file in [claimed, defaulted].into_iter().flatten() {
         if file.payment.account_id != account.id {
-            return Err(Rejection::TransactionOfAnotherAccount { key: key.to_owned() });
+            return Err(
+                PaymentRejection::TransactionOfAnotherAccount { key: key.to_owned() }.into()
+            );
         }
         refuse_succeeded(file, key)?;
         let elsewhere = target != Some(file.payment.id);
@@ -130,7 +132,7 @@ pub(super) fn refuse_used_key(
             status.is_in_doubt() || (elsewhere && status == TransactionStatus::Pending)
         };
         if let Some(doubt) = file.named(key).find(|it| blocks(it.status)) {
-            return Err(Rejection::PaymentInDoubt { operation: doubt.kind });
+            return Err(PaymentRejection::InDoubt { operation: doubt.kind }.into());
         }
     }
     Ok(())
@@ -141,7 +143,7 @@ pub(super) fn refuse_used_key(
 /// have used the key elsewhere, and it has one owner only.
 pub(super) fn refuse_succeeded(file: &PaymentFile, key: &str) -> Result<(), Rejection> {
     if file.named(key).any(|it| it.status == TransactionStatus::Success) {
-        return Err(Rejection::TransactionKeySucceeded { key: key.to_owned() });
+        return Err(PaymentRejection::TransactionKeySucceeded { key: key.to_owned() }.into());
     }
     if file.named(key).any(|it| it.overruled && !it.status.is_in_doubt()) {
         let reason = "was in doubt again after it had failed: another key is needed";
@@ -170,7 +172,7 @@ fn pending_try(
 
 fn refuse_second_start(file: &PaymentFile, kind: TransactionType) -> Result<(), Rejection> {
     if file.is_in_doubt() {
-        return Err(Rejection::PaymentInDoubt { operation: kind });
+        return Err(PaymentRejection::InDoubt { operation: kind }.into());
     }
     let open = file.transactions.iter().find(|tx| tx.status == TransactionStatus::Pending);
     let from = file
@@ -178,7 +180,9 @@ fn refuse_second_start(file: &PaymentFile, kind: TransactionType) -> Result<(), 
         .last_success
         .or(open.map(|tx| PaymentState { operation: tx.kind, status: TransactionStatus::Pending }));
     match from {
-        Some(from) => Err(Rejection::InvalidTransition { operation: kind, from: Some(from) }),
+        Some(from) => {
+            Err(PaymentRejection::InvalidTransition { operation: kind, from: Some(from) }.into())
+        }
         None => Ok(()),
     }
 }
@@ -194,7 +198,7 @@ fn payment_method<'a>(
     };
     let method = state.payment_method(cx.tenant, id);
     let own = method.filter(|method| method.active && method.account_id == account.id);
-    own.ok_or(Rejection::PaymentMethodNotFound { id })
+    own.ok_or(Rejection::Account(AccountRejection::PaymentMethodNotFound { id }))
 }
 
 /// The payment with one more transaction, last in its list, in flight.

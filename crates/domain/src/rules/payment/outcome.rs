@@ -14,8 +14,8 @@ use crate::reply::Outcome;
 use crate::rules::ledger;
 use crate::state::State;
 use crate::{
-    Accepted, AmountMinor, Currency, Effect, Event, GatewayCall, PaymentReply, PaymentResult,
-    Properties, Rejection, Reply, Timestamp, TransactionId,
+    Accepted, AmountMinor, Currency, Effect, Event, GatewayCall, PaymentRejection, PaymentReply,
+    PaymentResult, Properties, Reply, Timestamp, TransactionId,
 };
 
 /// What a request wants of the transaction it put in flight.
@@ -71,7 +71,7 @@ pub(super) fn submit(state: &State, file: PaymentFile, asked: Asked, cx: &mut Co
     let transaction = file.transactions.last().expect("one is in flight").clone();
     let gateway = transaction.gateway.clone();
     let Some(settings) = cx.settings.gateway(&gateway) else {
-        return Err(Rejection::GatewayNotRegistered { gateway });
+        return Err(PaymentRejection::GatewayNotRegistered { gateway }.into());
     };
     if settings.settles_at_once {
         return Ok(settle_at_once(file, asked, cx));
@@ -133,10 +133,13 @@ pub(super) fn settle_at_once(mut file: PaymentFile, asked: Asked, cx: &mut Conte
 
 pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Context) -> Outcome {
     let Some(file) = state.payment(cx.tenant, it.payment) else {
-        return Err(Rejection::PaymentNotFound { payment: it.payment.to_string() });
+        return Err(PaymentRejection::NotFound { payment: it.payment.to_string() }.into());
     };
     let Some(transaction) = file.transaction(it.transaction) else {
-        return Err(Rejection::TransactionNotFound { transaction: it.transaction.to_string() });
+        return Err(PaymentRejection::TransactionNotFound {
+            transaction: it.transaction.to_string(),
+        }
+        .into());
     };
     let outstanding = state.outstanding(cx.tenant, it.transaction).cloned();
     let (settled, failure) = match &it.answer {
@@ -186,10 +189,13 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
 
 pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Context) -> Outcome {
     let Some(file) = state.payment(cx.tenant, it.payment) else {
-        return Err(Rejection::PaymentNotFound { payment: it.payment.to_string() });
+        return Err(PaymentRejection::NotFound { payment: it.payment.to_string() }.into());
     };
     let Some(transaction) = file.transaction(it.transaction) else {
-        return Err(Rejection::TransactionNotFound { transaction: it.transaction.to_string() });
+        return Err(PaymentRejection::TransactionNotFound {
+            transaction: it.transaction.to_string(),
+        }
+        .into());
     };
     let outstanding = outstanding_today(state, it.transaction, cx);
     let settled = match &it.knowledge {

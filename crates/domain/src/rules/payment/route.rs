@@ -4,7 +4,7 @@
 
 use super::amounts::{left_to_capture, left_to_return};
 use crate::payment::{PaymentFile, PaymentState, Transaction, TransactionStatus, TransactionType};
-use crate::{AmountMinor, Currency, Rejection};
+use crate::{AmountMinor, Currency, PaymentRejection, Rejection};
 
 /// A gateway and a method with which something succeeded.
 pub(super) struct Route<'a> {
@@ -102,7 +102,7 @@ pub(super) fn refuse_superseded(
         }
     };
     if superseded {
-        return Err(Rejection::InvalidTransition { operation: pending.kind, from });
+        return Err(PaymentRejection::InvalidTransition { operation: pending.kind, from }.into());
     }
     Ok(())
 }

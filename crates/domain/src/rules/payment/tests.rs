@@ -18,7 +18,8 @@ use crate::payment::{
 };
 use crate::testing::{Rows, TENANT};
 use crate::{
-    Account, Command, Effect, Executed, PaymentMethod, PaymentMethodId, Rejection, Reply, Seq,
+    Account, Command, Effect, Executed, PaymentMethod, PaymentMethodId, PaymentRejection,
+    Rejection, Reply, Seq,
 };
 use crate::{
     AccountId, AmountMinor, EXTERNAL_PAYMENT, PaymentId, Revision, Timestamp, TransactionId,
@@ -342,7 +343,7 @@ impl World {
 }
 
 fn refused(rejection: &Rejection) -> String {
-    if let Rejection::InvalidTransition { operation, from } = rejection {
+    if let Rejection::Payment(PaymentRejection::InvalidTransition { operation, from }) = rejection {
         let from = from.map(|it| format!("{:?} {:?}", it.operation, it.status));
         return format!("refused: {operation:?} from {}", from.unwrap_or("nothing".to_owned()));
     }
@@ -498,13 +499,13 @@ fn chargebacks_and_reversals() {
     );
     check(
         &format!("{charged} | chargeback p 4 key=c"),
-        expect!["refused: TransactionKeySucceeded"],
+        expect!["refused: Payment(TransactionKeySucceeded"],
     );
     check(
         &format!("{charged} | reverse p"),
         expect!["refused: transactionExternalKey: needs to be set"],
     );
-    check(&format!("{charged} | reverse p key=other"), expect!["refused: NoSuchSuccess"]);
+    check(&format!("{charged} | reverse p key=other"), expect!["refused: Payment(NoSuchSuccess"]);
     check(
         &format!("{charged} | reverse p key=c"),
         expect![
@@ -531,17 +532,17 @@ fn chargebacks_and_reversals() {
 fn keys_are_charged_once() {
     check(
         "purchase p 10 key=t external | purchase q 10 key=t external",
-        expect!["refused: TransactionKeySucceeded"],
+        expect!["refused: Payment(TransactionKeySucceeded"],
     );
-    check("purchase p 10 key=t | purchase q 10 key=t", expect!["refused: PaymentInDoubt"]);
-    check("purchase p 10 key=t | purchase p 10 key=t", expect!["refused: PaymentInDoubt"]);
+    check("purchase p 10 key=t | purchase q 10 key=t", expect!["refused: Payment(InDoubt"]);
+    check("purchase p 10 key=t | purchase p 10 key=t", expect!["refused: Payment(InDoubt"]);
     check(
         "purchase p 10 key=t | timeout p | purchase p 10 key=t",
-        expect!["refused: PaymentInDoubt"],
+        expect!["refused: Payment(InDoubt"],
     );
     check(
         "purchase p 10 key=t | timeout p | purchase p 10 key=u",
-        expect!["refused: PaymentInDoubt"],
+        expect!["refused: Payment(InDoubt"],
     );
     check(
         "purchase p 10 key=t | decline p | purchase p 10 key=t | approve p",
@@ -595,13 +596,13 @@ fn pending_transactions() {
         expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
     );
     check(&format!("{pending} | unpaid p"), expect!["Purchase PaymentFailure; "]);
-    check(&format!("{pending} | paid p | paid p"), expect!["refused: NoSuchSuccess"]);
+    check(&format!("{pending} | paid p | paid p"), expect!["refused: Payment(NoSuchSuccess"]);
 }
 
 #[test]
 fn unknown_outcomes() {
     let unknown = "purchase p 10 | timeout p";
-    check(&format!("{unknown} | refund p 1"), expect!["refused: PaymentInDoubt"]);
+    check(&format!("{unknown} | refund p 1"), expect!["refused: Payment(InDoubt"]);
     check(
         &format!("{unknown} | found-paid p"),
         expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
@@ -623,7 +624,7 @@ fn unknown_outcomes() {
         expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
     );
     check(&format!("{unknown} | fix p failure"), expect!["Purchase PaymentFailure; "]);
-    check("purchase p 10 | fix p success", expect!["refused: PaymentInDoubt"]);
+    check("purchase p 10 | fix p success", expect!["refused: Payment(InDoubt"]);
 }
 
 #[test]
@@ -662,7 +663,7 @@ fn late_news_is_booked() {
 }
 
 #[test]
-fn what_a_gateway_says_of_amounts_is_compared() {
+fn amounts_of_gateways_are_compared() {
     check("purchase p 10 | approve p 9", expect!["Purchase Unknown, open;  (in doubt)"]);
     check("purchase p 10 | approve p 0", expect!["Purchase Unknown, open;  (in doubt)"]);
     check("authorize p 10 | approve p | void p | approve p 10", expect!["Void Success; "]);
@@ -705,7 +706,7 @@ fn a_chargeback_can_be_reversed_whatever_settled_since() {
 }
 
 #[test]
-fn what_an_operator_may_say() {
+fn operator_fixes_are_restricted() {
     check(
         "purchase p 10 external | fix p success",
         expect!["Purchase Success, purchased 1000; gateway>customer 1000"],

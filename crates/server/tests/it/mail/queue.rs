@@ -39,7 +39,7 @@ fn is_verification(mail: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_signs_up_gets_two_mails_and_a_link_that_verifies() {
+async fn sign_up_sends_two_mails_and_a_link_that_verifies() {
     let mut scene = Scene::new();
     scene.send(&into_files());
     let customer = scene.register("ann@example.com").await;
@@ -101,7 +101,7 @@ async fn a_mail_that_does_not_go_out_is_tried_again_and_then_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_refused_for_good_is_given_up_at_once() {
+async fn permanently_refused_mail_is_given_up_at_once() {
     let mailbox = Mailbox::start(Manner::Refuses).await;
     let mut scene = Scene::new();
     scene.send(&to(&mailbox));
@@ -200,7 +200,7 @@ async fn a_slow_server_holds_up_its_mails_and_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_for_a_slow_server_goes_out_once_and_is_looked_at_again_before() {
+async fn mail_behind_a_slow_server_is_checked_again_and_sent_once() {
     let mailbox = Mailbox::start(Manner::Takes).await;
     let hold = mailbox.holds();
     let mut scene = Scene::new();
@@ -261,7 +261,7 @@ async fn a_customer_who_cannot_be_read_keeps_no_others_mail() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_sent_and_not_closed_is_sent_again_as_the_same_mail() {
+async fn mail_sent_but_not_recorded_is_sent_again_with_the_same_id() {
     let mailbox = Mailbox::start(Manner::Swallows).await;
     let mut scene = Scene::new();
     scene.send(&to(&mailbox));
@@ -319,7 +319,7 @@ async fn an_operation_is_deleted_a_week_after_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_verify_in_time_is_forgotten() {
+async fn customer_not_verified_in_time_is_erased() {
     let scene = Scene::new();
     let mut all = vec![];
     for person in 0..70 {

@@ -157,7 +157,7 @@ async fn dead_mails_are_listed_and_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_wrongly_is_refused() {
+async fn invalid_requests_are_refused() {
     let scene = Scene::new();
     let routes = Routes::of(&scene).await;
     routes.user(&scene, "reader", &["mail:read"]).await;

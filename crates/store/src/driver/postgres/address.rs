@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_and_no_password_repeated() {
+    fn invalid_address_is_named_without_its_password() {
         let names_it = |text: &str, expected: Expect| {
             check(text, expected);
             let error = Address::parse(text).err().unwrap().to_string();

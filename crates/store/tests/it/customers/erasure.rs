@@ -4,7 +4,7 @@ use std::fs;
 
 use domain::claim::ClaimKind;
 use domain::command::CustomerCommand;
-use domain::customer::{CustomerRefusal, CustomerStatus, UpdateCustomer};
+use domain::customer::{CustomerRejection, CustomerStatus, UpdateCustomer};
 use domain::read::Read;
 use domain::{Command, Person, Request, TenantNo};
 use engine::partition::{Answer, Verdict};
@@ -86,7 +86,7 @@ fn nothing_of_somebody_who_is_forgotten_is_left() {
     let account = queries.account(TENANT, customer.account).unwrap().unwrap();
     assert_eq!(account.person, Person::default());
     assert_eq!(account.account.external_key, Some(customer.id.to_string()));
-    assert_eq!(refused(workload, login(customer, 0, None)), CustomerRefusal::NotFound);
+    assert_eq!(refused(workload, login(customer, 0, None)), CustomerRejection::NotFound);
     // What others have stays.
     assert_eq!(rows("SELECT count(*) FROM mail"), 2);
     assert_eq!(rows("SELECT count(*) FROM account_person"), 1);

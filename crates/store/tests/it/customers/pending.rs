@@ -4,7 +4,7 @@ use domain::customer::RequestToken;
 use std::slice::from_ref;
 
 use domain::command::CustomerCommand;
-use domain::customer::{CustomerRefusal, CustomerReply, Register, Taken, TokenPurpose};
+use domain::customer::{CustomerRejection, CustomerReply, Register, Taken, TokenPurpose};
 use domain::mail::{Mail, MailKind};
 use domain::operation::{FailOperation, Operation, OperationStatus};
 use domain::{Reply, Timestamp};
@@ -108,7 +108,7 @@ fn notified<S: Store>(workload: &mut Workload<S>, it: &Operation, again_at: Opti
 }
 
 #[test]
-fn operations_wait_are_made_and_told() {
+fn operations_wait_execute_and_notify() {
     let mut world = World::new(123);
     let (workload, queries) = (&mut world.workload, &*world.queries);
     // The first two want to be called.
@@ -136,14 +136,14 @@ fn operations_wait_are_made_and_told() {
     assert_eq!((made.sealed.as_ref(), made.notify_at), (None, Some(workload.now)));
     // The address has a customer: the operation is not over before somebody says so.
     let verdict = make(workload, ids[1], registered(ids[1]));
-    assert_eq!(refusal(&verdict), CustomerRefusal::EmailTaken);
+    assert_eq!(refusal(&verdict), CustomerRejection::EmailTaken);
     let fail = |operation| {
         let explanation = "the address is taken".to_owned();
         CustomerCommand::FailOperation(FailOperation { operation, explanation })
     };
     assert_eq!(operation(ids[1]).status, OperationStatus::Waiting);
     ask(workload, fail(ids[1]));
-    assert_eq!(refused(workload, fail(ids[1])), CustomerRefusal::OperationSettled);
+    assert_eq!(refused(workload, fail(ids[1])), CustomerRejection::OperationSettled);
     let tell = Register { taken: Taken::NotifyByMail, ..registered(ids[2]) };
     let verdict = make(workload, ids[2], tell);
     let expected = Answer::Replied(Reply::Customer(CustomerReply::Notified));
@@ -170,7 +170,7 @@ fn operations_wait_are_made_and_told() {
 }
 
 #[test]
-fn what_is_over_is_deleted_and_the_journal_does_not_miss_it() {
+fn expired_operations_are_deleted_and_the_journal_stays_valid() {
     let mut world = World::new(125);
     let (workload, queries) = (&mut world.workload, &*world.queries);
     let ids = [0, 1, 2].map(|n| queue(workload, n));
@@ -224,7 +224,7 @@ fn a_new_token_takes_the_place_of_the_one_before() {
     let verify = |token| {
         CustomerCommand::VerifyEmail(domain::customer::VerifyEmail { customer: ada, token })
     };
-    assert_eq!(refused(workload, verify(first.id)), CustomerRefusal::TokenInvalid);
+    assert_eq!(refused(workload, verify(first.id)), CustomerRejection::TokenInvalid);
     ask(workload, verify(held().id));
     let known = queries.customer(TENANT, ada.id).unwrap().unwrap();
     assert_eq!((known.is_verified, known.verification, known.expires_at), (true, None, None));

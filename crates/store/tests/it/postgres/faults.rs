@@ -249,7 +249,7 @@ fn a_server_that_says_nothing_is_given_up() {
 /// A statement that fails before the `COMMIT` that was sent behind it: its error is reported, and
 /// nothing is written.
 #[test]
-fn what_fails_together_with_a_commit_is_told() {
+fn failure_beside_a_commit_is_reported() {
     let scratch = Scratch::new();
     let mut store = scratch.open();
     let next = store.open().unwrap().next_seq;
@@ -267,7 +267,7 @@ fn what_fails_together_with_a_commit_is_told() {
 
 /// A fault of the command is distinguished from one of the server or the schema.
 #[test]
-fn a_refused_row_is_told_from_a_server_in_trouble() {
+fn refused_row_is_distinguished_from_server_failure() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let check = |sql: &str, is_refused: bool| {

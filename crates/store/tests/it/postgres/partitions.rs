@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use domain::change::{Change, ClaimChange};
 use domain::claim::{Claim, ClaimKey, ClaimKind};
-use domain::customer::{CustomerRefusal, email_claim};
+use domain::customer::{CustomerRejection, email_claim};
 use domain::payment::ReplyKey;
 use domain::read::Read;
 use domain::{PartitionNo, Reply, Seq, TenantNo};
@@ -153,7 +153,7 @@ fn customers_of_all_partitions_share_their_addresses() {
         let ada = customers::sign_up(&mut a, TenantNo(1), "Ada");
         let again = customers::register(customers::registration("Ada"));
         let refused = b.one(TenantNo(1), again);
-        assert_eq!(customers::refusal(&refused), CustomerRefusal::EmailTaken);
+        assert_eq!(customers::refusal(&refused), CustomerRejection::EmailTaken);
         customers::ask(&mut a, customers::erase(ada));
         let ada = customers::sign_up(&mut b, TenantNo(1), "Ada");
         let found = queries.customer_by_email(TenantNo(1), "ada@example.org").unwrap();
@@ -201,7 +201,7 @@ fn a_request_that_two_get_is_answered_by_one() {
 }
 
 #[test]
-fn who_has_lost_a_partition_neither_commits_nor_takes_it_back() {
+fn former_owner_neither_commits_nor_retakes_the_partition() {
     let scratch = Scratch::new();
     let (mut stale, mut owner) = (open(&scratch, 2), open(&scratch, 2));
     let next = stale.open().unwrap().next_seq;

@@ -30,7 +30,7 @@ fn check_ways(script: &str, expected: Expect) {
 }
 
 #[test]
-fn what_follows_goes_where_the_money_is() {
+fn follow_up_goes_to_the_gateway_that_holds_the_money() {
     let tries = "authorize p 10 | decline p | authorize p 10 other";
     check_ways(
         &format!("{tries} | found-paid p #1 | decline p #2 | capture p 4"),
@@ -187,7 +187,7 @@ fn captures_come_from_one_authorization() {
 }
 
 #[test]
-fn what_is_told_late_hides_no_money() {
+fn late_outcome_hides_no_money() {
     let again = "authorize p 10 | decline p | authorize p 10 | approve p";
     let taken = format!("{again} | capture p 10 | approve p");
     for (since, left, refused) in [
@@ -283,7 +283,7 @@ fn a_void_hides_no_money() {
 }
 
 #[test]
-fn what_is_pending_is_not_sent_again_beside_what_worked() {
+fn pending_transaction_is_not_resent_beside_a_success() {
     let booked_twice =
         "Purchase Success, purchased 2000; gateway>customer 1000, gateway>customer 1000";
     for method in ["", "other"] {
@@ -337,7 +337,7 @@ fn what_is_pending_is_not_sent_again_beside_what_worked() {
 }
 
 #[test]
-fn what_is_pending_in_one_place_blocks_no_other() {
+fn pending_transaction_at_one_gateway_blocks_no_other() {
     let held = "authorize p 10 | decline p | authorize p 10 other | approve p | found-paid p #1";
     let voiding = format!("{held} | capture p 10 | approve p | void p | pend p");
     check_ways(
@@ -368,7 +368,7 @@ fn what_is_pending_in_one_place_blocks_no_other() {
 }
 
 #[test]
-fn what_was_called_for_is_meant_where_no_amount_is_said() {
+fn missing_amount_means_the_requested_amount() {
     let completed = "purchase p 10 | pend p | complete p 5";
     for script in [
         "timeout p | found-paid p",
@@ -412,8 +412,8 @@ fn a_failure_that_may_be_none_is_asked_about() {
         expect!["Purchase Unknown, open;  (in doubt)"],
     );
     check(&format!("{reopened} | wait 5 | not-found p"), expect!["Purchase PluginFailure; "]);
-    check(&format!("{reopened} | purchase p 10"), expect!["refused: PaymentInDoubt"]);
-    check(&format!("{reopened} | purchase q 10 key=t"), expect!["refused: PaymentInDoubt"]);
+    check(&format!("{reopened} | purchase p 10"), expect!["refused: Payment(InDoubt"]);
+    check(&format!("{reopened} | purchase q 10 key=t"), expect!["refused: Payment(InDoubt"]);
     check(
         "purchase p 10 | unsent p | found-paid p 11",
         expect!["Purchase Unknown, open;  (in doubt)"],
@@ -431,7 +431,7 @@ fn a_key_that_was_in_doubt_again_has_one_owner() {
     let again = "purchase p 10 key=t | decline p | purchase q 10 key=t external";
     check(
         &format!("{again} | found-pending p | purchase r 10 key=t"),
-        expect!["refused: PaymentInDoubt"],
+        expect!["refused: Payment(InDoubt"],
     );
     check(
         &format!("{again} | found-pending p | found-declined p | purchase r 10 key=t"),
@@ -457,9 +457,9 @@ fn a_key_that_was_in_doubt_again_has_one_owner() {
 fn an_id_is_the_key_of_what_has_none() {
     check(
         "purchase p 10 external | purchase q 10 key=@p",
-        expect!["refused: TransactionKeySucceeded"],
+        expect!["refused: Payment(TransactionKeySucceeded"],
     );
-    check("purchase p 10 | timeout p | purchase q 10 key=@p", expect!["refused: PaymentInDoubt"]);
+    check("purchase p 10 | timeout p | purchase q 10 key=@p", expect!["refused: Payment(InDoubt"]);
     check(
         "purchase p 10 key=t external | purchase q 10 key=@p external",
         expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
@@ -470,7 +470,7 @@ fn an_id_is_the_key_of_what_has_none() {
     );
     check(
         "authorize p 10 external | authorize q 10 external | capture q 1 key=@p",
-        expect!["refused: TransactionKeySucceeded"],
+        expect!["refused: Payment(TransactionKeySucceeded"],
     );
 }
 
