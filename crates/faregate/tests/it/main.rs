@@ -30,7 +30,6 @@ mod mails;
 mod maintenance;
 mod native;
 mod operations;
-#[cfg(feature = "postgres_server")]
 mod postgres;
 mod process;
 mod signup;

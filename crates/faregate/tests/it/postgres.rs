@@ -1,5 +1,4 @@
-//! The real binary on PostgreSQL, with the feature `postgres_server`: `conformance/postgres` names a
-//! server in `FAREGATE_TEST_POSTGRES`.
+//! The real binary on PostgreSQL: `conformance/postgres` names a server in `FAREGATE_TEST_POSTGRES`.
 
 use std::process::Output;
 
@@ -56,6 +55,7 @@ impl Drop for Scratch {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_data_directory_is_moved_to_a_server_and_served_there() {
     let (scratch, dir) = (Scratch::new(), TempDir::new());
     let data = dir.path().join("data");
@@ -98,6 +98,7 @@ fn a_data_directory_is_moved_to_a_server_and_served_there() {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_server_that_loses_its_connections_goes_on() {
     let scratch = Scratch::new();
     let server = Server::start_with(scratch.launch());
@@ -124,6 +125,7 @@ fn a_server_that_loses_its_connections_goes_on() {
 
 /// They are added over a connection beside the one that has the database to itself.
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn insights_are_kept_on_a_server() {
     let (scratch, dir) = (Scratch::new(), TempDir::new());
     let key = dir.path().join("flags.key");

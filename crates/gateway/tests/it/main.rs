@@ -10,6 +10,5 @@ mod push;
 mod reconcile;
 mod remote;
 mod simulator;
-#[cfg(feature = "smtp_server")]
 mod smtp_server;
 mod smtp_stub;

@@ -1,5 +1,5 @@
-//! Tests of mail with real SMTP servers, with the feature `smtp_server`. `conformance/mail` starts the
-//! servers, passes them in `FAREGATE_TEST_SMTP`, and checks the received mails.
+//! Tests of mail with real SMTP servers. `conformance/mail` starts them, passes them in
+//! `FAREGATE_TEST_SMTP`, and checks the received mails.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,6 +39,7 @@ async fn send(mailer: &Mailer, to: &str) -> Result<(), MailError> {
 }
 
 #[tokio::test]
+#[ignore = "needs SMTP servers: conformance/run"]
 async fn every_mail_arrives_with_every_encryption() {
     for encryption in ["plain", "starttls", "tls"] {
         let mailer = smtp_mailer(server(encryption));
@@ -49,6 +50,7 @@ async fn every_mail_arrives_with_every_encryption() {
 }
 
 #[tokio::test]
+#[ignore = "needs SMTP servers: conformance/run"]
 async fn a_non_ascii_address_requires_smtputf8() {
     send(&smtp_mailer(server("plain")), "zoë@example.com").await.unwrap();
     let error = send(&smtp_mailer(server("tls")), "zoë@example.com").await.unwrap_err();
@@ -56,6 +58,7 @@ async fn a_non_ascii_address_requires_smtputf8() {
 }
 
 #[tokio::test]
+#[ignore = "needs SMTP servers: conformance/run"]
 async fn refusals_are_temporary_or_permanent() {
     let mailer = smtp_mailer(server("plain"));
     let error = send(&mailer, "busy@example.com").await.unwrap_err();
@@ -72,6 +75,7 @@ async fn refusals_are_temporary_or_permanent() {
 }
 
 #[tokio::test]
+#[ignore = "needs SMTP servers: conformance/run"]
 async fn failed_authentication_is_temporary() {
     let password = scratch("password");
     std::fs::write(&password, "wrong").unwrap();

@@ -11,6 +11,7 @@ use rdkafka::message::Message as _;
 use crate::scene::{self, Counting, DONE, Database, TIMEOUT};
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn expired_command_is_dropped_and_its_front_notified() {
     let settings = scene::scene().await;
     let topics = settings.topics();
@@ -37,6 +38,7 @@ async fn expired_command_is_dropped_and_its_front_notified() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn unreadable_record_becomes_a_dead_letter_and_the_next_is_processed() {
     let settings = scene::scene().await;
     let topics = settings.topics();
@@ -68,6 +70,7 @@ async fn unreadable_record_becomes_a_dead_letter_and_the_next_is_processed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn replies_that_lead_nowhere_disturb_nobody() {
     let settings = scene::scene().await;
     let topics = settings.topics();

@@ -9,6 +9,7 @@ use kafka::topics::Class;
 use crate::scene::{self, Counting, Database, TIMEOUT};
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn parked_commands_are_listed_retried_and_dropped() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());

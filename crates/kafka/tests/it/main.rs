@@ -1,5 +1,4 @@
-//! The queue on a real broker, whose address is in `FAREGATE_TEST_KAFKA`.
-#![cfg(feature = "kafka_broker")]
+//! The queue on a real broker, whose address is in `FAREGATE_TEST_KAFKA`; `conformance/run` starts one.
 
 #[cfg(test)]
 mod bad_input;

@@ -13,6 +13,7 @@ use rdkafka::mocking::MockCluster;
 use crate::scene::{self, Counting, DONE, Database, TIMEOUT};
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn a_front_without_brokers_refuses_at_once() {
     // No server listens on the discard port.
     let settings = Settings::new("127.0.0.1:9");
@@ -26,6 +27,7 @@ async fn a_front_without_brokers_refuses_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn a_front_becomes_available_once_its_topics_are_made() {
     let settings = scene::settings();
     let front = Front::start(&settings, FrontOptions::new(&settings.topics(), 0)).unwrap();
@@ -38,6 +40,7 @@ async fn a_front_becomes_available_once_its_topics_are_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn fronts_and_processors_go_on_when_kafka_is_back() {
     let cluster = MockCluster::new(1).unwrap();
     // It knows the classic protocol of groups.

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::scene;
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn events_are_published_in_the_order_of_each_account() {
     let settings = scene::scene().await;
     let publisher = EventPublisher::new(&settings).await.unwrap();
@@ -46,6 +47,7 @@ async fn events_are_published_in_the_order_of_each_account() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn without_its_topic_nothing_is_published() {
     let settings = scene::settings();
     let error = EventPublisher::new(&settings).await.err().unwrap();

@@ -24,6 +24,7 @@ fn question(account: u128) -> Message {
 
 /// Neither is any answered twice, nor one skipped that came while there was no processor.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn late_consumer_continues_at_the_group_offset() {
     for group_protocol in scene::PROTOCOLS {
         let settings = Settings { group_protocol, ..scene::scene().await };

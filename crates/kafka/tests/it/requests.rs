@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use crate::scene::{self, Counting, DONE, Database, TIMEOUT};
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn requests_are_executed_once_each_and_answered() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
@@ -44,6 +45,7 @@ async fn requests_are_executed_once_each_and_answered() {
 
 /// Those that gather too.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn concurrent_commands_execute_in_order_of_arrival() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
@@ -60,6 +62,7 @@ async fn concurrent_commands_execute_in_order_of_arrival() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn a_command_whose_caller_has_gone_away_is_not_sent() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
@@ -82,6 +85,7 @@ async fn a_command_whose_caller_has_gone_away_is_not_sent() {
 
 /// The first delivery sends the reply.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn the_second_of_two_deliveries_is_skipped_without_a_reply() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
@@ -97,6 +101,7 @@ async fn the_second_of_two_deliveries_is_skipped_without_a_reply() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn questions_and_echoes_are_answered() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
@@ -117,6 +122,7 @@ async fn questions_and_echoes_are_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn fronts_with_the_same_number_do_not_steal_replies() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
@@ -136,6 +142,7 @@ async fn fronts_with_the_same_number_do_not_steal_replies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn commands_above_the_bound_are_refused_at_once() {
     let settings = scene::scene().await;
     let options = FrontOptions {

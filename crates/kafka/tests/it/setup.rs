@@ -10,6 +10,7 @@ use crate::scene;
 const LAYOUT: Layout = Layout { partitions: 3, fronts: 2, replication: 1, in_sync_min: 1 };
 
 #[tokio::test]
+#[ignore = "needs Kafka: conformance/run"]
 async fn topics_are_made_once_and_checked() {
     let settings = scene::settings();
     let missing = topics::check(&settings).await.unwrap_err();
@@ -38,6 +39,7 @@ async fn topics_are_made_once_and_checked() {
 }
 
 #[tokio::test]
+#[ignore = "needs Kafka: conformance/run"]
 async fn of_two_that_make_topics_at_once_the_slower_checks_those_of_the_other() {
     let settings = scene::settings();
     let other = Layout { partitions: LAYOUT.partitions + 1, ..LAYOUT };
@@ -50,6 +52,7 @@ async fn of_two_that_make_topics_at_once_the_slower_checks_those_of_the_other() 
 }
 
 #[tokio::test]
+#[ignore = "needs Kafka: conformance/run"]
 async fn a_topic_whose_records_the_broker_does_not_stamp_will_not_do() {
     let settings = scene::settings();
     let admin: AdminClient<DefaultClientContext> = scene::client(&settings).create().unwrap();

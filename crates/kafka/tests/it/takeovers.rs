@@ -26,6 +26,7 @@ async fn send(front: &Arc<Front>, count: u128) -> BTreeSet<RequestId> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn partitions_move_without_loss_or_repetition() {
     for group_protocol in scene::PROTOCOLS {
         let settings = Settings { group_protocol, ..scene::scene().await };
@@ -50,6 +51,7 @@ async fn partitions_move_without_loss_or_repetition() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn a_partition_is_read_again_after_its_database_was_away() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());
@@ -74,6 +76,7 @@ async fn a_partition_is_read_again_after_its_database_was_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
 async fn a_processor_starts_while_its_database_is_away() {
     let settings = scene::scene().await;
     let database = Arc::new(Database::default());

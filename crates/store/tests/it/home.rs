@@ -1,20 +1,17 @@
-//! Where the store of a test is: in a directory, or with the feature `postgres_server` on a server.
+//! Where the store of a test is: in a directory, or on the server that `FAREGATE_TEST_POSTGRES` names.
 //! The cases of `queries`, `history`, `verification` and `analytics` run on either.
 
 use std::path::Path;
 
-#[cfg(feature = "postgres_server")]
-use store::Reader;
 use store::driver::Database;
 use store::tables::TABLES;
-use store::{Options, Source, SqlStore, database_path};
+use store::{Options, Reader, Source, SqlStore, database_path};
 
 use crate::scratch::Scratch;
 
 /// A store's data with a directory beside it, removed when the test is over.
 pub struct Home {
     dir: Scratch,
-    #[cfg(feature = "postgres_server")]
     server: Option<crate::postgres::Scratch>,
 }
 
@@ -23,18 +20,13 @@ impl Home {
     pub fn new() -> Self {
         Self {
             dir: Scratch::new(),
-            #[cfg(feature = "postgres_server")]
-            server: Some(crate::postgres::Scratch::new()),
+            server: crate::postgres::is_there().then(crate::postgres::Scratch::new),
         }
     }
 
     /// In a directory, for what only SQLite can show.
     pub fn embedded() -> Self {
-        Self {
-            dir: Scratch::new(),
-            #[cfg(feature = "postgres_server")]
-            server: None,
-        }
+        Self { dir: Scratch::new(), server: None }
     }
 
     /// The directory, of SQLite or of what lies beside a server's database.
@@ -43,7 +35,6 @@ impl Home {
     }
 
     pub fn open(&self, options: &Options) -> SqlStore {
-        #[cfg(feature = "postgres_server")]
         if let Some(server) = &self.server {
             return server.open_with(options);
         }
@@ -51,7 +42,6 @@ impl Home {
     }
 
     pub fn source(&self) -> Source {
-        #[cfg(feature = "postgres_server")]
         if let Some(server) = &self.server {
             return Source::Server(server.server());
         }
@@ -60,7 +50,6 @@ impl Home {
 
     /// Changes rows beside the store, which a commit never does.
     pub fn damage(&self, sql: &str) {
-        #[cfg(feature = "postgres_server")]
         if let Some(server) = &self.server {
             return Reader::connect(&server.server())
                 .unwrap()

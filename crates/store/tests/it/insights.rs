@@ -35,7 +35,6 @@ fn metric(event: &str, hour: i64, kind: &str, events: i64, total: f64) -> Metric
 }
 
 /// Two counts of flags and one of a metric, whose sum no decimal text is.
-#[cfg(feature = "postgres_server")]
 pub fn fill(source: &store::Source) {
     let mut flags = [flag("beta", 7, "off", 2), flag("beta", 7, "on", 3)];
     let mut metrics = [metric("paid", 7, "", 3, 0.1 + 0.2)];

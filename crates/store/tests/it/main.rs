@@ -29,7 +29,6 @@ mod order;
 #[cfg(test)]
 mod plans;
 #[cfg(test)]
-#[cfg(feature = "postgres_server")]
 mod postgres;
 #[cfg(test)]
 mod queries;

@@ -1,6 +1,5 @@
-//! The cases of every driver on PostgreSQL, with the feature `postgres_server` alone:
-//! `conformance/run` starts a server for them and names it in `FAREGATE_TEST_POSTGRES`
-//! (`host=... port=... user=...`, who may create databases).
+//! The cases of every driver on PostgreSQL: `conformance/run` starts a server for them and names it in
+//! `FAREGATE_TEST_POSTGRES` (`host=... port=... user=...`, who may create databases).
 
 mod faults;
 mod migrate;
@@ -15,6 +14,11 @@ use store::verify::verify;
 use store::{Options, Reader, SqlStore, open_server};
 
 use crate::commits::{self, two_tenants};
+
+/// Whether the tests have a server.
+pub fn is_there() -> bool {
+    std::env::var_os("FAREGATE_TEST_POSTGRES").is_some()
+}
 
 /// A database of one test, removed when the test is over.
 pub struct Scratch {
@@ -67,6 +71,7 @@ impl Drop for Scratch {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn committed_rows_are_loaded() {
     let usual = Options::default();
     for entities_held in [usual.entities_held, 0] {
@@ -77,42 +82,49 @@ fn committed_rows_are_loaded() {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_read_loads_what_belongs_to_it() {
     let scratch = Scratch::new();
     commits::a_read_loads_what_belongs_to_it(|| scratch.open());
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn an_older_epoch_does_not_commit() {
     let scratch = Scratch::new();
     commits::an_older_epoch_does_not_commit(|| scratch.open());
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_failed_commit_leaves_nothing() {
     let scratch = Scratch::new();
     commits::a_failed_commit_leaves_nothing(|| scratch.open());
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn an_abandoned_batch_is_given_up() {
     let scratch = Scratch::new();
     commits::an_abandoned_batch_is_given_up(|| scratch.open());
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn replies_are_kept() {
     let scratch = Scratch::new();
     commits::replies_are_kept(|| scratch.open());
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn bookkeeping_is_kept() {
     let scratch = Scratch::new();
     commits::bookkeeping_is_kept(|| scratch.open());
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_random_history_is_sound() {
     let scratch = Scratch::new();
     let mut workload = two_tenants(scratch.open(), 77);
@@ -122,6 +134,7 @@ fn a_random_history_is_sound() {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn one_process_writes() {
     let scratch = Scratch::new();
     let store = scratch.open();

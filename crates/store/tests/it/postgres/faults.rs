@@ -99,6 +99,7 @@ pub fn end_connections(scratch: &Scratch) {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_lost_connection_loses_what_was_not_committed_and_the_store_is_opened_again() {
     let scratch = Scratch::new();
     let mut store = scratch.open();
@@ -127,6 +128,7 @@ fn read_account(n: u128) -> domain::read::Read {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_commit_that_was_cut_off_is_in_doubt_whether_or_not_it_took_place() {
     for (manner, is_written) in [(CUTS, false), (KEEPS_TO_ITSELF, true)] {
         let scratch = Scratch::new();
@@ -168,6 +170,7 @@ fn open_patiently(store: &mut SqlStore) -> Seq {
 /// The server is stopped while a commit takes place: not before it is opened again is it known what
 /// became of it.
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_server_that_ends_in_the_middle_of_a_commit_leaves_it_in_doubt() {
     let scratch = Scratch::new();
     let mut store = scratch.open();
@@ -204,6 +207,7 @@ fn a_server_that_ends_in_the_middle_of_a_commit_leaves_it_in_doubt() {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn readers_that_were_cut_off_are_replaced() {
     let scratch = Scratch::new();
     let store = scratch.open();
@@ -216,6 +220,7 @@ fn readers_that_were_cut_off_are_replaced() {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_statement_that_takes_too_long_is_ended() {
     let scratch = Scratch::new();
     let limit = Duration::from_millis(50);
@@ -230,6 +235,7 @@ fn a_statement_that_takes_too_long_is_ended() {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_server_that_says_nothing_is_given_up() {
     let scratch = Scratch::new();
     let proxy = Proxy::to(&scratch.server);
@@ -249,6 +255,7 @@ fn a_server_that_says_nothing_is_given_up() {
 /// A statement that fails before the `COMMIT` that was sent behind it: its error is reported, and
 /// nothing is written.
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn failure_beside_a_commit_is_reported() {
     let scratch = Scratch::new();
     let mut store = scratch.open();
@@ -267,6 +274,7 @@ fn failure_beside_a_commit_is_reported() {
 
 /// A fault of the command is distinguished from one of the server or the schema.
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn refused_row_is_distinguished_from_server_failure() {
     let scratch = Scratch::new();
     let store = scratch.open();
@@ -292,6 +300,7 @@ fn refused_row_is_distinguished_from_server_failure() {
 
 /// A read of a key that no text column can hold finds nothing, and the other reads of the batch succeed.
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_nul_is_in_no_text() {
     let scratch = Scratch::new();
     let mut store = scratch.open();
@@ -308,6 +317,7 @@ fn a_nul_is_in_no_text() {
 
 /// More rows than a portion, with another question asked on the same connection for each.
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_large_result_is_walked_over() {
     let scratch = Scratch::new();
     let store = scratch.open();

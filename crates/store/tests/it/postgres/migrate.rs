@@ -29,6 +29,7 @@ fn different(source: &Home, target: &Scratch) -> Vec<&'static str> {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_data_directory_is_copied_and_served_on() {
     let mut world = World::at(Home::embedded(), 61).run(5_000);
     customers::fill(&mut world.workload);
@@ -74,6 +75,7 @@ fn a_data_directory_is_copied_and_served_on() {
 
 /// The server ends the connection again and again, while the source goes on being written.
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_copy_that_is_killed_is_gone_on_with() {
     let mut world = World::at(Home::embedded(), 62).run(5_000);
     let target = Scratch::new();
@@ -121,6 +123,7 @@ fn a_copy_that_is_killed_is_gone_on_with() {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_difference_is_found_and_mended_before_the_end() {
     let source = Home::embedded();
     let mut workload = two_tenants(source.open(&sqlite::OPTIONS), 63);
@@ -149,6 +152,7 @@ fn a_difference_is_found_and_mended_before_the_end() {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_copy_goes_into_an_empty_database_and_comes_from_one_source() {
     let source = Home::embedded();
     let other = Home::embedded();

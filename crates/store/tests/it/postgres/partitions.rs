@@ -38,6 +38,7 @@ fn begin(store: &mut SqlStore, reads: &[Read], replies: &[ReplyKey]) {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn each_partition_has_a_journal_numbers_totals_and_outcomes_of_its_own() {
     let scratch = Scratch::new();
     let first = open(&scratch, 0);
@@ -84,6 +85,7 @@ fn each_partition_has_a_journal_numbers_totals_and_outcomes_of_its_own() {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_key_that_two_want_goes_to_one_and_the_other_learns_of_it() {
     let scratch = Scratch::new();
     let (mut a, mut b) = (open(&scratch, 0), open(&scratch, 1));
@@ -108,6 +110,7 @@ fn a_key_that_two_want_goes_to_one_and_the_other_learns_of_it() {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn an_address_that_two_want_goes_to_one_and_is_free_again() {
     let scratch = Scratch::new();
     let (mut a, mut b) = (open(&scratch, 0), open(&scratch, 1));
@@ -144,6 +147,7 @@ fn an_address_that_two_want_goes_to_one_and_is_free_again() {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn customers_of_all_partitions_share_their_addresses() {
     let scratch = Scratch::new();
     let mut a = two_tenants(open(&scratch, 0), 8);
@@ -174,6 +178,7 @@ fn reclaimed(seq: Seq, key: &ClaimKey, owner: u128) -> engine::ports::Entry {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_request_that_two_get_is_answered_by_one() {
     let scratch = Scratch::new();
     let (mut a, mut b) = (open(&scratch, 0), open(&scratch, 1));
@@ -201,6 +206,7 @@ fn a_request_that_two_get_is_answered_by_one() {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn former_owner_neither_commits_nor_retakes_the_partition() {
     let scratch = Scratch::new();
     let (mut stale, mut owner) = (open(&scratch, 2), open(&scratch, 2));
@@ -217,6 +223,7 @@ fn former_owner_neither_commits_nor_retakes_the_partition() {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_database_with_one_partition_gets_more_once() {
     let scratch = Scratch::new();
     let mut workload = two_tenants(scratch.open(), 3);

@@ -69,6 +69,7 @@ fn check(scratch: &Scratch, options: &str, expected: Expect) {
 }
 
 #[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_servers_certificate_is_believed_as_far_as_the_url_says() {
     let scratch = Scratch::new();
     let files = scratch::Scratch::new();
