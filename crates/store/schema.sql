@@ -33,6 +33,7 @@ CREATE TABLE journal (
     token BLOB NOT NULL,
     changes TEXT,
     events TEXT,
+    chain TEXT NOT NULL,
     PRIMARY KEY (seq)
 ) STRICT;
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use server::config::{Config, Place};
 use server::{node, serve};
 use store::analytics::{SqliteReadModels, analytics_path};
+use store::verify::Anchor;
 
 mod migrate;
 mod reconcile;
@@ -30,9 +31,12 @@ pub enum Error {
     /// A gateway's journal cannot be read.
     #[error(transparent)]
     Gateway(#[from] gateway::Error),
-    /// A file's metadata cannot be read.
+    /// A file cannot be read.
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
+    /// A line of a file of anchors is none.
+    #[error("{}, line {line}: not an anchor; `faregate journal anchor` prints them", path.display())]
+    NoAnchor { path: PathBuf, line: usize },
     /// The command is for SQLite only.
     #[error(
         "the database is on a server ({server}): {command} is for SQLite in a data directory; use \
@@ -146,13 +150,38 @@ pub fn rebuild_analytics(config: &Config) -> Result<Report, Error> {
     Ok(Report::done(text, json!({ "upto": upto.0, "ms": ms })))
 }
 
-/// Recomputes derived data from the rows and lists the mismatches.
+/// Prints the anchor of each partition's journal, one `<row> <link>` in a line.
 ///
 /// # Errors
 /// [`Error`].
-pub fn verify(config: &Config) -> Result<Report, Error> {
+pub fn anchor_journal(config: &Config) -> Result<Report, Error> {
+    let anchors = store::verify::anchors(&node::source(config)?)?;
+    let text = anchors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let anchors = anchors.iter().map(|it| json!({ "row": it.seq.0, "chain": it.chain }));
+    Ok(Report::done(text, json!({ "anchors": anchors.collect::<Vec<_>>() })))
+}
+
+/// The anchors in a file of lines that [`anchor_journal`] printed.
+fn read_anchors(file: &Path) -> Result<Vec<Anchor>, Error> {
+    let failed = |source| Error::Io { path: file.to_owned(), source };
+    let text = std::fs::read_to_string(file).map_err(failed)?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let anchors = lines.map(|(at, line)| {
+        let wrong = || Error::NoAnchor { path: file.to_owned(), line: at + 1 };
+        line.parse().map_err(|_| wrong())
+    });
+    anchors.collect()
+}
+
+/// Recomputes derived data from the rows and lists the mismatches. The journal must still have the
+/// rows of the anchors in a file.
+///
+/// # Errors
+/// [`Error`].
+pub fn verify(config: &Config, anchor: Option<&Path>) -> Result<Report, Error> {
     let started = Instant::now();
-    let found = store::verify::verify_source(&node::source(config)?)?;
+    let anchors = anchor.map(read_anchors).transpose()?.unwrap_or_default();
+    let found = store::verify::verify_anchored(&node::source(config)?, &anchors)?;
     let ms = millis(started);
     let mut text = format!(
         "{} journal rows, {} accounts, {} payments, {} transactions, {} postings, {} claims in {ms} ms",

@@ -42,7 +42,18 @@ enum Command {
         args: maintenance::Args,
     },
     /// Check that sums, postings and journal agree
-    Verify(maintenance::Args),
+    Verify {
+        /// A file of lines that `journal anchor` printed earlier: the journal must still have these rows
+        #[arg(long, value_name = "FILE")]
+        anchor: Option<PathBuf>,
+        #[command(flatten)]
+        args: maintenance::Args,
+    },
+    /// The journal
+    Journal {
+        #[command(subcommand)]
+        command: Journal,
+    },
     /// Compare the simulated gateway's journal with the booked transactions
     Reconcile(maintenance::Args),
     /// The analytics tables
@@ -84,6 +95,13 @@ enum Command {
 enum Analytics {
     /// Rebuild them from the committed payments
     Rebuild(maintenance::Args),
+}
+
+#[derive(Subcommand)]
+enum Journal {
+    /// Print the end of each partition's journal, to be kept where nobody with access to the database
+    /// can change it: a row number and its hash
+    Anchor(maintenance::Args),
 }
 
 #[derive(Subcommand)]
@@ -149,7 +167,12 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Restore { file, args } => {
             maintain(&args, |config| maintenance::restore(config, &file))
         }
-        Command::Verify(args) => maintain(&args, maintenance::verify),
+        Command::Verify { anchor, args } => {
+            maintain(&args, |config| maintenance::verify(config, anchor.as_deref()))
+        }
+        Command::Journal { command: Journal::Anchor(args) } => {
+            maintain(&args, maintenance::anchor_journal)
+        }
         Command::Reconcile(args) => maintain(&args, maintenance::reconcile),
         Command::Analytics { command: Analytics::Rebuild(args) } => {
             maintain(&args, maintenance::rebuild_analytics)

@@ -13,6 +13,7 @@ use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Over, Store, StoreError,
 
 use crate::batch::{Gateways, Rows};
 use crate::cells::json;
+use crate::chain::Link;
 use crate::claims::{Claims, Owners, Stored};
 use crate::driver::Database;
 use crate::journal;
@@ -54,6 +55,8 @@ struct Owned {
     next_seq: Seq,
     sequences: Sequences,
     queue_offset: Option<i64>,
+    /// The link of the newest journal row.
+    link: Link,
 }
 
 /// What the load of a batch found that its commit needs.
@@ -129,17 +132,19 @@ impl SqlStore {
             let payment_number = cells.int()?;
             let tenant_no = cells.tenant()?.0;
             let sequences = Sequences { payment_number, tenant_no };
-            Ok(Owned { epoch, next_seq, sequences, queue_offset: cells.opt_int()? })
+            let (queue_offset, link) = (cells.opt_int()?, Link::Start);
+            Ok(Owned { epoch, next_seq, sequences, queue_offset, link })
         })?;
-        let owned = match (owned, minted) {
+        let mut owned = match (owned, minted) {
             (Some(owned), _) => owned,
             (None, Some(_)) => return Err(StoreError::NotOwner),
             (None, None) => return Err(corrupt("there is no partition")),
         };
-        let head = queries::journal_head(self.db.reader(), partition)?;
+        let (head, link) = queries::journal_end(self.db.reader(), partition)?;
         if head.0 + 1 != owned.next_seq.0 {
             return Err(corrupt("the next journal row does not follow on the last"));
         }
+        owned.link = link;
         Ok((owned, Totals::read(self.db.reader(), partition)?))
     }
 
@@ -154,10 +159,17 @@ impl SqlStore {
         Ok((state, load::replies(self.db.reader(), keys)?))
     }
 
-    fn write(&self, batch: &Batch, rows: &Rows<'_>, owned: Owned) -> Result<Stored, StoreError> {
+    /// Writes the batch; `owned` is as it will be, but for the link, which follows from what is
+    /// written.
+    fn write(
+        &self,
+        batch: &Batch,
+        rows: &Rows<'_>,
+        owned: &mut Owned,
+    ) -> Result<Stored, StoreError> {
         let claims = self.claims.write(&self.db, &rows.claims, &self.batch.owners)?;
-        self.write_partition(owned, &claims)?;
-        self.write_journal(batch)?;
+        self.write_partition(*owned, &claims)?;
+        owned.link = self.write_journal(batch, owned.link)?;
         rows.write(&self.db, self.share)?;
         rows.deltas.write(&self.totals, &self.db, self.share.partition)?;
         self.write_replies(batch, rows)?;
@@ -190,16 +202,21 @@ impl SqlStore {
         )
     }
 
-    fn write_journal(&self, batch: &Batch) -> Result<(), StoreError> {
+    /// Appends the batch's rows after the row of this link; returns the last one's.
+    fn write_journal(&self, batch: &Batch, mut link: Link) -> Result<Link, StoreError> {
         if batch.entries.is_empty() {
-            return Ok(());
+            return Ok(link);
         }
         let committed_at = real_now();
         let mut put = self.db.insert(&tables::JOURNAL)?;
         for entry in &batch.entries {
-            put.row(&journal::row(entry, &journal::texts(entry), committed_at))?;
+            let texts = journal::texts(entry);
+            let row = journal::columns(entry, &texts, committed_at);
+            link = link.of_row(&row);
+            let chain = link.text();
+            put.row(&journal::with_chain(row, &chain))?;
         }
-        Ok(())
+        Ok(link)
     }
 
     fn write_replies(&self, batch: &Batch, rows: &Rows<'_>) -> Result<(), StoreError> {
@@ -359,9 +376,9 @@ impl Store for SqlStore {
             return self.db.rollback();
         }
         let owned = self.owned.ok_or(StoreError::NotOwner)?;
-        let after = owned.after(batch)?;
+        let mut after = owned.after(batch)?;
         let rows = Rows::of(batch, &self.batch.gateways);
-        let claims = match self.write(batch, &rows, after) {
+        let claims = match self.write(batch, &rows, &mut after) {
             Ok(claims) => claims,
             Err(error) => {
                 self.db.rollback()?;

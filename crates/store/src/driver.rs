@@ -109,6 +109,7 @@ pub(crate) enum Row<'a> {
 }
 
 /// The columns of a row that was read, taken from the left.
+#[derive(Clone)]
 pub struct Cells<'a> {
     row: Row<'a>,
     table: &'static str,
@@ -119,6 +120,22 @@ impl<'a> Cells<'a> {
     /// Says which table the columns that follow are of, for the messages.
     pub fn of(&mut self, table: &Table) {
         self.table = table.name;
+    }
+
+    /// The next columns, for messages: they are taken whatever they are.
+    pub(crate) fn describe(&mut self, columns: usize) -> String {
+        let texts = (0..columns).map(|_| match self.take() {
+            Ok(Field::Null) => "NULL".to_owned(),
+            Ok(Field::Int(value)) => value.to_string(),
+            Ok(Field::Text(value)) => String::from_utf8_lossy(value).into_owned(),
+            Ok(Field::Id(value)) => match Uuid::from_slice(value) {
+                Ok(id) => id.to_string(),
+                Err(_) => format!("{} bytes", value.len()),
+            },
+            Ok(Field::Real(value)) => value.to_string(),
+            Ok(Field::Other) | Err(_) => "?".to_owned(),
+        });
+        texts.collect::<Vec<_>>().join("/")
     }
 
     /// Leaves columns out.
@@ -144,6 +161,16 @@ impl<'a> Cells<'a> {
         Ok(id)
     }
 
+    /// The integer in the next column; it is not taken.
+    ///
+    /// # Errors
+    /// See [`Cells::int`].
+    pub fn peek_int(&mut self) -> Result<i64, StoreError> {
+        let value = self.int()?;
+        self.at -= 1;
+        Ok(value)
+    }
+
     /// The error that the row cannot hold what it holds.
     #[must_use]
     pub fn corrupt(&self, reason: &str) -> StoreError {
@@ -159,7 +186,8 @@ impl<'a> Cells<'a> {
         field.ok_or_else(|| self.corrupt("too few columns"))
     }
 
-    fn take(&mut self) -> Result<Field<'a>, StoreError> {
+    /// The next column as the database holds it.
+    pub(crate) fn take(&mut self) -> Result<Field<'a>, StoreError> {
         let field = self.field()?;
         self.at += 1;
         Ok(field)

@@ -66,11 +66,15 @@ pub(crate) fn texts(entry: &Entry) -> Texts {
     }
 }
 
-pub(crate) fn row<'a>(
+/// How many columns of [`tables::JOURNAL`] there are before `chain`.
+const COLUMNS: usize = 14;
+
+/// The columns of a row but `chain`.
+pub(crate) fn columns<'a>(
     entry: &'a Entry,
     texts: &'a Texts,
     committed_at: Timestamp,
-) -> [Value<'a>; 14] {
+) -> [Value<'a>; COLUMNS] {
     [
         entry.seq.into(),
         entry.at.into(),
@@ -87,6 +91,17 @@ pub(crate) fn row<'a>(
         texts.changes.as_ref().into(),
         texts.events.as_ref().into(),
     ]
+}
+
+/// The whole row.
+pub(crate) fn with_chain<'a>(
+    columns: [Value<'a>; COLUMNS],
+    chain: &'a str,
+) -> [Value<'a>; COLUMNS + 1] {
+    let mut row = [Value::Null; COLUMNS + 1];
+    row[..COLUMNS].copy_from_slice(&columns);
+    row[COLUMNS] = chain.into();
+    row
 }
 
 /// The billing account that an entry is about.

@@ -4,6 +4,7 @@ pub mod analytics;
 mod backup;
 mod batch;
 pub mod cells;
+mod chain;
 mod claims;
 pub mod codes;
 mod commit;

@@ -27,7 +27,7 @@ use domain::claim::ClaimKind;
 use domain::{PartitionNo, TenantNo};
 use engine::ports::{Queries, StoreError};
 
-pub(crate) use self::followers::journal_head;
+pub(crate) use self::followers::journal_end;
 pub(crate) use self::operations::endings;
 use self::window::Key;
 use crate::claims::{Claims, RecentClaims};

@@ -152,7 +152,8 @@ pub static PARTITION: Table = Table {
 };
 
 /// Every accepted command: history, audit and outbox in one row. Only ever appended to. `changes`
-/// and `events` are JSON lists, NULL where there are none; see [`crate::journal`].
+/// and `events` are JSON lists, NULL where there are none; see [`crate::journal`]. `chain` is the hash
+/// of the row and of all before it in its partition, and stays the last column.
 pub static JOURNAL: Table = Table {
     name: "journal",
     columns: &[
@@ -170,6 +171,7 @@ pub static JOURNAL: Table = Table {
         id("token"),
         text("changes").null(),
         text("events").null(),
+        text("chain"),
     ],
     key_columns: 1,
     layout: Layout::Appended,

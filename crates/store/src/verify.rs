@@ -4,23 +4,24 @@
 mod chains;
 mod claims;
 mod flags;
+mod journal;
 mod payments;
 mod sums;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use std::str::FromStr;
 
-use domain::{PartitionNo, Seq};
+use domain::Seq;
 use engine::ports::StoreError;
-use serde::de::IgnoredAny;
 
 use crate::Error;
+use crate::chain::Link;
 use crate::directory;
-use crate::driver::Reader;
+use crate::driver::{Cells, Reader};
 use crate::pool::Source;
 use crate::sqlite::Options;
-use crate::tables::{JOURNAL, PARTITION};
+use crate::tables::{JOURNAL, Table};
 
 /// How many problems are listed; the rest is counted.
 pub const PROBLEMS_MAX: usize = 100;
@@ -44,6 +45,51 @@ pub struct Report {
     pub problems_found: u64,
 }
 
+/// The end of a partition's journal at some time, kept elsewhere: who rewrites the whole chain afterwards
+/// is found by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anchor {
+    /// The number of the last row.
+    pub seq: Seq,
+    /// Its link, as the column `chain` has it.
+    pub chain: String,
+}
+
+impl fmt::Display for Anchor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.seq.0, self.chain)
+    }
+}
+
+/// A text is no [`Anchor`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a row's number and its link")]
+pub struct NoAnchor;
+
+impl FromStr for Anchor {
+    type Err = NoAnchor;
+
+    fn from_str(text: &str) -> Result<Self, NoAnchor> {
+        let (seq, chain) = text.trim().split_once(' ').ok_or(NoAnchor)?;
+        Link::parse(chain).ok_or(NoAnchor)?;
+        Ok(Self { seq: Seq(seq.parse().map_err(|_| NoAnchor)?), chain: chain.to_owned() })
+    }
+}
+
+/// The ends of all partitions' journals as they are now; none of a partition without rows.
+///
+/// # Errors
+/// [`Error`] where they cannot be read.
+pub fn anchors(source: &Source) -> Result<Vec<Anchor>, Error> {
+    let ends = "SELECT j.seq, j.chain FROM partition p JOIN journal j ON j.seq = p.next_seq - 1 \
+                ORDER BY j.seq";
+    let read = source.read()?.query(ends, &[], |cells| {
+        cells.of(&JOURNAL);
+        Ok(Anchor { seq: cells.seq()?, chain: cells.string()? })
+    });
+    read.map_err(source.failed())
+}
+
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -63,6 +109,27 @@ impl Report {
     #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.problems_found == 0
+    }
+
+    /// What ended a check is a problem too, where the file is damaged; the other checks follow. A server
+    /// that fails has failed for all of them.
+    fn go_on(
+        &mut self,
+        reader: &Reader,
+        check: &str,
+        checked: Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        match checked {
+            Err(StoreError::Corrupt { table, reason }) => {
+                self.problem(table, "a row", format!("cannot be read: {reason}"));
+                Ok(())
+            }
+            Err(error) if reader.sqlite().is_some() => {
+                self.problem("database", format!("check of {check}"), error.to_string());
+                Ok(())
+            }
+            checked => checked,
+        }
     }
 
     fn problem(&mut self, table: &'static str, row: impl fmt::Display, what: impl Into<String>) {
@@ -95,94 +162,71 @@ pub fn verify_file(path: &Path) -> Result<Report, Error> {
 /// # Errors
 /// [`Error`] where it cannot be opened or read.
 pub fn verify_source(source: &Source) -> Result<Report, Error> {
-    verify(&source.read()?).map_err(source.failed())
+    verify_anchored(source, &[])
+}
+
+/// [`verify_source`], and that the journal still has the rows of these anchors.
+///
+/// # Errors
+/// [`Error`] where it cannot be opened or read.
+pub fn verify_anchored(source: &Source, anchors: &[Anchor]) -> Result<Report, Error> {
+    verify_with(&source.read()?, anchors).map_err(source.failed())
 }
 
 /// Verifies what a connection reads.
 ///
 /// # Errors
-/// [`StoreError`] where it cannot be read. A row that cannot be what it is ends the verification:
-/// that is [`StoreError::Corrupt`].
+/// [`StoreError`] where a server cannot be read. What cannot be read of a file is a problem.
 pub fn verify(reader: &Reader) -> Result<Report, StoreError> {
+    verify_with(reader, &[])
+}
+
+/// [`verify`], and that the journal still has the rows of these anchors.
+fn verify_with(reader: &Reader, anchors: &[Anchor]) -> Result<Report, StoreError> {
     reader.snapshot(|reader| {
         let mut report = Report::default();
         let sqlite = reader.sqlite();
         for line in sqlite.map_or(Ok(vec![]), |it| it.integrity(PROBLEMS_MAX))? {
             report.problem("database", "file", line);
         }
-        journal(reader, &mut report)?;
-        payments::verify(reader, &mut report)?;
-        sums::verify(reader, &mut report)?;
-        claims::verify(reader, &mut report)?;
-        flags::verify(reader, &mut report)?;
-        chains::verify(reader, &mut report)?;
+        let checks: [(&'static str, Check); 5] = [
+            ("payments", payments::verify),
+            ("sums", sums::verify),
+            ("claims", claims::verify),
+            ("flags", flags::verify),
+            ("chains", chains::verify),
+        ];
+        let checked = journal::verify(reader, anchors, &mut report);
+        report.go_on(reader, "journal", checked)?;
+        for (name, check) in checks {
+            let checked = check(reader, &mut report);
+            report.go_on(reader, name, checked)?;
+        }
         Ok(report)
     })
 }
 
-/// The journal has no gap, and ends where the partition says.
-fn journal(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
-    let mut next: BTreeMap<PartitionNo, i64> = BTreeMap::new();
-    reader.walk("SELECT seq, changes FROM journal ORDER BY seq", &[], |cells| {
-        cells.of(&JOURNAL);
-        let seq = cells.int()?;
-        // Counted, not kept: an ignored value takes no room.
-        let images: Vec<IgnoredAny> = cells.opt_json()?.unwrap_or_default();
-        report.images_written += images.len() as u64;
-        let partition = Seq(seq).partition();
-        let expected = next.insert(partition, seq + 1).unwrap_or(partition.start().0 + 1);
-        if seq != expected {
-            report.problem("journal", seq, format!("follows on {}", expected - 1));
-        }
-        report.journal_rows += 1;
-        Ok(())
-    })?;
-    partitions(reader, &mut next, report)
-}
+/// One of the checks.
+type Check = fn(&Reader, &mut Report) -> Result<(), StoreError>;
 
-/// Each partition hands out what was not handed out before. `next` are the journal rows to come, as
-/// the journal has them.
-fn partitions(
+/// Gives each row of a query to `each`. A row that it cannot read is a problem, and the next one
+/// follows. The query's first columns are the table's key.
+fn each_row(
     reader: &Reader,
-    next: &mut BTreeMap<PartitionNo, i64>,
     report: &mut Report,
+    (table, sql): (&Table, &str),
+    mut each: impl FnMut(&mut Cells<'_>, &mut Report) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let mut is_first_there = false;
-    let sql = "SELECT p.id, p.next_seq, p.payment_number, p.tenant_no, \
-               (SELECT coalesce(max(no), 0) FROM tenant) FROM partition p ORDER BY p.id";
-    let mut highest =
-        reader.load("SELECT max(number) FROM payment WHERE number > ?1 AND number < ?2")?;
-    reader.for_each(sql, &[], |cells| {
-        cells.of(&PARTITION);
-        let partition = PartitionNo::new(cells.int()?);
-        let partition = partition.ok_or_else(|| cells.corrupt("is no partition"))?;
-        let (next_seq, payment_number) = (cells.int()?, cells.int()?);
-        let (tenant_no, tenants) = (cells.int()?, cells.int()?);
-        let (number, start) = (partition.number(), partition.start());
-        let expected = next.remove(&partition).unwrap_or(start.0 + 1);
-        if next_seq != expected {
-            report.problem("partition", number, format!("next_seq is {next_seq}, not {expected}"));
-        }
-        let bounds = [start.into(), partition.end().into()];
-        let payments = highest.first(&bounds, |cells| cells.opt_int())?.flatten();
-        if payment_number <= payments.unwrap_or(start.0) {
-            report.problem("partition", number, "hands out a payment number again");
-        }
-        if partition == PartitionNo::FIRST {
-            is_first_there = true;
-            if tenant_no <= tenants {
-                report.problem("partition", number, "hands out a tenant's number again");
-            }
-        }
+    reader.walk(sql, &[], |cells| {
+        let mut row = cells.clone();
+        let read = each(cells, report);
+        let Err(StoreError::Corrupt { table: of, reason }) = read else { return read };
+        let key = row.describe(table.key_columns);
+        // A row of another table belongs to this one.
+        let name = if of == table.name { key } else { format!("of {} {key}", table.name) };
+        report.problem(of, name, format!("cannot be read: {reason}"));
         Ok(())
-    })?;
-    if !is_first_there {
-        report.problem("partition", 0, "is not there");
-    }
-    for partition in next.keys() {
-        report.problem("partition", partition.number(), "is not there, but has journal rows");
-    }
-    Ok(())
+    })
 }
 
 /// Lists the rows that a query finds: each one is wrong in the same way. The query yields their

@@ -8,6 +8,7 @@ use engine::ports::{Delivery, FollowerQueries, JournalRow, StoreError};
 
 use super::window::count;
 use super::{SqlQueries, window};
+use crate::chain::Link;
 use crate::driver::{Cells, Reader};
 use crate::{rows, tables};
 
@@ -19,7 +20,7 @@ impl FollowerQueries for SqlQueries {
     ) -> Result<(Vec<JournalRow>, Seq), StoreError> {
         self.snapshot(|reader| {
             let partition = after.partition();
-            let head = journal_head(reader, partition)?;
+            let (head, _) = journal_end(reader, partition)?;
             if head <= after {
                 return Ok((vec![], after));
             }
@@ -44,7 +45,7 @@ impl FollowerQueries for SqlQueries {
     }
 
     fn journal_head(&self) -> Result<Seq, StoreError> {
-        self.read(|reader| journal_head(reader, self.partition))
+        self.read(|reader| Ok(journal_end(reader, self.partition)?.0))
     }
 
     fn followed(&self, follower: &str) -> Result<Seq, StoreError> {
@@ -89,9 +90,19 @@ fn journal(cells: &mut Cells<'_>) -> Result<JournalRow, StoreError> {
     })
 }
 
-pub(crate) fn journal_head(reader: &Reader, partition: PartitionNo) -> Result<Seq, StoreError> {
-    let sql = "SELECT seq FROM journal WHERE seq > ?1 AND seq < ?2 ORDER BY seq DESC LIMIT 1";
+/// The number and the link of a partition's newest journal row.
+pub(crate) fn journal_end(
+    reader: &Reader,
+    partition: PartitionNo,
+) -> Result<(Seq, Link), StoreError> {
+    let sql = "SELECT seq, chain FROM journal WHERE seq > ?1 AND seq < ?2 \
+               ORDER BY seq DESC LIMIT 1";
     let parameters = [partition.start().into(), partition.end().into()];
-    let head = reader.query_one(sql, &parameters, |cells| cells.seq())?;
-    Ok(head.unwrap_or(partition.start()))
+    let end = reader.query_one(sql, &parameters, |cells| {
+        cells.of(&tables::JOURNAL);
+        let seq = cells.seq()?;
+        let link = Link::parse(cells.text()?).ok_or_else(|| cells.corrupt("is no link"))?;
+        Ok((seq, link))
+    })?;
+    Ok(end.unwrap_or((partition.start(), Link::Start)))
 }

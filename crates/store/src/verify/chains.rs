@@ -13,7 +13,7 @@ use domain::{Event, Seq, TenantNo};
 use engine::ports::StoreError;
 use uuid::Uuid;
 
-use super::Report;
+use super::{Report, each_row};
 use crate::driver::{Cells, Load, Reader, Value};
 use crate::journal;
 use crate::load::BY_KEY;
@@ -98,12 +98,12 @@ const ENTITIES: &[(&Table, Journalled)] = &[
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let mut records = Records::prepare(reader)?;
     for &(table, journalled) in ENTITIES {
-        reader.walk(&table.select(""), &[], |cells| {
+        each_row(reader, report, (table, &table.select("")), |cells, report| {
             follow((table, journalled(cells)?), &mut records, report, &mut |_, _| Ok(()))
         })?;
     }
     let mut transactions = reader.load(&TRANSACTIONS)?;
-    reader.walk(&PAYMENTS, &[], |cells| {
+    each_row(reader, report, (&PAYMENT, &PAYMENTS), |cells, report| {
         let payment = rows::payment(cells)?;
         verify_payment(payment, &mut transactions, &mut records, report)
     })?;
@@ -247,7 +247,7 @@ fn find_strays(
     report: &mut Report,
 ) -> Result<(), StoreError> {
     let mut newest = NewestSeq::prepare(reader)?;
-    reader.walk(&RECORDS, &[], |cells| {
+    each_row(reader, report, (&JOURNAL, &RECORDS), |cells, report| {
         let record = journal::record(cells)?;
         for image in &record.changes {
             if !is_on_chain(image, record.seq, &mut newest, records)? {

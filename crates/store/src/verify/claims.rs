@@ -6,12 +6,15 @@ use domain::claim::{Claim, ClaimKey, ClaimKind};
 use engine::ports::StoreError;
 use uuid::Uuid;
 
-use super::Report;
+use super::{Report, each_row};
 use crate::claims::{RecentClaims, read_recent};
 use crate::driver::Reader;
 use crate::rows::Claimed;
 use crate::rows::{self, ClaimHash, claim_hash};
-use crate::tables::{CLAIM, CLAIM_RECENT, Table};
+use crate::tables::{
+    ACCOUNT, CLAIM, CLAIM_RECENT, CUSTOMER, ENVIRONMENT, PAYMENT, PAYMENT_METHOD,
+    PAYMENT_TRANSACTION, TENANT, Table,
+};
 
 static CLAIMS: LazyLock<String> = LazyLock::new(|| CLAIM.select("ORDER BY key_hash"));
 
@@ -31,7 +34,7 @@ const TENANT_KEYS: &str = "SELECT NULL, api_key, id FROM tenant WHERE id = ?2 AN
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let recent = read_recent(reader)?;
-    let mut check = |table: &Table, hash: ClaimHash, claimed: &Claimed| {
+    let check = |report: &mut Report, table: &Table, hash: ClaimHash, claimed: &Claimed| {
         report.claims += 1;
         if !claimed.is_released() && !owner_has_key(reader, hash, claimed)? {
             let what = format!("{:?} {} does not have this key", claimed.kind, claimed.claim.owner);
@@ -39,11 +42,13 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         }
         Ok(())
     };
-    recent.iter().try_for_each(|(hash, claimed)| check(&CLAIM_RECENT, *hash, claimed))?;
-    reader.walk(&CLAIMS, &[], |cells| {
+    for (hash, claimed) in &recent {
+        check(report, &CLAIM_RECENT, *hash, claimed)?;
+    }
+    each_row(reader, report, (&CLAIM, &CLAIMS), |cells, report| {
         let (hash, claimed) = rows::claim(cells)?;
         // One that is recent too was merged already, or is not what holds.
-        if recent.contains_key(&hash) { Ok(()) } else { check(&CLAIM, hash, &claimed) }
+        if recent.contains_key(&hash) { Ok(()) } else { check(report, &CLAIM, hash, &claimed) }
     })?;
     verify_keys(reader, &RecentClaims::of(recent), report)
 }
@@ -82,50 +87,50 @@ fn verify_keys(
     recent: &RecentClaims,
     report: &mut Report,
 ) -> Result<(), StoreError> {
-    let sources = [
+    let sources: [(ClaimKind, &Table, &str); 7] = [
         (
             ClaimKind::Account,
-            "account",
+            &ACCOUNT,
             "SELECT tenant, id, external_key, id FROM account WHERE external_key IS NOT NULL",
         ),
         (
             ClaimKind::PaymentMethod,
-            "payment_method",
+            &PAYMENT_METHOD,
             "SELECT tenant, id, external_key, id FROM payment_method \
              WHERE external_key IS NOT NULL",
         ),
         (
             ClaimKind::Payment,
-            "payment",
+            &PAYMENT,
             "SELECT tenant, id, external_key, id FROM payment WHERE external_key IS NOT NULL",
         ),
         (
             ClaimKind::Transaction,
-            "payment_transaction",
+            &PAYMENT_TRANSACTION,
             "SELECT tenant, id, external_key, NULL FROM payment_transaction \
              WHERE external_key IS NOT NULL",
         ),
-        (ClaimKind::TenantApiKey, "tenant", "SELECT 0, id, api_key, id FROM tenant"),
+        (ClaimKind::TenantApiKey, &TENANT, "SELECT 0, id, api_key, id FROM tenant"),
         (
             ClaimKind::Environment,
-            "environment",
+            &ENVIRONMENT,
             "SELECT tenant, id, project || '/' || key, id FROM environment",
         ),
         (
             ClaimKind::CustomerEmail,
-            "customer",
+            &CUSTOMER,
             "SELECT tenant, id, email_key, id FROM customer WHERE email_key <> ''",
         ),
     ];
     for (kind, table, sql) in sources {
-        reader.walk(sql, &[], |cells| {
+        each_row(reader, report, (table, sql), |cells, report| {
             let (tenant, id, key) = (cells.tenant()?, cells.id()?, cells.string()?);
             // A transaction's key may have gone to a later payment.
             let owner = cells.opt_id()?;
             let claim = recent.seek(&ClaimKey { tenant, kind, key }).find_known(reader)?;
             let is_its_own = |claim: Claim| owner.is_none_or(|owner| owner == claim.owner);
             if claim.is_none_or(|claim| !is_its_own(claim)) {
-                report.problem(table, id, "its key is not claimed for it");
+                report.problem(table.name, id, "its key is not claimed for it");
             }
             Ok(())
         })?;

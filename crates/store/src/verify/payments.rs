@@ -7,7 +7,7 @@ use domain::payment::{Amounts, Payment, Transaction, TransactionStatus};
 use domain::{AmountMinor, Seq};
 use engine::ports::StoreError;
 
-use super::{Report, count, list};
+use super::{Report, count, each_row, list};
 use crate::driver::{Load, Reader};
 use crate::rows;
 use crate::tables::{PAYMENT, PAYMENT_TRANSACTION, POSTING};
@@ -23,7 +23,7 @@ static POSTINGS: LazyLock<String> = LazyLock::new(|| {
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let mut transactions = reader.load(&TRANSACTIONS)?;
     let mut postings = reader.load(&POSTINGS)?;
-    reader.walk(&PAYMENTS, &[], |cells| {
+    each_row(reader, report, (&PAYMENT, &PAYMENTS), |cells, report| {
         let payment = rows::payment(cells)?;
         let file = transactions_of(&payment, &mut transactions)?;
         let posted = postings_of(&payment, &mut postings)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::ports::StoreError;
 
-use super::Report;
+use super::{Report, each_row};
 use crate::driver::Reader;
 use crate::rows;
 use crate::tables::{COUNTER, LEDGER_TOTAL, POSTING};
@@ -32,7 +32,7 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         Counted::Payments,
         "SELECT tenant, gateway, count(*) FROM payment GROUP BY tenant, gateway",
     )?;
-    reader.walk(&POSTING.select(""), &[], |cells| {
+    each_row(reader, report, (&POSTING, &POSTING.select("")), |cells, _| {
         let (_, it) = rows::posting(cells)?;
         let amount = i128::from(it.amount.0);
         let debit = Sums { debit: amount, credit: 0 };

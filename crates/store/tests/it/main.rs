@@ -9,6 +9,8 @@ mod backups;
 #[cfg(test)]
 mod bounds;
 #[cfg(test)]
+mod chain;
+#[cfg(test)]
 mod changes;
 #[cfg(test)]
 mod claims;

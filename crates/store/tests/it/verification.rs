@@ -41,7 +41,7 @@ fn check_with(claims_held: usize, damage: &[&str], expected: Expect) {
 
 /// Two accounts, each with a method that is settled at once and one that is not, which becomes the
 /// default; a purchase with a refund, and an authorization in flight.
-fn history(store: SqlStore) -> Workload<SqlStore> {
+pub fn history(store: SqlStore) -> Workload<SqlStore> {
     let mut workload = two_tenants(store, 1);
     let tenant = TenantNo(1);
     for n in 1..=2 {
@@ -270,7 +270,9 @@ fn damage_to_the_journal_is_found() {
         &[
             "UPDATE journal SET changes = replace(changes, 'USD', 'EUR') WHERE command = 'SetDefaultPaymentMethod'",
         ],
-        expect!["account: it is not what journal row N says"],
+        expect![[r#"
+            account: it is not what journal row N says
+            journal: is not what was written: its link differs"#]],
     );
     check(
         &[
@@ -278,20 +280,25 @@ fn damage_to_the_journal_is_found() {
         ],
         expect![[r#"
             account: its image in journal row N follows on a later one
-            journal: account N is on no chain"#]],
+            journal: account N is on no chain
+            journal: is not what was written: its link differs"#]],
     );
     // States that were followed by others, which no table's row holds any more.
     check(
         &[
             "UPDATE journal SET changes = replace(changes, '\"purchased\":1000', '\"purchased\":900') WHERE command = 'Purchase'",
         ],
-        expect!["payment: its image in journal row N adds up to something else"],
+        expect![[r#"
+            journal: is not what was written: its link differs
+            payment: its image in journal row N adds up to something else"#]],
     );
     check(
         &[
             "UPDATE journal SET events = replace(events, '\"amount\":1000', '\"amount\":900') WHERE command = 'Purchase'",
         ],
-        expect!["payment_transaction: its image in journal row N is not what its event says"],
+        expect![[r#"
+            journal: is not what was written: its link differs
+            payment_transaction: its image in journal row N is not what its event says"#]],
     );
     // A row rolled back to an older image: the newer one is on no chain any more.
     check(

@@ -1,0 +1,133 @@
+//! The hash chain over a partition's journal. Each row holds a hash of itself and of the hash before, so
+//! that no row can be edited, removed or moved without a trace: `docs/explanation/journal-chain.md`.
+//!
+//! # The hashed form, version 1
+//! `SHA-256("faregate journal 1\n" + previous + "\n" + columns)`. `previous` is the text in the column
+//! `chain` of the partition's row before, empty for its first. `columns` are all columns but `chain`, in
+//! the order of the table: `-` for NULL, otherwise `<length>:<bytes>` with the length in decimal. An
+//! integer is its decimal text, an id its 16 bytes, a text its UTF-8. The column holds `1:` and the hash
+//! in lower-case hexadecimal; the number names the form, so that a later form needs no new hashes for the
+//! rows before.
+
+use std::io::Write as _;
+
+use data_encoding::HEXLOWER;
+use ring::digest::{Context, SHA256};
+
+use crate::driver::Value;
+
+/// The version of the hashed form that is written.
+const FORM: &str = "1:";
+/// What the hash begins with, so that it is the hash of nothing else.
+const PREFIX: &[u8] = b"faregate journal 1\n";
+
+/// The hash of a partition's newest journal row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// The partition has no row yet.
+    Start,
+    Hash([u8; 32]),
+}
+
+impl Link {
+    /// The link in the text of the column; `None` where it is no hash of a known form.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let hash = HEXLOWER.decode(text.strip_prefix(FORM)?.as_bytes()).ok()?;
+        Some(Self::Hash(hash.try_into().ok()?))
+    }
+
+    /// The text of the column.
+    pub(crate) fn text(self) -> String {
+        match self {
+            Self::Start => String::new(),
+            Self::Hash(hash) => format!("{FORM}{}", HEXLOWER.encode(&hash)),
+        }
+    }
+
+    /// Begins the link of the next row.
+    pub(crate) fn next(self) -> NextLink {
+        let mut hashed = Context::new(&SHA256);
+        hashed.update(PREFIX);
+        hashed.update(self.text().as_bytes());
+        hashed.update(b"\n");
+        NextLink(hashed)
+    }
+
+    /// The link of the next row, of its columns but `chain`.
+    pub(crate) fn of_row(self, columns: &[Value<'_>]) -> Self {
+        let mut next = self.next();
+        for value in columns {
+            match value {
+                Value::Null => next.null(),
+                Value::Int(value) => next.int(*value),
+                Value::Text(value) => next.bytes(value.as_bytes()),
+                Value::Id(value) => next.bytes(value),
+                Value::Real(_) => unreachable!("the journal has no such column"),
+            }
+        }
+        next.finish()
+    }
+}
+
+/// A link in the making: the columns are added in the order of the table.
+pub(crate) struct NextLink(Context);
+
+impl NextLink {
+    pub(crate) fn null(&mut self) {
+        self.0.update(b"-");
+    }
+
+    pub(crate) fn int(&mut self, value: i64) {
+        let mut text = [0; 20];
+        let mut rest = &mut text[..];
+        write!(rest, "{value}").expect("a 64-bit integer has at most 20 characters");
+        let unused = rest.len();
+        self.bytes(&text[..text.len() - unused]);
+    }
+
+    pub(crate) fn bytes(&mut self, value: &[u8]) {
+        let mut length = [0; 21];
+        let mut rest = &mut length[..];
+        write!(rest, "{}:", value.len()).expect("a length has at most 20 digits");
+        let unused = rest.len();
+        self.0.update(&length[..length.len() - unused]);
+        self.0.update(value);
+    }
+
+    pub(crate) fn finish(self) -> Link {
+        let hash = self.0.finish();
+        Link::Hash(hash.as_ref().try_into().expect("SHA-256 has 32 bytes"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    /// The form of 0.1.0: a change of it would make every journal that was written invalid.
+    #[test]
+    fn links_have_the_documented_form() {
+        let row = [Value::Int(-7), Value::Null, Value::Text("é"), Value::Id([1; 16])];
+        let first = Link::Start.of_row(&row);
+        expect!["1:9238e24fcfd2769e81041364060ff0a4c6187d154fe6cf4ee279409be2269441"]
+            .assert_eq(&first.text());
+        assert_eq!(Link::parse(&first.text()), Some(first));
+        let second = first.of_row(&row);
+        assert_ne!(second, first, "the same row in another place has another hash");
+        // NULL and an empty text, and texts that are cut elsewhere, are not the same.
+        let cut = |texts: [&str; 2]| Link::Start.of_row(&texts.map(Value::Text));
+        assert_ne!(cut(["a", "bc"]), cut(["ab", "c"]));
+        assert_ne!(Link::Start.of_row(&[Value::Null]), Link::Start.of_row(&[Value::Text("")]));
+    }
+
+    #[test]
+    fn texts_of_other_forms_are_not_links() {
+        for text in
+            ["", "1:", "1:00", "2:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"]
+        {
+            assert_eq!(Link::parse(text), None, "{text}");
+        }
+    }
+}
