@@ -28,6 +28,9 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 
+/// How long a thread without a job keeps the memory of its last hash.
+const MEMORY_KEPT: Duration = Duration::from_secs(10);
+
 /// Hashes that a thread computes at the start, so that the queue can estimate durations.
 const FIRST_HASHES: usize = 3;
 
@@ -118,8 +121,7 @@ struct Pool {
 }
 
 impl Hasher {
-    /// Starts the threads. Each computes a few hashes first, which touch its memory and give the
-    /// queue an estimate.
+    /// Starts the threads. Each computes a few hashes first, which give the queue an estimate.
     ///
     /// # Errors
     /// The operating system refused a thread.
@@ -245,7 +247,8 @@ impl Pool {
             hashing.hash("measures the duration");
             self.lock().end(thread, worked_since(worked_before), Instant::now());
         }
-        while let Some(taken) = self.next(thread) {
+        hashing.release_memory();
+        while let Some(taken) = self.next(thread, &mut hashing) {
             let lane = taken.lane.label();
             metrics::histogram!("faregate_password_wait_seconds", "lane" => lane)
                 .record(taken.waited);
@@ -260,8 +263,9 @@ impl Pool {
         }
     }
 
-    /// Waits for the next job; `None` where the pool ends.
-    fn next(&self, thread: usize) -> Option<StartedJob<Job>> {
+    /// Waits for the next job; `None` where the pool ends. In a longer pause the thread's memory is
+    /// released.
+    fn next(&self, thread: usize, hashing: &mut Hashing) -> Option<StartedJob<Job>> {
         let mut queue = self.lock();
         loop {
             if queue.is_stopping() {
@@ -275,7 +279,18 @@ impl Pool {
             if taken.is_some() {
                 return taken;
             }
-            queue = self.waiting.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            if hashing.has_memory() {
+                let waited = self.waiting.wait_timeout(queue, MEMORY_KEPT);
+                let (after, pause) = waited.unwrap_or_else(PoisonError::into_inner);
+                queue = after;
+                if pause.timed_out() {
+                    drop(queue);
+                    hashing.release_memory();
+                    queue = self.lock();
+                }
+            } else {
+                queue = self.waiting.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            }
         }
     }
 }

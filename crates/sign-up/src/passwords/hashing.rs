@@ -162,19 +162,28 @@ impl StoredHash {
     }
 }
 
-/// The cost of new hashes and the memory for them, which is allocated once per thread. A benchmark
-/// uses it to measure the machine without a queue.
+/// The cost of new hashes and the memory for them, which one hash leaves to the next. A benchmark uses
+/// it to measure the machine without a queue.
 pub struct Hashing {
     cost: Cost,
+    /// Empty until the first hash, and after [`Hashing::release_memory`].
     memory: Vec<Block>,
 }
 
 impl Hashing {
-    /// Allocates the memory.
     #[must_use]
-    pub fn new(cost: Cost) -> Self {
-        let memory = memory::blocks(cost.params(OUTPUT_BYTES).block_count());
-        Self { cost, memory }
+    pub const fn new(cost: Cost) -> Self {
+        Self { cost, memory: Vec::new() }
+    }
+
+    /// Whether there is memory to release.
+    pub(super) const fn has_memory(&self) -> bool {
+        !self.memory.is_empty()
+    }
+
+    /// Frees the memory until the next hash: 19 MiB are much for a thread that has nothing to do.
+    pub(super) fn release_memory(&mut self) {
+        self.memory = Vec::new();
     }
 
     /// Hashes a password with a random salt.
@@ -213,9 +222,13 @@ impl Hashing {
     fn output(&mut self, cost: Cost, password: &str, salt: &[u8], bytes: usize) -> Output {
         let params = cost.params(bytes);
         let blocks = params.block_count();
+        let own_blocks = self.cost.params(OUTPUT_BYTES).block_count();
         let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
         let mut more = vec![];
-        let memory = if blocks <= self.memory.len() {
+        let memory = if blocks <= own_blocks {
+            if self.memory.is_empty() {
+                self.memory = memory::blocks(own_blocks);
+            }
             &mut self.memory
         } else {
             more.resize(blocks, Block::new());
@@ -270,6 +283,13 @@ mod tests {
         let fresh = Hashing::new(larger).output(larger, "password", &salt, OUTPUT_BYTES);
         assert_eq!(used.output(larger, "password", &salt, OUTPUT_BYTES), fresh);
         assert_eq!(used.memory.len(), 64, "memory of an old hash is freed");
+        used.release_memory();
+        assert!(!used.has_memory());
+        assert_eq!(used.output(larger, "password", &salt, OUTPUT_BYTES), fresh);
+        assert!(!used.has_memory(), "an old hash has memory of its own");
+        let fresh = Hashing::new(CHEAP).output(CHEAP, "password", &salt, OUTPUT_BYTES);
+        assert_eq!(used.output(CHEAP, "password", &salt, OUTPUT_BYTES), fresh);
+        assert!(used.has_memory());
     }
 
     #[test]
