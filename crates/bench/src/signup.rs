@@ -65,6 +65,12 @@ struct Accounts {
     /// The user's password.
     #[arg(long, default_value = "password", hide_default_value = true)]
     password: String,
+    /// The tenant's API key.
+    #[arg(long, default_value = "bob")]
+    api_key: String,
+    /// The tenant's API secret.
+    #[arg(long, default_value = "lazar", hide_default_value = true)]
+    api_secret: String,
 }
 
 /// The load of a run.
@@ -118,22 +124,27 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.part {
         None => args.load.run(Operation::Registration, None),
         Some(Part::Register(load)) => load.run(Operation::Registration, None),
-        Some(Part::Account(Accounts { load, user, password })) => {
-            load.run(Operation::Account, Some(basic(user, password)?))
+        Some(Part::Account(Accounts { load, user, password, api_key, api_secret })) => {
+            let basic = basic(user, password)?;
+            let credentials = format!(
+                "Authorization: {basic}\r\nX-Faregate-ApiKey: {api_key}\r\n\
+                 X-Faregate-ApiSecret: {api_secret}\r\n"
+            );
+            load.run(Operation::Account, Some(credentials))
         }
         Some(Part::Hash(args)) => hash::run(args),
     }
 }
 
 impl Load {
-    fn run(&self, operation: Operation, authorization: Option<String>) -> anyhow::Result<ExitCode> {
+    fn run(&self, operation: Operation, credentials: Option<String>) -> anyhow::Result<ExitCode> {
         let target = Target::parse("--url", &self.url)?;
         let pace = self.pace()?;
         let connections = if pace.schedule.is_some() { self.in_flight } else { self.concurrency };
         raise_open_files(u64::from(connections))?;
         let mut client = Client::new(target, operation, self.timeout);
         client.opens_anew = self.new_connection;
-        client.authorization = authorization;
+        client.credentials = credentials;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let report = LocalSet::new().block_on(&runtime, self.measure(Rc::new(client), pace))?;
         self.print(operation, &report)?;

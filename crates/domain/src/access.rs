@@ -64,6 +64,7 @@ pub const PERMISSIONS: &[&str] = &[
     "mail:send",
     "customer:read",
     "customer:write",
+    "tenant:update",
 ];
 
 /// Writes a permission the way it is stored: `account` becomes `account:*`; `None` where nothing

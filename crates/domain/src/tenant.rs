@@ -10,6 +10,13 @@ pub const PUSH_CALLBACK: &str = "PUSH_NOTIFICATION_CB";
 /// The key under which a tenant's templates for mails are stored.
 pub const MAIL_TEMPLATES: &str = "MAIL_TEMPLATES";
 
+/// The key under which a tenant allows keys that are numbers, by [`NUMERIC_KEYS_ALLOWED`]: see
+/// [`crate::card_data::NumericKeys`].
+pub const NUMERIC_KEYS: &str = "NUMERIC_KEYS";
+
+/// The value of [`NUMERIC_KEYS`] that allows them.
+pub const NUMERIC_KEYS_ALLOWED: &str = "allowed";
+
 /// One company on this installation. All its data carries `no` first in its key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tenant {

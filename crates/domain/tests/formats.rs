@@ -198,6 +198,11 @@ fn rejections() {
         &Rejection::Access(AccessRejection::PermissionInvalid { permission: text() }),
         expect![[r#"{"Access":{"PermissionInvalid":{"permission":"x"}}}"#]],
     );
+}
+
+#[test]
+fn rejections_of_accounts() {
+    let text = || "x".to_owned();
     check(
         &Rejection::Account(AccountRejection::AlreadyExists { key: text() }),
         expect![[r#"{"Account":{"AlreadyExists":{"key":"x"}}}"#]],

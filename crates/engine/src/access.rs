@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use domain::access::grants;
+use domain::card_data::NumericKeys;
+use domain::tenant::{NUMERIC_KEYS, NUMERIC_KEYS_ALLOWED};
 use domain::{TenantId, TenantNo};
 use ring::hmac;
 
@@ -83,6 +85,8 @@ pub struct TenantRef {
     /// The number its rows carry.
     pub no: TenantNo,
     pub id: TenantId,
+    /// Whether its keys may be numbers that cannot be told from those of cards.
+    pub numeric_keys: NumericKeys,
 }
 
 /// Why a caller is not authenticated.
@@ -304,8 +308,13 @@ fn find_user(queries: &dyn Queries, name: &str) -> Result<Stored<Caller>, StoreE
 }
 
 fn find_tenant(queries: &dyn Queries, api_key: &str) -> Result<Stored<TenantRef>, StoreError> {
-    let found = queries.tenant_by_api_key(api_key)?;
-    Ok(found.map(|it| (it.secret_hash, TenantRef { no: it.no, id: it.id })))
+    let Some(tenant) = queries.tenant_by_api_key(api_key)? else { return Ok(None) };
+    let setting = queries.tenant_value(tenant.no, NUMERIC_KEYS)?.and_then(|it| it.value);
+    let numeric_keys = match setting.as_deref() {
+        Some(NUMERIC_KEYS_ALLOWED) => NumericKeys::Allowed,
+        Some(_) | None => NumericKeys::Checked,
+    };
+    Ok(Some((tenant.secret_hash, TenantRef { no: tenant.no, id: tenant.id, numeric_keys })))
 }
 
 fn read_basic(header: &[u8]) -> Option<(String, String)> {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use domain::card_data::contains_pan;
 use evaluation::CompiledFlag;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -99,7 +100,10 @@ impl Tally {
 
     /// Counts a metric; `at` is its time and the present.
     pub fn measured(&mut self, kind: &str, name: &str, value: f64, at: (i64, i64)) {
-        let is_name = !name.trim().is_empty() && name.len().max(kind.len()) <= NAME_BYTES_MAX;
+        let is_short = name.len().max(kind.len()) <= NAME_BYTES_MAX;
+        let is_name = is_short && !name.trim().is_empty();
+        // They are stored as they are.
+        let is_name = is_name && !contains_pan(name) && !contains_pan(kind);
         let key = (kind.into(), name.into(), hour(at));
         let counted = Some(&mut self.metrics).filter(|_| is_name && value.abs() <= VALUE_MAX);
         let Some((count, sum)) = counted.and_then(|it| entry(it, key, METRIC_COUNTS_MAX)) else {

@@ -14,7 +14,7 @@ use axum::body::Body;
 use axum::extract::MatchedPath;
 use axum::middleware::{Next, from_fn};
 use axum::routing::future::RouteFuture;
-use domain::card_data::looks_like_pan;
+use domain::card_data::contains_pan;
 use engine::Reason;
 use futures_util::FutureExt;
 use futures_util::future::CatchUnwind;
@@ -226,7 +226,7 @@ fn report(
         return;
     }
     let request_id = response.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok());
-    let request_id = request_id.filter(|id| !looks_like_pan(id));
+    let request_id = request_id.filter(|id| !contains_pan(id));
     let tenant = response.extensions().get::<domain::TenantNo>().map(|tenant| tenant.0);
     let path = uri.path();
     let (account, payment) = (id_after(path, "accounts"), id_after(path, "payments"));

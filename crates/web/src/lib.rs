@@ -4,6 +4,7 @@
 //! APIs decode and encode; code that two of them need is here, so that it has one behaviour.
 
 pub mod body;
+pub mod card_data;
 pub mod client_address;
 mod fingerprint;
 pub mod headers;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use domain::account::{CreateAccount, Person};
+use domain::card_data::NumericKeys;
 use domain::command::AccountCommand;
 use domain::payment_method::CreatePaymentMethod;
 use domain::reply::AccountReply;
@@ -49,7 +50,8 @@ impl AccountService for Accounts {
         let (call, it) = Call::of(&self.context, request)?;
         call.require("account:create")?;
         let idempotency = call.idempotency("Create", &it)?;
-        let command = Command::Account(AccountCommand::Create(Box::new(create(it)?)));
+        let command =
+            Command::Account(AccountCommand::Create(Box::new(create(it, call.numeric_keys())?)));
         let Reply::Account(AccountReply::Created(id)) = call.submit(command, idempotency).await?
         else {
             unreachable!("the reply belongs to the command")
@@ -74,7 +76,7 @@ impl AccountService for Accounts {
         request: Request<AccountServiceGetByKeyRequest>,
     ) -> Result<Response<AccountServiceGetByKeyResponse>, Status> {
         let (call, it) = Call::of(&self.context, request)?;
-        let key = fields::key("account_key", it.account_key)?;
+        let key = fields::key("account_key", it.account_key, call.numeric_keys())?;
         let key = key.ok_or_else(|| Refusal::field("account_key", "needs to be set"))?;
         let (wanted, tenant) = (key.clone(), call.tenant());
         let found = call.read(move |queries| queries.account_by_key(tenant, &wanted)).await?;
@@ -92,7 +94,11 @@ impl AccountService for Accounts {
         let gateway = fields::optional_text("gateway", it.gateway, GATEWAY_CHARS_MAX)?;
         let command = Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
             account: fields::id("account_id", &it.account_id)?,
-            external_key: fields::key("payment_method_key", it.payment_method_key)?,
+            external_key: fields::key(
+                "payment_method_key",
+                it.payment_method_key,
+                call.numeric_keys(),
+            )?,
             gateway: gateway.ok_or_else(|| Refusal::field("gateway", "needs to be set"))?,
             external_payment_method_id: fields::optional_text(
                 "gateway_reference",
@@ -116,9 +122,9 @@ fn found_or_refused(found: Option<AccountView>, name: String) -> Result<Account,
     Ok(view::account(found))
 }
 
-fn create(it: AccountServiceCreateRequest) -> Result<CreateAccount, Refusal> {
+fn create(it: AccountServiceCreateRequest, numbers: NumericKeys) -> Result<CreateAccount, Refusal> {
     Ok(CreateAccount {
-        external_key: fields::key("account_key", it.account_key)?,
+        external_key: fields::key("account_key", it.account_key, numbers)?,
         person: person(it.person.unwrap_or_default())?,
         currency: fields::optional_currency("currency_code", &it.currency_code)?,
         ..CreateAccount::default()

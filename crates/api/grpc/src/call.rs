@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::card_data::NumericKeys;
 use domain::payment::{Actor, ReplyKey};
 use domain::{Command, Idempotency, Reply, Request, RequestId, TenantNo};
 use engine::access::{Caller, TenantRef};
@@ -13,8 +14,8 @@ use engine::{Answer, Engine};
 use http::HeaderMap;
 use prost::Message;
 use uuid::Uuid;
-use web::fingerprint;
 use web::headers::{InvalidIdempotencyKey, idempotency_key};
+use web::{card_data, fingerprint};
 
 use crate::refusal::Refusal;
 
@@ -63,8 +64,18 @@ impl<'a> Call<'a> {
         request: tonic::Request<M>,
     ) -> Result<(Self, M), Refusal> {
         let (metadata, mut extensions, message) = request.into_parts();
-        let authenticated = extensions.remove().ok_or(Refusal::TenantMissing)?;
-        Ok((Self { context, authenticated, metadata: metadata.into_headers() }, message))
+        let authenticated: Authenticated = extensions.remove().ok_or(Refusal::TenantMissing)?;
+        let metadata = metadata.into_headers();
+        let keys = authenticated.tenant.numeric_keys;
+        if let Some(key) = card_data::find_in_headers(&metadata, keys) {
+            return Err(Refusal::Metadata { key, reason: card_data::REASON.into() });
+        }
+        Ok((Self { context, authenticated, metadata }, message))
+    }
+
+    /// Whether keys of the tenant may be numbers.
+    pub(crate) fn numeric_keys(&self) -> NumericKeys {
+        self.authenticated.tenant.numeric_keys
     }
 
     /// The tenant's number.

@@ -1,8 +1,9 @@
 //! Fields of messages, validated strictly. Refusals name the field.
 
-use domain::card_data::{find_card_data, looks_like_pan};
+use domain::card_data::{NumericKeys, contains_pan, find_card_data};
 use domain::{AmountMinor, Currency, Id, Properties};
 use uuid::Uuid;
+use web::card_data::REASON;
 
 use crate::api;
 use crate::refusal::Refusal;
@@ -39,19 +40,31 @@ pub(crate) fn optional_id<K>(field: &'static str, text: &str) -> Result<Option<I
 /// An optional external key; empty means none.
 ///
 /// # Errors
-/// [`Refusal::Field`]: too long, or with a control character.
-pub(crate) fn key(field: &'static str, text: String) -> Result<Option<String>, Refusal> {
-    optional_text(field, text, KEY_CHARS_MAX)
+/// [`Refusal::Field`]: too long, or with a control character or a card number.
+pub(crate) fn key(
+    field: &'static str,
+    text: String,
+    numbers: NumericKeys,
+) -> Result<Option<String>, Refusal> {
+    bounded_text(field, text, (KEY_CHARS_MAX, numbers))
 }
 
 /// An optional text of at most `chars_max` characters; empty means none.
 ///
 /// # Errors
-/// [`Refusal::Field`]: too long, or with a control character.
+/// [`Refusal::Field`]: too long, or with a control character or a card number.
 pub(crate) fn optional_text(
     field: &'static str,
     text: String,
     chars_max: usize,
+) -> Result<Option<String>, Refusal> {
+    bounded_text(field, text, (chars_max, NumericKeys::Checked))
+}
+
+fn bounded_text(
+    field: &'static str,
+    text: String,
+    (chars_max, numbers): (usize, NumericKeys),
 ) -> Result<Option<String>, Refusal> {
     if text.is_empty() {
         return Ok(None);
@@ -61,6 +74,9 @@ pub(crate) fn optional_text(
     }
     if text.chars().any(char::is_control) {
         return Err(Refusal::field(field, "has a control character"));
+    }
+    if numbers.refuses(&text) {
+        return Err(Refusal::field(field, REASON));
     }
     Ok(Some(text))
 }
@@ -114,7 +130,7 @@ pub(crate) fn properties(given: Vec<api::Property>) -> Result<Properties, Refusa
                 "a key has more than {PROPERTY_KEY_CHARS_MAX} characters"
             )));
         }
-        if looks_like_pan(key) {
+        if contains_pan(key) {
             return Err(refused("a key looks like a card number".to_owned()));
         }
         if key.chars().any(char::is_control) || value.contains('\0') {
@@ -160,12 +176,18 @@ mod tests {
 
     #[test]
     fn texts_are_bounded_and_without_control_characters() {
-        assert_eq!(key("payment_key", String::new()).unwrap(), None);
-        key("payment_key", "é".repeat(KEY_CHARS_MAX)).unwrap();
-        let long = key("payment_key", "é".repeat(KEY_CHARS_MAX + 1));
+        assert_eq!(key("payment_key", String::new(), NumericKeys::Checked).unwrap(), None);
+        key("payment_key", "é".repeat(KEY_CHARS_MAX), NumericKeys::Checked).unwrap();
+        let long = key("payment_key", "é".repeat(KEY_CHARS_MAX + 1), NumericKeys::Checked);
         assert_eq!(refused(long), "payment_key: has more than 255 characters");
-        let control = key("payment_key", "a\nb".to_owned());
+        let control = key("payment_key", "a\nb".to_owned(), NumericKeys::Checked);
         assert_eq!(refused(control), "payment_key: has a control character");
+        let number = || "4111111111111111".to_owned();
+        let card = key("payment_key", number(), NumericKeys::Checked);
+        assert_eq!(refused(card), format!("payment_key: {REASON}"));
+        assert_eq!(key("payment_key", number(), NumericKeys::Allowed).unwrap(), Some(number()));
+        let card = optional_text("person.name", "4111 1111 1111 1111".to_owned(), 50);
+        assert_eq!(refused(card), format!("person.name: {REASON}"));
         let read = |text: &str| id::<domain::kind::Account>("account_id", text);
         assert_eq!(refused(read("")), "account_id: needs to be set");
         assert_eq!(refused(read("1")), "account_id: is no UUID");

@@ -52,8 +52,12 @@ impl Payments {
             account: fields::id("account_id", &it.account_id)?,
             payment: None,
             payment_method: fields::optional_id("payment_method_id", &it.payment_method_id)?,
-            payment_key: fields::key("payment_key", it.payment_key)?,
-            transaction_key: fields::key("transaction_key", it.transaction_key)?,
+            payment_key: fields::key("payment_key", it.payment_key, call.numeric_keys())?,
+            transaction_key: fields::key(
+                "transaction_key",
+                it.transaction_key,
+                call.numeric_keys(),
+            )?,
             amount: Some(amount),
             currency: Some(currency),
             properties: fields::properties(it.properties)?,
@@ -70,7 +74,11 @@ impl Payments {
         let (amount, currency) = fields::amount(it.amount.as_ref())?;
         let command = make(FollowUp {
             payment: fields::id("payment_id", &it.payment_id)?,
-            transaction_key: fields::key("transaction_key", it.transaction_key)?,
+            transaction_key: fields::key(
+                "transaction_key",
+                it.transaction_key,
+                call.numeric_keys(),
+            )?,
             amount: Some(amount),
             currency: Some(currency),
             properties: fields::properties(it.properties)?,
@@ -142,7 +150,11 @@ impl PaymentService for Payments {
         let idempotency = call.idempotency("Void", &it)?;
         let command = Command::Payment(PaymentCommand::Void(FollowUp {
             payment: fields::id("payment_id", &it.payment_id)?,
-            transaction_key: fields::key("transaction_key", it.transaction_key)?,
+            transaction_key: fields::key(
+                "transaction_key",
+                it.transaction_key,
+                call.numeric_keys(),
+            )?,
             amount: None,
             currency: None,
             properties: fields::properties(it.properties)?,
@@ -168,7 +180,7 @@ impl PaymentService for Payments {
         request: Request<PaymentServiceGetByKeyRequest>,
     ) -> Result<Response<PaymentServiceGetByKeyResponse>, Status> {
         let (call, it) = Call::of(&self.context, request)?;
-        let key = fields::key("payment_key", it.payment_key)?;
+        let key = fields::key("payment_key", it.payment_key, call.numeric_keys())?;
         let key = key.ok_or_else(|| Refusal::field("payment_key", "needs to be set"))?;
         let (wanted, tenant) = (key.clone(), call.tenant());
         let found = call.read(move |queries| queries.payment_by_key(tenant, &wanted)).await?;

@@ -9,11 +9,13 @@ use std::time::Instant;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use domain::card_data::NumericKeys;
 use domain::{RequestId, TenantNo};
 use engine::access::{Caller, TenantRef};
 use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use web::card_data;
 use web::headers::client_address;
 
 use crate::KillBillApi;
@@ -103,12 +105,23 @@ async fn admit(
     {
         return Err(Failure::forbidden(permission));
     }
+    let keys = tenant.as_ref().map_or(NumericKeys::Checked, |tenant| tenant.numeric_keys);
+    refuse_card_number(card_data::find_in_head(&parts.uri, &parts.headers, keys))?;
     let body = web::body::read(body).await.map_err(Failure::Body)?;
+    refuse_card_number(card_data::find_in_json(&body, keys))?;
     if route.takes_body && !body.is_empty() && !parts.headers.contains_key(CONTENT_TYPE) {
         return Err(unsupported_media_type());
     }
     let template = route.path;
     Ok((route.handler)(Call { api, template, parts, body, caller, tenant, actor, id }))
+}
+
+/// Refuses a request with a card number in this field.
+fn refuse_card_number<T: AsRef<str>>(field: Option<T>) -> Result<(), Failure> {
+    match field {
+        Some(field) => Err(Failure::parameter(field.as_ref(), card_data::REASON)),
+        None => Ok(()),
+    }
 }
 
 fn call_without_credentials(

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use axum::response::Response;
-use domain::card_data::looks_like_pan;
+use domain::card_data::contains_pan;
 use domain::{RequestId, TenantNo};
 use http::Method;
 use tracing::Level;
@@ -35,7 +35,7 @@ impl RequestLog<'_> {
             return;
         }
         let given = response.headers().get(REQUEST_ID).filter(|_| self.by_client);
-        let given = given.and_then(|id| id.to_str().ok()).filter(|id| !looks_like_pan(id));
+        let given = given.and_then(|id| id.to_str().ok()).filter(|id| !contains_pan(id));
         let (template, path) = (self.resource.path, self.path);
         let (id, tenant) = (self.id.0, self.tenant_no.map(|tenant| tenant.0));
         let account = param(template, path, "{accountId}");

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use domain::Properties;
-use domain::card_data::{find_card_data, looks_like_pan};
+use domain::card_data::{contains_pan, find_card_data};
 use domain::payment::{Actor, ReplyKey};
 use domain::{Idempotency, RequestId, TenantNo};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -105,7 +105,7 @@ pub(crate) fn check_properties(field: &str, properties: &Properties) -> Result<(
         return Err(Failure::parameter(field, &format!("at most {PROPERTIES_MAX} are taken")));
     }
     for (key, value) in properties {
-        if key.chars().count() > PROPERTY_KEY_CHARS_MAX || looks_like_pan(key) {
+        if key.chars().count() > PROPERTY_KEY_CHARS_MAX || contains_pan(key) {
             let reason = format!("a key has more than {PROPERTY_KEY_CHARS_MAX} characters");
             return Err(Failure::parameter(field, &reason));
         }
@@ -143,7 +143,7 @@ pub(crate) fn refuse_control_plugins(query: Query<'_>) -> Result<(), Failure> {
 
 /// A refused value for a message: truncated, and masked if it looks like a card number.
 pub(crate) fn printable(value: &str) -> Cow<'_, str> {
-    if looks_like_pan(value) {
+    if contains_pan(value) {
         return Cow::Borrowed("[not shown]");
     }
     match value.char_indices().nth(PRINTABLE_CHARS_MAX) {

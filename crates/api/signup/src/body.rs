@@ -1,11 +1,13 @@
 //! Request bodies of the contract: a JSON object whose invalid fields are all reported at once.
 
 use axum::body::Body;
+use domain::card_data::NumericKeys;
 use serde_json::{Map, Value, json};
 use sign_up::Invalid;
 use web::body::read_limited;
+use web::card_data;
 
-use crate::error::{ApiError, broken_rule, wrong_field};
+use crate::error::{ApiError, broken_rule, card_number, wrong_field};
 
 /// The largest body, in bytes, whatever the server accepts.
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -38,6 +40,9 @@ impl Fields {
     }
 
     fn of(bytes: &[u8]) -> Result<Self, ApiError> {
+        if let Some(field) = card_data::find_in_json(bytes, NumericKeys::Checked) {
+            return Err(card_number(&field));
+        }
         match serde_json::from_slice(bytes) {
             Ok(Value::Object(object)) => Ok(Self { object, invalid: vec![] }),
             Ok(_) => Err(ApiError::fields(vec![json!({

@@ -3,16 +3,18 @@
 
 use axum::extract::Request;
 use domain::CustomerId;
+use domain::card_data::NumericKeys;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use sign_up::TenantCredentials;
 use sign_up::service::{AuthenticatedCustomer, RequestContext};
+use web::card_data;
 use web::headers::{self, IncompleteTenant, bearer};
 
 use crate::Api;
 use crate::body::Fields;
-use crate::error::ApiError;
+use crate::error::{ApiError, card_number};
 
 /// The context of a request, authenticated or not.
 ///
@@ -23,6 +25,10 @@ pub(crate) async fn context(api: &Api, parts: &Parts) -> Result<RequestContext, 
     let tenant = api.tenants.find(credentials(&parts.headers)?, from).await?;
     let idempotency_key = headers::idempotency_key(&parts.headers)
         .map_err(|_| ApiError::bad("Idempotency-Key should have 1 to 255 visible characters"))?;
+    let in_head = card_data::find_in_head(&parts.uri, &parts.headers, NumericKeys::Checked);
+    if let Some(field) = in_head {
+        return Err(card_number(&field));
+    }
     let is_exempt = headers::is_local(&parts.extensions);
     let id = api.sign_up.engine().mint();
     Ok(RequestContext { tenant, id, idempotency_key, from, is_exempt })
@@ -95,8 +101,8 @@ impl InternalCaller {
     }
 }
 
-/// The caller of an internal route: a customer, an operator with the permission, or, if
-/// `signup.trust_internal` is set, any client.
+/// The caller of an internal route: a customer, an operator with the permission who shows the credentials
+/// of their tenant, or, if `signup.trust_internal` is set, any client.
 ///
 /// # Errors
 /// 401, 403.
@@ -115,6 +121,10 @@ pub(crate) async fn internal(
     }
     let from = headers::client_address(&parts.extensions);
     let caller = api.access.user(from, authorization).await?;
+    // The configured tenant is for customers.
+    if credentials(&parts.headers)?.is_none() {
+        return Err(ApiError::unauthorized("Not authenticated"));
+    }
     match caller.may(permission) {
         true => Ok(InternalCaller { context: context(api, parts).await?, only: None }),
         false => Err(ApiError::new(http::StatusCode::FORBIDDEN, "Not permitted")),

@@ -90,6 +90,12 @@ pub(crate) fn wrong_field(field: &str, kind: &str, message: &str) -> Value {
     json!({ "type": kind, "loc": ["body", field], "msg": message })
 }
 
+/// 422: this field has a card number.
+pub(crate) fn card_number(field: &str) -> ApiError {
+    let message = format!("Value error, {}", web::card_data::REASON);
+    ApiError::fields(vec![wrong_field(field, "value_error", &message)])
+}
+
 /// The invalid field of a broken rule.
 pub(crate) fn broken_rule(invalid: Invalid) -> Value {
     let (kind, message) = match invalid {

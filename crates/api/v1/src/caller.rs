@@ -5,16 +5,19 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use domain::payment::Actor;
+use domain::{Command, Reply, Request as CoreRequest};
 use engine::access::{Caller, ClientAddress, TenantRef};
+use engine::{Answer, Reason};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, Uri};
 use percent_encoding::percent_decode_str;
-use web::headers;
+use web::{card_data, headers};
 
 use crate::Api;
 use crate::error::Error;
-use crate::parameters::invalid;
+use crate::parameters::{invalid, refuse_card_number};
 
 /// The reason of a request, for the history of what it changes.
 const REASON: [&str; 2] = ["x-faregate-reason", "x-killbill-reason"];
@@ -56,6 +59,27 @@ impl RequestContext {
         Ok(Self { reason: reason.or(self.reason), ..self })
     }
 
+    /// Submits a command of the caller.
+    ///
+    /// # Errors
+    /// Where it is refused, or cannot be done now.
+    pub async fn submit(&self, api: &Api, command: Command) -> Result<Reply, Error> {
+        let id = api.engine.mint();
+        let user = self.caller.username.clone();
+        let created_by = user.clone();
+        let (reason, comments) = (self.reason.clone(), self.comment.clone());
+        let actor = Actor { user, created_by, reason, comments, token: id.0 };
+        let request = CoreRequest { id, tenant: self.tenant.no, actor, idempotency: None, command };
+        match api.engine.submit(request).await? {
+            Answer::Replied(reply) => Ok(reply),
+            Answer::Refused(rejection) => Err(Error::Rejected(Box::new(rejection))),
+            // Only of a request that can come twice.
+            Answer::StillRunning | Answer::AnotherRequest => {
+                Err(Error::Unavailable(Reason::Bug.into()))
+            }
+        }
+    }
+
     /// Checks a permission.
     ///
     /// # Errors
@@ -75,6 +99,11 @@ pub async fn admit(State(api): State<Api>, mut request: Request, next: Next) -> 
     // axum's own extractor would refuse it in plain text.
     if percent_decode_str(request.uri().path()).decode_utf8().is_err() {
         return invalid("path", "is no UTF-8").into_response();
+    }
+    let keys = context.tenant.numeric_keys;
+    let in_head = card_data::find_in_head(request.uri(), request.headers(), keys);
+    if let Err(error) = refuse_card_number(in_head) {
+        return error.into_response();
     }
     let no = context.tenant.no;
     request.extensions_mut().insert(context);

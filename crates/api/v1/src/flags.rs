@@ -12,7 +12,6 @@ pub mod explain;
 mod find;
 pub mod flag;
 pub mod history;
-pub mod input;
 pub mod insights;
 pub mod relays;
 pub mod secrets;

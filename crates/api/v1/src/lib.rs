@@ -5,12 +5,14 @@ pub mod analytics;
 mod caller;
 mod error;
 pub mod flags;
+mod input;
 mod ledger;
 mod mails;
 mod openapi;
 mod parameters;
 pub mod sign_up;
 mod sign_up_problem;
+mod tenant;
 mod unresolved;
 
 use std::sync::Arc;
@@ -75,6 +77,7 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(analytics::account))
         .routes(routes!(mails::list))
         .routes(routes!(mails::resend))
+        .routes(routes!(tenant::show, tenant::patch))
         .merge(flags::routes())
 }
 

@@ -168,6 +168,20 @@ pub fn invalid(field: impl Into<Cow<'static, str>>, reason: impl Display) -> Err
     Error::InvalidParameter { field: field.into(), reason: reason.to_string() }
 }
 
+/// Refuses a request with a card number in this field.
+///
+/// # Errors
+/// [`Error::InvalidParameter`], without the value.
+pub fn refuse_card_number(field: Option<impl Into<Cow<'static, str>>>) -> Result<(), Error> {
+    match field {
+        Some(field) => Err(Error::InvalidParameter {
+            field: field.into(),
+            reason: web::card_data::REASON.to_owned(),
+        }),
+        None => Ok(()),
+    }
+}
+
 /// A name that the client made up, as far as it is shown.
 fn shown(name: &str) -> String {
     name.chars().take(NAME_CHARS_MAX).collect()

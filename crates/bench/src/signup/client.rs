@@ -17,8 +17,8 @@ pub struct Client {
     pub operation: Operation,
     /// Whether each request opens a new connection.
     pub opens_anew: bool,
-    /// The value of `Authorization`, if the API requires one.
-    pub authorization: Option<String>,
+    /// The header lines with credentials, if the API requires some.
+    pub credentials: Option<String>,
     timeout: Duration,
     run: u64,
     number: Cell<u64>,
@@ -47,7 +47,7 @@ impl Client {
             target,
             operation,
             opens_anew: false,
-            authorization: None,
+            credentials: None,
             timeout,
             // The second half of such an id is random.
             run: uuid::Uuid::now_v7().as_u64_pair().1,
@@ -60,8 +60,8 @@ impl Client {
     pub async fn send_next(&self) -> Answer {
         let number = self.number.get();
         self.number.set(number + 1);
-        let authorization = self.authorization.as_deref();
-        let request = self.operation.request(&self.target, authorization, (self.run, number));
+        let credentials = self.credentials.as_deref();
+        let request = self.operation.request(&self.target, credentials, (self.run, number));
         match self.exchange(&request).await {
             Ok(answer) => answer,
             Err(failure) => Answer::none(failure.to_string()),

@@ -78,11 +78,11 @@ impl Operation {
         }
     }
 
-    /// The whole request, with `Authorization` if one is given.
+    /// The whole request, with header lines of credentials if some are given.
     pub fn request(
         self,
         target: &Target,
-        authorization: Option<&str>,
+        credentials: Option<&str>,
         (run, number): (u64, u64),
     ) -> Vec<u8> {
         let body = self.body(run, number);
@@ -96,10 +96,7 @@ impl Operation {
             body.len()
         )
         .expect("writing to a String does not fail");
-        if let Some(authorization) = authorization {
-            text.extend(["Authorization: ", authorization, "\r\n"]);
-        }
-        text.extend(["\r\n", &body]);
+        text.extend([credentials.unwrap_or_default(), "\r\n", &body]);
         text.into_bytes()
     }
 
@@ -141,9 +138,9 @@ mod tests {
 
     fn shown(operation: Operation, number: u64) -> String {
         let target = Target::parse("--url", "127.0.0.1:8080").unwrap();
-        let authorization =
-            (operation == Operation::Account).then_some("Basic YWRtaW46cGFzc3dvcmQ=");
-        let request = operation.request(&target, authorization, (0xfeed, number));
+        let credentials = (operation == Operation::Account)
+            .then_some("Authorization: Basic YWRtaW46cGFzc3dvcmQ=\r\n");
+        let request = operation.request(&target, credentials, (0xfeed, number));
         String::from_utf8(request).unwrap().replace("\r\n", "\n")
     }
 

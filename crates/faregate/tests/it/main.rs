@@ -5,6 +5,7 @@ mod access;
 mod bench;
 mod bench_signup;
 mod callbacks;
+mod card_numbers;
 mod client;
 mod faults;
 mod flags;

@@ -12,19 +12,27 @@ use crate::process::{Launch, Server, TempDir, eventually};
 const PASSWORD: &str = "LoadTest123@";
 
 /// A server whose hashes cost nearly nothing.
-fn launch() -> Launch {
+pub fn launch() -> Launch {
     Launch::usual()
         .env("FAREGATE_SIGNUP_ARGON2_MEMORY_KIB", "64")
         .env("FAREGATE_SIGNUP_ARGON2_PASSES", "1")
 }
 
 fn start(dir: &TempDir) -> (Server, Client) {
-    let server = Server::start_in(dir.path(), launch());
+    let server = Server::start_in(dir.path(), launch().env("FAREGATE_SIGNUP_TENANT", "bob"));
     let client = Client::new(&server.url);
+    let bob = json!({ "apiKey": "bob", "apiSecret": "lazar" });
+    let made = server.client().post("/1.0/kb/tenants", &bob);
+    assert!(matches!(made.status, 201 | 409), "{}", made.text());
     (server, client)
 }
 
-fn entered(email: &str) -> Value {
+/// The administrator, of the tenant of [`start`].
+fn operator(server: &Server) -> Client {
+    server.client().tenant("bob", "lazar")
+}
+
+pub fn entered(email: &str) -> Value {
     json!({
         "email": email,
         "password": PASSWORD,
@@ -79,7 +87,7 @@ fn mailed_token(dir: &Path, email: &str, link: &str) -> String {
 }
 
 /// A customer who verified their address and is logged in.
-fn customer(dir: &TempDir, client: &Client, email: &str) -> (Client, Value) {
+pub fn customer(dir: &TempDir, client: &Client, email: &str) -> (Client, Value) {
     register(client, email);
     let token = mailed_token(dir.path(), email, "verify-email");
     let verified = client.post("/user/auth/verify-email", &json!({ "token": token }));
@@ -117,11 +125,19 @@ fn registration_creates_a_user_with_an_account() {
     // The account exists, with its tag, for users who may read it.
     let path = format!("/billing/api/billing/accounts/{id}");
     assert_eq!(client.get(&path).status, 401);
-    let account = server.client().get(&path).json();
+    let of_no_tenant = server.client();
+    assert_eq!(of_no_tenant.get(&path).status, 401, "an operator shows the tenant's credentials");
+    let account = operator(&server).get(&path).json();
     assert_eq!(account["account"]["externalKey"], json!(id));
     assert_eq!(account["account"]["name"], json!("John Smith"));
-    assert_eq!(client.get(&format!("/user/users/internal/{id}")).status, 401);
-    let internal = server.client().get(&format!("/user/users/internal/{id}")).json();
+    let internal = format!("/user/users/internal/{id}");
+    assert_eq!(client.get(&internal).status, 401);
+    assert_eq!(of_no_tenant.get(&internal).status, 401);
+    let alice = json!({ "apiKey": "alice", "apiSecret": "secret" });
+    assert_eq!(of_no_tenant.post("/1.0/kb/tenants", &alice).status, 201);
+    let of_alice = server.client().tenant("alice", "secret");
+    assert_eq!([of_alice.get(&internal).status, of_alice.get(&path).status], [404, 404]);
+    let internal = operator(&server).get(&format!("/user/users/internal/{id}")).json();
     assert_eq!(internal["status"], json!("pending"));
     let unverified = log_in(&client, "john.smith@example.com", PASSWORD);
     assert_eq!(unverified.status, 401);
@@ -376,13 +392,13 @@ fn erased_customer_leaves_an_anonymous_account() {
     assert_eq!(mine.delete("/user/users/account?confirmation=DELETE").status, 200);
     assert_eq!(mine.get("/user/auth/me").status, 401);
     assert_eq!(log_in(&client, email, PASSWORD).status, 401);
-    let account = server.client().get(&format!("/billing/api/billing/accounts/{id}")).json();
+    let account = operator(&server).get(&format!("/billing/api/billing/accounts/{id}")).json();
     assert_eq!(account["account"]["externalKey"], json!(id));
     assert_eq!(
         (&account["account"]["name"], &account["account"]["email"]),
         (&Value::Null, &Value::Null)
     );
-    assert_eq!(server.client().get(&format!("/user/users/internal/{id}")).status, 404);
+    assert_eq!(operator(&server).get(&format!("/user/users/internal/{id}")).status, 404);
     register(&client, email);
     assert!(server.stop().0.success());
     let verified = crate::process::run(&["verify", "--data-dir", dir.path().to_str().unwrap()]);
@@ -392,10 +408,11 @@ fn erased_customer_leaves_an_anonymous_account() {
 #[test]
 fn billing_accounts_are_made_once_per_customer() {
     let server = Server::start_with(launch());
-    let admin = server.client();
+    let admin = server.tenant();
     let body = json!({ "customer_id": "c-1", "email": "c@example.com", "name": "C" });
     let path = "/billing/api/billing/accounts/";
     assert_eq!(Client::new(&server.url).post(path, &body).status, 401);
+    assert_eq!(server.client().post(path, &body).status, 401, "without a tenant's credentials");
     let first = admin.post(path, &body);
     assert_eq!(
         (first.status, &first.json()["message"]),
@@ -405,10 +422,8 @@ fn billing_accounts_are_made_once_per_customer() {
     assert_eq!(second["message"], json!("Account already exists"));
     assert_eq!(second["killbill_account_id"], first.json()["killbill_account_id"]);
     assert_eq!(admin.get(&format!("{path}c-1")).status, 200);
-    let tenant = server.tenant();
-    assert_eq!(tenant.post(path, &body).status, 200);
-    let account = tenant.get("/1.0/kb/accounts?externalKey=c-1").json();
-    let shown = tenant.get(&format!("{path}c-1")).json();
+    let account = admin.get("/1.0/kb/accounts?externalKey=c-1").json();
+    let shown = admin.get(&format!("{path}c-1")).json();
     assert_eq!(shown, json!({ "success": true, "account": account }));
     assert_eq!(admin.get(&format!("{path}overview/c-1")).status, 200);
     let missing_account = admin.get(&format!("{path}c-2"));

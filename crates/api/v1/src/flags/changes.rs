@@ -28,8 +28,8 @@ use uuid::Uuid;
 
 use super::find::{self, bug};
 use super::history::changed_fields;
-use super::input;
 use crate::caller::{Call, RequestContext};
+use crate::input;
 use crate::openapi::EnvironmentParameters;
 use crate::parameters::{Parameters, Window, invalid};
 use engine::time::rfc3339;
@@ -244,7 +244,7 @@ pub async fn request(Call { api, context, uri, .. }: Call, body: Body) -> Result
     let mut parameters = Parameters::of(&uri)?;
     let environment = find::environment(&api, &context, &mut parameters).await?;
     parameters.end()?;
-    let asked: ChangeToKeep = input::json(body).await?;
+    let asked: ChangeToKeep = input::json(body, &context.tenant).await?;
     let context = context.because(asked.reason)?;
     let (kind, key) = match (asked.flag, asked.segment) {
         (Some(key), None) => (DefinitionKind::Flag, key),
@@ -271,8 +271,7 @@ pub async fn request(Call { api, context, uri, .. }: Call, body: Body) -> Result
         due_at: asked.due_at.as_deref().map(due_at).transpose()?,
         needs_approval: asked.needs_approval,
     }));
-    let Reply::Flag(FlagReply::ChangeRequested(id)) = find::submit(&api, &context, command).await?
-    else {
+    let Reply::Flag(FlagReply::ChangeRequested(id)) = context.submit(&api, command).await? else {
         return Err(bug());
     };
     let (etag, kept) = in_full(&api, &context, id).await?;
@@ -358,7 +357,7 @@ async fn decide(
 ) -> Result<Response, Error> {
     Parameters::of(&uri)?.end()?;
     let expected = expected(&headers)?;
-    let why: Why = input::json_or_nothing(body).await?;
+    let why: Why = input::json_or_nothing(body, &context.tenant).await?;
     let context = context.because(why.reason)?;
     let change = parsed(id)?;
     let key = find_change(&api, &context, change).await?.key;
@@ -370,7 +369,7 @@ async fn decide(
         decision,
         seen,
     }));
-    find::submit(&api, &context, command).await?;
+    context.submit(&api, command).await?;
     shown(&api, &context, change).await
 }
 

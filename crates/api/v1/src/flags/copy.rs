@@ -18,9 +18,9 @@ use utoipa::ToSchema;
 use super::diff::{Pair, is_same, name};
 use super::error::is_conflict;
 use super::find;
-use super::input;
 use crate::caller::Call;
 use crate::error::Error;
+use crate::input;
 use crate::parameters::{Parameters, invalid};
 use web::WrongField;
 
@@ -84,7 +84,7 @@ pub async fn copy(
     let mut here = find::environment_by_key(&api, &context, key, &mut parameters).await?;
     parameters.end()?;
     let expected = input::expected(&headers)?;
-    let copying: Copying = input::json(body).await?;
+    let copying: Copying = input::json(body, &context.tenant).await?;
     let _lock = api.write_locks.environment(&find::name(&here)).await;
     for _ in 0..TRIES_MAX {
         let (project, key) = (here.project.clone(), here.key.clone());

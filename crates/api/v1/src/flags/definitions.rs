@@ -11,10 +11,11 @@ use feature_flags::patch::Change;
 use http::StatusCode;
 use serde_json::{Map, Value};
 
-use super::{find, input};
+use super::find;
 use crate::Api;
 use crate::caller::{Call, RequestContext};
 use crate::error::Error;
+use crate::input;
 use crate::parameters::Parameters;
 
 fn response(status: StatusCode, it: &Definition) -> Result<Response, Error> {
@@ -135,7 +136,7 @@ impl Target {
 /// It is refused.
 pub async fn create(call: Call, kind: DefinitionKind, body: Body) -> Result<Response, Error> {
     let target = Target::of(call)?;
-    let document = target.checked(input::json(body).await).await?;
+    let document = target.checked(input::json(body, &target.context.tenant).await).await?;
     response(StatusCode::CREATED, &target.create(kind, document).await?)
 }
 
@@ -149,7 +150,8 @@ pub async fn put(
     body: Body,
 ) -> Result<Response, Error> {
     let (target, expected) = Target::of_change(call).await?;
-    let whole = Change::Whole(target.checked(input::json(body).await).await?);
+    let whole =
+        Change::Whole(target.checked(input::json(body, &target.context.tenant).await).await?);
     response(StatusCode::OK, &target.change(definition, &whole, expected).await?)
 }
 
@@ -163,7 +165,8 @@ pub async fn patch(
     body: Body,
 ) -> Result<Response, Error> {
     let (target, expected) = Target::of_change(call).await?;
-    let part: Map<String, Value> = target.checked(input::json(body).await).await?;
+    let part: Map<String, Value> =
+        target.checked(input::json(body, &target.context.tenant).await).await?;
     response(StatusCode::OK, &target.change(definition, &Change::Part(part), expected).await?)
 }
 

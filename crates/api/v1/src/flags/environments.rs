@@ -14,11 +14,11 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::find;
-use super::input;
 use super::secrets::SecretView;
 use crate::Api;
 use crate::caller::{Call, RequestContext};
 use crate::error::Error;
+use crate::input;
 use crate::openapi::{ProjectParameter, Unauthenticated};
 use crate::parameters::{Parameters, invalid};
 
@@ -129,7 +129,7 @@ pub async fn show(
 pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<Response, Error> {
     context.require("environment:create")?;
     Parameters::of(&uri)?.end()?;
-    let new: NewEnvironment = input::json(body).await?;
+    let new: NewEnvironment = input::json(body, &context.tenant).await?;
     if find::environments(&api, &context).await?.len() >= ENVIRONMENTS_MAX {
         return Err(invalid("key", "the tenant has too many environments"));
     }
@@ -164,13 +164,14 @@ pub async fn patch(
     let mut parameters = Parameters::of(&uri)?;
     let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
     parameters.end()?;
-    let EnvironmentPatch { name, changes_need_approval } = input::json(body).await?;
+    let EnvironmentPatch { name, changes_need_approval } =
+        input::json(body, &context.tenant).await?;
     if let Some(name) = &name {
         check_key("name", name)?;
     }
     let environment = environment.id;
     let update = UpdateEnvironment { environment, name, changes_need_approval };
-    find::submit(&api, &context, Command::Flag(FlagCommand::UpdateEnvironment(update))).await?;
+    context.submit(&api, Command::Flag(FlagCommand::UpdateEnvironment(update))).await?;
     let now = find::environment_by_id(&api, &context, environment).await?;
     Ok(Json(view(&api, now, None)?))
 }

@@ -13,9 +13,9 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::find;
-use super::input;
 use crate::caller::Call;
 use crate::error::Error;
+use crate::input;
 use crate::openapi::EnvironmentParameters;
 use crate::parameters::{Parameters, invalid};
 use feature_flags::definition::{self, check_user};
@@ -78,7 +78,7 @@ pub async fn evaluate(
     }
     context.require("flag:read")?;
     let mut parameters = Parameters::of(&uri)?;
-    let question: Question = input::json(body).await?;
+    let question: Question = input::json(body, &context.tenant).await?;
     question.check()?;
     let environment = find::environment(&api, &context, &mut parameters).await?;
     parameters.end()?;

@@ -11,9 +11,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::find;
-use super::input;
 use crate::caller::Call;
 use crate::error::Error;
+use crate::input;
 use crate::openapi::ProjectParameter;
 use crate::parameters::Parameters;
 
@@ -63,7 +63,7 @@ pub async fn import(
     let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
     let dry_run = parameters.is("dryRun")?;
     parameters.end()?;
-    let sent = Import::parse(input::json(body).await?)?;
+    let sent = Import::parse(input::json(body, &context.tenant).await?)?;
     let (flags, segments) = sent.counts();
     let imported = |version| Imported { feature_flags: flags, segments, version, dry_run };
     let id = environment.id;

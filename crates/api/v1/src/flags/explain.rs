@@ -9,10 +9,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::find;
-use super::input;
 use crate::Api;
 use crate::caller::{Call, RequestContext};
 use crate::error::Error;
+use crate::input;
 use crate::openapi::EnvironmentParameters;
 use crate::parameters::{Parameters, invalid};
 use feature_flags::definition::{self, check_user};
@@ -123,7 +123,7 @@ pub async fn of_user(
 ) -> Result<Json<ExplanationView>, Error> {
     context.require("flag:read")?;
     let parameters = Parameters::of(&uri)?;
-    let user: User = input::json(body).await?;
+    let user: User = input::json(body, &context.tenant).await?;
     check_user("", &user)?;
     explain((&api, &context), key, parameters, user).await
 }

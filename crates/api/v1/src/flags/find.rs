@@ -5,10 +5,8 @@ use std::time::Duration;
 use domain::command::FlagCommand;
 use domain::definition::{Definition, DefinitionKey, DefinitionKind};
 use domain::environment::{CreateEnvironment, Environment, NewSecret, SecretKind};
-use domain::payment::Actor;
 use domain::reply::FlagReply;
-use domain::{Command, EnvironmentId, FlagRejection, Rejection, Reply, Request};
-use engine::Answer;
+use domain::{Command, EnvironmentId, FlagRejection, Rejection, Reply};
 use engine::Reason;
 use uuid::Uuid;
 
@@ -39,25 +37,6 @@ const DEFAULTS: [(&str, &str); 2] = [(ENVIRONMENT, "Dev"), ("prod", "Prod")];
 /// Where none is configured.
 pub fn sealer(api: &Api) -> Result<&Sealer, Error> {
     api.sealer.as_deref().ok_or(Error::NoSecretsKey)
-}
-
-/// Submits a command of the caller.
-///
-/// # Errors
-/// Where it is refused, or cannot be done now.
-pub async fn submit(api: &Api, context: &RequestContext, command: Command) -> Result<Reply, Error> {
-    let id = api.engine.mint();
-    let user = context.caller.username.clone();
-    let created_by = user.clone();
-    let (reason, comments) = (context.reason.clone(), context.comment.clone());
-    let actor = Actor { user, created_by, reason, comments, token: id.0 };
-    let request = Request { id, tenant: context.tenant.no, actor, idempotency: None, command };
-    match api.engine.submit(request).await? {
-        Answer::Replied(reply) => Ok(reply),
-        Answer::Refused(rejection) => Err(Error::Rejected(Box::new(rejection))),
-        // Only of a request that can come twice.
-        Answer::StillRunning | Answer::AnotherRequest => Err(bug()),
-    }
 }
 
 /// The name of the environment that a request's parameters name.
@@ -195,7 +174,7 @@ pub async fn create(
             secret(SecretKind::Client, "Client key", &for_clients),
         ],
     }));
-    match submit(api, context, command).await? {
+    match context.submit(api, command).await? {
         Reply::Flag(FlagReply::EnvironmentCreated(id)) => {
             until_accepted(api, &for_servers).await;
             Ok(id)

@@ -18,9 +18,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::find;
 use super::secrets::{AFTER_SECONDS_MAX, end, open};
-use super::{find, input};
 use crate::caller::{Call, RequestContext};
+use crate::input;
 use crate::parameters::{Parameters, invalid};
 use engine::time::rfc3339;
 
@@ -114,7 +115,8 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<RelayProx
 pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<Response, Error> {
     context.require("flag:secrets")?;
     Parameters::of(&uri)?.end()?;
-    let NewRelayProxy { name, project, environments: chosen } = input::json(body).await?;
+    let NewRelayProxy { name, project, environments: chosen } =
+        input::json(body, &context.tenant).await?;
     check_key("name", &name)?;
     let project = project.unwrap_or_else(|| find::PROJECT.to_owned());
     let sealer = find::sealer(&api)?;
@@ -126,7 +128,7 @@ pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<
         AddSecret { environment: it.id, secret }
     });
     let command = Command::Flag(FlagCommand::AddSecrets(AddSecrets { secrets: secrets.collect() }));
-    let reply = find::submit(&api, &context, command).await?;
+    let reply = context.submit(&api, command).await?;
     find::until_accepted(&api, &value).await;
     let is_it = |it: &&Relay| {
         it.secrets.iter().any(|it| reply == Reply::Flag(FlagReply::SecretAdded(it.id)))
@@ -166,7 +168,7 @@ pub async fn expire(
     let secrets = secrets.map(|it| ExpireSecret { environment: it.environment, secret: it.id, at });
     let command =
         Command::Flag(FlagCommand::ExpireSecrets(ExpireSecrets { secrets: secrets.collect() }));
-    find::submit(&api, &context, command).await?;
+    context.submit(&api, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

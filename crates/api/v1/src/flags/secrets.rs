@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{find, input};
+use super::find;
 use crate::caller::Call;
+use crate::input;
 use crate::openapi::ProjectParameter;
 use crate::parameters::{Parameters, invalid};
 use engine::time::rfc3339;
@@ -104,7 +105,7 @@ pub async fn add(
     let mut parameters = Parameters::of(&uri)?;
     let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
     parameters.end()?;
-    let SecretToMake { kind, name } = input::json(body).await?;
+    let SecretToMake { kind, name } = input::json(body, &context.tenant).await?;
     check_key("name", &name)?;
     let kind = match kind {
         KindOfSecret::Server => SecretKind::Server,
@@ -116,7 +117,7 @@ pub async fn add(
     let sealed = secret::seal(sealer, environment, &value);
     let secret = NewSecret { kind, name, sealed };
     let command = Command::Flag(FlagCommand::AddSecret(AddSecret { environment, secret }));
-    let reply = find::submit(&api, &context, command).await?;
+    let reply = context.submit(&api, command).await?;
     find::until_accepted(&api, &value).await;
     let no = context.tenant.no;
     let secrets = api.engine.read(move |queries| queries.secrets(no)).await?;
@@ -154,7 +155,7 @@ pub async fn expire(
     let (environment, secret) = (environment.id, SecretId::new(id));
     let command =
         Command::Flag(FlagCommand::ExpireSecret(ExpireSecret { environment, secret, at }));
-    find::submit(&api, &context, command).await?;
+    context.submit(&api, command).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

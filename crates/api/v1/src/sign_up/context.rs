@@ -7,16 +7,19 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use domain::TenantNo;
+use domain::card_data::NumericKeys;
 use engine::access::Caller;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{Extensions, HeaderMap};
 use sign_up::service::{AuthenticatedCustomer, RequestContext};
 use sign_up::{Error as SignUpError, SignUp, TenantCredentials};
+use web::card_data;
 use web::headers::{self, IDEMPOTENCY_KEY_BYTES_MAX, IncompleteTenant};
 
 use super::SignUpApi;
 use crate::error::Error;
+use crate::parameters::refuse_card_number;
 
 /// Adds the [`RequestContext`] to a request, and its tenant to the response for the access log.
 pub(super) async fn add(
@@ -28,6 +31,10 @@ pub(super) async fn add(
         Ok(context) => context,
         Err(error) => return error.into_response(),
     };
+    let in_head = card_data::find_in_head(request.uri(), request.headers(), NumericKeys::Checked);
+    if let Err(error) = refuse_card_number(in_head) {
+        return error.into_response();
+    }
     let tenant = context.tenant;
     request.extensions_mut().insert(context);
     let mut response = next.run(request).await;

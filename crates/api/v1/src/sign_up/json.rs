@@ -2,14 +2,16 @@
 
 use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Response};
+use domain::card_data::NumericKeys;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use web::body;
+use web::{body, card_data};
 
 use super::SignUpApi;
 use crate::error::Error;
+use crate::parameters::refuse_card_number;
 
 /// The largest body, in bytes, whatever the server accepts.
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -25,6 +27,7 @@ impl<T: DeserializeOwned> FromRequest<SignUpApi> for Json<T> {
 
     async fn from_request(request: Request, _: &SignUpApi) -> Result<Self, Error> {
         let bytes = body::read_limited(request.into_body(), BODY_BYTES_MAX).await?;
+        refuse_card_number(card_data::find_in_json(&bytes, NumericKeys::Checked))?;
         let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
         let read = serde_path_to_error::deserialize(&mut deserializer);
         let read = read.map_err(|error| refused(&error))?;

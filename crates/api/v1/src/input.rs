@@ -1,32 +1,37 @@
 //! The body of a request as JSON, and the version that it expects.
 
 use axum::body::Body;
+use engine::access::TenantRef;
 use http::HeaderMap;
 use http::header::{ETAG, HeaderValue, IF_MATCH};
 use serde::de::DeserializeOwned;
-use web::body;
+use web::{body, card_data};
 
 use crate::error::Error;
-use crate::parameters::invalid;
+use crate::parameters::{invalid, refuse_card_number};
 
-/// Reads a body as JSON.
+/// Reads the body of a tenant's request as JSON.
 ///
 /// # Errors
-/// The body cannot be read, or is no such JSON.
-pub async fn json<T: DeserializeOwned>(body: Body) -> Result<T, Error> {
-    parse(&body::read(body).await?)
+/// The body cannot be read, has a card number in it, or is no such JSON.
+pub async fn json<T: DeserializeOwned>(body: Body, tenant: &TenantRef) -> Result<T, Error> {
+    parse(&body::read(body).await?, tenant)
 }
 
 /// As [`json`], of a body that may be empty.
 ///
 /// # Errors
 /// See [`json`].
-pub async fn json_or_nothing<T: DeserializeOwned + Default>(body: Body) -> Result<T, Error> {
+pub async fn json_or_nothing<T: DeserializeOwned + Default>(
+    body: Body,
+    tenant: &TenantRef,
+) -> Result<T, Error> {
     let bytes = body::read(body).await?;
-    if bytes.is_empty() { Ok(T::default()) } else { parse(&bytes) }
+    if bytes.is_empty() { Ok(T::default()) } else { parse(&bytes, tenant) }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+fn parse<T: DeserializeOwned>(bytes: &[u8], tenant: &TenantRef) -> Result<T, Error> {
+    refuse_card_number(card_data::find_in_json(bytes, tenant.numeric_keys))?;
     serde_json::from_slice(bytes).map_err(|error| invalid("body", error))
 }
 

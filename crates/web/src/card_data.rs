@@ -1,0 +1,157 @@
+//! Card numbers in requests. An API refuses a request that has one in any text, whose field it names and
+//! whose value it never repeats: what is stored is append-only.
+
+use std::borrow::Cow;
+
+use domain::card_data::NumericKeys;
+use http::{HeaderMap, Uri};
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+
+/// Why a text is refused, after the name of its field.
+pub const REASON: &str = "holds a card number, which is not taken: send a token of a vault";
+
+/// Headers with texts that are stored or compared.
+const HEADERS: [&str; 10] = [
+    "idempotency-key",
+    "user-agent",
+    "x-killbill-apikey",
+    "x-killbill-comment",
+    "x-killbill-createdby",
+    "x-killbill-reason",
+    "x-faregate-apikey",
+    "x-faregate-comment",
+    "x-faregate-createdby",
+    "x-faregate-reason",
+];
+
+/// Parts of the names of fields whose values are stored as hashes, if at all: a password may be any text.
+const SECRETS: [&str; 3] = ["password", "secret", "token"];
+
+/// The deepest JSON value that is looked into, as in `serde_json`.
+const DEPTH_MAX: usize = 128;
+
+/// The path of the first field of a JSON body that has a card number, such as `properties[0].value`;
+/// `body` where it is no JSON.
+#[must_use]
+pub fn find_in_json(body: &[u8], keys: NumericKeys) -> Option<String> {
+    let text = String::from_utf8_lossy(body);
+    // Without escapes, the texts stand in the body as they are.
+    let is_plain = !body.contains(&b'\\');
+    if is_plain && !NumericKeys::Checked.refuses(&text) {
+        return None;
+    }
+    match serde_json::from_slice::<Value>(body) {
+        Ok(value) => find_in_value("", &value, keys, DEPTH_MAX),
+        Err(_) => NumericKeys::Checked.refuses(&text).then(|| "body".to_owned()),
+    }
+}
+
+fn find_in_value(path: &str, value: &Value, keys: NumericKeys, depth: usize) -> Option<String> {
+    let found = || Some(if path.is_empty() { "body".to_owned() } else { path.to_owned() });
+    let depth = depth.checked_sub(1)?;
+    match value {
+        Value::Null | Value::Bool(_) => None,
+        // A number may be read as a text.
+        Value::Number(number) => keys.refuses(&number.to_string()).then(found)?,
+        Value::String(text) => keys.refuses(text).then(found)?,
+        Value::Array(values) => values
+            .iter()
+            .enumerate()
+            .find_map(|(at, value)| find_in_value(&format!("{path}[{at}]"), value, keys, depth)),
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
+            if keys.refuses(name) {
+                return found();
+            }
+            let lower = name.to_ascii_lowercase();
+            if SECRETS.iter().any(|secret| lower.contains(secret)) && value.is_string() {
+                return None;
+            }
+            let dot = if path.is_empty() { "" } else { "." };
+            find_in_value(&format!("{path}{dot}{name}"), value, keys, depth)
+        }),
+    }
+}
+
+/// The header, of those with texts that are stored, that has a card number, if one has.
+#[must_use]
+pub fn find_in_headers(headers: &HeaderMap, keys: NumericKeys) -> Option<&'static str> {
+    HEADERS.into_iter().find(|name| {
+        let mut values = headers.get_all(*name).iter();
+        values.any(|it| keys.refuses(&String::from_utf8_lossy(it.as_bytes())))
+    })
+}
+
+/// The header, query parameter or part of the path that has a card number, if one has.
+#[must_use]
+pub fn find_in_head(
+    uri: &Uri,
+    headers: &HeaderMap,
+    keys: NumericKeys,
+) -> Option<Cow<'static, str>> {
+    if let Some(name) = find_in_headers(headers, keys) {
+        return Some(Cow::Borrowed(name));
+    }
+    let decoded = |text| percent_decode_str(text).decode_utf8_lossy();
+    if uri.path().split('/').any(|segment| keys.refuses(&decoded(segment))) {
+        return Some(Cow::Borrowed("path"));
+    }
+    let query = uri.query()?;
+    let mut parameters = form_urlencoded::parse(query.as_bytes());
+    let (name, _) = parameters.find(|(name, value)| keys.refuses(name) || keys.refuses(value))?;
+    let is_named = !keys.refuses(&name);
+    Some(if is_named { Cow::Owned(name.into_owned()) } else { Cow::Borrowed("query") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &str, expected: Option<&str>) {
+        let found = find_in_json(body.as_bytes(), NumericKeys::Checked);
+        assert_eq!(found.as_deref(), expected, "{body}");
+    }
+
+    #[test]
+    fn the_field_with_a_card_number_is_named() {
+        check(r#"{"transactionExternalKey":"4111111111111111"}"#, Some("transactionExternalKey"));
+        check(r#"{"a":{"b":[0,"pan 4111 1111 1111 1111"]}}"#, Some("a.b[1]"));
+        check(r#"{"a":4111111111111111}"#, Some("a"));
+        check(r#"{"a":"\u0034111111111111111"}"#, Some("a"));
+        check(r#"{"a":"x\f4111111111111111"}"#, Some("a"));
+        check(r#"{"4111111111111111":1}"#, Some("body"));
+        check(r#"["4111111111111111"]"#, Some("[0]"));
+        check("4111111111111111 is no JSON {", Some("body"));
+    }
+
+    #[test]
+    fn other_bodies_are_taken() {
+        check("", None);
+        check("{", None);
+        check(r#"{"amount":4111.11,"key":"4111111111111112","note":"a\nb"}"#, None);
+        check(r#"{"password":"4111111111111111","newPassword":"4111111111111111"}"#, None);
+        let numeric = br#"{"key":"4111111111111111"}"#;
+        assert_eq!(find_in_json(numeric, NumericKeys::Allowed), None);
+    }
+
+    #[test]
+    fn headers_parameters_and_paths_are_looked_into() {
+        let find = |uri: &str, header: Option<(&'static str, &str)>| {
+            let mut headers = HeaderMap::new();
+            if let Some((name, value)) = header {
+                headers.insert(name, value.parse().unwrap());
+            }
+            find_in_head(&uri.parse().unwrap(), &headers, NumericKeys::Checked)
+        };
+        let comment = Some(("x-killbill-comment", "pan 4111 1111 1111 1111"));
+        assert_eq!(find("/", comment).as_deref(), Some("x-killbill-comment"));
+        assert_eq!(find("/", Some(("traceparent", "00-4111111111111111-1"))), None);
+        let number = "4111111111111111";
+        assert_eq!(find(&format!("/a?externalKey={number}"), None).as_deref(), Some("externalKey"));
+        assert_eq!(find("/a?note=4111+1111+1111+1111", None).as_deref(), Some("note"));
+        assert_eq!(find("/a?note=4111%201111%201111%201111", None).as_deref(), Some("note"));
+        assert_eq!(find(&format!("/a?{number}=1"), None).as_deref(), Some("query"));
+        assert_eq!(find(&format!("/a/{number}"), None).as_deref(), Some("path"));
+        assert_eq!(find("/a?offset=0&limit=100", None), None);
+    }
+}
