@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use server::config::Config;
+use server::first_start::Given;
 use server::logging;
 use server::serve::{self, Server};
 use tokio::signal::unix::{SignalKind, signal};
@@ -54,7 +55,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     serve::runtime(&config)?.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).context("waiting for signals")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("waiting for signals")?;
-        let started = Server::start(&config, Some(PASSWORD.to_owned())).await;
+        let given = Given { password: Some(PASSWORD.to_owned()), tenant: None };
+        let started = Server::start(&config, given).await;
         let server = started.map_err(|error| explain(error, &args.listen))?;
         let url = server.url();
         let result = tokio::select! {

@@ -6,12 +6,16 @@ mod period;
 mod secret;
 mod settings;
 mod sign_up;
+mod variables;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
+
+use crate::logging;
 
 pub use mail::{Mail, MailTransport, SmtpSecurity};
 pub use period::Period;
@@ -44,6 +48,13 @@ pub enum Error {
         /// Where it was found.
         origin: Origin,
         key: String,
+    },
+    /// An environment variable that is nearly one of a setting.
+    #[error("environment variable {name}: there is no such setting; {meant} is one")]
+    UnknownVariable {
+        name: String,
+        /// The variable of the setting that is nearest.
+        meant: String,
     },
     /// A setting with a value it cannot have.
     #[error("{origin}: setting `{key}`: {reason}")]
@@ -146,17 +157,21 @@ impl Config {
         }
         draft.read_environment(environment)?;
         draft.read_arguments(arguments)?;
-        draft.config.check(&draft.last_origin)?;
+        draft.config.check(&|key| draft.origin_of(key))?;
+        draft.config.unknown_variables = draft.unknown_variables;
         Ok(draft.config)
     }
 
-    /// What holds between settings.
-    fn check(&self, origin: &Origin) -> Result<(), Error> {
+    /// What holds between settings. `origin` says where a setting's value is from.
+    fn check(&self, origin: &dyn Fn(&str) -> Origin) -> Result<(), Error> {
         let at_least_one = self.at_least_one();
         let invalid = |key: &str, reason: &str| {
             let (key, reason) = (key.to_owned(), reason.to_owned());
-            Err(Error::Invalid { origin: origin.clone(), key, reason })
+            Err(Error::Invalid { origin: origin(&key), key, reason })
         };
+        if let Err(reason) = logging::filter(&self.log.level) {
+            return invalid("log.level", &reason);
+        }
         if let Some((key, _)) = at_least_one.iter().find(|(_, value)| *value == 0) {
             return invalid(key, "must be at least 1");
         }
@@ -265,14 +280,23 @@ fn utf8_pair((name, value): (std::ffi::OsString, std::ffi::OsString)) -> Option<
 struct Draft {
     config: Config,
     table: Table,
+    /// Where each setting's value is from, by its name; none of a default.
+    origins: BTreeMap<String, Origin>,
     last_origin: Origin,
+    unknown_variables: Vec<String>,
 }
 
 impl Draft {
     fn new() -> Self {
         let config = Config::default();
         let table = Table::try_from(&config).expect("the defaults can be written as TOML");
-        Self { config, table, last_origin: Origin::CommandLine }
+        let (origins, last_origin) = (BTreeMap::new(), Origin::CommandLine);
+        Self { config, table, origins, last_origin, unknown_variables: Vec::new() }
+    }
+
+    /// Where a setting's value is from; of a default, what was read last, which brought the conflict.
+    fn origin_of(&self, key: &str) -> Origin {
+        self.origins.get(key).unwrap_or(&self.last_origin).clone()
     }
 
     fn read_file(&mut self, path: &Path) -> Result<(), Error> {
@@ -320,12 +344,29 @@ impl Draft {
         for (name, text) in environment {
             let Some(rest) = name.strip_prefix(PREFIX) else { continue };
             let named = leaves.iter().find(|path| path.join("_").eq_ignore_ascii_case(rest));
-            // Others are let be: an orchestrator puts names such as FAREGATE_SERVICE_HOST there.
-            let Some(path) = named.cloned() else { continue };
+            let Some(path) = named.cloned() else {
+                self.read_unknown(name, &leaves)?;
+                continue;
+            };
             let value = parse_like(self.slot(&path), &text);
             self.set(&Origin::Environment(name), &path, value)?;
         }
         Ok(())
+    }
+
+    /// A variable with our prefix that is no setting: a mistake where it is nearly one.
+    fn read_unknown(&mut self, name: String, settings: &[Vec<String>]) -> Result<(), Error> {
+        if variables::is_known(&name) {
+            return Ok(());
+        }
+        let names = settings.iter().map(|path| variables::of_setting(path));
+        match variables::nearest(&name, names) {
+            Some(meant) => Err(Error::UnknownVariable { name, meant }),
+            None => {
+                self.unknown_variables.push(name);
+                Ok(())
+            }
+        }
     }
 
     fn read_arguments(&mut self, arguments: &Arguments) -> Result<(), Error> {
@@ -387,6 +428,7 @@ impl Draft {
             let reason = error.message().to_owned();
             Error::Invalid { origin: origin.clone(), key, reason }
         })?;
+        self.origins.insert(path.join("."), origin.clone());
         self.last_origin = origin.clone();
         Ok(())
     }

@@ -1,5 +1,10 @@
 //! The first start creates the administrator and the first tenant.
 
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use domain::access::{CreateUser, PutRole};
@@ -35,44 +40,88 @@ pub enum Error {
         what: &'static str,
         answer: Answer,
     },
+    /// The file with the secrets cannot be written.
+    #[error("first start: {}: {source}", path.display())]
+    Credentials { path: PathBuf, source: io::Error },
 }
 
-/// The secrets that the first start generated. They are shown once and stored only as hashes.
+/// The file in the data directory with the secrets that a first start generated.
+pub const CREDENTIALS: &str = "first-start-credentials.txt";
+
+/// The secrets that the environment gives to a first start; those that it does not are generated.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Given {
+    /// The administrator's password.
+    pub password: Option<String>,
+    /// The first tenant's API key and secret.
+    pub tenant: Option<(String, String)>,
+}
+
+impl Given {
+    /// `FAREGATE_ADMIN_PASSWORD`, and `FAREGATE_FIRST_TENANT_API_KEY` with
+    /// `FAREGATE_FIRST_TENANT_API_SECRET`; an empty one is not set.
+    #[must_use]
+    pub fn by_environment() -> Self {
+        let read = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
+        let key = read("FAREGATE_FIRST_TENANT_API_KEY");
+        let secret = read("FAREGATE_FIRST_TENANT_API_SECRET");
+        Self { password: read("FAREGATE_ADMIN_PASSWORD"), tenant: key.zip(secret) }
+    }
+}
+
+/// The secrets that the first start generated. Apart from the file they are stored only as hashes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Made {
     /// The administrator's password; `None` if it was not generated.
     pub password: Option<String>,
-    /// The first tenant's API key and secret; `None` if a tenant exists.
+    /// The first tenant's API key and secret; `None` if they were not generated.
     pub tenant: Option<(String, String)>,
 }
 
-/// The administrator's password in `FAREGATE_ADMIN_PASSWORD`; `None` if it is not set or empty.
-pub fn password() -> Option<String> {
-    std::env::var("FAREGATE_ADMIN_PASSWORD").ok().filter(|it| !it.is_empty())
-}
-
-/// Prints the secrets that a first start generated, which are not stored.
-pub fn announce(made: &Made) {
+/// Writes the secrets that a first start generated into a file that only its owner can read, and logs
+/// where it is, never what it says: logs are kept and shown to others.
+///
+/// # Errors
+/// [`Error::Credentials`].
+pub fn keep(data_dir: &Path, made: &Made) -> Result<(), Error> {
+    let mut text = String::new();
     if let Some(password) = &made.password {
-        eprintln!("first start: user {}, password {password}", ADMIN);
+        text.push_str(&format!("user {ADMIN}\npassword {password}\n"));
     }
     if let Some((api_key, api_secret)) = &made.tenant {
-        eprintln!("first start: tenant default, API key {api_key}, API secret {api_secret}");
+        text.push_str(&format!("API key {api_key}\nAPI secret {api_secret}\n"));
     }
+    if text.is_empty() {
+        return Ok(());
+    }
+    let path = data_dir.join(CREDENTIALS);
+    // Appended: a first start that was cut short may have left what was stored.
+    let written = OpenOptions::new().append(true).create(true).mode(0o600).open(&path).and_then(
+        |mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        },
+    );
+    written.map_err(|source| Error::Credentials { path: path.clone(), source })?;
+    tracing::warn!(
+        file = %path.display(),
+        "first start: the generated credentials are in this file; read and delete it"
+    );
+    Ok(())
 }
 
-/// Creates the administrator and the first tenant if they do not exist; `password` is the
-/// administrator's, otherwise one is generated. Secrets are announced before they are stored, so
-/// that a crash cannot leave an administrator with an unknown password; the next start creates what
-/// is missing. All commands are submitted at once, to be one commit.
+/// Creates the administrator and the first tenant if they do not exist, with the given secrets or
+/// generated ones. Generated secrets are kept by `keep` before they are stored, so that a crash cannot
+/// leave an administrator with an unknown password; the next start creates what is missing. All
+/// commands are submitted at once, to be one commit.
 ///
 /// # Errors
 /// [`Error`].
 pub async fn prepare(
     engine: &Engine,
     access: &Access,
-    password: Option<String>,
-    announce: impl FnOnce(&Made),
+    given: Given,
+    keep: impl FnOnce(&Made) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let (admin, tenants) =
         engine.read(|queries| Ok((queries.user(ADMIN)?, queries.tenant_count()?))).await?;
@@ -81,11 +130,12 @@ pub async fn prepare(
         return Ok(());
     }
     let made = Made {
-        password: (no_admin && password.is_none()).then(random_secret),
-        tenant: no_tenant.then(|| (random_secret(), random_secret())),
+        password: (no_admin && given.password.is_none()).then(random_secret),
+        tenant: (no_tenant && given.tenant.is_none()).then(|| (random_secret(), random_secret())),
     };
-    announce(&made);
-    let password = password.or(made.password);
+    keep(&made)?;
+    let password = given.password.or(made.password);
+    let first_tenant = given.tenant.or(made.tenant).filter(|_| no_tenant);
     let administrator = async {
         match password.filter(|_| no_admin) {
             Some(password) => make_administrator(engine, access, &password).await,
@@ -93,7 +143,7 @@ pub async fn prepare(
         }
     };
     let tenant = async {
-        match &made.tenant {
+        match &first_tenant {
             Some((api_key, api_secret)) => make_tenant(engine, access, api_key, api_secret).await,
             None => Ok(()),
         }

@@ -2,6 +2,7 @@
 //! of its own, and executes what the queue brings.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use store::{Server, Share, SqlQueries};
 use crate::background::BackgroundTasks;
 use crate::engine_parts::EngineParts;
 use crate::events::publish_events;
-use crate::first_start;
+use crate::first_start::{self, Given, Made};
 
 /// How long calls in flight get to end when a partition goes to another process: those that take
 /// longer are asked about by their new owner.
@@ -31,6 +32,7 @@ pub struct Processing {
     partitions: u16,
     kafka: kafka::Settings,
     reads: Engine,
+    data_dir: PathBuf,
     owned: Mutex<BTreeMap<i32, Owned>>,
 }
 
@@ -43,15 +45,16 @@ struct Owned {
 
 impl Processing {
     /// Owns nothing yet. The queue is so many partitions, reached with these settings; `reads` is an
-    /// engine to read balances with.
+    /// engine to read balances with, and what a first start generates is kept in `data_dir`.
     pub fn new(
         core: EngineParts,
         (server, options): (Server, store::Options),
         queries: Arc<SqlQueries>,
         (partitions, kafka): (u16, kafka::Settings),
-        reads: Engine,
+        (reads, data_dir): (Engine, PathBuf),
     ) -> Self {
-        Self { core, server, options, queries, partitions, kafka, reads, owned: Mutex::default() }
+        let owned = Mutex::default();
+        Self { core, server, options, queries, partitions, kafka, reads, data_dir, owned }
     }
 
     /// Ends what runs in all partitions.
@@ -102,7 +105,7 @@ impl Processing {
         let publishing = publish_events(engine.clone(), self.kafka.clone(), stopped);
         tasks.spawn(publishing);
         if share.partition == PartitionNo::FIRST {
-            tokio::spawn(prepare(engine.clone()));
+            tokio::spawn(prepare(engine.clone(), self.data_dir.clone()));
         }
         self.owned().insert(partition, Owned { engine, running, tasks });
         tracing::info!(partition, offset, "took a partition over");
@@ -160,10 +163,10 @@ impl Processor for Processing {
 
 /// Creates the administrator and the first tenant. The owner of the first partition does it, before
 /// a login is possible.
-async fn prepare(engine: Engine) {
+async fn prepare(engine: Engine, data_dir: PathBuf) {
     let access = Access::new(engine.clone(), Duration::ZERO, 1);
-    let password = first_start::password();
-    let prepared = first_start::prepare(&engine, &access, password, first_start::announce);
+    let keep = |made: &Made| first_start::keep(&data_dir, made);
+    let prepared = first_start::prepare(&engine, &access, Given::by_environment(), keep);
     if let Err(error) = prepared.await {
         tracing::error!(error = %error, "the first start is tried again with the next owner");
     }

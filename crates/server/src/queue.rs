@@ -114,6 +114,7 @@ impl Member {
     ) -> Result<Self, Error> {
         let settings = settings(config)?;
         let partitions = partitions(&settings)?;
+        let reads = (reads, config.data_dir.clone());
         let processing =
             Processing::new(core, place, queries, (partitions, settings.clone()), reads);
         let processing = Arc::new(processing);

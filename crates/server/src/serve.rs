@@ -20,7 +20,7 @@ pub use crate::error::Error;
 pub use crate::process::{Signals, raise_open_files, runtime};
 
 use crate::engine_parts::push_reach;
-use crate::first_start;
+use crate::first_start::{self, Given, Made};
 use crate::health::{self, Health};
 use crate::metrics::{self, Exporter, Streams};
 use http_server::listener::Incoming;
@@ -52,8 +52,8 @@ const FLAGS_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 pub fn run(config: &Config) -> Result<(), Error> {
     runtime(config)?.block_on(async {
         let mut signals = Signals::new().map_err(Error::Signals)?;
-        let password = first_start::password();
-        let server = Server::start(config, password).await?;
+        let given = Given::by_environment();
+        let server = Server::start(config, given).await?;
         // Read by scripts and tests; the port may have been 0.
         println!("listening on {}", server.url());
         if let Some(url) = &server.grpc_url {
@@ -86,7 +86,10 @@ impl Server {
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn start(config: &Config, password: Option<String>) -> Result<Self, Error> {
+    pub async fn start(config: &Config, given: Given) -> Result<Self, Error> {
+        for name in &config.unknown_variables {
+            tracing::warn!(name, "an environment variable is no setting; it is ignored");
+        }
         let open_files_max = raise_open_files();
         survive_file_size_limit().map_err(Error::Signals)?;
         let recorder = metrics::install()?;
@@ -98,8 +101,8 @@ impl Server {
         let node = open_node(config).await?;
         metrics::gauge_start(open_files_max, node.engine.clock().real_now());
         if !node.is_among_others() {
-            first_start::prepare(&node.engine, &node.access, password, first_start::announce)
-                .await?;
+            let keep = |made: &Made| first_start::keep(&config.data_dir, made);
+            first_start::prepare(&node.engine, &node.access, given, keep).await?;
         }
         node.flags_are_read().await;
         let (stopping, stopped) = watch::channel(false);

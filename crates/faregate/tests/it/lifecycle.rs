@@ -1,5 +1,6 @@
 //! Starting, stopping, and what is refused before anything is served.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use crate::process::{Launch, Server, TempDir, faregate, run};
 const READY_WITHIN: Duration = Duration::from_secs(5);
 
 #[test]
-fn the_first_start_shows_made_up_secrets_once() {
+fn the_first_start_keeps_generated_secrets_in_a_private_file() {
     let dir = TempDir::new();
     let launch = || Launch { arguments: vec![], environment: vec![] };
     let started = Instant::now();
@@ -19,21 +20,43 @@ fn the_first_start_shows_made_up_secrets_once() {
     let url = server.url.clone();
     let health = Client::new(&url).get("/health/ready");
     assert_eq!((health.status, health.text().as_str()), (200, r#"{"status":"ready"}"#));
-    // The secrets are read from standard error, which is complete once the server has ended.
-    let (_, shown) = server.stop();
+    let path = dir.path().join("first-start-credentials.txt");
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let text = std::fs::read_to_string(&path).unwrap();
     let after = |label: &str| {
-        let found = shown.split(label).nth(1).expect(label);
-        found.split([',', '\n', ' ']).next().unwrap().to_owned()
+        let line = text.lines().find_map(|line| line.strip_prefix(label));
+        line.expect(label).to_owned()
     };
-    let password = after("user admin, password ");
+    assert_eq!(after("user "), "admin");
+    let password = after("password ");
     let (key, secret) = (after("API key "), after("API secret "));
-    assert!(password.len() >= 20 && key.len() >= 20 && secret.len() >= 20, "{shown}");
+    // The log is read from standard error, which is complete once the server has ended.
+    let (_, shown) = server.stop();
+    assert!(shown.contains("first-start-credentials.txt"), "{shown}");
+    for secret in [&password, &key, &secret] {
+        assert!(secret.len() >= 20 && !shown.contains(secret.as_str()), "{shown}");
+    }
 
     let server = Server::start_in(dir.path(), launch());
     let client = Client::new(&server.url).user("admin", &password).tenant(&key, &secret);
     assert_eq!(client.get("/v1/ledger/accounts").status, 200);
     let (_, shown) = server.stop();
     assert!(!shown.contains("first start"), "{shown}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+}
+
+#[test]
+fn the_environment_gives_the_secrets_of_the_first_start() {
+    let launch = Launch::usual()
+        .env("FAREGATE_FIRST_TENANT_API_KEY", "first")
+        .env("FAREGATE_FIRST_TENANT_API_SECRET", "secret of the first");
+    let server = Server::start_with(launch);
+    let client = server.client().tenant("first", "secret of the first");
+    assert_eq!(client.get("/v1/ledger/accounts").status, 200);
+    assert!(!server.data_dir.join("first-start-credentials.txt").exists());
+    let (_, shown) = server.stop();
+    assert!(!shown.contains("secret of"), "{shown}");
 }
 
 #[test]

@@ -21,6 +21,9 @@ const KIB: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
+    /// Variables of the environment with our prefix that are no settings, for a warning.
+    #[serde(skip)]
+    pub unknown_variables: Vec<String>,
     pub role: Role,
     /// The address to listen on; port 0 selects a free port.
     pub listen: SocketAddr,
@@ -323,6 +326,7 @@ pub enum LogFormat {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            unknown_variables: Vec::new(),
             role: Role::All,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             data_dir: PathBuf::from("faregate-data"),

@@ -20,7 +20,7 @@ use tower::ServiceExt as _;
 
 use super::mailbox::{Mailbox, Manner};
 use super::{PATIENCE, Scene, to};
-use server::first_start;
+use server::first_start::{self, Given};
 use v1::Api;
 
 const PASSWORD: &str = "password";
@@ -36,9 +36,10 @@ impl Routes {
     async fn of(scene: &Scene) -> Self {
         let access = Access::new(scene.engine.clone(), PATIENCE, 1);
         let mut tenant = None;
-        let password = Some(PASSWORD.to_owned());
-        let made = first_start::prepare(&scene.engine, &access, password, |made| {
+        let given = Given { password: Some(PASSWORD.to_owned()), tenant: None };
+        let made = first_start::prepare(&scene.engine, &access, given, |made| {
             tenant.clone_from(&made.tenant);
+            Ok(())
         });
         made.await.unwrap();
         let router = v1::router(Api {
