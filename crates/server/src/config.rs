@@ -129,6 +129,9 @@ pub struct Arguments {
     /// File with the 32 bytes that the secrets of feature flags are encrypted with
     #[arg(long, value_name = "FILE")]
     pub flags_key_file: Option<String>,
+    /// Begin anew in a data directory that has lost its database; what is left of it stays there
+    #[arg(long)]
+    pub new_database: bool,
     /// Processes that hold streams of feature flags, beside the server's own; 0: none
     #[arg(long, value_name = "N")]
     pub workers: Option<i64>,
@@ -159,6 +162,7 @@ impl Config {
         draft.read_arguments(arguments)?;
         draft.config.check(&|key| draft.origin_of(key))?;
         draft.config.unknown_variables = draft.unknown_variables;
+        draft.config.is_new_database = arguments.new_database;
         Ok(draft.config)
     }
 

@@ -323,12 +323,33 @@ pub fn source(config: &Config) -> Result<Source, store::Error> {
     })
 }
 
+/// A data directory that has lost its database is not a new one, unless somebody says so.
+fn find_lost_database(config: &Config) -> Result<(), store::Error> {
+    let dir = &config.data_dir;
+    if config.is_new_database {
+        if let Some(aside) = store::put_lost_log_aside(dir)? {
+            tracing::warn!(log = %aside.display(), "the write-ahead log of a lost database is kept");
+        }
+        return Ok(());
+    }
+    let mut others = vec![store::analytics::DATABASE, SIMULATOR_DIR];
+    // A key that the configuration names may have been there before.
+    if config.flags.key_file.is_empty() {
+        others.push(SECRETS_KEY_FILE);
+    }
+    if config.signup.key_file.is_empty() {
+        others.push(sign_up::KEY_FILE);
+    }
+    store::refuse_lost_database(dir, &others)
+}
+
 /// The store, and the lock of the data directory where the store does not have it itself.
 fn open_store(
     config: &Config,
     options: &store::Options,
 ) -> Result<(SqlStore, Option<File>), store::Error> {
     let Some(server) = server(config)? else {
+        find_lost_database(config)?;
         return Ok((store::open_dir(&config.data_dir, options)?, None));
     };
     let dir = store::lock_dir(&config.data_dir)?;

@@ -23,7 +23,7 @@ use crate::config::{Config, QueueKind, Role, Signup};
 use crate::key_check::{self, CheckValue};
 
 /// The key's file in the data directory, where no other is configured.
-const KEY_FILE: &str = "signup.key";
+pub const KEY_FILE: &str = "signup.key";
 
 /// What the operator can do if the key is not the database's.
 const WHAT_TO_DO: &str = "put the right key there. Without it sessions and mailed links end, and \

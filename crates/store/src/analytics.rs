@@ -27,7 +27,8 @@ pub use read::{
     TransactionsOfDay,
 };
 
-const DATABASE: &str = "analytics.db";
+/// The file of the read models in a data directory.
+pub const DATABASE: &str = "analytics.db";
 
 /// The read models in a data directory.
 #[must_use]

@@ -1,8 +1,10 @@
 //! The data directory: made, locked, and found to be one that this version can use.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::Error;
 use crate::driver::Reader;
@@ -12,11 +14,68 @@ use crate::sqlite::{Options, could_be_database};
 
 const DATABASE: &str = "faregate.db";
 const LOCK: &str = "faregate.lock";
+/// What SQLite keeps beside the database: commits that are not in it yet, and their index.
+const WRITE_AHEAD_LOG: &str = "faregate.db-wal";
+const SHARED_MEMORY: &str = "faregate.db-shm";
 
 /// The database in a data directory, for readers.
 #[must_use]
 pub fn database_path(dir: &Path) -> PathBuf {
     dir.join(DATABASE)
+}
+
+/// Refuses a data directory whose database is missing or empty while its write-ahead log or one of
+/// `others` (names of files and directories) is there: a start would take it for a new one, and overwrite
+/// the log that a rescue needs.
+///
+/// # Errors
+/// [`Error::Lost`]; [`Error::Io`].
+pub fn refuse_lost_database(dir: &Path, others: &[&str]) -> Result<(), Error> {
+    if !is_lost(dir)? {
+        return Ok(());
+    }
+    let mut found = Vec::new();
+    for name in [WRITE_AHEAD_LOG].iter().chain(others) {
+        let path = dir.join(name);
+        if path.try_exists().map_err(Error::io("open", &path))? {
+            found.push(*name);
+        }
+    }
+    match found.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Lost { path: database_path(dir), found: found.join(", ") }),
+    }
+}
+
+/// Puts the write-ahead log of a lost database aside, where there is one, and returns its new place. It
+/// has commits that a rescue may need.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn put_lost_log_aside(dir: &Path) -> Result<Option<PathBuf>, Error> {
+    let log = dir.join(WRITE_AHEAD_LOG);
+    if !is_lost(dir)? || !log.try_exists().map_err(Error::io("open", &log))? {
+        return Ok(None);
+    }
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let aside = dir.join(format!("{WRITE_AHEAD_LOG}.lost-{}", since_epoch.as_secs()));
+    std::fs::rename(&log, &aside).map_err(Error::io("rename", &log))?;
+    match std::fs::remove_file(dir.join(SHARED_MEMORY)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(Error::io("remove", &dir.join(SHARED_MEMORY))(error))
+        }
+        Ok(()) | Err(_) => Ok(Some(aside)),
+    }
+}
+
+/// Whether the database is missing, or an empty file.
+fn is_lost(dir: &Path) -> Result<bool, Error> {
+    let path = database_path(dir);
+    match std::fs::metadata(&path) {
+        Ok(metadata) => Ok(metadata.len() == 0),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(Error::io("open", &path)(error)),
+    }
 }
 
 /// Takes a data directory, which is made where it is not there, for a process whose database is

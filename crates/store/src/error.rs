@@ -33,6 +33,17 @@ pub enum Error {
     /// It is a database of something else, or none.
     #[error("{} is not a Faregate database", path.display())]
     NotADatabase { path: PathBuf },
+    /// The database is missing or empty, and what belongs to it is there.
+    #[error(
+        "{} is missing or empty, but {found} beside it belong to it: restore the database, or begin \
+         anew with `--new-database`",
+        path.display()
+    )]
+    Lost {
+        path: PathBuf,
+        /// The names of what is there.
+        found: String,
+    },
     /// The target exists and would be overwritten.
     #[error("{} exists already", path.display())]
     Exists { path: PathBuf },

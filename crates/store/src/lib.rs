@@ -29,7 +29,10 @@ mod walk;
 
 pub use backup::{Progress, backup, restore};
 pub use commit::SqlStore;
-pub use directory::{database_path, lock_dir, make as make_dir, read_dir, read_file, read_server};
+pub use directory::{
+    database_path, lock_dir, make as make_dir, put_lost_log_aside, read_dir, read_file,
+    read_server, refuse_lost_database,
+};
 pub use driver::{Reader, postgres, sqlite};
 pub use error::Error;
 pub use open::{open_dir, open_server, open_share};

@@ -296,3 +296,51 @@ fn a_gateway_without_room_is_unhealthy() {
         (unauthenticated.get("/1.0/healthcheck").status == 200).then_some(())
     });
 }
+
+/// The write-ahead logs in a data directory, with their names.
+fn logs(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|it| it.unwrap().path());
+    let mut logs: Vec<(String, Vec<u8>)> = entries
+        .filter(|path| path.to_string_lossy().contains("-wal"))
+        .map(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, std::fs::read(path).unwrap())
+        })
+        .collect();
+    logs.retain(|(name, _)| name.starts_with("faregate.db"));
+    logs
+}
+
+#[test]
+fn a_lost_database_is_not_taken_for_a_new_one() {
+    for is_emptied in [false, true] {
+        let dir = TempDir::new();
+        let server = Server::start_in(dir.path(), Launch::usual());
+        server.tenant();
+        server.kill();
+        let before = logs(dir.path());
+        assert!(before.len() == 1 && !before[0].1.is_empty(), "commits wait in the log");
+        let database = dir.path().join("faregate.db");
+        std::fs::remove_file(&database).unwrap();
+        if is_emptied {
+            std::fs::write(&database, "").unwrap();
+        }
+        let data_dir = dir.path().to_str().unwrap();
+        let refused = run(&["serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        for name in ["faregate.db-wal", "secrets.key", "signup.key", "--new-database"] {
+            assert!(said.contains(name), "{name} is not named: {said}");
+        }
+        assert_eq!(logs(dir.path()), before, "the log is as it was");
+
+        let mut anew = Launch::usual();
+        anew.arguments.push("--new-database".to_owned());
+        let server = Server::start_in(dir.path(), anew);
+        server.tenant();
+        let (_, said) = server.stop();
+        let aside = logs(dir.path()).into_iter().find(|(name, _)| name.contains(".lost-"));
+        let (name, log) = aside.expect("the log is kept");
+        assert!(log == before[0].1 && said.contains(&name), "{said}");
+    }
+}

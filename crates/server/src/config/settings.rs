@@ -24,6 +24,9 @@ pub struct Config {
     /// Variables of the environment with our prefix that are no settings, for a warning.
     #[serde(skip)]
     pub unknown_variables: Vec<String>,
+    /// Whether to begin anew where the data directory has lost its database; only on the command line.
+    #[serde(skip)]
+    pub is_new_database: bool,
     pub role: Role,
     /// The address to listen on; port 0 selects a free port.
     pub listen: SocketAddr,
@@ -327,6 +330,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             unknown_variables: Vec::new(),
+            is_new_database: false,
             role: Role::All,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             data_dir: PathBuf::from("faregate-data"),
