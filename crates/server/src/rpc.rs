@@ -87,6 +87,7 @@ impl Bound {
             limits: grpc::Limits {
                 calls_max: config.grpc.calls_max,
                 connection_calls_max: config.grpc.connection_calls_max,
+                reflection: config.grpc.reflection,
                 message_bytes_max,
                 connections_max: CONNECTIONS_MAX,
             },

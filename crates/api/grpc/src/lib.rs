@@ -5,6 +5,7 @@
 //! is the table from refusals to codes.
 
 mod accounts;
+mod anonymous_streams;
 pub mod api;
 mod balances;
 mod call;
@@ -58,4 +59,6 @@ pub struct Limits {
     pub message_bytes_max: usize,
     /// Open connections; more are closed at once.
     pub connections_max: usize,
+    /// Whether clients may ask which services and messages there are.
+    pub reflection: bool,
 }

@@ -26,6 +26,7 @@ use tower::{Service, ServiceExt};
 use web::headers::{TenantHeaders, tenant};
 
 use crate::accounts::Accounts;
+use crate::anonymous_streams::{AnonymousStreams, ConnectionStreams};
 use crate::api::account_service_server::{AccountServiceServer, SERVICE_NAME as ACCOUNTS};
 use crate::api::balance_service_server::{BalanceServiceServer, SERVICE_NAME as BALANCES};
 use crate::api::flag_service_server::SERVICE_NAME as FLAGS;
@@ -39,6 +40,8 @@ use crate::{ClientOf, Limits, Parts, api, deadline};
 
 /// The services without authentication: health and reflection.
 const HEALTH: &str = "grpc.health.v1.Health";
+/// The one call of it that is a stream.
+const HEALTH_WATCH: &str = "/grpc.health.v1.Health/Watch";
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 
 /// The services with a health status; the empty name is the whole server.
@@ -70,7 +73,9 @@ struct Inner {
     flags: FlagCalls,
     reporter: HealthReporter,
     health: HealthServer<HealthService>,
-    reflection: BoxCloneSyncService<Request, Response, Infallible>,
+    /// `None` where it is off.
+    reflection: Option<BoxCloneSyncService<Request, Response, Infallible>>,
+    anonymous: AnonymousStreams,
 }
 
 /// The service of a call.
@@ -128,7 +133,8 @@ impl GrpcApi {
             flags,
             health: HealthServer::new(HealthService::from_health_reporter(reporter.clone())),
             reporter,
-            reflection: BoxCloneSyncService::new(reflection),
+            reflection: limits.reflection.then(|| BoxCloneSyncService::new(reflection)),
+            anonymous: AnonymousStreams::new(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -161,11 +167,25 @@ impl GrpcApi {
 pub(crate) struct ConnectionService {
     api: GrpcApi,
     peer: IpAddr,
+    anonymous: ConnectionStreams,
 }
 
 impl ConnectionService {
-    pub(crate) const fn new(api: GrpcApi, peer: IpAddr) -> Self {
-        Self { api, peer }
+    pub(crate) fn new(api: GrpcApi, peer: IpAddr) -> Self {
+        let anonymous = api.inner.anonymous.of_connection();
+        Self { api, peer, anonymous }
+    }
+
+    /// Serves a stream that needs no credentials, if there are not too many.
+    fn serve_anonymous<F>(&self, serve: impl FnOnce() -> F) -> ResponseFuture
+    where
+        F: Future<Output = Result<Response, Infallible>> + Send + 'static,
+    {
+        let Some(permit) = self.anonymous.acquire() else {
+            return Box::pin(std::future::ready(Ok(refused(Refusal::Full))));
+        };
+        let served = serve();
+        Box::pin(async move { Ok(served.await?.map(|body| permit.hold(body))) })
     }
 }
 
@@ -177,8 +197,14 @@ impl hyper::service::Service<Request> for ConnectionService {
     fn call(&self, request: Request) -> ResponseFuture {
         let inner = Arc::clone(&self.api.inner);
         match Target::of(request.uri().path()) {
+            Some(Target::Health) if request.uri().path() == HEALTH_WATCH => {
+                self.serve_anonymous(|| inner.health.clone().call(request))
+            }
             Some(Target::Health) => inner.health.clone().call(request),
-            Some(Target::Reflection) => Box::pin(inner.reflection.clone().oneshot(request)),
+            Some(Target::Reflection) => match inner.reflection.clone() {
+                Some(reflection) => self.serve_anonymous(|| reflection.oneshot(request)),
+                None => Box::pin(std::future::ready(Ok(refused(Refusal::NoMethod)))),
+            },
             Some(
                 target @ (Target::Payments | Target::Balances | Target::Accounts | Target::Flags),
             ) => Box::pin(serve_call(inner, target, self.peer, request)),

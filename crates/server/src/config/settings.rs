@@ -155,6 +155,8 @@ pub struct Grpc {
     pub calls_max: usize,
     /// Calls in progress on one connection; clients queue further calls.
     pub connection_calls_max: u32,
+    /// Whether clients may ask which services and messages there are, without credentials.
+    pub reflection: bool,
 }
 
 /// The bounds above which requests are refused.
@@ -424,6 +426,7 @@ impl Default for Grpc {
             client_ca: String::new(),
             calls_max: 65_536,
             connection_calls_max: 32_768,
+            reflection: true,
         }
     }
 }

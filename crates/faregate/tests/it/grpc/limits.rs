@@ -215,6 +215,46 @@ async fn health_and_reflection_need_no_credentials() {
 }
 
 #[tokio::test]
+async fn streams_without_credentials_are_few() {
+    let server = start();
+    let request = HealthCheckRequest::default;
+    let mut held = vec![];
+    // Four on a connection, 64 on all of them.
+    for _ in 0..16 {
+        let health = HealthClient::new(Caller::of(&server).channel);
+        for _ in 0..4 {
+            held.push(health.clone().watch(request()).await.unwrap().into_inner());
+        }
+        let fifth = health.clone().watch(request()).await.unwrap_err();
+        assert_eq!(fifth.code(), Code::ResourceExhausted);
+        let checked = health.clone().check(request()).await.unwrap().into_inner();
+        assert_eq!(checked.status(), ServingStatus::Serving, "checks are free");
+    }
+    let caller = Caller::of(&server);
+    let health = HealthClient::new(caller.channel.clone());
+    assert_eq!(health.clone().watch(request()).await.unwrap_err().code(), Code::ResourceExhausted);
+    let ask = || futures_util::stream::pending::<ServerReflectionRequest>();
+    let mut reflection = ServerReflectionClient::new(caller.channel.clone());
+    let refused = reflection.server_reflection_info(ask()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    // Customers are served meanwhile, and a stream that ends makes room.
+    let account = caller.account(EXTERNAL).await;
+    caller.pay(ten(&account)).await.unwrap();
+    drop(held.pop());
+    soon(async { while health.clone().watch(request()).await.is_err() {} }).await;
+}
+
+#[tokio::test]
+async fn reflection_can_be_off() {
+    let server =
+        Server::start_with(Launch::usual().grpc().env("FAREGATE_GRPC_REFLECTION", "false"));
+    let mut reflection = ServerReflectionClient::new(Caller::of(&server).channel);
+    let ask = futures_util::stream::pending::<ServerReflectionRequest>();
+    let refused = reflection.server_reflection_info(ask).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unimplemented);
+}
+
+#[tokio::test]
 async fn stopping_server_finishes_calls_in_progress() {
     let server = start();
     let caller = Caller::of(&server);
