@@ -1,7 +1,7 @@
 """The contents of a database, without what differs between two installations with the same requests.
 
 Entities are named by the order in which they were made, since ids are drawn. Left out are times, salted
-hashes, hashes of what has an id in it, and places: journal rows, offsets, payment numbers and partitions,
+hashes, hashes of what has an id or a time in it, and places: journal rows, offsets, payment numbers and partitions,
 of which one process has one and a cluster has several. Totals are summed over the partitions.
 """
 
@@ -20,7 +20,7 @@ LEFT_OUT = {"migration", "partition", "follower", "delivery", "copying", "claim_
 TOTALS = {"counter": ["value"], "ledger_total": ["debit_minor", "credit_minor"]}
 DIFFERING = re.compile(
     r"(.*_us|seq|opened_seq|number|partition|request_id|token|password_hash|secret_hash|key_hash|fingerprint"
-    r"|reply_key|changes)$")
+    r"|reply_key|changes|chain)$")
 # The key of the tenant of the first start is drawn.
 DIFFERING_IN = {"reply": {"key"}, "tenant": {"api_key"}}
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
