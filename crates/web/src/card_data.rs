@@ -35,7 +35,7 @@ const DEPTH_MAX: usize = 128;
 /// `body` where it is no JSON.
 #[must_use]
 pub fn find_in_json(body: &[u8], keys: NumericKeys) -> Option<String> {
-    let text = String::from_utf8_lossy(body);
+    let text = text_of(body);
     // Without escapes, the texts stand in the body as they are.
     let is_plain = !body.contains(&b'\\');
     if is_plain && !NumericKeys::Checked.refuses(&text) {
@@ -44,6 +44,14 @@ pub fn find_in_json(body: &[u8], keys: NumericKeys) -> Option<String> {
     match serde_json::from_slice::<Value>(body) {
         Ok(value) => find_in_value("", &value, keys, DEPTH_MAX),
         Err(_) => NumericKeys::Checked.refuses(&text).then(|| "body".to_owned()),
+    }
+}
+
+/// The text of these bytes; what is no UTF-8 is replaced, and holds no digits.
+fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
     }
 }
 
@@ -83,7 +91,7 @@ pub fn find_in_headers(headers: &HeaderMap, keys: NumericKeys) -> Option<&'stati
             return None;
         }
         let name = HEADERS.into_iter().find(|it| name.as_str() == *it)?;
-        keys.refuses(&String::from_utf8_lossy(value.as_bytes())).then_some(name)
+        keys.refuses(&text_of(value.as_bytes())).then_some(name)
     })
 }
 
@@ -98,7 +106,9 @@ pub fn find_in_head(
         return Some(Cow::Borrowed(name));
     }
     let decoded = |text| percent_decode_str(text).decode_utf8_lossy();
-    if uri.path().split('/').any(|segment| keys.refuses(&decoded(segment))) {
+    // The whole path first: a number in a part of it is in all of it.
+    let is_in_path = NumericKeys::Checked.refuses(&decoded(uri.path()));
+    if is_in_path && uri.path().split('/').any(|segment| keys.refuses(&decoded(segment))) {
         return Some(Cow::Borrowed("path"));
     }
     let query = uri.query()?;
