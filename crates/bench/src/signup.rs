@@ -12,7 +12,7 @@ use super::process::{Usage, usage};
 use super::request::basic;
 use super::schedule::Schedule;
 use super::target::Target;
-use super::{parse_span, raise_open_files};
+use super::{Credentials, parse_span, raise_open_files};
 
 mod client;
 mod hash;
@@ -59,18 +59,8 @@ enum Part {
 struct Accounts {
     #[command(flatten)]
     load: Load,
-    /// The user name.
-    #[arg(long, default_value = "admin")]
-    user: String,
-    /// The user's password.
-    #[arg(long, default_value = "password", hide_default_value = true)]
-    password: String,
-    /// The tenant's API key.
-    #[arg(long, default_value = "bob")]
-    api_key: String,
-    /// The tenant's API secret.
-    #[arg(long, default_value = "lazar", hide_default_value = true)]
-    api_secret: String,
+    #[command(flatten)]
+    credentials: Credentials,
 }
 
 /// The load of a run.
@@ -124,7 +114,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.part {
         None => args.load.run(Operation::Registration, None),
         Some(Part::Register(load)) => load.run(Operation::Registration, None),
-        Some(Part::Account(Accounts { load, user, password, api_key, api_secret })) => {
+        Some(Part::Account(Accounts { load, credentials })) => {
+            let Credentials { user, password, api_key, api_secret } = credentials;
             let basic = basic(user, password)?;
             let credentials = format!(
                 "Authorization: {basic}\r\nX-Faregate-ApiKey: {api_key}\r\n\

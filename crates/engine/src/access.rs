@@ -85,7 +85,7 @@ pub struct TenantRef {
     /// The number its rows carry.
     pub no: TenantNo,
     pub id: TenantId,
-    /// Whether its keys may be numbers that cannot be told from those of cards.
+    /// Whether its keys may be numbers that may as well be those of cards.
     pub numeric_keys: NumericKeys,
 }
 

@@ -61,10 +61,10 @@ pub async fn show(Call { context, .. }: Call) -> Json<TenantView> {
     summary = "Changes what the tenant of the request has chosen",
     request_body = TenantPatch,
     responses(
-        (status = 200, description = "The tenant as it is now", body = TenantView),
-        (status = 400, description = "A field is invalid"),
         Unauthenticated,
-        (status = 403, description = "tenant:update is missing")))]
+        (status = 403, description = "tenant:update is missing"),
+        (status = 400, description = "A field is invalid"),
+        (status = 200, description = "The tenant as it is now", body = TenantView)))]
 pub async fn patch(Call { api, context, .. }: Call, body: Body) -> Result<Json<TenantView>, Error> {
     context.require("tenant:update")?;
     let patch: TenantPatch = input::json(body, &context.tenant).await?;

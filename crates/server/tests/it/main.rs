@@ -1,4 +1,5 @@
-//! The server's parts on a real store: the mail loop with a real mail server.
+//! The server's parts: its configuration, and the mail loop on a real store with a real mail server.
 #![expect(clippy::unwrap_used, reason = "a test fails where it panics, helpers included")]
 
+mod config;
 mod mail;

@@ -1,0 +1,68 @@
+//! What is wrong with a configuration, by the names of its settings.
+
+use server::config::{Arguments, Config, Error};
+
+fn of_environment(variables: &[(&str, &str)]) -> Result<Config, Error> {
+    let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    Config::load_from(&Arguments::default(), &mut variables.iter().map(own))
+}
+
+#[test]
+fn a_log_level_that_is_none_is_refused() {
+    let check = |level: &str, expected: Option<&str>| {
+        let refused = of_environment(&[("FAREGATE_LOG_LEVEL", level)]).err();
+        let expected = expected.map(|word| {
+            format!(
+                "environment variable FAREGATE_LOG_LEVEL: setting `log.level`: `{word}` is no level: \
+                 off, error, warn, info, debug or trace"
+            )
+        });
+        assert_eq!(refused.map(|error| error.to_string()), expected, "{level}");
+    };
+    for level in ["info", "warn", "warning", "WARN", "off", "info,hyper=debug", "warn, store=trace"]
+    {
+        check(level, None);
+    }
+    check("ifno", Some("ifno"));
+    check("warn,hyper", Some("hyper"));
+    check("warn,hyper=loud", Some("loud"));
+    check("", Some(""));
+}
+
+#[test]
+fn a_variable_that_is_nearly_a_setting_stops_the_start() {
+    let refused = |name: &str| of_environment(&[(name, "1")]).err().map(|it| it.to_string());
+    assert_eq!(
+        refused("FAREGATE_LISTNE").unwrap(),
+        "environment variable FAREGATE_LISTNE: there is no such setting; FAREGATE_LISTEN is one"
+    );
+    assert_eq!(
+        refused("FAREGATE_SIGNUP_TENNANT").unwrap(),
+        "environment variable FAREGATE_SIGNUP_TENNANT: there is no such setting; \
+         FAREGATE_SIGNUP_TENANT is one"
+    );
+    // Kubernetes sets these for a service named faregate.
+    for name in [
+        "FAREGATE_SERVICE_HOST",
+        "FAREGATE_SERVICE_PORT_HTTP",
+        "FAREGATE_PORT",
+        "FAREGATE_PORT_8080_TCP_ADDR",
+        "FAREGATE_POSTGRES_SERVICE_HOST",
+        "FAREGATE_ADMIN_PASSWORD",
+        "FAREGATE_TEST_POSTGRES",
+    ] {
+        assert_eq!(of_environment(&[(name, "x")]).unwrap().unknown_variables, [""; 0], "{name}");
+    }
+    let unknown = of_environment(&[("FAREGATE_SOMETHING_ELSE", "x")]).unwrap().unknown_variables;
+    assert_eq!(unknown, ["FAREGATE_SOMETHING_ELSE"]);
+}
+
+#[test]
+fn a_conflict_names_where_its_own_setting_is_from() {
+    let variables = [("FAREGATE_TLS_CERT", "a.pem"), ("FAREGATE_LOG_LEVEL", "warn")];
+    assert_eq!(
+        of_environment(&variables).unwrap_err().to_string(),
+        "environment variable FAREGATE_TLS_CERT: setting `tls.cert`: and `tls.key` are set together or \
+         not at all"
+    );
+}
