@@ -99,7 +99,7 @@ pub fn contains_pan(text: &str) -> bool {
 }
 
 /// What a tenant does with texts that are one number and nothing else, as keys of orders are: one in ten
-/// of those in a scheme's range has a valid check digit, and cannot be told from a card number.
+/// of those in a scheme's range has a valid check digit, and looks exactly like a card number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NumericKeys {
     /// Those that may be a card number are refused.

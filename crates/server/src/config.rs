@@ -1,6 +1,7 @@
 //! The configuration: built-in defaults, then the file, then the environment, then the command line.
 
 mod database;
+mod log_filter;
 mod mail;
 mod period;
 mod secret;
@@ -15,8 +16,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use crate::logging;
-
+pub use log_filter::log_filter;
 pub use mail::{Mail, MailTransport, SmtpSecurity};
 pub use period::Period;
 pub use settings::{Config, LogFormat, QueueKind, Role, Tls};
@@ -173,7 +173,7 @@ impl Config {
             let (key, reason) = (key.to_owned(), reason.to_owned());
             Err(Error::Invalid { origin: origin(&key), key, reason })
         };
-        if let Err(reason) = logging::filter(&self.log.level) {
+        if let Err(reason) = log_filter(&self.log.level) {
             return invalid("log.level", &reason);
         }
         if let Some((key, _)) = at_least_one.iter().find(|(_, value)| *value == 0) {

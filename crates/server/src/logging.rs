@@ -2,10 +2,9 @@
 
 use std::io;
 
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-use crate::config::{Config, LogFormat};
+use crate::config::{Config, LogFormat, log_filter};
 
 /// Why logging cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -22,32 +21,14 @@ pub enum Error {
     Started,
 }
 
-/// The filter of a setting: levels, of all modules or of one (`info,hyper=debug`). A word that is no level
-/// would be a module's name to the library, and silence everything else.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn filter(setting: &str) -> Result<EnvFilter, String> {
-    let level = |text: &str| match text.to_ascii_lowercase().as_str() {
-        "warning" => Ok("warn".to_owned()),
-        level @ ("off" | "error" | "warn" | "info" | "debug" | "trace") => Ok(level.to_owned()),
-        _ => Err(format!("`{text}` is no level: off, error, warn, info, debug or trace")),
-    };
-    let directives = setting.split(',').map(|directive| match directive.trim().rsplit_once('=') {
-        Some((module, text)) => Ok(format!("{module}={}", level(text)?)),
-        None => level(directive.trim()),
-    });
-    let directives = directives.collect::<Result<Vec<_>, String>>()?.join(",");
-    EnvFilter::try_new(directives).map_err(|error| error.to_string())
-}
-
 /// Starts logging to standard error, which keeps standard output for what commands print.
 ///
 /// # Errors
 /// Where the filter cannot be read, or logging was started already.
 pub fn start(config: &Config) -> Result<(), Error> {
     let level = &config.log.level;
-    let filter = filter(level).map_err(|reason| Error::Level { level: level.clone(), reason })?;
+    let filter =
+        log_filter(level).map_err(|reason| Error::Level { level: level.clone(), reason })?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(BoxMakeWriter::new(io::stderr))

@@ -327,6 +327,8 @@ pub fn source(config: &Config) -> Result<Source, store::Error> {
 fn find_lost_database(config: &Config) -> Result<(), store::Error> {
     let dir = &config.data_dir;
     if config.is_new_database {
+        // Nobody's log is moved who still serves from it.
+        let _lock = store::lock_dir(dir)?;
         if let Some(aside) = store::put_lost_log_aside(dir)? {
             tracing::warn!(log = %aside.display(), "the write-ahead log of a lost database is kept");
         }

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::input;
 use crate::openapi::Unauthenticated;
 
-/// Keys that are one number and nothing else, and cannot be told from the number of a card.
+/// Keys that are one number and nothing else, and look exactly like the number of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum NumericKeysChoice {
@@ -35,6 +35,15 @@ pub struct TenantView {
     numeric_keys: NumericKeysChoice,
 }
 
+impl From<NumericKeys> for NumericKeysChoice {
+    fn from(keys: NumericKeys) -> Self {
+        match keys {
+            NumericKeys::Checked => Self::Checked,
+            NumericKeys::Allowed => Self::Allowed,
+        }
+    }
+}
+
 /// What changes; what is absent stays.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -49,10 +58,7 @@ pub struct TenantPatch {
     summary = "The tenant of the request",
     responses((status = 200, description = "The tenant", body = TenantView), Unauthenticated))]
 pub async fn show(Call { context, .. }: Call) -> Json<TenantView> {
-    let numeric_keys = match context.tenant.numeric_keys {
-        NumericKeys::Checked => NumericKeysChoice::Checked,
-        NumericKeys::Allowed => NumericKeysChoice::Allowed,
-    };
+    let numeric_keys = context.tenant.numeric_keys.into();
     Json(TenantView { tenant_id: context.tenant.id.uuid(), numeric_keys })
 }
 
@@ -68,10 +74,7 @@ pub async fn show(Call { context, .. }: Call) -> Json<TenantView> {
 pub async fn patch(Call { api, context, .. }: Call, body: Body) -> Result<Json<TenantView>, Error> {
     context.require("tenant:update")?;
     let patch: TenantPatch = input::json(body, &context.tenant).await?;
-    let before = match context.tenant.numeric_keys {
-        NumericKeys::Checked => NumericKeysChoice::Checked,
-        NumericKeys::Allowed => NumericKeysChoice::Allowed,
-    };
+    let before = context.tenant.numeric_keys.into();
     let numeric_keys = patch.numeric_keys.unwrap_or(before);
     if numeric_keys != before {
         let value = match numeric_keys {

@@ -35,7 +35,7 @@ pub fn find_binary() -> anyhow::Result<PathBuf> {
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let arguments = ["build", "--release", "--package", "server"];
+    let arguments = ["build", "--release", "--package", "faregate"];
     let status = Command::new(cargo).args(arguments).current_dir(root).status();
     if !status.context("cargo build")?.success() {
         bail!("the binary cannot be built; FAREGATE_BIN names one that was");
