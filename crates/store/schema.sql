@@ -26,10 +26,7 @@ CREATE TABLE journal (
     account_id BLOB,
     request_id BLOB NOT NULL,
     command TEXT NOT NULL,
-    user_name TEXT NOT NULL,
-    created_by TEXT NOT NULL,
-    reason TEXT,
-    comments TEXT,
+    actor BLOB NOT NULL,
     token BLOB NOT NULL,
     changes TEXT,
     events TEXT,
@@ -37,12 +34,27 @@ CREATE TABLE journal (
     PRIMARY KEY (seq)
 ) STRICT;
 
+CREATE TABLE actor (
+    tenant INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    id BLOB NOT NULL,
+    salt BLOB,
+    user_name TEXT NOT NULL,
+    created_by TEXT NOT NULL,
+    reason TEXT,
+    comments TEXT,
+    PRIMARY KEY (tenant, account_id, id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE tenant (
     no INTEGER NOT NULL,
     id BLOB NOT NULL,
     external_key TEXT,
     api_key TEXT NOT NULL,
     secret_hash TEXT NOT NULL,
+    previous_secret_hash TEXT,
+    previous_secret_until_us INTEGER,
+    is_active INTEGER NOT NULL,
     created_at_us INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     PRIMARY KEY (no)
@@ -91,6 +103,7 @@ CREATE TABLE account (
     is_migrated INTEGER,
     created_at_us INTEGER NOT NULL,
     updated_at_us INTEGER NOT NULL,
+    erased_at_us INTEGER,
     seq INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;

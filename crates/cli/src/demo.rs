@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use server::config::Config;
+use config::Config;
 use server::first_start::Given;
 use server::logging;
 use server::serve::{self, Server};

@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use config::{Config, Place};
 use engine::analytics::ReadModels;
 use engine::ports::StoreError;
 use serde_json::{Value, json};
-use server::config::{Config, Place};
 use server::{node, serve};
 use store::analytics::{SqliteReadModels, analytics_path};
 use store::verify::Anchor;

@@ -1,8 +1,8 @@
 //! `faregate topics` and `faregate dlq`: topics and dead-letter records of the queue.
 
+use config::{Arguments, Config};
 use kafka::dead_letter::{self, DeadLetter, DeadLetterId};
 use kafka::topics::{self, Layout};
-use server::config::{Arguments, Config};
 
 /// Commands on the topics.
 #[derive(clap::Subcommand)]

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use config::Config;
 use engine::Clock;
 use gateway::simulator;
-use server::config::Config;
 use server::node;
 use server::serve::{self, Error, Signals};
 

@@ -10,6 +10,7 @@ use crate::Revision;
 pub const PERMISSIONS: &[&str] = &[
     "account:create",
     "account:update",
+    "account:erase",
     "account:add_emails",
     "account:delete_emails",
     "account:charge",
@@ -65,6 +66,7 @@ pub const PERMISSIONS: &[&str] = &[
     "customer:read",
     "customer:write",
     "tenant:update",
+    "tenant:administer",
 ];
 
 /// Writes a permission the way it is stored: `account` becomes `account:*`; `None` where nothing

@@ -11,7 +11,7 @@ pub struct Account {
     pub tenant: TenantNo,
     pub id: AccountId,
     /// The client's name for it, unique per tenant; `None` reads as the id. Kept out of the
-    /// journal (it never changes, and clients put addresses into it).
+    /// journal: clients put addresses into it. It changes only where it is erased, and stays taken.
     #[serde(skip)]
     pub external_key: Option<String>,
     /// The currency to charge in when a request names none.
@@ -37,6 +37,8 @@ pub struct Account {
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Timestamp,
+    /// When personal data was erased last.
+    pub erased_at: Option<Timestamp>,
     pub revision: Revision,
 }
 
@@ -113,6 +115,12 @@ pub struct UpdateAccount {
     /// Must be equal.
     pub time_zone: Option<String>,
     pub is_migrated: Option<bool>,
+}
+
+/// Erases what is known of the person behind an account. Payments, postings and histories stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EraseAccount {
+    pub account: AccountId,
 }
 
 impl UpdateAccount {

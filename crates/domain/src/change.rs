@@ -85,6 +85,11 @@ pub enum AccountChange {
         /// All of its personal data.
         person: Box<Person>,
     },
+    /// Personal data is erased: all revisions of it, what its payment methods' rows have beside the
+    /// journal, and the texts of who changed it.
+    PersonErased {
+        account: AccountId,
+    },
     /// A tag on the account.
     Tag(Tag),
     PaymentMethod(PaymentMethod),
@@ -95,10 +100,8 @@ pub enum AccountChange {
 #[expect(clippy::large_enum_variant, reason = "a registration, the hot path, writes the largest")]
 pub enum CustomerChange {
     Customer(Customer),
-    /// Personal data is erased: all revisions of it under the account, and the customer's mails, are
-    /// deleted.
-    PersonErased {
-        account: AccountId,
+    /// The customer's mails are deleted.
+    MailsErased {
         customer: CustomerId,
     },
     /// A session was opened, or its tokens were renewed.
@@ -167,12 +170,12 @@ impl Change {
                 AccountChange::Account(it) => Some(it.revision),
                 AccountChange::Tag(it) => Some(it.revision),
                 AccountChange::PaymentMethod(it) => Some(it.revision),
-                AccountChange::Person { .. } => None,
+                AccountChange::Person { .. } | AccountChange::PersonErased { .. } => None,
             },
             Self::Customer(it) => match it {
                 CustomerChange::Customer(it) => Some(it.revision),
                 CustomerChange::Operation(it) => Some(it.revision),
-                CustomerChange::PersonErased { .. }
+                CustomerChange::MailsErased { .. }
                 | CustomerChange::Session(_)
                 | CustomerChange::SessionEnded { .. }
                 | CustomerChange::Mail(_) => None,
@@ -209,12 +212,12 @@ impl Change {
                 AccountChange::Account(it) => Some(&mut it.revision),
                 AccountChange::Tag(it) => Some(&mut it.revision),
                 AccountChange::PaymentMethod(it) => Some(&mut it.revision),
-                AccountChange::Person { .. } => None,
+                AccountChange::Person { .. } | AccountChange::PersonErased { .. } => None,
             },
             Self::Customer(it) => match it {
                 CustomerChange::Customer(it) => Some(&mut it.revision),
                 CustomerChange::Operation(it) => Some(&mut it.revision),
-                CustomerChange::PersonErased { .. }
+                CustomerChange::MailsErased { .. }
                 | CustomerChange::Session(_)
                 | CustomerChange::SessionEnded { .. }
                 | CustomerChange::Mail(_) => None,

@@ -66,13 +66,17 @@ pub struct ChangeRequest {
     pub due_at: Option<Timestamp>,
     /// The user who requested it.
     pub author: String,
+    /// Never journalled, as all that people write.
+    #[serde(skip)]
     pub reason: Option<String>,
     /// The author's further comment.
+    #[serde(skip)]
     pub comment: Option<String>,
     pub status: ChangeStatus,
     /// The user who approved or rejected it.
     pub decided_by: Option<String>,
     /// Why it was rejected, or failed.
+    #[serde(skip)]
     pub explanation: Option<String>,
     /// The version that it created.
     pub version: Option<i64>,

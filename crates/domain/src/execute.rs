@@ -51,6 +51,9 @@ fn of_tenant(state: &State, command: &TenantCommand, cx: &mut Context) -> Outcom
     match command {
         TenantCommand::Create(it) => tenant::create(state, it, cx),
         TenantCommand::SetValue(it) => tenant::set_value(state, it, cx),
+        TenantCommand::RotateSecret(it) => tenant::rotate_secret(state, it, cx),
+        TenantCommand::WithdrawPreviousSecret => tenant::withdraw_previous_secret(state, cx),
+        TenantCommand::SetActive(is_active) => tenant::set_active(state, *is_active, cx),
     }
 }
 
@@ -81,6 +84,7 @@ fn of_account(state: &State, command: &AccountCommand, cx: &mut Context) -> Outc
     match command {
         AccountCommand::Create(it) => account::create(state, it, cx),
         AccountCommand::Update(it) => account::update(state, it, cx),
+        AccountCommand::Erase(it) => account::erase(state, it, cx),
         AccountCommand::AddTags(it) => tag::add(state, it, cx),
         AccountCommand::RemoveTags(it) => tag::remove(state, it, cx),
         AccountCommand::CreatePaymentMethod(it) => payment_method::create(state, it, cx),

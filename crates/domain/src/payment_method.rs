@@ -16,9 +16,11 @@ pub struct PaymentMethod {
     pub external_key: Option<String>,
     /// The gateway it goes through (Kill Bill: plugin name).
     pub gateway: String,
-    /// The gateway's own name for it.
+    /// The gateway's own name for it. Never journalled, and gone once the person is erased.
+    #[serde(skip)]
     pub external_payment_method_id: Option<String>,
-    /// What the client stored with it for the gateway. The API refused card data.
+    /// What the client stored with it for the gateway; likewise. The API refused card data.
+    #[serde(skip)]
     pub properties: Properties,
     /// False once it was deleted.
     pub active: bool,
@@ -27,6 +29,14 @@ pub struct PaymentMethod {
     /// When it last changed.
     pub updated_at: Timestamp,
     pub revision: Revision,
+}
+
+impl PaymentMethod {
+    /// Forgets what may say something of the person.
+    pub fn erase(&mut self) {
+        self.external_payment_method_id = None;
+        self.properties.clear();
+    }
 }
 
 /// Adds a payment method to an account.

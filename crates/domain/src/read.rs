@@ -21,6 +21,7 @@ pub enum Read {
     /// A transaction by id; it comes with its payment.
     Transaction(TenantNo, TransactionId),
     Claim(ClaimKey),
+    Tenant(TenantNo),
     TenantValue(TenantNo, String),
     User(String),
     Role(String),

@@ -19,7 +19,7 @@ use crate::operation::Operation;
 use crate::payment::{Outstanding, Payment, PaymentFile, Transaction};
 use crate::payment_method::PaymentMethod;
 use crate::tag::{Tag, TagKey};
-use crate::tenant::TenantValue;
+use crate::tenant::{Tenant, TenantValue};
 use crate::{
     AccountId, ChangeRequestId, CustomerId, EnvironmentId, OperationId, PaymentId, PaymentMethodId,
     SecretId, TenantNo, TransactionId,
@@ -43,6 +43,8 @@ pub struct State {
     pub outstanding: BTreeMap<(TenantNo, TransactionId), Outstanding>,
     /// Claims by key.
     pub claims: BTreeMap<ClaimKey, Option<Claim>>,
+    /// Tenants by number.
+    pub tenants: BTreeMap<TenantNo, Option<Tenant>>,
     /// Tenants' values by key.
     pub tenant_values: BTreeMap<(TenantNo, String), Option<TenantValue>>,
     /// Users by name.
@@ -127,6 +129,11 @@ impl State {
         self.claims.get(key).expect(LOADED).as_ref()
     }
 
+    /// The tenant of a request, which exists wherever a request names it.
+    pub(crate) fn tenant(&self, no: TenantNo) -> &Tenant {
+        self.tenants.get(&no).expect(LOADED).as_ref().expect("a request names a tenant that exists")
+    }
+
     pub(crate) fn tenant_value(&self, tenant: TenantNo, key: &str) -> Option<&TenantValue> {
         self.tenant_values.get(&(tenant, key.to_owned())).expect(LOADED).as_ref()
     }
@@ -193,7 +200,9 @@ impl State {
             TenantChange::Value(it) => {
                 self.tenant_values.insert((it.tenant, it.key.clone()), Some(it.clone()));
             }
-            TenantChange::Tenant(_) => {}
+            TenantChange::Tenant(it) => {
+                self.tenants.insert(it.no, Some(it.clone()));
+            }
         }
     }
 
@@ -233,6 +242,13 @@ impl State {
             AccountChange::Person { account, person } => {
                 self.people.insert((tenant, *account), (**person).clone());
             }
+            AccountChange::PersonErased { account } => {
+                self.people.remove(&(tenant, *account));
+                let methods = self.payment_methods.values_mut().flatten();
+                methods
+                    .filter(|it| (it.tenant, it.account_id) == (tenant, *account))
+                    .for_each(PaymentMethod::erase);
+            }
             AccountChange::Tag(it) => {
                 self.tags.insert((it.tenant, it.key), Some(it.clone()));
             }
@@ -245,9 +261,6 @@ impl State {
     fn apply_to_customer(&mut self, tenant: TenantNo, change: &CustomerChange) {
         match change {
             CustomerChange::Customer(it) => self.apply_customer(it),
-            CustomerChange::PersonErased { account, .. } => {
-                self.people.remove(&(tenant, *account));
-            }
             CustomerChange::Session(it) => self.apply_session(it),
             CustomerChange::SessionEnded { session, customer } => {
                 if let Some(Some(file)) = self.customers.get_mut(&(tenant, *customer)) {
@@ -257,7 +270,7 @@ impl State {
             CustomerChange::Operation(it) => {
                 self.operations.insert((it.tenant, it.id), Some(it.clone()));
             }
-            CustomerChange::Mail(_) => {}
+            CustomerChange::Mail(_) | CustomerChange::MailsErased { .. } => {}
         }
     }
 

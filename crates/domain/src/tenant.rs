@@ -31,9 +31,23 @@ pub struct Tenant {
     /// argon2id hash (PHC string) of what is sent as `X-Killbill-ApiSecret`. Never journalled.
     #[serde(skip)]
     pub secret_hash: String,
+    /// The secret before this one, as long as both are taken.
+    pub previous_secret: Option<PreviousSecret>,
+    /// Whether requests with its credentials are served.
+    pub is_active: bool,
     /// When it was created.
     pub created_at: Timestamp,
     pub revision: Revision,
+}
+
+/// A secret that was replaced and is still taken for a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreviousSecret {
+    /// argon2id hash (PHC string). Never journalled.
+    #[serde(skip)]
+    pub hash: String,
+    /// From here on it is refused.
+    pub until: Timestamp,
 }
 
 /// A value that a tenant stored under a key, such as its push callback.
@@ -44,7 +58,8 @@ pub struct TenantValue {
     pub id: TenantValueId,
     /// What it is stored under; one value per key.
     pub key: String,
-    /// The value; `None` once it was deleted.
+    /// The value; `None` once it was deleted. Never journalled.
+    #[serde(skip)]
     pub value: Option<String>,
     pub revision: Revision,
 }
@@ -60,6 +75,16 @@ pub struct CreateTenant {
     pub api_key: String,
     /// argon2id hash (PHC string) of what is sent as `X-Killbill-ApiSecret`.
     pub secret_hash: String,
+}
+
+/// Replaces the secret of the request's tenant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RotateTenantSecret {
+    /// argon2id hash (PHC string) of the new secret.
+    pub secret_hash: String,
+    /// How long the replaced secret is still taken, in microseconds; 0: no longer. One that was
+    /// replaced earlier is refused at once.
+    pub overlap_us: i64,
 }
 
 /// Stores a value under a key of the request's tenant, in place of the one before; `None` deletes.

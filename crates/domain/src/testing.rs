@@ -92,6 +92,7 @@ impl Rows {
             }
             Read::Tag(tenant, key) => drop(state.tags.entry((tenant, key)).or_default()),
             Read::Claim(key) => drop(state.claims.entry(key).or_default()),
+            Read::Tenant(no) => drop(state.tenants.entry(no).or_default()),
             Read::TenantValue(tenant, key) => {
                 state.tenant_values.entry((tenant, key)).or_default();
             }

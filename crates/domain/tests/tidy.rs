@@ -18,7 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("evaluation", &[]),
     ("iso8583", &[]),
     ("secrets", &[]),
-    ("store", &["domain", "engine"]),
+    ("store", &["domain", "engine", "secrets"]),
     ("gateway", &["domain", "engine"]),
     ("kafka", &["domain", "engine"]),
     ("web", &["domain", "engine"]),
@@ -46,8 +46,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("http-server", &["engine", "domain", "web"]),
     (
+        "config",
+        &[
+            "domain",
+            "evaluation",
+            "feature-flags",
+            "gateway",
+            "http-server",
+            "mail",
+            "sign-up",
+            "store",
+            "web",
+        ],
+    ),
+    (
         "server",
         &[
+            "config",
             "domain",
             "engine",
             "evaluation",
@@ -73,6 +88,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "cli",
         &[
             "bench",
+            "config",
             "domain",
             "engine",
             "evaluation",
@@ -83,7 +99,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "store",
         ],
     ),
-    ("faregate", &["bench", "cli", "server"]),
+    ("faregate", &["bench", "cli", "config", "server"]),
     ("sim", &["domain", "engine", "store", "gateway"]),
 ];
 

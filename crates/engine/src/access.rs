@@ -1,6 +1,7 @@
 //! Authentication of callers and tenants: credentials are verified once by argon2id and cached for a
 //! short time under a keyed hash, so that a request seldom pays for a password hash.
 
+mod changes;
 mod credential_cache;
 mod failed_logins;
 mod hashers;
@@ -12,8 +13,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use domain::access::grants;
 use domain::card_data::NumericKeys;
-use domain::tenant::{NUMERIC_KEYS, NUMERIC_KEYS_ALLOWED};
-use domain::{TenantId, TenantNo};
+use domain::tenant::{NUMERIC_KEYS, NUMERIC_KEYS_ALLOWED, Tenant};
+use domain::{TenantId, TenantNo, Timestamp};
 use ring::hmac;
 
 use crate::ports::{Queries, StoreError};
@@ -22,6 +23,7 @@ use credential_cache::{CredentialCache, Found};
 use failed_logins::{FailedLogins, LoginAttempt};
 use hashers::Hashers;
 
+pub use changes::follow_changes;
 pub use failed_logins::{ClientAddress, Peer};
 
 /// How long a user name, a password or an API key may be, in bytes.
@@ -56,8 +58,22 @@ struct Kind<T> {
 /// A PHC string.
 type StoredHash = String;
 
-/// The owner of a name, if there is one, with the hash of their secret.
-type Stored<T> = Option<(StoredHash, T)>;
+/// The owner of a name, if there is one, with the hashes of the secrets that are taken.
+type Stored<T> = Option<(Vec<TakenSecret>, T)>;
+
+/// A secret that is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TakenSecret {
+    hash: StoredHash,
+    /// From here on it is refused; `None`: not before it is replaced.
+    until: Option<Timestamp>,
+}
+
+impl TakenSecret {
+    const fn lasting(hash: StoredHash) -> Self {
+        Self { hash, until: None }
+    }
+}
 
 /// A keyed hash of a credential; the credential itself is not kept.
 type Print = [u8; 32];
@@ -85,6 +101,7 @@ pub struct TenantRef {
     /// The number its rows carry.
     pub no: TenantNo,
     pub id: TenantId,
+    is_active: bool,
     /// Whether its keys may be numbers that may as well be those of cards.
     pub numeric_keys: NumericKeys,
 }
@@ -103,6 +120,9 @@ pub enum AccessError {
     UnknownApiKey,
     #[error("the API secret is wrong")]
     WrongSecret,
+    /// The credentials are right, and the tenant is switched off.
+    #[error("the tenant is switched off")]
+    TenantInactive,
     /// Too many wrong credentials from this address.
     #[error("too many failed attempts")]
     Throttled {
@@ -182,7 +202,28 @@ impl Access {
                 api_key.len() <= CREDENTIAL_BYTES_MAX && secret.len() <= CREDENTIAL_BYTES_MAX;
             fits.then(|| (api_key.to_owned(), secret.to_owned())).ok_or(AccessError::UnknownApiKey)
         };
-        self.check(&self.inner.tenants, (print, from), read).await
+        let tenant = self.check(&self.inner.tenants, (print, from), read).await?;
+        if tenant.is_active { Ok(tenant) } else { Err(AccessError::TenantInactive) }
+    }
+
+    /// Whether a user's password is one of these.
+    ///
+    /// # Errors
+    /// Where it cannot be checked now.
+    pub async fn has_password_of(
+        &self,
+        username: &str,
+        passwords: &[&str],
+    ) -> Result<bool, AccessError> {
+        let found = self.find(&self.inner.users, username.to_owned()).await?;
+        let Some((taken, _)) = found else { return Ok(false) };
+        for password in passwords {
+            let password = (*password).to_owned();
+            if self.inner.hashers.find(taken.clone(), password).await?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Hashes a new password or secret.
@@ -203,7 +244,7 @@ impl Access {
     ) -> Found<T> {
         let fresh = || {
             let generation = self.inner.engine.access_generation();
-            kind.cache.fresh(&print, generation, Instant::now())
+            kind.cache.fresh(&print, generation, (Instant::now(), self.inner.engine.clock().now()))
         };
         if let Some(fresh) = fresh() {
             if fresh.refresh {
@@ -222,23 +263,24 @@ impl Access {
         if verified.is_none() {
             self.inner.failed_logins.check(&attempt, Instant::now())?;
         }
-        let (hash, owner) = self.find(kind, name).await?.unzip();
-        let is_right = match (&hash, &kind.unknown) {
-            (Some(_), _) if hash == verified => true,
-            (None, Some(_)) => {
+        let (taken, owner) = self.find(kind, name).await?.unzip();
+        let taken = taken.unwrap_or_default();
+        let known = taken.iter().find(|it| Some(&it.hash) == verified.as_ref());
+        let right = match (known, &owner, &kind.unknown) {
+            (Some(known), ..) => Some(known.clone()),
+            (None, None, Some(_)) => {
                 self.inner.failed_logins.begin(&attempt, Instant::now())?;
                 self.inner.failed_logins.end(&attempt, true, Instant::now());
-                false
+                None
             }
-            (Some(_) | None, _) => self.verify(attempt, hash.clone(), secret).await?,
+            (None, Some(_) | None, _) => self.verify(attempt, taken, secret).await?,
         };
-        let found = match (owner, is_right) {
-            (Some(owner), true) => Ok(Arc::new(owner)),
-            (Some(_), false) => Err(kind.wrong.clone()),
+        let found = match (owner, &right) {
+            (Some(owner), Some(_)) => Ok(Arc::new(owner)),
+            (Some(_), None) => Err(kind.wrong.clone()),
             (None, _) => Err(kind.unknown.as_ref().unwrap_or(&kind.wrong).clone()),
         };
-        let verified = hash.filter(|_| is_right);
-        kind.cache.remember(print, generation, verified, found.clone());
+        kind.cache.remember(print, generation, right, found.clone());
         found
     }
 
@@ -249,9 +291,10 @@ impl Access {
         tokio::spawn(async move {
             let _exclusive = kind.cache.exclusive(print).await;
             let generation = access.inner.engine.access_generation();
-            let Ok(Some((hash, owner))) = access.find(&kind, name).await else { return };
-            if kind.cache.verified_hash(&print).as_ref() == Some(&hash) {
-                kind.cache.remember(print, generation, Some(hash), Ok(Arc::new(owner)));
+            let Ok(Some((taken, owner))) = access.find(&kind, name).await else { return };
+            let verified = kind.cache.verified_hash(&print);
+            if let Some(right) = taken.into_iter().find(|it| Some(&it.hash) == verified.as_ref()) {
+                kind.cache.remember(print, generation, Some(right), Ok(Arc::new(owner)));
                 tracing::debug!("a credential was looked at again before it expired");
             }
         });
@@ -263,23 +306,27 @@ impl Access {
         name: String,
     ) -> Result<Stored<T>, Unavailable> {
         let find = kind.find;
-        self.inner.engine.read(move |queries| find(queries, &name)).await
+        let found = self.inner.engine.read(move |queries| find(queries, &name)).await?;
+        let now = self.inner.engine.clock().now();
+        Ok(found.map(|(mut taken, owner)| {
+            taken.retain(|it| it.until.is_none_or(|until| now < until));
+            (taken, owner)
+        }))
     }
 
-    /// Whether the secret belongs to the hash. Goes on where the client goes away: hanging up must
-    /// not hide a failed attempt.
+    /// The hash that the secret belongs to, if any. Goes on where the client goes away: hanging up
+    /// must not hide a failed attempt. Without hashes it takes as long as with one.
     async fn verify(
         &self,
         attempt: LoginAttempt,
-        hash: Option<StoredHash>,
+        taken: Vec<TakenSecret>,
         secret: String,
-    ) -> Result<bool, AccessError> {
+    ) -> Result<Option<TakenSecret>, AccessError> {
         self.inner.failed_logins.begin(&attempt, Instant::now())?;
-        let verifying = self.inner.hashers.verify(hash, secret);
         let inner = Arc::clone(&self.inner);
         let counted = tokio::spawn(async move {
-            let verified = verifying.await;
-            inner.failed_logins.end(&attempt, matches!(verified, Ok(false)), Instant::now());
+            let verified = inner.hashers.find(taken, secret).await;
+            inner.failed_logins.end(&attempt, matches!(verified, Ok(None)), Instant::now());
             Ok(verified?)
         });
         counted.await.unwrap_or_else(|_| Err(Unavailable::from(Reason::Bug).into()))
@@ -304,7 +351,8 @@ fn find_user(queries: &dyn Queries, name: &str) -> Result<Stored<Caller>, StoreE
     }
     permissions.sort();
     permissions.dedup();
-    Ok(Some((user.password_hash, Caller { username: user.username, permissions })))
+    let taken = vec![TakenSecret::lasting(user.password_hash)];
+    Ok(Some((taken, Caller { username: user.username, permissions })))
 }
 
 fn find_tenant(queries: &dyn Queries, api_key: &str) -> Result<Stored<TenantRef>, StoreError> {
@@ -314,7 +362,12 @@ fn find_tenant(queries: &dyn Queries, api_key: &str) -> Result<Stored<TenantRef>
         Some(NUMERIC_KEYS_ALLOWED) => NumericKeys::Allowed,
         Some(_) | None => NumericKeys::Checked,
     };
-    Ok(Some((tenant.secret_hash, TenantRef { no: tenant.no, id: tenant.id, numeric_keys })))
+    let mut taken = vec![TakenSecret::lasting(tenant.secret_hash)];
+    taken.extend(
+        tenant.previous_secret.map(|it| TakenSecret { hash: it.hash, until: Some(it.until) }),
+    );
+    let Tenant { no, id, is_active, .. } = tenant;
+    Ok(Some((taken, TenantRef { no, id, is_active, numeric_keys })))
 }
 
 fn read_basic(header: &[u8]) -> Option<(String, String)> {

@@ -425,6 +425,11 @@ impl Engine {
         self.shared.access_generation.load(Ordering::Acquire)
     }
 
+    /// What is cached of users, roles and tenants is stale.
+    pub(crate) fn access_changed(&self) {
+        self.shared.access_generation.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// Notified of each commit that changes feature flags.
     pub(crate) fn flags_changed(&self) -> watch::Receiver<()> {
         self.shared.options.flags.subscribe()

@@ -643,6 +643,7 @@ impl Run<'_> {
                 Read::Account(..)
                 | Read::PaymentMethod(..)
                 | Read::Tag(..)
+                | Read::Tenant(_)
                 | Read::TenantValue(..)
                 | Read::User(_)
                 | Read::Role(_)

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use cli::maintenance::{self, Report};
 use cli::{PROBLEMS, demo, flags, iso8583, queue, simulator};
-use server::config::{Arguments, Config};
+use config::{Arguments, Config};
 use server::{logging, serve, workers};
 
 /// Signs customers up, takes their payments and switches features, in one binary

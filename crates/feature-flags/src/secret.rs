@@ -5,7 +5,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use domain::EnvironmentId;
-use secrets::{Purpose, Sealer};
+use secrets::{Purpose, Sealer, random};
 use serde::{Deserialize, Serialize};
 
 /// How many bytes of a hash name a channel: too many to guess.
@@ -75,13 +75,14 @@ impl fmt::Debug for Secret {
 /// A new secret: random bytes, then its environment, as FeatBit's SDKs expect.
 #[must_use]
 pub fn new_secret(environment: EnvironmentId) -> String {
-    BASE64.encode(random()) + &BASE64.encode(environment.uuid().to_bytes_le())
+    BASE64.encode(random::bytes::<RANDOM_BYTES>())
+        + &BASE64.encode(environment.uuid().to_bytes_le())
 }
 
 /// A new secret of a relay proxy, as FeatBit's agent expects.
 #[must_use]
 pub fn new_relay_secret() -> String {
-    format!("rp-{}", BASE64.encode(random()))
+    format!("rp-{}", BASE64.encode(random::bytes::<RANDOM_BYTES>()))
 }
 
 /// Encrypts a secret of an environment for its row.
@@ -101,12 +102,6 @@ pub fn open(
 ) -> Result<String, secrets::Error> {
     let opened = sealer.open(Purpose::EnvironmentSecret, environment.uuid(), sealed)?;
     String::from_utf8(opened).map_err(|_| secrets::Error::CannotDecrypt)
-}
-
-fn random() -> [u8; RANDOM_BYTES] {
-    let mut bytes = [0; RANDOM_BYTES];
-    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
-    bytes
 }
 
 /// The hash that secrets are looked up by: the time of a lookup reveals nothing of similar secrets.

@@ -5,6 +5,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::random;
+
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
 
@@ -49,8 +51,7 @@ pub fn in_dir(dir: &Path, name: &str) -> Result<Key, Error> {
 
 /// Creates the file under another name first, so that it is never seen incomplete.
 fn create(path: &Path) -> io::Result<()> {
-    let mut key = [0; KEY_BYTES];
-    getrandom::fill(&mut key).expect("the operating system gives random bytes");
+    let key = random::bytes::<KEY_BYTES>();
     let temporary = path.with_extension("key.new");
     let mut options = OpenOptions::new();
     let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&temporary)?;

@@ -2,6 +2,7 @@
 
 pub mod derive;
 pub mod key_file;
+pub mod random;
 pub mod sealer;
 
 pub use derive::RootKey;

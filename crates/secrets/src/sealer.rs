@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::derive::RootKey;
 use crate::key_file::Key;
+use crate::random;
 
 /// What sealed bytes are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +72,7 @@ impl Sealer {
     /// Encrypts bytes of the row with this id: base64url, 28 bytes longer before encoding.
     #[must_use]
     pub fn seal(&self, purpose: Purpose, id: Uuid, bytes: &[u8]) -> String {
-        let mut nonce = [0; NONCE_LEN];
-        getrandom::fill(&mut nonce).expect("the operating system gives random bytes");
+        let nonce = random::bytes::<NONCE_LEN>();
         let unique = Nonce::assume_unique_for_key(nonce);
         let mut sealed = bytes.to_vec();
         self.key

@@ -15,9 +15,9 @@ use gateway::push::{self, Reach};
 use store::Share;
 
 use crate::background::BackgroundTasks;
-use crate::config::{Config, MailTransport, Period, Role};
 use crate::key_check::{self, CheckValue};
 use crate::{backlog, retention, sign_up, unverified};
+use config::{Config, MailTransport, Period, Role};
 
 /// Transactions that a payment may have.
 const TRANSACTIONS_PER_PAYMENT_MAX: usize = 1_000;

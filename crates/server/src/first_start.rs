@@ -5,8 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use config::Config;
 use domain::access::{CreateUser, PutRole};
 use domain::command::{AccessCommand, TenantCommand};
 use domain::payment::Actor;
@@ -14,6 +13,7 @@ use domain::tenant::CreateTenant;
 use domain::{AccessRejection, Command, Rejection, Request, TenantNo};
 use engine::access::{Access, AccessError};
 use engine::{Answer, Engine, Unavailable};
+use secrets::random;
 
 /// The administrator's name.
 pub const ADMIN: &str = "admin";
@@ -21,8 +21,6 @@ pub const ADMIN: &str = "admin";
 const ADMIN_ROLE: &str = "admin";
 /// The first tenant's name.
 const DEFAULT_TENANT: &str = "default";
-/// Random bytes of a generated secret, which has 24 characters.
-const SECRET_BYTES: usize = 18;
 
 /// Why the first start failed.
 #[derive(Debug, thiserror::Error)]
@@ -40,9 +38,75 @@ pub enum Error {
         what: &'static str,
         answer: Answer,
     },
+    /// The administrator's password can be guessed, and not only this machine can try.
+    #[error(
+        "the password of `admin` can be guessed ({reason}), and `listen` or `grpc.listen` is not \
+         loopback: {advice}"
+    )]
+    WeakPassword { reason: &'static str, advice: &'static str },
     /// The file with the secrets cannot be written.
     #[error("first start: {}: {source}", path.display())]
     Credentials { path: PathBuf, source: io::Error },
+}
+
+/// The shortest password of the administrator where others than this machine can log in, in characters.
+const PASSWORD_CHARS_MIN: usize = 12;
+
+/// Passwords that everybody tries first, in lower case.
+const GUESSED_FIRST: &[&str] = &[
+    "password",
+    "passwordpassword",
+    "password1234",
+    "change-me",
+    "changeme",
+    "change-me-please",
+    "changemeplease",
+    "admin",
+    "administrator",
+    "123456789012",
+    "qwertyuiop123",
+    "faregate",
+    "faregatefaregate",
+];
+
+/// Refuses an administrator's password that can be guessed where others than this machine can try:
+/// the one that is given, and the one that is stored.
+///
+/// # Errors
+/// [`Error::WeakPassword`]; where the stored one cannot be checked.
+pub async fn check_password(config: &Config, given: &Given, access: &Access) -> Result<(), Error> {
+    let weakness = given.password.as_deref().and_then(weakness);
+    if config.is_on_loopback() {
+        if let Some(reason) = weakness {
+            tracing::warn!(
+                reason,
+                "the administrator's password can be guessed; off loopback the start is refused"
+            );
+        }
+        return Ok(());
+    }
+    if let Some(reason) = weakness {
+        return Err(Error::WeakPassword {
+            reason,
+            advice: "set FAREGATE_ADMIN_PASSWORD to another",
+        });
+    }
+    if access.has_password_of(ADMIN, GUESSED_FIRST).await? {
+        let advice = "start on loopback and change it: PUT /1.0/kb/security/users/admin/password";
+        return Err(Error::WeakPassword { reason: "it is tried first by everybody", advice });
+    }
+    Ok(())
+}
+
+/// Why a password can be guessed.
+fn weakness(password: &str) -> Option<&'static str> {
+    if GUESSED_FIRST.contains(&password.to_lowercase().as_str()) {
+        Some("it is tried first by everybody")
+    } else if password.chars().count() < PASSWORD_CHARS_MIN {
+        Some("it has fewer than 12 characters")
+    } else {
+        None
+    }
 }
 
 /// The file in the data directory with the secrets that a first start generated.
@@ -130,8 +194,8 @@ pub async fn prepare(
         return Ok(());
     }
     let made = Made {
-        password: (no_admin && given.password.is_none()).then(random_secret),
-        tenant: (no_tenant && given.tenant.is_none()).then(|| (random_secret(), random_secret())),
+        password: (no_admin && given.password.is_none()).then(random::secret),
+        tenant: (no_tenant && given.tenant.is_none()).then(|| (random::secret(), random::secret())),
     };
     keep(&made)?;
     let password = given.password.or(made.password);
@@ -187,11 +251,4 @@ async fn make(engine: &Engine, what: &'static str, command: Command) -> Result<(
             Err(Error::Refused { what, answer })
         }
     }
-}
-
-/// A random secret.
-fn random_secret() -> String {
-    let mut bytes = [0_u8; SECRET_BYTES];
-    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
-    BASE64.encode(bytes)
 }

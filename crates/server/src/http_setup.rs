@@ -6,7 +6,7 @@ use axum::Router;
 use http_server::{Admission, Bodies, Front, Requests, Sorter, Timeouts, listener};
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::Config;
+use config::Config;
 
 /// The smallest share of the descriptors that clients get, where there are few.
 const CONNECTIONS_MIN: usize = 64;

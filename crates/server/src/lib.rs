@@ -1,11 +1,10 @@
 //! The server: everything put together by its configuration, started, served, and stopped again
 //! without losing anything.
 //!
-//! [`serve`] is the entry; [`node`] puts the core together, [`config`] reads every setting.
+//! [`serve`] is the entry; [`node`] puts the core together.
 
 mod background;
 mod backlog;
-pub mod config;
 mod engine_parts;
 mod error;
 mod events;

@@ -4,7 +4,7 @@ use std::io;
 
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-use crate::config::{Config, LogFormat, log_filter};
+use config::{Config, LogFormat, log_filter};
 
 /// Why logging cannot be started.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::sign_up::SignUp;
-use engine::access::Access;
+use engine::access::{Access, follow_changes};
 use engine::analytics::Follower;
 use engine::ports::{Gateway, StoreError};
 use engine::queue::Queue;
@@ -22,11 +22,11 @@ use store::{Server, Share, Source, SqlQueries, SqlStore};
 use tokio::sync::{mpsc, watch};
 
 use crate::background::{BackgroundTasks, until};
-use crate::config::{Config, QueueKind, Role};
 use crate::engine_parts::{EngineParts, Gateways};
 use crate::insights::InsightsFlusher;
 use crate::queue::{self, Member};
 use crate::sign_up;
+use config::{Config, QueueKind, Role};
 
 /// Where the simulator keeps its journal, within the data directory.
 const SIMULATOR_DIR: &str = "simulator";
@@ -196,6 +196,9 @@ impl Node {
             }
         };
         let mut tasks = BackgroundTasks::new();
+        if has_doors {
+            tasks.spawn(follow_changes(engine.clone(), tasks.until_stopped()));
+        }
         let flags = match has_doors {
             true => feed(config, (&engine, sealer.as_ref()), &mut tasks)?,
             false => Arc::default(),

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::config::Config;
 use crate::error::Error;
+use config::Config;
 
 /// The runtime for everything that waits. The partition has a thread of its own beside it.
 ///

@@ -12,9 +12,9 @@ use kafka::topics::Class;
 use kafka::{Front, FrontOptions, Secret, Security, Settings};
 use store::{Server, SqlQueries};
 
-use crate::config::Config;
 use crate::engine_parts::EngineParts;
 use crate::processing::Processing;
+use config::Config;
 
 /// The pause before another attempt to read from Kafka what the start needs.
 const ASK_AGAIN: Duration = Duration::from_secs(1);

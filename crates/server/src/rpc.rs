@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 use web::client_address;
 
 use crate::background::until;
-use crate::config::Config;
 use crate::error::Error;
 use crate::health::Health;
 use crate::node::Node;
+use config::Config;
 
 /// How often the gRPC health service is updated.
 const HEALTH_EVERY: Duration = Duration::from_secs(1);

@@ -15,9 +15,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::{Config, Role};
 pub use crate::error::Error;
 pub use crate::process::{Signals, raise_open_files, runtime};
+use config::{Config, Role};
 
 use crate::engine_parts::push_reach;
 use crate::first_start::{self, Given, Made};
@@ -100,6 +100,7 @@ impl Server {
         let grpc = rpc::bind(config)?;
         let node = open_node(config).await?;
         metrics::gauge_start(open_files_max, node.engine.clock().real_now());
+        first_start::check_password(config, &given, &node.access).await?;
         if !node.is_among_others() {
             let keep = |made: &Made| first_start::keep(&config.data_dir, made);
             first_start::prepare(&node.engine, &node.access, given, keep).await?;

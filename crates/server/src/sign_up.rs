@@ -19,8 +19,8 @@ use secrets::{RootKey, key_file};
 use store::Share;
 use tokio::task::JoinHandle;
 
-use crate::config::{Config, QueueKind, Role, Signup};
 use crate::key_check::{self, CheckValue};
+use config::{Config, QueueKind, Role, Signup};
 
 /// The key's file in the data directory, where no other is configured.
 pub const KEY_FILE: &str = "signup.key";

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 
 pub use worker::run;
 
-use crate::config::Config;
+use config::Config;
 use feature_flags::FlagFeed;
 use supervisor::Supervisor;
 

@@ -9,8 +9,6 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use domain::command::TenantCommand;
 use domain::customer::Customer;
 use domain::payment::Actor;
@@ -19,6 +17,7 @@ use domain::{Command, Request, TenantNo};
 use engine::access::ClientAddress;
 use engine::periodic::{Pass, Periodic};
 use engine::{Answer, Reason, Unavailable};
+use secrets::random;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -48,9 +47,6 @@ const SHOW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A result older than this many intervals is late.
 const INTERVALS_MAX: u32 = 3;
-
-/// Random bytes of a secret.
-const SECRET_BYTES: usize = 24;
 
 /// The start of the password, which satisfies the policy.
 const PASSWORD_START: &str = "Aa1!";
@@ -264,7 +260,7 @@ impl Probe {
         if let Some(left) = left {
             Step::CleanUp.run(self.sign_up.erase(&self.context(tenant), &left)).await?;
         }
-        let password = format!("{PASSWORD_START}{}", secret());
+        let password = format!("{PASSWORD_START}{}", random::secret());
         let register = || self.register(tenant, &password);
         Step::Register.retry_while_busy(busy_until, register).await?;
         let used = self.log_in(tenant, &password, busy_until).await;
@@ -282,7 +278,7 @@ impl Probe {
         if found.is_some() || count == 0 {
             return Ok(found);
         }
-        let secret_hash = self.sign_up.hasher().hash(secret()).await?.into_string();
+        let secret_hash = self.sign_up.hasher().hash(random::secret()).await?.into_string();
         let engine = self.sign_up.engine();
         let (id, name) = (engine.mint(), TENANT.to_owned());
         let create =
@@ -349,12 +345,6 @@ impl Probe {
         let from = ClientAddress::UNKNOWN;
         RequestContext { tenant, id, idempotency_key: None, from, is_exempt: true }
     }
-}
-
-fn secret() -> String {
-    let mut bytes = [0; SECRET_BYTES];
-    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
-    BASE64.encode(bytes)
 }
 
 #[cfg(test)]

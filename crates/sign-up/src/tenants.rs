@@ -1,8 +1,9 @@
 //! Which tenant a request is for: the one whose credentials it has, or the configured one.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::TenantNo;
+use domain::tenant::Tenant;
 use engine::access::{Access, AccessError, ClientAddress};
 use engine::{Engine, Unavailable};
 
@@ -12,8 +13,17 @@ pub struct Tenants {
     access: Access,
     engine: Engine,
     name: Arc<str>,
-    /// The number of the configured tenant, which never changes once the tenant exists.
-    configured: Arc<OnceLock<TenantNo>>,
+    /// The configured tenant, once it exists.
+    configured: Arc<Mutex<Option<Configured>>>,
+}
+
+/// The configured tenant as it was read.
+#[derive(Clone, Copy)]
+struct Configured {
+    no: TenantNo,
+    is_active: bool,
+    /// [`Engine::access_generation`] before it was read: another one may have switched it off.
+    generation: i64,
 }
 
 /// The API key and the secret of a tenant.
@@ -77,13 +87,23 @@ impl Tenants {
     /// # Errors
     /// [`TenantError::NotFound`], [`TenantError::Unavailable`].
     pub async fn configured(&self) -> Result<TenantNo, TenantError> {
-        if let Some(no) = self.configured.get() {
-            return Ok(*no);
+        let generation = self.engine.access_generation();
+        let known = *self.configured.lock().unwrap_or_else(PoisonError::into_inner);
+        let configured = match known.filter(|it| it.generation == generation) {
+            Some(known) => known,
+            None => {
+                let name = Arc::clone(&self.name);
+                let found = self.engine.read(move |queries| queries.tenant_named(&name)).await?;
+                let Tenant { no, is_active, .. } = found.ok_or(TenantError::NotFound)?;
+                let read = Configured { no, is_active, generation };
+                *self.configured.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
+                read
+            }
+        };
+        if !configured.is_active {
+            return Err(AccessError::TenantInactive.into());
         }
-        let name = Arc::clone(&self.name);
-        let found = self.engine.read(move |queries| queries.tenant_named(&name)).await?;
-        let no = found.ok_or(TenantError::NotFound)?.no;
-        Ok(*self.configured.get_or_init(|| no))
+        Ok(configured.no)
     }
 
     /// Authenticates operators and tenants.

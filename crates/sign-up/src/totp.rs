@@ -4,6 +4,7 @@ use data_encoding::BASE32_NOPAD;
 use domain::TenantNo;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use ring::hmac;
+use secrets::random;
 use subtle::ConstantTimeEq as _;
 use uuid::Uuid;
 
@@ -48,7 +49,7 @@ impl Secret {
     /// A new random secret.
     #[must_use]
     pub fn generate() -> Self {
-        Self(random())
+        Self(random::bytes())
     }
 
     /// A stored secret; `None` where it has another length.
@@ -131,7 +132,7 @@ impl RecoveryCode {
     /// New random codes for a customer.
     #[must_use]
     pub fn generate() -> [Self; RECOVERY_CODES] {
-        std::array::from_fn(|_| Self(BASE32_NOPAD.encode(&random::<RECOVERY_BYTES>())))
+        std::array::from_fn(|_| Self(BASE32_NOPAD.encode(&random::bytes::<RECOVERY_BYTES>())))
     }
 
     /// Parses a typed code: dashes, spaces and case are ignored, and digits that are not in the
@@ -176,12 +177,6 @@ impl RecoveryCode {
     pub fn matches(&self, key: &TokenKey, tenant: TenantNo, customer: Uuid, stored: &[u8]) -> bool {
         self.stored(key, tenant, customer).as_slice().ct_eq(stored).into()
     }
-}
-
-fn random<const BYTES: usize>() -> [u8; BYTES] {
-    let mut bytes = [0; BYTES];
-    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
-    bytes
 }
 
 /// Percent-encodes all but the unreserved characters of RFC 3986.

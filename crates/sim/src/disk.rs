@@ -107,7 +107,7 @@ pub fn entity(image: &Change) -> Option<HistoryOf> {
         | Change::Flag(_)
         | Change::Customer(_)
         | Change::Claim(_)
-        | Change::Account(AccountChange::Person { .. })
+        | Change::Account(AccountChange::Person { .. } | AccountChange::PersonErased { .. })
         | Change::Payment(
             PaymentChange::Posting(_)
             | PaymentChange::Outstanding(_)

@@ -280,10 +280,14 @@ impl Tables {
                 CustomerChange::Customer(_)
                 | CustomerChange::Session(_)
                 | CustomerChange::SessionEnded { .. }
-                | CustomerChange::PersonErased { .. },
+                | CustomerChange::MailsErased { .. },
             )
             | Change::Claim(_)
-            | Change::Account(AccountChange::Person { .. } | AccountChange::Tag(_))
+            | Change::Account(
+                AccountChange::Person { .. }
+                | AccountChange::PersonErased { .. }
+                | AccountChange::Tag(_),
+            )
             | Change::Payment(
                 PaymentChange::Posting(_)
                 | PaymentChange::Outstanding(_)
@@ -384,6 +388,13 @@ impl Tables {
             AccountChange::Person { account, person } => {
                 self.people.insert((tenant, account), *person);
             }
+            AccountChange::PersonErased { account } => {
+                self.people.remove(&(tenant, account));
+                let methods = self.methods.values_mut();
+                methods
+                    .filter(|it| (it.tenant, it.account_id) == (tenant, account))
+                    .for_each(PaymentMethod::erase);
+            }
             AccountChange::Tag(mut it) => {
                 tabled(&mut it.revision);
                 self.tags.insert((it.tenant, it.key), it);
@@ -401,8 +412,7 @@ impl Tables {
                 tabled(&mut it.revision);
                 self.customers.insert((it.tenant, it.id), it);
             }
-            CustomerChange::PersonErased { account, customer } => {
-                self.people.remove(&(tenant, account));
+            CustomerChange::MailsErased { customer } => {
                 self.mails.retain(|(no, _), mail| (*no, mail.customer) != (tenant, customer));
             }
             CustomerChange::Session(it) => drop(self.sessions.insert((it.tenant, it.id), it)),
@@ -465,6 +475,9 @@ impl Tables {
                 state.tags.insert(key, self.tags.get(&key).cloned());
             }
             Read::Claim(key) => self.read_claim(key, state),
+            Read::Tenant(no) => {
+                state.tenants.insert(*no, self.tenants.get(no).cloned());
+            }
             Read::TenantValue(tenant, key) => {
                 let place = (*tenant, key.clone());
                 let found = self.tenant_values.get(&place).cloned();

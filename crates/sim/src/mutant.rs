@@ -219,7 +219,7 @@ impl Mutant {
             | (Self::KeepsOutstanding, Change::Payment(PaymentChange::OutstandingClosed { .. }))
             | (Self::LosesReply, Change::ReplySettled { .. })
             | (Self::KeepsAddress, Change::Claim(ClaimChange::Released { .. }))
-            | (Self::KeepsPerson, Change::Customer(CustomerChange::PersonErased { .. }))
+            | (Self::KeepsPerson, Change::Account(AccountChange::PersonErased { .. }))
             | (Self::KeepsSession, Change::Customer(CustomerChange::SessionEnded { .. }))
             | (Self::LosesMail, Change::Customer(CustomerChange::Mail(_)))
             | (Self::LosesTag, Change::Account(AccountChange::Tag(_))) => return vec![],

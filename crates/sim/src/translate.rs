@@ -377,10 +377,14 @@ pub fn created(entry: &Entry) -> Created {
                 | CustomerChange::Operation(_)
                 | CustomerChange::Session(_)
                 | CustomerChange::SessionEnded { .. }
-                | CustomerChange::PersonErased { .. },
+                | CustomerChange::MailsErased { .. },
             )
             | Change::Claim(_)
-            | Change::Account(AccountChange::Person { .. } | AccountChange::Tag(_))
+            | Change::Account(
+                AccountChange::Person { .. }
+                | AccountChange::PersonErased { .. }
+                | AccountChange::Tag(_),
+            )
             | Change::Payment(
                 PaymentChange::Posting(_)
                 | PaymentChange::Outstanding(_)

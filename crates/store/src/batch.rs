@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 
 use domain::access::{Role, User};
 use domain::change::{
-    AccessChange, AccountChange, Change, ClaimChange, CustomerChange, FlagChange, PaymentChange,
-    TenantChange,
+    AccessChange, AccountChange, Change, ClaimChange, FlagChange, PaymentChange, TenantChange,
 };
 use domain::change_request::ChangeRequest;
 use domain::definition::{Definition, DefinitionKey};
@@ -23,6 +22,7 @@ use domain::{
 use engine::ports::{Batch, Entry, StoreError};
 
 use self::customers::CustomerRows;
+use crate::actors;
 use crate::cells::json;
 use crate::claims::Memtable;
 use crate::driver::{Database, Value};
@@ -61,6 +61,8 @@ pub(crate) struct Rows<'a> {
     payments: BTreeMap<(TenantNo, PaymentId), Newest<'a, Payment>>,
     transactions: BTreeMap<(TenantNo, PaymentId, TransactionId), Newest<'a, Transaction>>,
     postings: Vec<(Seq, i64, &'a Posting)>,
+    /// Accounts whose personal data is erased.
+    erased: Vec<(TenantNo, AccountId, Seq)>,
     pub(crate) claims: Memtable,
     outstanding: BTreeMap<(TenantNo, TransactionId), Option<&'a Outstanding>>,
     /// The final replies to earlier requests.
@@ -95,12 +97,7 @@ impl<'a> Rows<'a> {
             Change::Access(it) => self.take_access(it, seq),
             Change::Flag(it) => self.take_flag(it, seq),
             Change::Account(it) => self.take_account(entry.tenant, it, seq),
-            Change::Customer(it) => {
-                if let CustomerChange::PersonErased { account, .. } = it {
-                    self.people.retain(|it| (it.0, it.1) != (entry.tenant, *account));
-                }
-                self.customers.take(entry.tenant, it, seq);
-            }
+            Change::Customer(it) => self.customers.take(entry.tenant, it, seq),
             Change::Payment(PaymentChange::Payment(it)) => self.take_payment(it, seq, gateways),
             Change::Payment(PaymentChange::Transaction(it)) => {
                 let key = (it.tenant, it.payment_id, it.id);
@@ -176,6 +173,10 @@ impl<'a> Rows<'a> {
             AccountChange::Person { account, person } => {
                 self.people.push((tenant, *account, seq, person));
             }
+            AccountChange::PersonErased { account } => {
+                self.people.retain(|it| (it.0, it.1) != (tenant, *account));
+                self.erased.push((tenant, *account, seq));
+            }
             AccountChange::Tag(it) => {
                 newest(&mut self.tags, (it.tenant, it.key), it, (it.revision, seq));
             }
@@ -226,6 +227,10 @@ impl<'a> Rows<'a> {
             put.row(&rows::account_row(it.image))
         })?;
         self.customers.forget(db)?;
+        for &(tenant, account, _) in &self.erased {
+            let sql = "DELETE FROM account_person WHERE tenant = ?1 AND account_id = ?2";
+            db.exec(sql, &[tenant.into(), account.into()])?;
+        }
         if !self.people.is_empty() {
             let mut put = db.insert(&tables::ACCOUNT_PERSON)?;
             for &(tenant, account, seq, person) in &self.people {
@@ -238,6 +243,7 @@ impl<'a> Rows<'a> {
             let properties = rows::properties_text(it.image);
             put.row(&rows::payment_method_row(it.image, properties.as_deref()))
         })?;
+        self.erase_texts(db)?;
         put_all(db, &tables::PAYMENT, self.payments.values(), |put, it| {
             put.row(&rows::payment_row(it.image))
         })?;
@@ -255,12 +261,28 @@ impl<'a> Rows<'a> {
         self.write_outstanding(db, share)
     }
 
+    /// Erases texts in rows that stay. A payment method that came after the erasure keeps its own.
+    fn erase_texts(&self, db: &Database) -> Result<(), StoreError> {
+        for &(tenant, account, seq) in &self.erased {
+            let sql = "UPDATE payment_method SET external_payment_method_id = NULL, properties = NULL \
+                       WHERE tenant = ?1 AND account_id = ?2 AND seq < ?3";
+            db.exec(sql, &[tenant.into(), account.into(), seq.into()])?;
+            actors::erase(db, tenant, account)?;
+        }
+        Ok(())
+    }
+
+    /// Whose personal data is erased.
+    pub(crate) fn erased(&self) -> impl Iterator<Item = (TenantNo, AccountId)> + '_ {
+        self.erased.iter().map(|&(tenant, account, _)| (tenant, account))
+    }
+
     /// Makes what is durable now known to the batches to come.
     pub(crate) fn hold(&self, recent: &mut Recent) {
         for it in self.accounts.values() {
             recent.account_changed(it.image, it.made_by.is_some());
         }
-        for (tenant, account) in self.customers.forgotten() {
+        for (tenant, account) in self.erased() {
             recent.person_changed(tenant, account, None);
         }
         for &(tenant, account, _, person) in &self.people {
@@ -268,6 +290,9 @@ impl<'a> Rows<'a> {
         }
         for it in self.methods.values() {
             recent.method_changed(it.image);
+        }
+        for &(tenant, account, seq) in &self.erased {
+            recent.methods_erased(tenant, account, seq);
         }
         for it in self.payments.values() {
             recent.payment_changed(it.image, it.made_by.is_some());

@@ -8,6 +8,9 @@ use serde::de::DeserializeOwned;
 
 use crate::driver::{Cells, Value};
 
+/// The id of a row that is no entity, or another 16 bytes.
+pub(crate) type RowId = [u8; 16];
+
 impl From<TenantNo> for Value<'_> {
     fn from(no: TenantNo) -> Self {
         Self::Int(i64::from(no.0))
@@ -81,6 +84,14 @@ impl Cells<'_> {
     /// See [`Cells::tenant`].
     pub fn time(&mut self) -> Result<Timestamp, StoreError> {
         self.int().map(Timestamp)
+    }
+
+    /// A point in time, or NULL.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn opt_time(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        Ok(self.opt_int()?.map(Timestamp))
     }
 
     /// A journal row's number.

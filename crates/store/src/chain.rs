@@ -56,23 +56,35 @@ impl Link {
     /// The link of the next row, of its columns but `chain`.
     pub(crate) fn of_row(self, columns: &[Value<'_>]) -> Self {
         let mut next = self.next();
-        for value in columns {
-            match value {
-                Value::Null => next.null(),
-                Value::Int(value) => next.int(*value),
-                Value::Text(value) => next.bytes(value.as_bytes()),
-                Value::Id(value) => next.bytes(value),
-                Value::Real(_) => unreachable!("the journal has no such column"),
-            }
-        }
+        next.columns(columns);
         next.finish()
     }
+}
+
+/// The hash of these columns in the form of a link, after a prefix that no other hash has.
+pub(crate) fn hash(prefix: &[u8], columns: &[Value<'_>]) -> [u8; 32] {
+    let mut hashed = NextLink(Context::new(&SHA256));
+    hashed.0.update(prefix);
+    hashed.columns(columns);
+    hashed.0.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
 /// A link in the making: the columns are added in the order of the table.
 pub(crate) struct NextLink(Context);
 
 impl NextLink {
+    fn columns(&mut self, columns: &[Value<'_>]) {
+        for value in columns {
+            match value {
+                Value::Null => self.null(),
+                Value::Int(value) => self.int(*value),
+                Value::Text(value) => self.bytes(value.as_bytes()),
+                Value::Id(value) => self.bytes(value),
+                Value::Real(_) => unreachable!("what is hashed has no such column"),
+            }
+        }
+    }
+
     pub(crate) fn null(&mut self) {
         self.0.update(b"-");
     }

@@ -11,6 +11,7 @@ use domain::state::State;
 use domain::{Rejection, Reply, Seq, Sequences, Timestamp};
 use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Over, Store, StoreError, StoredReply};
 
+use crate::actors::{Actors, Named};
 use crate::batch::{Gateways, Rows};
 use crate::cells::json;
 use crate::chain::Link;
@@ -43,6 +44,7 @@ pub struct SqlStore {
     totals: Totals,
     recent: Recent,
     claims: Claims,
+    actors: Actors,
     batch: Begun,
     source: Source,
     _lock: Option<File>,
@@ -92,6 +94,7 @@ impl SqlStore {
             totals,
             recent,
             claims,
+            actors: Actors::new(options.entities_held),
             batch,
             source,
             _lock: lock,
@@ -165,11 +168,12 @@ impl SqlStore {
         &self,
         batch: &Batch,
         rows: &Rows<'_>,
+        actors: &Named,
         owned: &mut Owned,
     ) -> Result<Stored, StoreError> {
         let claims = self.claims.write(&self.db, &rows.claims, &self.batch.owners)?;
         self.write_partition(*owned, &claims)?;
-        owned.link = self.write_journal(batch, owned.link)?;
+        owned.link = self.write_journal(batch, actors, owned.link)?;
         rows.write(&self.db, self.share)?;
         rows.deltas.write(&self.totals, &self.db, self.share.partition)?;
         self.write_replies(batch, rows)?;
@@ -203,15 +207,20 @@ impl SqlStore {
     }
 
     /// Appends the batch's rows after the row of this link; returns the last one's.
-    fn write_journal(&self, batch: &Batch, mut link: Link) -> Result<Link, StoreError> {
+    fn write_journal(
+        &self,
+        batch: &Batch,
+        actors: &Named,
+        mut link: Link,
+    ) -> Result<Link, StoreError> {
         if batch.entries.is_empty() {
             return Ok(link);
         }
         let committed_at = real_now();
         let mut put = self.db.insert(&tables::JOURNAL)?;
-        for entry in &batch.entries {
+        for (entry, actor) in batch.entries.iter().zip(&actors.ids) {
             let texts = journal::texts(entry);
-            let row = journal::columns(entry, &texts, committed_at);
+            let row = journal::columns(entry, *actor, &texts, committed_at);
             link = link.of_row(&row);
             let chain = link.text();
             put.row(&journal::with_chain(row, &chain))?;
@@ -337,6 +346,7 @@ impl Store for SqlStore {
         self.db.renew()?;
         self.owned = None;
         self.recent.clear();
+        self.actors.clear();
         self.claims.recall(self.db.reader())?;
         self.db.begin()?;
         let (owned, totals) = match self.take_over() {
@@ -378,8 +388,12 @@ impl Store for SqlStore {
         let owned = self.owned.ok_or(StoreError::NotOwner)?;
         let mut after = owned.after(batch)?;
         let rows = Rows::of(batch, &self.batch.gateways);
-        let claims = match self.write(batch, &rows, &mut after) {
-            Ok(claims) => claims,
+        let written = self.actors.name(&self.db, batch).and_then(|actors| {
+            let claims = self.write(batch, &rows, &actors, &mut after)?;
+            Ok((claims, actors))
+        });
+        let (claims, actors) = match written {
+            Ok(written) => written,
             Err(error) => {
                 self.db.rollback()?;
                 return Err(error);
@@ -387,10 +401,25 @@ impl Store for SqlStore {
         };
         self.db.commit()?;
         self.claims.written(claims, &rows.claims);
+        self.actors.committed(actors);
         self.owned = Some(after);
         self.totals.add(&rows.deltas);
         rows.hold(&mut self.recent);
+        for (tenant, account) in rows.erased() {
+            self.actors.erased(tenant, account);
+        }
         Ok(())
+    }
+}
+
+impl Drop for SqlStore {
+    /// A database at rest is one file, and the write-ahead log keeps nothing of what was erased.
+    fn drop(&mut self) {
+        if let Some(sqlite) = self.db.reader().sqlite()
+            && let Err(error) = self.db.rollback().and_then(|()| sqlite.checkpoint())
+        {
+            tracing::warn!(error = %error, "the write-ahead log could not be emptied; it stays");
+        }
     }
 }
 

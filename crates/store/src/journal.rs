@@ -1,13 +1,12 @@
 //! Journal rows: what of a command's changes is history, and how it is written down.
 
 use domain::change::{AccountChange, Change, CustomerChange, PaymentChange};
-use domain::payment::Actor;
 use domain::{AccountId, Event, RequestId, Seq, TenantNo, Timestamp};
 use engine::ports::{Entry, StoreError};
+use uuid::Uuid;
 
-use crate::cells::json;
+use crate::cells::{RowId, json};
 use crate::driver::{Cells, Value};
-use crate::rows;
 use crate::tables;
 
 /// A journal row.
@@ -24,7 +23,10 @@ pub struct Record {
     pub request: RequestId,
     /// The command's name.
     pub command: String,
-    pub actor: Actor,
+    /// The id of the row in [`tables::ACTOR`].
+    pub actor: RowId,
+    /// Names the request to the caller: Kill Bill's user token.
+    pub token: Uuid,
     /// After-images of what it changed.
     pub changes: Vec<Change>,
     pub events: Vec<Event>,
@@ -44,7 +46,8 @@ pub fn record(cells: &mut Cells<'_>) -> Result<Record, StoreError> {
         account: cells.opt_entity()?,
         request: RequestId(cells.id()?),
         command: cells.string()?,
-        actor: rows::actor(cells)?,
+        actor: cells.id()?.into_bytes(),
+        token: cells.id()?,
         changes: cells.opt_json()?.unwrap_or_default(),
         events: cells.opt_json()?.unwrap_or_default(),
     })
@@ -67,11 +70,12 @@ pub(crate) fn texts(entry: &Entry) -> Texts {
 }
 
 /// How many columns of [`tables::JOURNAL`] there are before `chain`.
-const COLUMNS: usize = 14;
+const COLUMNS: usize = 11;
 
 /// The columns of a row but `chain`.
 pub(crate) fn columns<'a>(
     entry: &'a Entry,
+    actor: RowId,
     texts: &'a Texts,
     committed_at: Timestamp,
 ) -> [Value<'a>; COLUMNS] {
@@ -83,10 +87,7 @@ pub(crate) fn columns<'a>(
         account(entry).into(),
         entry.request.0.into(),
         entry.command.into(),
-        (&entry.actor.user).into(),
-        (&entry.actor.created_by).into(),
-        entry.actor.reason.as_ref().into(),
-        entry.actor.comments.as_ref().into(),
+        Value::Id(actor),
         entry.actor.token.into(),
         texts.changes.as_ref().into(),
         texts.events.as_ref().into(),
@@ -105,12 +106,13 @@ pub(crate) fn with_chain<'a>(
 }
 
 /// The billing account that an entry is about.
-fn account(entry: &Entry) -> Option<AccountId> {
+pub(crate) fn account(entry: &Entry) -> Option<AccountId> {
     let changed = entry.changes.iter().find_map(|change| match change {
         Change::Account(AccountChange::Account(it)) => Some(it.id),
         Change::Customer(CustomerChange::Customer(it)) => Some(it.account),
-        Change::Account(AccountChange::Person { account, .. })
-        | Change::Customer(CustomerChange::PersonErased { account, .. }) => Some(*account),
+        Change::Account(
+            AccountChange::Person { account, .. } | AccountChange::PersonErased { account },
+        ) => Some(*account),
         Change::Account(AccountChange::Tag(it)) => Some(it.key.account),
         Change::Account(AccountChange::PaymentMethod(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Payment(it)) => Some(it.account_id),
@@ -124,6 +126,7 @@ fn account(entry: &Entry) -> Option<AccountId> {
             CustomerChange::Session(_)
             | CustomerChange::SessionEnded { .. }
             | CustomerChange::Mail(_)
+            | CustomerChange::MailsErased { .. }
             | CustomerChange::Operation(_),
         )
         | Change::Claim(_)

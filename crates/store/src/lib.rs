@@ -1,5 +1,6 @@
 //! Faregate's SQL: tables, load, commit, queries, backup and verification.
 
+mod actors;
 pub mod analytics;
 mod backup;
 mod batch;

@@ -24,8 +24,8 @@ use crate::recent::{AccountEntry, Cache, PaymentEntry, Recent};
 use crate::rows;
 use crate::tables::{
     ACCOUNT, ACCOUNT_PERSON, APP_USER, CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET,
-    OUTSTANDING, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, ROLE, TAG, TENANT_VALUE,
-    Table,
+    OUTSTANDING, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, ROLE, TAG, TENANT,
+    TENANT_VALUE, Table,
 };
 
 const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
@@ -48,6 +48,7 @@ static SELECT_OUTSTANDING: LazyLock<String> =
     // By the payment's index alone: a tenant has too many.
     LazyLock::new(|| OUTSTANDING.select("WHERE payment_id = ?2 AND tenant + 0 = ?1"));
 static SELECT_TRANSACTION: LazyLock<String> = LazyLock::new(|| PAYMENT_TRANSACTION.select(BY_ID));
+static SELECT_TENANT: LazyLock<String> = LazyLock::new(|| TENANT.select("WHERE no = ?1"));
 static SELECT_VALUE: LazyLock<String> =
     LazyLock::new(|| TENANT_VALUE.select("WHERE tenant = ?1 AND name = ?2"));
 static SELECT_USER: LazyLock<String> = LazyLock::new(|| APP_USER.select("WHERE username = ?1"));
@@ -118,6 +119,7 @@ struct Wanted<'a> {
     transactions: Vec<(TenantNo, TransactionId)>,
     tags: Vec<(TenantNo, TagKey)>,
     claims: Vec<&'a ClaimKey>,
+    tenants: Vec<TenantNo>,
     values: Vec<(TenantNo, &'a str)>,
     users: Vec<&'a str>,
     roles: Vec<&'a str>,
@@ -138,6 +140,7 @@ impl<'a> Wanted<'a> {
             Read::Transaction(tenant, id) => self.transactions.push((*tenant, *id)),
             Read::Tag(tenant, key) => self.tags.push((*tenant, *key)),
             Read::Claim(key) => self.claims.push(key),
+            Read::Tenant(no) => self.tenants.push(*no),
             Read::TenantValue(tenant, key) => self.values.push((*tenant, key)),
             Read::User(username) => self.users.push(username),
             Read::Role(name) => self.roles.push(name),
@@ -354,6 +357,10 @@ fn load_tags(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<
 }
 
 fn load_named(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<(), StoreError> {
+    for &no in &wanted.tenants {
+        let found = reader.query_one(&SELECT_TENANT, &[no.into()], rows::tenant)?;
+        state.tenants.insert(no, found);
+    }
     for &(tenant, key) in &wanted.values {
         let found =
             reader.query_one(&SELECT_VALUE, &[tenant.into(), key.into()], rows::tenant_value)?;

@@ -9,7 +9,7 @@ use std::hash::Hash;
 
 use domain::payment::{Outstanding, Payment, PaymentFile, Transaction};
 use domain::{
-    Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision, TenantNo,
+    Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision, Seq, TenantNo,
     TransactionId,
 };
 
@@ -45,7 +45,7 @@ pub(crate) struct Cache<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Cache<K, V> {
-    fn new(hot_max: usize) -> Self {
+    pub(crate) fn new(hot_max: usize) -> Self {
         Self { hot: HashMap::new(), cold: HashMap::new(), hot_max }
     }
 
@@ -62,6 +62,11 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         }
         self.cold.remove(&key);
         self.hot.insert(key, value);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.hot.clear();
+        self.cold.clear();
     }
 
     fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
@@ -123,6 +128,14 @@ impl Recent {
         if let Some(held) = self.accounts.get((tenant, id)) {
             held.person = person.cloned();
         }
+    }
+
+    /// The personal data of an account was erased by this journal row: that of its methods too.
+    pub(crate) fn methods_erased(&mut self, tenant: TenantNo, account: AccountId, by: Seq) {
+        let methods = self.methods.values_mut();
+        methods
+            .filter(|it| (it.tenant, it.account_id) == (tenant, account) && it.revision.seq < by)
+            .for_each(PaymentMethod::erase);
     }
 
     /// A payment method's newest image.

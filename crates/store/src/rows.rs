@@ -10,10 +10,10 @@ use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::ledger::Posting;
 use domain::payment::{Actor, Amounts, Outstanding, Payment, PaymentState, ReplyKey, Transaction};
-use domain::tenant::{Tenant, TenantValue};
+use domain::tenant::{PreviousSecret, Tenant, TenantValue};
 use domain::{
     Account, AccountId, AmountMinor, Currency, PartitionNo, PaymentMethod, Person, Properties, Seq,
-    TenantNo, Timestamp,
+    TenantNo,
 };
 use engine::ports::{Delivery, DeliveryId, StoreError, StoredReply};
 use ring::digest::{Context, SHA256};
@@ -53,13 +53,17 @@ pub fn claim_hash(key: &ClaimKey) -> ClaimHash {
     digest.as_ref()[..16].try_into().expect("a SHA-256 has 32 bytes")
 }
 
-pub(crate) fn tenant_row(it: &Tenant) -> [Value<'_>; 7] {
+pub(crate) fn tenant_row(it: &Tenant) -> [Value<'_>; 10] {
+    let previous = it.previous_secret.as_ref();
     [
         it.no.into(),
         it.id.into(),
         it.external_key.as_ref().into(),
         (&it.api_key).into(),
         (&it.secret_hash).into(),
+        previous.map(|it| &it.hash).into(),
+        previous.map(|it| it.until).into(),
+        it.is_active.into(),
         it.created_at.into(),
         it.revision.seq.into(),
     ]
@@ -77,9 +81,16 @@ pub fn tenant(cells: &mut Cells<'_>) -> Result<Tenant, StoreError> {
         external_key: cells.opt_string()?,
         api_key: cells.string()?,
         secret_hash: cells.string()?,
+        previous_secret: previous_secret(cells)?,
+        is_active: cells.flag()?,
         created_at: cells.time()?,
         revision: cells.revision()?,
     })
+}
+
+fn previous_secret(cells: &mut Cells<'_>) -> Result<Option<PreviousSecret>, StoreError> {
+    let (hash, until) = (cells.opt_string()?, cells.opt_time()?);
+    Ok(hash.zip(until).map(|(hash, until)| PreviousSecret { hash, until }))
 }
 
 pub(crate) fn tenant_value_row(it: &TenantValue) -> [Value<'_>; 5] {
@@ -141,7 +152,7 @@ pub fn role(cells: &mut Cells<'_>) -> Result<Role, StoreError> {
     Ok(Role { name: cells.string()?, permissions: cells.json()?, revision: cells.revision()? })
 }
 
-pub(crate) fn account_row(it: &Account) -> [Value<'_>; 15] {
+pub(crate) fn account_row(it: &Account) -> [Value<'_>; 16] {
     [
         it.tenant.into(),
         it.id.into(),
@@ -157,6 +168,7 @@ pub(crate) fn account_row(it: &Account) -> [Value<'_>; 15] {
         it.is_migrated.into(),
         it.created_at.into(),
         it.updated_at.into(),
+        it.erased_at.into(),
         it.revision.seq.into(),
     ]
 }
@@ -185,6 +197,7 @@ pub fn account(cells: &mut Cells<'_>) -> Result<Account, StoreError> {
         is_migrated: cells.opt_flag()?,
         created_at: cells.time()?,
         updated_at: cells.time()?,
+        erased_at: cells.opt_time()?,
         revision: cells.revision()?,
     })
 }
@@ -536,7 +549,7 @@ pub fn secret(cells: &mut Cells<'_>) -> Result<Secret, StoreError> {
         name: cells.string()?,
         sealed: cells.string()?,
         created_at: cells.time()?,
-        expires_at: cells.opt_int()?.map(Timestamp),
+        expires_at: cells.opt_time()?,
         revision: cells.revision()?,
     })
 }
@@ -629,12 +642,12 @@ pub fn change_request(cells: &mut Cells<'_>) -> Result<ChangeRequest, StoreError
         reason: cells.opt_string()?,
         comment: cells.opt_string()?,
         created_at: cells.time()?,
-        due_at: cells.opt_int()?.map(Timestamp),
+        due_at: cells.opt_time()?,
         status: cells.code(change_status)?,
         decided_by: cells.opt_string()?,
         explanation: cells.opt_string()?,
         version: cells.opt_int()?,
-        settled_at: cells.opt_int()?.map(Timestamp),
+        settled_at: cells.opt_time()?,
         revision: cells.revision()?,
     })
 }
@@ -708,14 +721,14 @@ pub fn outstanding(cells: &mut Cells<'_>) -> Result<Outstanding, StoreError> {
         account_id: cells.entity()?,
         gateway: cells.string()?,
         deadline: cells.time()?,
-        ask_at: cells.opt_int()?.map(Timestamp),
+        ask_at: cells.opt_time()?,
         asked: cells.count()?,
         reply: cells.opt_id()?.map(ReplyKey),
         actor: actor(cells)?,
     })
 }
 
-/// Reads the five columns that say who asked, in the order that `journal` and `outstanding` have.
+/// Reads the five columns that say who asked.
 ///
 /// # Errors
 /// See [`tenant`].

@@ -216,9 +216,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["2a41e36694718d8dade29c9a3d7bc09f 8f01ffb2d54b84771292255ad2cd88ce 7ea1b172bff77472580d08ddf7f8dcf3 8efc425235c23986e3eff606ab3ca4ee f5c771afc419c30df7617cd143795b8e aa32a5ea343325004a78c5f22244ea53 1ce3e51518fa721b44ba6989ce9282e9"]
+        expect!["dae60465b6659f2c8fe1ec8f43443f50 8f01ffb2d54b84771292255ad2cd88ce 7ea1b172bff77472580d08ddf7f8dcf3 8efc425235c23986e3eff606ab3ca4ee f5c771afc419c30df7617cd143795b8e aa32a5ea343325004a78c5f22244ea53 1ce3e51518fa721b44ba6989ce9282e9"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["60e39f9d7eed80363da650c9b964733a 3099c917813406cdb0b6792b789a3068 e6e5db6cec7f7aed30bf39940f3707ef c369cc488f20a2e90f0d16f39a66c176 0c51a16dbc833a3b94a225d62c8fd209 84ee0f75a6ec19ef26c96304063b5353 1ce3e51518fa721b44ba6989ce9282e9"]
+        expect!["07d3f59518fa1900c11161b233df3b9c 3099c917813406cdb0b6792b789a3068 e6e5db6cec7f7aed30bf39940f3707ef c369cc488f20a2e90f0d16f39a66c176 0c51a16dbc833a3b94a225d62c8fd209 84ee0f75a6ec19ef26c96304063b5353 1ce3e51518fa721b44ba6989ce9282e9"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

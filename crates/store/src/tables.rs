@@ -164,10 +164,7 @@ pub static JOURNAL: Table = Table {
         id("account_id").null(),
         id("request_id"),
         text("command"),
-        text("user_name"),
-        text("created_by"),
-        text("reason").null(),
-        text("comments").null(),
+        id("actor"),
         id("token"),
         text("changes").null(),
         text("events").null(),
@@ -175,6 +172,25 @@ pub static JOURNAL: Table = Table {
     ],
     key_columns: 1,
     layout: Layout::Appended,
+    indexes: &[],
+};
+
+/// Who made changes and why, named by the journal's `actor`; see [`crate::actors`]. `account_id` is all
+/// zeros where the journal row is about no account; `salt` is NULL once the texts were erased.
+pub static ACTOR: Table = Table {
+    name: "actor",
+    columns: &[
+        int("tenant"),
+        id("account_id"),
+        id("id"),
+        id("salt").null(),
+        text("user_name"),
+        text("created_by"),
+        text("reason").null(),
+        text("comments").null(),
+    ],
+    key_columns: 3,
+    layout: Layout::Clustered,
     indexes: &[],
 };
 
@@ -186,6 +202,9 @@ pub static TENANT: Table = Table {
         text("external_key").null(),
         text("api_key"),
         text("secret_hash"),
+        text("previous_secret_hash").null(),
+        int("previous_secret_until_us").null(),
+        int("is_active"),
         int("created_at_us").fixed(),
         int("seq"),
     ],
@@ -228,7 +247,7 @@ pub static ACCOUNT: Table = Table {
     columns: &[
         int("tenant"),
         id("id"),
-        text("external_key").null().fixed(),
+        text("external_key").null(),
         text("currency").null(),
         int("bill_cycle_day_local"),
         id("parent_account_id").null(),
@@ -240,6 +259,7 @@ pub static ACCOUNT: Table = Table {
         int("is_migrated").null(),
         int("created_at_us").fixed(),
         int("updated_at_us"),
+        int("erased_at_us").null(),
         int("seq"),
     ],
     key_columns: 2,
@@ -572,6 +592,7 @@ pub static TABLES: &[&Table] = &[
     &MIGRATION,
     &PARTITION,
     &JOURNAL,
+    &ACTOR,
     &TENANT,
     &TENANT_VALUE,
     &APP_USER,
@@ -604,7 +625,7 @@ pub static TABLES: &[&Table] = &[
 ];
 
 /// How many of [`TABLES`] there were in the first version of the schema.
-pub(crate) const FOUNDING_TABLES: usize = 21;
+pub(crate) const FOUNDING_TABLES: usize = 22;
 
 /// How many there were in the second: feature flags.
 pub(crate) const SECOND_TABLES: usize = FOUNDING_TABLES + 3;

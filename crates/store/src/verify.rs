@@ -1,6 +1,7 @@
 //! Recomputes from the founding row on what the database says, and lists where it says otherwise.
 //! Streams: memory does not grow with the data.
 
+mod actors;
 mod chains;
 mod claims;
 mod flags;
@@ -189,11 +190,12 @@ fn verify_with(reader: &Reader, anchors: &[Anchor]) -> Result<Report, StoreError
         for line in sqlite.map_or(Ok(vec![]), |it| it.integrity(PROBLEMS_MAX))? {
             report.problem("database", "file", line);
         }
-        let checks: [(&'static str, Check); 5] = [
+        let checks: [(&'static str, Check); 6] = [
             ("payments", payments::verify),
             ("sums", sums::verify),
             ("claims", claims::verify),
             ("flags", flags::verify),
+            ("actors", actors::verify),
             ("chains", chains::verify),
         ];
         let checked = journal::verify(reader, anchors, &mut report);

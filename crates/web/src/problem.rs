@@ -207,6 +207,7 @@ impl From<&AccessError> for Problem {
             AccessError::UnknownApiKey | AccessError::WrongSecret => {
                 (StatusCode::UNAUTHORIZED, "tenant-unknown", None)
             }
+            AccessError::TenantInactive => (StatusCode::FORBIDDEN, "tenant-inactive", None),
             AccessError::Throttled { retry_after } => {
                 (StatusCode::TOO_MANY_REQUESTS, "too-many-attempts", Some(*retry_after))
             }

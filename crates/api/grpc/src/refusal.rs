@@ -114,6 +114,7 @@ impl Refusal {
                 AccessError::UnknownApiKey | AccessError::WrongSecret => {
                     (Code::Unauthenticated, "TENANT_UNKNOWN")
                 }
+                AccessError::TenantInactive => (Code::PermissionDenied, "TENANT_INACTIVE"),
                 AccessError::Throttled { .. } => (Code::ResourceExhausted, "TOO_MANY_ATTEMPTS"),
                 AccessError::Unavailable(it) => wire_unavailable(it.reason),
             },

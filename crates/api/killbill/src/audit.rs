@@ -153,7 +153,7 @@ impl<'a> Image<'a> {
             | Change::Flag(_)
             | Change::Customer(_)
             | Change::Claim(_)
-            | Change::Account(AccountChange::Person { .. })
+            | Change::Account(AccountChange::Person { .. } | AccountChange::PersonErased { .. })
             | Change::Payment(
                 PaymentChange::Posting(_)
                 | PaymentChange::Outstanding(_)

@@ -436,7 +436,8 @@ impl Failure {
             AccessError::Missing
             | AccessError::Invalid
             | AccessError::UnknownApiKey
-            | AccessError::WrongSecret => Self::Unauthenticated,
+            | AccessError::WrongSecret
+            | AccessError::TenantInactive => Self::Unauthenticated,
             AccessError::Throttled { retry_after } => Self::Throttled { retry_after },
             AccessError::Unavailable(unavailable) => Self::Unavailable(unavailable),
         }
@@ -453,6 +454,7 @@ impl Failure {
                 "Submitted credentials for token [org.apache.shiro.authc.UsernamePasswordToken - \
                  {api_key}, rememberMe=false] did not match the expected credentials."
             )),
+            AccessError::TenantInactive => Self::tenant("The tenant is switched off"),
             AccessError::Throttled { retry_after } => Self::Throttled { retry_after },
             AccessError::Unavailable(unavailable) => Self::Unavailable(unavailable),
         }

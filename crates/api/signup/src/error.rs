@@ -220,6 +220,9 @@ impl From<AccessError> for ApiError {
                 ..Self::new(StatusCode::TOO_MANY_REQUESTS, "Too many failed attempts")
             },
             AccessError::Unavailable(unavailable) => Self::unavailable(&unavailable),
+            AccessError::TenantInactive => {
+                Self::new(StatusCode::FORBIDDEN, "The tenant is switched off")
+            }
             AccessError::Missing
             | AccessError::Invalid
             | AccessError::UnknownApiKey

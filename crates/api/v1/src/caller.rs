@@ -5,9 +5,10 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use domain::card_data::NumericKeys;
 use domain::payment::Actor;
-use domain::{Command, Reply, Request as CoreRequest};
-use engine::access::{Caller, ClientAddress, TenantRef};
+use domain::{Command, Reply, Request as CoreRequest, TenantNo};
+use engine::access::{AccessError, Caller, ClientAddress, TenantRef};
 use engine::{Answer, Reason};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -35,41 +36,47 @@ pub struct Call {
     pub headers: HeaderMap,
 }
 
-/// The operator and the tenant of a request, with its reason.
+/// An admitted request that is about the installation: it needs no tenant's credentials. Handlers
+/// extract it first.
+pub struct InstallationCall {
+    pub api: Api,
+    pub operator: Operator,
+}
+
+/// The operator of a request, with the reason given.
 #[derive(Clone)]
-pub struct RequestContext {
+pub struct Operator {
     pub caller: Arc<Caller>,
-    pub tenant: Arc<TenantRef>,
     /// The reason, where one is given.
     pub reason: Option<String>,
     /// A comment, where one is given.
     pub comment: Option<String>,
 }
 
-impl RequestContext {
-    /// The same with the reason in the body, if there is one.
-    ///
-    /// # Errors
-    /// Where it is too long.
-    pub fn because(self, reason: Option<String>) -> Result<Self, Error> {
-        if reason.as_ref().is_some_and(|it| it.chars().nth(REASON_CHARS_MAX).is_some()) {
-            let reason = format!("has more than {REASON_CHARS_MAX} characters");
-            return Err(invalid("reason", reason));
-        }
-        Ok(Self { reason: reason.or(self.reason), ..self })
-    }
+/// The operator and the tenant of a request.
+#[derive(Clone)]
+pub struct RequestContext {
+    pub operator: Operator,
+    pub tenant: Arc<TenantRef>,
+}
 
-    /// Submits a command of the caller.
+impl Operator {
+    /// Submits a command of the operator about a tenant.
     ///
     /// # Errors
     /// Where it is refused, or cannot be done now.
-    pub async fn submit(&self, api: &Api, command: Command) -> Result<Reply, Error> {
+    pub async fn submit(
+        &self,
+        api: &Api,
+        tenant: TenantNo,
+        command: Command,
+    ) -> Result<Reply, Error> {
         let id = api.engine.mint();
         let user = self.caller.username.clone();
         let created_by = user.clone();
         let (reason, comments) = (self.reason.clone(), self.comment.clone());
         let actor = Actor { user, created_by, reason, comments, token: id.0 };
-        let request = CoreRequest { id, tenant: self.tenant.no, actor, idempotency: None, command };
+        let request = CoreRequest { id, tenant, actor, idempotency: None, command };
         match api.engine.submit(request).await? {
             Answer::Replied(reply) => Ok(reply),
             Answer::Refused(rejection) => Err(Error::Rejected(Box::new(rejection))),
@@ -89,6 +96,38 @@ impl RequestContext {
     }
 }
 
+impl RequestContext {
+    /// The same with the reason in the body, if there is one.
+    ///
+    /// # Errors
+    /// Where it is too long.
+    pub fn because(self, reason: Option<String>) -> Result<Self, Error> {
+        if reason.as_ref().is_some_and(|it| it.chars().nth(REASON_CHARS_MAX).is_some()) {
+            let reason = format!("has more than {REASON_CHARS_MAX} characters");
+            return Err(invalid("reason", reason));
+        }
+        let Self { operator, tenant } = self;
+        let reason = reason.or(operator.reason);
+        Ok(Self { operator: Operator { reason, ..operator }, tenant })
+    }
+
+    /// Submits a command of the operator about the request's tenant.
+    ///
+    /// # Errors
+    /// See [`Operator::submit`].
+    pub async fn submit(&self, api: &Api, command: Command) -> Result<Reply, Error> {
+        self.operator.submit(api, self.tenant.no, command).await
+    }
+
+    /// Checks a permission.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`].
+    pub fn require(&self, permission: &'static str) -> Result<(), Error> {
+        self.operator.require(permission)
+    }
+}
+
 /// Admits a request with valid credentials; the response carries the tenant's number for the log.
 pub async fn admit(State(api): State<Api>, mut request: Request, next: Next) -> Response {
     let from = headers::client_address(request.extensions());
@@ -96,13 +135,7 @@ pub async fn admit(State(api): State<Api>, mut request: Request, next: Next) -> 
         Ok(context) => context,
         Err(problem) => return problem.into_response(),
     };
-    // axum's own extractor would refuse it in plain text.
-    if percent_decode_str(request.uri().path()).decode_utf8().is_err() {
-        return invalid("path", "is no UTF-8").into_response();
-    }
-    let keys = context.tenant.numeric_keys;
-    let in_head = card_data::find_in_head(request.uri(), request.headers(), keys);
-    if let Err(error) = refuse_card_number(in_head) {
+    if let Err(error) = check_head(&request, context.tenant.numeric_keys) {
         return error.into_response();
     }
     let no = context.tenant.no;
@@ -112,17 +145,43 @@ pub async fn admit(State(api): State<Api>, mut request: Request, next: Next) -> 
     response
 }
 
+/// Admits a request of an operator; no tenant is needed.
+pub async fn admit_operator(State(api): State<Api>, mut request: Request, next: Next) -> Response {
+    let from = headers::client_address(request.extensions());
+    let operator = match operator(&api, from, request.headers()).await {
+        Ok(operator) => operator,
+        Err(problem) => return problem.into_response(),
+    };
+    if let Err(error) = check_head(&request, NumericKeys::Checked) {
+        return error.into_response();
+    }
+    request.extensions_mut().insert(operator);
+    next.run(request).await
+}
+
+fn check_head(request: &Request, keys: NumericKeys) -> Result<(), Error> {
+    // axum's own extractor would refuse it in plain text.
+    if percent_decode_str(request.uri().path()).decode_utf8().is_err() {
+        return Err(invalid("path", "is no UTF-8"));
+    }
+    refuse_card_number(card_data::find_in_head(request.uri(), request.headers(), keys))
+}
+
 async fn context(
     api: &Api,
     from: ClientAddress,
     headers: &HeaderMap,
 ) -> Result<RequestContext, Error> {
-    let authorization = headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes);
-    let caller = api.access.user(from, authorization).await?;
+    let operator = operator(api, from, headers).await?;
     let shown = headers::tenant(headers).ok().flatten().ok_or(Error::TenantMissing)?;
     let tenant = api.access.tenant(from, shown.key, shown.secret).await?;
-    let reason = note(headers, REASON)?;
-    Ok(RequestContext { caller, tenant, reason, comment: note(headers, COMMENT)? })
+    Ok(RequestContext { operator, tenant })
+}
+
+async fn operator(api: &Api, from: ClientAddress, headers: &HeaderMap) -> Result<Operator, Error> {
+    let authorization = headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes);
+    let caller = api.access.user(from, authorization).await?;
+    Ok(Operator { caller, reason: note(headers, REASON)?, comment: note(headers, COMMENT)? })
 }
 
 /// The text of a header that goes into histories.
@@ -143,5 +202,14 @@ impl FromRequestParts<Api> for Call {
         let context = parts.extensions.get().cloned().ok_or(Error::TenantMissing)?;
         let (uri, headers) = (parts.uri.clone(), std::mem::take(&mut parts.headers));
         Ok(Self { api: api.clone(), context, uri, headers })
+    }
+}
+
+impl FromRequestParts<Api> for InstallationCall {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Error> {
+        let operator = parts.extensions.get().cloned().ok_or(AccessError::Missing)?;
+        Ok(Self { api: api.clone(), operator })
     }
 }

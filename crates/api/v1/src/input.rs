@@ -1,6 +1,7 @@
 //! The body of a request as JSON, and the version that it expects.
 
 use axum::body::Body;
+use domain::card_data::NumericKeys;
 use engine::access::TenantRef;
 use http::HeaderMap;
 use http::header::{ETAG, HeaderValue, IF_MATCH};
@@ -15,7 +16,7 @@ use crate::parameters::{invalid, refuse_card_number};
 /// # Errors
 /// The body cannot be read, has a card number in it, or is no such JSON.
 pub async fn json<T: DeserializeOwned>(body: Body, tenant: &TenantRef) -> Result<T, Error> {
-    parse(&body::read(body).await?, tenant)
+    parse(&body::read(body).await?, tenant.numeric_keys)
 }
 
 /// As [`json`], of a body that may be empty.
@@ -27,11 +28,22 @@ pub async fn json_or_nothing<T: DeserializeOwned + Default>(
     tenant: &TenantRef,
 ) -> Result<T, Error> {
     let bytes = body::read(body).await?;
-    if bytes.is_empty() { Ok(T::default()) } else { parse(&bytes, tenant) }
+    if bytes.is_empty() { Ok(T::default()) } else { parse(&bytes, tenant.numeric_keys) }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8], tenant: &TenantRef) -> Result<T, Error> {
-    refuse_card_number(card_data::find_in_json(bytes, tenant.numeric_keys))?;
+/// As [`json`], of a request without a tenant, whose body may be empty.
+///
+/// # Errors
+/// See [`json`].
+pub async fn installation_json_or_nothing<T: DeserializeOwned + Default>(
+    body: Body,
+) -> Result<T, Error> {
+    let bytes = body::read(body).await?;
+    if bytes.is_empty() { Ok(T::default()) } else { parse(&bytes, NumericKeys::Checked) }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8], keys: NumericKeys) -> Result<T, Error> {
+    refuse_card_number(card_data::find_in_json(bytes, keys))?;
     serde_json::from_slice(bytes).map_err(|error| invalid("body", error))
 }
 

@@ -1,6 +1,7 @@
 //! Faregate's own API under `/v1`: ledger, analytics, unresolved payments, mails, feature flags, sign-up.
 //! Errors are RFC 9457.
 
+mod accounts;
 pub mod analytics;
 mod caller;
 mod error;
@@ -13,6 +14,7 @@ mod parameters;
 pub mod sign_up;
 mod sign_up_problem;
 mod tenant;
+mod tenants;
 mod unresolved;
 
 use std::sync::Arc;
@@ -53,15 +55,18 @@ pub struct Api {
 /// The OpenAPI document of `/v1`.
 #[must_use]
 pub fn openapi() -> OpenApi {
-    let mut document = routes().into_openapi();
+    let mut document = routes().merge(installation_routes()).into_openapi();
     document.merge(sign_up::openapi());
     document
 }
 
 /// The routes of operators under `/v1`.
 pub fn router(api: Api) -> Router {
+    let installation = Router::from(installation_routes())
+        .route_layer(from_fn_with_state(api.clone(), caller::admit_operator));
     Router::from(routes())
         .route_layer(from_fn_with_state(api.clone(), caller::admit))
+        .merge(installation)
         .method_not_allowed_fallback(async || Error::NoMethod)
         .with_state(api)
 }
@@ -71,6 +76,7 @@ fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(ledger::accounts))
         .routes(routes!(ledger::entries))
+        .routes(routes!(accounts::erase))
         .routes(routes!(unresolved::list))
         .routes(routes!(analytics::payments))
         .routes(routes!(analytics::accounts))
@@ -79,6 +85,14 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(mails::resend))
         .routes(routes!(tenant::show, tenant::patch))
         .merge(flags::routes())
+}
+
+/// The routes of operators that are about the installation: without a tenant's credentials.
+fn installation_routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(tenants::show, tenants::patch))
+        .routes(routes!(tenants::rotate_secret))
+        .routes(routes!(tenants::withdraw_previous_secret))
 }
 
 /// A sum in the currency's major unit. Sums can be larger than any one amount.

@@ -128,7 +128,7 @@ pub async fn resend(
         }
         Err(error) => return Err(error.into()),
     }
-    let (tenant, user) = (no.0, &context.caller.username);
+    let (tenant, user) = (no.0, &context.operator.caller.username);
     tracing::info!(tenant, mail.id = %mail, user, "a mail is sent again");
     Ok(StatusCode::ACCEPTED)
 }

@@ -14,6 +14,7 @@ use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
 use crate::openapi::Unauthenticated;
+use crate::parameters::Parameters;
 
 /// Keys that are one number and nothing else, and look exactly like the number of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -57,9 +58,10 @@ pub struct TenantPatch {
 #[utoipa::path(get, path = "/v1/tenant", tag = "Tenant", operation_id = "get_tenant",
     summary = "The tenant of the request",
     responses((status = 200, description = "The tenant", body = TenantView), Unauthenticated))]
-pub async fn show(Call { context, .. }: Call) -> Json<TenantView> {
+pub async fn show(Call { context, uri, .. }: Call) -> Result<Json<TenantView>, Error> {
+    Parameters::of(&uri)?.end()?;
     let numeric_keys = context.tenant.numeric_keys.into();
-    Json(TenantView { tenant_id: context.tenant.id.uuid(), numeric_keys })
+    Ok(Json(TenantView { tenant_id: context.tenant.id.uuid(), numeric_keys }))
 }
 
 /// Changes what the tenant has chosen.

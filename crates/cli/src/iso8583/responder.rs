@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bench::message_format::{Channel, Format};
+use config::Config;
 use iso8583::connection::Connection;
 use iso8583::framing::Header;
 use iso8583::framing::codec::{Received, Sent};
 use iso8583::message_type::response_to;
 use iso8583::{Message, Packager, Problem};
-use server::config::Config;
 use server::logging;
 use server::serve::Signals;
 use tokio::net::{TcpListener, TcpStream};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use config::Config;
 use serde_json::json;
-use server::config::Config;
 use server::node;
 use store::migrate::{self, Copied, Progress};
 

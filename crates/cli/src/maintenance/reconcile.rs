@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use config::Config;
 use domain::TransactionId;
 use domain::payment::TransactionStatus;
 use gateway::reconcile::{Charges, Compared, Difference, DifferenceKind};
 use gateway::simulator::record::Record;
 use gateway::simulator::{self, journal};
 use serde_json::json;
-use server::config::Config;
 use server::{node, serve};
 
 use super::{Error, Report};

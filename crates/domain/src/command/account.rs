@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::{CreateAccount, UpdateAccount};
+use crate::account::{CreateAccount, EraseAccount, UpdateAccount};
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::partition::Subject;
 use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
@@ -15,6 +15,7 @@ use crate::{AccountId, RequestId, TagDefinitionId, TenantNo};
 pub enum AccountCommand {
     Create(Box<CreateAccount>),
     Update(Box<UpdateAccount>),
+    Erase(EraseAccount),
     AddTags(AddTags),
     RemoveTags(RemoveTags),
     CreatePaymentMethod(CreatePaymentMethod),
@@ -29,6 +30,7 @@ impl AccountCommand {
         match self {
             Self::Create(_) => "CreateAccount",
             Self::Update(_) => "UpdateAccount",
+            Self::Erase(_) => "EraseAccount",
             Self::AddTags(_) => "AddTags",
             Self::RemoveTags(_) => "RemoveTags",
             Self::CreatePaymentMethod(_) => "CreatePaymentMethod",
@@ -43,6 +45,7 @@ impl AccountCommand {
         match self {
             Self::Create(_) => None,
             Self::Update(it) => Some(it.account),
+            Self::Erase(it) => Some(it.account),
             Self::AddTags(it) => Some(it.account),
             Self::RemoveTags(it) => Some(it.account),
             Self::CreatePaymentMethod(it) => Some(it.account),
@@ -56,6 +59,7 @@ impl AccountCommand {
             // The first id that the request mints.
             Self::Create(_) => Subject::Account(request.entity(0)),
             Self::Update(it) => Subject::Account(it.account),
+            Self::Erase(it) => Subject::Account(it.account),
             Self::AddTags(it) => Subject::Account(it.account),
             Self::RemoveTags(it) => Subject::Account(it.account),
             Self::CreatePaymentMethod(it) => Subject::Account(it.account),
@@ -74,6 +78,7 @@ impl AccountCommand {
                 let method = it.payment_method_id;
                 method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
             }
+            Self::Erase(it) => read(Read::Account(tenant, it.account)),
             Self::AddTags(it) => read_tags((it.account, &it.definitions), tenant, read),
             Self::RemoveTags(it) => read_tags((it.account, &it.definitions), tenant, read),
             Self::CreatePaymentMethod(it) => {

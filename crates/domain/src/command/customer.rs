@@ -133,6 +133,7 @@ impl CustomerCommand {
                 it.operation.into_iter().for_each(|id| read(Read::Operation(tenant, id)));
             }
             Self::Update(it) => read(Read::Account(tenant, it.customer.account)),
+            Self::Erase(it) => read(Read::Account(tenant, it.customer.account)),
             Self::FailOperation(it) => read(Read::Operation(tenant, it.operation)),
             Self::VerifyEmail(_)
             | Self::RequestToken(_)
@@ -140,7 +141,6 @@ impl CustomerCommand {
             | Self::OpenSession(_)
             | Self::RefreshSession(_)
             | Self::CloseSessions(_)
-            | Self::Erase(_)
             | Self::QueueRegistration(_) => {}
         }
     }

@@ -5,13 +5,18 @@ use serde::{Deserialize, Serialize};
 use crate::TenantNo;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::read::Read;
-use crate::tenant::{CreateTenant, SetTenantValue};
+use crate::tenant::{CreateTenant, RotateTenantSecret, SetTenantValue};
 
 /// A command about a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TenantCommand {
     Create(CreateTenant),
     SetValue(SetTenantValue),
+    RotateSecret(RotateTenantSecret),
+    /// Refuses the secret that was replaced from now on.
+    WithdrawPreviousSecret,
+    /// Serves or refuses requests with the tenant's credentials.
+    SetActive(bool),
 }
 
 impl TenantCommand {
@@ -21,6 +26,9 @@ impl TenantCommand {
         match self {
             Self::Create(_) => "CreateTenant",
             Self::SetValue(_) => "SetTenantValue",
+            Self::RotateSecret(_) => "RotateTenantSecret",
+            Self::WithdrawPreviousSecret => "WithdrawPreviousTenantSecret",
+            Self::SetActive(_) => "SetTenantActive",
         }
     }
 
@@ -36,6 +44,9 @@ impl TenantCommand {
                 }
             }
             Self::SetValue(it) => read(Read::TenantValue(tenant, it.key.clone())),
+            Self::RotateSecret(_) | Self::WithdrawPreviousSecret | Self::SetActive(_) => {
+                read(Read::Tenant(tenant));
+            }
         }
     }
 }

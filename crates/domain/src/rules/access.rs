@@ -35,6 +35,9 @@ pub(crate) fn update_user(state: &State, it: &UpdateUser, cx: &mut Context) -> O
         user.roles.clone_from(roles);
     }
     user.active = it.active.unwrap_or(true);
+    if !user.active {
+        user.password_hash = String::new();
+    }
     user.revision = before.revision.next(cx.seq);
     cx.change(AccessChange::User(user));
     Ok(Accepted::now(Reply::Done))

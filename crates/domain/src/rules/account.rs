@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::account::{CreateAccount, UpdateAccount};
+use crate::account::{CreateAccount, EraseAccount, UpdateAccount};
 use crate::change::AccountChange;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
@@ -45,6 +45,7 @@ pub(crate) fn create(state: &State, it: &CreateAccount, cx: &mut Context) -> Out
         is_migrated: it.is_migrated,
         created_at: cx.now,
         updated_at: cx.now,
+        erased_at: None,
         revision: Revision::first(cx.seq),
     }));
     if it.person != Person::default() {
@@ -97,6 +98,28 @@ pub(crate) fn update(state: &State, it: &UpdateAccount, cx: &mut Context) -> Out
     cx.change(AccountChange::Account(account));
     cx.event(Event::AccountChanged { account: it.account });
     Ok(Accepted::now(Reply::Done))
+}
+
+pub(crate) fn erase(state: &State, it: &EraseAccount, cx: &mut Context) -> Outcome {
+    let Some(before) = state.account(cx.tenant, it.account) else {
+        return Err(AccountRejection::NotFound { id: it.account }.into());
+    };
+    // The claim on the key stays: nobody else gets it.
+    erase_person(before, None, cx);
+    Ok(Accepted::now(Reply::Done))
+}
+
+/// Erases what is known of the person; `external_key` is what is left of the account's name.
+pub(crate) fn erase_person(before: &Account, external_key: Option<String>, cx: &mut Context) {
+    cx.change(AccountChange::Account(Account {
+        external_key,
+        erased_at: Some(cx.now),
+        updated_at: cx.now,
+        revision: before.revision.next(cx.seq),
+        ..before.clone()
+    }));
+    cx.change(AccountChange::PersonErased { account: before.id });
+    cx.event(Event::AccountChanged { account: before.id });
 }
 
 fn refuse_fixed_fields(before: &Account, it: &UpdateAccount) -> Result<(), Rejection> {

@@ -112,6 +112,7 @@ fn open_account(it: &Register, (account, id): (AccountId, CustomerId), cx: &mut 
         is_migrated: None,
         created_at: cx.now,
         updated_at: cx.now,
+        erased_at: None,
         revision: Revision::first(cx.seq),
     }));
     let person = named(it.person.clone(), &it.profile);
@@ -305,7 +306,11 @@ pub(crate) fn erase(state: &State, it: &EraseCustomer, cx: &mut Context) -> Outc
         ..changed(before, cx)
     }));
     sessions::end_all(file, cx);
-    cx.change(CustomerChange::PersonErased { account: before.account, customer: before.id });
+    if let Some(account) = state.account(cx.tenant, before.account) {
+        // Its name is the customer's id, which says nothing of them.
+        account::erase_person(account, account.external_key.clone(), cx);
+    }
+    cx.change(CustomerChange::MailsErased { customer: before.id });
     cx.event(Event::CustomerErased { customer: before.id, account: before.account });
     Ok(Accepted::now(Reply::Done))
 }

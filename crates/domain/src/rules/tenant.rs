@@ -5,7 +5,9 @@ use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::reply::Outcome;
 use crate::state::State;
-use crate::tenant::{CreateTenant, SetTenantValue, Tenant, TenantValue};
+use crate::tenant::{
+    CreateTenant, PreviousSecret, RotateTenantSecret, SetTenantValue, Tenant, TenantValue,
+};
 use crate::{Accepted, Event, Rejection, Reply, Revision, TenantNo, TenantRejection};
 
 pub(crate) fn create(state: &State, it: &CreateTenant, cx: &mut Context) -> Outcome {
@@ -31,6 +33,8 @@ pub(crate) fn create(state: &State, it: &CreateTenant, cx: &mut Context) -> Outc
         external_key: it.external_key.clone(),
         api_key: it.api_key.clone(),
         secret_hash: it.secret_hash.clone(),
+        previous_secret: None,
+        is_active: true,
         created_at: cx.now,
         revision: Revision::first(cx.seq),
     };
@@ -64,6 +68,40 @@ pub(crate) fn set_value(state: &State, it: &SetTenantValue, cx: &mut Context) ->
     }
     cx.change(TenantChange::Value(value));
     Ok(Accepted::now(Reply::Done))
+}
+
+pub(crate) fn rotate_secret(state: &State, it: &RotateTenantSecret, cx: &mut Context) -> Outcome {
+    let before = state.tenant(cx.tenant);
+    let overlaps = it.overlap_us > 0;
+    let previous_secret = overlaps.then(|| PreviousSecret {
+        hash: before.secret_hash.clone(),
+        until: cx.now.plus_us(it.overlap_us),
+    });
+    let secret_hash = it.secret_hash.clone();
+    Ok(changed(Tenant { secret_hash, previous_secret, ..before.clone() }, cx))
+}
+
+pub(crate) fn withdraw_previous_secret(state: &State, cx: &mut Context) -> Outcome {
+    let before = state.tenant(cx.tenant);
+    if before.previous_secret.is_none() {
+        return Ok(Accepted::now(Reply::Done));
+    }
+    Ok(changed(Tenant { previous_secret: None, ..before.clone() }, cx))
+}
+
+pub(crate) fn set_active(state: &State, is_active: bool, cx: &mut Context) -> Outcome {
+    let before = state.tenant(cx.tenant);
+    if before.is_active == is_active {
+        return Ok(Accepted::now(Reply::Done));
+    }
+    Ok(changed(Tenant { is_active, ..before.clone() }, cx))
+}
+
+/// Writes the tenant as its next revision.
+fn changed(tenant: Tenant, cx: &mut Context) -> Accepted {
+    let revision = tenant.revision.next(cx.seq);
+    cx.change(TenantChange::Tenant(Tenant { revision, ..tenant }));
+    Accepted::now(Reply::Done)
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use super::{AccessError, Print};
+use domain::Timestamp;
+
+use super::{AccessError, Print, TakenSecret};
 
 /// Credentials remembered at the same time.
 const CACHED_MAX: usize = 16_384;
@@ -28,8 +30,8 @@ pub(super) struct CredentialCache<T> {
 struct Entry<T> {
     at: Instant,
     generation: i64,
-    /// The stored hash that the secret was verified against.
-    verified: Option<String>,
+    /// What the secret was verified against.
+    verified: Option<TakenSecret>,
     found: Found<T>,
     /// A refresh was started.
     refreshing: AtomicBool,
@@ -50,9 +52,19 @@ impl<T> CredentialCache<T> {
         Self { life, known: RwLock::default(), pending: Mutex::default() }
     }
 
-    pub(super) fn fresh(&self, print: &Print, generation: i64, now: Instant) -> Option<Fresh<T>> {
+    /// `now` is the time of this process, and that of the engine's clock.
+    pub(super) fn fresh(
+        &self,
+        print: &Print,
+        generation: i64,
+        (now, domain_now): (Instant, Timestamp),
+    ) -> Option<Fresh<T>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let known = known.get(print).filter(|known| known.generation == generation)?;
+        let until = known.verified.as_ref().and_then(|it| it.until);
+        if until.is_some_and(|until| domain_now >= until) {
+            return None;
+        }
         let age = now.saturating_duration_since(known.at);
         let life = if known.found.is_ok() { self.life } else { WRONG_LIFE };
         let ends_soon = known.found.is_ok() && age >= life / 4 * 3;
@@ -63,14 +75,14 @@ impl<T> CredentialCache<T> {
     /// The hash that this very credential was verified against, however long ago.
     pub(super) fn verified_hash(&self, print: &Print) -> Option<String> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.get(print)?.verified.clone()
+        known.get(print)?.verified.as_ref().map(|it| it.hash.clone())
     }
 
     pub(super) fn remember(
         &self,
         print: Print,
         generation: i64,
-        verified: Option<String>,
+        verified: Option<TakenSecret>,
         found: Found<T>,
     ) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
@@ -125,11 +137,22 @@ mod tests {
 
     /// What the cache says of a credential stored in generation 1, after each of these seconds.
     fn check(found: &Found<u8>, generation: i64, after_s: &[u64]) -> Vec<&'static str> {
+        check_verified(None, found, generation, after_s)
+    }
+
+    /// The same of one that was verified against a secret; the domain's clock begins at 0.
+    fn check_verified(
+        verified: Option<TakenSecret>,
+        found: &Found<u8>,
+        generation: i64,
+        after_s: &[u64],
+    ) -> Vec<&'static str> {
         let remembered = CredentialCache::new(LIFE);
-        remembered.remember(PRINT, 1, None, found.clone());
+        remembered.remember(PRINT, 1, verified, found.clone());
         let at = remembered.known.read().unwrap()[&PRINT].at;
         let ask = |seconds: &u64| {
-            let now = at + Duration::from_secs(*seconds);
+            let domain_now = Timestamp(i64::try_from(*seconds).unwrap() * 1_000_000);
+            let now = (at + Duration::from_secs(*seconds), domain_now);
             match remembered.fresh(&PRINT, generation, now) {
                 Some(Fresh { refresh: true, .. }) => "refresh",
                 Some(Fresh { found: Ok(_), .. }) => "right",
@@ -146,6 +169,14 @@ mod tests {
         let shown = check(&right, 1, &[0, 44, 45, 45, 59, 60]);
         assert_eq!(shown, ["right", "right", "refresh", "right", "right", "nothing"]);
         assert_eq!(check(&right, 2, &[0]), ["nothing"], "users or tenants have changed since");
+    }
+
+    #[test]
+    fn a_replaced_secret_is_not_believed_beyond_its_end() {
+        let until = Some(Timestamp(10_000_000));
+        let verified = Some(TakenSecret { hash: String::new(), until });
+        let shown = check_verified(verified, &Ok(Arc::new(7)), 1, &[9, 10]);
+        assert_eq!(shown, ["right", "nothing"]);
     }
 
     #[test]

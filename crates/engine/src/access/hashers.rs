@@ -6,6 +6,7 @@ use argon2::password_hash::{PasswordHasher, PasswordVerifier, phc::PasswordHash}
 use argon2::{Algorithm, Argon2, Params, Version};
 use tokio::sync::Semaphore;
 
+use super::TakenSecret;
 use crate::{Reason, Unavailable};
 
 /// Passwords waiting per hasher: about a second of work each at 15 ms a hash.
@@ -33,19 +34,18 @@ impl Hashers {
         Ok(self.run(work).await?.expect("any bytes can be hashed"))
     }
 
-    /// Whether the secret belongs to the hash. Without a hash one is computed all the same, so that
-    /// an unknown name takes as long as a wrong password.
-    pub(super) fn verify(
+    /// The first of `taken` that the secret belongs to. Without any, a hash is computed all the same, so
+    /// that an unknown name takes as long as a wrong password.
+    pub(super) fn find(
         &self,
-        hash: Option<String>,
+        taken: Vec<TakenSecret>,
         secret: String,
-    ) -> impl Future<Output = Result<bool, Unavailable>> + Send + 'static {
-        self.run(move || match hash {
-            Some(hash) => verify_blocking(&hash, &secret),
-            None => {
+    ) -> impl Future<Output = Result<Option<TakenSecret>, Unavailable>> + Send + 'static {
+        self.run(move || {
+            if taken.is_empty() {
                 drop(argon2id().hash_password(secret.as_bytes()));
-                false
             }
+            taken.into_iter().find(|it| verify_blocking(&it.hash, &secret))
         })
     }
 

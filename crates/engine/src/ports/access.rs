@@ -1,5 +1,6 @@
 //! Reads of users and roles.
 
+use domain::Seq;
 use domain::access::{Role, User};
 
 use super::StoreError;
@@ -14,4 +15,6 @@ pub trait AccessQueries: Send + Sync {
     fn role(&self, name: &str) -> Result<Option<Role>, StoreError>;
     /// All roles, by name.
     fn roles(&self) -> Result<Vec<Role>, StoreError>;
+    /// The newest change of users, roles, tenants or tenants' values.
+    fn access_head(&self) -> Result<Seq, StoreError>;
 }

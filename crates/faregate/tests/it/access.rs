@@ -90,6 +90,100 @@ fn changed_user_counts_from_the_next_request_on() {
     assert_eq!(hashes(&server), before, "the password is still the one that was verified");
 }
 
+/// Every API that takes a tenant's credentials: what it answers a request with them.
+fn statuses(client: &Client) -> [u16; 3] {
+    [ACCOUNTS, LEDGER, "/v1/customers"].map(|path| client.get(path).status)
+}
+
+#[test]
+fn replaced_tenant_secret_is_taken_until_its_overlap_ends() {
+    let server = Server::start();
+    let old = server.tenant();
+    let id = old.get("/1.0/kb/tenants?apiKey=bob").json()["tenantId"].as_str().unwrap().to_owned();
+    let (tenant, operator) = (format!("/v1/tenants/{id}"), server.client());
+    let rotate = |body| operator.post(&format!("{tenant}/secrets"), &body);
+
+    let drawn = rotate(json!({ "overlapSeconds": 86_400 }));
+    assert_eq!(drawn.status, 201, "{}", drawn.text());
+    let first = drawn.json()["apiSecret"].as_str().unwrap().to_owned();
+    let until = drawn.json()["previousSecretUntil"].clone();
+    assert_eq!(operator.get(&tenant).json()["previousSecretUntil"], until);
+    let new = old.clone().tenant("bob", &first);
+    assert_eq!((statuses(&old), statuses(&new)), ([200; 3], [200; 3]));
+
+    // The end of the overlap counts for what is cached, too.
+    let moved = new.put("/1.0/kb/test/clock?days=1", &json!({}));
+    assert_eq!(moved.status, 200, "{}", moved.text());
+    assert_eq!((statuses(&old), statuses(&new)), ([401; 3], [200; 3]));
+    assert_eq!(operator.get(&tenant).json().get("previousSecretUntil"), None);
+
+    let given = "chosen by the operator";
+    assert_eq!(rotate(json!({ "apiSecret": given })).json().get("apiSecret"), None);
+    let given = new.clone().tenant("bob", given);
+    assert_eq!((statuses(&new), statuses(&given)), ([200; 3], [200; 3]));
+    let withdrawn = operator.delete(&format!("{tenant}/secrets/previous"));
+    assert_eq!(withdrawn.status, 204, "{}", withdrawn.text());
+    assert_eq!((statuses(&new), statuses(&given)), ([401; 3], [200; 3]));
+
+    assert_eq!(rotate(json!({ "overlapSeconds": 0 })).status, 201);
+    assert_eq!(statuses(&given), [401; 3], "without an overlap");
+}
+
+#[test]
+fn tenant_that_is_switched_off_is_refused_everywhere() {
+    let server = Server::start_with(Launch::usual().env("FAREGATE_SIGNUP_TENANT", "bob"));
+    let client = server.tenant();
+    let id =
+        client.get("/1.0/kb/tenants?apiKey=bob").json()["tenantId"].as_str().unwrap().to_owned();
+    let tenant = format!("/v1/tenants/{id}");
+    let switch = |active: bool| {
+        let body = json!({ "active": active }).to_string();
+        let switched = server.client().send("PATCH", &tenant, Some(body.as_bytes()));
+        assert_eq!(switched.json()["active"], active, "{}", switched.text());
+    };
+    // Sign-up takes its tenant from the settings.
+    let login = || {
+        let body = json!({ "email": "ana@example.com", "password": "does not matter" });
+        Client::new(&server.url).post("/v1/sessions", &body).status
+    };
+    assert_eq!((statuses(&client), login()), ([200; 3], 401));
+    switch(false);
+    assert_eq!((statuses(&client), login()), ([401, 403, 403], 403));
+    let wrong = client.clone().tenant("bob", "wrong");
+    assert_eq!(statuses(&wrong), [401; 3], "who lacks the secret learns nothing");
+    switch(true);
+    assert_eq!((statuses(&client), login()), ([200; 3], 401));
+}
+
+#[test]
+fn tenants_are_administered_with_a_permission_of_its_own() {
+    let server = Server::start();
+    let client = server.tenant();
+    add_user(&server, "joe");
+    let id =
+        client.get("/1.0/kb/tenants?apiKey=bob").json()["tenantId"].as_str().unwrap().to_owned();
+    let tenant = format!("/v1/tenants/{id}");
+    let routes = |client: &Client| {
+        [("GET", ""), ("PATCH", ""), ("POST", "/secrets"), ("DELETE", "/secrets/previous")]
+            .map(|(method, rest)| client.send(method, &format!("{tenant}{rest}"), None).status)
+    };
+    assert_eq!(routes(&Client::new(&server.url)), [401; 4]);
+    assert_eq!(routes(&Client::new(&server.url).tenant("bob", "lazar")), [401; 4]);
+    assert_eq!(routes(&client.clone().user("joe", "right")), [403; 4]);
+    assert_eq!(statuses(&client), [200; 3], "nothing was changed");
+    let absent = format!("/v1/tenants/{}/secrets", uuid::Uuid::nil());
+    assert_eq!(client.post(&absent, &json!({})).status, 404);
+    for (body, field) in [
+        (json!({ "overlapSeconds": 7_776_001 }), "overlapSeconds"),
+        (json!({ "apiSecret": "eleven char" }), "apiSecret"),
+        (json!({ "apiSecret": "x".repeat(257) }), "apiSecret"),
+        (json!({ "secret": "misspelt" }), "body"),
+    ] {
+        let refused = client.post(&format!("{tenant}/secrets"), &body);
+        assert_eq!((refused.status, &refused.json()["field"]), (400, &json!(field)), "{body}");
+    }
+}
+
 #[test]
 fn cached_credential_is_refreshed_before_it_expires() {
     let launch = Launch::usual().env("FAREGATE_ACCESS_CACHE_LIFE", "2s");

@@ -1,6 +1,7 @@
 //! Starting, stopping, and what is refused before anything is served.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -61,13 +62,48 @@ fn the_environment_gives_the_secrets_of_the_first_start() {
 
 #[test]
 fn the_administrators_password_can_be_given() {
-    let server = Server::start();
-    assert_eq!(server.client().get("/v1/ledger/accounts").status, 401, "no tenant was named");
+    let password = "given by the environment";
+    let launch = Launch::usual().env("FAREGATE_ADMIN_PASSWORD", password);
+    let server = Server::start_with(launch);
+    let client = server.client().user("admin", password);
+    let nameless = client.get("/v1/ledger/accounts");
+    assert_eq!(nameless.json()["type"], "urn:faregate:problem:tenant-missing", "the user is known");
     let wrong = server.client().user("admin", "wrong").get("/v1/ledger/accounts");
     assert_eq!(wrong.status, 401);
     assert_eq!(wrong.json()["type"], "urn:faregate:problem:credentials-wrong");
     let (_, shown) = server.stop();
-    assert!(!shown.contains("password"), "{shown}");
+    assert!(!shown.contains(password), "{shown}");
+}
+
+/// What a start that must be refused says, where others than this machine can reach the server.
+fn refused_off_loopback(data_dir: &Path, password: Option<&str>) -> String {
+    let mut start = faregate(&["serve", "--listen", "0.0.0.0:0", "--data-dir"]);
+    start.arg(data_dir).envs(password.map(|it| ("FAREGATE_ADMIN_PASSWORD", it)));
+    let ended = start.output().unwrap();
+    assert!(!ended.status.success());
+    String::from_utf8_lossy(&ended.stderr).into_owned()
+}
+
+#[test]
+fn a_password_that_can_be_guessed_is_refused_off_loopback() {
+    let dir = TempDir::new();
+    for (given, reason) in [
+        ("password", "it is tried first by everybody"),
+        ("CHANGE-ME", "it is tried first by everybody"),
+        ("eleven char", "it has fewer than 12 characters"),
+    ] {
+        let said = refused_off_loopback(&dir.path().join("new"), Some(given));
+        assert!(said.contains(reason), "{given}: {said}");
+        assert!(!said.contains(&format!("`{given}`")), "{said}");
+    }
+    // The one that is stored counts, however it came there.
+    let used = dir.path().join("used");
+    let (_, log) = Server::start_in(&used, Launch::in_earnest()).stop();
+    assert!(log.contains("the administrator's password can be guessed"), "{log}");
+    for given in [None, Some("not used by this start")] {
+        let said = refused_off_loopback(&used, given);
+        assert!(said.contains("start on loopback and change it"), "{said}");
+    }
 }
 
 #[test]

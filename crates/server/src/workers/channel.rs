@@ -21,7 +21,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{UnixDatagram, UnixStream};
 use uuid::Uuid;
 
-use crate::config::Config;
+use config::Config;
 
 /// A message of the server.
 #[derive(Debug, Serialize, Deserialize)]

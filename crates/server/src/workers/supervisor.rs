@@ -17,7 +17,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::channel::{self, Pair, ServerMessage, WorkerMessage};
 use super::{Drain, worker};
-use crate::config::Config;
+use config::Config;
 use feature_flags::FlagFeed;
 use http_server::{AcceptedConnection, accepted};
 

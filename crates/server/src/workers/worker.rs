@@ -16,10 +16,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::channel::{self, ServerMessage, WorkerMessage, WorkerSocket};
-use crate::config::Config;
 use crate::http_setup;
 use crate::logging;
 use crate::process::{self, Signals};
+use config::Config;
 use http_server::listener::{self, Incoming};
 use http_server::{Admission, Sorter, is_flag_path, with_route_labels};
 use v1::Error;

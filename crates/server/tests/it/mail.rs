@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use ::mail::MailDispatcher;
-use server::config::{self, MailTransport, Period};
+use config::{MailTransport, Period};
 
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,5 +1,4 @@
-//! The server's parts: its configuration, and the mail loop on a real store with a real mail server.
+//! The server's parts: the mail loop on a real store with a real mail server.
 #![expect(clippy::unwrap_used, reason = "a test fails where it panics, helpers included")]
 
-mod config;
 mod mail;

@@ -2,6 +2,7 @@
 
 use argon2::password_hash::phc::{Output, PasswordHash, Salt};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
+use secrets::random;
 use subtle::ConstantTimeEq as _;
 
 use super::memory;
@@ -188,8 +189,7 @@ impl Hashing {
 
     /// Hashes a password with a random salt.
     pub fn hash(&mut self, password: &str) -> PhcString {
-        let mut salt = [0; SALT_BYTES];
-        getrandom::fill(&mut salt).expect("the operating system gives random bytes");
+        let salt = random::bytes::<SALT_BYTES>();
         let cost = self.cost;
         let output = self.output(cost, password, &salt, OUTPUT_BYTES);
         let Cost { memory_kib, passes, lanes } = cost;

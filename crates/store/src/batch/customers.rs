@@ -6,7 +6,7 @@ use domain::change::CustomerChange;
 use domain::customer::{Customer, Session};
 use domain::mail::Mail;
 use domain::operation::Operation;
-use domain::{AccountId, CustomerId, MailId, OperationId, Seq, SessionId, TenantNo};
+use domain::{CustomerId, MailId, OperationId, Seq, SessionId, TenantNo};
 use engine::ports::StoreError;
 
 use super::{Newest, newest, put_all};
@@ -22,7 +22,8 @@ pub(super) struct CustomerRows<'a> {
     /// The newest image of a session; `None` once it has ended.
     sessions: BTreeMap<(TenantNo, SessionId), Option<&'a Session>>,
     mails: BTreeMap<(TenantNo, MailId), &'a Mail>,
-    forgotten: Vec<(TenantNo, AccountId, CustomerId)>,
+    /// Customers who are erased.
+    erased: Vec<(TenantNo, CustomerId)>,
 }
 
 impl<'a> CustomerRows<'a> {
@@ -44,17 +45,12 @@ impl<'a> CustomerRows<'a> {
             CustomerChange::Mail(it) => {
                 self.mails.insert((it.tenant, it.id), it);
             }
-            CustomerChange::PersonErased { account, customer } => {
+            CustomerChange::MailsErased { customer } => {
                 // What the batch itself asked for before is not sent either.
                 self.mails.retain(|(no, _), it| (*no, it.customer) != (tenant, *customer));
-                self.forgotten.push((tenant, *account, *customer));
+                self.erased.push((tenant, *customer));
             }
         }
-    }
-
-    /// Whose account says nothing any more.
-    pub(super) fn forgotten(&self) -> impl Iterator<Item = (TenantNo, AccountId)> + '_ {
-        self.forgotten.iter().map(|&(tenant, account, _)| (tenant, account))
     }
 
     /// Writes the rows.
@@ -93,14 +89,10 @@ impl<'a> CustomerRows<'a> {
         delete(db, "DELETE FROM customer_session WHERE tenant = ?1 AND id = ?2", &ended)
     }
 
-    /// Deletes what was known before the batch. What the batch itself knew before it forgot somebody is
-    /// not here any more, and what came afterwards is still to be written.
+    /// Deletes the mails of erased customers from before the batch.
     pub(super) fn forget(&self, db: &Database) -> Result<(), StoreError> {
-        let of_account = |it: &(TenantNo, AccountId, CustomerId)| [it.0.into(), it.1.into()];
-        let people: Vec<[Value<'_>; 2]> = self.forgotten.iter().map(of_account).collect();
-        delete(db, "DELETE FROM account_person WHERE tenant = ?1 AND account_id = ?2", &people)?;
-        let of_customer = |it: &(TenantNo, AccountId, CustomerId)| [it.0.into(), it.2.into()];
-        let mails: Vec<[Value<'_>; 2]> = self.forgotten.iter().map(of_customer).collect();
+        let mails: Vec<[Value<'_>; 2]> =
+            self.erased.iter().map(|it| [it.0.into(), it.1.into()]).collect();
         delete(db, "DELETE FROM mail WHERE tenant = ?1 AND customer_id = ?2", &mails)
     }
 }

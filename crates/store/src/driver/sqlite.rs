@@ -127,7 +127,7 @@ impl Connection {
         let (page_bytes, checkpoint_pages) = (options.page_bytes, options.checkpoint_pages);
         let synchronous = if options.is_durable { "FULL" } else { "NORMAL" };
         opened.run(&format!(
-            "PRAGMA page_size = {page_bytes}; PRAGMA journal_mode = WAL; \
+            "PRAGMA page_size = {page_bytes}; PRAGMA journal_mode = WAL; PRAGMA secure_delete = ON; \
              PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = OFF; \
              PRAGMA wal_autocheckpoint = {checkpoint_pages}; \
              PRAGMA journal_size_limit = {WAL_KEPT_BYTES};"
@@ -156,6 +156,12 @@ impl Connection {
     /// Runs statements without parameters.
     pub(crate) fn run(&self, sql: &str) -> Result<(), StoreError> {
         self.connection.execute_batch(sql).map_err(failed)
+    }
+
+    /// Moves what the write-ahead log has into the database, and empties it. What readers still need
+    /// stays.
+    pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
+        self.run("PRAGMA wal_checkpoint(TRUNCATE)")
     }
 
     pub(crate) fn begin(&self) -> Result<(), StoreError> {

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use domain::Seq;
 use domain::access::{Role, User};
 use engine::ports::{AccessQueries, StoreError};
 
@@ -29,5 +30,12 @@ impl AccessQueries for SqlQueries {
             static SQL: LazyLock<String> = LazyLock::new(|| tables::ROLE.select("ORDER BY name"));
             reader.query(&SQL, &[], rows::role)
         })
+    }
+
+    fn access_head(&self) -> Result<Seq, StoreError> {
+        let sql = "SELECT coalesce(max(seq), 0) FROM (SELECT max(seq) AS seq FROM app_user \
+                   UNION ALL SELECT max(seq) FROM role UNION ALL SELECT max(seq) FROM tenant \
+                   UNION ALL SELECT max(seq) FROM tenant_value) AS heads";
+        self.read(|reader| Ok(reader.query_one(sql, &[], |cells| cells.seq())?.unwrap_or_default()))
     }
 }

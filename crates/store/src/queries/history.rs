@@ -9,6 +9,7 @@ use domain::{
     AccountId, PaymentId, PaymentMethodId, Person, Seq, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{HistoryOf, HistoryQueries, HistoryRow, Page, ROWS_MAX, StoreError};
+use uuid::Uuid;
 
 use super::{SqlQueries, accounts, tags, window};
 use crate::driver::{Load, Reader};
@@ -166,8 +167,9 @@ struct Walker<'r> {
 impl<'r> Walker<'r> {
     fn new(reader: &'r Reader, no: TenantNo) -> Result<Self, StoreError> {
         let load = reader.load(
-            "SELECT at_us, user_name, created_by, reason, comments, token, changes \
-             FROM journal WHERE seq = ?1",
+            "SELECT j.at_us, a.user_name, a.created_by, a.reason, a.comments, j.token, j.changes \
+             FROM journal j JOIN actor a ON a.tenant = j.tenant AND a.id = j.actor \
+             AND a.account_id = coalesce(j.account_id, ?2) WHERE j.seq = ?1",
         )?;
         Ok(Self { reader, no, load, records: BTreeMap::new() })
     }
@@ -245,7 +247,7 @@ impl<'r> Walker<'r> {
         match self.records.entry(seq) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(slot) => {
-                let record = self.load.first(&[seq.into()], |cells| {
+                let record = self.load.first(&[seq.into(), Uuid::nil().into()], |cells| {
                     cells.of(&tables::JOURNAL);
                     Ok(Record {
                         at: cells.time()?,

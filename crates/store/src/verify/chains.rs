@@ -36,12 +36,19 @@ type Journalled = fn(&mut Cells<'_>) -> Result<Change, StoreError>;
 /// Payments and their transactions are beside these: they are looked at together.
 const ENTITIES: &[(&Table, Journalled)] = &[
     (&TENANT, |cells| {
-        Ok(Change::Tenant(TenantChange::Tenant(domain::tenant::Tenant {
-            secret_hash: String::new(),
-            ..rows::tenant(cells)?
+        let mut tenant = rows::tenant(cells)?;
+        tenant.secret_hash = String::new();
+        if let Some(previous) = &mut tenant.previous_secret {
+            previous.hash = String::new();
+        }
+        Ok(Change::Tenant(TenantChange::Tenant(tenant)))
+    }),
+    (&TENANT_VALUE, |cells| {
+        Ok(Change::Tenant(TenantChange::Value(domain::tenant::TenantValue {
+            value: None,
+            ..rows::tenant_value(cells)?
         })))
     }),
-    (&TENANT_VALUE, |cells| Ok(Change::Tenant(TenantChange::Value(rows::tenant_value(cells)?)))),
     (&APP_USER, |cells| {
         let user = rows::user(cells)?;
         Ok(Change::Access(AccessChange::User(domain::access::User {
@@ -60,9 +67,11 @@ const ENTITIES: &[(&Table, Journalled)] = &[
     }),
     (&DEFINITION, |cells| Ok(Change::Flag(FlagChange::Definition(rows::definition(cells)?)))),
     (&CHANGE_REQUEST, |cells| {
-        let patch = String::new();
         Ok(Change::Flag(FlagChange::ChangeRequest(ChangeRequest {
-            patch,
+            patch: String::new(),
+            reason: None,
+            comment: None,
+            explanation: None,
             ..rows::change_request(cells)?
         })))
     }),
@@ -91,7 +100,9 @@ const ENTITIES: &[(&Table, Journalled)] = &[
     }),
     (&TAG, |cells| Ok(Change::Account(AccountChange::Tag(rows::tag(cells)?)))),
     (&PAYMENT_METHOD, |cells| {
-        Ok(Change::Account(AccountChange::PaymentMethod(rows::payment_method(cells)?)))
+        let mut method = rows::payment_method(cells)?;
+        method.erase();
+        Ok(Change::Account(AccountChange::PaymentMethod(method)))
     }),
 ];
 
@@ -389,9 +400,9 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
         Change::Payment(PaymentChange::Transaction(it)) => {
             by_id(&PAYMENT_TRANSACTION, it.tenant, it.id.uuid())
         }
-        Change::Account(AccountChange::Person { .. })
+        Change::Account(AccountChange::Person { .. } | AccountChange::PersonErased { .. })
         | Change::Customer(
-            CustomerChange::PersonErased { .. }
+            CustomerChange::MailsErased { .. }
             | CustomerChange::Session(_)
             | CustomerChange::SessionEnded { .. }
             | CustomerChange::Mail(_),

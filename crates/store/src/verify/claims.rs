@@ -19,7 +19,8 @@ use crate::tables::{
 static CLAIMS: LazyLock<String> = LazyLock::new(|| CLAIM.select("ORDER BY key_hash"));
 
 /// Each query yields, of a claim's owner: the account, and a key that it has.
-const ACCOUNT_KEYS: &str = "SELECT id, external_key FROM account WHERE tenant = ?1 AND id = ?2";
+const ACCOUNT_KEYS: &str =
+    "SELECT id, external_key, erased_at_us FROM account WHERE tenant = ?1 AND id = ?2";
 const METHOD_KEYS: &str =
     "SELECT account_id, external_key FROM payment_method WHERE tenant = ?1 AND id = ?2";
 const PAYMENT_KEYS: &str =
@@ -73,6 +74,10 @@ fn owner_has_key(
         let mut key = cells.opt_string()?;
         if kind == ClaimKind::TenantId {
             key = Some(cells.id()?.to_string());
+        }
+        // The key of an erased account is gone, and stays taken.
+        if kind == ClaimKind::Account && key.is_none() && cells.opt_time()?.is_some() {
+            found |= account == claim.account;
         }
         let key = key.map(|key| claim_hash(&ClaimKey { tenant, kind, key }));
         found |= account == claim.account && key == Some(hash);

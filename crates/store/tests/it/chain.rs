@@ -132,7 +132,7 @@ fn edited_deleted_and_reordered_rows_are_found() {
 fn one_edited_row_is_the_only_one_that_is_reported() {
     let evidence = Evidence::new();
     let (_, source) = evidence.damaged(|db| {
-        run(db, "UPDATE journal SET created_by = 'eve' WHERE seq = 3");
+        run(db, "UPDATE journal SET command = 'Forged' WHERE seq = 3");
         String::new()
     });
     let problems = report(&source).problems;
@@ -196,7 +196,7 @@ fn an_anchor_finds_a_chain_that_was_rewritten() {
     assert_eq!(kept.len(), 1);
     assert!(verify_anchored(&sound, &kept).unwrap().is_sound());
     let (_, rewritten) = evidence.damaged(|db| {
-        run(db, "UPDATE journal SET comments = 'nothing to see' WHERE seq = 3");
+        run(db, "UPDATE journal SET command = 'NothingToSee' WHERE seq = 3");
         rewrite_chain(db);
         String::new()
     });

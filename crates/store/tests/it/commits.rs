@@ -374,6 +374,7 @@ pub fn account_created(seq: Seq, id: AccountId) -> Entry {
         is_migrated: Some(true),
         created_at: BEGIN,
         updated_at: BEGIN,
+        erased_at: None,
         revision: Revision::first(seq),
     };
     let claim = Claim { owner: id.uuid(), account: Some(id) };

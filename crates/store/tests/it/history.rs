@@ -81,6 +81,10 @@ fn without_bookkeeping(mut row: HistoryRow) -> HistoryRow {
     if let Change::Account(AccountChange::Account(account)) = &mut row.image {
         account.external_payment_method = None;
     }
+    // Personal data is in the method's row only, and no part of its history.
+    if let Change::Account(AccountChange::PaymentMethod(method)) = &mut row.image {
+        method.erase();
+    }
     row
 }
 

@@ -257,6 +257,18 @@ fn damage_to_the_ledger_is_found() {
 }
 
 #[test]
+fn damage_to_the_texts_of_actors_is_found() {
+    for column in ["user_name", "created_by", "reason", "comments"] {
+        check(
+            &[&format!("UPDATE actor SET {column} = 'eve'")],
+            expect!["actor: is not what was written"],
+        );
+    }
+    check(&["DELETE FROM actor"], expect!["journal: names an actor that is not there"]);
+    check(&["UPDATE actor SET salt = NULL"], expect!["actor: is erased, and its account is not"]);
+}
+
+#[test]
 fn damage_to_the_journal_is_found() {
     check(
         &["DELETE FROM journal WHERE command = 'CreatePaymentMethod'"],

@@ -90,7 +90,7 @@ pub async fn list(
 /// The secrets of the tenant's environments; `None` without the permission.
 async fn secrets(api: &Api, context: &RequestContext) -> Result<Option<Vec<Secret>>, Error> {
     let no = context.tenant.no;
-    Ok(match context.caller.may("flag:secrets") {
+    Ok(match context.operator.caller.may("flag:secrets") {
         true => Some(api.engine.read(move |queries| queries.secrets(no)).await?),
         false => None,
     })
@@ -140,7 +140,7 @@ pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<
     let no = context.tenant.no;
     let file = api.engine.read(move |queries| queries.environment_file(no, id, None)).await?;
     let file = file.ok_or_else(find::bug)?;
-    let secrets = context.caller.may("flag:secrets").then_some(file.secrets);
+    let secrets = context.operator.caller.may("flag:secrets").then_some(file.secrets);
     let view = view(&api, file.environment, secrets.as_deref())?;
     Ok((StatusCode::CREATED, Json(view)).into_response())
 }

@@ -235,8 +235,9 @@ pub fn name(environment: &Environment) -> EnvironmentName {
 
 /// The definition writer of a request.
 pub fn writer<'a>(api: &'a Api, context: &RequestContext) -> FlagWriter<'a> {
-    let (username, reason) = (context.caller.username.clone(), context.reason.clone());
-    let author = Author { username, reason, comment: context.comment.clone() };
+    let (username, reason) =
+        (context.operator.caller.username.clone(), context.operator.reason.clone());
+    let author = Author { username, reason, comment: context.operator.comment.clone() };
     FlagWriter { engine: &api.engine, cache: &api.cache, locks: &api.write_locks, author }
 }
 

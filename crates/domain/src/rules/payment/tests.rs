@@ -86,6 +86,7 @@ impl World {
             is_migrated: None,
             created_at: Timestamp(0),
             updated_at: Timestamp(0),
+            erased_at: None,
             revision: Revision::first(Seq(1)),
         };
         rows.state.accounts.insert((TENANT, account.id), Some(account));

@@ -34,6 +34,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Whether clients may set domain time, and the simulated gateway answers.
     pub test_clock: bool,
+    /// Whether [`Config::test_clock`] may be on while others than this machine can reach the server.
+    pub test_clock_off_loopback: bool,
     /// Threads for HTTP; 0: one per core.
     pub worker_threads: usize,
     /// How long a shutdown waits for requests and gateway calls in progress.
@@ -337,6 +339,7 @@ impl Default for Config {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             data_dir: PathBuf::from("faregate-data"),
             test_clock: false,
+            test_clock_off_loopback: false,
             worker_threads: 0,
             drain_deadline: Period::seconds(40),
             database: Database::default(),

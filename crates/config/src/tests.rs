@@ -3,7 +3,7 @@
 use super::*;
 use expect_test::{Expect, expect};
 
-const DEFAULT_FILE: &str = include_str!("../../../../config.default.toml");
+const DEFAULT_FILE: &str = include_str!("../../../config.default.toml");
 
 #[test]
 fn the_default_file_equals_the_built_in_defaults_and_lists_every_setting() {

@@ -212,6 +212,13 @@ impl Config {
         if let Some(reason) = self.check_workers() {
             return invalid("flags.workers", reason);
         }
+        if self.test_clock && !self.test_clock_off_loopback && !self.is_on_loopback() {
+            return invalid(
+                "test_clock",
+                "lets every caller fake payments, and `listen` or `grpc.listen` is not loopback: set \
+                 `test_clock_off_loopback` too if that is meant",
+            );
+        }
         if let Err((key, reason)) = self.mail.check(&self.data_dir) {
             return invalid(key, &reason);
         }
@@ -234,6 +241,14 @@ impl Config {
             return invalid("http.headers_bytes_max", "must be at least 8192");
         }
         Ok(())
+    }
+
+    /// Whether only this machine can reach the server, over HTTP and gRPC.
+    #[must_use]
+    pub fn is_on_loopback(&self) -> bool {
+        let grpc = self.grpc.listen.parse::<SocketAddr>().ok();
+        let all = std::iter::once(self.listen).chain(grpc);
+        all.map(|it| it.ip().to_canonical()).all(|it| it.is_loopback())
     }
 
     /// Limits that cannot be nothing.

@@ -1,6 +1,7 @@
 //! What is wrong with a configuration, by the names of its settings.
+#![expect(clippy::unwrap_used, reason = "a test fails where it panics, helpers included")]
 
-use server::config::{Arguments, Config, Error};
+use config::{Arguments, Config, Error};
 
 fn of_environment(variables: &[(&str, &str)]) -> Result<Config, Error> {
     let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
@@ -65,4 +66,29 @@ fn a_conflict_names_where_its_own_setting_is_from() {
         "environment variable FAREGATE_TLS_CERT: setting `tls.cert`: and `tls.key` are set together or \
          not at all"
     );
+}
+
+#[test]
+fn a_test_clock_that_others_can_reach_needs_a_setting_of_its_own() {
+    let clock = ("FAREGATE_TEST_CLOCK", "true");
+    let refused = |more: &[(&str, &str)]| {
+        let variables = [&[clock], more].concat();
+        of_environment(&variables).err().map(|error| error.to_string())
+    };
+    assert_eq!(refused(&[]), None, "the default listens on loopback");
+    assert_eq!(refused(&[("FAREGATE_LISTEN", "[::1]:8080")]), None);
+    let allowed = ("FAREGATE_TEST_CLOCK_OFF_LOOPBACK", "true");
+    for address in [
+        ("FAREGATE_LISTEN", "0.0.0.0:8080"),
+        ("FAREGATE_LISTEN", "[::]:8080"),
+        ("FAREGATE_LISTEN", "192.0.2.1:8080"),
+        ("FAREGATE_GRPC_LISTEN", "0.0.0.0:9090"),
+    ] {
+        let said = refused(&[address]).unwrap();
+        assert!(
+            said.starts_with("environment variable FAREGATE_TEST_CLOCK: setting `test_clock`: "),
+            "{said}"
+        );
+        assert_eq!(refused(&[address, allowed]), None, "{address:?}");
+    }
 }

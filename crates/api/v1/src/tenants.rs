@@ -1,0 +1,205 @@
+//! The tenants of the installation: their secrets, and whether they are served. Operators are the
+//! installation's, not a tenant's: none of these needs a tenant's credentials, which may be lost.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::Path;
+use domain::command::TenantCommand;
+use domain::tenant::{RotateTenantSecret, Tenant};
+use domain::{Command, TenantId};
+use engine::time::rfc3339;
+use http::StatusCode;
+use secrets::random;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::Api;
+use crate::caller::InstallationCall;
+use crate::error::Error;
+use crate::input;
+use crate::openapi::Unauthenticated;
+use crate::parameters::invalid;
+
+/// The permission for all of it.
+const ADMINISTER: &str = "tenant:administer";
+
+/// The shortest and the longest secret that is taken, in characters.
+const SECRET_CHARS: std::ops::RangeInclusive<usize> = 12..=256;
+/// How long a replaced secret is still taken where the request does not say: a day.
+const OVERLAP_SECONDS_DEFAULT: u32 = 86_400;
+/// The longest overlap: 90 days.
+const OVERLAP_SECONDS_MAX: u32 = 90 * 86_400;
+
+/// A tenant, as the installation's operators see it.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TenantDetails {
+    tenant_id: Uuid,
+    external_key: Option<String>,
+    /// Sent as X-Killbill-ApiKey or X-Faregate-ApiKey
+    api_key: String,
+    /// Whether requests with its credentials are served
+    active: bool,
+    /// Until when the secret before the current one is still taken (RFC 3339)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous_secret_until: Option<String>,
+    /// When it was created (RFC 3339)
+    created_at: String,
+}
+
+/// What changes; what is absent stays.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TenantDetailsPatch {
+    /// false refuses every request with the tenant's credentials, and sign-up to it
+    active: Option<bool>,
+}
+
+/// A new secret.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewSecret {
+    /// 12 to 256 characters; one is drawn where it is absent
+    api_secret: Option<String>,
+    /// How long the secret before is still taken; 86400 by default, 7776000 at most, 0: no longer
+    overlap_seconds: Option<u32>,
+}
+
+/// The secret that was set. It is shown once.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretSet {
+    tenant_id: Uuid,
+    /// The drawn secret; absent where the request gave one
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_secret: Option<String>,
+    /// Until when the secret before is still taken (RFC 3339)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous_secret_until: Option<String>,
+}
+
+/// Shows a tenant.
+#[utoipa::path(get, path = "/v1/tenants/{tenantId}", tag = "Tenant", operation_id = "get_tenant_by_id",
+    summary = "A tenant of the installation",
+    params(("tenantId" = Uuid, Path)),
+    responses(
+        Unauthenticated,
+        (status = 403, description = "tenant:administer is missing"),
+        (status = 404, description = "There is no such tenant"),
+        (status = 200, description = "The tenant", body = TenantDetails)))]
+pub async fn show(
+    InstallationCall { api, operator }: InstallationCall,
+    Path(id): Path<String>,
+) -> Result<Json<TenantDetails>, Error> {
+    operator.require(ADMINISTER)?;
+    Ok(Json(details(&find(&api, &id).await?, &api)))
+}
+
+/// Switches a tenant off or on.
+#[utoipa::path(patch, path = "/v1/tenants/{tenantId}", tag = "Tenant", operation_id = "patch_tenant_by_id",
+    summary = "Switches a tenant off or on",
+    params(("tenantId" = Uuid, Path)),
+    request_body = TenantDetailsPatch,
+    responses(
+        Unauthenticated,
+        (status = 403, description = "tenant:administer is missing"),
+        (status = 404, description = "There is no such tenant"),
+        (status = 400, description = "A field is invalid"),
+        (status = 200, description = "The tenant as it is now", body = TenantDetails)))]
+pub async fn patch(
+    InstallationCall { api, operator }: InstallationCall,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Json<TenantDetails>, Error> {
+    operator.require(ADMINISTER)?;
+    let patch: TenantDetailsPatch = input::installation_json_or_nothing(body).await?;
+    let tenant = find(&api, &id).await?;
+    if let Some(active) = patch.active {
+        let command = Command::Tenant(TenantCommand::SetActive(active));
+        operator.submit(&api, tenant.no, command).await?;
+    }
+    Ok(Json(details(&find(&api, &id).await?, &api)))
+}
+
+/// Replaces a tenant's secret.
+#[utoipa::path(post, path = "/v1/tenants/{tenantId}/secrets", tag = "Tenant", operation_id = "rotate_tenant_secret",
+    summary = "Replaces the secret of a tenant; both are taken for a time",
+    params(("tenantId" = Uuid, Path)),
+    request_body = NewSecret,
+    responses(
+        Unauthenticated,
+        (status = 403, description = "tenant:administer is missing"),
+        (status = 404, description = "There is no such tenant"),
+        (status = 400, description = "A field is invalid"),
+        (status = 201, description = "The new secret, shown once", body = SecretSet)))]
+pub async fn rotate_secret(
+    InstallationCall { api, operator }: InstallationCall,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<(StatusCode, Json<SecretSet>), Error> {
+    operator.require(ADMINISTER)?;
+    let new: NewSecret = input::installation_json_or_nothing(body).await?;
+    let overlap_seconds = new.overlap_seconds.unwrap_or(OVERLAP_SECONDS_DEFAULT);
+    if overlap_seconds > OVERLAP_SECONDS_MAX {
+        return Err(invalid("overlapSeconds", format!("is more than {OVERLAP_SECONDS_MAX}")));
+    }
+    if let Some(given) = &new.api_secret
+        && !SECRET_CHARS.contains(&given.chars().count())
+    {
+        let (least, most) = SECRET_CHARS.into_inner();
+        return Err(invalid("apiSecret", format!("does not have {least} to {most} characters")));
+    }
+    let tenant = find(&api, &id).await?;
+    let drawn = new.api_secret.is_none().then(random::secret);
+    let secret = new.api_secret.or_else(|| drawn.clone()).unwrap_or_default();
+    let secret_hash = api.access.hash(&secret).await?;
+    let overlap_us = i64::from(overlap_seconds) * 1_000_000;
+    let rotate = RotateTenantSecret { secret_hash, overlap_us };
+    let command = Command::Tenant(TenantCommand::RotateSecret(rotate));
+    operator.submit(&api, tenant.no, command).await?;
+    let TenantDetails { tenant_id, previous_secret_until, .. } =
+        details(&find(&api, &id).await?, &api);
+    let set = SecretSet { tenant_id, api_secret: drawn, previous_secret_until };
+    Ok((StatusCode::CREATED, Json(set)))
+}
+
+/// Ends the overlap of two secrets.
+#[utoipa::path(delete, path = "/v1/tenants/{tenantId}/secrets/previous", tag = "Tenant", operation_id = "withdraw_previous_tenant_secret",
+    summary = "Refuses the secret before the current one from now on",
+    params(("tenantId" = Uuid, Path)),
+    responses(
+        Unauthenticated,
+        (status = 403, description = "tenant:administer is missing"),
+        (status = 404, description = "There is no such tenant"),
+        (status = 204, description = "Only the current secret is taken")))]
+pub async fn withdraw_previous_secret(
+    InstallationCall { api, operator }: InstallationCall,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Error> {
+    operator.require(ADMINISTER)?;
+    let tenant = find(&api, &id).await?;
+    let command = Command::Tenant(TenantCommand::WithdrawPreviousSecret);
+    operator.submit(&api, tenant.no, command).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn find(api: &Api, id: &str) -> Result<Tenant, Error> {
+    let not_found = || Error::NotFound { what: "tenant", name: id.to_owned() };
+    let wanted = Uuid::try_parse(id).map(TenantId::new).map_err(|_| not_found())?;
+    let found = api.engine.read(move |queries| queries.tenant(wanted)).await?;
+    found.ok_or_else(not_found)
+}
+
+fn details(tenant: &Tenant, api: &Api) -> TenantDetails {
+    let now = api.engine.clock().now();
+    let previous = tenant.previous_secret.as_ref().map(|it| it.until);
+    TenantDetails {
+        tenant_id: tenant.id.uuid(),
+        external_key: tenant.external_key.clone(),
+        api_key: tenant.api_key.clone(),
+        active: tenant.is_active,
+        previous_secret_until: previous.filter(|until| now < *until).map(rfc3339),
+        created_at: rfc3339(tenant.created_at),
+    }
+}
