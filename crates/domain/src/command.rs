@@ -75,6 +75,22 @@ impl Command {
         }
     }
 
+    /// Whether the store remembers for some time that it was carried out: it makes nothing that has its
+    /// id from the request, and what it changes does not tell once another command has followed. Where
+    /// such a command comes twice, or its record was copied, it would undo what came after it.
+    #[must_use]
+    pub const fn is_marked(&self) -> bool {
+        match self {
+            Self::Tenant(it) => it.is_marked(),
+            // A user who is created again was deleted before.
+            Self::Access(_) => true,
+            Self::Flag(it) => it.is_marked(),
+            Self::Account(it) => it.is_marked(),
+            Self::Customer(it) => it.is_marked(),
+            Self::Payment(it) => it.is_marked(),
+        }
+    }
+
     /// The account that the request names, for routing and for the logs.
     #[must_use]
     pub fn account(&self) -> Option<AccountId> {

@@ -477,8 +477,8 @@ const fn is_mail(change: &Change) -> bool {
 
 /// Names the reply that says that a request was carried out, where its rows do not go on saying so.
 fn mark_of(request: &Request) -> Option<ReplyKey> {
-    let Command::Customer(it) = &request.command else { return None };
-    (request.idempotency.is_none() && it.is_marked()).then_some(ReplyKey(request.id.0))
+    let is_marked = request.idempotency.is_none() && request.command.is_marked();
+    is_marked.then_some(ReplyKey(request.id.0))
 }
 
 /// The account that a request is about, as far as the loaded rows tell.

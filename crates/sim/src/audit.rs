@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::PartitionNo;
 use domain::change::{Change, CustomerChange};
 use domain::payment::{Outstanding, PaymentFile, Transaction, TransactionStatus, TransactionType};
-use engine::ports::{Entry, HistoryOf};
+use engine::ports::{Entry, HistoryOf, StoredReply};
 
 use crate::ask::{Ask, Said, Uid, When};
 use crate::disk::{Disk, entity, is_made};
@@ -58,6 +58,7 @@ pub struct Ledgers {
 /// Checks a batch that is durable, and lists what is wrong with it.
 pub fn batch(seen: &Seen, when: When, ledgers: &mut Ledgers) -> Vec<Wrong> {
     let mut found = vec![];
+    ledgers.made.extend(seen.replies.iter().filter_map(marked));
     for entry in &seen.entries {
         let row = entry.seq.0;
         let partition = entry.seq.partition();
@@ -70,9 +71,6 @@ pub fn batch(seen: &Seen, when: When, ledgers: &mut Ledgers) -> Vec<Wrong> {
         if entry.at.0 != when.domain {
             let context = format!("row {row} at {}, the clock says {}", entry.at.0, when.domain);
             found.push(Wrong::new("rows carry the time of their batch", &context));
-        }
-        if is_marked(entry, seen) {
-            ledgers.made.insert(entry.request.0.as_u128());
         }
         for change in &entry.changes {
             if let Some(name) = entity(change).map(|of| name(entry.tenant.0, of)) {
@@ -104,10 +102,10 @@ fn has_its_requests_id(entry: &Entry, change: &Change) -> bool {
         || is_kept
 }
 
-/// Whether the batch keeps under the request's own id that it was carried out, as it does where the rows
-/// do not tell: a session that a stolen token ended is gone.
-fn is_marked(entry: &Entry, seen: &Seen) -> bool {
-    seen.replies.iter().any(|stored| stored.key.0 == entry.request.0)
+/// The request of which a batch keeps under its own id that it was carried out, as it does where the rows
+/// do not tell: a session that a stolen token ended is gone, and a change may have changed nothing.
+fn marked(stored: &StoredReply) -> Option<Uid> {
+    (stored.key.0 == stored.fingerprint).then(|| stored.fingerprint.as_u128())
 }
 
 /// An entity, as [`Ledgers::written`] names it.

@@ -68,6 +68,19 @@ impl AccountCommand {
         }
     }
 
+    /// See [`super::Command::is_marked`].
+    pub(super) const fn is_marked(&self) -> bool {
+        match self {
+            Self::Update(_)
+            | Self::Erase(_)
+            | Self::AddTags(_)
+            | Self::RemoveTags(_)
+            | Self::SetDefaultPaymentMethod(_)
+            | Self::DeletePaymentMethod(_) => true,
+            Self::Create(_) | Self::CreatePaymentMethod(_) => false,
+        }
+    }
+
     /// The rows that executing it may look at.
     pub(super) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
         match self {

@@ -105,17 +105,18 @@ impl CustomerCommand {
         }
     }
 
-    /// Whether the store remembers for some time that it was carried out. What it changes does not
-    /// tell once another command has followed: a session goes on or ends, and a token is replaced.
-    #[must_use]
-    pub const fn is_marked(&self) -> bool {
+    /// See [`super::Command::is_marked`]: a session goes on or ends, a token is replaced, a password or a
+    /// second factor is set again.
+    pub(super) const fn is_marked(&self) -> bool {
         match self {
-            Self::RequestToken(_) | Self::OpenSession(_) | Self::RefreshSession(_) => true,
-            Self::Register(_)
-            | Self::VerifyEmail(_)
+            Self::RequestToken(_)
+            | Self::OpenSession(_)
+            | Self::RefreshSession(_)
             | Self::SetPassword(_)
             | Self::CloseSessions(_)
-            | Self::Update(_)
+            | Self::Update(_) => true,
+            Self::Register(_)
+            | Self::VerifyEmail(_)
             | Self::Erase(_)
             | Self::QueueRegistration(_)
             | Self::FailOperation(_) => false,

@@ -43,6 +43,22 @@ impl FlagCommand {
         }
     }
 
+    /// See [`super::Command::is_marked`].
+    pub(super) const fn is_marked(&self) -> bool {
+        match self {
+            Self::UpdateEnvironment(_)
+            | Self::AddSecret(_)
+            | Self::ExpireSecret(_)
+            | Self::AddSecrets(_)
+            | Self::ExpireSecrets(_)
+            | Self::PutDefinitions(_)
+            | Self::RequestChange(_)
+            | Self::DecideChange(_)
+            | Self::ApplyChange(_) => true,
+            Self::CreateEnvironment(_) => false,
+        }
+    }
+
     /// The rows that executing it may look at.
     pub(super) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
         match self {

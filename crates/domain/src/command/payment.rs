@@ -96,6 +96,24 @@ impl PaymentCommand {
         }
     }
 
+    /// See [`super::Command::is_marked`].
+    pub(super) const fn is_marked(&self) -> bool {
+        match self {
+            Self::Complete(_) | Self::ResolvePending(_) | Self::FixTransaction(_) => true,
+            // The first ones make a transaction; a gateway's answer comes from no queue.
+            Self::Authorize(_)
+            | Self::Purchase(_)
+            | Self::Credit(_)
+            | Self::Capture(_)
+            | Self::Refund(_)
+            | Self::Void(_)
+            | Self::Chargeback(_)
+            | Self::ReverseChargeback(_)
+            | Self::GatewayReplied(_)
+            | Self::GatewayInquired(_) => false,
+        }
+    }
+
     /// The rows that executing it may look at.
     pub(super) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
         match self {

@@ -32,6 +32,17 @@ impl TenantCommand {
         }
     }
 
+    /// See [`super::Command::is_marked`].
+    pub(super) const fn is_marked(&self) -> bool {
+        match self {
+            Self::SetValue(_)
+            | Self::RotateSecret(_)
+            | Self::WithdrawPreviousSecret
+            | Self::SetActive(_) => true,
+            Self::Create(_) => false,
+        }
+    }
+
     /// The rows that executing it may look at.
     pub(super) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
         match self {

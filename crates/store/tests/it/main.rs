@@ -17,6 +17,8 @@ mod claims;
 #[cfg(test)]
 mod commits;
 #[cfg(test)]
+mod copies;
+#[cfg(test)]
 mod customers;
 #[cfg(test)]
 mod flags;
