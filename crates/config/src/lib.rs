@@ -251,6 +251,12 @@ impl Config {
         all.map(|it| it.ip().to_canonical()).all(|it| it.is_loopback())
     }
 
+    /// Whether the simulated gateway answers, and reads of balances take the time that clients request.
+    #[must_use]
+    pub const fn simulates(&self) -> bool {
+        self.test_clock || self.gateway.simulator.enabled
+    }
+
     /// Limits that cannot be nothing.
     const fn at_least_one(&self) -> [(&'static str, usize); 9] {
         [

@@ -75,6 +75,8 @@ pub struct Options {
     pub flags: Arc<watch::Sender<()>>,
     /// The same, of each commit that queues mails.
     pub mails: Arc<watch::Sender<()>>,
+    /// Whether reads of balances take the simulated time that their clients request, for benchmarks.
+    pub simulates_work: bool,
 }
 
 impl Default for Options {
@@ -88,6 +90,7 @@ impl Default for Options {
             inquiries_max: 64,
             flags: Arc::default(),
             mails: Arc::default(),
+            simulates_work: false,
         }
     }
 }
@@ -287,7 +290,8 @@ impl Engine {
         self.read_balance(tenant, account, work).await
     }
 
-    /// As [`Engine::balance`], but always read by this process.
+    /// As [`Engine::balance`], but always read by this process. Work is simulated only where
+    /// [`Options::simulates_work`] says so.
     ///
     /// # Errors
     /// [`Unavailable`].
@@ -297,7 +301,7 @@ impl Engine {
         account: AccountId,
         work: Option<SimulatedWork>,
     ) -> Result<Option<Vec<LedgerTotal>>, Unavailable> {
-        if let Some(work) = work {
+        if let Some(work) = work.filter(|_| self.shared.options.simulates_work) {
             tokio::time::sleep(work.duration()).await;
         }
         balances::ask(self, (tenant, account), self.shared.options.reads_waiting_max).await

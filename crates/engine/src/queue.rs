@@ -35,11 +35,15 @@ pub struct SimulatedWork {
 }
 
 impl SimulatedWork {
-    /// How long it takes this time: anything between the two is as likely.
+    /// The longest work that is simulated, whatever is asked for.
+    pub const MAX: Duration = Duration::from_secs(60);
+
+    /// How long it takes this time: anything between the two is as likely. At most [`Self::MAX`].
     #[must_use]
     pub fn duration(self) -> Duration {
-        let between = self.to.saturating_sub(self.from).as_secs_f64();
-        self.from + Duration::from_secs_f64(between * random_share())
+        let (from, to) = (self.from.min(Self::MAX), self.to.min(Self::MAX));
+        let between = to.saturating_sub(from).as_secs_f64();
+        from + Duration::from_secs_f64(between * random_share())
     }
 }
 
@@ -169,5 +173,25 @@ impl Route {
             Self::Account(tenant, account) => PartitionNo::of(tenant, account, partitions),
             Self::System => PartitionNo::FIRST,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn simulated_work_takes_a_minute_at_most() {
+        let day = Duration::from_secs(86_400);
+        let check = |from, to, least, most| {
+            let took = SimulatedWork { from, to }.duration();
+            assert!((least..=most).contains(&took), "{from:?} to {to:?}: {took:?}");
+        };
+        let ms = Duration::from_millis;
+        check(ms(5), ms(9), ms(5), ms(9));
+        check(ms(5), ms(3), ms(5), ms(5));
+        check(day, day, SimulatedWork::MAX, SimulatedWork::MAX);
+        check(Duration::MAX, Duration::ZERO, SimulatedWork::MAX, SimulatedWork::MAX);
+        check(ms(5), Duration::MAX, ms(5), SimulatedWork::MAX);
     }
 }

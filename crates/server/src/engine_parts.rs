@@ -121,6 +121,7 @@ fn options(config: &Config) -> Options {
         in_flight_max: config.gateway.in_flight_max,
         readers: config.engine.reader_threads,
         reads_waiting_max: config.engine.reads_waiting_max,
+        simulates_work: config.simulates(),
         ..Options::default()
     }
 }

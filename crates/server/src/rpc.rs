@@ -80,7 +80,7 @@ impl Bound {
             engine: node.engine.clone(),
             access: node.access.clone(),
             flags: grpc::flags::service(cache, WatchLimits::default(), message_bytes_max),
-            simulates_work: config.test_clock || config.gateway.simulator.enabled,
+            simulates_work: config.simulates(),
             client_of: Arc::new(move |peer, headers| {
                 client_address::address(peer, headers, &trusted)
             }),

@@ -21,8 +21,6 @@ use crate::refusal::Refusal;
 
 /// The delay of the response, as if a provider had to be called: for benchmarks.
 const SIMULATED_WORK: &str = "faregate-balance-delay-ms";
-/// The longest simulated work.
-const SIMULATED_WORK_MAX: Duration = Duration::from_secs(60);
 const REQUEST_ID: &str = "x-request-id";
 
 /// The audit metadata: our names, or those of Kill Bill's clients; with the longest values, in
@@ -96,7 +94,7 @@ impl<'a> Call<'a> {
         let ms = |text: &str| text.trim().parse().ok().map(Duration::from_millis);
         let work = ends.and_then(|(from, to)| Some(SimulatedWork { from: ms(from)?, to: ms(to)? }));
         match work {
-            Some(work) if work.from <= work.to && work.to <= SIMULATED_WORK_MAX => Ok(Some(work)),
+            Some(work) if work.from <= work.to && work.to <= SimulatedWork::MAX => Ok(Some(work)),
             Some(_) | None => Err(Refusal::Metadata {
                 key: SIMULATED_WORK,
                 reason: "is not MIN-MAX milliseconds, at most a minute".into(),

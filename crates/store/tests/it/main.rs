@@ -7,6 +7,8 @@ mod audience;
 #[cfg(test)]
 mod backups;
 #[cfg(test)]
+mod balances;
+#[cfg(test)]
 mod bounds;
 #[cfg(test)]
 mod chain;
