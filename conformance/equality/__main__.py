@@ -47,7 +47,8 @@ class Installation:
 
     def start(self, binary, name, arguments, port, **settings):
         """Starts a process and waits until it is ready."""
-        environment = {**SETTINGS, "FAREGATE_SIGNUP_KEY_FILE": signup_key(self.group), **settings}
+        environment = {**SETTINGS, "FAREGATE_SIGNUP_KEY_FILE": key_file(self.group, "signup.key"),
+                       "FAREGATE_KAFKA_KEY_FILE": key_file(self.group, "kafka.key"), **settings}
         name = f"{self.name}-{name}"
         pid = self.group.start(name, [binary, *arguments, "--listen", f"{LOOPBACK}:{port}", "--data-dir",
                                       os.path.join(self.group.state, name)], environment, dies_with_us=True)
@@ -102,9 +103,10 @@ def error_code(body):
         return None
 
 
-def signup_key(group):
-    """The file with the key of sign-up, of which every database holds a check value: the same for all three."""
-    path = os.path.join(group.state, "signup.key")
+def key_file(group, name):
+    """A file with a key: sign-up's, of which every database holds a check value, or the cluster's; the same for
+    all three."""
+    path = os.path.join(group.state, name)
     with open(path, "wb") as file:
         file.write(bytes(range(32)))
     os.chmod(path, 0o600)

@@ -2,6 +2,7 @@
 
 use config::{Arguments, Config};
 use kafka::dead_letter::{self, DeadLetter, DeadLetterId};
+use kafka::Settings;
 use kafka::topics::{self, Layout};
 
 /// Commands on the topics.
@@ -53,7 +54,7 @@ pub enum DeadLetters {
 /// If Kafka refuses, or an existing topic has other settings.
 pub fn run_topics(command: Topics) -> anyhow::Result<()> {
     let Topics::Create { partitions, fronts, replication, arguments } = command;
-    let settings = server::queue::settings(&Config::load(&arguments)?)?;
+    let settings = server::queue::reach(&Config::load(&arguments)?)?;
     let layout = Layout {
         partitions: partitions.max(1).into(),
         fronts: fronts.max(1).into(),
@@ -74,28 +75,42 @@ pub fn run_topics(command: Topics) -> anyhow::Result<()> {
 pub fn run_dead_letters(command: DeadLetters) -> anyhow::Result<()> {
     match command {
         DeadLetters::List { arguments } => {
-            let settings = server::queue::settings(&Config::load(&arguments)?)?;
-            for listed in wait(dead_letter::list(&settings))?? {
+            let settings = settings(&arguments)?;
+            let listing = wait(dead_letter::list(&settings))??;
+            for listed in listing.waiting {
                 let DeadLetter { topic, partition, offset, reason, attempts, .. } =
                     &listed.dead_letter;
                 let id = listed.id;
                 println!("{id} {topic} {partition}@{offset} {reason} attempts={attempts}");
             }
+            if listing.refused > 0 {
+                let refused = listing.refused;
+                eprintln!("{refused} records of the topic are not signed by this cluster: not listed");
+            }
         }
         DeadLetters::Retry { id, arguments } => {
-            let settings = server::queue::settings(&Config::load(&arguments)?)?;
+            let settings = settings(&arguments)?;
             let id: DeadLetterId = id.parse()?;
             let dead_letter = wait(dead_letter::retry(&settings, id))??;
             println!("{id}: sent to {} again", dead_letter.topic);
         }
         DeadLetters::Drop { id, arguments } => {
-            let settings = server::queue::settings(&Config::load(&arguments)?)?;
+            let settings = settings(&arguments)?;
             let id: DeadLetterId = id.parse()?;
             wait(dead_letter::discard(&settings, id))??;
             println!("{id}: forgotten");
         }
     }
     Ok(())
+}
+
+/// How Kafka is reached, with the cluster's key. Where there is none, what is sent is not signed either.
+fn settings(arguments: &Arguments) -> anyhow::Result<Settings> {
+    let settings = server::queue::settings(&Config::load(arguments)?)?;
+    if settings.keys.is_none() {
+        eprintln!("without `kafka.key_file` nothing is verified or signed");
+    }
+    Ok(settings)
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> anyhow::Result<T> {

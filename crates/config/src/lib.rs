@@ -19,6 +19,7 @@ use toml::{Table, Value};
 pub use log_filter::log_filter;
 pub use mail::{Mail, MailTransport, SmtpSecurity};
 pub use period::Period;
+use settings::Kafka;
 pub use settings::{Config, LogFormat, QueueKind, Role, Tls};
 pub use sign_up::Signup;
 
@@ -193,18 +194,8 @@ impl Config {
         if let Some((key, _)) = some_time.iter().find(|(_, period)| period.0.is_zero()) {
             return invalid(key, "must be more than nothing");
         }
-        if self.role != Role::All && self.queue.kind == QueueKind::Memory {
-            return invalid(
-                "role",
-                "other than `all` needs a queue between the processes: `queue.kind`",
-            );
-        }
-        if self.queue.kind == QueueKind::Kafka && self.kafka.brokers.is_empty() {
-            return invalid("kafka.brokers", "is needed where `queue.kind` is `kafka`");
-        }
-        let is_class = |class: &String| ["payment", "balance"].contains(&class.as_str());
-        if self.kafka.classes.is_empty() || !self.kafka.classes.iter().all(is_class) {
-            return invalid("kafka.classes", "are `payment`, `balance` or both");
+        if let Some((key, reason)) = self.check_queue() {
+            return invalid(key, reason);
         }
         if self.tls.cert.is_empty() != self.tls.key.is_empty() {
             return invalid("tls.cert", "and `tls.key` are set together or not at all");
@@ -270,6 +261,23 @@ impl Config {
             ("push.lanes", self.push.lanes),
             ("access.hashing_threads", self.access.hashing_threads),
         ]
+    }
+
+    /// What is wrong with the queue and this process's part in it: the setting, and why.
+    fn check_queue(&self) -> Option<(&'static str, &'static str)> {
+        let Kafka { brokers, classes, key_file, previous_key_file, .. } = &self.kafka;
+        let is_class = |class: &String| ["payment", "balance"].contains(&class.as_str());
+        if self.role != Role::All && self.queue.kind == QueueKind::Memory {
+            Some(("role", "other than `all` needs a queue between the processes: `queue.kind`"))
+        } else if self.queue.kind == QueueKind::Kafka && brokers.is_empty() {
+            Some(("kafka.brokers", "is needed where `queue.kind` is `kafka`"))
+        } else if key_file.is_empty() && !previous_key_file.is_empty() {
+            Some(("kafka.previous_key_file", "needs `kafka.key_file`, the key that signs"))
+        } else if classes.is_empty() || !classes.iter().all(is_class) {
+            Some(("kafka.classes", "are `payment`, `balance` or both"))
+        } else {
+            None
+        }
     }
 
     /// Why there cannot be so many workers, or any.

@@ -298,8 +298,15 @@ pub struct Kafka {
     pub linger: Period,
     /// The maximum size of a message, in bytes.
     pub message_bytes_max: usize,
+    /// The file with the 32-byte key that records are signed with; empty: none, with brokers on this
+    /// machine.
+    pub key_file: String,
+    /// The file with another key whose signatures are accepted, while keys change; empty: none.
+    pub previous_key_file: String,
     /// `plaintext`, `ssl`, `sasl_plaintext` or `sasl_ssl`.
     pub security_protocol: String,
+    /// Whether connections without TLS may leave this machine.
+    pub plaintext_off_loopback: bool,
     /// `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`; empty: no SASL.
     pub sasl_mechanism: String,
     pub sasl_username: String,
@@ -399,7 +406,10 @@ impl Default for Kafka {
             delivery_timeout: Period::seconds(20),
             linger: Period(Duration::from_millis(20)),
             message_bytes_max: KIB * KIB,
+            key_file: String::new(),
+            previous_key_file: String::new(),
             security_protocol: "plaintext".to_owned(),
+            plaintext_off_loopback: false,
             sasl_mechanism: String::new(),
             sasl_username: String::new(),
             sasl_password: Secret::default(),

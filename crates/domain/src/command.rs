@@ -75,6 +75,19 @@ impl Command {
         }
     }
 
+    /// Whether it is what a gateway answered: only the engine that asked submits it.
+    #[must_use]
+    pub const fn is_gateway_answer(&self) -> bool {
+        match self {
+            Self::Payment(it) => it.is_gateway_answer(),
+            Self::Tenant(_)
+            | Self::Access(_)
+            | Self::Flag(_)
+            | Self::Account(_)
+            | Self::Customer(_) => false,
+        }
+    }
+
     /// Whether the store remembers for some time that it was carried out: it makes nothing that has its
     /// id from the request, and what it changes does not tell once another command has followed. Where
     /// such a command comes twice, or its record was copied, it would undo what came after it.

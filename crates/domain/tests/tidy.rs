@@ -20,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("secrets", &[]),
     ("store", &["domain", "engine", "secrets"]),
     ("gateway", &["domain", "engine"]),
-    ("kafka", &["domain", "engine"]),
+    ("kafka", &["domain", "engine", "secrets"]),
     ("web", &["domain", "engine"]),
     ("feature-flags", &["domain", "engine", "evaluation", "secrets"]),
     ("sign-up", &["domain", "engine", "secrets"]),

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::{BorrowedMessage, Header, Headers as _, Message as _, OwnedHeaders};
-use rdkafka::producer::FutureRecord;
+use rdkafka::message::{BorrowedMessage, Message as _};
 use rdkafka::{Offset, TopicPartitionList};
 
 use crate::client::Logged;
 use crate::confirmed::Confirmed;
 use crate::settings::Settings;
+use crate::signature::{Content, HeaderPart, Role, SignatureError, Signer, headers_of};
+use crate::topics::Topics;
 
 /// Dead letters listed at once, at most.
 pub const DEAD_LETTERS_MAX: usize = 10_000;
@@ -28,6 +29,12 @@ const TOPIC: &str = "faregate-topic";
 const PARTITION: &str = "faregate-partition";
 const OFFSET: &str = "faregate-offset";
 const REASON: &str = "faregate-reason";
+
+const KEY: &str = "faregate-key";
+
+/// What is stored of a record that no member of the cluster has signed, in bytes.
+const UNSIGNED_VALUE_MAX: usize = 4 * 1024;
+const UNSIGNED_KEY_MAX: usize = 256;
 
 /// How long the brokers may take for one step.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,12 +51,13 @@ pub struct DeadLetter {
     pub partition: i32,
     /// Its offset there.
     pub offset: i64,
-    /// Why it is here: `garbage`, `unknown_version`, `bug`, `quarantined`.
+    /// Why it is here: `garbage`, `unknown_version`, `bug`, `quarantined`, or a [`SignatureError`].
     pub reason: String,
     /// How often it was tried.
     pub attempts: u32,
     /// Its key, where it had one.
     pub key: Option<Vec<u8>>,
+    /// Its value; of a record that was not believed, the beginning.
     pub value: Vec<u8>,
 }
 
@@ -85,6 +93,15 @@ pub struct Listed {
     pub dead_letter: DeadLetter,
 }
 
+/// What the dead-letter topic holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The dead letters that wait for a decision, oldest first.
+    pub waiting: Vec<Listed>,
+    /// Records whose signature does not hold: they are none, and nothing is done with them.
+    pub refused: usize,
+}
+
 /// Why a dead letter was not retried or discarded.
 #[derive(Debug, thiserror::Error)]
 pub enum DeadLetterError {
@@ -94,6 +111,9 @@ pub enum DeadLetterError {
     /// It is not there, or was dealt with.
     #[error("there is no dead letter {0}, or it was retried or dropped")]
     NotFound(DeadLetterId),
+    /// Sending it again would sign what no member of the cluster had signed.
+    #[error("dead letter {id} is not sent again: {error}")]
+    NotBelieved { id: DeadLetterId, error: SignatureError },
     /// More wait than are looked at.
     #[error("more than {DEAD_LETTERS_MAX} dead letters wait: retry or drop some of them first")]
     TooMany,
@@ -116,6 +136,25 @@ impl DeadLetter {
         }
     }
 
+    /// A record that is not believed: the beginning of it, for whoever looks for its producer.
+    pub(crate) fn refused(record: &BorrowedMessage<'_>, error: SignatureError) -> Self {
+        let cut = |bytes: &[u8], max: usize| bytes[..bytes.len().min(max)].to_vec();
+        Self {
+            topic: record.topic().to_owned(),
+            partition: record.partition(),
+            offset: record.offset(),
+            reason: error.label().to_owned(),
+            attempts: 1,
+            key: record.key().map(|key| cut(key, UNSIGNED_KEY_MAX)),
+            value: cut(record.payload().unwrap_or_default(), UNSIGNED_VALUE_MAX),
+        }
+    }
+
+    /// Why it was not believed, if that is why it is here.
+    fn not_believed(&self) -> Option<SignatureError> {
+        SignatureError::ALL.into_iter().find(|error| error.label() == self.reason)
+    }
+
     fn name(&self) -> String {
         format!("{}-{}-{}", self.topic, self.partition, self.offset)
     }
@@ -124,37 +163,41 @@ impl DeadLetter {
     pub(crate) async fn write(
         &self,
         producer: &Confirmed,
-        dead_letters: &str,
+        topics: &Topics,
+        signer: &Signer,
     ) -> Result<(), KafkaError> {
         let numbers =
             [self.partition.to_string(), self.offset.to_string(), self.attempts.to_string()];
-        let key = self.key.as_deref();
-        let headers = OwnedHeaders::new()
-            .insert(Header { key: TOPIC, value: Some(&self.topic) })
-            .insert(Header { key: PARTITION, value: Some(&numbers[0]) })
-            .insert(Header { key: OFFSET, value: Some(&numbers[1]) })
-            .insert(Header { key: REASON, value: Some(&self.reason) })
-            .insert(Header { key: ATTEMPTS, value: Some(&numbers[2]) })
-            .insert(Header { key: "faregate-key", value: key });
-        let name = self.name();
-        let record = FutureRecord::to(dead_letters)
-            .partition(ONLY)
-            .key(&name)
-            .payload(&self.value)
-            .headers(headers);
+        let mut headers = vec![
+            (TOPIC, self.topic.as_bytes()),
+            (PARTITION, numbers[0].as_bytes()),
+            (OFFSET, numbers[1].as_bytes()),
+            (REASON, self.reason.as_bytes()),
+            (ATTEMPTS, numbers[2].as_bytes()),
+        ];
+        headers.extend(self.key.as_deref().map(|key| (KEY, key)));
+        let (topic, name) = (topics.dead_letter(), self.name());
+        let record = signer.record(&Content {
+            topic: &topic,
+            partition: ONLY,
+            key: Some(name.as_bytes()),
+            headers: &headers,
+            value: Some(&self.value),
+        });
         producer.send(record).await.map(drop)
     }
 
     /// A record of the dead-letter topic; `None` where it is not one of ours.
     fn found(record: &BorrowedMessage<'_>) -> Option<Self> {
-        let text = |name| header(record, name).and_then(|it| std::str::from_utf8(it).ok());
+        let headers = headers_of(record.headers())?;
+        let text = |name| find(&headers, name).and_then(|it| std::str::from_utf8(it).ok());
         Some(Self {
             topic: text(TOPIC)?.to_owned(),
             partition: text(PARTITION)?.parse().ok()?,
             offset: text(OFFSET)?.parse().ok()?,
             reason: text(REASON)?.to_owned(),
             attempts: text(ATTEMPTS)?.parse().ok()?,
-            key: header(record, "faregate-key").map(<[u8]>::to_vec),
+            key: find(&headers, KEY).map(<[u8]>::to_vec),
             value: record.payload()?.to_vec(),
         })
     }
@@ -162,43 +205,47 @@ impl DeadLetter {
 
 /// How often a record was tried before it came here.
 fn attempts_before(record: &BorrowedMessage<'_>) -> u32 {
-    let text = header(record, ATTEMPTS).and_then(|it| std::str::from_utf8(it).ok());
+    let headers = headers_of(record.headers()).unwrap_or_default();
+    let text = find(&headers, ATTEMPTS).and_then(|it| std::str::from_utf8(it).ok());
     text.and_then(|it| it.parse().ok()).unwrap_or(0)
 }
 
-fn header<'a>(record: &'a BorrowedMessage<'_>, name: &str) -> Option<&'a [u8]> {
-    record.headers()?.iter().find(|it| it.key == name)?.value
+fn find<'a>(headers: &[HeaderPart<'a>], name: &str) -> Option<&'a [u8]> {
+    headers.iter().find(|(it, _)| *it == name).map(|(_, value)| *value)
 }
 
-/// The dead letters that wait for a decision, oldest first.
+/// The dead letters that wait for a decision.
 ///
 /// # Errors
 /// [`DeadLetterError`].
-pub async fn list(settings: &Settings) -> Result<Vec<Listed>, DeadLetterError> {
+pub async fn list(settings: &Settings) -> Result<Listing, DeadLetterError> {
     let settings = settings.clone();
     let reading = tokio::task::spawn_blocking(move || read(&settings));
-    let mut dead_letters: Vec<_> = reading.await.expect("reading does not panic")?;
-    dead_letters.sort_by_key(|it| it.id);
-    Ok(dead_letters)
+    let mut listing = reading.await.expect("reading does not panic")?;
+    listing.waiting.sort_by_key(|it| it.id);
+    Ok(listing)
 }
 
 /// Sends a dead letter back to the partition that it came from, at its end, and forgets it here. It is
-/// tried as a new command: its time to live begins again.
+/// tried as a new command: it is signed again, and its time to live begins again.
 ///
 /// # Errors
 /// [`DeadLetterError`]; where the brokers failed, it may be there and here.
 pub async fn retry(settings: &Settings, id: DeadLetterId) -> Result<DeadLetter, DeadLetterError> {
-    let dead_letter = find(settings, id).await?;
+    let dead_letter = listed(settings, id).await?;
+    if let Some(error) = dead_letter.not_believed() {
+        return Err(DeadLetterError::NotBelieved { id, error });
+    }
     let producer = Confirmed::new(&settings.sure_producer())?;
     let attempts = dead_letter.attempts.to_string();
-    let headers = OwnedHeaders::new().insert(Header { key: ATTEMPTS, value: Some(&attempts) });
-    let mut record = FutureRecord::to(&dead_letter.topic)
-        .partition(dead_letter.partition)
-        .payload(&dead_letter.value)
-        .headers(headers);
-    if let Some(key) = &dead_letter.key {
-        record = record.key(key);
-    }
+    let headers = [(ATTEMPTS, attempts.as_bytes())];
+    let record = settings.signer(Role::Operator).record(&Content {
+        topic: &dead_letter.topic,
+        partition: dead_letter.partition,
+        key: dead_letter.key.as_deref(),
+        headers: &headers,
+        value: Some(&dead_letter.value),
+    });
     producer.send(record).await?;
     forget(settings, &producer, &dead_letter).await?;
     Ok(dead_letter)
@@ -209,14 +256,14 @@ pub async fn retry(settings: &Settings, id: DeadLetterId) -> Result<DeadLetter, 
 /// # Errors
 /// [`DeadLetterError`].
 pub async fn discard(settings: &Settings, id: DeadLetterId) -> Result<DeadLetter, DeadLetterError> {
-    let dead_letter = find(settings, id).await?;
+    let dead_letter = listed(settings, id).await?;
     let producer = Confirmed::new(&settings.sure_producer())?;
     forget(settings, &producer, &dead_letter).await?;
     Ok(dead_letter)
 }
 
-async fn find(settings: &Settings, id: DeadLetterId) -> Result<DeadLetter, DeadLetterError> {
-    let found = list(settings).await?.into_iter().find(|it| it.id == id);
+async fn listed(settings: &Settings, id: DeadLetterId) -> Result<DeadLetter, DeadLetterError> {
+    let found = list(settings).await?.waiting.into_iter().find(|it| it.id == id);
     Ok(found.ok_or(DeadLetterError::NotFound(id))?.dead_letter)
 }
 
@@ -226,13 +273,22 @@ async fn forget(
     dead_letter: &DeadLetter,
 ) -> Result<(), DeadLetterError> {
     let (topic, name) = (settings.topics().dead_letter(), dead_letter.name());
-    let record = FutureRecord::<str, [u8]>::to(&topic).partition(ONLY).key(&name);
+    let record = settings.signer(Role::Operator).record(&Content {
+        topic: &topic,
+        partition: ONLY,
+        key: Some(name.as_bytes()),
+        headers: &[],
+        value: None,
+    });
     producer.send(record).await?;
     Ok(())
 }
 
-/// Reads the topic from its beginning to where it ends now.
-fn read(settings: &Settings) -> Result<Vec<Listed>, DeadLetterError> {
+/// Reads the topic from its beginning to where it ends now. Processors write dead letters, operators
+/// remove them.
+fn read(settings: &Settings) -> Result<Listing, DeadLetterError> {
+    let signer = settings.signer(Role::Operator);
+    let mut refused = 0;
     let topics = settings.topics();
     let topic = topics.dead_letter();
     let mut config = settings.consumer(&topics.name("dlq"));
@@ -246,7 +302,7 @@ fn read(settings: &Settings) -> Result<Vec<Listed>, DeadLetterError> {
         let record = match consumer.poll(TIMEOUT) {
             Some(Ok(record)) => record,
             Some(Err(KafkaError::PartitionEOF(_))) => {
-                return Ok(dead_letters.into_values().collect());
+                return Ok(Listing { waiting: dead_letters.into_values().collect(), refused });
             }
             Some(Err(error)) => return Err(error.into()),
             None => {
@@ -254,6 +310,14 @@ fn read(settings: &Settings) -> Result<Vec<Listed>, DeadLetterError> {
                 return Err(KafkaError::MessageConsumption(code).into());
             }
         };
+        let may_say = match signer.verify(&record) {
+            Ok(signed) => signed.is_none_or(|it| it.role != Role::Front),
+            Err(_) => false,
+        };
+        if !may_say {
+            refused += 1;
+            continue;
+        }
         let Some(key) = record.key().map(<[u8]>::to_vec) else { continue };
         match DeadLetter::found(&record) {
             Some(dead_letter) => {

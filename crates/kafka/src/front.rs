@@ -11,15 +11,17 @@ use engine::queue::{Message, Queue, Reply, Route};
 use engine::{Reason, Unavailable};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::Message as _;
+use rdkafka::message::{BorrowedMessage, Message as _};
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::watch;
 
 use crate::client::{STATISTICS_MS, Watched};
 use crate::envelope::{Command, CommandBody, ReplyBody, ReplyEnvelope, ReplyTo};
 use crate::pending::Pending;
+use crate::refused::RefusedRecords;
 use crate::sender::{Record, Sender, Undelivered};
 use crate::settings::Settings;
+use crate::signature::{Content, Role, SignatureError, Signer};
 use crate::topics::{Class, TopicError, Topics};
 
 /// How long a front waits for a reply after the command's time to live: by then a processor has
@@ -76,6 +78,7 @@ struct Shared {
     instance: u64,
     pending: Arc<Pending>,
     sender: Sender<Deliveries>,
+    signer: Signer,
     /// Partitions of the command topics, once replies can be received.
     prepared: OnceLock<[i32; 2]>,
     connected: watch::Receiver<bool>,
@@ -89,6 +92,7 @@ struct Metrics {
     unanswered: [metrics::Counter; 2],
     seconds: [metrics::Histogram; 2],
     stray: metrics::Counter,
+    refused: RefusedRecords,
     waiting: metrics::Gauge,
 }
 
@@ -125,6 +129,7 @@ impl Front {
             })?,
             pending,
             sender,
+            signer: settings.signer(Role::Front),
             prepared: OnceLock::new(),
             connected: consumer.context().connected(),
             available: watch::Sender::new(false),
@@ -287,7 +292,15 @@ impl Shared {
             return Err(Reason::MessageTooLarge);
         }
         let topic = &self.topics[index(destination.class)];
-        let record = Record { key: Some(destination.key.to_owned()), payload: message, number };
+        let signature = self.signer.sign(&Content {
+            topic,
+            partition: destination.partition,
+            key: Some(destination.key.as_bytes()),
+            headers: &[],
+            value: Some(&message),
+        });
+        let key = Some(destination.key.to_owned());
+        let record = Record { key, payload: message, signature, number };
         self.sender.send(topic, destination.partition, record).map_err(|error| not_sent(&error))
     }
 
@@ -342,7 +355,7 @@ impl Shared {
     fn poll(&self, consumer: &BaseConsumer<Watched>, timeout: Duration) {
         match consumer.poll(timeout) {
             None => {}
-            Some(Ok(record)) => self.hand_over(record.payload().unwrap_or_default()),
+            Some(Ok(record)) => self.hand_over(&record),
             Some(Err(error)) => {
                 consumer.context().failed(&error);
                 tracing::debug!(error = %error, "replies cannot be read at the moment");
@@ -352,8 +365,14 @@ impl Shared {
         self.available.send_if_modified(|before| std::mem::replace(before, available) != available);
     }
 
-    fn hand_over(&self, record: &[u8]) {
-        let found = match ReplyEnvelope::decode(record) {
+    fn hand_over(&self, record: &BorrowedMessage<'_>) {
+        match self.signer.verify(record) {
+            Ok(None) => {}
+            Ok(Some(signed)) if signed.role == Role::Processor => {}
+            Ok(Some(_)) => return self.metrics.refused.count(SignatureError::WrongRole),
+            Err(error) => return self.metrics.refused.count(error),
+        }
+        let found = match ReplyEnvelope::decode(record.payload().unwrap_or_default()) {
             Ok(it) if it.front == self.instance => {
                 self.pending.complete(it.correlation, Ok(it.outcome))
             }
@@ -458,6 +477,7 @@ impl Metrics {
                 |it| metrics::histogram!("faregate_queue_round_trip_seconds", "class" => name(it)),
             ),
             stray: metrics::counter!("faregate_queue_stray_replies_total"),
+            refused: RefusedRecords::new("reply"),
             waiting: metrics::gauge!("faregate_queue_waiting"),
         }
     }

@@ -12,8 +12,10 @@ mod front;
 mod outlet;
 mod pending;
 pub mod processor;
+mod refused;
 mod sender;
 mod settings;
+pub mod signature;
 pub mod topics;
 
 pub use envelope::{
@@ -21,5 +23,7 @@ pub use envelope::{
 };
 pub use front::{Front, FrontOptions};
 pub use settings::{
-    GroupProtocol, MESSAGE_BYTES_MAX, Secret, Security, SecurityProtocol, Settings, SettingsError,
+    GroupProtocol, MESSAGE_BYTES_MAX, SIGNED_WITHIN, Secret, Security, SecurityProtocol, Settings,
+    SettingsError,
 };
+pub use signature::{ClusterKeys, Role, SignatureError};

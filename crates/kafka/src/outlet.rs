@@ -8,7 +8,6 @@ use engine::periodic::Backoff;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::KafkaError;
 use rdkafka::message::Timestamp;
-use rdkafka::producer::FutureRecord;
 
 use crate::client::Logged;
 use crate::confirmed::Confirmed;
@@ -17,6 +16,7 @@ use crate::envelope::{Command, CommandBody, ReplyBody, ReplyEnvelope, ReplyTo};
 use crate::front::partition_count;
 use crate::sender::{Record, Sender, Undelivered};
 use crate::settings::Settings;
+use crate::signature::{Content, Role, Signer};
 use crate::topics::{TopicError, Topics};
 
 /// How long a topic that was not there is not asked about again.
@@ -36,6 +36,7 @@ pub(crate) struct Outlet {
     topics: Topics,
     replies: Sender<Replies>,
     sure: Confirmed,
+    signer: Signer,
     /// Asks which topics there are, without making any: a producer might.
     metadata_client: BaseConsumer<Logged>,
     known: Mutex<HashMap<String, Known>>,
@@ -60,6 +61,7 @@ impl Outlet {
             topics: settings.topics(),
             replies: Sender::start(replies, settings.linger, Arc::new(Replies))?,
             sure: Confirmed::new(&sure)?,
+            signer: settings.signer(Role::Processor),
             metadata_client: settings.client().create_with_context(Logged)?,
             known: Mutex::default(),
         })
@@ -91,7 +93,7 @@ impl Outlet {
     pub(crate) async fn write_dead_letter(&self, dead_letter: &DeadLetter) {
         let reason = dead_letter.reason.clone();
         let mut backoff = Backoff::new(WRITE_AGAIN.0, WRITE_AGAIN.1);
-        while let Err(error) = dead_letter.write(&self.sure, &self.topics.dead_letter()).await {
+        while let Err(error) = dead_letter.write(&self.sure, &self.topics, &self.signer).await {
             tracing::error!(error = %error, "failed to write a dead-letter record; retried");
             tokio::time::sleep(backoff.pause()).await;
         }
@@ -110,9 +112,9 @@ impl Outlet {
         let reply_to = ReplyTo { front: 0, correlation: 0, topic: String::new(), partition: 0 };
         let time_to_live = Duration::ZERO;
         let message = Command { reply_to, time_to_live, body: CommandBody::Clock }.encode();
-        let record: FutureRecord<'_, str, _> =
-            FutureRecord::to(topic).partition(partition).payload(&message);
-        match self.sure.send(record).await.ok()? {
+        let value = Some(message.as_slice());
+        let content = Content { topic, partition, key: None, headers: &[], value };
+        match self.sure.send(self.signer.record(&content)).await.ok()? {
             Timestamp::LogAppendTime(at) => Some(at),
             Timestamp::CreateTime(_) | Timestamp::NotAvailable => None,
         }
@@ -145,7 +147,15 @@ impl Outlet {
         if !(0..partitions).contains(&to.partition) {
             return lost("no_such_partition", to);
         }
-        let record = Record { key: None, payload: answered.encode(), number: 0 };
+        let payload = answered.encode();
+        let signature = self.signer.sign(&Content {
+            topic: &to.topic,
+            partition: to.partition,
+            key: None,
+            headers: &[],
+            value: Some(&payload),
+        });
+        let record = Record { key: None, payload, signature, number: 0 };
         if let Err(error) = self.replies.send(&to.topic, to.partition, record) {
             tracing::warn!(error = %error, topic = to.topic, "a reply was not sent");
             count_lost("not_sent");

@@ -31,7 +31,9 @@ use self::work::{InFlight, Item, Task};
 use crate::dead_letter::DeadLetter;
 use crate::envelope::{Command, CommandBody, EnvelopeError, ReplyBody, ReplyTo};
 use crate::outlet::Outlet;
+use crate::refused::{Allowance, RefusedRecords};
 use crate::settings::Settings;
+use crate::signature::{Role, SignatureError, Signed, Signer};
 use crate::topics::Class;
 
 /// How long the thread waits for a record before it looks around.
@@ -139,6 +141,10 @@ pub fn start(
         last_error: String::new(),
         taken: metrics::counter!("faregate_queue_taken_total", "class" => class),
         expired: metrics::counter!("faregate_queue_expired_total", "class" => class),
+        signer: settings.signer(Role::Processor),
+        signed_within: settings.signed_within,
+        refused: RefusedRecords::new(class),
+        stored: Allowance::new(Instant::now()),
     };
     parts.send(polling).expect("the thread was just started");
     Ok(RunningProcessor { stopping, thread, driving, outlet, closed })
@@ -195,6 +201,10 @@ struct Polling {
     last_error: String,
     taken: metrics::Counter,
     expired: metrics::Counter,
+    signer: Signer,
+    signed_within: Duration,
+    refused: RefusedRecords,
+    stored: Allowance,
 }
 
 impl Polling {
@@ -330,13 +340,25 @@ impl Polling {
             return;
         }
         self.last_error.clear();
+        let signed = match self.signer.verify(record) {
+            Ok(signed) => signed,
+            Err(error) => return self.refuse(&lane, record, error),
+        };
         match Command::decode(record.payload().unwrap_or_default()) {
-            Ok(command) => self.begin(&lane, record, command),
+            Ok(command) if !may_say(signed, &command.body) => {
+                self.refuse(&lane, record, SignatureError::WrongRole);
+            }
+            Ok(command) => self.begin(&lane, record, (command, signed)),
             Err(error) => self.park(&lane, record, &error),
         }
     }
 
-    fn begin(&mut self, lane: &Arc<Lane>, record: &BorrowedMessage<'_>, command: Command) {
+    fn begin(
+        &mut self,
+        lane: &Arc<Lane>,
+        record: &BorrowedMessage<'_>,
+        (command, signed): (Command, Option<Signed>),
+    ) {
         let Command { reply_to, time_to_live, body } = command;
         let message = match body {
             CommandBody::Ask(message) => message,
@@ -352,6 +374,9 @@ impl Polling {
         if self.is_expired(lane, record, time_to_live) {
             self.expired.increment(1);
             return self.skip(lane, offset, Some(reply_to), ReplyBody::Expired);
+        }
+        if signed.is_some_and(|signed| is_stale(signed, record.timestamp(), self.signed_within)) {
+            return self.refuse(lane, record, SignatureError::Stale);
         }
         let task = match message {
             Message::Request(_) if self.class == Class::Balance => {
@@ -399,6 +424,24 @@ impl Polling {
         );
         let dead_letter = DeadLetter::of(record, error.label());
         self.runtime.block_on(self.outlet.write_dead_letter(&dead_letter));
+        self.skip(lane, record.offset(), None, ReplyBody::Expired);
+    }
+
+    /// What no member of the cluster has signed is neither decoded nor executed, and the partition goes
+    /// on. Its producer gets no reply: where that would go is not known either.
+    fn refuse(&mut self, lane: &Arc<Lane>, record: &BorrowedMessage<'_>, error: SignatureError) {
+        self.refused.count(error);
+        if self.stored.take(Instant::now()) {
+            tracing::error!(
+                topic = record.topic(),
+                partition = record.partition(),
+                offset = record.offset(),
+                error = %error,
+                "a record is refused"
+            );
+            let dead_letter = DeadLetter::refused(record, error);
+            self.runtime.block_on(self.outlet.write_dead_letter(&dead_letter));
+        }
         self.skip(lane, record.offset(), None, ReplyBody::Expired);
     }
 
@@ -492,6 +535,25 @@ impl Polling {
     }
 }
 
+/// Whether a producer of this role sends this. A gateway's answer comes from the engine that asked, and
+/// from no queue, signed or not.
+fn may_say(signed: Option<Signed>, body: &CommandBody) -> bool {
+    let role = signed.map(|it| it.role);
+    match body {
+        CommandBody::Ask(Message::Request(it)) if it.command.is_gateway_answer() => false,
+        CommandBody::Ask(_) | CommandBody::Echo(_) => role != Some(Role::Processor),
+        CommandBody::Clock => role.is_none_or(|role| role == Role::Processor),
+    }
+}
+
+/// Whether a record was signed long before or after it was appended, or an unknown time ago.
+fn is_stale(signed: Signed, appended: Timestamp, within: Duration) -> bool {
+    let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    // Any other time is the producer's own.
+    let Timestamp::LogAppendTime(appended_ms) = appended else { return true };
+    appended_ms.abs_diff(signed.signed_at_ms) > within_ms
+}
+
 /// Opens a partition, however long that takes, unless it is no longer ours.
 async fn open(
     processor: Arc<dyn Processor>,
@@ -513,5 +575,67 @@ async fn open(
                 tokio::time::sleep(backoff.pause()).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::command::PaymentCommand;
+    use domain::payment::{Actor, GatewayInquired, GatewayKnowledge};
+    use domain::{PaymentId, Request, RequestId, TenantNo, TransactionId};
+    use uuid::Uuid;
+
+    #[test]
+    fn who_may_say_what() {
+        let signed = |role| Some(Signed { role, signed_at_ms: 0 });
+        let (front, processor, operator) =
+            (signed(Role::Front), signed(Role::Processor), signed(Role::Operator));
+        let echo = CommandBody::Echo(vec![]);
+        assert_eq!(
+            [None, front, operator, processor].map(|it| may_say(it, &echo)),
+            [true, true, true, false]
+        );
+        let clock = CommandBody::Clock;
+        assert_eq!(
+            [None, front, operator, processor].map(|it| may_say(it, &clock)),
+            [true, false, false, true]
+        );
+        let request = Request {
+            id: RequestId(Uuid::nil()),
+            tenant: TenantNo(2),
+            actor: Actor::new("u", "t", Uuid::nil()),
+            idempotency: None,
+            command: PaymentCommand::GatewayInquired(GatewayInquired {
+                payment: PaymentId::new(Uuid::nil()),
+                transaction: TransactionId::new(Uuid::nil()),
+                knowledge: GatewayKnowledge::NotFound,
+                asked_at: domain::Timestamp(0),
+            })
+            .into(),
+        };
+        let answer = CommandBody::Ask(Message::Request(Box::new(request)));
+        assert_eq!([None, front, operator, processor].map(|it| may_say(it, &answer)), [false; 4]);
+    }
+
+    #[test]
+    fn a_signature_is_as_old_as_its_record_within_the_difference_of_clocks() {
+        let within = Duration::from_secs(10);
+        let check = |signed_at_ms, appended, expected| {
+            let signed = Signed { role: Role::Front, signed_at_ms };
+            assert_eq!(is_stale(signed, appended, within), expected, "{signed_at_ms} {appended:?}");
+        };
+        let appended = Timestamp::LogAppendTime(1_000_000);
+        for (signed_at_ms, is_stale) in [
+            (990_000, false),
+            (989_999, true),
+            (1_010_000, false),
+            (1_010_001, true),
+            (i64::MIN, true),
+        ] {
+            check(signed_at_ms, appended, is_stale);
+        }
+        check(0, Timestamp::NotAvailable, true);
+        check(0, Timestamp::CreateTime(0), true);
     }
 }

@@ -15,12 +15,13 @@ use rdkafka::ClientConfig;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::Message as _;
+use rdkafka::message::{Header, Message as _, OwnedHeaders};
 use rdkafka::producer::{
     BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext, PurgeConfig,
 };
 
 use crate::client::log;
+use crate::signature::{SIGNATURE, Signature};
 
 /// How often it is looked for what arrived, while something waits for that.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -36,6 +37,8 @@ const BATCH_WITHIN_MS: &str = "0.5";
 pub(crate) struct Record {
     pub(crate) key: Option<String>,
     pub(crate) payload: Vec<u8>,
+    /// The signature for the place that it is sent to; `None` where the cluster has no key.
+    pub(crate) signature: Option<Signature>,
     /// What [`Undelivered::give_up`] is called with.
     pub(crate) number: u64,
 }
@@ -321,6 +324,10 @@ fn produce<U: Undelivered>(
         .payload(&record.payload);
     if let Some(key) = &record.key {
         sent = sent.key(key);
+    }
+    if let Some(signature) = &record.signature {
+        let header = Header { key: SIGNATURE, value: Some(signature.as_slice()) };
+        sent = sent.headers(OwnedHeaders::new_with_capacity(1).insert(header));
     }
     producer.send(sent).map_err(|(error, _)| error)
 }

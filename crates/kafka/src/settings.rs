@@ -1,12 +1,18 @@
 //! How Kafka is reached, and what that means to librdkafka.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
 
+use crate::signature::{ClusterKeys, Role, Signer};
+
 /// The largest message unless set otherwise.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+
+/// How far the clocks of two machines may differ, unless set otherwise.
+pub const SIGNED_WITHIN: Duration = Duration::from_secs(12 * 3_600);
 
 /// What a record takes beside the message, at most: key, headers, framing.
 const RECORD_OVERHEAD_BYTES: usize = 4 * 1024;
@@ -23,6 +29,13 @@ pub struct Settings {
     pub topic_prefix: String,
     /// Authentication and trusted authorities.
     pub security: Security,
+    /// Whether connections without TLS may leave this machine.
+    pub plaintext_off_loopback: bool,
+    /// The keys that records are signed with; without them nothing is signed and everything believed.
+    pub keys: Option<ClusterKeys>,
+    /// How far the time of a command's signature may be from the time at which the broker appended it,
+    /// before or after.
+    pub signed_within: Duration,
     /// How the members of a consumer group find together.
     pub group_protocol: GroupProtocol,
     /// After how long without a sign of life a member of a classic group is given up. The protocol
@@ -174,6 +187,9 @@ impl Settings {
             brokers: brokers.into(),
             topic_prefix: "faregate".to_owned(),
             security: Security::default(),
+            plaintext_off_loopback: false,
+            keys: None,
+            signed_within: SIGNED_WITHIN,
             group_protocol: GroupProtocol::default(),
             session_timeout: Duration::from_secs(6),
             delivery_timeout: Duration::from_secs(20),
@@ -214,7 +230,33 @@ impl Settings {
         if self.delivery_timeout < TIMEOUT_MIN {
             return broken("delivery_timeout", "is less than a second");
         }
+        let is_plain = !self.security.protocol.has_tls();
+        if is_plain && !self.plaintext_off_loopback && !self.is_on_loopback() {
+            return broken(
+                "security_protocol",
+                "has no TLS, and kafka.brokers are not loopback: set it to ssl or sasl_ssl, or set \
+                 kafka.plaintext_off_loopback if the network is trusted",
+            );
+        }
         self.security.validate()
+    }
+
+    /// Whether all brokers that are named are on this machine.
+    #[must_use]
+    pub fn is_on_loopback(&self) -> bool {
+        self.brokers.split(',').all(|broker| {
+            let host = broker.trim().rsplit_once(':').map_or("", |(host, _)| host);
+            let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+            match address {
+                Ok(address) => address.to_canonical().is_loopback(),
+                Err(_) => host.eq_ignore_ascii_case("localhost"),
+            }
+        })
+    }
+
+    /// Signs and verifies records for a producer of this role.
+    pub(crate) fn signer(&self, role: Role) -> Signer {
+        Signer::new(self.keys.clone(), role)
     }
 
     /// The settings of every client.
@@ -346,7 +388,7 @@ mod tests {
     use super::*;
 
     fn check(change: impl FnOnce(&mut Settings), expected: &str) {
-        let mut settings = Settings::new("a:9092, b:9092");
+        let mut settings = Settings::new("127.0.0.1:9092, localhost:9092");
         change(&mut settings);
         let outcome = settings.validate();
         assert_eq!(outcome.map_or_else(|error| error.to_string(), |()| String::new()), expected);
@@ -382,6 +424,28 @@ mod tests {
             |it| it.security.ssl_key_location = "key.pem".to_owned(),
             "kafka.ssl_key_location and ssl_certificate_location go together",
         );
+    }
+
+    #[test]
+    fn connections_without_tls_stay_on_this_machine_unless_allowed() {
+        let refusal = "kafka.security_protocol has no TLS, and kafka.brokers are not loopback: set it to \
+                       ssl or sasl_ssl, or set kafka.plaintext_off_loopback if the network is trusted";
+        for brokers in ["[::1]:9092", "LOCALHOST:1,127.5.0.1:2", "[::ffff:127.0.0.1]:1"] {
+            check(|it| brokers.clone_into(&mut it.brokers), "");
+        }
+        for brokers in ["kafka-1:9092", "127.0.0.1:1,10.0.0.1:2", "[::]:1", "localhost.example:1"] {
+            check(|it| brokers.clone_into(&mut it.brokers), refusal);
+            let allowed = |it: &mut Settings| {
+                brokers.clone_into(&mut it.brokers);
+                it.plaintext_off_loopback = true;
+            };
+            check(allowed, "");
+        }
+        let sasl = |it: &mut Settings| {
+            "kafka-1:9092".clone_into(&mut it.brokers);
+            it.security.protocol = SecurityProtocol::SaslPlaintext;
+        };
+        check(sasl, refusal);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The root key of sign-up, and the keys derived from it: one for each use.
+//! Root keys, sign-up's and the cluster's, and the keys derived from them: one for each use.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -9,7 +9,8 @@ use crate::key_file::{KEY_BYTES, Key};
 /// Separates these keys from those that other software derives from the same bytes.
 const SALT: &[u8] = b"faregate sign-up v1";
 
-/// The key that all other keys are derived from. Its holder can issue any token.
+/// A key that other keys are derived from. The holder of sign-up's can issue any token; the holder of
+/// the cluster's can sign any record of the queue.
 #[derive(Clone)]
 pub struct RootKey(Key);
 

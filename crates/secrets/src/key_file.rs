@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::random;
@@ -21,6 +21,11 @@ pub enum Error {
     /// The file does not have the length of a key.
     #[error("the key {path}: {KEY_BYTES} bytes were expected")]
     Length { path: PathBuf },
+    /// Every user of the machine can access the file.
+    #[error(
+        "the key {path}: its mode is {mode:03o}; nobody but owner and group may access it: chmod o= {path}"
+    )]
+    Mode { path: PathBuf, mode: u32 },
 }
 
 /// Reads a key from a file.
@@ -33,6 +38,20 @@ pub fn read(path: &Path) -> Result<Key, Error> {
     let file = std::fs::File::open(path).map_err(failed)?;
     file.take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     bytes.try_into().map_err(|_| Error::Length { path: path.to_owned() })
+}
+
+/// As [`read`], from a file that only its owner and group may access.
+///
+/// # Errors
+/// [`Error`]; [`Error::Mode`] where others may access it.
+pub fn read_private(path: &Path) -> Result<Key, Error> {
+    const OTHERS: u32 = 0o007;
+    let failed = |source| Error::File { path: path.to_owned(), source };
+    let mode = std::fs::metadata(path).map_err(failed)?.permissions().mode() & 0o777;
+    if mode & OTHERS != 0 {
+        return Err(Error::Mode { path: path.to_owned(), mode });
+    }
+    read(path)
 }
 
 /// Reads the key `name` from a data directory, which this process has locked, and creates it if
@@ -64,8 +83,6 @@ fn create(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     struct TempDir(PathBuf);
@@ -103,6 +120,19 @@ mod tests {
             std::fs::write(&path, vec![7; length]).unwrap();
             assert!(matches!(read(&path), Err(Error::Length { .. })), "{length}");
         }
+    }
+
+    #[test]
+    fn a_file_that_others_may_access_is_refused_where_it_is_private() {
+        let dir = TempDir::new("key-mode");
+        let path = dir.0.join("test.key");
+        std::fs::write(&path, [7; KEY_BYTES]).unwrap();
+        for (mode, is_private) in [(0o600, true), (0o440, true), (0o644, false), (0o601, false)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(read_private(&path).is_ok(), is_private, "{mode:o}");
+        }
+        let error = read_private(&path).unwrap_err().to_string();
+        assert!(error.contains("its mode is 601"), "{error}");
     }
 
     #[test]

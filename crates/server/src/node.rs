@@ -166,6 +166,7 @@ impl Node {
     /// One of several processes with a queue between them.
     fn among_others(config: &Config) -> Result<Self, Error> {
         let server = server(config)?.ok_or(Error::NoServer)?;
+        let kafka = queue::settings(config)?;
         let dir = store::lock_dir(&config.data_dir)?;
         let sealer = sealer(config)?;
         let clock = Clock::new(config.test_clock);
@@ -176,7 +177,7 @@ impl Node {
         let core = EngineParts::new(config, gateways, clock, key.as_ref())?;
         let has_doors = config.role != Role::Processor;
         let queue: Arc<dyn Queue> = match has_doors {
-            true => Arc::new(queue::front(config)?),
+            true => Arc::new(queue::front(config, &kafka)?),
             false => Arc::new(queue::Nobody),
         };
         let engine = Engine::front(FrontParts {
@@ -191,8 +192,8 @@ impl Node {
         let member = match config.role {
             Role::Front => None,
             Role::All | Role::Processor => {
-                let place = (server, options);
-                Some(Box::new(Member::join(config, core, place, queries, engine.clone())?))
+                let (place, reads) = ((server, options), engine.clone());
+                Some(Box::new(Member::join((config, kafka), core, place, queries, reads)?))
             }
         };
         let mut tasks = BackgroundTasks::new();

@@ -1,9 +1,10 @@
 //! The bare Kafka request and reply, measured in the same run: the lower bound of any mode with Kafka.
 
 use std::fmt::{self, Display, Formatter};
+use std::path::Path;
 
-use kafka::Settings;
 use kafka::topics::Class;
+use kafka::{ClusterKeys, Settings};
 use serde::Serialize;
 
 /// Response times of `requests` simultaneous echoes through the cluster's topics.
@@ -23,13 +24,20 @@ impl Display for Floor {
     }
 }
 
-/// Measures the floor with so many requests at once, echoed by the cluster's own processors.
+/// Measures the floor with so many requests at once, echoed by the cluster's own processors, which want
+/// signed requests where they have a key.
 ///
 /// # Errors
 /// Why it could not be measured.
-pub fn floor(brokers: &str, topic_prefix: &str, requests: u32) -> Result<Floor, String> {
-    let settings =
-        Settings { topic_prefix: topic_prefix.to_owned(), ..Settings::new(brokers.to_owned()) };
+pub fn floor(
+    (brokers, topic_prefix): (&str, &str),
+    key_file: Option<&Path>,
+    requests: u32,
+) -> Result<Floor, String> {
+    let keys = key_file.map(|path| ClusterKeys::read(path, None)).transpose();
+    let keys = keys.map_err(|error| error.to_string())?;
+    let topic_prefix = topic_prefix.to_owned();
+    let settings = Settings { topic_prefix, keys, ..Settings::new(brokers.to_owned()) };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,6 +94,9 @@ pub struct Args {
     /// What the names of the topics begin with.
     #[arg(long, value_name = "PREFIX", default_value = "faregate", requires = "kafka_brokers")]
     topic_prefix: String,
+    /// The file with the cluster's key, where its records are signed.
+    #[arg(long, value_name = "FILE", requires = "kafka_brokers")]
+    kafka_key_file: Option<PathBuf>,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -253,7 +257,8 @@ fn show_failure(answers: &Answers) {
 fn measure_floors(args: &Args, brokers: &str) -> Option<BTreeMap<u32, Floor>> {
     let measure = |requests: &u32| {
         let all = requests * args.clients;
-        floor::floor(brokers, &args.topic_prefix, all).map(|floor| (*requests, floor))
+        let key_file = args.kafka_key_file.as_deref();
+        floor::floor((brokers, &args.topic_prefix), key_file, all).map(|floor| (*requests, floor))
     };
     let floors: Result<_, String> = args.requests.iter().map(measure).collect();
     floors.inspect_err(|reason| eprintln!("Kafka's floor: {reason}")).ok()

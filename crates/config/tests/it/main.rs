@@ -92,3 +92,11 @@ fn a_test_clock_that_others_can_reach_needs_a_setting_of_its_own() {
         assert_eq!(refused(&[address, allowed]), None, "{address:?}");
     }
 }
+
+#[test]
+fn a_previous_key_needs_the_key_that_signs() {
+    let previous = ("FAREGATE_KAFKA_PREVIOUS_KEY_FILE", "/old.key");
+    let refused = of_environment(&[previous]).unwrap_err().to_string();
+    assert!(refused.contains("`kafka.previous_key_file`: needs `kafka.key_file`"), "{refused}");
+    assert!(of_environment(&[previous, ("FAREGATE_KAFKA_KEY_FILE", "/new.key")]).is_ok());
+}

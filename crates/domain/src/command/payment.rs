@@ -76,6 +76,23 @@ impl PaymentCommand {
         }
     }
 
+    pub(super) const fn is_gateway_answer(&self) -> bool {
+        match self {
+            Self::GatewayReplied(_) | Self::GatewayInquired(_) => true,
+            Self::Authorize(_)
+            | Self::Purchase(_)
+            | Self::Credit(_)
+            | Self::Capture(_)
+            | Self::Refund(_)
+            | Self::Void(_)
+            | Self::Chargeback(_)
+            | Self::ReverseChargeback(_)
+            | Self::Complete(_)
+            | Self::ResolvePending(_)
+            | Self::FixTransaction(_) => false,
+        }
+    }
+
     /// The transaction that a gateway has replied to.
     #[must_use]
     pub const fn replied(&self) -> Option<TransactionId> {

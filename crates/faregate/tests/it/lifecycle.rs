@@ -137,6 +137,30 @@ fn a_data_directory_of_something_else_is_refused() {
     assert!(said.contains("faregate.db"), "{said}");
 }
 
+/// Before the database or a broker is asked for anything.
+#[test]
+fn brokers_elsewhere_need_tls_and_a_key() {
+    let dir = TempDir::new();
+    let path = dir.path().to_str().unwrap();
+    let refusal = |allowed: &[&str]| {
+        let config = dir.path().join("faregate.toml");
+        std::fs::write(&config, format!("[kafka]\n{}", allowed.join("\n"))).unwrap();
+        let mut arguments = vec!["serve", "--role", "processor", "--queue", "kafka"];
+        arguments.extend(["--kafka-brokers", "kafka-1.invalid:9092", "--data-dir", path]);
+        arguments.extend(["--database", "postgres://nobody@127.0.0.1:1/none?sslmode=disable"]);
+        arguments.extend(["--config", config.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
+        let refused = run(&arguments);
+        assert_eq!(refused.status.code(), Some(2));
+        String::from_utf8(refused.stderr).unwrap()
+    };
+    let said = refusal(&[]);
+    assert!(said.contains("kafka.security_protocol has no TLS"), "{said}");
+    let said = refusal(&["plaintext_off_loopback = true"]);
+    assert!(said.contains("`kafka.key_file` is needed"), "{said}");
+    let said = refusal(&["plaintext_off_loopback = true", "key_file = \"/nowhere/kafka.key\""]);
+    assert!(said.contains("the key /nowhere/kafka.key"), "{said}");
+}
+
 #[test]
 fn an_address_in_use_is_refused() {
     let server = Server::start();

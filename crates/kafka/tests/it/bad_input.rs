@@ -53,7 +53,7 @@ async fn unreadable_record_becomes_a_dead_letter_and_the_next_is_processed() {
     let database = Arc::new(Database::default());
     let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
     scene::until("the good one", || database.executed().len() == 1).await;
-    let dead_letters = dead_letter::list(&settings).await.unwrap();
+    let dead_letters = dead_letter::list(&settings).await.unwrap().waiting;
     let found: Vec<_> = dead_letters
         .iter()
         .map(|it| (it.dead_letter.reason.as_str(), it.dead_letter.offset, it.dead_letter.attempts))

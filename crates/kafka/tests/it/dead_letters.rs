@@ -15,13 +15,13 @@ async fn parked_commands_are_listed_retried_and_dropped() {
     let database = Arc::new(Database::default());
     let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
     let front = scene::front(&settings, TIMEOUT).await;
-    assert!(dead_letter::list(&settings).await.unwrap().is_empty());
+    assert!(dead_letter::list(&settings).await.unwrap().waiting.is_empty());
     for account in [1, 2] {
         let answer = scene::ask(&front, scene::route(account), scene::request("park")).await;
         assert_eq!(answer, Err(Reason::Bug), "its front receives the reason");
     }
     // The reply is sent only once the dead letter is written.
-    let dead_letters = dead_letter::list(&settings).await.unwrap();
+    let dead_letters = dead_letter::list(&settings).await.unwrap().waiting;
     assert_eq!(dead_letters.len(), 2);
     assert_eq!(
         (dead_letters[0].dead_letter.reason.as_str(), dead_letters[0].dead_letter.attempts),
@@ -38,7 +38,7 @@ async fn parked_commands_are_listed_retried_and_dropped() {
     let mut again = vec![];
     let mut look = tokio::time::interval(std::time::Duration::from_millis(50));
     for _ in 0..200 {
-        again = dead_letter::list(&settings).await.unwrap();
+        again = dead_letter::list(&settings).await.unwrap().waiting;
         if !again.is_empty() {
             break;
         }

@@ -17,4 +17,6 @@ mod scene;
 #[cfg(test)]
 mod setup;
 #[cfg(test)]
+mod signatures;
+#[cfg(test)]
 mod takeovers;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use domain::command::TenantCommand;
 use domain::payment::Actor;
@@ -13,25 +13,35 @@ use engine::ports::{BoxFuture, LedgerTotal, StoreError};
 use engine::queue::{Message, Processor, Queue, QueuePosition, Reply, Route, SimulatedWork};
 use engine::{Answer, Reason, Unavailable};
 use kafka::processor::{ProcessorOptions, RunningProcessor};
+use kafka::signature::{Content, SIGNATURE};
 use kafka::topics::{self, Class, Layout};
 use kafka::{
-    Command, CommandBody, Front, FrontOptions, GroupProtocol, ReplyTo, Secret, Security, Settings,
+    ClusterKeys, Command, CommandBody, Front, FrontOptions, GroupProtocol, ReplyTo, Role, Secret,
+    Security, Settings,
 };
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::message::{Message as _, OwnedMessage};
+use rdkafka::message::{Header, Message as _, OwnedHeaders, OwnedMessage};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use secrets::{KEY_BYTES, RootKey};
 use uuid::Uuid;
 
 /// Longer than anything here takes.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Settings with a prefix of their own.
+/// Keys of a cluster; each number is another key.
+pub fn keys(current: u8, previous: Option<u8>) -> ClusterKeys {
+    let root = |byte| RootKey::new([byte; KEY_BYTES]);
+    ClusterKeys::new(&root(current), previous.map(root).as_ref())
+}
+
+/// Settings with a prefix of their own, and key 7.
 pub fn settings() -> Settings {
     let topic_prefix = format!("test-{}", Uuid::now_v7().simple());
     let brokers =
         std::env::var("FAREGATE_TEST_KAFKA").expect("FAREGATE_TEST_KAFKA is HOST:PORT of a broker");
-    Settings { topic_prefix, security: security(), ..Settings::new(brokers) }
+    let keys = Some(keys(7, None));
+    Settings { topic_prefix, security: security(), keys, ..Settings::new(brokers) }
 }
 
 /// What the broker wants of its clients, as `scripts/kafka run --security` tells it.
@@ -287,11 +297,40 @@ pub fn command(request: Request, topic: &str, partition: i32, time_to_live: Dura
         .encode()
 }
 
-/// Writes a record, and waits until it is there.
+/// Writes a record as a front would, and waits until it is there.
 pub fn write(settings: &Settings, topic: &str, partition: i32, value: &[u8]) {
+    let signature = sign(settings, (Role::Front, Duration::ZERO), (topic, partition), value);
+    write_signed(settings, (topic, partition), value, Some(&signature));
+}
+
+/// The signature of a record with the key `k` by a producer of this role, so long ago.
+pub fn sign(
+    settings: &Settings,
+    (role, ago): (Role, Duration),
+    (topic, partition): (&str, i32),
+    value: &[u8],
+) -> Vec<u8> {
+    let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() - ago;
+    let at_ms = i64::try_from(at.as_millis()).unwrap();
+    let value = Some(value);
+    let content = Content { topic, partition, key: Some(b"k"), headers: &[], value };
+    settings.keys.as_ref().unwrap().sign(role, at_ms, &content).to_vec()
+}
+
+/// Writes a record with a signature that need not be its own, and waits until it is there.
+pub fn write_signed(
+    settings: &Settings,
+    (topic, partition): (&str, i32),
+    value: &[u8],
+    signature: Option<&[u8]>,
+) {
     let producer: BaseProducer =
         client(settings).set("message.max.bytes", "9000000").create().unwrap();
-    let record = BaseRecord::to(topic).partition(partition).key("k").payload(value);
+    let mut record = BaseRecord::to(topic).partition(partition).key("k").payload(value);
+    if let Some(signature) = signature {
+        let header = Header { key: SIGNATURE, value: Some(signature) };
+        record = record.headers(OwnedHeaders::new().insert(header));
+    }
     producer.send(record).map_err(|(error, _)| error).unwrap();
     producer.flush(TIMEOUT).unwrap();
 }
