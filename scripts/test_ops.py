@@ -151,6 +151,35 @@ class Manifests(unittest.TestCase):
                     self.assertRegex(secret, rf"(?m)^  {re.escape(file)}: ")
         self.assertIn("\n  name: faregate-files\n", secret)
 
+    def of_the_cluster(self):
+        return workloads("fronts.yaml") | workloads("processors.yaml")
+
+    def test_fronts_and_processors_sign_their_records_and_encrypt_their_connections(self):
+        secret = (MANIFESTS / "secret.example.yaml").read_text()
+        shared = settings((MANIFESTS / "settings.yaml").read_text())
+        self.assertEqual(shared["FAREGATE_KAFKA_SECURITY_PROTOCOL"], "sasl_ssl")
+        self.assertEqual(sorted(self.of_the_cluster()), ["faregate-balance", "faregate-front", "faregate-payment"])
+        for name, text in self.of_the_cluster().items():
+            with self.subTest(workload=name):
+                mounted = re.search(r"- name: kafka\n\s+mountPath: (\S+)\n\s+readOnly: true", text)[1]
+                self.assertIn("secretName: faregate-kafka\n            defaultMode: 0440\n", text)
+                for setting in ["FAREGATE_KAFKA_KEY_FILE", "FAREGATE_KAFKA_SSL_CA"]:
+                    folder, file = (shared | settings(text))[setting].rsplit("/", 1)
+                    self.assertEqual(folder, mounted)
+                    self.assertIn(f"{{key: {file}, path: {file}}}", text)
+                    self.assertRegex(secret, rf"(?m)^  {re.escape(file)}: ")
+                user = settings(text)["FAREGATE_KAFKA_SASL_USERNAME"].removeprefix("faregate-")
+                self.assertIn(f"key: {user}-password\n", text)
+                self.assertRegex(secret, rf"(?m)^  {user}-password: ")
+
+    def test_every_pod_is_admitted_by_a_network_policy_or_serves_nothing(self):
+        policies = (MANIFESTS / "network.yaml").read_text()
+        self.assertIn("podSelector: {}\n  policyTypes: [Ingress]\n---", policies, "nobody is admitted unasked")
+        for name in self.of_the_cluster():
+            self.assertRegex(policies.rsplit("name: kafka", 1)[1], rf"\b{name}\b", "reaches the brokers")
+            self.assertRegex(policies.rsplit("name: kafka", 1)[0], rf"\b{name}\b")
+        self.assertIn("  - network.yaml\n", (MANIFESTS / "kustomization.yaml").read_text())
+
     def test_mail_goes_to_a_server(self):
         shared = settings((MANIFESTS / "settings.yaml").read_text())
         self.assertEqual(shared["FAREGATE_MAIL_TRANSPORT"], "smtp")
@@ -163,6 +192,13 @@ class Manifests(unittest.TestCase):
                 threads = int(settings(text)["FAREGATE_SIGNUP_HASHING_THREADS"])
                 cpus = int(re.search(r'requests:\n\s+cpu: "(\d+)"', text)[1])
                 self.assertLessEqual(threads, cpus)
+
+
+class Image(unittest.TestCase):
+    def test_it_has_tls_and_scram_towards_kafka(self):
+        text = (ROOT / "ops" / "Dockerfile").read_text()
+        self.assertRegex(text, r"cargo build .*--features kafka_tls")
+        self.assertRegex(text, r"install --yes .*\bperl\b", "OpenSSL is built with it")
 
 
 class Service(unittest.TestCase):

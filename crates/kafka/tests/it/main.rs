@@ -1,6 +1,8 @@
 //! The queue on a real broker, whose address is in `FAREGATE_TEST_KAFKA`; `conformance/run` starts one.
 
 #[cfg(test)]
+mod access;
+#[cfg(test)]
 mod bad_input;
 #[cfg(test)]
 mod dead_letters;
