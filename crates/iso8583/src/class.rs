@@ -1,5 +1,7 @@
 //! The format of a field, compiled from the name of a jPOS class.
 
+mod names;
+
 use crate::error::Problem;
 
 /// The format of a field on the wire. A packager is a table of formats.
@@ -298,9 +300,10 @@ impl FieldFormat {
     /// Parses a class name with or without its Java package.
     ///
     /// # Errors
-    /// The class is unknown or cannot have this length.
+    /// The class is unknown, is not supported, or cannot have this length.
     pub fn from_class(name: &str, length: usize, pad: bool) -> Result<Self, Problem> {
-        let name = jpos_name(name).ok_or(Problem::UnknownClass)?;
+        let class = names::resolve(name)?;
+        let (name, length) = (class.name, class.length.unwrap_or(length));
         let (family, rest) = name.split_once('_').ok_or(Problem::UnknownClass)?;
         let mut parts = Parts::parse(rest)?;
         if !FAMILIES.contains(&family) || !parts.are_valid_in(family) {
@@ -325,6 +328,7 @@ impl FieldFormat {
             Content::Digits => Charset::Digits,
             // jPOS counts characters there and writes UTF-8, so only ASCII can be read back.
             Content::Text if matches!(family, "IFEP" | "IFIPM") => Charset::Ascii,
+            Content::Text if class.is_letter => Charset::Alphabetic,
             Content::Text
             | Content::SignedDigits
             | Content::Amount
@@ -486,6 +490,22 @@ impl FieldFormat {
         self.compiled().map(|format| Self { check, shape, is_guarded: false, ..format })
     }
 
+    /// Whether it is composite, and bytes of a fixed length.
+    pub(crate) const fn is_fixed_frame(&self) -> bool {
+        self.composite > 0
+            && matches!(self.content, Content::Bytes)
+            && self.is_fixed()
+            && self.tag.digits == 0
+    }
+
+    /// The number of bytes of a value whose content has this length.
+    pub(crate) const fn value_bytes(&self, content: usize) -> usize {
+        match self.coding {
+            Coding::HexAscii | Coding::HexEbcdic => content / 2,
+            Coding::Latin1 | Coding::Ebcdic | Coding::Raw | Coding::Bcd => content,
+        }
+    }
+
     /// Whether the value is on the wire without an encoding.
     #[inline]
     pub(crate) const fn is_transparent(&self) -> bool {
@@ -570,17 +590,6 @@ const FAMILIES: [&str; 13] = [
     "IF", "IFA", "IFB", "IFE", "IFAE", "IFEA", "IFEB", "IFEP", "IFEPE", "IFELPE", "IFEMC", "IFMC",
     "IFIPM",
 ];
-
-/// The Java packages of jPOS's own classes.
-const PACKAGES: [&str; 2] = ["org.jpos.iso", "org.jpos.iso.packager"];
-
-/// The class name without its package, if that is a package of jPOS. The behaviour of other classes
-/// does not follow from their names.
-fn jpos_name(class: &str) -> Option<&str> {
-    let Some((package, name)) = class.rsplit_once('.') else { return Some(class) };
-    let is_own = PACKAGES.contains(&package) || package.starts_with("org.jpos.iso.packager.");
-    is_own.then_some(name)
-}
 
 /// The parts of a class name behind the family.
 struct Parts {

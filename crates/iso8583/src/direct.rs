@@ -7,7 +7,7 @@ use crate::index::{FIRST_BIT, Index, WORDS};
 use crate::message::Message;
 use crate::pack;
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
-use crate::walk::walk_framed;
+use crate::walk::walk_value;
 
 impl Packager {
     /// Appends the packed message of these values: characters in ISO-8859-1, or bytes.
@@ -103,8 +103,8 @@ fn pack_slowly(
     }
     let plan = pack::plan(format, compiled.is_strict(), value)
         .map_err(|refusal| pack::refused(format, number, value, refusal))?;
-    if let Some(inner) = compiled.inner(format) {
-        walk_framed(inner.compiled(), format, value, &mut Index::new())
+    if let Some(inner) = compiled.inner(format).filter(|_| compiled.is_strict()) {
+        walk_value(inner.compiled(), format, value, &mut Index::new())
             .map_err(|error| error.inside(number, Some(0)).withheld_if(format.is_sensitive))?;
     }
     let end = start + plan.total;

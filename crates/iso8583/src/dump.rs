@@ -152,8 +152,8 @@ impl Segments {
             self.mark(offset + bitmap.start, &format!("{path}bitmap"));
         }
         let third = view.index.third_bitmap.range();
-        if !third.is_empty() {
-            self.mark(offset + third.start, &format!("{path}bitmap"));
+        if let Some((number, _)) = view.third_bitmap().filter(|_| !third.is_empty()) {
+            self.mark(offset + third.start, &format!("{path}{number} bitmap"));
         }
         for field in view.fields() {
             let image = offset + view.index.spans[usize::from(field.number())].range().start;

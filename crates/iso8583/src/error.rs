@@ -130,6 +130,12 @@ pub enum Problem {
     /// The class is unknown.
     #[error("unknown field class")]
     UnknownClass,
+    /// A class of jPOS is known and has no format here.
+    #[error("the class is not supported: {reason}")]
+    UnsupportedClass {
+        /// Why not.
+        reason: &'static str,
+    },
     /// The length of a bitmap is invalid.
     #[error("a bitmap has 8, 16 or 24 bytes")]
     BadBitmapLength,

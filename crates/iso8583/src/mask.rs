@@ -108,10 +108,15 @@ fn write_lines(texts: &[(FieldPath, String)], f: &mut fmt::Formatter<'_>) -> fmt
     texts.iter().try_for_each(|(path, text)| writeln!(f, "{path} {text}"))
 }
 
-/// The values of all fields. Inner fields are listed individually.
+/// The values of all fields. Inner fields are listed individually, and the third bitmap as the field
+/// that carries it.
 fn texts(view: MessageView<'_>, shown: Shown<'_>) -> Vec<(FieldPath, String)> {
     let mut texts = vec![];
+    let mut third = view.third_bitmap();
     for field in view.fields() {
+        if let Some((number, bits)) = third.take_if(|(number, _)| *number < field.number) {
+            texts.push((number.into(), hex(&bits)));
+        }
         let mut index = Index::new();
         let inner = field.is_composite().then(|| field.nested(&mut index));
         if let Some(Ok(inner)) = inner {
@@ -121,7 +126,12 @@ fn texts(view: MessageView<'_>, shown: Shown<'_>) -> Vec<(FieldPath, String)> {
             texts.push((field.number.into(), Text(field, shown).to_string()));
         }
     }
+    texts.extend(third.map(|(number, bits)| (number.into(), hex(&bits))));
     texts
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 /// Displays a field's value.

@@ -9,7 +9,7 @@ use crate::index::{FIRST_BIT, Index, Span};
 use crate::pack;
 use crate::packager::{BitmapFormat, Compiled, Layout, Packager};
 use crate::view::{Field, MessageView};
-use crate::walk::{split_header, walk, walk_framed};
+use crate::walk::{split_header, walk, walk_framed, walk_value};
 use crate::xml;
 
 /// A message that can be changed.
@@ -37,13 +37,15 @@ struct Body {
     /// The highest present number.
     last: u16,
     index: Index,
+    /// Whether it is the message itself and not a composite field.
+    is_outermost: bool,
 }
 
 impl Message {
     /// An empty message.
     #[must_use]
     pub fn new(packager: &Packager) -> Self {
-        let mut body = Body::default();
+        let mut body = Body { is_outermost: true, ..Body::default() };
         body.clear(packager.compiled());
         let is_xml = packager.compiled().is_xml;
         let (spare, latin1, header) = (vec![], vec![], vec![]);
@@ -310,7 +312,7 @@ fn set_inside(
     let result = match result {
         Ok(false) => Ok(false),
         Ok(true) if inner_body.is_empty() => Ok(body.remove(compiled, *number)),
-        Ok(true) => body.set_unchecked(compiled, format, *number, &packed.bytes).map(|()| true),
+        Ok(true) => body.set_frame(compiled, format, *number, &packed.bytes).map(|()| true),
         Err(error) => Err(error.inside(*number, None)),
     };
     packed.bytes.clear();
@@ -433,9 +435,26 @@ impl Body {
         number: u16,
         value: &[u8],
     ) -> Result<(), Error> {
-        if format.composite > 0 {
+        // jPOS packs any value of a composite field; who sends plain text has a peer that reads it so.
+        if format.composite > 0 && packager.is_strict() {
             self.check_inner_fields(packager, format, value)
                 .map_err(|error| error.inside(number, Some(0)).withheld_if(format.is_sensitive))?;
+        }
+        self.set_unchecked(packager, format, number, value)
+    }
+
+    /// Sets a composite field to its packed inner fields. Bytes of a fixed length in the message itself
+    /// may lack their last fields until the message is packed.
+    fn set_frame(
+        &mut self,
+        packager: &Compiled,
+        format: &FieldFormat,
+        number: u16,
+        value: &[u8],
+    ) -> Result<(), Error> {
+        if self.is_outermost && format.is_fixed_frame() && value.len() < format.length_max() {
+            self.place(format, number, value, pack::plan_part(format, value));
+            return Ok(());
         }
         self.set_unchecked(packager, format, number, value)
     }
@@ -448,10 +467,17 @@ impl Body {
         number: u16,
         value: &[u8],
     ) -> Result<(), Error> {
-        let plan = match pack::plan(format, packager.is_strict(), value) {
-            Ok(plan) => plan,
-            Err(refusal) => return Err(pack::refused(format, number, value, refusal)),
-        };
+        match pack::plan(format, packager.is_strict(), value) {
+            Ok(plan) => {
+                self.place(format, number, value, plan);
+                Ok(())
+            }
+            Err(refusal) => Err(pack::refused(format, number, value, refusal)),
+        }
+    }
+
+    /// Writes a planned value in its place.
+    fn place(&mut self, format: &FieldFormat, number: u16, value: &[u8], plan: pack::Plan) {
         let at = usize::from(number);
         let start = if self.index.is_present(number) {
             let span = self.index.spans[at].range();
@@ -465,7 +491,6 @@ impl Body {
         let end = start + plan.total;
         self.index.spans[at] = Span::new(start, end);
         pack::write(format, number, value, plan, &mut self.bytes[start..end]);
-        Ok(())
     }
 
     /// Validates the inner fields of a composite field.
@@ -479,7 +504,7 @@ impl Body {
         match packager.inner(format).filter(|_| format.holds_fields(value)) {
             Some(inner) => {
                 let (value, _) = format.unmarked(value);
-                walk_framed(inner.compiled(), format, value, self.index.inner()).map(drop)
+                walk_value(inner.compiled(), format, value, self.index.inner()).map(drop)
             }
             None => Ok(()),
         }
@@ -539,6 +564,9 @@ impl Body {
     }
 
     fn emit(&self, packager: &Compiled, out: &mut Vec<u8>) -> Result<(), Error> {
+        for number in &packager.fixed_frames {
+            self.check_frame(packager, *number)?;
+        }
         match packager.layout {
             Layout::Bitmap(bitmap) => self.emit_with_bitmap(packager, bitmap, out),
             Layout::Positional { first, is_whole } => {
@@ -549,6 +577,17 @@ impl Body {
                 Ok(())
             }
         }
+    }
+
+    /// Checks that a composite field of fixed length is complete, if it is present.
+    fn check_frame(&self, packager: &Compiled, number: u16) -> Result<(), Error> {
+        let at = usize::from(number);
+        let (format, span) = (&packager.fields[at], self.index.spans[at].range());
+        if !self.index.is_present(number) || span.len() == format.fixed_bytes as usize {
+            return Ok(());
+        }
+        let (expected, found) = (format.length_max(), format.value_bytes(span.len()));
+        Err(Problem::WrongLength { expected, found }.in_field(number))
     }
 
     #[inline]

@@ -45,6 +45,12 @@ pub(crate) fn plan(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Resul
     plan_variable(format, length)
 }
 
+/// Measures the first inner fields of a composite field of fixed length, whose others follow later.
+pub(crate) fn plan_part(format: &FieldFormat, value: &[u8]) -> Plan {
+    let content = format.content_bytes(value.len());
+    Plan { count: 0, content, total: content }
+}
+
 #[inline]
 fn plan_variable(format: &FieldFormat, length: usize) -> Result<Plan, Refusal> {
     let max = format.length_max as usize;

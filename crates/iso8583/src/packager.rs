@@ -76,6 +76,8 @@ pub(crate) struct Compiled {
     pub(crate) names: Vec<String>,
     pub(crate) layout: Layout,
     pub(crate) composites: Vec<Packager>,
+    /// The composite fields that are bytes of a fixed length.
+    pub(crate) fixed_frames: Vec<u16>,
     pub(crate) validation: Validation,
     pub(crate) name: String,
     pub(crate) title: String,
@@ -205,7 +207,7 @@ impl Compiled {
         let unknown = FieldFormat::from_class("IF_UNUSED", 0, false)?;
         let mut fields = vec![unknown; usize::from(last) + 1];
         let mut names = vec![String::new(); fields.len()];
-        let mut composites = vec![];
+        let (mut composites, mut fixed_frames) = (vec![], vec![]);
         for (number, field) in draft {
             let index = usize::from(*number);
             names[index].clone_from(&field.name);
@@ -217,6 +219,7 @@ impl Compiled {
                 fields[index].composite = u16::try_from(composites.len())
                     .expect("there are at most as many composites as fields");
                 fields[index].fast_encoding = FastEncoding::Other;
+                fixed_frames.extend(fields[index].is_fixed_frame().then_some(*number));
             }
         }
         let mut compiled = Self {
@@ -224,6 +227,7 @@ impl Compiled {
             fields,
             names,
             composites,
+            fixed_frames,
             validation: Validation::Strict,
             name: String::new(),
             title: String::new(),
@@ -263,6 +267,7 @@ impl Compiled {
             fields,
             layout: Layout::Tagged,
             composites,
+            fixed_frames: vec![],
             validation: Validation::Strict,
             name: String::new(),
             title: String::new(),

@@ -1,12 +1,12 @@
 //! Compares this library with golden vectors, the recorded results of another implementation.
 //!
 //! A file is JSON with one or more kinds of cases: messages with their packager (`table` or `xml`,
-//! `vectors`, `malformed`), classes of fields, frames of channels, headers of BASE I, TLVs. Messages
-//! are packed and unpacked with [`Validation::Lenient`](crate::Validation::Lenient). A case passes if
-//! both results are equal, or if both implementations refuse it; a refusal must name the field, and
-//! the offset in received bytes. If the other implementation accepts a value that is lost or cannot be
-//! read back, a refusal counts as [`Stricter`], with a reason that is verified with the case. All other
-//! cases fail.
+//! `vectors`, `malformed`), several such `suites`, classes of fields, frames of channels, headers of
+//! BASE I, TLVs. Messages are packed and unpacked with
+//! [`Validation::Lenient`](crate::Validation::Lenient). A case passes if both results are equal, or if
+//! both implementations refuse it; a refusal must name the field, and the offset in received bytes. If
+//! the other implementation accepts a value that is lost or cannot be read back, a refusal counts as
+//! [`Stricter`], with a reason that is verified with the case. All other cases fail.
 
 use serde_json::Value;
 
@@ -39,7 +39,8 @@ pub enum VectorsError {
 }
 
 /// The names of the lists of cases.
-const SECTIONS: [&str; 6] = ["vectors", "malformed", "cases", "frames", "reactions", "headers"];
+const SECTIONS: [&str; 7] =
+    ["vectors", "malformed", "cases", "frames", "reactions", "headers", "suites"];
 
 /// Checks all cases of a file.
 ///
@@ -56,6 +57,9 @@ pub fn check(text: &str) -> Result<Outcome, VectorsError> {
     let mut outcome = Outcome::default();
     if file.get("vectors").is_some() || file.get("malformed").is_some() {
         messages::check_file(&file, &mut outcome);
+    }
+    for suite in values::list(&file["suites"]) {
+        messages::check_file(suite, &mut outcome);
     }
     channels::check_file(&file, &mut outcome);
     for case in values::list(&file["cases"]) {

@@ -5,7 +5,7 @@ use crate::decode::decode;
 use crate::error::{Error, Problem};
 use crate::index::Index;
 use crate::measure::measure;
-use crate::packager::Packager;
+use crate::packager::{Layout, Packager};
 use crate::walk::walk_inside;
 
 /// A received message. It borrows the bytes.
@@ -94,6 +94,16 @@ impl<'a> MessageView<'a> {
     pub fn text(&self, number: u16) -> Option<String> {
         self.field(number).map(|field| field.text())
     }
+
+    /// The number of the field that carries the third bitmap, and its bits for the fields from 129 on;
+    /// `None` if the message has no third bitmap among its fields.
+    #[must_use]
+    pub fn third_bitmap(&self) -> Option<(u16, [u8; 8])> {
+        let Layout::Bitmap(bitmap) = self.packager.compiled().layout else { return None };
+        let bits = self.index.present[2];
+        let is_present = bits != 0 || !self.index.third_bitmap.range().is_empty();
+        (bitmap.third_field > 0 && is_present).then_some((bitmap.third_field, bits.to_be_bytes()))
+    }
 }
 
 impl Packager {
@@ -173,6 +183,10 @@ impl<'a> Field<'a> {
     fn marked_parts(&self) -> (&'a [u8], usize) {
         match measure(self.format, usize::from(self.number), self.image, 0) {
             Ok(it) => (&self.image[it.content..it.content + it.content_bytes], it.length),
+            // The last inner fields are not set yet.
+            Err(_) if self.format.is_fixed_frame() => {
+                (self.image, self.format.value_bytes(self.image.len()))
+            }
             Err(_) => (&[], 0),
         }
     }

@@ -45,6 +45,31 @@ pub(crate) fn walk_framed(
     walk_until(packager, packager.is_strict(), (value, fields_end(frame, value)), index)
 }
 
+/// Finds the inner fields of a value that is to be set, as they are on the wire: a value that is shorter
+/// than its fixed field is filled up.
+pub(crate) fn walk_value(
+    packager: &Compiled,
+    frame: &FieldFormat,
+    value: &[u8],
+    index: &mut Index,
+) -> Result<usize, Error> {
+    let missing = (frame.length_max as usize).saturating_sub(value.len());
+    let filled = match frame.content {
+        Content::Text if frame.is_fixed() => [value, &vec![b' '; missing]].concat(),
+        Content::Digits if frame.is_fixed() => [&vec![b'0'; missing], value].concat(),
+        Content::Text
+        | Content::Digits
+        | Content::SignedDigits
+        | Content::Amount
+        | Content::HexText
+        | Content::Bytes
+        | Content::Bitmap
+        | Content::Nothing
+        | Content::Unused => return walk_framed(packager, frame, value, index),
+    };
+    walk_framed(packager, frame, &filled, index)
+}
+
 /// The end of the inner fields without the blanks that fill up a text of fixed length.
 fn fields_end(frame: &FieldFormat, value: &[u8]) -> usize {
     let is_filled_up = frame.is_fixed() && frame.content == Content::Text;
@@ -266,6 +291,10 @@ impl Walk<'_> {
         let tagged = self.packager.fields.iter().find(|field| field.tag.digits > 0);
         let Some(FieldFormat { tag, prefix, .. }) = tagged else { return Ok(()) };
         let behind = if tag.is_counted { usize::from(prefix.bytes) } else { 0 };
+        if self.begins_without_tag(if tag.is_counted { prefix.coding } else { tag.coding }) {
+            self.read_field(0)?;
+            self.index.insert(0);
+        }
         while self.position < self.fields_end {
             let digits = digits_of(tag.coding, tag.digits);
             let number = read_number(digits, self.bytes, self.position + behind)
@@ -278,6 +307,19 @@ impl Walk<'_> {
             self.index.insert(number);
         }
         Ok(())
+    }
+
+    /// Whether a text without a tag stands in front of the tagged fields: its first byte is no digit.
+    fn begins_without_tag(&self, coding: PrefixCoding) -> bool {
+        let is_digit = |byte: u8| match coding {
+            PrefixCoding::Ascii => byte.is_ascii_digit(),
+            PrefixCoding::Ebcdic => byte ^ 0xF0 <= 9,
+            PrefixCoding::Bcd | PrefixCoding::Binary => true,
+        };
+        let is_text = self.packager.fields.first().is_some_and(|first| {
+            first.content == Content::Text && first.tag.digits == 0 && first.length_max > 0
+        });
+        is_text && self.position < self.fields_end && !is_digit(self.bytes[self.position])
     }
 
     #[inline]

@@ -27,12 +27,11 @@ const OF_FIELDS: [&str; 7] = ["id", "length", "name", "class", "pad", "trim", "t
 const OF_TAGS: [&str; 4] = ["packager", "tagMapper", "tagSize", "lenSize"];
 
 /// Packagers of inner fields whose behaviour follows from classes and attributes.
-const OF_COMPOSITES: [&str; 4] = [
-    "GenericPackager",
-    "GenericSubFieldPackager",
-    "GenericTaggedFieldsPackager",
-    "EuroSubFieldPackager",
-];
+const OF_COMPOSITES: [&str; 5] =
+    ["GenericPackager", "GenericSubFieldPackager", "GenericTaggedFieldsPackager", EURO, MASTERCARD];
+/// Packagers whose inner fields are known by their tags in every class.
+const EURO: &str = "EuroSubFieldPackager";
+const MASTERCARD: &str = "MasterCardEBCDICSubFieldPackager";
 /// Packagers of BER-TLV. The value stays opaque; `tlv` reads it.
 const OF_BER_TLV: [&str; 3] =
     ["BERTLVBinaryPackager", "BERTLVAsciiHexPackager", "BERTLVEbcdicHexPackager"];
@@ -250,8 +249,11 @@ impl Open {
         // jPOS only reserves memory for it, and accepts fields beyond it.
         self.number_of("maxValidField", file)?;
         let is_packager = self.kind == Kind::Packager;
-        if !is_packager && self.number_of("headerLength", file)?.unwrap_or(0) > 0 {
-            return Err(file.error("headerLength", "only messages have headers here"));
+        let header = self.number_of("headerLength", file)?.unwrap_or(0);
+        // jPOS ignores it in fields of a field; of a message in a field, it reads a header that it does
+        // not write.
+        if !is_packager && header > 0 && !self.is_packager_named("GenericSubFieldPackager") {
+            return Err(file.error("headerLength", "only the outer message may have a header"));
         }
         let bitmap = self.bitmap_field(file)?;
         let third = self.number_of("thirdBitmapField", file)?.filter(|number| *number > 0);
@@ -266,6 +268,9 @@ impl Open {
         }
         if let Some(third) = third {
             self.set_third(bitmap, third, file)?;
+        }
+        if self.is_known_by_tags() {
+            self.fields.values_mut().for_each(|field| field.format.tag.is_own = false);
         }
         for number in self.skipped(file)?.filter(|number| Some(*number) != bitmap) {
             let (name, is_sensitive, inside) = (String::new(), None, None);
@@ -319,12 +324,23 @@ impl Open {
 
     /// The fields below the first one, which is 1 in a composite field by default.
     fn skipped(&self, file: &File<'_>) -> Result<Range<u16>, DescriptionError> {
-        let class = self.attributes.get("packager").map_or("", String::as_str);
-        let is_message = self.kind == Kind::Packager || class.ends_with(".GenericPackager");
+        let is_message = self.kind == Kind::Packager || self.is_packager_named(".GenericPackager");
+        if self.is_known_by_tags() {
+            return Ok(0..0);
+        }
         let first = self.number_of("firstField", file)?;
         let first = first.map(|first| first.min(FIELD_NUMBER_MAX));
         // A message always begins with its type.
         Ok(if is_message { 1..first.unwrap_or(1) } else { 0..first.unwrap_or(1) })
+    }
+
+    fn is_known_by_tags(&self) -> bool {
+        [EURO, MASTERCARD].iter().any(|name| self.is_packager_named(name))
+    }
+
+    /// Whether the inner fields have a packager whose class ends with this name.
+    fn is_packager_named(&self, name: &str) -> bool {
+        self.attributes.get("packager").is_some_and(|class| class.ends_with(name))
     }
 
     fn is_bitmap(&self, number: u16) -> bool {
@@ -348,9 +364,8 @@ fn close(open: &mut Vec<Open>, file: &mut File<'_>) -> Result<Option<Draft>, Des
     };
     let number = element.number;
     let field = element.field(file)?;
-    if outer.fields.insert(number, field).is_some() {
-        return Err(file.error("id", "the field is described twice"));
-    }
+    // Of two descriptions of a field, jPOS takes the later one. Its own files have such a field.
+    outer.fields.insert(number, field);
     file.path.pop();
     Ok(None)
 }

@@ -75,11 +75,6 @@ fn table_of(table: &Value, packager: &str) -> Option<Table> {
         let class = row.get("inner").unwrap_or(&row["class"]).as_str()?;
         let class = class.rsplit('.').next().unwrap_or(class);
         let length = super::values::number(&row["len"]).unwrap_or(0);
-        // jPOS writes one bitmap of eight bytes, although the length is sixteen.
-        let (class, length) = match class {
-            "Base1_BITMAP126" => ("IFB_BITMAP", length / 2),
-            class => (class, length),
-        };
         let sub = match row.get("sub") {
             Some(sub) => Some(table_of(sub, packager)?),
             None => None,
@@ -111,7 +106,7 @@ fn pads_left(packager: &str, class: &str) -> bool {
 fn check_pack(packager: &Packager, case: &Value) -> Verdict {
     let Some(values) = fields(&case["fields"]) else { return unreadable("fields") };
     let read_back = case.get("unpacked").and_then(fields);
-    match (case.get("packed"), pack(packager, &values)) {
+    match (case.get("packed"), pack(packager, header_of(case), &values)) {
         (None, Err(error)) if names_field(&error, &values) => {
             refused(&error, text(case, "pack_error"))
         }
@@ -152,6 +147,7 @@ fn check_unpack(packager: &Packager, case: &Value) -> Verdict {
     let has_note = case.get("unpack_note").is_some();
     let mut index = Index::new();
     match packager.unpack(&packed, &mut index) {
+        Ok(view) if view.header() != header_of(case).unwrap_or_default() => differs(view, case),
         Ok(view) if holds(view, &values) => Verdict::Passed,
         Ok(view) if read_back.as_ref().is_some_and(|it| holds(view, it)) => Verdict::Passed,
         // The other implementation does not read its own message back.
@@ -192,7 +188,8 @@ fn check_malformed(packager: &Packager, case: &Value) -> Verdict {
             if let Some(theirs) = theirs.filter(|theirs| *theirs != ours) {
                 return Verdict::Failed(format!("{theirs} bytes should be read, {ours} were"));
             }
-            if holds(view, &read) { Verdict::Passed } else { differs(view, case) }
+            let is_same = view.header() == header_of(case).unwrap_or_default();
+            if is_same && holds(view, &read) { Verdict::Passed } else { differs(view, case) }
         }
     }
 }
@@ -226,14 +223,24 @@ fn names_field(error: &Error, values: &Fields) -> bool {
     outer.is_some_and(|outer| values.keys().any(|path| path.split('.').next() == Some(&outer)))
 }
 
-/// Whether an error has a field, and an offset in the message or at its end. Invalid XML has no fields.
+/// Whether an error has a field, and an offset in the message or at its end. Invalid XML and headers have
+/// no fields.
 fn has_location(error: &Error, packager: &Packager, bytes: &[u8]) -> bool {
-    let is_named = error.path.is_some() || packager.compiled().is_xml;
+    let is_header = error.offset.is_some_and(|at| at < packager.header_bytes());
+    let is_named = error.path.is_some() || packager.compiled().is_xml || is_header;
     is_named && error.offset.is_some_and(|at| at <= bytes.len())
 }
 
-fn pack(packager: &Packager, values: &Fields) -> Result<Vec<u8>, Error> {
+/// The header of a case, if it has one.
+fn header_of(case: &Value) -> Option<Vec<u8>> {
+    bytes_of(case.get("header")?)
+}
+
+fn pack(packager: &Packager, header: Option<Vec<u8>>, values: &Fields) -> Result<Vec<u8>, Error> {
     let mut message = Message::new(packager);
+    if let Some(header) = header {
+        message.set_header(&header)?;
+    }
     let path = |(path, value): (&String, _)| Ok((path.parse::<FieldPath>()?, value));
     let mut values: Vec<_> = values.iter().map(path).collect::<Result<_, Error>>()?;
     // Fields that cannot be filled up must be set before those behind them.

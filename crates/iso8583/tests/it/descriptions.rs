@@ -105,7 +105,7 @@ fn descriptions_are_read_back() {
 /// The description of each class packs and reads like the class.
 #[test]
 fn descriptions_of_classes_are_equivalent() {
-    for name in ["field-classes.json", "field-class-lengths.json"] {
+    for name in ["field-classes.json", "field-class-lengths.json", "field-classes-more.json"] {
         let file = read(name);
         for case in file["cases"].as_array().unwrap() {
             let nothing = FieldDescription { class: "IF_NOP".to_owned(), ..Default::default() };

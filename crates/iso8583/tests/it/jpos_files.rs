@@ -246,11 +246,6 @@ fn composite_fields_are_compiled() {
         assert_eq!(sub(attributes, fields).unwrap_err().to_string(), expected);
     };
     refused(
-        "headerLength=\"2\"",
-        &two,
-        "line 5: field 48, headerLength: only messages have headers here",
-    );
-    refused(
         "emitBitmap=\"true\"",
         &row(2, "IF_CHAR", 2),
         "line 5: field 48, emitBitmap: neither field 0 nor field 1 is a bitmap",
@@ -405,11 +400,6 @@ fn invalid_files_are_refused() {
     check(
         "<isopackager maxValidField='x'>\n<isofield id='70' length='3' class='IF_CHAR'/></isopackager>",
         "line 2: maxValidField: a number was expected",
-    );
-    let twice = "<isofield id='2' length='3' class='IF_CHAR'/>".repeat(2);
-    check(
-        &format!("<isopackager>{twice}</isopackager>"),
-        "line 1: field 2, id: the field is described twice",
     );
 }
 

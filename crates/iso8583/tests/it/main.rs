@@ -6,6 +6,7 @@ mod edits;
 mod errors;
 mod frames;
 mod hex;
+mod jpos_classes;
 mod jpos_files;
 mod leaks;
 mod lenient;

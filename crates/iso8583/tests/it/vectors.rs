@@ -54,6 +54,15 @@ fn results_equal_those_of_field_classes() {
         "1628 passed, 120 stricter, 0 failed; 87 NotDigits; 6 NotAscii; 27 TooLong",
     );
     check_file("field-class-lengths.json", "835 passed, 0 stricter, 0 failed");
+    check_file(
+        "field-classes-more.json",
+        "295 passed, 14 stricter, 0 failed; 12 NotDigits; 2 TooLong",
+    );
+}
+
+#[test]
+fn results_equal_those_of_packager_files() {
+    check_file("packager-files.json", "169 passed, 0 stricter, 0 failed");
 }
 
 #[test]
@@ -173,7 +182,7 @@ fn unknown_sections_are_refused() {
     let text = r#"{"suite":"x","note":{"a":[]},"headers":[{}],"vektors":[{}]}"#;
     let error = vectors::check(text).expect_err("a section is unknown").to_string();
     let expected = "`vektors` is unknown; the known sections are vectors, malformed, cases, frames, \
-                    reactions, headers";
+                    reactions, headers, suites";
     assert_eq!(error, expected);
     let read = r#""unpacked":{"0":"0200","3":"123456"}"#;
     let case = format!(r#"{{"id":"c","hex":"02002000000000000000123456",{read},"consumed":14}}"#);
