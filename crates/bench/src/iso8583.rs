@@ -107,8 +107,35 @@ struct Echo {
     per_second: f64,
     p50_us: f64,
     p99_us: f64,
-    /// Requests per second, as a share of the echoes.
-    share: f64,
+    /// Requests per second, as a share of the echoes. None if the server was faster, because the
+    /// machine's speed varied: the echo is no upper bound then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<f64>,
+}
+
+impl Echo {
+    fn new(echo: &Tally, tally: &Tally) -> Self {
+        Self {
+            per_second: echo.per_second(),
+            p50_us: echo.latencies.quantile_ms(0.5) * 1000.0,
+            p99_us: echo.latencies.quantile_ms(0.99) * 1000.0,
+            share: Some(tally.per_second() / echo.per_second()).filter(|share| *share <= 1.0),
+        }
+    }
+
+    fn text(&self) -> String {
+        let rate = self.per_second;
+        match self.share {
+            Some(share) => {
+                let percent = share * 100.0;
+                format!("bare echo: {rate:.0} per second; the server reaches {percent:.0} %")
+            }
+            None => format!(
+                "bare echo: {rate:.0} per second; the server was faster, so the machine's speed \
+                 varied: measure again, or longer"
+            ),
+        }
+    }
 }
 
 /// Measures a server.
@@ -200,12 +227,6 @@ impl Report {
     fn new(args: &Args, request_bytes: usize, tally: &Tally, echo: Option<&Tally>) -> Self {
         let us = |quantile: f64| tally.latencies.quantile_ms(quantile) * 1000.0;
         let each = |cpu: Duration| cpu.as_secs_f64() * 1e6 / count(tally.answers.max(1));
-        let echo = echo.map(|echo| Echo {
-            per_second: echo.per_second(),
-            p50_us: echo.latencies.quantile_ms(0.5) * 1000.0,
-            p99_us: echo.latencies.quantile_ms(0.99) * 1000.0,
-            share: tally.per_second() / echo.per_second(),
-        });
         Self {
             packager: args.format.name().to_owned(),
             channel: args.channel.name(),
@@ -222,7 +243,7 @@ impl Report {
             errors: tally.errors.values().sum(),
             error_kinds: tally.errors.clone(),
             request_bytes,
-            echo,
+            echo: echo.map(|echo| Echo::new(echo, tally)),
         }
     }
 
@@ -238,8 +259,7 @@ impl Report {
             text += &format!(", {server:.2} us in the server");
         }
         if let Some(echo) = &self.echo {
-            let (rate, share) = (echo.per_second, echo.share * 100.0);
-            text += &format!("\nbare echo: {rate:.0} per second; the server reaches {share:.0} %");
+            text += &format!("\n{}", echo.text());
         }
         text += &format!("\n{errors} errors");
         for (kind, count) in &self.error_kinds {
@@ -277,6 +297,20 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_is_at_most_the_whole() {
+        let check = |answers, echoes, share: Option<f64>, expected: &str| {
+            let tally = |answers| Tally { answers, seconds: 1.0, ..Tally::default() };
+            let echo = Echo::new(&tally(echoes), &tally(answers));
+            assert_eq!((echo.share, echo.text().as_str()), (share, expected));
+        };
+        check(50, 200, Some(0.25), "bare echo: 200 per second; the server reaches 25 %");
+        check(200, 200, Some(1.0), "bare echo: 200 per second; the server reaches 100 %");
+        let faster = "bare echo: 200 per second; the server was faster, so the machine's speed \
+                      varied: measure again, or longer";
+        check(201, 200, None, faster);
+    }
 
     #[test]
     fn warm_up_without_responses_is_refused() {

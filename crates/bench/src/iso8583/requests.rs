@@ -57,6 +57,8 @@ impl Requests {
         let response = response_to(message_type.as_bytes());
         let response = response.with_context(|| format!("`{message_type}` is no request"))?;
         let mut message = Message::new(packager);
+        // The meaning of a header's bytes is not known here.
+        message.set_header(&vec![0; packager.header_bytes()]).context("the header")?;
         message.set(0, message_type).context("the message type")?;
         message.set(11, "000000").context("the trace number")?;
         for (number, value) in FIELDS {
@@ -203,6 +205,23 @@ mod tests {
         assert_eq!(requests.take(b"0210"), Err("unreadable"));
         assert_eq!(requests.give_up(), 2);
         assert_eq!(requests.waiting(), 0);
+    }
+
+    #[test]
+    fn requests_have_the_header_of_their_format() {
+        let text = r#"
+            header_bytes = 5
+            [fields]
+            0 = { content = "digits", length = 4 }
+            1 = { content = "bitmap", length = 8 }
+            11 = { content = "digits", length = 6 }
+        "#;
+        let packager = Packager::from_toml(text).unwrap();
+        let mut requests = Requests::new(&packager, "0800", 1).unwrap();
+        let mut packed = vec![];
+        requests.next(&mut packed).unwrap();
+        let view = packager.unpack(&packed, &mut requests.index).unwrap();
+        assert_eq!((view.header(), view.text(11)), (&[0; 5][..], Some("000000".to_owned())));
     }
 
     #[test]
