@@ -97,7 +97,10 @@ impl Args {
             if self.reveal { print!("{}", dump.revealed()) } else { print!("{dump}") }
         }
         let mut index = Index::new();
-        let view = packager.unpack(body, &mut index).map_err(|error| invalid(&error))?;
+        let view = packager.unpack(body, &mut index).map_err(|error| {
+            let name = self.format.name();
+            invalid(&format!("{error}; read as {name}, `--packager` names another format"))
+        })?;
         if self.json {
             let json = serde_json::to_string(&self.to_json(header, view));
             println!("{}", json.map_err(|error| invalid(&error))?);

@@ -16,8 +16,9 @@ use super::invalid;
 /// Options of `faregate iso8583 encode`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// FIELD=VALUE, or FIELD:=HEX for bytes: 0=0200 48.1=07 52:=1122334455667788. Without any, or
-    /// with one object, the fields are JSON, from standard input or the argument
+    /// FIELD=VALUE, or FIELD:=HEX for bytes: 0=0200 48.1=07 52:=1122334455667788; header=HEX and
+    /// channel_header=HEX for the headers. Without any, or with one object, the fields are JSON, from
+    /// standard input or the argument
     fields: Vec<String>,
     #[command(flatten)]
     format: Format,
@@ -87,11 +88,7 @@ impl Args {
             [] => input::read(None)?,
             [only] if only.trim_start().starts_with('{') => only.as_bytes().to_vec(),
             fields => {
-                let values: anyhow::Result<_> =
-                    (1..).zip(fields).map(|(position, it)| assignment(position, it)).collect();
-                let mut values: Values = values?;
-                values.sort_by_key(|(path, _)| *path);
-                return Ok(Input { values, ..Input::default() });
+                return assignments(fields);
             }
         };
         let mut object: Map<String, Value> =
@@ -104,6 +101,26 @@ impl Args {
         let (header, channel_header) = (header("header")?, header("channel_header")?);
         Ok(Input { values: fields::values(&object)?, header, channel_header })
     }
+}
+
+/// Parses the arguments: fields and headers.
+fn assignments(arguments: &[String]) -> anyhow::Result<Input> {
+    let mut input = Input::default();
+    for (position, text) in (1..).zip(arguments) {
+        let header = match text.split_once('=') {
+            Some(("header", value)) => Some((&mut input.header, value)),
+            Some(("channel_header", value)) => Some((&mut input.channel_header, value)),
+            Some(_) | None => None,
+        };
+        let Some((header, value)) = header else {
+            input.values.push(assignment(position, text)?);
+            continue;
+        };
+        let bytes = input::hex(value.as_bytes());
+        *header = Some(bytes.with_context(|| format!("argument {position}: hex was expected"))?);
+    }
+    input.values.sort_by_key(|(path, _)| *path);
+    Ok(input)
 }
 
 /// Parses FIELD=VALUE or FIELD:=HEX. Errors name the argument's position, not its text, which may be

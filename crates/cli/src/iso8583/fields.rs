@@ -37,8 +37,14 @@ pub fn masked(view: MessageView<'_>) -> Object {
     fields
 }
 
+/// The third bitmap is `{"bitmap":"4000000000000000"}` in the field that carries it.
 fn collect(prefix: &str, view: MessageView<'_>, out: &mut Object) {
+    let mut third = view.third_bitmap();
+    let bitmap = |(number, bits): (u16, [u8; 8])| {
+        (format!("{prefix}{number}"), json!({ "bitmap": to_hex(&bits) }))
+    };
     for field in view.fields() {
+        out.0.extend(third.take_if(|(number, _)| *number < field.number()).map(bitmap));
         let path = format!("{prefix}{}", field.number());
         let mut index = Index::new();
         if let (true, Ok(inner)) = (field.is_composite(), field.nested(&mut index)) {
@@ -51,6 +57,7 @@ fn collect(prefix: &str, view: MessageView<'_>, out: &mut Object) {
         };
         out.0.push((path, value));
     }
+    out.0.extend(third.map(bitmap));
 }
 
 /// A value to set.
@@ -82,6 +89,8 @@ fn flatten(prefix: &str, fields: &Map<String, Value>, out: &mut Values) -> anyho
             (None, Some(object)) if object.contains_key("masked") => {
                 anyhow::bail!("field {path} is masked: decode with --reveal")
             }
+            // It follows from the fields.
+            (None, Some(object)) if object.contains_key("bitmap") => {}
             (None, Some(object)) => match object.get("bin") {
                 Some(bin) => {
                     let bytes = bin.as_str().and_then(|text| hex(text.as_bytes()));

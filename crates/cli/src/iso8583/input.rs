@@ -37,22 +37,56 @@ pub fn read(argument: Option<&str>) -> anyhow::Result<Vec<u8>> {
 /// Decodes a notation.
 ///
 /// # Errors
-/// If hexadecimal digits are required and missing.
+/// If hexadecimal digits are required and missing, or the input has hexadecimal digits only and they
+/// are an odd number or follow a `0x`.
 pub fn bytes(input: Vec<u8>, notation: Notation) -> anyhow::Result<Vec<u8>> {
-    let decoded = hex(&input);
-    match (notation, decoded) {
-        (Notation::Auto | Notation::Hex, Some(bytes)) => Ok(bytes),
-        (Notation::Hex, None) => anyhow::bail!("hexadecimal digits in pairs were expected"),
-        (Notation::Auto | Notation::Binary, _) => Ok(input),
+    if notation == Notation::Binary {
+        return Ok(input);
     }
+    match (notation, decoded(&input)) {
+        (_, Ok(bytes)) => Ok(bytes),
+        (Notation::Auto, Err(NotHex::OtherByte)) => Ok(input),
+        (Notation::Auto | Notation::Hex | Notation::Binary, Err(error)) => Err(error.into()),
+    }
+}
+
+/// Why a text is not the hexadecimal digits of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum NotHex {
+    #[error(
+        "the message has {0} hexadecimal digits, but two of them make a byte; \
+         for bytes as they are, use `--input binary`"
+    )]
+    Odd(usize),
+    #[error(
+        "the message begins with `0x`; give the hexadecimal digits without it, \
+         or for bytes as they are, use `--input binary`"
+    )]
+    Prefix,
+    #[error("hexadecimal digits in pairs were expected")]
+    OtherByte,
 }
 
 /// Decodes hexadecimal digits; blanks are ignored.
 pub fn hex(text: &[u8]) -> Option<Vec<u8>> {
-    let halves = text.iter().filter(|byte| !byte.is_ascii_whitespace());
-    let halves: Option<Vec<u8>> = halves.map(|digit| hex_value(*digit)).collect();
-    let (pairs, rest) = halves.as_ref()?.as_chunks::<2>();
-    rest.is_empty().then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
+    decoded(text).ok()
+}
+
+fn decoded(text: &[u8]) -> Result<Vec<u8>, NotHex> {
+    let text: Vec<u8> = text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let digits = text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X"));
+    let halves =
+        |text: &[u8]| text.iter().map(|digit| hex_value(*digit)).collect::<Option<Vec<u8>>>();
+    let halves = match (halves(&text), digits.and_then(halves)) {
+        (Some(halves), _) => halves,
+        (None, Some(_)) => return Err(NotHex::Prefix),
+        (None, None) => return Err(NotHex::OtherByte),
+    };
+    let (pairs, rest) = halves.as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(NotHex::Odd(halves.len()));
+    }
+    Ok(pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }
 
 /// Bytes as hexadecimal digits.

@@ -95,7 +95,11 @@ fn frames() {
 
 #[test]
 fn invalid_messages_and_arguments_are_reported() {
-    check(&["decode", "3030"], "1: faregate: field 0 at byte 0: 4 bytes are needed, 2 are left\n");
+    check(
+        &["decode", "3030"],
+        "1: faregate: field 0 at byte 0: 4 bytes are needed, 2 are left; read as iso87a, \
+         `--packager` names another format\n",
+    );
     check(
         &["decode", "--input", "hex", "xy"],
         "2: faregate: hexadecimal digits in pairs were expected\n",
@@ -125,6 +129,109 @@ fn invalid_messages_and_arguments_are_reported() {
     assert!(missing.starts_with("2: faregate: cannot read missing.toml"), "{missing}");
     let channel = said(&run(&["iso8583", "decode", "--channel", "carrier-pigeon", "30"]));
     assert!(channel.contains("there is no channel `carrier-pigeon`"), "{channel}");
+}
+
+/// The bytes of an argument or of standard input are never guessed from half of a byte.
+#[test]
+fn hexadecimal_digits_are_in_pairs_without_0x() {
+    let odd = "2: faregate: the message has 3 hexadecimal digits, but two of them make a byte; \
+               for bytes as they are, use `--input binary`\n";
+    let prefixed = "2: faregate: the message begins with `0x`; give the hexadecimal digits without \
+                    it, or for bytes as they are, use `--input binary`\n";
+    for notation in ["auto", "hex"] {
+        check(&["decode", "--input", notation, "020"], odd);
+        check(&["decode", "--input", notation, "02 0"], odd);
+        check(&["decode", "--input", notation, "0x0200"], prefixed);
+        check(&["decode", "--input", notation, "0X020"], prefixed);
+        assert_eq!(said(&fed(&["decode", "--input", notation], b"020\n")), odd);
+    }
+    let read = "1: faregate: field 0 at byte 0: 4 bytes are needed, 3 are left; read as iso87a, \
+                `--packager` names another format\n";
+    check(&["decode", "--input", "binary", "020"], read);
+    let raw = b"020020000000000000000000010x";
+    let trailing = "1: faregate: message at byte 26: the end was expected, 2 more bytes were found; \
+                    read as iso87a, `--packager` names another format\n";
+    assert_eq!(said(&fed(&["decode"], raw)), trailing);
+}
+
+/// A packager file of jPOS with these fields besides the message type and the bitmap.
+fn jpos_file(dir: &TempDir, attributes: &str, fields: &str) -> String {
+    let field = |id, class, length| {
+        format!("<isofield id='{id}' class='org.jpos.iso.{class}' length='{length}' name=''/>")
+    };
+    let usual = [field(0, "IFA_NUMERIC", 4), field(1, "IFB_BITMAP", 16)].concat();
+    let usual = usual + &field(11, "IFA_NUMERIC", 6) + &field(39, "IF_CHAR", 2);
+    let file = dir.path().join("packager.xml");
+    std::fs::write(&file, format!("<isopackager {attributes}>{usual}{fields}</isopackager>"))
+        .unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+const WITH_HEADER: &str = "0102030405303230300020000000000000303030303432";
+
+#[test]
+fn headers_of_messages_are_kept_and_written_back() {
+    let dir = TempDir::new();
+    let file = jpos_file(&dir, "headerLength='5'", "");
+    let encode = ["encode", "--packager", &file];
+    let encoded = format!("{WITH_HEADER}\n");
+    check(&[&encode[..], &["0=0200", "header=0102030405", "11=42"]].concat(), &encoded);
+    let json = "{\"header\":\"0102030405\",\"0\":\"0200\",\"11\":\"000042\"}";
+    check(&["decode", "--json", "--packager", &file, WITH_HEADER], &format!("{json}\n"));
+    check(&[&encode[..], &[json]].concat(), &encoded);
+    for (header, expected) in [
+        ("header=0102", "1: faregate: message: a header of 5 bytes was expected, 2 were found"),
+        ("header=01020", "2: faregate: argument 3: hex was expected"),
+        ("channel_header=xy", "2: faregate: argument 3: hex was expected"),
+    ] {
+        let arguments = [&encode[..], &["0=0200", "11=42", header]].concat();
+        check(&arguments, &format!("{expected}\n"));
+    }
+    // The answer has the header of its request.
+    let responder = Responder::start(&["--packager", &file, "--channel", "nac"]);
+    let mut stream = responder.connect();
+    let request =
+        message(&["0=0200", "header=0102030405", "11=42", "--packager", &file, "--channel", "nac"]);
+    stream.write_all(&request).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let answer = rest(&mut stream);
+    let decode = ["decode", "--packager", &file, "--channel", "nac"];
+    assert_eq!(said(&fed(&decode, &answer)), "header 0102030405\n0 0210\n11 000042\n39 00\n");
+}
+
+#[test]
+fn the_load_is_sent_with_headers() {
+    let dir = TempDir::new();
+    let file = jpos_file(&dir, "headerLength='5'", "");
+    let arguments = ["--packager", &file, "--channel", "nac"];
+    let responder = Responder::start(&arguments);
+    let moment = ["--duration", "300ms", "--warm-up", "50ms", "--no-echo"];
+    let load = load(responder.address, &[&arguments[..], &moment].concat());
+    let report: Value = serde_json::from_str(&said(&load)).unwrap();
+    assert_eq!(report["errors"], 0, "{report}");
+    assert!(report["messages"].as_u64().unwrap() > 0, "{report}");
+}
+
+#[test]
+fn the_third_bitmap_is_the_field_that_carries_it() {
+    let dir = TempDir::new();
+    let fields = "<isofield id='65' class='IFB_BITMAP' length='8' name=''/>\
+        <isofield id='130' class='IFA_NUMERIC' length='2' name=''/>";
+    let file = jpos_file(&dir, "thirdBitmapField='65'", fields);
+    let hex = "303230308020000000000000800000000000000030303030343240000000000000003334";
+    let packager = ["--packager", &file];
+    check(&[&["encode", "0=0200", "11=42", "130=34"], &packager[..]].concat(), &format!("{hex}\n"));
+    let shown = "0 0200\n11 000042\n65 4000000000000000\n130 34\n";
+    check(&[&["decode", hex], &packager[..]].concat(), shown);
+    check(&[&["decode", hex, "--reveal"], &packager[..]].concat(), shown);
+    let json = "{\"0\":\"0200\",\"11\":\"000042\",\"65\":{\"bitmap\":\"4000000000000000\"},\
+                \"130\":\"34\"}";
+    check(&[&["decode", hex, "--json"], &packager[..]].concat(), &format!("{json}\n"));
+    check(&[&["encode", json], &packager[..]].concat(), &format!("{hex}\n"));
+    let dump = said(&run(&[&["iso8583", "decode", "--dump", hex], &packager[..]].concat()));
+    let line =
+        "001A  40 00 00 00 00 00 00 00                          @.......          65 bitmap\n";
+    assert!(dump.contains(line), "{dump}");
 }
 
 #[test]
