@@ -180,6 +180,15 @@ class Manifests(unittest.TestCase):
             self.assertRegex(policies.rsplit("name: kafka", 1)[0], rf"\b{name}\b")
         self.assertIn("  - network.yaml\n", (MANIFESTS / "kustomization.yaml").read_text())
 
+    def test_metrics_have_a_port_that_no_service_leads_to(self):
+        shared = settings((MANIFESTS / "settings.yaml").read_text())
+        port = shared["FAREGATE_OPERATIONS_LISTEN"].rsplit(":", 1)[1]
+        for name in ["fronts.yaml", "processors.yaml"]:
+            for workload, text in workloads(name).items():
+                with self.subTest(workload=workload):
+                    self.assertIn(f"- name: metrics\n              containerPort: {port}\n", text)
+            self.assertNotIn("targetPort: metrics", (MANIFESTS / name).read_text())
+
     def test_mail_goes_to_a_server(self):
         shared = settings((MANIFESTS / "settings.yaml").read_text())
         self.assertEqual(shared["FAREGATE_MAIL_TRANSPORT"], "smtp")

@@ -216,14 +216,8 @@ impl Config {
         if let Err((key, reason)) = self.signup.check() {
             return invalid(key, reason);
         }
-        if !self.grpc.listen.is_empty() && self.grpc.listen.parse::<SocketAddr>().is_err() {
-            return invalid("grpc.listen", "is no address such as 127.0.0.1:9090");
-        }
-        if self.grpc.connection_calls_max == 0 {
-            return invalid("grpc.connection_calls_max", "must be at least 1");
-        }
-        if !self.grpc.client_ca.is_empty() && self.tls.cert.is_empty() {
-            return invalid("grpc.client_ca", "needs `tls.cert` and `tls.key`");
+        if let Err((key, reason)) = self.check_listeners() {
+            return invalid(key, reason);
         }
         if self.admission.bodies_bytes_max < self.http.body_bytes_max {
             return invalid("admission.bodies_bytes_max", "must be at least `http.body_bytes_max`");
@@ -278,6 +272,24 @@ impl Config {
         } else {
             None
         }
+    }
+
+    /// Which setting of the listeners beside HTTP cannot be, and why.
+    fn check_listeners(&self) -> Result<(), (&'static str, &'static str)> {
+        let is_wrong = |listen: &str| !listen.is_empty() && listen.parse::<SocketAddr>().is_err();
+        if is_wrong(&self.grpc.listen) {
+            return Err(("grpc.listen", "is no address such as 127.0.0.1:9090"));
+        }
+        if is_wrong(&self.operations.listen) {
+            return Err(("operations.listen", "is no address such as 127.0.0.1:9464"));
+        }
+        if self.grpc.connection_calls_max == 0 {
+            return Err(("grpc.connection_calls_max", "must be at least 1"));
+        }
+        if !self.grpc.client_ca.is_empty() && self.tls.cert.is_empty() {
+            return Err(("grpc.client_ca", "needs `tls.cert` and `tls.key`"));
+        }
+        Ok(())
     }
 
     /// Why there cannot be so many workers, or any.

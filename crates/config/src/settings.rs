@@ -45,6 +45,7 @@ pub struct Config {
     pub tls: Tls,
     pub http: Http,
     pub grpc: Grpc,
+    pub operations: Operations,
     pub admission: Admission,
     pub engine: Engine,
     pub gateway: Gateway,
@@ -159,6 +160,29 @@ pub struct Grpc {
     pub connection_calls_max: u32,
     /// Whether clients may ask which services and messages there are, without credentials.
     pub reflection: bool,
+}
+
+/// Metrics, and the listener that serves them beside health without a token.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operations {
+    /// The address to serve health and metrics on without a token, by plain HTTP; port 0 selects a
+    /// free port; empty: none.
+    pub listen: String,
+    /// The file with the token that `/metrics` asks for on [`Config::listen`]; empty: `metrics.token`
+    /// in the data directory.
+    pub metrics_token_file: String,
+}
+
+impl Operations {
+    /// Where to listen; `None` where there is no such listener.
+    ///
+    /// # Panics
+    /// Where `listen` is neither empty nor an address: such a configuration is not loaded.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        address(&self.listen)
+    }
 }
 
 /// The bounds above which requests are refused.
@@ -353,6 +377,7 @@ impl Default for Config {
             tls: Tls::default(),
             http: Http::default(),
             grpc: Grpc::default(),
+            operations: Operations::default(),
             admission: Admission::default(),
             engine: Engine::default(),
             gateway: Gateway::default(),
@@ -451,9 +476,13 @@ impl Grpc {
     /// Where `listen` is neither empty nor an address: such a configuration is not loaded.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
-        let listen = Some(self.listen.as_str()).filter(|listen| !listen.is_empty())?;
-        Some(listen.parse().expect("the configuration was checked when it was loaded"))
+        address(&self.listen)
     }
+}
+
+fn address(listen: &str) -> Option<SocketAddr> {
+    let listen = Some(listen).filter(|listen| !listen.is_empty())?;
+    Some(listen.parse().expect("the configuration was checked when it was loaded"))
 }
 
 impl Default for Admission {

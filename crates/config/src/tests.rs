@@ -327,6 +327,14 @@ fn a_bad_setting_is_named_with_where_it_came_from() {
         none(),
         expect!["DIR/faregate.toml: setting `push.lanes`: must be at least 1"],
     );
+    check(
+        "[operations]\nlisten = \"here\"",
+        &[],
+        none(),
+        expect![
+            "DIR/faregate.toml: setting `operations.listen`: is no address such as 127.0.0.1:9464"
+        ],
+    );
     let listen = Arguments { listen: Some("here".to_owned()), ..none() };
     check(
         "",

@@ -2,6 +2,7 @@
 //! or the queue that leads to it.
 
 mod balances;
+mod health;
 mod outbox;
 mod repair;
 mod resolver;
@@ -19,6 +20,8 @@ use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use self::balances::Balances;
+use self::health::LastCheck;
+pub use self::health::{CHECK_AGE_MAX, Unhealthy};
 use self::outbox::Calls;
 use self::worker::Worker;
 
@@ -112,6 +115,7 @@ pub(crate) struct Shared {
     readers: Readers,
     transport: Transport,
     waiting: AtomicUsize,
+    last_check: LastCheck,
     stopping: AtomicBool,
     head: watch::Sender<Seq>,
     access_generation: AtomicI64,
@@ -365,18 +369,6 @@ impl Engine {
         }
     }
 
-    /// Whether requests can be taken: the partition commits, or the queue can be reached.
-    ///
-    /// # Errors
-    /// [`Unavailable`]: why not.
-    pub async fn check(&self) -> Result<(), Unavailable> {
-        match &self.shared.transport {
-            Transport::Partition(_) => self.record(vec![]).await,
-            Transport::Queue(queue) if !queue.is_available() => Err(Reason::QueueAway.into()),
-            Transport::Queue(_) => self.read(|queries| queries.tenant_count().map(drop)).await,
-        }
-    }
-
     /// Runs a query of committed rows on a reader thread.
     ///
     /// # Errors
@@ -534,6 +526,7 @@ impl Shared {
             options,
             transport,
             waiting: AtomicUsize::new(0),
+            last_check: LastCheck::new(),
             stopping: AtomicBool::new(false),
             head: watch::Sender::new(Seq(0)),
             access_generation: AtomicI64::new(0),

@@ -21,6 +21,6 @@ pub mod time;
 mod unavailable;
 
 pub use clock::Clock;
-pub use handle::{Engine, FrontParts, Options, Parts, Running};
+pub use handle::{CHECK_AGE_MAX, Engine, FrontParts, Options, Parts, Running, Unhealthy};
 pub use partition::{Answer, has_open_transaction};
 pub use unavailable::{Reason, Unavailable};

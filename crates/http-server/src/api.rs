@@ -26,7 +26,7 @@ impl Api {
     #[must_use]
     pub fn of(path: &str) -> Self {
         match path {
-            "/metrics" | "/1.0/healthcheck" | "/1.0/metrics" => Self::Operations,
+            "/metrics" | "/1.0/healthcheck" => Self::Operations,
             "/user/health" | "/user/health/database" | "/billing/health" => Self::Operations,
             _ if path.starts_with("/health/") => Self::Operations,
             _ if path.starts_with("/1.0/") => Self::KillBill,
@@ -148,7 +148,7 @@ mod tests {
     fn each_path_belongs_to_one_api() {
         let check = |path: &str, api: Api| assert_eq!(Api::of(path), api, "{path}");
         check("/metrics", Api::Operations);
-        check("/1.0/metrics", Api::Operations);
+        check("/1.0/metrics", Api::KillBill);
         check("/1.0/healthcheck", Api::Operations);
         check("/health/ready", Api::Operations);
         check("/health/synthetic", Api::Operations);

@@ -105,7 +105,6 @@ pub async fn serve(
             }
         };
         let permit = ConnectionPermit::take(&open, connections.clone());
-        connections.set(gauge(permit.number));
         if permit.number > options.connections_max + OPERATIONS_CONNECTIONS_MAX {
             continue;
         }
@@ -125,11 +124,6 @@ pub async fn serve(
     all_closed.recv().await;
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a metric")]
-const fn gauge(value: usize) -> f64 {
-    value as f64
-}
-
 /// Counts a connection as open until it is dropped.
 struct ConnectionPermit {
     open: Arc<AtomicUsize>,
@@ -140,14 +134,16 @@ struct ConnectionPermit {
 impl ConnectionPermit {
     fn take(open: &Arc<AtomicUsize>, gauge: Gauge) -> Self {
         let number = open.fetch_add(1, Ordering::Relaxed) + 1;
+        // Not set: several listeners share it.
+        gauge.increment(1.0);
         Self { open: Arc::clone(open), number, gauge }
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let before = self.open.fetch_sub(1, Ordering::Relaxed);
-        self.gauge.set(gauge(before.saturating_sub(1)));
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        self.gauge.decrement(1.0);
     }
 }
 

@@ -63,18 +63,19 @@ pub fn in_dir(dir: &Path, name: &str) -> Result<Key, Error> {
     let path = dir.join(name);
     let failed = |source| Error::File { path: path.clone(), source };
     if !path.try_exists().map_err(failed)? {
-        create(&path).map_err(failed)?;
+        create(&path, &random::bytes::<KEY_BYTES>()).map_err(failed)?;
     }
     read(&path)
 }
 
-/// Creates the file under another name first, so that it is never seen incomplete.
-fn create(path: &Path) -> io::Result<()> {
-    let key = random::bytes::<KEY_BYTES>();
-    let temporary = path.with_extension("key.new");
+/// Creates a file that only its owner can read, under another name first, so that it is never seen
+/// incomplete.
+pub(crate) fn create(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
     let mut options = OpenOptions::new();
     let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&temporary)?;
-    file.write_all(&key)?;
+    file.write_all(content)?;
     file.sync_all()?;
     std::fs::rename(&temporary, path)?;
     let dir = path.parent().unwrap_or_else(|| Path::new("."));

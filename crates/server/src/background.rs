@@ -59,3 +59,15 @@ impl BackgroundTasks {
 pub async fn until(mut stopped: watch::Receiver<bool>) {
     drop(stopped.wait_for(|stopped| *stopped).await);
 }
+
+/// A task that ends once all of these listeners have drained.
+pub fn all_of(listeners: impl Iterator<Item = JoinHandle<()>>) -> JoinHandle<()> {
+    let all = futures_util::future::join_all(listeners);
+    tokio::spawn(async {
+        for ended in all.await {
+            if let Err(error) = ended {
+                tracing::error!(error = %error, "a listener task failed");
+            }
+        }
+    })
+}

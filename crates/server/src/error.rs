@@ -15,6 +15,9 @@ pub enum Error {
     /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] http_server::tls::Error),
+    /// The token for metrics cannot be used.
+    #[error("metrics: {0}")]
+    MetricsToken(#[from] secrets::token_file::Error),
     /// The first start failed.
     #[error(transparent)]
     FirstStart(#[from] crate::first_start::Error),

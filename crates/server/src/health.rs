@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use engine::periodic::{Pass, Periodic};
-use engine::{Engine, Reason};
+use engine::{CHECK_AGE_MAX, Engine, Reason};
 use feature_flags::FlagCache;
 use http::StatusCode;
 use serde_json::json;
@@ -20,10 +20,6 @@ use crate::background::until;
 
 /// How often the core is probed.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
-
-/// How old the last probe may be. Probes wait in the engine's queue: a long queue alone does not
-/// make the server unready.
-const PROBE_AGE_MAX: Duration = Duration::from_secs(30);
 
 /// Free bytes below which the disk counts as full.
 const DISK_FREE_BYTES_MIN: u64 = 1024 * 1024;
@@ -98,7 +94,7 @@ impl Health {
         let last = **self.last.load();
         if *self.stopping.borrow() {
             Some(NotReady::Stopping)
-        } else if last.failure.is_none() && last.at.elapsed() > PROBE_AGE_MAX {
+        } else if last.failure.is_none() && last.at.elapsed() > CHECK_AGE_MAX {
             Some(NotReady::Silent)
         } else {
             let are_unread = self.flags.as_ref().is_some_and(|it| !it.is_available());
@@ -109,11 +105,13 @@ impl Health {
 
 /// Checks the disk and the engine.
 async fn probe(engine: &Engine, data_dir: &PathBuf) -> Option<NotReady> {
+    // Always: other health routes answer from the outcome of this check.
+    let checked = engine.check().await;
     let disk = rustix::fs::statvfs(data_dir);
     if disk.is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < DISK_FREE_BYTES_MIN) {
         return Some(NotReady::DiskFull);
     }
-    match engine.check().await.map_err(|unavailable| unavailable.reason) {
+    match checked.map_err(|unavailable| unavailable.reason) {
         Ok(()) => None,
         Err(Reason::DiskFull) => Some(NotReady::DiskFull),
         Err(Reason::Stopping) => Some(NotReady::Stopping),

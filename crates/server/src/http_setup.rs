@@ -43,17 +43,16 @@ pub fn connection_options(
     }
 }
 
-/// What every request passes before it gets to these APIs.
-pub fn front(
-    config: &Config,
-    admission: Admission,
-    router: impl FnOnce(Arc<Bodies>) -> Router,
-) -> Front {
+/// The limits of request bodies.
+pub fn bodies(config: &Config) -> Arc<Bodies> {
     let http = &config.http;
-    let bodies =
-        Bodies::new(http.body_bytes_max, http.body_timeout.0, config.admission.bodies_bytes_max);
+    Bodies::new(http.body_bytes_max, http.body_timeout.0, config.admission.bodies_bytes_max)
+}
+
+/// What every request passes before it gets to these APIs.
+pub fn front(config: &Config, admission: Admission, bodies: Arc<Bodies>, router: Router) -> Front {
     Front {
-        router: router(Arc::clone(&bodies)),
+        router,
         admission,
         requests: Requests::new(),
         bodies,

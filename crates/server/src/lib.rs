@@ -16,6 +16,7 @@ mod key_check;
 pub mod logging;
 mod metrics;
 pub mod node;
+mod operations;
 mod pages;
 mod probe;
 pub mod process;

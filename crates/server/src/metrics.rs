@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use domain::Timestamp;
 use domain::payment::TransactionStatus;
 use engine::ports::{Queries, StoreError, UnresolvedCount};
@@ -27,6 +28,13 @@ const COMMANDS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
 /// How often histograms are condensed; between two times every sample is kept.
 const UPKEEP: Duration = Duration::from_secs(5);
+
+/// How long an answer is given again: scrapers, however many, cause one read of the database in this
+/// time.
+const CACHED_FOR: Duration = Duration::from_secs(1);
+
+/// How long an answer waits for the database; then its gauges keep their last values.
+const READ_WITHIN: Duration = Duration::from_secs(1);
 
 /// Installs the recorder for the whole process; once.
 ///
@@ -155,8 +163,7 @@ pub async fn upkeep(handle: PrometheusHandle) {
     }
 }
 
-/// The sources of the gauges in `/metrics`.
-#[derive(Clone)]
+/// The sources of the gauges in `/metrics`, and its last answer.
 pub struct Exporter {
     pub handle: PrometheusHandle,
     pub engine: Engine,
@@ -166,7 +173,13 @@ pub struct Exporter {
     pub bodies: Arc<Bodies>,
     /// Streams of feature flags.
     pub streams: Streams,
+    pub last: LastAnswer,
 }
+
+/// The last answer and when it was made. Locked while the next one is made, so that callers who come
+/// meanwhile share it.
+#[derive(Default)]
+pub struct LastAnswer(tokio::sync::Mutex<Option<(Instant, Bytes)>>);
 
 /// The streams of feature flags that this server and its workers hold.
 #[derive(Clone)]
@@ -185,13 +198,8 @@ impl Streams {
 }
 
 /// `GET /metrics`.
-#[utoipa::path(get, path = "/metrics", tag = "Operations", operation_id = "operations_scrape",
-    summary = "Metrics in Prometheus' text format",
-    responses((status = 200, description = "The metrics", content_type = "text/plain")), security(()))]
 pub async fn scrape(State(exporter): State<Arc<Exporter>>) -> Response {
-    exporter.gauge_core().await;
-    exporter.gauge_process();
-    let text = exporter.handle.render();
+    let text = exporter.text().await;
     let content_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     ([(CONTENT_TYPE, content_type)], text).into_response()
 }
@@ -204,6 +212,21 @@ struct Waiting {
 }
 
 impl Exporter {
+    /// The metrics, at most [`CACHED_FOR`] old.
+    async fn text(&self) -> Bytes {
+        let mut last = self.last.0.lock().await;
+        if let Some((at, text)) = &*last
+            && at.elapsed() < CACHED_FOR
+        {
+            return text.clone();
+        }
+        self.gauge_core().await;
+        self.gauge_process();
+        let text = Bytes::from(self.handle.render());
+        *last = Some((Instant::now(), text.clone()));
+        text
+    }
+
     async fn gauge_core(&self) {
         #[expect(clippy::cast_precision_loss, reason = "a metric")]
         let set = |name: &'static str, value: i64| metrics::gauge!(name).set(value as f64);
@@ -212,7 +235,8 @@ impl Exporter {
         set("faregate_flag_streams", as_i64(self.streams.count()));
         set("faregate_journal_head", self.engine.head().borrow().0);
         // If the store cannot be read, the last values stay; its failures are counted elsewhere.
-        let Ok(waiting) = self.engine.read(waiting).await else { return };
+        let read = tokio::time::timeout(READ_WITHIN, self.engine.read(waiting));
+        let Ok(Ok(waiting)) = read.await else { return };
         set("faregate_outstanding_transactions", waiting.outstanding);
         set("faregate_push_waiting", waiting.pushes);
         gauge_unresolved(&waiting.unresolved, self.engine.clock().now());

@@ -21,7 +21,7 @@ const POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline'; \
                       style-src 'self' 'unsafe-inline'; img-src 'self' data:";
 
 #[derive(utoipa::OpenApi)]
-#[openapi(paths(crate::health::live, crate::health::ready, crate::metrics::scrape))]
+#[openapi(paths(crate::health::live, crate::health::ready, crate::operations::scrape))]
 struct Operations;
 
 /// The document of everything that is served.
@@ -43,6 +43,8 @@ pub fn openapi() -> OpenApi {
     let components = document.components.get_or_insert_with(Components::new);
     let basic = HttpBuilder::new().scheme(HttpAuthScheme::Basic).build();
     components.add_security_scheme("user", SecurityScheme::Http(basic));
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+    components.add_security_scheme("metricsToken", SecurityScheme::Http(bearer));
     let schemes = [("tenantKey", "X-Killbill-ApiKey"), ("tenantSecret", "X-Killbill-ApiSecret")];
     let mut requirement = SecurityRequirement::new("user", NO_SCOPES);
     for (name, header) in schemes {
@@ -96,6 +98,8 @@ mod tests {
         assert!(paths.contains_key("/v1/ledger/entries"));
         assert!(paths.contains_key("/1.0/kb/accounts"));
         assert_eq!(paths["/health/ready"]["get"]["security"], serde_json::json!([{}]));
+        let of_metrics = &paths["/metrics"]["get"]["security"];
+        assert_eq!(*of_metrics, serde_json::json!([{ "metricsToken": [] }]));
         assert_eq!(document["security"][0].as_object().unwrap().len(), 3);
         for path in ["/health/live", "/health/ready", "/metrics"] {
             assert!(paths.contains_key(path), "{path}");

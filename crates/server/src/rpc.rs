@@ -34,22 +34,9 @@ pub struct Bound {
 
 /// The listener, serving.
 pub struct Serving {
-    url: String,
-    accepting: JoinHandle<()>,
-}
-
-/// The URL of the gRPC listener, if there is one, and a task that ends once both listeners have drained.
-pub fn beside(http: JoinHandle<()>, grpc: Option<Serving>) -> (Option<String>, JoinHandle<()>) {
-    let Some(Serving { url, accepting }) = grpc else { return (None, http) };
-    let both = tokio::spawn(async {
-        let (http, grpc) = tokio::join!(http, accepting);
-        for ended in [http, grpc] {
-            if let Err(error) = ended {
-                tracing::error!(error = %error, "a listener task failed");
-            }
-        }
-    });
-    (Some(url), both)
+    pub url: String,
+    /// Ends once the listener has drained.
+    pub accepting: JoinHandle<()>,
 }
 
 /// Binds the socket, where the configuration has one.

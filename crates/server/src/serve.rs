@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use ::sign_up::probe::Probe;
 use axum::Router;
-use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
+use secrets::token_file::Token;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -21,16 +21,17 @@ use config::{Config, Role};
 
 use crate::engine_parts::push_reach;
 use crate::first_start::{self, Given, Made};
-use crate::health::{self, Health};
-use crate::metrics::{self, Exporter, Streams};
+use crate::health::Health;
+use crate::metrics::{self, Exporter, LastAnswer, Streams};
 use http_server::listener::Incoming;
 use http_server::{Admission, Bodies, listener, with_route_labels};
 
-use crate::http_setup::{connection_options, connections_max, flag_settings, front};
+use crate::background::all_of;
+use crate::http_setup::{bodies, connection_options, connections_max, flag_settings, front};
 use crate::node::Node;
 use crate::process::survive_file_size_limit;
 use crate::workers::{self, Workers};
-use crate::{pages, probe, rpc};
+use crate::{operations, pages, probe, rpc};
 
 /// File descriptors that are not for clients: the database, gateways, push notifications, logs.
 const OPEN_FILES_OWN: u64 = 1_024;
@@ -59,6 +60,9 @@ pub fn run(config: &Config) -> Result<(), Error> {
         if let Some(url) = &server.grpc_url {
             println!("grpc listening on {url}");
         }
+        if let Some(url) = &server.operations_url {
+            println!("operations listening on {url}");
+        }
         signals.wait().await;
         tracing::info!("stopping: no new requests; those in progress are finished");
         server.stop().await;
@@ -75,6 +79,7 @@ pub struct Server {
     stopping: watch::Sender<bool>,
     accepting: JoinHandle<()>,
     grpc_url: Option<String>,
+    operations_url: Option<String>,
     upkeep: JoinHandle<()>,
     probing: Option<JoinHandle<()>>,
     node: Node,
@@ -98,7 +103,9 @@ impl Server {
         let port = Port::take(config)?;
         let address = port.address()?;
         let grpc = rpc::bind(config)?;
+        let operations = operations::bind(config)?;
         let node = open_node(config).await?;
+        let token = Arc::new(operations::token(config)?);
         metrics::gauge_start(open_files_max, node.engine.clock().real_now());
         first_start::check_password(config, &given, &node.access).await?;
         if !node.is_among_others() {
@@ -113,13 +120,15 @@ impl Server {
         let upkeep = tokio::spawn(metrics::upkeep(recorder.clone()));
         let is_tls = acceptor.is_some();
         let grpc = grpc.map(|it| it.serve(config, (&node, health.clone()), stopped.clone()));
+        let (grpc_url, grpc) = grpc.map(|it| (it.url, it.accepting)).unzip();
+        let operations_url = operations.as_ref().map(operations::Bound::url);
         let (arrivals, workers) = port.arrivals(config, &node).await?;
         let of_workers = workers.as_ref().map(Workers::streams).unwrap_or_default();
         let (probe, probing) = crate::sign_up::probe(config, node.sign_up.as_ref()).unzip();
-        let web = Web { config, node: &node, health, recorder, of_workers, is_tls, probe };
+        let web = Web { config, node: &node, health, recorder, of_workers, is_tls, probe, token };
         let connections_max = connections_max(config, open_files_max, OPEN_FILES_OWN);
-        let accepting = web.accept(arrivals, acceptor, connections_max, stopped);
-        let (grpc_url, accepting) = rpc::beside(accepting, grpc);
+        let http = web.accept((arrivals, operations), acceptor, connections_max, stopped);
+        let accepting = all_of(http.into_iter().chain(grpc));
         let drain_deadline = config.drain_deadline.0;
         Ok(Self {
             address,
@@ -128,6 +137,7 @@ impl Server {
             stopping,
             accepting,
             grpc_url,
+            operations_url,
             upkeep,
             probing,
             node,
@@ -226,37 +236,43 @@ struct Web<'a> {
     of_workers: Arc<[AtomicUsize]>,
     is_tls: bool,
     probe: Option<Probe>,
+    /// What the main port asks for metrics with.
+    token: Arc<Token>,
 }
 
 impl Web<'_> {
+    /// Accepts connections on the main port, and on that of operations where there is one.
     fn accept(
         self,
-        arrivals: Incoming,
+        (arrivals, operations): (Incoming, Option<operations::Bound>),
         tls: Option<TlsAcceptor>,
         connections_max: usize,
         stopping: watch::Receiver<bool>,
-    ) -> JoinHandle<()> {
+    ) -> Vec<JoinHandle<()>> {
         let admission = Admission::new(self.config.admission.requests_max);
-        let front = front(self.config, admission.clone(), |bodies| self.router(admission, bodies));
-        let connection_options = connection_options(self.config, tls, connections_max, None);
-        tokio::spawn(listener::serve(arrivals, Arc::new(front), connection_options, stopping))
+        let bodies = bodies(self.config);
+        let exporter = Arc::new(self.exporter(admission.clone(), Arc::clone(&bodies)));
+        let router = self.router(&exporter);
+        let front = Arc::new(front(self.config, admission, bodies, router));
+        let options = connection_options(self.config, tls, connections_max, None);
+        let main = tokio::spawn(listener::serve(arrivals, front, options, stopping.clone()));
+        let operations =
+            operations.map(|it| it.serve(self.config, (&self.health, exporter), stopping));
+        std::iter::once(main).chain(operations).collect()
     }
 
-    fn router(&self, admission: Admission, bodies: Arc<Bodies>) -> Router {
-        let (engine, access) = (self.node.engine.clone(), self.node.access.clone());
-        let handle = self.recorder.clone();
+    fn exporter(&self, admission: Admission, bodies: Arc<Bodies>) -> Exporter {
         let streams = Streams {
             cache: Arc::clone(&self.node.flags),
             of_workers: Arc::clone(&self.of_workers),
         };
-        let exporter = Exporter { handle, engine: engine.clone(), admission, bodies, streams };
-        let operations = Router::new()
-            .route("/metrics", get(metrics::scrape).with_state(Arc::new(exporter)))
-            .route("/health/live", get(health::live))
-            .route("/health/ready", get(health::ready).with_state(self.health.clone()))
-            // The same by FeatBit's names.
-            .route("/health/liveness", get(health::live))
-            .route("/health/readiness", get(health::ready).with_state(self.health.clone()));
+        let (handle, engine) = (self.recorder.clone(), self.node.engine.clone());
+        Exporter { handle, engine, admission, bodies, streams, last: LastAnswer::default() }
+    }
+
+    fn router(&self, exporter: &Arc<Exporter>) -> Router {
+        let (engine, access) = (self.node.engine.clone(), self.node.access.clone());
+        let operations = operations::routes(&self.health, exporter, &self.token);
         if self.config.role == Role::Processor {
             return with_route_labels(operations).fallback(async || v1::Error::NoRoute);
         }

@@ -13,16 +13,16 @@ pub struct Tenants {
     access: Access,
     engine: Engine,
     name: Arc<str>,
-    /// The configured tenant, once it exists.
+    /// The configured tenant as it was read last.
     configured: Arc<Mutex<Option<Configured>>>,
 }
 
 /// The configured tenant as it was read.
 #[derive(Clone, Copy)]
 struct Configured {
-    no: TenantNo,
-    is_active: bool,
-    /// [`Engine::access_generation`] before it was read: another one may have switched it off.
+    /// Its number and whether it is active; `None` where no tenant has the configured name.
+    tenant: Option<(TenantNo, bool)>,
+    /// [`Engine::access_generation`] before it was read: it may have been made or switched off since.
     generation: i64,
 }
 
@@ -82,7 +82,7 @@ impl Tenants {
         Ok(self.access.tenant(from, api_key, secret).await?.no)
     }
 
-    /// The configured tenant.
+    /// The configured tenant. Read again only after a change of users or tenants.
     ///
     /// # Errors
     /// [`TenantError::NotFound`], [`TenantError::Unavailable`].
@@ -94,16 +94,16 @@ impl Tenants {
             None => {
                 let name = Arc::clone(&self.name);
                 let found = self.engine.read(move |queries| queries.tenant_named(&name)).await?;
-                let Tenant { no, is_active, .. } = found.ok_or(TenantError::NotFound)?;
-                let read = Configured { no, is_active, generation };
+                let tenant = found.map(|Tenant { no, is_active, .. }| (no, is_active));
+                let read = Configured { tenant, generation };
                 *self.configured.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
                 read
             }
         };
-        if !configured.is_active {
-            return Err(AccessError::TenantInactive.into());
+        match configured.tenant.ok_or(TenantError::NotFound)? {
+            (no, true) => Ok(no),
+            (_, false) => Err(AccessError::TenantInactive.into()),
         }
-        Ok(configured.no)
     }
 
     /// Authenticates operators and tenants.

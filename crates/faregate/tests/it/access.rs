@@ -22,7 +22,7 @@ const WRONG_OF_ADDRESS_MAX: usize = 200;
 
 /// Passwords hashed so far.
 fn hashes(server: &Server) -> u64 {
-    let metrics = Client::new(&server.url).get("/metrics").text();
+    let metrics = server.metrics();
     let line = metrics.lines().find_map(|it| it.strip_prefix("faregate_password_hashes_total "));
     line.map_or(0, |count| count.parse().unwrap())
 }
@@ -235,7 +235,7 @@ fn failed_logins_lock_out_the_guessing_client_only() {
     add_user(&server, "ann");
     assert_eq!(joe.get(WHO).status, 200);
     assert_eq!(joe.user("joe", "another guess").get(WHO).status, 429);
-    let metrics = server.client().get("/metrics").text();
+    let metrics = server.metrics();
     assert!(metrics.contains("faregate_refused_total{reason=\"guessing\"} 3\n"), "{metrics}");
 }
 
@@ -315,7 +315,7 @@ fn flood_of_wrong_passwords_does_not_delay_known_users() {
     assert!(refused.iter().all(|(answer, _)| answer.header("retry-after") == Some("1")));
     let slowest = |answers: &[(Answer, Duration)]| answers.iter().map(|it| it.1).max().unwrap();
     assert!(slowest(&refused) < slowest(&wrong) / 2, "refused at once, not after waiting");
-    let metrics = server.client().get("/metrics").text();
+    let metrics = server.metrics();
     let counted = format!("faregate_refused_total{{reason=\"hashers_full\"}} {}\n", refused.len());
     assert!(metrics.contains(&counted), "{metrics}");
 }

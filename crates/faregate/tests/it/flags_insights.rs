@@ -89,7 +89,7 @@ fn insights_are_counted_and_survive_a_restart() {
     send(&server, &secret, &[("on", true), ("on", false), ("off", false), ("none", false)], &[2.5]);
     let first = [("off".to_owned(), 1, 0), ("on".to_owned(), 2, 1)];
     eventually("counts in the store", || (summed(&client) == first).then_some(()));
-    let metrics = server.client().get("/metrics").text();
+    let metrics = server.metrics();
     let dropped = "faregate_insights_dropped_total{reason=\"not_counted\"} 1";
     assert!(metrics.contains(dropped), "{metrics}");
 

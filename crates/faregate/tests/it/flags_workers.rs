@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::client::{Answer, Client};
+use crate::client::Answer;
 use crate::flags_insights;
 use crate::flags_streams::{Stream, sample, secret, seen, switch};
 use crate::process::{Launch, Server, TempDir, eventually, faregate};
@@ -38,8 +38,8 @@ fn kill(pid: u32) {
 }
 
 /// Streams as `/metrics` counts them.
-fn streams(client: &Client) -> usize {
-    let text = client.get("/metrics").text();
+fn streams(server: &Server) -> usize {
+    let text = server.scraper().get("/metrics").text();
     let line = text.lines().find_map(|it| it.strip_prefix("faregate_flag_streams "));
     line.unwrap().parse().unwrap()
 }
@@ -58,7 +58,7 @@ fn streams_are_held_by_workers_and_the_rest_comes_to_the_server() {
     for page in &mut pages {
         eventually_synced(page);
     }
-    eventually("all are counted", || (streams(&client) == pages.len()).then_some(()));
+    eventually("all are counted", || (streams(&server) == pages.len()).then_some(()));
     switch(&client, false);
     for page in &mut pages {
         assert_eq!(seen(&page.next()).1, "false");

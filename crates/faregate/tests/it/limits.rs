@@ -134,15 +134,12 @@ fn bodies_share_a_memory_limit_and_need_authentication() {
     let request = tenant.request("POST", path, Some(body.as_bytes()), "keep-alive");
     let mut slow = tenant.connect();
     slow.write_all(&request[..request.len() - 1]).unwrap();
-    eventually("all the memory is taken", || {
-        let metrics = tenant.get("/metrics").text();
-        metrics.contains("faregate_request_bodies_bytes 1024\n").then_some(())
-    });
+    server.metrics_with("faregate_request_bodies_bytes 1024");
     let refused = tenant.send("POST", path, Some(b"{}"));
     assert_eq!(refused.status, 503);
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert!(refused.json()["className"].is_string(), "{}", refused.text());
-    let metrics = tenant.get("/metrics").text();
+    let metrics = server.metrics();
     assert!(metrics.contains("faregate_refused_total{reason=\"bodies\"} 1\n"), "{metrics}");
     let mut kept = tenant.connect();
     kept.write_all(&request).unwrap();
@@ -179,10 +176,7 @@ fn a_request_too_many_is_refused_at_once_and_its_connection_kept() {
     let server = Server::start_with(Launch::usual().env("FAREGATE_ADMISSION_REQUESTS_MAX", "1"));
     let client = server.tenant();
     let occupying = occupy(&client);
-    eventually("the first request is in progress", || {
-        let metrics = client.get("/metrics").text();
-        metrics.contains("faregate_requests_in_progress 1\n").then_some(())
-    });
+    server.metrics_with("faregate_requests_in_progress 1");
     let mut stream = client.connect();
     // Requests refused together have different `Retry-After`s.
     let refusals = [("/1.0/kb/accounts", "className", "1"), ("/v1/ledger/accounts", "type", "2")];
@@ -192,10 +186,10 @@ fn a_request_too_many_is_refused_at_once_and_its_connection_kept() {
         assert_eq!((refused.status, refused.header("retry-after")), (503, Some(seconds)));
         assert!(refused.json()[field].is_string(), "{}", refused.text());
     }
-    for path in ["/health/live", "/health/ready", "/metrics"] {
+    for path in ["/health/live", "/health/ready"] {
         assert_eq!(client.get(path).status, 200, "{path}");
     }
-    let metrics = client.get("/metrics").text();
+    let metrics = server.metrics();
     assert!(metrics.contains("faregate_refused_total{reason=\"admission\"} 2"), "{metrics}");
     drop(occupying);
     eventually("there is room again", || (client.get("/v1/x").status == 404).then_some(()));

@@ -52,11 +52,6 @@ fn files(data_dir: &Path) -> Vec<String> {
     texts.map(|text| text.replace("=\r\n", "").replace("=3D", "=")).collect()
 }
 
-/// Waits until a line of the metrics says so.
-fn shows(client: &Client, line: &str) {
-    eventually(line, || client.get("/metrics").text().lines().any(|it| it == line).then_some(()));
-}
-
 #[test]
 fn mails_wait_for_a_server_and_outlive_ours() {
     let dir = TempDir::new();
@@ -72,9 +67,9 @@ fn mails_wait_for_a_server_and_outlive_ours() {
     let mut kinds: Vec<&str> = waiting.iter().map(|mail| mail["kind"].as_str().unwrap()).collect();
     kinds.sort_unstable();
     assert_eq!(kinds, ["verification", "welcome"]);
-    shows(&client, "faregate_mail_queue_depth 2");
-    shows(&client, "faregate_mail_sent_total{template=\"welcome\"} 0");
-    shows(&client, "faregate_mail_dead_total 0");
+    server.metrics_with("faregate_mail_queue_depth 2");
+    server.metrics_with("faregate_mail_sent_total{template=\"welcome\"} 0");
+    server.metrics_with("faregate_mail_dead_total 0");
     let (_, log) = server.stop();
     assert!(log.contains("a mail is tried again"), "{log}");
     assert!(!log.contains("example.com"), "{log}");
@@ -86,9 +81,9 @@ fn mails_wait_for_a_server_and_outlive_ours() {
         let path = format!("/v1/mails/{}/resend", mail["id"].as_str().unwrap());
         assert_eq!(client.send("POST", &path, None).status, 202);
     }
-    shows(&client, "faregate_mail_sent_total{template=\"welcome\"} 1");
-    shows(&client, "faregate_mail_sent_total{template=\"verification\"} 1");
-    shows(&client, "faregate_mail_queue_depth 0");
+    server.metrics_with("faregate_mail_sent_total{template=\"welcome\"} 1");
+    server.metrics_with("faregate_mail_sent_total{template=\"verification\"} 1");
+    server.metrics_with("faregate_mail_queue_depth 0");
     assert_eq!(mails(&client, "queued"), [Value::Null; 0]);
     let files = files(dir.path());
     assert_eq!(files.len(), 2, "{files:?}");

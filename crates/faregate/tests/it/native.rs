@@ -173,7 +173,7 @@ fn an_unknown_payment_is_listed_until_it_is_settled() {
         (&unresolved["accountId"], &unresolved["status"], &unresolved["amount"]),
         (&json!(account), &json!("UNKNOWN"), &json!("7.00"))
     );
-    let metrics = client.get("/metrics").text();
+    let metrics = server.metrics();
     for (status, count) in [("unknown", 1), ("pending", 0)] {
         let line = format!("faregate_unresolved_transactions{{status=\"{status}\"}} {count}\n");
         assert!(metrics.contains(&line), "{metrics}");

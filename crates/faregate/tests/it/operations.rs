@@ -5,15 +5,21 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Answer, Client};
 use crate::native::account;
-use crate::process::{Launch, Server, TempDir, eventually};
+use crate::process::{Launch, Server, TempDir, eventually, faregate};
 
 #[test]
-fn health_and_metrics_need_no_credentials() {
+fn health_needs_no_credentials_and_metrics_need_their_token() {
     let server = Server::start();
     let unauthenticated = Client::new(&server.url);
     assert_eq!(unauthenticated.get("/health/live").status, 200);
     assert_eq!(unauthenticated.get("/health/ready").status, 200);
-    let metrics = unauthenticated.get("/metrics");
+    let guesses = [unauthenticated.clone(), unauthenticated.header("Authorization", "Bearer no")];
+    for refused in guesses.iter().chain([&server.client()]).map(|it| it.get("/metrics")) {
+        assert_eq!(refused.status, 401, "{}", refused.text());
+        assert_eq!(refused.json()["type"], "urn:faregate:problem:metrics-token-invalid");
+        assert_eq!(refused.header("www-authenticate"), Some("Bearer realm=\"faregate\""));
+    }
+    let metrics = server.scraper().get("/metrics");
     assert!(metrics.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
     let text = metrics.text();
     // Only requested routes are there: a series for each route and bucket would be most of it.
@@ -36,6 +42,80 @@ fn health_and_metrics_need_no_credentials() {
 }
 
 #[test]
+fn metrics_are_made_at_most_once_a_second() {
+    let server = Server::start();
+    let scraper = server.scraper();
+    let began = Instant::now();
+    let texts: Vec<String> = (0..20).map(|_| scraper.get("/metrics").text()).collect();
+    let seconds = began.elapsed().as_secs();
+    // Each answer counts the scrapes before it, so that two that were made are different.
+    let made = texts.iter().collect::<std::collections::BTreeSet<_>>().len() as u64;
+    assert!(made <= seconds + 2, "{made} answers were made in {seconds} s");
+    assert!(!server.metrics().is_empty(), "another one is made after a second");
+}
+
+#[test]
+fn a_listener_of_their_own_serves_metrics_without_a_token_and_nothing_else() {
+    let dir = TempDir::new();
+    let token = dir.path().join("token");
+    std::fs::write(&token, "a token that an operator chose\n").unwrap();
+    let launch = || {
+        let launch = Launch::usual().env("FAREGATE_OPERATIONS_LISTEN", "127.0.0.1:0");
+        launch.env("FAREGATE_OPERATIONS_METRICS_TOKEN_FILE", token.to_str().unwrap())
+    };
+    let refused = run_with(&launch(), &dir.path().join("data"));
+    assert!(refused.contains("visible ASCII characters was expected"), "{refused}");
+    std::fs::write(&token, "a-token-that-an-operator-chose\n").unwrap();
+    let server = Server::start_in(&dir.path().join("data"), launch());
+    let operations = Client::new(server.operations_url.as_deref().unwrap());
+    let metrics = operations.get("/metrics");
+    assert_eq!(metrics.status, 200);
+    assert!(metrics.text().contains("\nfaregate_connections "), "{}", metrics.text());
+    for path in ["/health/live", "/health/ready"] {
+        assert_eq!(operations.get(path).status, 200, "{path}");
+    }
+    for path in ["/1.0/kb/accounts/pagination", "/v1/ledger/accounts", "/"] {
+        assert_eq!(operations.get(path).status, 404, "{path}");
+    }
+    let main = Client::new(&server.url);
+    assert_eq!(main.get("/metrics").status, 401);
+    let token = "Bearer a-token-that-an-operator-chose";
+    assert_eq!(main.header("Authorization", token).get("/metrics").status, 200);
+    assert!(!server.data_dir.join("metrics.token").exists());
+    let (status, _) = server.stop();
+    assert_eq!(status.code(), Some(0));
+}
+
+/// What a server that does not start writes to standard error.
+fn run_with(launch: &Launch, data_dir: &std::path::Path) -> String {
+    let mut command = faregate(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
+    let ended = command.arg(data_dir).envs(launch.environment.clone()).output().unwrap();
+    assert!(!ended.status.success());
+    String::from_utf8(ended.stderr).unwrap()
+}
+
+#[test]
+fn health_causes_no_work() {
+    let server = Server::start();
+    let unauthenticated = Client::new(&server.url);
+    let batches = |server: &Server| {
+        let metrics = server.metrics();
+        let line = metrics.lines().find_map(|it| it.strip_prefix("faregate_batch_commands_count "));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    let (began, before) = (Instant::now(), batches(&server));
+    for path in ["/1.0/healthcheck", "/billing/health", "/user/health/database", "/health/ready"] {
+        for _ in 0..100 {
+            assert_eq!(unauthenticated.get(path).status, 200, "{path}");
+        }
+    }
+    let done = batches(&server) - before;
+    // The server's own check, once a second, and what its background tasks write.
+    let own = 10 * (began.elapsed().as_secs() + 1);
+    assert!(done <= own, "{done} batches, of which {own} are the server's own");
+}
+
+#[test]
 fn a_server_that_drains_is_not_ready_but_finishes_what_it_began() {
     let server = Server::start();
     let client = server.client();
@@ -44,10 +124,7 @@ fn a_server_that_drains_is_not_ready_but_finishes_what_it_began() {
     let request = client.request("POST", "/1.0/kb/tenants", Some(body), "keep-alive");
     let (most, rest) = request.split_at(request.len() - 5);
     stream.write_all(most).unwrap();
-    eventually("the request is in progress", || {
-        let metrics = client.get("/metrics").text();
-        metrics.contains("faregate_requests_in_progress 1\n").then_some(())
-    });
+    server.metrics_with("faregate_requests_in_progress 1");
     server.signal("-TERM");
     let address = server.url.strip_prefix("http://").unwrap();
     eventually("no new connection is accepted", || std::net::TcpStream::connect(address).err());
@@ -66,9 +143,11 @@ pub fn begin_slow_purchase(client: &Client, delay_ms: u32) -> std::net::TcpStrea
     let body = br#"{"transactionType": "PURCHASE", "amount": 1}"#;
     let mut stream = client.connect();
     stream.write_all(&client.request("POST", &path, Some(body), "keep-alive")).unwrap();
-    eventually("the gateway is called", || {
-        let metrics = client.get("/metrics").text();
-        metrics.contains("faregate_outstanding_transactions 1\n").then_some(())
+    // It is committed before the gateway is called.
+    let payments = format!("/1.0/kb/accounts/{account}/payments");
+    eventually("the payment is committed", || {
+        let payments = client.get(&payments).json();
+        payments.as_array().is_some_and(|it| !it.is_empty()).then_some(())
     });
     stream
 }

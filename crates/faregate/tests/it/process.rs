@@ -87,6 +87,8 @@ pub struct Server {
     pub url: String,
     /// The URL of the gRPC API, after [`Launch::grpc`].
     pub grpc_url: Option<String>,
+    /// The URL of the listener for operations, where the environment has one.
+    pub operations_url: Option<String>,
     pub data_dir: PathBuf,
     errors: Option<JoinHandle<String>>,
     _owned_dir: Option<TempDir>,
@@ -108,6 +110,8 @@ impl Server {
     /// A server on a data directory that outlives it.
     pub fn start_in(data_dir: &Path, launch: Launch) -> Self {
         let mut command = faregate(&["serve", "--listen", "127.0.0.1:0"]);
+        let has_operations =
+            launch.environment.iter().any(|(name, _)| name == "FAREGATE_OPERATIONS_LISTEN");
         command.arg("--data-dir").arg(data_dir).args(&launch.arguments).envs(launch.environment);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
@@ -134,8 +138,20 @@ impl Server {
             let second = receiver.recv_timeout(TIMEOUT).expect("a second line");
             second.strip_prefix("grpc listening on ").expect("the gRPC API's").to_owned()
         });
+        let operations_url = has_operations.then(|| {
+            let line = receiver.recv_timeout(TIMEOUT).expect("a line more");
+            line.strip_prefix("operations listening on ").expect("that of operations").to_owned()
+        });
         let data_dir = data_dir.to_owned();
-        Self { child, url, grpc_url, data_dir, errors: Some(errors), _owned_dir: None }
+        Self {
+            child,
+            url,
+            grpc_url,
+            operations_url,
+            data_dir,
+            errors: Some(errors),
+            _owned_dir: None,
+        }
     }
 
     /// A client that is the administrator, of no tenant.
@@ -149,6 +165,34 @@ impl Server {
         let made = self.client().post("/1.0/kb/tenants", &body);
         assert_eq!(made.status, 201, "{}", made.text());
         self.client().tenant("bob", "lazar")
+    }
+
+    /// A client with the token for `/metrics`.
+    pub fn scraper(&self) -> Client {
+        let token = std::fs::read_to_string(self.data_dir.join("metrics.token")).unwrap();
+        Client::new(&self.url).header("Authorization", &format!("Bearer {}", token.trim_end()))
+    }
+
+    /// What `/metrics` shows, made after this call: an answer is given again for a second.
+    pub fn metrics(&self) -> String {
+        const MARKER: &str = "faregate_requests_total{api=\"operations\",route=\"/health/live\",";
+        let scraper = self.scraper();
+        let marked = |text: &str| text.lines().find(|it| it.starts_with(MARKER)).map(str::to_owned);
+        let before = marked(&scraper.get("/metrics").text());
+        assert_eq!(scraper.get("/health/live").status, 200);
+        eventually("metrics are made anew", || {
+            let text = scraper.get("/metrics").text();
+            (marked(&text) != before).then_some(text)
+        })
+    }
+
+    /// Waits until `/metrics` has this line, and gives all of it.
+    pub fn metrics_with(&self, line: &str) -> String {
+        let scraper = self.scraper();
+        eventually(line, || {
+            let text = scraper.get("/metrics").text();
+            text.lines().any(|it| it == line).then_some(text)
+        })
     }
 
     pub fn pid(&self) -> u32 {

@@ -510,10 +510,7 @@ fn large_or_unadmitted_body_is_refused_per_api() {
     let request = client.request("POST", paths[0], Some(body.as_bytes()), "keep-alive");
     let mut slow = client.connect();
     slow.write_all(&request[..request.len() - 1]).unwrap();
-    eventually("all the memory is taken", || {
-        let metrics = client.get("/metrics").text();
-        metrics.contains("faregate_request_bodies_bytes 1024\n").then_some(())
-    });
+    server.metrics_with("faregate_request_bodies_bytes 1024");
     for path in paths {
         let refused = client.send("POST", path, Some(b"{}"));
         assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{path}");
@@ -562,7 +559,7 @@ fn rate_limit_sends_retry_after_and_exempts_loopback() {
         assert_eq!(message(&refused), "Too many requests, try again later");
     }
     register(&via("192.0.2.2"), "there-3@example.com");
-    let metrics = here.get("/metrics").text();
+    let metrics = server.metrics();
     for line in [
         "faregate_signup_limited_total{action=\"register\"} 1",
         "faregate_signup_limited_total{action=\"login\"} 1",
@@ -586,10 +583,7 @@ fn a_synthetic_registration_says_whether_sign_up_works() {
         (answer.status == 200).then(|| answer.json())
     });
     assert_eq!(healthy["status"], "healthy");
-    let metrics = eventually("it is counted", || {
-        let metrics = client.get("/metrics").text();
-        metrics.contains("faregate_synthetic_probe_success 1\n").then_some(metrics)
-    });
+    let metrics = server.metrics_with("faregate_synthetic_probe_success 1");
     assert!(metrics.contains("\nfaregate_synthetic_probe_age_seconds "), "{metrics}");
     for status in ["success", "failure", "rejected"] {
         let none = format!("\nuser_service_registration_total{{status=\"{status}\"}} 0\n");

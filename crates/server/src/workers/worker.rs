@@ -88,9 +88,9 @@ async fn serve(config: &Config) -> io::Result<ExitCode> {
     let prefix = config.flags.path_prefix.clone();
     let router = ::flags::router(Arc::clone(&cache), settings)
         .fallback(async move |uri: Uri| elsewhere(&prefix, &uri));
-    let front = http_setup::front(config, Admission::new(config.admission.requests_max), |_| {
-        with_route_labels(router)
-    });
+    let (admission, bodies) =
+        (Admission::new(config.admission.requests_max), http_setup::bodies(config));
+    let front = http_setup::front(config, admission, bodies, with_route_labels(router));
     let sorter = Sorter::new(config.flags.path_prefix.clone(), others);
     let connection_options =
         http_setup::connection_options(config, None, connections_max, Some(sorter));

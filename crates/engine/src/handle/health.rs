@@ -1,0 +1,81 @@
+//! Whether the engine takes requests: checked by the server from time to time, answered from memory to
+//! every caller of a health route.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{Engine, Transport};
+use crate::{Reason, Unavailable};
+
+/// How old the last check may be. Checks wait in the engine's queue: a long queue alone does not make
+/// the engine unhealthy.
+pub const CHECK_AGE_MAX: Duration = Duration::from_secs(30);
+
+/// Why the engine is not healthy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unhealthy {
+    /// The last check failed.
+    #[error("{0}")]
+    Failed(Reason),
+    /// No check has ended within [`CHECK_AGE_MAX`].
+    #[error("the core does not answer")]
+    Silent,
+}
+
+/// The outcome of the last check; an engine that was just made counts as checked.
+pub(crate) struct LastCheck(Mutex<Outcome>);
+
+#[derive(Clone, Copy)]
+struct Outcome {
+    at: Instant,
+    failure: Option<Reason>,
+}
+
+impl LastCheck {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Outcome { at: Instant::now(), failure: None }))
+    }
+
+    fn set(&self, failure: Option<Reason>) {
+        let outcome = Outcome { at: Instant::now(), failure };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
+    }
+
+    fn get(&self) -> Outcome {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Engine {
+    /// Checks whether requests can be taken: the partition commits, or the queue can be reached.
+    /// [`Engine::health`] returns the outcome until the next check.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: why not.
+    pub async fn check(&self) -> Result<(), Unavailable> {
+        let checked = self.check_now().await;
+        self.shared.last_check.set(checked.as_ref().err().map(|unavailable| unavailable.reason));
+        checked
+    }
+
+    async fn check_now(&self) -> Result<(), Unavailable> {
+        match &self.shared.transport {
+            Transport::Partition(_) => self.record(vec![]).await,
+            Transport::Queue(queue) if !queue.is_available() => Err(Reason::QueueAway.into()),
+            Transport::Queue(_) => self.read(|queries| queries.tenant_count().map(drop)).await,
+        }
+    }
+
+    /// The outcome of the last [`Engine::check`], from memory: callers of health routes cause no work.
+    ///
+    /// # Errors
+    /// [`Unhealthy`].
+    pub fn health(&self) -> Result<(), Unhealthy> {
+        let Outcome { at, failure } = self.shared.last_check.get();
+        match failure {
+            Some(reason) => Err(Unhealthy::Failed(reason)),
+            None if at.elapsed() > CHECK_AGE_MAX => Err(Unhealthy::Silent),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Health and metrics: on the main port, where metrics need a token, and on a listener of their own.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use config::Config;
+use http::{HeaderMap, StatusCode};
+use http_server::listener::{self, Incoming};
+use http_server::{Admission, with_route_labels};
+use secrets::token_file::{self, Token};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use web::problem::BEARER_CHALLENGE;
+use web::Problem;
+
+use crate::error::Error;
+use crate::health::{self, Health};
+use crate::http_setup::{bodies, connection_options, front};
+use crate::metrics::{self, Exporter};
+
+/// The file in the data directory with the token for metrics, where no other is configured.
+pub const TOKEN_FILE: &str = "metrics.token";
+
+/// Open connections of the listener for operations, and requests in progress there.
+const CONNECTIONS_MAX: usize = 64;
+
+/// The token that the main port asks for metrics with.
+///
+/// # Errors
+/// [`token_file::Error`] where it cannot be read or created.
+pub fn token(config: &Config) -> Result<Token, token_file::Error> {
+    match config.operations.metrics_token_file.as_str() {
+        "" => token_file::in_dir(&config.data_dir, TOKEN_FILE),
+        path => token_file::read(Path::new(path)),
+    }
+}
+
+/// The routes of the main port: health is anonymous, metrics need the token.
+pub fn routes(health: &Health, exporter: &Arc<Exporter>, token: &Arc<Token>) -> Router {
+    let guarded = Guarded { exporter: Arc::clone(exporter), token: Arc::clone(token) };
+    health_routes(health).route("/metrics", get(scrape).with_state(guarded))
+}
+
+fn health_routes(health: &Health) -> Router {
+    Router::new()
+        .route("/health/live", get(health::live))
+        .route("/health/ready", get(health::ready).with_state(health.clone()))
+        // The same by FeatBit's names.
+        .route("/health/liveness", get(health::live))
+        .route("/health/readiness", get(health::ready).with_state(health.clone()))
+}
+
+/// The metrics with the token that they need.
+#[derive(Clone)]
+pub struct Guarded {
+    exporter: Arc<Exporter>,
+    token: Arc<Token>,
+}
+
+/// `GET /metrics` on the main port.
+#[utoipa::path(get, path = "/metrics", tag = "Operations", operation_id = "operations_scrape",
+    summary = "Metrics in Prometheus' text format, at most a second old",
+    responses(
+        (status = 200, description = "The metrics", content_type = "text/plain"),
+        (status = 401, description = "Without the token of `metrics.token` in the data directory")),
+    security(("metricsToken" = [])))]
+pub async fn scrape(State(guarded): State<Guarded>, headers: HeaderMap) -> Response {
+    if web::headers::bearer(&headers).is_some_and(|given| guarded.token.is(given)) {
+        return metrics::scrape(State(guarded.exporter)).await;
+    }
+    let detail = "Authorization: the token for metrics is missing or wrong; see operations.metrics_token_file";
+    Problem::new(StatusCode::UNAUTHORIZED, "metrics-token-invalid", detail)
+        .challenge(BEARER_CHALLENGE)
+        .into_response()
+}
+
+/// The bound socket of the listener for operations, before the node is open.
+pub struct Bound {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+/// Binds the socket, where the configuration has one.
+///
+/// # Errors
+/// Where the address cannot be had.
+pub fn bind(config: &Config) -> Result<Option<Bound>, Error> {
+    let Some(wanted) = config.operations.address() else { return Ok(None) };
+    let refused = |source| Error::Listen { address: wanted, source };
+    let listener = listener::bind(wanted).map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    Ok(Some(Bound { listener, address }))
+}
+
+impl Bound {
+    /// Where it listens.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Serves health and metrics without a token until `stopping` turns true.
+    pub fn serve(
+        self,
+        config: &Config,
+        (health, exporter): (&Health, Arc<Exporter>),
+        stopping: watch::Receiver<bool>,
+    ) -> JoinHandle<()> {
+        let scrape = get(metrics::scrape).with_state(exporter);
+        let routes = health_routes(health).route("/metrics", scrape);
+        let routes = with_route_labels(routes).fallback(async || v1::Error::NoRoute);
+        let front = front(config, Admission::new(CONNECTIONS_MAX), bodies(config), routes);
+        let options = connection_options(config, None, CONNECTIONS_MAX, None);
+        let incoming = Incoming::Listening(self.listener);
+        tokio::spawn(listener::serve(incoming, Arc::new(front), options, stopping))
+    }
+}
