@@ -488,3 +488,4 @@ CREATE INDEX operation_to_notify ON operation (notify_at_us, id) WHERE notify_at
 CREATE INDEX customer_session_ending ON customer_session (refresh_until_us, id);
 CREATE INDEX mail_given_up ON mail (created_at_us, id) WHERE due_at_us IS NULL;
 CREATE INDEX operation_settled ON operation (settled_at_us, id) WHERE settled_at_us IS NOT NULL;
+CREATE INDEX account_person_by_email ON account_person (tenant, lower(email)) WHERE email IS NOT NULL;

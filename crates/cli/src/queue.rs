@@ -1,8 +1,8 @@
 //! `faregate topics` and `faregate dlq`: topics and dead-letter records of the queue.
 
 use config::{Arguments, Config};
-use kafka::dead_letter::{self, DeadLetter, DeadLetterId};
 use kafka::Settings;
+use kafka::dead_letter::{self, DeadLetter, DeadLetterId};
 use kafka::topics::{self, Layout};
 
 /// Commands on the topics.
@@ -85,7 +85,9 @@ pub fn run_dead_letters(command: DeadLetters) -> anyhow::Result<()> {
             }
             if listing.refused > 0 {
                 let refused = listing.refused;
-                eprintln!("{refused} records of the topic are not signed by this cluster: not listed");
+                eprintln!(
+                    "{refused} records of the topic are not signed by this cluster: not listed"
+                );
             }
         }
         DeadLetters::Retry { id, arguments } => {

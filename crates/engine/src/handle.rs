@@ -26,9 +26,10 @@ use self::outbox::Calls;
 use self::worker::Worker;
 
 use crate::partition::{Answer, Partition, Work};
-use crate::ports::{Bookkeeping, Gateway, LedgerTotal, Queries, Store, StoreError};
+use crate::ports::{Bookkeeping, Gateway, LedgerTotal, Page, Queries, ROWS_MAX, Store, StoreError};
 use crate::queue::{self, Queue, QueuePosition, Route, SimulatedWork};
 use crate::readers::Readers;
+use crate::scans::Scans;
 use crate::{Clock, Reason, Unavailable};
 
 /// The exit status of a process whose partition panicked (`EX_SOFTWARE` of sysexits.h).
@@ -113,6 +114,7 @@ pub(crate) struct Shared {
     pub(crate) calls: Calls,
     pub(crate) options: Options,
     readers: Readers,
+    scans: Scans,
     transport: Transport,
     waiting: AtomicUsize,
     last_check: LastCheck,
@@ -369,16 +371,48 @@ impl Engine {
         }
     }
 
-    /// Runs a query of committed rows on a reader thread.
+    /// Runs a query of committed rows on a reader thread. It ends when its caller waits no longer.
     ///
     /// # Errors
-    /// [`Unavailable`] where too many reads wait, or the database fails.
+    /// [`Unavailable`] where too many reads wait, it takes longer than two seconds, or the database
+    /// fails.
     pub async fn read<T, F>(&self, query: F) -> Result<T, Unavailable>
     where
         F: FnOnce(&dyn Queries) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         self.shared.readers.read(query).await
+    }
+
+    /// Runs a query for a page: a scan where the page begins far behind the first row, because the rows
+    /// before it are read too.
+    ///
+    /// # Errors
+    /// See [`Engine::read`] and [`Engine::scan`].
+    pub async fn read_page<T, F>(
+        &self,
+        (tenant, page): (TenantNo, Page),
+        query: F,
+    ) -> Result<T, Unavailable>
+    where
+        F: FnOnce(&dyn Queries) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        if page.offset > ROWS_MAX { self.scan(tenant, query).await } else { self.read(query).await }
+    }
+
+    /// Runs a query that may look at every row of a tenant: on a thread and a connection that no other
+    /// read needs, one at a time for each tenant. It ends when its caller waits no longer.
+    ///
+    /// # Errors
+    /// [`Unavailable`] where it could not begin within two seconds, takes longer than two seconds, or
+    /// the database fails.
+    pub async fn scan<T, F>(&self, tenant: TenantNo, query: F) -> Result<T, Unavailable>
+    where
+        F: FnOnce(&dyn Queries) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.shared.scans.scan(tenant, query).await
     }
 
     /// Asks the gateway about a payment's unknown and pending transactions, and commits what it
@@ -522,6 +556,7 @@ impl Shared {
             gateways: BTreeMap::new(),
             permits: HashMap::new(),
             calls: Calls::default(),
+            scans: Scans::new(Arc::clone(&queries)),
             readers: Readers::new(queries, options.readers, options.reads_waiting_max),
             options,
             transport,

@@ -17,10 +17,12 @@ pub mod periodic;
 pub mod ports;
 pub mod queue;
 mod readers;
+mod scans;
 pub mod time;
 mod unavailable;
 
 pub use clock::Clock;
 pub use handle::{CHECK_AGE_MAX, Engine, FrontParts, Options, Parts, Running, Unhealthy};
 pub use partition::{Answer, has_open_transaction};
+pub use scans::SCANS_MAX;
 pub use unavailable::{Reason, Unavailable};

@@ -102,6 +102,7 @@ impl CommitOutcome {
             | StoreError::Refused(_)
             | StoreError::Repeated(_)
             | StoreError::ConnectionLost(_)
+            | StoreError::ReadTooLong
             | StoreError::Corrupt { .. } => Self::NothingWritten,
         }
     }

@@ -24,6 +24,7 @@ mod followers;
 mod history;
 mod insights;
 mod ledger;
+mod limits;
 mod mails;
 mod operations;
 mod outcomes;
@@ -40,6 +41,7 @@ pub use self::followers::{Delivery, DeliveryId, FollowerQueries, JournalRow};
 pub use self::history::{HistoryOf, HistoryQueries, HistoryRow};
 pub use self::insights::InsightQueries;
 pub use self::ledger::{LedgerEntry, LedgerFilter, LedgerQueries, LedgerTotal};
+pub use self::limits::{Awaited, ReadLimits};
 pub use self::mails::MailQueries;
 pub use self::operations::{Backlog, OperationQueries, Over};
 pub use self::outcomes::{OutcomeQueries, Unresolved, UnresolvedCount};
@@ -191,6 +193,9 @@ pub trait Queries:
     + LedgerQueries
     + FollowerQueries
 {
+    /// The same reads, each of which ends with [`StoreError::ReadTooLong`] once these limits are
+    /// passed.
+    fn within(&self, limits: ReadLimits) -> Box<dyn Queries>;
 }
 
 /// How many rows a query answers with at most.
@@ -246,6 +251,9 @@ pub enum StoreError {
     /// The commit may or may not have happened.
     #[error("the outcome of a commit is not known: {0}")]
     OutcomeUnknown(String),
+    /// The read took too long, or its caller waits no longer.
+    #[error("the read took too long")]
+    ReadTooLong,
     /// A row has an invalid value.
     #[error("corrupt row in {table}: {reason}")]
     Corrupt {

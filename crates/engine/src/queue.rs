@@ -135,6 +135,7 @@ pub const fn is_settled(reason: Reason) -> bool {
         | Reason::QueueAway
         | Reason::MessageTooLarge
         | Reason::ReadersFull
+        | Reason::ReadTooLong
         | Reason::HashersFull
         | Reason::Stopping
         | Reason::DiskFull

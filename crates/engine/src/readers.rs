@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use tokio::sync::oneshot::error::RecvError;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::ports::{Queries, StoreError};
+use crate::ports::{Queries, ReadLimits, StoreError};
 use crate::{Reason, Unavailable};
+
+/// How long a read may take once it has begun.
+pub(crate) const READ_WITHIN: Duration = Duration::from_secs(2);
 
 /// A query that sends its result where it is awaited.
 type Query = Box<dyn FnOnce(&dyn Queries) + Send>;
@@ -24,6 +29,7 @@ impl Readers {
         Self { queries, free, waiting: AtomicUsize::new(0), waiting_max }
     }
 
+    /// Reads within [`READ_WITHIN`]; a caller who waits no longer ends the read.
     pub(crate) async fn read<T, F>(&self, query: F) -> Result<T, Unavailable>
     where
         F: FnOnce(&dyn Queries) -> Result<T, StoreError> + Send + 'static,
@@ -35,14 +41,7 @@ impl Readers {
             let _ = sender.send(query(queries));
         }))
         .await?;
-        match result.await {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => {
-                tracing::error!(error = %error, "a read failed");
-                Err(Reason::from(&error).into())
-            }
-            Err(_) => Err(Reason::Bug.into()),
-        }
+        answer(result.await)
     }
 
     /// Runs a query once a reader is free. Not generic: a task of tokio is much code, and there are
@@ -56,12 +55,39 @@ impl Readers {
             acquired.map_err(|_| Unavailable::from(Reason::Stopping))?
         };
         let queries = Arc::clone(&self.queries);
+        let (limits, _awaited) = ReadLimits::new(READ_WITHIN);
         let ran = tokio::task::spawn_blocking(move || {
-            query(&*queries);
+            query(&*queries.within(limits.from_now()));
             drop(permit);
         });
         ran.await.map_err(|_| Reason::Bug.into())
     }
+}
+
+/// What a read came to, with its failure logged.
+pub(crate) fn answer<T>(
+    result: Result<Result<T, StoreError>, RecvError>,
+) -> Result<T, Unavailable> {
+    match result {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(StoreError::ReadTooLong)) => {
+            let reason = Reason::ReadTooLong;
+            metrics::counter!("faregate_refused_total", "reason" => reason.label()).increment(1);
+            Err(reason.into())
+        }
+        Ok(Err(error)) => {
+            tracing::error!(error = %error, "a read failed");
+            Err(Reason::from(&error).into())
+        }
+        Err(_) => Err(Reason::Bug.into()),
+    }
+}
+
+/// The refusal of a read for which there is no room, counted.
+pub(crate) fn refused_full() -> Unavailable {
+    let reason = Reason::ReadersFull;
+    metrics::counter!("faregate_refused_total", "reason" => reason.label()).increment(1);
+    reason.into()
 }
 
 /// One more reader that waits, as long as it lives.
@@ -71,9 +97,7 @@ impl<'a> Waiting<'a> {
     fn begin(count: &'a AtomicUsize, max: usize) -> Result<Self, Unavailable> {
         let waiting = Self(count);
         if count.fetch_add(1, Ordering::Relaxed) >= max {
-            let reason = Reason::ReadersFull;
-            metrics::counter!("faregate_refused_total", "reason" => reason.label()).increment(1);
-            return Err(reason.into());
+            return Err(refused_full());
         }
         Ok(waiting)
     }

@@ -34,6 +34,9 @@ pub enum Reason {
     /// Too many reads wait already.
     #[error("too many reads are waiting")]
     ReadersFull,
+    /// A read did not end in time.
+    #[error("the read took too long: ask for something narrower")]
+    ReadTooLong,
     /// Too many passwords wait to be checked already.
     #[error("too many credentials are being checked")]
     HashersFull,
@@ -76,6 +79,7 @@ impl From<Reason> for Unavailable {
             | Reason::Stopping
             | Reason::Store
             | Reason::NotOwner => Some(Duration::from_secs(1)),
+            Reason::ReadTooLong => Some(Duration::from_secs(5)),
             Reason::DiskFull => Some(Duration::from_secs(10)),
             Reason::CommitInDoubt
             | Reason::Repeated
@@ -94,6 +98,7 @@ impl From<&StoreError> for Reason {
             StoreError::OutcomeUnknown(_) => Self::CommitInDoubt,
             StoreError::NotOwner => Self::NotOwner,
             StoreError::Repeated(_) => Self::Repeated,
+            StoreError::ReadTooLong => Self::ReadTooLong,
             StoreError::KeyTaken
             | StoreError::Database(_)
             | StoreError::Refused(_)
@@ -105,13 +110,14 @@ impl From<&StoreError> for Reason {
 
 impl Reason {
     /// Every reason, as metrics list them from the start.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::QueueFull,
         Self::MessageTooLarge,
         Self::GatewayFull,
         Self::QueueAway,
         Self::Expired,
         Self::ReadersFull,
+        Self::ReadTooLong,
         Self::HashersFull,
         Self::Stopping,
         Self::DiskFull,
@@ -140,6 +146,7 @@ impl Reason {
             | Self::NotOwner
             | Self::Repeated
             | Self::ReadersFull
+            | Self::ReadTooLong
             | Self::HashersFull
             | Self::Stopping => false,
         }
@@ -155,6 +162,7 @@ impl Reason {
             | Self::QueueAway
             | Self::Expired
             | Self::ReadersFull
+            | Self::ReadTooLong
             | Self::HashersFull
             | Self::Stopping
             | Self::DiskFull
@@ -175,6 +183,7 @@ impl Reason {
             Self::QueueAway => "queue_away",
             Self::Expired => "expired",
             Self::ReadersFull => "readers_full",
+            Self::ReadTooLong => "read_too_long",
             Self::HashersFull => "hashers_full",
             Self::Stopping => "stopping",
             Self::DiskFull => "disk_full",

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use axum::routing::future::RouteFuture;
 use domain::card_data::contains_pan;
 use engine::Reason;
 use futures_util::FutureExt;
-use futures_util::future::CatchUnwind;
+use futures_util::future::{CatchUnwind, Either, select};
 use http::header::{HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
@@ -28,6 +28,7 @@ use web::{Network, client_address};
 use super::admission::{Admission, Permit};
 use super::api::{Api, Refusal};
 use super::body::{Bodies, BodyGuard};
+use super::client_stream::ClientStream;
 use super::connection_timer::ConnectionTimer;
 use crate::metrics::Requests;
 
@@ -66,6 +67,7 @@ pub fn with_route_labels(router: Router) -> Router {
 pub struct Connection {
     front: Arc<Front>,
     peer: IpAddr,
+    client: ClientStream,
     timer: Arc<ConnectionTimer>,
     /// There are too many connections: only health and metrics are served on this one.
     operations_only: bool,
@@ -74,13 +76,13 @@ pub struct Connection {
 impl Connection {
     /// The service of a connection of this peer.
     #[must_use]
-    pub const fn new(
+    pub fn new(
         front: Arc<Front>,
-        peer: IpAddr,
+        (peer, client): (IpAddr, ClientStream),
         timer: Arc<ConnectionTimer>,
         operations_only: bool,
     ) -> Self {
-        Self { front, peer, timer, operations_only }
+        Self { front, peer, client, timer, operations_only }
     }
 }
 
@@ -91,6 +93,11 @@ impl hyper::service::Service<Request<Incoming>> for Connection {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         self.timer.request_began();
+        // Boxed: few futures have it, and it is large.
+        let gone = (request.method() == Method::GET).then(|| {
+            let client = self.client.clone();
+            Box::pin(async move { client.gone().await })
+        });
         let (in_progress, running) = self.start(request);
         let timer = Arc::clone(&self.timer);
         // There are as many of these as there are requests in progress: what needs the request
@@ -98,9 +105,12 @@ impl hyper::service::Service<Request<Incoming>> for Connection {
         Box::pin(async move {
             let outcome = match running {
                 Some((answer, permit)) => {
-                    let answer = answer.await;
+                    let answer = unless_gone(answer, gone).await;
                     drop(permit);
-                    in_progress.answered(answer)
+                    match answer {
+                        Some(answer) => in_progress.answered(answer),
+                        None => in_progress.abandoned(),
+                    }
                 }
                 None => in_progress.refused(),
             };
@@ -109,6 +119,15 @@ impl hyper::service::Service<Request<Incoming>> for Connection {
             timer.request_ended();
             Ok(response)
         })
+    }
+}
+
+/// The answer, or `None` where the client goes before it is there: what the handler waits for ends.
+async fn unless_gone<A: Future>(answer: A, gone: Option<impl Future + Unpin>) -> Option<A::Output> {
+    let Some(gone) = gone else { return Some(answer.await) };
+    match select(pin!(answer), gone).await {
+        Either::Left((answer, _)) => Some(answer),
+        Either::Right(_) => None,
     }
 }
 
@@ -179,6 +198,13 @@ impl InProgress {
         }
     }
 
+    /// A read whose client has gone; what it is answered is only counted.
+    fn abandoned(&self) -> Outcome {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = client_gone();
+        Outcome::Here(response)
+    }
+
     fn refused(&self) -> Outcome {
         self.front.requests.refused();
         Outcome::Here(self.api.refuse(Refusal::Full))
@@ -190,7 +216,11 @@ impl InProgress {
             Outcome::Here(mut response) => {
                 let (api, uri, started) = (self.api, &self.uri, self.started);
                 let matched = response.extensions_mut().remove::<MatchedPath>();
-                let route = matched.as_ref().map_or(api.unmatched_route(), MatchedPath::as_str);
+                let unmatched = match response.status() == client_gone() {
+                    true => "(client gone)",
+                    false => api.unmatched_route(),
+                };
+                let route = matched.as_ref().map_or(unmatched, MatchedPath::as_str);
                 let requests = &self.front.requests;
                 requests.answered((api, route), response.status(), started.elapsed());
                 let id = self.given_id.unwrap_or_else(own_request_id);
@@ -200,6 +230,11 @@ impl InProgress {
             }
         }
     }
+}
+
+/// The status that requests have in metrics whose client has gone, as in nginx. No client reads it.
+fn client_gone() -> StatusCode {
+    StatusCode::from_u16(499).expect("it has three digits")
 }
 
 /// Whether a client's request id can be sent back.

@@ -4,6 +4,7 @@
 mod admission;
 mod api;
 mod body;
+mod client_stream;
 mod connection_timer;
 mod front;
 pub mod listener;

@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
+use super::client_stream::ClientStream;
 use super::connection_timer::{ConnectionTimer, TimedStream, Timeouts};
 use super::front::{Connection, Front};
 use super::sorter::{AcceptedConnection, Sorter};
@@ -168,30 +169,33 @@ impl AcceptedStream {
                 None => return,
             },
         };
+        let client = ClientStream::new(stream);
         match self.options.tls.clone() {
-            None => self.serve(stream).await,
+            None => self.serve(client.clone(), client).await,
             // What TLS keeps is large, and part of every connection's future if it is not boxed.
-            Some(tls) => Box::pin(self.serve_tls(tls, stream)).await,
+            Some(tls) => Box::pin(self.serve_tls(tls, client)).await,
         }
     }
 
-    async fn serve_tls(self, tls: TlsAcceptor, stream: TcpStream) {
-        let handshake = tokio::time::timeout(self.options.timeouts.headers, tls.accept(stream));
-        match handshake.await {
-            Ok(Ok(stream)) => self.serve(stream).await,
+    async fn serve_tls(self, tls: TlsAcceptor, client: ClientStream) {
+        let (timeout, stream) = (self.options.timeouts.headers, client.clone());
+        match tokio::time::timeout(timeout, tls.accept(stream)).await {
+            Ok(Ok(stream)) => self.serve(client, stream).await,
             Ok(Err(error)) => tracing::debug!(error = %error, "TLS handshake failed"),
             Err(_) => tracing::debug!("TLS handshake took too long"),
         }
     }
 
-    async fn serve<S>(mut self, stream: S)
+    /// Serves what comes by a stream, TLS or not, from a client.
+    async fn serve<S>(mut self, client: ClientStream, stream: S)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (timeouts, timer) = (self.options.timeouts, ConnectionTimer::new());
         let operations_only = self.permit.number > self.options.connections_max;
         let front = Arc::clone(&self.front);
-        let service = Connection::new(front, self.peer, Arc::clone(&timer), operations_only);
+        let peer = (self.peer, client);
+        let service = Connection::new(front, peer, Arc::clone(&timer), operations_only);
         let stream = TokioIo::new(TimedStream::new(stream, Arc::clone(&timer)));
         let mut builder = http1::Builder::new();
         builder

@@ -1,13 +1,15 @@
-//! A listener with routes of its own: the response when a handler panics.
+//! A listener with routes of its own: handlers that panic, and clients that go before they are answered.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use tokio::sync::watch;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 
 use super::listener::{self, Incoming};
 use super::{Admission, Bodies, Front, Timeouts};
@@ -15,17 +17,11 @@ use crate::metrics::Requests;
 
 const A_WHILE: Duration = Duration::from_secs(30);
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_panic_is_a_500_with_a_request_id_and_the_connection_survives() {
-    let panics = async || -> &'static str { panic!("on purpose") };
-    let router = Router::new()
-        .route("/1.0/kb/panic", get(panics))
-        .route("/v1/panic", get(panics))
-        .route("/v1/fine", get(async || "fine"));
-    let admission = Admission::new(1);
+/// Serves routes on a free port until the sender says so.
+fn serve(router: Router, admission: Admission) -> (SocketAddr, watch::Sender<bool>, JoinHandle<()>) {
     let front = Front {
         router,
-        admission: admission.clone(),
+        admission,
         requests: Requests::new(),
         bodies: Bodies::new(1024, A_WHILE, 1024),
         trusted_proxies: vec![],
@@ -40,12 +36,87 @@ async fn a_panic_is_a_500_with_a_request_id_and_the_connection_survives() {
     let socket = listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = socket.local_addr().unwrap();
     let (stopping, stopped) = watch::channel(false);
-    let serving = tokio::spawn(listener::serve(
-        Incoming::Listening(socket),
-        Arc::new(front),
-        options,
-        stopped,
-    ));
+    let incoming = Incoming::Listening(socket);
+    let serving = tokio::spawn(listener::serve(incoming, Arc::new(front), options, stopped));
+    (address, stopping, serving)
+}
+
+/// Says when it is dropped.
+struct Dropped(mpsc::UnboundedSender<&'static str>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        let _ = self.0.send("dropped");
+    }
+}
+
+/// A handler that begins and never ends by itself.
+fn endless(events: &mpsc::UnboundedSender<&'static str>) -> impl Future<Output = ()> + use<> {
+    let events = events.clone();
+    async move {
+        events.send("begun").unwrap();
+        let _dropped = Dropped(events);
+        std::future::pending::<()>().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_ends_when_its_client_goes_and_a_write_does_not() {
+    let (events, mut happened) = mpsc::unbounded_channel();
+    let (of_reads, of_writes) = (events.clone(), events);
+    let router = Router::new().route(
+        "/v1/endless",
+        get(move || endless(&of_reads)).post(move || endless(&of_writes)),
+    );
+    let admission = Admission::new(10);
+    let (address, stopping, serving) = serve(router, admission.clone());
+    let connect = |request: &'static str| async move {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    };
+    let writing = connect("POST /v1/endless HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert_eq!(happened.recv().await, Some("begun"));
+    drop(writing);
+    for _ in 0..3 {
+        let reading = connect("GET /v1/endless HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        assert_eq!(happened.recv().await, Some("begun"));
+        assert_eq!(admission.in_progress(), 2);
+        drop(reading);
+        assert_eq!(happened.recv().await, Some("dropped"));
+    }
+    // The write, whose client went first, is still there.
+    while admission.in_progress() > 1 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(happened.try_recv(), Err(mpsc::error::TryRecvError::Empty));
+    stopping.send_replace(true);
+    serving.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_only_sends_no_more_is_answered() {
+    let router = Router::new().route("/v1/fine", get(async || "fine"));
+    let (address, stopping, serving) = serve(router, Admission::new(1));
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /v1/fine HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("fine"), "{answer}");
+    stopping.send_replace(true);
+    serving.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_is_a_500_with_a_request_id_and_the_connection_survives() {
+    let panics = async || -> &'static str { panic!("on purpose") };
+    let router = Router::new()
+        .route("/1.0/kb/panic", get(panics))
+        .route("/v1/panic", get(panics))
+        .route("/v1/fine", get(async || "fine"));
+    let admission = Admission::new(1);
+    let (address, stopping, serving) = serve(router, admission.clone());
     let answers = tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(A_WHILE)).unwrap();

@@ -122,6 +122,7 @@ async fn probe(engine: &Engine, data_dir: &PathBuf) -> Option<NotReady> {
             | Reason::GatewayFull
             | Reason::Expired
             | Reason::ReadersFull
+            | Reason::ReadTooLong
             | Reason::HashersFull
             | Reason::Store
             | Reason::NotOwner

@@ -120,8 +120,7 @@ impl Node {
         let (store, dir) = open_store(config, &of_store)?;
         let sealer = sealer(config)?;
         let readers = config.engine.reader_threads;
-        // A connection more than readers: the tasks read on threads of their own.
-        let queries = Arc::new(store.queries(readers + 1)?);
+        let queries = Arc::new(store.queries(connections_max(config))?);
         let (gateways, notifications) = gateways(config, &clock)?;
         let key = sign_up::key(config, &*queries)?;
         let core = EngineParts::new(config, gateways, clock.clone(), key.as_ref())?;
@@ -172,7 +171,7 @@ impl Node {
         let clock = Clock::new(config.test_clock);
         let (gateways, _) = gateways(config, &clock)?;
         let options = store::Options::default();
-        let queries = Arc::new(SqlQueries::of_server(&server, config.engine.reader_threads + 1)?);
+        let queries = Arc::new(SqlQueries::of_server(&server, connections_max(config))?);
         let key = sign_up::key(config, &*queries)?;
         let core = EngineParts::new(config, gateways, clock, key.as_ref())?;
         let has_doors = config.role != Role::Processor;
@@ -302,6 +301,12 @@ fn feed(
 
 fn access(config: &Config, engine: &Engine) -> Access {
     Access::new(engine.clone(), config.access.cache_life.0, config.access.hashing_threads)
+}
+
+/// Connections to read with: one more than readers for the tasks, which read on threads of their own,
+/// and those of scans.
+const fn connections_max(config: &Config) -> usize {
+    config.engine.reader_threads + 1 + engine::SCANS_MAX
 }
 
 /// The server of the database, where the configuration names one.

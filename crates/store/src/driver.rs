@@ -7,7 +7,7 @@ pub mod sqlite;
 
 use std::path::Path;
 
-use engine::ports::StoreError;
+use engine::ports::{ReadLimits, StoreError};
 use uuid::Uuid;
 
 use self::postgres::Server;
@@ -436,6 +436,15 @@ impl Reader {
         let result = read(self);
         self.rollback()?;
         result
+    }
+
+    /// Ends what is read from now on once these limits are passed; `None`: whatever it takes.
+    pub(crate) fn limit(&mut self, limits: Option<&ReadLimits>) -> Result<(), StoreError> {
+        match &mut self.connection {
+            Connection::Sqlite(it) => it.limit(limits)?,
+            Connection::Postgres(it) => it.limit(limits),
+        }
+        Ok(())
     }
 
     /// How the database spells the catalogue.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use engine::ports::StoreError;
+use engine::ports::{ReadLimits, StoreError};
 
 use crate::postgres::Server;
 use crate::{Error, Options, Reader, directory};
@@ -80,13 +80,17 @@ impl ReaderPool {
         })
     }
 
-    /// Reads with a connection of its own.
+    /// Reads with a connection of its own, within limits where there are some.
     pub(crate) fn read<T>(
         &self,
+        limits: Option<&ReadLimits>,
         query: impl FnOnce(&Reader) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let loan = self.lend()?;
-        query(loan.reader.as_ref().expect("it is there until the loan ends"))
+        let mut loan = self.lend()?;
+        let reader = loan.reader.as_mut().expect("it is there until the loan ends");
+        // They hold until the next loan sets its own.
+        reader.limit(limits)?;
+        query(reader)
     }
 
     fn lend(&self) -> Result<Loan<'_>, StoreError> {

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use domain::claim::ClaimKind;
 use domain::{PartitionNo, TenantNo};
-use engine::ports::{Queries, StoreError};
+use engine::ports::{Queries, ReadLimits, StoreError};
 
 pub(crate) use self::followers::journal_end;
 pub(crate) use self::operations::endings;
@@ -39,9 +39,15 @@ pub struct SqlQueries {
     pool: Arc<ReaderPool>,
     claims: Arc<RecentClaims>,
     partition: PartitionNo,
+    limits: Option<ReadLimits>,
 }
 
-impl Queries for SqlQueries {}
+impl Queries for SqlQueries {
+    fn within(&self, limits: ReadLimits) -> Box<dyn Queries> {
+        let (pool, claims) = (Arc::clone(&self.pool), Arc::clone(&self.claims));
+        Box::new(Self { pool, claims, partition: self.partition, limits: Some(limits) })
+    }
+}
 
 impl SqlQueries {
     /// Reads the database at `path` with at most `readers_max` connections. Finding what has a key
@@ -78,14 +84,14 @@ impl SqlQueries {
         readers_max: usize,
     ) -> Result<Self, StoreError> {
         let pool = Arc::new(ReaderPool::open(source, readers_max)?);
-        Ok(Self { pool, claims, partition: PartitionNo::FIRST })
+        Ok(Self { pool, claims, partition: PartitionNo::FIRST, limits: None })
     }
 
     /// The same, of another partition.
     #[must_use]
     pub fn of(&self, partition: PartitionNo) -> Self {
         let (pool, claims) = (Arc::clone(&self.pool), Arc::clone(&self.claims));
-        Self { pool, claims, partition }
+        Self { pool, claims, partition, limits: self.limits.clone() }
     }
 
     /// Begins to look for what has a key; before the snapshot begins.
@@ -97,7 +103,7 @@ impl SqlQueries {
         &self,
         query: impl FnOnce(&Reader) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.pool.read(query)
+        self.pool.read(self.limits.as_ref(), query)
     }
 
     /// Several statements that must see the same state of the database.
@@ -105,6 +111,6 @@ impl SqlQueries {
         &self,
         query: impl FnOnce(&Reader) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.pool.read(|reader| reader.snapshot(query))
+        self.pool.read(self.limits.as_ref(), |reader| reader.snapshot(query))
     }
 }

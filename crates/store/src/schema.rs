@@ -27,6 +27,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 5, sql: tags },
     Migration { version: 6, sql: customers },
     Migration { version: 7, sql: endings_of_customers_rows },
+    Migration { version: 8, sql: accounts_by_email },
 ];
 
 /// The version that this code writes.
@@ -56,6 +57,11 @@ fn customers(dialect: &Dialect) -> String {
 /// What has ended is found, and deleted.
 fn endings_of_customers_rows(dialect: &Dialect) -> String {
     tables::additions(7, dialect)
+}
+
+/// Accounts are found by their e-mail address.
+fn accounts_by_email(dialect: &Dialect) -> String {
+    tables::additions(8, dialect)
 }
 
 fn tags(dialect: &Dialect) -> String {
@@ -216,9 +222,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["dae60465b6659f2c8fe1ec8f43443f50 8f01ffb2d54b84771292255ad2cd88ce 7ea1b172bff77472580d08ddf7f8dcf3 8efc425235c23986e3eff606ab3ca4ee f5c771afc419c30df7617cd143795b8e aa32a5ea343325004a78c5f22244ea53 1ce3e51518fa721b44ba6989ce9282e9"]
+        expect!["dae60465b6659f2c8fe1ec8f43443f50 8f01ffb2d54b84771292255ad2cd88ce 7ea1b172bff77472580d08ddf7f8dcf3 8efc425235c23986e3eff606ab3ca4ee f5c771afc419c30df7617cd143795b8e aa32a5ea343325004a78c5f22244ea53 1ce3e51518fa721b44ba6989ce9282e9 4938e714ca1d827800e980bcc36dfb38"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["07d3f59518fa1900c11161b233df3b9c 3099c917813406cdb0b6792b789a3068 e6e5db6cec7f7aed30bf39940f3707ef c369cc488f20a2e90f0d16f39a66c176 0c51a16dbc833a3b94a225d62c8fd209 84ee0f75a6ec19ef26c96304063b5353 1ce3e51518fa721b44ba6989ce9282e9"]
+        expect!["07d3f59518fa1900c11161b233df3b9c 3099c917813406cdb0b6792b789a3068 e6e5db6cec7f7aed30bf39940f3707ef c369cc488f20a2e90f0d16f39a66c176 0c51a16dbc833a3b94a225d62c8fd209 84ee0f75a6ec19ef26c96304063b5353 1ce3e51518fa721b44ba6989ce9282e9 4938e714ca1d827800e980bcc36dfb38"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

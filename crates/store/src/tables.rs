@@ -57,7 +57,7 @@ pub enum Layout {
 #[derive(Clone, Copy, Debug)]
 pub struct Index {
     pub name: &'static str,
-    /// Names of columns, separated by commas.
+    /// Names of columns or expressions of them, separated by commas.
     pub columns: &'static str,
     /// Whether the values of these columns are unique.
     pub unique: bool,
@@ -290,7 +290,11 @@ pub static ACCOUNT_PERSON: Table = Table {
     ],
     key_columns: 3,
     layout: Layout::Clustered,
-    indexes: &[],
+    indexes: &[Index {
+        only: Some("email IS NOT NULL"),
+        added: Some(8),
+        ..index("account_person_by_email", "tenant, lower(email)")
+    }],
 };
 
 /// Payment methods, deleted ones too.

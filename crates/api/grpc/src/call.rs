@@ -8,7 +8,7 @@ use domain::card_data::NumericKeys;
 use domain::payment::{Actor, ReplyKey};
 use domain::{Command, Idempotency, Reply, Request, RequestId, TenantNo};
 use engine::access::{Caller, TenantRef};
-use engine::ports::{Queries, StoreError};
+use engine::ports::{Page, Queries, StoreError};
 use engine::queue::SimulatedWork;
 use engine::{Answer, Engine};
 use http::HeaderMap;
@@ -121,6 +121,18 @@ impl<'a> Call<'a> {
         T: Send + 'static,
     {
         Ok(self.context.engine.read(query).await?)
+    }
+
+    /// Reads a page of committed rows.
+    ///
+    /// # Errors
+    /// [`Refusal::Unavailable`]: the store cannot be read, or not in time.
+    pub(crate) async fn read_page<T, F>(&self, page: Page, query: F) -> Result<T, Refusal>
+    where
+        F: FnOnce(&dyn Queries) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        Ok(self.context.engine.read_page((self.tenant(), page), query).await?)
     }
 
     /// The idempotency key of the call with the hash of its method and message.

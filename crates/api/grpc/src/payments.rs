@@ -218,7 +218,7 @@ async fn list(
     let offset = read_token(&it.page_token, account)?;
     // One more row shows whether there is another page.
     let (page, tenant) = (Page { offset, limit: size + 1 }, call.tenant());
-    let found = call.read(move |queries| {
+    let found = call.read_page(page, move |queries| {
         let Some(account) = account else {
             return queries.payments(tenant, None, page).map(|paged| Some(paged.items));
         };

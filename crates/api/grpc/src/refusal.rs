@@ -279,6 +279,7 @@ const fn wire_unavailable(reason: Reason) -> (Code, &'static str) {
         Reason::QueueFull | Reason::GatewayFull | Reason::ReadersFull | Reason::HashersFull => {
             (Code::ResourceExhausted, "OVERLOADED")
         }
+        Reason::ReadTooLong => (Code::ResourceExhausted, "READ_TOO_LONG"),
         Reason::Stopping => (Code::Unavailable, "STOPPING"),
         Reason::MessageTooLarge => (Code::InvalidArgument, "MESSAGE_TOO_LARGE"),
         Reason::QueueAway => (Code::Unavailable, "QUEUE_UNAVAILABLE"),

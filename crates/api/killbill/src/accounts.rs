@@ -399,12 +399,10 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
     let window = page::parse(call.query())?;
     let options = ReadOptions::of(&call)?;
     let path = format!("/1.0/kb/accounts/search/{}", reply::segment(&text));
-    page::list(
-        &call,
-        options,
-        window,
-        (&path, &options.parameters()),
-        move |queries, tenant, page| queries.search_accounts(tenant, &text, page),
-    )
-    .await
+    let name = text.clone();
+    let find = (
+        move |queries: &dyn Queries, tenant, page| queries.accounts_named(tenant, &name, page),
+        move |queries: &dyn Queries, tenant, page| queries.search_accounts(tenant, &text, page),
+    );
+    page::search(&call, options, window, (&path, &options.parameters()), find).await
 }

@@ -501,6 +501,7 @@ fn unavailable_response(unavailable: &Unavailable) -> Response {
         | Reason::GatewayFull
         | Reason::Expired
         | Reason::ReadersFull
+        | Reason::ReadTooLong
         | Reason::HashersFull
         | Reason::Stopping => (StatusCode::SERVICE_UNAVAILABLE, class::REJECTED),
         Reason::DiskFull

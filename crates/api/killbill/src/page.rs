@@ -19,6 +19,9 @@ const LIMIT_DEFAULT: u64 = 100;
 /// The most rows of a page; a larger `limit` is lowered to it.
 const LIMIT_MAX: u64 = ROWS_MAX;
 
+/// The most rows that a page skips: they are read, too.
+const OFFSET_MAX: u64 = 1_000_000;
+
 const CURRENT_OFFSET: HeaderName = HeaderName::from_static("x-killbill-pagination-currentoffset");
 const NEXT_OFFSET: HeaderName = HeaderName::from_static("x-killbill-pagination-nextoffset");
 const TOTAL_RECORDS: HeaderName = HeaderName::from_static("x-killbill-pagination-totalnbrecords");
@@ -28,7 +31,7 @@ const NEXT_PAGE_URI: HeaderName = HeaderName::from_static("x-killbill-pagination
 /// Reads `offset` and `limit`. A negative limit means one row, as in Kill Bill.
 ///
 /// # Errors
-/// 400 if one is not a number, or the offset is negative.
+/// 400 if one is not a number, or the offset is negative or above [`OFFSET_MAX`].
 pub(crate) fn parse(query: Query<'_>) -> Result<Page, Failure> {
     let number = |name: &'static str, default: u64| -> Result<i64, Failure> {
         let Some(text) = query.text(name)? else { return Ok(default.cast_signed()) };
@@ -36,6 +39,9 @@ pub(crate) fn parse(query: Query<'_>) -> Result<Page, Failure> {
     };
     let offset = u64::try_from(number("offset", 0)?)
         .map_err(|_| Failure::illegal("offset should not be negative"))?;
+    if offset > OFFSET_MAX {
+        return Err(Failure::illegal(format!("offset should not be above {OFFSET_MAX}")));
+    }
     let limit = u64::try_from(number("limit", LIMIT_DEFAULT)?).unwrap_or(1).min(LIMIT_MAX);
     Ok(Page { offset, limit })
 }
@@ -115,30 +121,98 @@ pub(crate) async fn list<S: RowFormat>(
     call: &Call,
     format: S,
     page: Page,
-    (path, more): (&str, &[(&str, &str)]),
+    url: Url<'_>,
     find: impl FnOnce(&dyn Queries, TenantNo, Page) -> Result<Paged<S::Row>, StoreError>
     + Send
     + 'static,
 ) -> HandlerResult {
     let tenant = call.tenant();
-    let paged = call.read(move |queries| {
-        let Paged { items, matching, all } = find(queries, tenant, page)?;
-        let with_audit = |row| format.with_audit(queries, row);
-        let items = items.into_iter().map(with_audit).collect::<Result<Vec<_>, _>>()?;
-        Ok(Paged { items, matching, all })
-    });
-    let paged = paged.await?;
-    let body: Vec<_> = paged.items.iter().map(|it| format.json(it)).collect();
+    let query = move |queries: &dyn Queries| audited(queries, format, find(queries, tenant, page)?);
+    let found = call.api.engine().read_page((tenant, page), query).await?;
+    Ok(response(format, page, url, &found))
+}
+
+/// One page of the rows that a search finds: of those that `named` finds by indexes, or where there are
+/// none, of those that `containing` finds among all rows of the tenant.
+///
+/// # Errors
+/// [`Failure::Unavailable`]: the store cannot be read, or not in time.
+pub(crate) async fn search<S: RowFormat>(
+    call: &Call,
+    format: S,
+    page: Page,
+    url: Url<'_>,
+    (named, containing): (impl Find<S::Row>, impl Find<S::Row>),
+) -> HandlerResult {
+    let tenant = call.tenant();
+    let query =
+        move |queries: &dyn Queries| audited(queries, format, named(queries, tenant, page)?);
+    let found = call.read(query).await?;
+    if found.matching > 0 {
+        return Ok(response(format, page, url, &found));
+    }
+    scan(call, format, page, url, containing).await
+}
+
+/// One page of the rows that `find` finds among all rows of the tenant.
+///
+/// # Errors
+/// [`Failure::Unavailable`]: the store cannot be read, or not in time.
+pub(crate) async fn scan<S: RowFormat>(
+    call: &Call,
+    format: S,
+    page: Page,
+    url: Url<'_>,
+    find: impl Find<S::Row>,
+) -> HandlerResult {
+    let tenant = call.tenant();
+    let query = move |queries: &dyn Queries| audited(queries, format, find(queries, tenant, page)?);
+    let found = call.api.engine().scan(tenant, query).await?;
+    Ok(response(format, page, url, &found))
+}
+
+/// The path of a list and its other parameters.
+pub(crate) type Url<'a> = (&'a str, &'a [(&'a str, &'a str)]);
+
+/// Finds a page of a tenant's rows.
+pub(crate) trait Find<R>:
+    FnOnce(&dyn Queries, TenantNo, Page) -> Result<Paged<R>, StoreError> + Send + 'static
+{
+}
+
+impl<R, F> Find<R> for F where
+    F: FnOnce(&dyn Queries, TenantNo, Page) -> Result<Paged<R>, StoreError> + Send + 'static
+{
+}
+
+/// Adds the audit to each row.
+fn audited<S: RowFormat>(
+    queries: &dyn Queries,
+    format: S,
+    Paged { items, matching, all }: Paged<S::Row>,
+) -> Result<Paged<S::Audited>, StoreError> {
+    let with_audit = |row| format.with_audit(queries, row);
+    let items = items.into_iter().map(with_audit).collect::<Result<Vec<_>, _>>()?;
+    Ok(Paged { items, matching, all })
+}
+
+fn response<S: RowFormat>(
+    format: S,
+    page: Page,
+    url: Url<'_>,
+    found: &Paged<S::Audited>,
+) -> axum::response::Response {
+    let body: Vec<_> = found.items.iter().map(|it| format.json(it)).collect();
     let mut response = reply::ok(&body);
-    write_headers(response.headers_mut(), (paged.matching, paged.all), page, (path, more));
-    Ok(response)
+    write_headers(response.headers_mut(), (found.matching, found.all), page, url);
+    response
 }
 
 fn write_headers(
     headers: &mut HeaderMap,
     (matching, all): (u64, u64),
     page: Page,
-    (path, more): (&str, &[(&str, &str)]),
+    (path, more): Url<'_>,
 ) {
     headers.insert(CURRENT_OFFSET, HeaderValue::from(page.offset));
     headers.insert(TOTAL_RECORDS, HeaderValue::from(matching));
@@ -247,14 +321,15 @@ mod tests {
             nextpageuri: /1.0/kb/payments/pagination?offset=1&limit=1&pluginName=&audit=NONE"#]],
         );
         check(
-            "offset=9223372036854775807",
+            "offset=1000000",
             2,
             expect![[r#"
-            currentoffset: 9223372036854775807
+            currentoffset: 1000000
             totalnbrecords: 2
             maxnbrecords: 9"#]],
         );
         check("offset=-1", 2, expect!["offset should not be negative"]);
+        check("offset=1000001", 2, expect!["offset should not be above 1000000"]);
         check("limit=x", 2, expect!["limit is not a number"]);
     }
 }

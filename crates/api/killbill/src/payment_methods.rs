@@ -293,10 +293,16 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
     let options = ReadOptions::of(&call)?;
     let path = format!("/1.0/kb/paymentMethods/search/{}", reply::segment(&text));
     let more = [("pluginName", ""), ("audit", options.audit.name())];
-    page::list(&call, options, window, (&path, &more), move |queries, tenant, page| {
-        queries.search_payment_methods(tenant, &text, page)
-    })
-    .await
+    let name = text.clone();
+    let find = (
+        move |queries: &dyn Queries, tenant, page| {
+            queries.payment_methods_named(tenant, &name, page)
+        },
+        move |queries: &dyn Queries, tenant, page| {
+            queries.search_payment_methods(tenant, &text, page)
+        },
+    );
+    page::search(&call, options, window, (&path, &more), find).await
 }
 
 /// Makes a payment method the account's default.

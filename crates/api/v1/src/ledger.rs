@@ -147,7 +147,9 @@ pub async fn entries(Call { api, context, uri, .. }: Call) -> Result<Json<Entrie
     let page = parameters.page()?;
     parameters.end()?;
     let no = context.tenant.no;
-    let rows = api.engine.read(move |queries| queries.ledger_entries(no, &filter, page)).await?;
+    let read =
+        api.engine.read_page((no, page), move |queries| queries.ledger_entries(no, &filter, page));
+    let rows = read.await?;
     let is_full = u64::try_from(rows.len()).is_ok_and(|rows| rows == page.limit && rows > 0);
     let next_offset = is_full.then(|| page.offset + page.limit);
     Ok(Json(Entries { entries: rows.iter().map(entry).collect(), next_offset }))

@@ -15,8 +15,17 @@ pub trait AccountQueries: Send + Sync {
     fn account_by_key(&self, no: TenantNo, key: &str) -> Result<Option<AccountView>, StoreError>;
     /// All accounts, oldest first.
     fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError>;
+    /// Accounts whose id, external key or e-mail address is `text`; of the address, ASCII letters in
+    /// any case. Found by indexes.
+    fn accounts_named(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<AccountView>, StoreError>;
     /// Accounts whose id is `text`, or whose name, e-mail, external key or company contains it
-    /// (ASCII case-insensitively; `%` and `_` are just characters).
+    /// (ASCII case-insensitively; `%` and `_` are just characters). Looks at every account of the
+    /// tenant: for `Engine::scan`.
     fn search_accounts(
         &self,
         no: TenantNo,

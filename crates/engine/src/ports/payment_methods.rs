@@ -34,7 +34,15 @@ pub trait PaymentMethodQueries: Send + Sync {
         gateway: Option<&str>,
         page: Page,
     ) -> Result<Paged<MethodView>, StoreError>;
-    /// Payment methods whose id or account's id is `text`, or whose external key contains it.
+    /// Payment methods whose id, account's id or external key is `text`. Found by indexes.
+    fn payment_methods_named(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<MethodView>, StoreError>;
+    /// Payment methods whose id or account's id is `text`, or whose external key contains it. Looks at
+    /// every payment method of the tenant: for `Engine::scan`.
     fn search_payment_methods(
         &self,
         no: TenantNo,

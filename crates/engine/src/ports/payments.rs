@@ -42,7 +42,7 @@ pub trait PaymentQueries: Send + Sync {
         gateway: Option<&str>,
         page: Page,
     ) -> Result<Paged<PaymentFile>, StoreError>;
-    /// Payments whose id, external key, account's id or state (`CAPTURE_SUCCESS`) is `text`.
+    /// Payments whose id, external key or account's id is `text`. Found by indexes.
     fn search_payments(
         &self,
         no: TenantNo,
@@ -51,7 +51,7 @@ pub trait PaymentQueries: Send + Sync {
     ) -> Result<Paged<PaymentFile>, StoreError>;
     /// Payments that stand in one of these states, oldest first. Where a payment ordinarily stands,
     /// authorized, captured or purchased or about to be, all of the tenant's are looked at until
-    /// enough match: an index of those would cost every payment for a rare question.
+    /// enough match: an index of those would cost every payment for a rare question. For `Engine::scan`.
     fn payments_in_state(
         &self,
         no: TenantNo,

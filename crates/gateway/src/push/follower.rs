@@ -394,6 +394,7 @@ async fn record(engine: Engine, rows: Vec<Bookkeeping>) -> Vec<Bookkeeping> {
             | Reason::GatewayFull
             | Reason::Expired
             | Reason::ReadersFull
+            | Reason::ReadTooLong
             | Reason::HashersFull
             | Reason::DiskFull
             | Reason::Store

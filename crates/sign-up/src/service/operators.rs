@@ -4,7 +4,7 @@ use domain::TenantNo;
 use domain::command::CustomerCommand;
 use domain::customer::{Customer, EraseCustomer, NewSecondFactor, UpdateCustomer};
 use domain::payment::Actor;
-use engine::ports::Page;
+use engine::ports::{Page, Queries};
 
 use super::{Error, RequestContext, SignUp, actor};
 
@@ -14,7 +14,8 @@ impl SignUp {
     /// # Errors
     /// [`Error::Unavailable`].
     pub async fn customers(&self, tenant: TenantNo, page: Page) -> Result<Vec<Customer>, Error> {
-        Ok(self.read(move |queries| queries.customers(tenant, page)).await?)
+        let read = move |queries: &dyn Queries| queries.customers(tenant, page);
+        Ok(self.engine().read_page((tenant, page), read).await?)
     }
 
     /// Allows a customer to log in, or ends their sessions and forbids it.

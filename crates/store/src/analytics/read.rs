@@ -111,7 +111,8 @@ impl AnalyticsQueries {
     /// [`StoreError`], here and below.
     pub fn cursor(&self) -> Result<Seq, StoreError> {
         let sql = "SELECT seq FROM cursor";
-        let found = self.pool.read(|reader| reader.query_one(sql, &[], |cells| cells.seq()))?;
+        let found =
+            self.pool.read(None, |reader| reader.query_one(sql, &[], |cells| cells.seq()))?;
         Ok(found.unwrap_or_default())
     }
 
@@ -142,7 +143,7 @@ impl AnalyticsQueries {
             bounded(page.limit),
             bounded(page.offset),
         ];
-        self.pool.read(|reader| reader.query(sql, &parameters, transactions_of_day))
+        self.pool.read(None, |reader| reader.query(sql, &parameters, transactions_of_day))
     }
 
     /// New accounts by day.
@@ -154,7 +155,7 @@ impl AnalyticsQueries {
              WHERE tenant = ?1 AND day >= ?2 AND day <= ?3 ORDER BY day";
         let (from, to) = (days.from.unwrap_or(i64::MIN), days.to.unwrap_or(i64::MAX));
         let parameters = [no.into(), from.into(), to.into()];
-        self.pool.read(|reader| {
+        self.pool.read(None, |reader| {
             reader.query(sql, &parameters, |cells| {
                 Ok(AccountsOfDay { day: cells.int()?, accounts: cells.int()? })
             })
@@ -166,7 +167,7 @@ impl AnalyticsQueries {
     /// # Errors
     /// See [`AnalyticsQueries::cursor`].
     pub fn account(&self, no: TenantNo, id: AccountId) -> Result<AccountSummary, StoreError> {
-        self.pool.read(|reader| reader.snapshot(|reader| summary(reader, no, id)))
+        self.pool.read(None, |reader| reader.snapshot(|reader| summary(reader, no, id)))
     }
 }
 

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::ports::StoreError;
+use engine::ports::{ReadLimits, StoreError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 use tokio_postgres::config::SslMode;
@@ -59,6 +59,12 @@ const PORTION_ROWS: usize = 1_000;
 /// everything is planned for by what the tables hold.
 const FOR_FEW_ROWS: &str = "; SET enable_seqscan = off; SET enable_hashjoin = off; \
      SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
+/// Begins reads of one state of the database.
+const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+/// The same for reads with limits: they are cancelled after two seconds, and where that does not reach
+/// the server, it ends them itself.
+const SNAPSHOT_WITHIN_LIMITS: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+     SET LOCAL statement_timeout = 2500";
 /// Who changes the schema holds this lock meanwhile: `FRGS`.
 const SCHEMA_LOCK: i64 = 0x4652_4753;
 
@@ -314,6 +320,11 @@ impl Connection {
         }
     }
 
+    /// Ends reads once limits are passed.
+    pub(crate) fn limit(&mut self, limits: Option<&ReadLimits>) {
+        self.session.get_mut().limit(limits.cloned());
+    }
+
     /// Runs statements without parameters.
     pub(crate) fn run(&self, sql: &str) -> Result<(), StoreError> {
         self.session().run(&self.waiting, sql).map(drop)
@@ -324,7 +335,8 @@ impl Connection {
     }
 
     pub(crate) fn begin_to_read(&self) {
-        self.session().begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+        let text = if self.session().is_limited() { SNAPSHOT_WITHIN_LIMITS } else { SNAPSHOT };
+        self.session().begin(text);
     }
 
     /// Whether a transaction was begun.

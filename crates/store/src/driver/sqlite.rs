@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::Duration;
 
-use engine::ports::StoreError;
+use engine::ports::{ReadLimits, StoreError};
 pub(crate) use rusqlite::Row;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
@@ -37,6 +37,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const ROWS_ASSUMED: u32 = 1_000_000;
 /// How many rows it is to believe that agree in a key of more than a tenant.
 const FEW_ASSUMED: u32 = 10;
+/// After how many instructions of its virtual machine a statement looks at its limits: a fraction of a
+/// millisecond. A look-up by a key takes fewer, and never fails for a lack of CPU.
+const INSTRUCTIONS_BETWEEN_LOOKS: i32 = 10_000;
 /// Up to this size the write-ahead log's file is kept and reused.
 const WAL_KEPT_BYTES: i64 = 256 << 20;
 
@@ -151,6 +154,12 @@ impl Connection {
 
     pub(crate) fn prepare(&self, sql: &str) -> Result<Statement<'_>, StoreError> {
         Ok(Statement { statement: self.connection.prepare_cached(sql).map_err(failed)? })
+    }
+
+    /// Ends statements once limits are passed.
+    pub(crate) fn limit(&mut self, limits: Option<&ReadLimits>) -> Result<(), StoreError> {
+        let looks = limits.cloned().map(|limits| move || limits.are_passed());
+        self.connection.progress_handler(INSTRUCTIONS_BETWEEN_LOOKS, looks).map_err(failed)
     }
 
     /// Runs statements without parameters.
@@ -385,6 +394,9 @@ fn failed(error: rusqlite::Error) -> StoreError {
         let said = error.to_string();
         if is_there && MADE_BY_REQUESTS.iter().any(|it| said.contains(&format!(": {it}."))) {
             return StoreError::Repeated(said);
+        }
+        if cause.code == ErrorCode::OperationInterrupted {
+            return StoreError::ReadTooLong;
         }
         if matches!(
             cause.code,

@@ -8,7 +8,7 @@ use domain::{AccountId, Person, TenantNo};
 use engine::ports::{AccountQueries, AccountView, Page, Paged, StoreError};
 use uuid::Uuid;
 
-use super::window::MATCHES_MAX;
+use super::window::{Key, MATCHES_MAX};
 use super::{SqlQueries, tags, window};
 use crate::driver::{Cells, Reader};
 use crate::totals::Counted;
@@ -21,11 +21,7 @@ impl AccountQueries for SqlQueries {
 
     fn account_by_key(&self, no: TenantNo, key: &str) -> Result<Option<AccountView>, StoreError> {
         let key = &self.seek(no, ClaimKind::Account, key);
-        self.snapshot(|reader| {
-            let Some((id, external_key)) = key.named(reader)? else { return Ok(None) };
-            let found = by_id(reader, key.tenant, AccountId::new(id))?;
-            Ok(found.filter(|it| it.account.external_key.as_deref() == external_key))
-        })
+        self.snapshot(|reader| account_by_key(reader, key))
     }
 
     fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError> {
@@ -40,6 +36,25 @@ impl AccountQueries for SqlQueries {
             let items = reader.query(&SQL, &[no.into(), limit, offset], view)?;
             let all = window::total(reader, no, Counted::Accounts, None)?;
             Ok(Paged { items, matching: all, all })
+        })
+    }
+
+    fn accounts_named(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<AccountView>, StoreError> {
+        let key = &self.seek(no, ClaimKind::Account, text);
+        self.snapshot(|reader| {
+            let by_key = account_by_key(reader, key)?.map(|it| it.account.id);
+            let (email, id) = (text.to_ascii_lowercase(), Uuid::try_parse(text).ok());
+            let parameters =
+                [no.into(), (&email).into(), id.into(), by_key.into(), MATCHES_MAX.into()];
+            let all = window::total(reader, no, Counted::Accounts, None)?;
+            window::find(reader, (NAMED, &parameters), page, all, |id| {
+                by_id(reader, no, AccountId::new(id))
+            })
         })
     }
 
@@ -74,6 +89,15 @@ impl AccountQueries for SqlQueries {
     }
 }
 
+/// The ids of accounts with an e-mail address, each on the revision that holds, with an id, and the one
+/// that has a key.
+const NAMED: &str = "SELECT p.account_id AS id FROM account_person p \
+     WHERE p.tenant = ?1 AND lower(p.email) = ?2 AND p.email IS NOT NULL \
+     AND NOT EXISTS (SELECT 1 FROM account_person n \
+     WHERE n.tenant = p.tenant AND n.account_id = p.account_id AND n.seq > p.seq) \
+     UNION SELECT id FROM account WHERE tenant = ?1 AND id = ?3 \
+     UNION SELECT id FROM account WHERE tenant = ?1 AND id = ?4 ORDER BY 1 LIMIT ?5";
+
 static BY_ID: LazyLock<String> =
     LazyLock::new(|| select("account", "WHERE a.tenant = ?1 AND a.id = ?2"));
 
@@ -87,6 +111,12 @@ fn select(from: &str, rest: &str) -> String {
          (SELECT max(n.seq) FROM account_person n WHERE n.tenant = a.tenant AND n.account_id = a.id) \
          {rest}"
     )
+}
+
+fn account_by_key(reader: &Reader, key: &Key<'_>) -> Result<Option<AccountView>, StoreError> {
+    let Some((id, external_key)) = key.named(reader)? else { return Ok(None) };
+    let found = by_id(reader, key.tenant, AccountId::new(id))?;
+    Ok(found.filter(|it| it.account.external_key.as_deref() == external_key))
 }
 
 fn view(cells: &mut Cells<'_>) -> Result<AccountView, StoreError> {

@@ -7,7 +7,7 @@ use domain::{AccountId, PaymentMethodId, TenantNo};
 use engine::ports::{MethodView, Page, Paged, PaymentMethodQueries, StoreError};
 use uuid::Uuid;
 
-use super::window::MATCHES_MAX;
+use super::window::{Key, MATCHES_MAX};
 use super::{SqlQueries, window};
 use crate::driver::{Cells, Reader};
 use crate::totals::Counted;
@@ -28,11 +28,7 @@ impl PaymentMethodQueries for SqlQueries {
         key: &str,
     ) -> Result<Option<MethodView>, StoreError> {
         let key = &self.seek(no, ClaimKind::PaymentMethod, key);
-        self.snapshot(|reader| {
-            let Some((id, external_key)) = key.named(reader)? else { return Ok(None) };
-            let found = by_id(reader, key.tenant, PaymentMethodId::new(id))?;
-            Ok(found.filter(|it| it.method.external_key.as_deref() == external_key))
-        })
+        self.snapshot(|reader| by_key(reader, key))
     }
 
     fn payment_methods_of(
@@ -81,6 +77,29 @@ impl PaymentMethodQueries for SqlQueries {
         })
     }
 
+    fn payment_methods_named(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<MethodView>, StoreError> {
+        let key = &self.seek(no, ClaimKind::PaymentMethod, text);
+        self.snapshot(|reader| {
+            let of = "SELECT id FROM payment_method WHERE tenant = ?1 AND active = 1";
+            let sql = format!(
+                "{of} AND id = ?2 UNION {of} AND account_id = ?2 UNION {of} AND id = ?3 \
+                 ORDER BY 1 LIMIT ?4"
+            );
+            let by_key = by_key(reader, key)?.map(|it| it.method.id);
+            let id = Uuid::try_parse(text).ok();
+            let parameters = [no.into(), id.into(), by_key.into(), MATCHES_MAX.into()];
+            let all = window::total(reader, no, Counted::PaymentMethods, None)?;
+            window::find(reader, (&sql, &parameters), page, all, |id| {
+                by_id(reader, no, PaymentMethodId::new(id))
+            })
+        })
+    }
+
     fn search_payment_methods(
         &self,
         no: TenantNo,
@@ -113,6 +132,12 @@ fn select(from: &str, rest: &str) -> String {
         "SELECT {methods}, a.payment_method_id FROM {from} m \
          JOIN account a ON a.tenant = m.tenant AND a.id = m.account_id {rest}"
     )
+}
+
+fn by_key(reader: &Reader, key: &Key<'_>) -> Result<Option<MethodView>, StoreError> {
+    let Some((id, external_key)) = key.named(reader)? else { return Ok(None) };
+    let found = by_id(reader, key.tenant, PaymentMethodId::new(id))?;
+    Ok(found.filter(|it| it.method.external_key.as_deref() == external_key))
 }
 
 fn view(cells: &mut Cells<'_>) -> Result<MethodView, StoreError> {

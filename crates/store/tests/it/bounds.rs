@@ -14,7 +14,7 @@ const ALL: Page = Page { offset: 0, limit: u64::MAX };
 
 /// Adds rows to a table, more than the bound: one of `rows` with `changed` columns, each another
 /// value in each row. `n` counts them.
-fn multiply(db: &Database, table: &Table, rows: &str, changed: &[(&str, &str)]) {
+pub(crate) fn multiply(db: &Database, table: &Table, rows: &str, changed: &[(&str, &str)]) {
     let value = |name: &'static str| {
         let found = changed.iter().find(|(of, _)| *of == name);
         found.map_or_else(|| name.to_owned(), |(_, value)| format!("{value} AS {name}"))

@@ -41,6 +41,8 @@ mod queries;
 #[cfg(test)]
 mod refused;
 #[cfg(test)]
+mod scans;
+#[cfg(test)]
 mod scratch;
 #[cfg(test)]
 mod sqlite;

@@ -270,10 +270,10 @@ fn a_database_of_another_kind_or_version_is_refused() {
         refused.to_string().replace(&scratch.path().display().to_string(), "DIR")
     };
     let insert = "INSERT INTO migration (version, checksum) VALUES (?1, ?2)";
-    expect!["DIR/faregate.db was written by a newer version: its schema is 99, this version knows up to 7"]
+    expect!["DIR/faregate.db was written by a newer version: its schema is 99, this version knows up to 8"]
     .assert_eq(&check(insert, &[99.into(), "x".into()]));
     repair(scratch.path(), "DELETE FROM migration WHERE version = 99");
-    expect!["the schema of DIR/faregate.db is not what version 7 of it should be"]
+    expect!["the schema of DIR/faregate.db is not what version 8 of it should be"]
         .assert_eq(&check("UPDATE migration SET checksum = ?1", &["x".into()]));
     repair(scratch.path(), "PRAGMA application_id = 1");
     expect!["DIR/faregate.db is not a Faregate database"].assert_eq(&refusal(scratch.path()));
@@ -311,15 +311,19 @@ fn an_older_database_is_brought_up_to_date() {
             repair(scratch.path(), &format!("DROP TABLE {table}"));
             repair(scratch.path(), &format!("DELETE FROM sqlite_stat1 WHERE tbl = '{table}'"));
         }
-        if version == 6 {
-            for index in ["customer_session_ending", "mail_given_up", "operation_settled"] {
-                repair(scratch.path(), &format!("DROP INDEX {index}"));
-                repair(scratch.path(), &format!("DELETE FROM sqlite_stat1 WHERE idx = '{index}'"));
-            }
+        // The indexes of tables that are still there.
+        let indexes = [
+            (7, &["customer_session_ending", "mail_given_up", "operation_settled"][..]),
+            (8, &["account_person_by_email"]),
+        ];
+        let is_there = |added: i64| added > version && (version >= 6 || added == 8);
+        for index in indexes.iter().filter(|it| is_there(it.0)).flat_map(|it| it.1) {
+            repair(scratch.path(), &format!("DROP INDEX {index}"));
+            repair(scratch.path(), &format!("DELETE FROM sqlite_stat1 WHERE idx = '{index}'"));
         }
         repair(scratch.path(), &format!("DELETE FROM migration WHERE version > {version}"));
     };
-    for version in [6, 5, 4, 3] {
+    for version in [7, 6, 5, 4, 3] {
         set_back_to(version);
         drop(open(scratch.path()));
         assert_eq!(schema(scratch.path()), newest, "from {version}");
@@ -354,6 +358,7 @@ fn an_older_environment_demands_nothing_and_nothing_waits() {
         "DROP TABLE flag_insight",
         "DROP TABLE metric_insight",
         "DROP TABLE change_request",
+        "DROP INDEX account_person_by_email",
         "ALTER TABLE environment DROP COLUMN changes_need_approval",
         "ALTER TABLE environment DROP COLUMN changes_waiting",
         "DELETE FROM migration WHERE version >= 3",

@@ -97,11 +97,12 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
     let path = format!("/1.0/kb/payments/search/{}", reply::segment(&text));
     let more = [("pluginName", ""), ("audit", options.audit.name())];
     let states = states_named(&text);
-    page::list(&call, options, window, (&path, &more), move |queries, tenant, page| {
-        match &states[..] {
-            [] => queries.search_payments(tenant, &text, page),
-            states => queries.payments_in_state(tenant, states, page),
-        }
-    })
-    .await
+    if states.is_empty() {
+        let find =
+            move |queries: &dyn Queries, tenant, page| queries.search_payments(tenant, &text, page);
+        return page::list(&call, options, window, (&path, &more), find).await;
+    }
+    let find =
+        move |queries: &dyn Queries, tenant, page| queries.payments_in_state(tenant, &states, page);
+    page::scan(&call, options, window, (&path, &more), find).await
 }

@@ -7,13 +7,14 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use engine::ports::StoreError;
+use engine::ports::{ReadLimits, StoreError};
 use futures_util::{FutureExt as _, TryStreamExt as _, future};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{AbortHandle, yield_now};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, SimpleQueryMessage, Statement};
+use tokio_postgres::{CancelToken, Client, NoTls, SimpleQueryMessage, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::Server;
 use super::arrays::{Array, Row};
@@ -30,6 +31,9 @@ const ANSWER_SLACK: Duration = Duration::from_secs(5);
 /// later.
 const LOCK_WAIT_MAX: Duration = Duration::from_millis(500);
 const LOCK_LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How often a read that is waited for looks at its limits.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A writer that says nothing for this long within a transaction has lost it, and with it the locks
 /// that another owner of its partition may wait for.
@@ -113,6 +117,27 @@ pub(super) struct Session {
     statements: HashMap<String, Statement>,
     queue: Vec<Queued>,
     transaction: Transaction,
+    /// When reads end, with what cancels them.
+    limits: Option<ReadLimits>,
+    canceller: Canceller,
+}
+
+/// Cancels the statement that a session runs, by another connection.
+struct Canceller {
+    token: CancelToken,
+    tls: Option<MakeRustlsConnect>,
+}
+
+impl Canceller {
+    async fn cancel(&self) {
+        let cancelled = match &self.tls {
+            Some(tls) => self.token.cancel_query(tls.clone()).await,
+            None => self.token.cancel_query(NoTls).await,
+        };
+        if let Err(error) = cancelled {
+            tracing::debug!(error = %said(&error), "a read was not cancelled; it ends by itself");
+        }
+    }
 }
 
 /// What is to be sent before anything that is waited for.
@@ -310,7 +335,10 @@ impl Session {
         if !locked {
             return Err(refused("another process writes it".to_owned()));
         }
+        let canceller = Canceller { token: client.cancel_token(), tls: server.tls.clone() };
         Ok(Self {
+            limits: None,
+            canceller,
             client,
             moving,
             patience: server.statement_timeout().map(|it| it + ANSWER_SLACK),
@@ -324,6 +352,16 @@ impl Session {
     pub(super) fn is_lost(&self, waiting: &Waiting) -> bool {
         waiting.listen();
         self.client.is_closed()
+    }
+
+    /// Ends reads from now on once limits are passed.
+    pub(super) fn limit(&mut self, limits: Option<ReadLimits>) {
+        self.limits = limits;
+    }
+
+    /// Whether reads have limits.
+    pub(super) const fn is_limited(&self) -> bool {
+        self.limits.is_some()
     }
 
     /// Whether a transaction was begun, or is to be.
@@ -358,7 +396,9 @@ impl Session {
         text: &str,
     ) -> Result<Statement, StoreError> {
         let client = &self.client;
-        let answered = wait(waiting, self.patience, async { Ok(client.prepare(text).await?) });
+        // The server takes locks for this already.
+        let prepared = async { Ok(client.prepare(text).await?) };
+        let answered = self.wait_within_limits(waiting, prepared);
         self.concluded(answered)
     }
 
@@ -531,19 +571,31 @@ impl Session {
                 future::ready(Ok(())).right_future()
             }
         };
-        let answered = wait(waiting, self.patience, async {
+        let exchanged = async {
             // They are polled, and with it sent, in this order.
             let writes = future::join_all(sending(client, &queue, &statements));
             let (begun, writes, last) = future::join3(begin, writes, last(client)).await;
             begun?;
             first_failure(writes)?;
             last
-        });
+        };
+        let answered = self.wait_within_limits(waiting, exchanged);
         if self.is_begun() {
             self.transaction =
                 if answered.is_ok() { Transaction::Begun } else { Transaction::Failed };
         }
         self.concluded(answered)
+    }
+
+    fn wait_within_limits<T>(
+        &self,
+        waiting: &Waiting,
+        answer: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        match &self.limits {
+            None => wait(waiting, self.patience, answer),
+            Some(limits) => wait(waiting, self.patience, within(limits, &self.canceller, answer)),
+        }
     }
 
     /// Takes note of how an exchange ended. A session that is beyond use is closed.
@@ -570,6 +622,32 @@ fn sending<'a>(
 
 fn first_failure(all: Vec<Result<(), Failure>>) -> Result<(), Failure> {
     all.into_iter().collect()
+}
+
+/// Cancels what is waited for once limits are passed; the answer is then that it was cancelled.
+async fn within<T>(
+    limits: &ReadLimits,
+    canceller: &Canceller,
+    answer: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let mut answer = std::pin::pin!(answer);
+    let answered = loop {
+        tokio::select! {
+            biased;
+            answered = &mut answer => break answered,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        if limits.are_passed() {
+            let (answered, ()) = future::join(&mut answer, canceller.cancel()).await;
+            break answered;
+        }
+    };
+    answered.map_err(|failure| match failure {
+        Failure::Server(error) if error.code() == Some(&SqlState::QUERY_CANCELED) => {
+            Failure::Meant(StoreError::ReadTooLong)
+        }
+        failure @ (Failure::Server(_) | Failure::Meant(_) | Failure::Silent) => failure,
+    })
 }
 
 fn wait<T>(

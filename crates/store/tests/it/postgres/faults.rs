@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use domain::{Seq, TenantNo};
 use engine::ports::{
-    AccessQueries as _, AccountQueries as _, FollowerQueries as _, Store as _, StoreError,
-    TenantQueries as _,
+    AccessQueries as _, AccountQueries as _, FollowerQueries as _, Queries as _, ReadLimits,
+    Store as _, StoreError, TenantQueries as _,
 };
 use store::driver::Value;
 use store::{Options, Reader, Server, SqlStore, open_server};
@@ -313,6 +313,33 @@ fn a_nul_is_in_no_text() {
     let page = engine::ports::Page { offset: 0, limit: 10 };
     assert_eq!(queries.search_accounts(TenantNo(1), "a\0b", page).unwrap().matching, 0);
     assert!(queries.account_by_key(TenantNo(1), "\0").unwrap().is_none());
+}
+
+/// A read that waits in the server is cancelled there, once its time has passed or its caller has gone.
+#[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
+fn a_read_is_cancelled_at_its_limits() {
+    let scratch = Scratch::new();
+    let mut store = scratch.open();
+    store.open().unwrap();
+    let queries = store.queries(1).unwrap();
+    let page = engine::ports::Page { offset: 0, limit: 10 };
+    let search =
+        |limits: ReadLimits| queries.within(limits).search_accounts(TenantNo(1), "a", page);
+    let locking = Reader::connect(&scratch.server()).unwrap();
+    locking.for_each("BEGIN", &[], |_| Ok(())).unwrap();
+    let lock = "LOCK TABLE account_person IN ACCESS EXCLUSIVE MODE";
+    locking.for_each(lock, &[], |_| Ok(())).unwrap();
+    let (limits, _awaited) = ReadLimits::new(Duration::from_millis(200));
+    let ended = search(limits);
+    assert!(matches!(ended, Err(StoreError::ReadTooLong)), "{ended:?}");
+    let (limits, awaited) = ReadLimits::new(Duration::from_secs(60));
+    drop(awaited);
+    let ended = search(limits);
+    assert!(matches!(ended, Err(StoreError::ReadTooLong)), "{ended:?}");
+    locking.for_each("ROLLBACK", &[], |_| Ok(())).unwrap();
+    let (limits, _awaited) = ReadLimits::new(Duration::from_secs(60));
+    assert_eq!(search(limits).unwrap().matching, 0, "the connection is usable");
 }
 
 /// More rows than a portion, with another question asked on the same connection for each.
