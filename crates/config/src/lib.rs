@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
+use web::Network;
 
 pub use log_filter::log_filter;
 pub use mail::{Mail, MailTransport, SmtpSecurity};
@@ -242,11 +243,27 @@ impl Config {
         self.test_clock || self.gateway.simulator.enabled
     }
 
+    /// Networks that may open any number of connections and streams: trusted proxies, behind which many
+    /// clients are; and this machine, where no other can reach the server.
+    ///
+    /// # Panics
+    /// Never: the networks are constants.
+    #[must_use]
+    pub fn unlimited_networks(&self) -> Vec<Network> {
+        let proxies = &self.access.trusted_proxies;
+        if proxies.is_empty() && self.is_on_loopback() {
+            return LOOPBACK.map(|it| it.parse().expect("it is a network")).to_vec();
+        }
+        proxies.clone()
+    }
+
     /// Limits that cannot be nothing.
-    const fn at_least_one(&self) -> [(&'static str, usize); 9] {
+    const fn at_least_one(&self) -> [(&'static str, usize); 11] {
         [
             ("admission.requests_max", self.admission.requests_max),
             ("admission.connections_max", self.admission.connections_max),
+            ("admission.network_connections_max", self.admission.network_connections_max),
+            ("flags.network_streams_max", self.flags.network_streams_max),
             ("grpc.calls_max", self.grpc.calls_max),
             ("engine.queue_commands_max", self.engine.queue_commands_max),
             ("engine.reader_threads", self.engine.reader_threads),
@@ -309,6 +326,9 @@ impl Config {
         }
     }
 }
+
+/// This machine, as a client.
+const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 
 /// Processes of a server at most.
 const WORKERS_MAX: usize = 64;

@@ -76,6 +76,8 @@ pub struct Flags {
     pub workers: usize,
     /// Retention of the counts of evaluations and metrics.
     pub insights_retention: Period,
+    /// Open streams of one network.
+    pub network_streams_max: usize,
     pub rate_limits: RateLimits,
 }
 
@@ -189,10 +191,12 @@ impl Operations {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Admission {
-    /// Requests in progress; above it 503.
+    /// Requests in progress; above it 503. One in eight is reserved for payments.
     pub requests_max: usize,
     /// Open connections; above it only health and metrics are served.
     pub connections_max: usize,
+    /// Open connections of one network; more are closed at once.
+    pub network_connections_max: usize,
     /// Bytes of request bodies in memory; above it 503.
     pub bodies_bytes_max: usize,
 }
@@ -393,6 +397,7 @@ impl Default for Config {
                 missing_attribute: MissingAttribute::Empty,
                 workers: 0,
                 insights_retention: Period::seconds(30 * 24 * 3_600),
+                network_streams_max: 10_000,
                 rate_limits: RateLimits::default(),
             },
             mail: Mail::default(),
@@ -487,7 +492,12 @@ fn address(listen: &str) -> Option<SocketAddr> {
 
 impl Default for Admission {
     fn default() -> Self {
-        Self { requests_max: 16_384, connections_max: 50_000, bodies_bytes_max: 64 * KIB * KIB }
+        Self {
+            requests_max: 16_384,
+            connections_max: 50_000,
+            network_connections_max: 1_000,
+            bodies_bytes_max: 64 * KIB * KIB,
+        }
     }
 }
 

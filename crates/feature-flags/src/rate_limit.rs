@@ -11,19 +11,32 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use serde::{Deserialize, Serialize};
 
 /// Requests per second with one secret, which is the largest burst too; 0: no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimits {
-    /// Streams that are opened.
+    /// Streams that are opened, by gRPC too.
     pub streaming: u32,
     /// Polls of SDKs, and registrations of agents.
     pub sdk: u32,
     /// Reports of insights.
     pub insight: u32,
-    /// Evaluations by FeatBit's API.
+    /// Evaluations by FeatBit's API, and by gRPC.
     pub feature_flag: u32,
     /// Evaluations by OFREP, and its event streams that are opened.
     pub ofrep: u32,
+}
+
+/// More than the SDKs of a large installation need, and less than would keep a server busy.
+impl Default for RateLimits {
+    fn default() -> Self {
+        Self {
+            streaming: 10_000,
+            sdk: 10_000,
+            insight: 10_000,
+            feature_flag: 100_000,
+            ofrep: 100_000,
+        }
+    }
 }
 
 /// The limit that a request counts towards.

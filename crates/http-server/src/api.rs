@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::body::Body;
 use axum::response::IntoResponse as _;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use http::{Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use serde_json::json;
 
 use web::Problem;
@@ -32,6 +32,15 @@ impl Api {
             _ if path.starts_with("/1.0/") => Self::KillBill,
             _ => Self::Native,
         }
+    }
+
+    /// Whether a request moves money, by its method and path: permits are reserved for these.
+    #[must_use]
+    pub fn is_payment(method: &Method, path: &str) -> bool {
+        const OF_PAYMENTS: [&str; 2] = ["payments", "paymentTransactions"];
+        let is_write = [Method::POST, Method::PUT, Method::DELETE].contains(method);
+        let rest = path.strip_prefix("/1.0/kb/").filter(|_| is_write);
+        rest.is_some_and(|rest| rest.split('/').any(|it| OF_PAYMENTS.contains(&it)))
     }
 
     /// Its name in metrics and logs.
@@ -143,6 +152,23 @@ fn kill_bill_error(refusal: Refusal) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn payments_are_writes_below_their_paths() {
+        let check = |method: Method, path: &str, expected: bool| {
+            assert_eq!(Api::is_payment(&method, path), expected, "{method} {path}");
+        };
+        check(Method::POST, "/1.0/kb/accounts/0192/payments", true);
+        check(Method::POST, "/1.0/kb/accounts/payments", true);
+        check(Method::POST, "/1.0/kb/payments/0192", true);
+        check(Method::PUT, "/1.0/kb/payments/0192", true);
+        check(Method::DELETE, "/1.0/kb/payments", true);
+        check(Method::POST, "/1.0/kb/paymentTransactions/0192", true);
+        check(Method::GET, "/1.0/kb/payments/search/x", false);
+        check(Method::POST, "/1.0/kb/accounts", false);
+        check(Method::POST, "/1.0/kb/accounts/0192/paymentMethods", false);
+        check(Method::POST, "/v1/payments", false);
+    }
 
     #[test]
     fn each_path_belongs_to_one_api() {

@@ -153,10 +153,11 @@ impl Connection {
             started,
             body_guard,
         };
+        let is_payment = Api::is_payment(&head.method, head.uri.path());
         let permit = match api {
             Api::Operations => None,
             Api::KillBill | Api::Native if self.operations_only => return (in_progress, None),
-            Api::KillBill | Api::Native => match self.front.admission.admit() {
+            Api::KillBill | Api::Native => match self.front.admission.admit(is_payment) {
                 Some(permit) => Some(permit),
                 None => return (in_progress, None),
             },

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use engine::access::ClientAddress;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics::Gauge;
@@ -13,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
+use web::{NetworkPermit, NetworkPermits};
 
 use super::client_stream::ClientStream;
 use super::connection_timer::{ConnectionTimer, TimedStream, Timeouts};
@@ -39,6 +41,8 @@ pub struct ConnectionOptions {
     pub headers_bytes_max: usize,
     /// Open connections; above it only health and metrics are served.
     pub connections_max: usize,
+    /// Connections by network; above a network's limit they are closed.
+    pub networks: Arc<NetworkPermits>,
     /// Selects the connections to keep; all where it is `None`.
     pub sorter: Option<Sorter>,
 }
@@ -91,6 +95,7 @@ pub async fn serve(
     let options = Arc::new(options);
     let open = Arc::new(AtomicUsize::new(0));
     let connections = metrics::gauge!("faregate_connections");
+    let of_network = metrics::counter!("faregate_refused_total", "reason" => "network_connections");
     let (alive, mut all_closed) = mpsc::channel::<()>(1);
     loop {
         let accepted = tokio::select! {
@@ -105,6 +110,10 @@ pub async fn serve(
                 continue;
             }
         };
+        let Some(network) = options.networks.acquire(ClientAddress(peer)) else {
+            of_network.increment(1);
+            continue;
+        };
         let permit = ConnectionPermit::take(&open, connections.clone());
         if permit.number > options.connections_max + OPERATIONS_CONNECTIONS_MAX {
             continue;
@@ -115,6 +124,7 @@ pub async fn serve(
             peer,
             stopping: stopping.clone(),
             permit,
+            _network: network,
             _alive: alive.clone(),
         };
         tokio::spawn(accepted_stream.run(stream));
@@ -154,6 +164,7 @@ struct AcceptedStream {
     peer: IpAddr,
     stopping: watch::Receiver<bool>,
     permit: ConnectionPermit,
+    _network: NetworkPermit,
     _alive: mpsc::Sender<()>,
 }
 

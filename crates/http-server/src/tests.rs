@@ -10,6 +10,7 @@ use axum::routing::get;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use web::NetworkPermits;
 
 use super::listener::{self, Incoming};
 use super::{Admission, Bodies, Front, Timeouts};
@@ -18,7 +19,10 @@ use crate::metrics::Requests;
 const A_WHILE: Duration = Duration::from_secs(30);
 
 /// Serves routes on a free port until the sender says so.
-fn serve(router: Router, admission: Admission) -> (SocketAddr, watch::Sender<bool>, JoinHandle<()>) {
+fn serve(
+    router: Router,
+    admission: Admission,
+) -> (SocketAddr, watch::Sender<bool>, JoinHandle<()>) {
     let front = Front {
         router,
         admission,
@@ -31,6 +35,7 @@ fn serve(router: Router, admission: Admission) -> (SocketAddr, watch::Sender<boo
         timeouts: Timeouts { idle: A_WHILE, headers: A_WHILE, body: A_WHILE },
         headers_bytes_max: 8_192,
         connections_max: 10,
+        networks: NetworkPermits::new(10, vec![]),
         sorter: None,
     };
     let socket = listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -64,10 +69,8 @@ fn endless(events: &mpsc::UnboundedSender<&'static str>) -> impl Future<Output =
 async fn a_read_ends_when_its_client_goes_and_a_write_does_not() {
     let (events, mut happened) = mpsc::unbounded_channel();
     let (of_reads, of_writes) = (events.clone(), events);
-    let router = Router::new().route(
-        "/v1/endless",
-        get(move || endless(&of_reads)).post(move || endless(&of_writes)),
-    );
+    let router = Router::new()
+        .route("/v1/endless", get(move || endless(&of_reads)).post(move || endless(&of_writes)));
     let admission = Admission::new(10);
     let (address, stopping, serving) = serve(router, admission.clone());
     let connect = |request: &'static str| async move {
@@ -96,11 +99,28 @@ async fn a_read_ends_when_its_client_goes_and_a_write_does_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_only_sends_no_more_is_answered() {
-    let router = Router::new().route("/v1/fine", get(async || "fine"));
-    let (address, stopping, serving) = serve(router, Admission::new(1));
+    let (events, mut happened) = mpsc::unbounded_channel();
+    let release = Arc::<tokio::sync::Notify>::default();
+    let released = Arc::clone(&release);
+    let handler = async move || {
+        events.send("begun").unwrap();
+        released.notified().await;
+        "fine"
+    };
+    let router = Router::new().route("/v1/fine", get(handler)).route("/v1/other", get(async || ""));
+    let (address, stopping, serving) = serve(router, Admission::new(2));
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET /v1/fine HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     stream.shutdown().await.unwrap();
+    assert_eq!(happened.recv().await, Some("begun"));
+    // Others come and go meanwhile: by then the end has arrived, too.
+    for _ in 0..20 {
+        let mut other = tokio::net::TcpStream::connect(address).await.unwrap();
+        let request = b"GET /v1/other HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        other.write_all(request).await.unwrap();
+        other.read_to_end(&mut Vec::new()).await.unwrap();
+    }
+    release.notify_one();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("fine"), "{answer}");

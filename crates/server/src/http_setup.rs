@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use http_server::{Admission, Bodies, Front, Requests, Sorter, Timeouts, listener};
 use tokio_rustls::TlsAcceptor;
+use web::NetworkPermits;
 
 use config::Config;
 
@@ -26,7 +27,7 @@ pub fn connections_max(config: &Config, open_files_max: u64, own: u64) -> usize 
 pub fn connection_options(
     config: &Config,
     tls: Option<TlsAcceptor>,
-    connections_max: usize,
+    (connections_max, networks): (usize, Arc<NetworkPermits>),
     sorter: Option<Sorter>,
 ) -> listener::ConnectionOptions {
     let http = &config.http;
@@ -39,8 +40,14 @@ pub fn connection_options(
         },
         headers_bytes_max: http.headers_bytes_max,
         connections_max,
+        networks,
         sorter,
     }
+}
+
+/// Connections by network, of all listeners of this process.
+pub fn networks(config: &Config) -> Arc<NetworkPermits> {
+    NetworkPermits::new(config.admission.network_connections_max, config.unlimited_networks())
 }
 
 /// The limits of request bodies.
@@ -64,6 +71,8 @@ pub fn front(config: &Config, admission: Admission, bodies: Arc<Bodies>, router:
 pub fn flag_settings(config: &Config) -> ::flags::Settings {
     ::flags::Settings {
         prefix: config.flags.path_prefix.clone(),
+        network_streams_max: config.flags.network_streams_max,
+        unlimited_networks: config.unlimited_networks(),
         rate_limits: config.flags.rate_limits,
         ..::flags::Settings::default()
     }

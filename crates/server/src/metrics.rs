@@ -29,6 +29,10 @@ const COMMANDS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 /// How often histograms are condensed; between two times every sample is kept.
 const UPKEEP: Duration = Duration::from_secs(5);
 
+/// Reasons of `faregate_refused_total` beside those of the engine.
+const OTHER_REFUSALS: [&str; 4] =
+    ["guessing", "grpc_calls", "network_connections", "network_streams"];
+
 /// How long an answer is given again: scrapers, however many, cause one read of the database in this
 /// time.
 const CACHED_FOR: Duration = Duration::from_secs(1);
@@ -71,7 +75,7 @@ fn describe() {
     }
     // Alarms compare with the value before: what is rare is shown before it happens.
     metrics::counter!("faregate_corrected_payments_total").increment(0);
-    for reason in Reason::ALL.map(Reason::label).into_iter().chain(["guessing", "grpc_calls"]) {
+    for reason in Reason::ALL.map(Reason::label).into_iter().chain(OTHER_REFUSALS) {
         metrics::counter!("faregate_refused_total", "reason" => reason).increment(0);
     }
     let seconds = [

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use web::problem::BEARER_CHALLENGE;
-use web::Problem;
+use web::{NetworkPermits, Problem};
 
 use crate::error::Error;
 use crate::health::{self, Health};
@@ -116,7 +116,9 @@ impl Bound {
         let routes = health_routes(health).route("/metrics", scrape);
         let routes = with_route_labels(routes).fallback(async || v1::Error::NoRoute);
         let front = front(config, Admission::new(CONNECTIONS_MAX), bodies(config), routes);
-        let options = connection_options(config, None, CONNECTIONS_MAX, None);
+        // Few, and from networks that operators alone can reach.
+        let networks = NetworkPermits::new(CONNECTIONS_MAX, vec![]);
+        let options = connection_options(config, None, (CONNECTIONS_MAX, networks), None);
         let incoming = Incoming::Listening(self.listener);
         tokio::spawn(listener::serve(incoming, Arc::new(front), options, stopping))
     }

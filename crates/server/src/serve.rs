@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
+use web::NetworkPermits;
 
 pub use crate::error::Error;
 pub use crate::process::{Signals, raise_open_files, runtime};
@@ -27,7 +28,9 @@ use http_server::listener::Incoming;
 use http_server::{Admission, Bodies, listener, with_route_labels};
 
 use crate::background::all_of;
-use crate::http_setup::{bodies, connection_options, connections_max, flag_settings, front};
+use crate::http_setup::{
+    bodies, connection_options, connections_max, flag_settings, front, networks,
+};
 use crate::node::Node;
 use crate::process::survive_file_size_limit;
 use crate::workers::{self, Workers};
@@ -119,7 +122,9 @@ impl Server {
         let health = Health::watch(engine, data_dir, flags, stopped.clone()).await;
         let upkeep = tokio::spawn(metrics::upkeep(recorder.clone()));
         let is_tls = acceptor.is_some();
-        let grpc = grpc.map(|it| it.serve(config, (&node, health.clone()), stopped.clone()));
+        let networks = networks(config);
+        let of_grpc = (&node, health.clone(), Arc::clone(&networks));
+        let grpc = grpc.map(|it| it.serve(config, of_grpc, stopped.clone()));
         let (grpc_url, grpc) = grpc.map(|it| (it.url, it.accepting)).unzip();
         let operations_url = operations.as_ref().map(operations::Bound::url);
         let (arrivals, workers) = port.arrivals(config, &node).await?;
@@ -127,7 +132,8 @@ impl Server {
         let (probe, probing) = crate::sign_up::probe(config, node.sign_up.as_ref()).unzip();
         let web = Web { config, node: &node, health, recorder, of_workers, is_tls, probe, token };
         let connections_max = connections_max(config, open_files_max, OPEN_FILES_OWN);
-        let http = web.accept((arrivals, operations), acceptor, connections_max, stopped);
+        let limits = (connections_max, networks);
+        let http = web.accept((arrivals, operations), acceptor, limits, stopped);
         let accepting = all_of(http.into_iter().chain(grpc));
         let drain_deadline = config.drain_deadline.0;
         Ok(Self {
@@ -246,7 +252,7 @@ impl Web<'_> {
         self,
         (arrivals, operations): (Incoming, Option<operations::Bound>),
         tls: Option<TlsAcceptor>,
-        connections_max: usize,
+        connections: (usize, Arc<NetworkPermits>),
         stopping: watch::Receiver<bool>,
     ) -> Vec<JoinHandle<()>> {
         let admission = Admission::new(self.config.admission.requests_max);
@@ -254,7 +260,7 @@ impl Web<'_> {
         let exporter = Arc::new(self.exporter(admission.clone(), Arc::clone(&bodies)));
         let router = self.router(&exporter);
         let front = Arc::new(front(self.config, admission, bodies, router));
-        let options = connection_options(self.config, tls, connections_max, None);
+        let options = connection_options(self.config, tls, connections, None);
         let main = tokio::spawn(listener::serve(arrivals, front, options, stopping.clone()));
         let operations =
             operations.map(|it| it.serve(self.config, (&self.health, exporter), stopping));

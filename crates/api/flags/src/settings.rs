@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use feature_flags::RateLimits;
+use web::Network;
 
 /// Bounds and timeouts of the APIs.
 #[derive(Clone, Debug)]
@@ -32,7 +33,11 @@ pub struct Settings {
     pub user_bytes_max: usize,
     /// The longest body of insights, in bytes: SDKs send some thousands together.
     pub insights_bytes_max: usize,
-    /// How often a secret may be used; no limit by default.
+    /// How many sockets and event streams one network may have open.
+    pub network_streams_max: usize,
+    /// Networks that may open any number.
+    pub unlimited_networks: Vec<Network>,
+    /// How often a secret may be used.
     pub rate_limits: RateLimits,
 }
 
@@ -51,6 +56,8 @@ impl Default for Settings {
             listeners_max: 10_000,
             user_bytes_max: 64 * 1_024,
             insights_bytes_max: 2 * 1_024 * 1_024,
+            network_streams_max: 10_000,
+            unlimited_networks: vec![],
             rate_limits: RateLimits::default(),
         }
     }

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use feature_flags::subscribers::Permits;
 use feature_flags::{FlagCache, Grant, RequestKind, SecretKind};
+use http::Extensions;
 use tokio::sync::Semaphore;
+use web::headers::client_address;
+use web::{NetworkPermit, NetworkPermits};
 
 use crate::reply::Refusal;
 use crate::settings::{Settings, Timeouts};
@@ -16,6 +19,8 @@ pub(crate) struct ApiState {
     pub(crate) timeouts: Arc<Timeouts>,
     /// Open event streams of OFREP.
     pub(crate) listeners: Arc<Permits>,
+    /// Open sockets and event streams by network.
+    pub(crate) networks: Arc<NetworkPermits>,
     /// Permits of streams that wait for their secret to become known.
     pub(crate) unknown_secrets: Semaphore,
 }
@@ -29,7 +34,19 @@ impl ApiState {
             behind_max: settings.behind_max,
         });
         let unknown_secrets = Semaphore::new(settings.unknown_secrets_max);
-        Self { cache, settings, timeouts, listeners: Arc::default(), unknown_secrets }
+        let unlimited = settings.unlimited_networks.clone();
+        let networks = NetworkPermits::new(settings.network_streams_max, unlimited);
+        let listeners = Arc::default();
+        Self { cache, settings, timeouts, listeners, networks, unknown_secrets }
+    }
+
+    /// The permit of a client's network for another stream; counted where there is none.
+    pub(crate) fn network_permit(&self, extensions: &Extensions) -> Option<NetworkPermit> {
+        let permit = self.networks.acquire(client_address(extensions));
+        if permit.is_none() {
+            metrics::counter!("faregate_refused_total", "reason" => "network_streams").increment(1);
+        }
+        permit
     }
 
     /// The grant of a secret of one of these kinds, within its rate limit. Called before the body of

@@ -22,14 +22,14 @@ use http::header::{
     CONNECTION, HeaderMap, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
     SEC_WEBSOCKET_VERSION, UPGRADE,
 };
-use http::{HeaderValue, Method, StatusCode};
+use http::{Extensions, HeaderValue, Method, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use web::query::Query;
 
 use crate::state::ApiState;
 use crate::token::Token;
 use conversation::Conversation;
-use socket::Socket;
+use socket::{Socket, SocketPermits};
 
 /// Hashed with the client's key for `Sec-WebSocket-Accept` (RFC 6455, 1.3).
 const ACCEPT_SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -49,19 +49,15 @@ pub(crate) async fn open(State(api): State<Arc<ApiState>>, mut request: Request)
         Ok(handshake) => handshake,
         Err(refusal) => return *refusal,
     };
-    let uri = request.uri().clone();
-    drop(request);
-    let grant = authenticate(&api, uri.query().unwrap_or_default()).await;
+    let (parts, _) = request.into_parts();
+    let grant = authenticate(&api, parts.uri.query().unwrap_or_default()).await;
     let (upgrade, timeouts) = (handshake.upgrade, Arc::clone(&api.timeouts));
-    let socket = match grant {
-        Ok(grant) => match api.cache.connections.acquire(api.settings.sockets_max) {
-            Some(permit) => {
-                let subscriber = Arc::<Subscriber>::default();
-                let conversation = Conversation::begin(&api.cache, grant, subscriber);
-                Socket::new(upgrade, conversation, permit, timeouts)
-            }
-            None => Socket::refused(upgrade, close::UNAVAILABLE, timeouts),
-        },
+    let socket = match grant.and_then(|grant| Ok((grant, permits(&api, &parts.extensions)?))) {
+        Ok((grant, permits)) => {
+            let subscriber = Arc::<Subscriber>::default();
+            let conversation = Conversation::begin(&api.cache, grant, subscriber);
+            Socket::new(upgrade, conversation, permits, timeouts)
+        }
         Err(Refused { code, reason }) => {
             tracing::debug!(code, reason, "refused a stream");
             Socket::refused(upgrade, code, timeouts)
@@ -75,6 +71,17 @@ pub(crate) async fn open(State(api): State<Arc<ApiState>>, mut request: Request)
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(SEC_WEBSOCKET_ACCEPT, handshake.accept);
     response
+}
+
+/// The permits of another socket: of all, and of its network.
+fn permits(api: &ApiState, extensions: &Extensions) -> Result<SocketPermits, Refused> {
+    let network = api.network_permit(extensions).ok_or(Refused {
+        code: close::TRY_AGAIN_LATER,
+        reason: "its network has too many streams",
+    })?;
+    let of_all = api.cache.connections.acquire(api.settings.sockets_max);
+    let of_all = of_all.ok_or(Refused { code: close::UNAVAILABLE, reason: "too many streams" })?;
+    Ok((of_all, network))
 }
 
 /// A valid request for a WebSocket.

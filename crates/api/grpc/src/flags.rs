@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use engine::Reason;
 use evaluation::{Evaluation, Property, User};
-use feature_flags::{FlagCache, FlagReader, FlagUpdate, Grant, ReadError, WatchLimits};
+use feature_flags::{
+    FlagCache, FlagReader, FlagUpdate, Grant, RateLimits, ReadError, RequestKind, WatchLimits,
+};
 use futures_util::{Stream, StreamExt as _};
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName};
@@ -33,21 +35,37 @@ struct Flags {
     reader: Arc<FlagReader>,
 }
 
-/// The service on a cache. A secret is looked up before the message is read.
+/// The method that opens a stream.
+const WATCH: &str = "/faregate.v1.FlagService/Watch";
+
+/// The service on a cache. A secret is looked up, and its use counted, before the message is read.
 #[must_use]
-pub fn service(cache: Arc<FlagCache>, limits: WatchLimits, message_bytes_max: usize) -> FlagCalls {
+pub fn service(
+    cache: Arc<FlagCache>,
+    (limits, rate_limits): (WatchLimits, RateLimits),
+    message_bytes_max: usize,
+) -> FlagCalls {
     let reader = Arc::new(FlagReader::new(cache, limits));
     let service = FlagServiceServer::new(Flags { reader: Arc::clone(&reader) })
         .max_decoding_message_size(message_bytes_max);
     BoxCloneSyncService::new(service_fn(move |mut request: http::Request<Incoming>| {
-        let (mut service, grant) = (service.clone(), reader.grant(secret(request.headers())));
+        let mut service = service.clone();
+        let kind = match request.uri().path() {
+            WATCH => RequestKind::Streaming,
+            _ => RequestKind::FeatureFlag,
+        };
+        let grant = reader.grant(secret(request.headers())).map_err(refused);
+        let grant = grant.and_then(|grant| match grant.check_rate(&rate_limits, kind) {
+            Ok(()) => Ok(grant),
+            Err(wait) => Err(Status::from(Refusal::TooManyRequests(wait))),
+        });
         async move {
             match grant {
                 Ok(grant) => {
                     request.extensions_mut().insert(grant);
                     service.call(request).await
                 }
-                Err(error) => Ok(refused(error).into_http()),
+                Err(status) => Ok(status.into_http()),
             }
         }
     }))

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use engine::Engine;
 use engine::access::{Access, ClientAddress};
 use http::HeaderMap;
+use web::NetworkPermits;
 
 pub use refusal::{Refusal, Resource};
 pub use server::{FlagCalls, GrpcApi};
@@ -45,6 +46,8 @@ pub struct Parts {
     /// Whether clients may request simulated work, for benchmarks; not for production.
     pub simulates_work: bool,
     pub client_of: ClientOf,
+    /// Connections by network, with those of other listeners.
+    pub networks: Arc<NetworkPermits>,
     pub limits: Limits,
 }
 

@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use engine::access::ClientAddress;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_rustls::TlsAcceptor;
+use web::NetworkPermit;
 
 use crate::GrpcApi;
 use crate::server::ConnectionService;
@@ -52,6 +54,7 @@ pub async fn serve(
 ) {
     let limits = api.limits();
     let permits = Arc::new(Semaphore::new(limits.connections_max.min(Semaphore::MAX_PERMITS)));
+    let of_network = metrics::counter!("faregate_refused_total", "reason" => "network_connections");
     let (alive, mut all_closed) = mpsc::channel::<()>(1);
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.timer(TokioTimer::new())
@@ -75,6 +78,10 @@ pub async fn serve(
                 continue;
             }
         };
+        let Some(network) = api.networks().acquire(ClientAddress(peer.ip())) else {
+            of_network.increment(1);
+            continue;
+        };
         let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
             tracing::debug!("gRPC connection closed: too many connections");
             continue;
@@ -83,7 +90,7 @@ pub async fn serve(
             http: http.clone(),
             service: ConnectionService::new(api.clone(), peer.ip()),
             stopping: stopping.clone(),
-            _permit: permit,
+            _permits: (permit, network),
             _alive: alive.clone(),
         };
         tokio::spawn(connection.run(stream, tls.clone(), peer));
@@ -99,7 +106,7 @@ struct Connection {
     http: http2::Builder<TokioExecutor>,
     service: ConnectionService,
     stopping: watch::Receiver<bool>,
-    _permit: OwnedSemaphorePermit,
+    _permits: (OwnedSemaphorePermit, NetworkPermit),
     _alive: mpsc::Sender<()>,
 }
 

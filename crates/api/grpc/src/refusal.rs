@@ -53,6 +53,9 @@ pub enum Refusal {
     /// Too many calls are in progress.
     #[error("too many calls are in progress")]
     Full,
+    /// The secret of an environment is used more often than its limit.
+    #[error("too many calls with this secret")]
+    TooManyRequests(Duration),
     /// The deadline has passed; a submitted command continues.
     #[error("the deadline has passed: what was asked for may still be carried out")]
     DeadlineExceeded,
@@ -123,6 +126,7 @@ impl Refusal {
             Self::StillRunning => (Code::Aborted, "IDEMPOTENCY_KEY_IN_PROGRESS"),
             Self::AnotherCall => (Code::FailedPrecondition, "IDEMPOTENCY_KEY_REUSED"),
             Self::Full => (Code::ResourceExhausted, "OVERLOADED"),
+            Self::TooManyRequests(_) => (Code::ResourceExhausted, "TOO_MANY_REQUESTS"),
             Self::DeadlineExceeded => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
             Self::BalanceTooLarge(_) => (Code::OutOfRange, "BALANCE_TOO_LARGE"),
             Self::SecretWrong => (Code::Unauthenticated, "SECRET_WRONG"),
@@ -150,6 +154,7 @@ impl Refusal {
             | Self::StillRunning
             | Self::AnotherCall
             | Self::Full
+            | Self::TooManyRequests(_)
             | Self::DeadlineExceeded
             | Self::BalanceTooLarge(_)
             | Self::SecretWrong
@@ -163,7 +168,8 @@ impl Refusal {
     const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Unavailable(it) | Self::Access(AccessError::Unavailable(it)) => it.retry_after,
-            Self::Access(AccessError::Throttled { retry_after }) => Some(*retry_after),
+            Self::Access(AccessError::Throttled { retry_after })
+            | Self::TooManyRequests(retry_after) => Some(*retry_after),
             Self::Full | Self::StillRunning | Self::FlagsUnread => Some(RETRY_AFTER_FULL),
             Self::Field { .. }
             | Self::Metadata { .. }
@@ -212,6 +218,7 @@ impl Refusal {
             | Self::StillRunning
             | Self::AnotherCall
             | Self::Full
+            | Self::TooManyRequests(_)
             | Self::DeadlineExceeded
             | Self::BalanceTooLarge(_)
             | Self::SecretWrong

@@ -23,6 +23,7 @@ use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::{HealthReporter, HealthService};
 use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt};
+use web::NetworkPermits;
 use web::headers::{TenantHeaders, tenant};
 
 use crate::accounts::Accounts;
@@ -64,6 +65,7 @@ pub struct GrpcApi {
 struct Inner {
     access: Access,
     client_of: ClientOf,
+    networks: Arc<NetworkPermits>,
     limits: Limits,
     in_progress: AtomicUsize,
     metrics: CallMetrics,
@@ -107,7 +109,7 @@ impl Target {
 impl GrpcApi {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { engine, access, flags, simulates_work, client_of, limits } = parts;
+        let Parts { engine, access, flags, simulates_work, client_of, networks, limits } = parts;
         let context = Arc::new(ServiceContext { engine, simulates_work });
         let bytes = limits.message_bytes_max;
         let reflection = tonic_reflection::server::Builder::configure()
@@ -121,6 +123,7 @@ impl GrpcApi {
         let inner = Inner {
             access,
             client_of,
+            networks,
             limits,
             in_progress: AtomicUsize::new(0),
             metrics: CallMetrics::new(),
@@ -155,6 +158,11 @@ impl GrpcApi {
         for service in SERVICES {
             reporter.clear_service_status(service).await;
         }
+    }
+
+    /// Connections by network.
+    pub(crate) fn networks(&self) -> &Arc<NetworkPermits> {
+        &self.inner.networks
     }
 
     pub(crate) fn limits(&self) -> Limits {

@@ -100,3 +100,19 @@ fn a_previous_key_needs_the_key_that_signs() {
     assert!(refused.contains("`kafka.previous_key_file`: needs `kafka.key_file`"), "{refused}");
     assert!(of_environment(&[previous, ("FAREGATE_KAFKA_KEY_FILE", "/new.key")]).is_ok());
 }
+
+#[test]
+fn this_machine_is_unlimited_while_no_other_reaches_the_server() {
+    let check = |variables: &[(&str, &str)], expected: &[&str]| {
+        let unlimited = of_environment(variables).unwrap().unlimited_networks();
+        let unlimited: Vec<String> = unlimited.iter().map(ToString::to_string).collect();
+        assert_eq!(unlimited, expected, "{variables:?}");
+    };
+    let proxy = ("FAREGATE_ACCESS_TRUSTED_PROXIES", "10.0.0.0/8");
+    check(&[], &["127.0.0.0/8", "::1/128"]);
+    check(&[("FAREGATE_LISTEN", "[::1]:8080")], &["127.0.0.0/8", "::1/128"]);
+    check(&[("FAREGATE_LISTEN", "0.0.0.0:8080")], &[]);
+    check(&[("FAREGATE_GRPC_LISTEN", "0.0.0.0:9090")], &[]);
+    check(&[proxy], &["10.0.0.0/8"]);
+    check(&[proxy, ("FAREGATE_LISTEN", "0.0.0.0:8080")], &["10.0.0.0/8"]);
+}

@@ -217,3 +217,28 @@ fn requests_above_the_rate_limit_are_refused() {
     let track = || sdk.post("/api/public/insight/track", &json!([])).status;
     assert!((0..TRIES).all(|_| track() == 200));
 }
+
+#[test]
+fn a_network_opens_so_many_streams_and_others_do_too() {
+    let launch = Launch::usual()
+        .env("FAREGATE_ACCESS_TRUSTED_PROXIES", "192.0.2.1")
+        .env("FAREGATE_ADMISSION_NETWORK_CONNECTIONS_MAX", "10")
+        .env("FAREGATE_FLAGS_NETWORK_STREAMS_MAX", "20");
+    let server = Server::start_with(launch);
+    let backend = secret(&server.tenant(), "server");
+    // More than connections: a stream is none any more.
+    let mut streams: Vec<Stream> = Vec::new();
+    for _ in 0..20 {
+        let mut stream = Stream::open(&server, "", "server", &backend);
+        stream.sync(0);
+        streams.push(stream);
+    }
+    assert_eq!(Stream::open(&server, "", "server", &backend).closed(), 1013);
+    let elsewhere = server.client().from("127.0.0.2").header("Authorization", &backend);
+    assert_eq!(elsewhere.get("/api/public/sdk/server/latest-all").status, 200);
+    drop(streams.pop());
+    eventually("there is room again", || {
+        let mut stream = Stream::open(&server, "", "server", &backend);
+        stream.try_ask_for(&json!({ "timestamp": 0 })).map(drop)
+    });
+}

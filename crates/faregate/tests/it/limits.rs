@@ -207,3 +207,79 @@ fn with_too_many_connections_health_still_answers() {
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     assert_eq!(client.get("/health/ready").status, 200);
 }
+
+/// Connections that are kept open, each after an answer.
+fn hold(client: &Client, count: usize) -> Vec<std::net::TcpStream> {
+    let open = |_| {
+        let mut stream = client.connect();
+        stream.write_all(&client.request("GET", "/v1/x", None, "keep-alive")).unwrap();
+        assert_eq!(Answer::read(&mut stream).status, 404);
+        stream
+    };
+    (0..count).map(open).collect()
+}
+
+/// Whether a new connection is closed without an answer.
+fn is_closed_at_once(client: &Client) -> bool {
+    is_unanswered(client, &client.request("GET", "/health/live", None, "keep-alive"))
+}
+
+/// The same of the gRPC port, where the client's preface is answered with settings.
+fn is_grpc_closed_at_once(client: &Client) -> bool {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    is_unanswered(client, PREFACE)
+}
+
+fn is_unanswered(client: &Client, sent: &[u8]) -> bool {
+    let mut stream = client.connect();
+    drop(stream.write_all(sent));
+    // What was written and not read turns the end into a reset.
+    stream.read(&mut [0]).map_or(true, |read| read == 0)
+}
+
+#[test]
+fn a_network_with_all_its_connections_gets_no_more_and_others_do() {
+    let launch = Launch::usual()
+        .env("FAREGATE_ACCESS_TRUSTED_PROXIES", "127.0.0.3, 192.0.2.1")
+        .env("FAREGATE_ADMISSION_NETWORK_CONNECTIONS_MAX", "20");
+    let server = Server::start_with(launch.grpc());
+    let client = server.client();
+    let greedy = client.clone().from("127.0.0.2");
+    let mut held = hold(&greedy, 20);
+    assert!(is_closed_at_once(&greedy));
+    let grpc = Client::new(server.grpc_url.as_deref().unwrap());
+    assert!(is_grpc_closed_at_once(&grpc.clone().from("127.0.0.2")), "nor over gRPC");
+    assert_eq!(client.get("/v1/x").status, 404, "another network");
+    assert!(!is_grpc_closed_at_once(&grpc), "another network, over gRPC");
+    let proxy = hold(&client.clone().from("127.0.0.3"), 40);
+    drop(proxy);
+    held.pop();
+    eventually("there is room again", || (!is_closed_at_once(&greedy)).then_some(()));
+    let metrics = server.metrics();
+    let refused = "\nfaregate_refused_total{reason=\"network_connections\"} ";
+    let refused = metrics.split_once(refused).unwrap().1.lines().next().unwrap();
+    assert!(refused.parse::<u32>().unwrap() >= 2, "{refused}");
+}
+
+#[test]
+fn this_machine_is_not_limited_while_no_other_reaches_the_server() {
+    let launch = Launch::usual().env("FAREGATE_ADMISSION_NETWORK_CONNECTIONS_MAX", "1");
+    let server = Server::start_with(launch);
+    assert_eq!(hold(&server.client(), 10).len(), 10);
+}
+
+#[test]
+fn other_requests_leave_room_for_payments() {
+    let server = Server::start_with(Launch::usual().env("FAREGATE_ADMISSION_REQUESTS_MAX", "8"));
+    let client = server.tenant();
+    let account = crate::native::account(&client, "__EXTERNAL_PAYMENT__");
+    let occupying: Vec<_> = (0..7).map(|_| occupy(&client)).collect();
+    server.metrics_with("faregate_requests_in_progress 7");
+    let refused = client.get("/v1/ledger/accounts");
+    assert_eq!((refused.status, refused.header("retry-after").is_some()), (503, true));
+    let body = serde_json::json!({ "transactionType": "PURCHASE", "amount": "10" });
+    let paid = client.post(&format!("/1.0/kb/accounts/{account}/payments"), &body);
+    assert_eq!(paid.status, 201, "{}", paid.text());
+    drop(occupying);
+    eventually("there is room again", || (client.get("/v1/x").status == 404).then_some(()));
+}

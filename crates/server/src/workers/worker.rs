@@ -92,8 +92,12 @@ async fn serve(config: &Config) -> io::Result<ExitCode> {
         (Admission::new(config.admission.requests_max), http_setup::bodies(config));
     let front = http_setup::front(config, admission, bodies, with_route_labels(router));
     let sorter = Sorter::new(config.flags.path_prefix.clone(), others);
-    let connection_options =
-        http_setup::connection_options(config, None, connections_max, Some(sorter));
+    let connection_options = http_setup::connection_options(
+        config,
+        None,
+        (connections_max, http_setup::networks(config)),
+        Some(sorter),
+    );
     let arrivals = Incoming::Listening(listener);
     let accepting =
         tokio::spawn(listener::serve(arrivals, Arc::new(front), connection_options, stopped));

@@ -18,8 +18,9 @@ use feature_flags::subscribers::{Permit, Subscriber};
 use feature_flags::{Grant, RequestKind, SecretKind};
 use futures_util::Stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{Extensions, HeaderMap, HeaderValue, StatusCode};
 use tokio::time::Interval;
+use web::NetworkPermit;
 
 use crate::reply::{self, Refusal};
 use crate::state::ApiState;
@@ -31,6 +32,9 @@ const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// How often a comment is sent, so that proxies keep the connection and a broken one is noticed.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(25);
 
+/// `Retry-After` for a network that has too many streams open.
+const NETWORK_RETRY_AFTER: Duration = Duration::from_secs(5);
+
 /// How long a client waits before it reconnects, in milliseconds.
 const RETRY_MS: u32 = 2_000;
 
@@ -38,6 +42,7 @@ const RETRY_MS: u32 = 2_000;
 pub(crate) async fn listen(
     State(api): State<Arc<ApiState>>,
     Path(channel): Path<String>,
+    extensions: Extensions,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     if !api.cache.is_available() || api.cache.is_draining() {
@@ -47,9 +52,10 @@ pub(crate) async fn listen(
     let grant = grant.filter(|it| it.kind() != SecretKind::RelayProxy);
     let grant = grant.ok_or(Refusal::Unauthorized)?;
     api.check_rate(&grant, RequestKind::Ofrep)?;
+    let network = api.network_permit(&extensions).ok_or(Refusal::TooMany(NETWORK_RETRY_AFTER))?;
     let permit = api.listeners.acquire(api.settings.listeners_max).ok_or(Refusal::Unavailable)?;
     let last = headers.get(LAST_EVENT_ID).and_then(|it| it.to_str().ok());
-    let listener = Listener::new(grant, permit, last);
+    let listener = Listener::new(grant, (permit, network), last);
     let mut response = reply::response(StatusCode::OK, Body::from_stream(listener));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -66,13 +72,13 @@ struct Listener {
     /// The version that the client has; none where it does not say.
     version: Option<Box<str>>,
     keep_alive: Interval,
-    _permit: Permit,
+    _permits: (Permit, NetworkPermit),
 }
 
 impl Listener {
     /// A client with another version, or none, gets an event at once: something may have changed
     /// since its last evaluation.
-    fn new(grant: Arc<Grant>, permit: Permit, version: Option<&str>) -> Self {
+    fn new(grant: Arc<Grant>, permits: (Permit, NetworkPermit), version: Option<&str>) -> Self {
         let subscriber = Arc::<Subscriber>::default();
         let slot = grant.environments()[0].subscribers.add(&subscriber);
         let keep_alive = tokio::time::interval_at(
@@ -80,7 +86,7 @@ impl Listener {
             KEEP_ALIVE_INTERVAL,
         );
         let version = version.map(Box::from);
-        Self { grant, subscriber, slot, version, keep_alive, _permit: permit }
+        Self { grant, subscriber, slot, version, keep_alive, _permits: permits }
     }
 
     fn next_event(&mut self) -> Option<Bytes> {

@@ -14,6 +14,7 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
+use web::NetworkPermit;
 
 use super::conversation::Conversation;
 use super::inbound::{Inbound, Received};
@@ -24,6 +25,9 @@ const READ_BYTES_MAX: usize = 4 * 1_024;
 
 /// How many bytes are read of a client after its close frame was sent, so that the frame arrives.
 const LEFTOVER_BYTES_MAX: usize = 4 * 1_024 * 1_024;
+
+/// The permits of a socket: of all, and of its network.
+pub(crate) type SocketPermits = (Permit, NetworkPermit);
 
 /// The task of a socket.
 pub(crate) struct Socket {
@@ -40,7 +44,7 @@ pub(crate) struct Socket {
     received_at: Instant,
     timeouts: Arc<Timeouts>,
     timer: Pin<Box<Sleep>>,
-    _permit: Option<Permit>,
+    _permits: Option<SocketPermits>,
 }
 
 enum Io {
@@ -74,10 +78,10 @@ impl Socket {
     pub(crate) fn new(
         upgrade: OnUpgrade,
         conversation: Conversation,
-        permit: Permit,
+        permits: SocketPermits,
         timeouts: Arc<Timeouts>,
     ) -> Self {
-        Self::at_stage(upgrade, Stage::Open(conversation), Some(permit), timeouts)
+        Self::at_stage(upgrade, Stage::Open(conversation), Some(permits), timeouts)
     }
 
     /// The task of a stream that is closed at once.
@@ -89,7 +93,7 @@ impl Socket {
     fn at_stage(
         upgrade: OnUpgrade,
         stage: Stage,
-        permit: Option<Permit>,
+        permits: Option<SocketPermits>,
         timeouts: Arc<Timeouts>,
     ) -> Self {
         let now = Instant::now();
@@ -103,7 +107,7 @@ impl Socket {
             received_at: now,
             timer: Box::pin(tokio::time::sleep(timeouts.close)),
             timeouts,
-            _permit: permit,
+            _permits: permits,
         }
     }
 

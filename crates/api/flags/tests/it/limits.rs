@@ -86,7 +86,7 @@ async fn streams_above_the_rate_limit_close_with_1013() {
 }
 
 #[tokio::test]
-async fn there_is_no_limit_by_default() {
+async fn ordinary_use_is_within_the_limits_of_default_settings() {
     let fixture = Fixture::start().await;
     for _ in 0..TRIES {
         let answer = TestRequest::get("/api/public/sdk/server/latest-all").secret(SERVER_SECRET);

@@ -9,6 +9,7 @@ use grpc::api::{
 };
 use serde_json::json;
 use tonic::{Code, Status, Streaming};
+use tonic_types::StatusExt as _;
 
 use super::{Caller, refused, soon};
 use crate::client::Client;
@@ -231,4 +232,42 @@ async fn stopping_server_ends_watches() {
     let (status, said) = server.wait();
     assert!(status.success(), "{said}");
     assert!(!said.contains("the drain deadline has passed"), "{said}");
+}
+
+/// The limits of a secret are those that it has over HTTP.
+#[tokio::test]
+async fn calls_above_the_rate_limit_are_refused() {
+    let launch = Launch::usual()
+        .env("FAREGATE_FLAGS_RATE_LIMITS_FEATURE_FLAG", "100")
+        .env("FAREGATE_FLAGS_RATE_LIMITS_STREAMING", "1");
+    let (_server, _client, [caller, other]) = start(launch).await;
+    let refusal = soon(async {
+        loop {
+            if let Err(status) = evaluate(&caller, Some(ada()), &[]).await {
+                break status;
+            }
+        }
+    })
+    .await;
+    assert_eq!(
+        (refusal.code(), refusal.message()),
+        (Code::ResourceExhausted, "too many calls with this secret")
+    );
+    let retry = refusal.get_details_retry_info().unwrap().retry_delay.unwrap();
+    assert!(retry <= std::time::Duration::from_secs(1), "{retry:?}");
+    let watch = || {
+        let message = WatchRequest { user: Some(ada()) };
+        let (mut flags, request) = (other.flags(), other.request(message));
+        async move { flags.watch(request).await }
+    };
+    let _open = watch().await.unwrap();
+    let refusal = soon(async {
+        loop {
+            if let Err(status) = watch().await {
+                break status;
+            }
+        }
+    })
+    .await;
+    assert_eq!(refusal.code(), Code::ResourceExhausted);
 }
