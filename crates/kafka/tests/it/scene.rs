@@ -48,9 +48,10 @@ pub fn settings() -> Settings {
 fn security() -> Security {
     let setting = |name: &str| std::env::var(format!("FAREGATE_TEST_KAFKA_{name}")).ok();
     let user = setting("USER");
+    let mechanism = setting("MECHANISM").unwrap_or_else(|| "PLAIN".to_owned());
     Security {
         protocol: setting("SECURITY").map_or_else(Default::default, |it| it.parse().unwrap()),
-        sasl_mechanism: user.as_ref().map_or("", |_| "PLAIN").to_owned(),
+        sasl_mechanism: user.as_ref().map_or_else(String::new, |_| mechanism),
         sasl_username: user.unwrap_or_default(),
         sasl_password: Secret::new(setting("PASSWORD").unwrap_or_default()),
         ssl_ca_location: setting("CA").unwrap_or_default(),
