@@ -21,8 +21,11 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// How long the write of a message may take before its socket is dropped.
     pub write_timeout: Duration,
-    /// How long the close handshake may take.
+    /// How long the upgrade may take, and the write of what precedes the close frame, with it.
     pub close_timeout: Duration,
+    /// How long a client may take to end its connection after the close frame; the server ends it
+    /// then.
+    pub closed_timeout: Duration,
     /// How many changes a socket may lack while it does not read.
     pub behind_max: u64,
     /// How many sockets may be open.
@@ -51,6 +54,7 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(90),
             write_timeout: Duration::from_secs(15),
             close_timeout: Duration::from_secs(3),
+            closed_timeout: Duration::from_secs(1),
             behind_max: 1_000,
             sockets_max: 200_000,
             listeners_max: 10_000,
@@ -70,8 +74,10 @@ pub(crate) struct Timeouts {
     pub(crate) idle: Duration,
     /// For writing a message.
     pub(crate) write: Duration,
-    /// For the upgrade, and for the close handshake.
+    /// For the upgrade, and for writing the close frame.
     pub(crate) close: Duration,
+    /// For the client's end of the connection after the close frame.
+    pub(crate) closed: Duration,
     /// Changes that may be unsent while the client does not read.
     pub(crate) behind_max: u64,
 }

@@ -31,6 +31,7 @@ impl ApiState {
             idle: settings.idle_timeout,
             write: settings.write_timeout,
             close: settings.close_timeout,
+            closed: settings.closed_timeout,
             behind_max: settings.behind_max,
         });
         let unknown_secrets = Semaphore::new(settings.unknown_secrets_max);

@@ -59,9 +59,12 @@ enum Stage {
         last: Bytes,
         since: Instant,
     },
-    /// The close frame was sent; the client closes next.
+    /// The close frame was sent; the client closes next. Some never do, and notice only the end of the
+    /// connection.
     Closed {
         since: Instant,
+        /// Whether the write side is shut down.
+        is_shut_down: bool,
         leftover_bytes: usize,
     },
 }
@@ -141,14 +144,16 @@ impl Socket {
                 }
                 self.read(cx)
             }
-            Stage::Closing { last, since } => {
-                if last.is_empty() {
-                    let since = *since;
-                    return self.shut_down(cx, since);
-                }
+            Stage::Closing { last, .. } if last.is_empty() => {
+                let since = Instant::now();
+                self.stage = Stage::Closed { since, is_shut_down: false, leftover_bytes: 0 };
+                Step::Again
+            }
+            Stage::Closing { last, .. } => {
                 self.out = std::mem::take(last);
                 Step::Again
             }
+            Stage::Closed { is_shut_down: false, .. } => self.shut_down(cx),
             Stage::Closed { .. } => self.read_leftover(cx),
         }
     }
@@ -233,13 +238,17 @@ impl Socket {
 
     /// Shuts down the write side only: closing a connection with unread bytes would reset it, and the
     /// client would lose the close frame.
-    fn shut_down(&mut self, cx: &mut Context<'_>, since: Instant) -> Step {
-        let Io::Upgraded(io) = &mut self.io else { return Step::Wait };
+    fn shut_down(&mut self, cx: &mut Context<'_>) -> Step {
+        let (Io::Upgraded(io), Stage::Closed { is_shut_down, .. }) =
+            (&mut self.io, &mut self.stage)
+        else {
+            return Step::Finished;
+        };
         match Pin::new(io).poll_shutdown(cx) {
             Poll::Pending => Step::Wait,
             Poll::Ready(Err(_)) => Step::Finished,
             Poll::Ready(Ok(())) => {
-                self.stage = Stage::Closed { since, leftover_bytes: 0 };
+                *is_shut_down = true;
                 Step::Again
             }
         }
@@ -269,9 +278,8 @@ impl Socket {
             (Io::Upgrading(_), ..) => self.received_at + self.timeouts.close,
             (Io::Upgraded(_), Stage::Open(_), Some(since)) => since + self.timeouts.write,
             (Io::Upgraded(_), Stage::Open(_), None) => self.received_at + self.timeouts.idle,
-            (Io::Upgraded(_), Stage::Closing { since, .. } | Stage::Closed { since, .. }, _) => {
-                *since + self.timeouts.close
-            }
+            (Io::Upgraded(_), Stage::Closing { since, .. }, _) => *since + self.timeouts.close,
+            (Io::Upgraded(_), Stage::Closed { since, .. }, _) => *since + self.timeouts.closed,
         }
     }
 

@@ -8,7 +8,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
-use crate::fixture::{CHECKOUT, Fixture, TIMEOUT};
+use crate::fixture::{CHECKOUT, Fixture, TIMEOUT, stream};
+
+/// How often a client pings that is to lose its connection.
+const PINGS_MAX: usize = 600_000;
 
 #[tokio::test]
 async fn a_client_that_closes_gets_its_own_code_back() {
@@ -50,7 +53,8 @@ async fn a_silent_client_is_closed_with_1001() {
 async fn a_client_that_ignores_the_close_is_dropped() {
     let settings = Settings {
         idle_timeout: Duration::from_millis(30),
-        close_timeout: Duration::from_millis(30),
+        close_timeout: Duration::from_secs(3_600),
+        closed_timeout: Duration::from_millis(30),
         ..Settings::default()
     };
     let fixture = Fixture::start_with(settings).await;
@@ -59,6 +63,31 @@ async fn a_client_that_ignores_the_close_is_dropped() {
     fixture.until_open(1).await;
     fixture.until_open(0).await;
     drop(client);
+}
+
+/// As FeatBit's SDK for Java does it: it reads the close frame, and pings on.
+#[tokio::test]
+async fn a_refused_client_that_never_answers_loses_its_connection() {
+    let settings = Settings {
+        close_timeout: Duration::from_secs(3_600),
+        closed_timeout: Duration::from_millis(30),
+        ..Settings::default()
+    };
+    let fixture = Fixture::start_with(settings).await;
+    let mut client = fixture.client(&stream("server", "nonsense")).await;
+    let Some(Message::Close(Some(CloseFrame { code, .. }))) = client.next().await else {
+        panic!("it was not closed")
+    };
+    assert_eq!(u16::from(code), 4003);
+    let raw = client.socket().get_mut();
+    // A masked ping of no bytes. All of them are fewer bytes than a server reads after a close.
+    for _ in 0..PINGS_MAX {
+        if raw.write_all(&[0x89, 0x80, 0, 0, 0, 0]).await.is_err() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("the server reads on");
 }
 
 #[tokio::test]
@@ -124,7 +153,7 @@ async fn a_drain_of_a_few_sockets_is_short() {
 
 #[tokio::test]
 async fn a_drain_ends_after_its_timeout() {
-    let settings = Settings { close_timeout: Duration::from_secs(3_600), ..Settings::default() };
+    let settings = Settings { closed_timeout: Duration::from_secs(3_600), ..Settings::default() };
     let fixture = Fixture::start_with(settings).await;
     let _client = fixture.server().await;
     fixture.until_open(1).await;
