@@ -1,7 +1,6 @@
 //! Counts of evaluations and metrics that SDKs report, by the hour, until they are flushed.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use domain::card_data::contains_pan;
 use evaluation::CompiledFlag;
@@ -60,8 +59,61 @@ pub struct MetricCount {
     pub sum: f64,
 }
 
-/// Counts by two names and the hour.
-type Counts<V> = HashMap<(Box<str>, Box<str>, i64), V>;
+/// Counts by two names and the hour. A name that is counted already is not copied.
+struct Counts<V> {
+    by_name: HashMap<Box<str>, HashMap<Box<str>, Hours<V>>>,
+    len: usize,
+}
+
+/// A count for each hour, by its beginning.
+type Hours<V> = Vec<(i64, V)>;
+
+impl<V> Default for Counts<V> {
+    fn default() -> Self {
+        Self { by_name: HashMap::new(), len: 0 }
+    }
+}
+
+impl<V: Default> Counts<V> {
+    /// The count of two names and an hour; none where `counts_max` of them are counted already.
+    fn entry(&mut self, names: (&str, &str), hour_ms: i64, counts_max: usize) -> Option<&mut V> {
+        let has_room = self.len < counts_max;
+        let outer = inner(&mut self.by_name, names.0, has_room)?;
+        let hours = inner(outer, names.1, has_room)?;
+        let at = hours.iter().position(|(hour, _)| *hour == hour_ms);
+        let at = match at {
+            Some(at) => at,
+            None if has_room => {
+                hours.push((hour_ms, V::default()));
+                self.len += 1;
+                hours.len() - 1
+            }
+            None => return None,
+        };
+        hours.get_mut(at).map(|(_, count)| count)
+    }
+
+    fn into_entries(self) -> impl Iterator<Item = (Box<str>, Box<str>, i64, V)> {
+        self.by_name.into_iter().flat_map(|(name, inner)| {
+            inner.into_iter().flat_map(move |(second, hours)| {
+                let name = name.clone();
+                hours.into_iter().map(move |(hour, it)| (name.clone(), second.clone(), hour, it))
+            })
+        })
+    }
+}
+
+/// What a name has, which is made where there is room.
+fn inner<'m, T: Default>(
+    map: &'m mut HashMap<Box<str>, T>,
+    name: &str,
+    has_room: bool,
+) -> Option<&'m mut T> {
+    if !map.contains_key(name) && has_room {
+        map.insert(name.into(), T::default());
+    }
+    map.get_mut(name)
+}
 
 /// The counts of one environment since the last flush.
 #[derive(Default)]
@@ -89,8 +141,8 @@ impl Tally {
             self.dropped += 1;
             return;
         };
-        let key = (flag.key.as_str().into(), variation_id.into(), hour(at));
-        let Some((count, experiment_count)) = entry(&mut self.flags, key, FLAG_COUNTS_MAX) else {
+        let counts = self.flags.entry((&flag.key, variation_id), hour(at), FLAG_COUNTS_MAX);
+        let Some((count, experiment_count)) = counts else {
             self.dropped += 1;
             return;
         };
@@ -104,9 +156,9 @@ impl Tally {
         let is_name = is_short && !name.trim().is_empty();
         // They are stored as they are.
         let is_name = is_name && !contains_pan(name) && !contains_pan(kind);
-        let key = (kind.into(), name.into(), hour(at));
         let counted = Some(&mut self.metrics).filter(|_| is_name && value.abs() <= VALUE_MAX);
-        let Some((count, sum)) = counted.and_then(|it| entry(it, key, METRIC_COUNTS_MAX)) else {
+        let counted = counted.and_then(|it| it.entry((kind, name), hour(at), METRIC_COUNTS_MAX));
+        let Some((count, sum)) = counted else {
             self.dropped += 1;
             return;
         };
@@ -117,8 +169,7 @@ impl Tally {
     /// Adds a count of another process.
     pub fn add_flag(&mut self, counted: FlagCount) {
         let FlagCount { flag_key, variation_id, hour_ms, count, experiment_count, .. } = counted;
-        let key = (flag_key.into(), variation_id.into(), hour_ms);
-        match entry(&mut self.flags, key, FLAG_COUNTS_MAX) {
+        match self.flags.entry((&flag_key, &variation_id), hour_ms, FLAG_COUNTS_MAX) {
             Some(counts) => {
                 counts.0 += count;
                 counts.1 += experiment_count;
@@ -130,8 +181,7 @@ impl Tally {
     /// Adds a count of another process.
     pub fn add_metric(&mut self, counted: MetricCount) {
         let MetricCount { kind, event_name, hour_ms, count, sum, .. } = counted;
-        let key = (kind.into(), event_name.into(), hour_ms);
-        match entry(&mut self.metrics, key, METRIC_COUNTS_MAX) {
+        match self.metrics.entry((&kind, &event_name), hour_ms, METRIC_COUNTS_MAX) {
             Some(counts) => {
                 counts.0 += count;
                 counts.1 += sum;
@@ -149,32 +199,18 @@ impl Tally {
     pub fn drain_into(&mut self, environment: Uuid, insights: &mut Insights) {
         let taken = std::mem::take(self);
         insights.dropped += taken.dropped;
-        insights.flags.extend(taken.flags.into_iter().map(|((key, id, hour_ms), counts)| {
+        insights.flags.extend(taken.flags.into_entries().map(|(key, id, hour_ms, counts)| {
             let (count, experiment_count) = counts;
             let (flag_key, variation_id) = (key.into(), id.into());
             FlagCount { environment, flag_key, variation_id, hour_ms, count, experiment_count }
         }));
-        insights.metrics.extend(taken.metrics.into_iter().map(
-            |((kind, name, hour_ms), counts)| {
+        insights.metrics.extend(taken.metrics.into_entries().map(
+            |(kind, name, hour_ms, counts)| {
                 let (count, sum) = counts;
                 let (kind, event_name) = (kind.into(), name.into());
                 MetricCount { environment, kind, event_name, hour_ms, count, sum }
             },
         ));
-    }
-}
-
-/// The count of a key; none where `counts_max` keys are counted already.
-fn entry<V: Default>(
-    counts: &mut Counts<V>,
-    key: (Box<str>, Box<str>, i64),
-    counts_max: usize,
-) -> Option<&mut V> {
-    let is_full = counts.len() >= counts_max;
-    match counts.entry(key) {
-        Entry::Occupied(entry) => Some(entry.into_mut()),
-        Entry::Vacant(_) if is_full => None,
-        Entry::Vacant(entry) => Some(entry.insert(V::default())),
     }
 }
 

@@ -7,6 +7,7 @@
 mod context;
 mod events;
 mod outcome;
+mod refusal;
 
 use std::sync::Arc;
 
@@ -18,6 +19,9 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use evaluation::{CompiledFlag, Evaluation};
+use feature_flags::cache::now_ms;
+use feature_flags::insights::Tally;
 use feature_flags::message::write_json;
 use feature_flags::{RequestKind, SDK};
 use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, ETAG, HeaderName, IF_NONE_MATCH};
@@ -25,8 +29,9 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use uuid::Uuid;
 use web::headers::bearer;
 
-use crate::reply::{self, Refusal, read_body};
+use crate::reply::{self, read_body};
 use crate::state::ApiState;
+use refusal::OfrepRefusal;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// Headers that pages may read.
@@ -58,7 +63,7 @@ async fn one(
     key: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OfrepRefusal> {
     let grant = api.authenticate(secret(&headers), SDK, RequestKind::Ofrep)?;
     let Ok(Path(key)) = key else {
         let code_and_details = ("PARSE_ERROR", "the flag's key is no UTF-8");
@@ -71,15 +76,20 @@ async fn one(
             return Ok(failure(StatusCode::BAD_REQUEST, Some(&key), error.code_and_details()));
         }
     };
-    let state = grant.environments()[0].state();
+    let environment = &grant.environments()[0];
+    let state = environment.state();
     let flag = state.snapshot.flag(&key).filter(|it| !it.flag().is_archived);
     let Some(flag) = flag else {
         let code_and_details = ("FLAG_NOT_FOUND", "there is no such flag");
         return Ok(failure(StatusCode::NOT_FOUND, Some(&key), code_and_details));
     };
     let mut out = Vec::with_capacity(FLAG_BYTES);
-    match outcome::write(&mut out, &state.snapshot.evaluate_flag(flag, &user)) {
-        Ok(()) => Ok(reply::json(StatusCode::OK, out)),
+    let evaluation = state.snapshot.evaluate_flag(flag, &user);
+    match outcome::write(&mut out, &evaluation) {
+        Ok(()) => {
+            count(&mut environment.tally(), flag, &evaluation, now_ms());
+            Ok(reply::json(StatusCode::OK, out))
+        }
         Err(unusable) => {
             Ok(failure(StatusCode::BAD_REQUEST, Some(&key), unusable.code_and_details()))
         }
@@ -91,7 +101,7 @@ async fn all(
     State(api): State<Arc<ApiState>>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OfrepRefusal> {
     let grant = api.authenticate(secret(&headers), SDK, RequestKind::Ofrep)?;
     let body = read_body(body, api.settings.user_bytes_max).await?;
     // Before the ETag: an invalid context has no response that a client could have cached.
@@ -108,15 +118,23 @@ async fn all(
     let mut out = Vec::with_capacity(ENVELOPE_BYTES + state.flags().count() * FLAG_BYTES);
     out.extend_from_slice(br#"{"flags":["#);
     let active = state.flags().filter(|(flag, _)| !flag.flag().is_archived);
+    let (mut counted, now_ms) = (vec![], now_ms());
     for (number, (flag, _)) in active.enumerate() {
         if number > 0 {
             out.push(b',');
         }
         let evaluation = state.snapshot.evaluate_flag(flag, &user);
-        if let Err(unusable) = outcome::write(&mut out, &evaluation) {
-            write_failure(&mut out, Some(&flag.flag().key), unusable.code_and_details());
+        match outcome::write(&mut out, &evaluation) {
+            Ok(()) => counted.push((flag, evaluation)),
+            Err(unusable) => {
+                write_failure(&mut out, Some(&flag.flag().key), unusable.code_and_details());
+            }
         }
     }
+    // All at once: evaluating does not hold the lock.
+    let mut tally = environment.tally();
+    counted.iter().for_each(|(flag, evaluation)| count(&mut tally, flag, evaluation, now_ms));
+    drop(tally);
     out.extend_from_slice(br#"],"metadata":{"version":"#);
     write_json(&mut out, &*state.version);
     out.extend_from_slice(br#"},"eventStreams":[{"type":"sse","endpoint":{"requestUri":"#);
@@ -125,6 +143,15 @@ async fn all(
     write_json(&mut out, &INACTIVITY_SECONDS);
     out.extend_from_slice(b"}]}");
     Ok(with_etag(reply::json(StatusCode::OK, out), &etag))
+}
+
+/// Counts an evaluation that gave a value, as an SDK of FeatBit reports its own.
+fn count(tally: &mut Tally, flag: &CompiledFlag, evaluation: &Evaluation<'_>, now_ms: i64) {
+    let variation = evaluation.variation.filter(|it| !it.id.is_empty());
+    if let Some(variation) = variation {
+        let at = (now_ms, now_ms);
+        tally.evaluated(Some(flag), &variation.id, evaluation.send_to_experiment, at);
+    }
 }
 
 /// The secret of a request: of `X-API-Key`, or of `Authorization: Bearer`.
@@ -159,6 +186,7 @@ fn with_etag(mut response: Response, etag: &HeaderValue) -> Response {
     response
 }
 
+/// A refusal in JSON, with OpenFeature's error code.
 fn failure(status: StatusCode, key: Option<&str>, code_and_details: (&str, &str)) -> Response {
     let mut out = vec![];
     write_failure(&mut out, key, code_and_details);

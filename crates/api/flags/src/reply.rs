@@ -18,7 +18,7 @@ use web::body::read_limited;
 const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("600");
 
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// Why a request is refused.

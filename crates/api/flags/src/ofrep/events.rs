@@ -22,6 +22,7 @@ use http::{Extensions, HeaderMap, HeaderValue, StatusCode};
 use tokio::time::Interval;
 use web::NetworkPermit;
 
+use super::refusal::OfrepRefusal;
 use crate::reply::{self, Refusal};
 use crate::state::ApiState;
 
@@ -44,9 +45,9 @@ pub(crate) async fn listen(
     Path(channel): Path<String>,
     extensions: Extensions,
     headers: HeaderMap,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OfrepRefusal> {
     if !api.cache.is_available() || api.cache.is_draining() {
-        return Err(Refusal::Unavailable);
+        return Err(Refusal::Unavailable.into());
     }
     let grant = api.cache.find_channel(&channel);
     let grant = grant.filter(|it| it.kind() != SecretKind::RelayProxy);

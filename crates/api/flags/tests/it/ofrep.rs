@@ -16,6 +16,10 @@ use crate::request::TestRequest;
 
 const ALL: &str = "/ofrep/v1/evaluate/flags";
 
+const UNAUTHORIZED: &str = "{\"errorCode\":\"GENERAL\",\"errorDetails\":\"the secret is missing, \
+    unknown, expired or of another type: `X-API-Key` or `Authorization: Bearer` has a secret of the \
+    environment\"}";
+
 fn context(key: &str) -> Value {
     json!({"context": {"targetingKey": key, "age": 70, "country": "de"}})
 }
@@ -219,7 +223,13 @@ async fn secrets_authenticate_in_both_headers() {
             (request().header("authorization", &bearer("x")), 401),
             (request().header("authorization", &format!("Basic {SERVER_SECRET}")), 401),
         ] {
-            assert_eq!(request.send(&fixture).await.status, status);
+            let answer = request.send(&fixture).await;
+            assert_eq!(answer.status, status);
+            if status == 401 {
+                assert_eq!(answer.text, UNAUTHORIZED);
+                assert_eq!(answer.header("content-type"), Some("application/json"));
+                assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+            }
         }
         let preflight =
             TestRequest::options(&path).header("access-control-request-headers", "x-api-key");
@@ -231,7 +241,64 @@ async fn secrets_authenticate_in_both_headers() {
     fixture.cache.set_available(false);
     let answer =
         TestRequest::post(ALL, &body).header("x-api-key", CLIENT_SECRET).send(&fixture).await;
-    assert_eq!(answer.status, 503);
+    assert_eq!((answer.status.as_u16(), answer.header("retry-after")), (503, Some("1")));
+    let not_ready =
+        r#"{"errorCode":"PROVIDER_NOT_READY","errorDetails":"the flags cannot be read now"}"#;
+    assert_eq!(answer.text, not_ready);
+}
+
+#[tokio::test]
+async fn what_is_refused_has_a_body_for_the_provider() {
+    let fixture =
+        Fixture::start_with(Settings { user_bytes_max: 100, ..Settings::default() }).await;
+    let long = TestRequest::post_text(&of("banner"), " ".repeat(101));
+    let answer = long.header("x-api-key", CLIENT_SECRET).send(&fixture).await;
+    let too_large = r#"{"errorCode":"INVALID_CONTEXT","errorDetails":"the body is too large"}"#;
+    assert_eq!((answer.status.as_u16(), answer.text.as_str()), (413, too_large));
+    let events = TestRequest::get("/ofrep/v1/events/x").send(&fixture).await;
+    assert_eq!((events.status.as_u16(), events.text.as_str()), (401, UNAUTHORIZED));
+}
+
+/// As those that FeatBit's SDKs report.
+#[tokio::test]
+async fn evaluations_are_counted_in_insights() {
+    let fixture = Fixture::start().await;
+    fixture.change_flag(LAYOUT, 1, |it| it.is_archived = true);
+    fixture.change_flag("page-size", 3, |it| {
+        it.fallthrough.variations.clear();
+        it.rules.clear();
+    });
+    fixture.change_flag(CHECKOUT, 4, |it| it.expt_include_all_targets = true);
+    let request = async |path: &str, body: &Value, etag: &str| {
+        let request = TestRequest::post(path, body).header("x-api-key", CLIENT_SECRET);
+        request.header("if-none-match", etag).send(&fixture).await.status.as_u16()
+    };
+    let (ann, nobody) = (context("ann"), json!({"context": {}}));
+    for (path, body, etag, status) in [
+        (of(CHECKOUT), &ann, "", 200),
+        (ALL.to_owned(), &ann, "", 200),
+        // None of these gives a value.
+        (ALL.to_owned(), &ann, "*", 304),
+        (of(LAYOUT), &ann, "", 404),
+        (of("page-size"), &ann, "", 200),
+        (of("gone"), &ann, "", 404),
+        (of(CHECKOUT), &nobody, "", 400),
+    ] {
+        assert_eq!(request(&path, body, etag).await, status, "{path} {etag}");
+    }
+    let taken = fixture.cache.take_insights();
+    let mut counts: Vec<_> = taken
+        .flags
+        .iter()
+        .map(|it| (it.flag_key.as_str(), it.variation_id.as_str(), it.count, it.experiment_count))
+        .collect();
+    counts.sort_unstable();
+    let expected = [
+        ("banner", "c1f0a7d2-0003-4c1e-8f00-000000000002", 1, 0),
+        ("fast-search", "c1f0a7d2-0002-4c1e-8f00-000000000002", 1, 1),
+        (CHECKOUT, "c1f0a7d2-0001-4c1e-8f00-000000000001", 2, 2),
+    ];
+    assert_eq!((counts, taken.dropped), (expected.to_vec(), 0));
 }
 
 /// The URL of the event stream.
