@@ -18,6 +18,9 @@ pub const KEY_BYTES_MAX: usize = 255;
 /// The largest flag or segment, in bytes.
 const DOCUMENT_BYTES_MAX: usize = 512 * 1024;
 
+/// How many unknown fields of a document are listed.
+const UNKNOWN_FIELDS_MAX: usize = 100;
+
 /// How many properties a user may have.
 const PROPERTIES_MAX: usize = 1_000;
 
@@ -101,19 +104,24 @@ pub fn check_user(path: &str, user: &User) -> Result<(), Error> {
 /// Parses a document. Unknown fields are refused: ignoring them would lose them.
 ///
 /// # Errors
-/// [`Error::Invalid`].
+/// [`Error::Invalid`]: it is no object; [`Error::WrongFields`]: fields are unknown, or one has another
+/// type.
 pub fn parse<T: DeserializeOwned>(value: Value, fields: &[&str]) -> Result<T, Error> {
     let Value::Object(given) = &value else {
         return Err(Error::invalid("body", "an object was expected"));
     };
-    if let Some(unknown) = given.keys().find(|name| !fields.contains(&name.as_str())) {
-        let name: String = unknown.chars().take(KEY_BYTES_MAX).collect();
-        return Err(Error::invalid(name, "there is no such field"));
+    let unknown = given.keys().filter(|name| !fields.contains(&name.as_str()));
+    let unknown: Vec<WrongField> =
+        unknown.take(UNKNOWN_FIELDS_MAX).map(|it| unknown_field(it)).collect();
+    if !unknown.is_empty() {
+        return Err(Error::WrongFields(unknown));
     }
-    parse_lenient(value).map_err(|WrongField { field, reason }| match field.is_empty() {
-        true => Error::invalid("body", reason),
-        false => Error::Invalid { field, reason },
-    })
+    parse_lenient(value).map_err(|wrong| Error::WrongFields(vec![wrong]))
+}
+
+fn unknown_field(name: &str) -> WrongField {
+    let field = name.chars().take(KEY_BYTES_MAX).collect();
+    WrongField { field, reason: "there is no such field".to_owned() }
 }
 
 /// Parses a document and ignores unknown fields. `null` counts as absent: programs that export flags

@@ -53,7 +53,8 @@ pub const fn word(kind: DefinitionKind) -> &'static str {
 /// A field of a document that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongField {
-    /// Its path, such as `featureFlags[0].rules[1].conditions[0].value`.
+    /// Its path in the request, such as `rules[1].conditions[0].value`, or behind `featureFlags[0].` in
+    /// an import.
     pub field: String,
     /// The rule that it breaks.
     pub reason: String,

@@ -4,7 +4,7 @@ use domain::definition::{Definition, DefinitionKey};
 use serde_json::{Map, Value};
 
 use crate::definition::{name_field, to_json};
-use crate::error::Error;
+use crate::error::{Error, WrongField};
 
 /// A change of a document.
 pub enum Change {
@@ -18,7 +18,7 @@ impl Change {
     /// The document after the change. Its name cannot change.
     ///
     /// # Errors
-    /// [`Error::Invalid`]: it is no object, or has another name.
+    /// [`Error::Invalid`]: it is no object; [`Error::WrongFields`]: it has another name.
     pub fn of(&self, before: &Definition) -> Result<Value, Error> {
         let Value::Object(current) = to_json(before)? else { return Err(Error::bug()) };
         let document = match self {
@@ -58,7 +58,10 @@ fn with_name(mut document: Map<String, Value>, key: &DefinitionKey) -> Result<Va
     let field = name_field(key.kind);
     let name = Value::from(key.key.as_str());
     match document.get(field) {
-        Some(given) if *given != name => Err(Error::invalid(field, "cannot change")),
+        Some(given) if *given != name => {
+            let (field, reason) = (field.to_owned(), "cannot change".to_owned());
+            Err(Error::WrongFields(vec![WrongField { field, reason }]))
+        }
         Some(_) => Ok(Value::Object(document)),
         None => {
             document.insert(field.to_owned(), name);

@@ -56,10 +56,10 @@ impl Basis {
     }
 }
 
-/// Validates the document of a definition; returns its row.
+/// Validates the document of a definition; returns its row. Wrong fields are named as in the document.
 ///
 /// # Errors
-/// [`Error::Invalid`] or [`Error::WrongFields`].
+/// [`Error::Invalid`]: it is no object; [`Error::WrongFields`] with all of them.
 pub async fn validate(
     (kind, value): (DefinitionKind, Value),
     expected: Expected,
@@ -69,20 +69,54 @@ pub async fn validate(
     match kind {
         DefinitionKind::Flag => {
             let flag: Flag = definition::parse(value, FLAG_FIELDS)?;
-            check_key("key", &flag.key)?;
-            let new = new_flag("", &flag, expected)?;
-            if !flags.claim(&new) {
-                return Err(Error::WrongFields(vec![id_in_use("")]));
-            }
-            check(vec![flag], vec![], segments).await?;
-            Ok(new)
+            let key = check_key("key", &flag.key);
+            let new = new_flag("", &flag, expected).and_then(|new| match flags.claim(&new) {
+                true => Ok(new),
+                false => Err(Error::WrongFields(vec![id_in_use("")])),
+            });
+            let rules = check(vec![flag], vec![], segments).await;
+            all([key, rules], new, "featureFlags[0].")
         }
         DefinitionKind::Segment => {
             let segment: Segment = definition::parse(value, SEGMENT_FIELDS)?;
-            let new = new_segment("", &segment, expected)?;
-            check(vec![], vec![segment], segments).await?;
-            Ok(new)
+            let new = new_segment("", &segment, expected);
+            let rules = check(vec![], vec![segment], segments).await;
+            all([Ok(()), rules], new, "segments[0].")
         }
+    }
+}
+
+/// A new definition that passes all checks, or all of its wrong fields, each once and without the
+/// `place` that it would have in an import.
+fn all(
+    checks: [Result<(), Error>; 2],
+    new: Result<NewDefinition, Error>,
+    place: &str,
+) -> Result<NewDefinition, Error> {
+    let (new, id) = match new {
+        Ok(new) => (Some(new), Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    let [key, rules] = checks;
+    let mut wrong: Vec<WrongField> = vec![];
+    for check in [key, id, rules] {
+        let found = match check {
+            Ok(()) => vec![],
+            Err(Error::Invalid { field, reason }) => vec![WrongField { field, reason }],
+            Err(Error::WrongFields(found)) => found,
+            Err(error) => return Err(error),
+        };
+        for WrongField { field, reason } in found {
+            let field = field.strip_prefix(place).unwrap_or(&field).to_owned();
+            // An empty key is no key, and is empty.
+            if !wrong.iter().any(|it| it.field == field) || field != "key" {
+                wrong.push(WrongField { field, reason });
+            }
+        }
+    }
+    match new {
+        Some(new) if wrong.is_empty() => Ok(new),
+        Some(_) | None => Err(Error::WrongFields(wrong)),
     }
 }
 

@@ -555,19 +555,15 @@ fn flag_is_created_changed_and_archived() {
 fn wrong_changes_of_a_flag_are_named() {
     let (server, client) = with_sample();
     let path = "/v1/flags/new-checkout";
-    for (change, status, field) in [
-        (json!({ "enabled": false }), 400, "enabled"),
-        (json!({ "key": "other" }), 400, "key"),
-        (json!({ "isEnabled": "yes" }), 400, "isEnabled"),
-        (json!([]), 400, "body"),
-    ] {
-        let refused = patch(&client, path, &change);
-        assert_eq!((refused.status, &refused.json()["field"]), (status, &json!(field)), "{change}");
-    }
+    let refused = patch(&client, path, &json!([]));
+    assert_eq!((refused.status, &refused.json()["field"]), (400, &json!("body")));
+    let refused = patch(&client, path, &json!({ "key": "other" }));
+    let expected = json!([{ "field": "key", "reason": "cannot change" }]);
+    assert_eq!((refused.status, &refused.json()["problems"]), (422, &expected));
     let refused =
         patch(&client, path, &json!({ "disabledVariationId": "x", "variationType": "y" }));
     assert_eq!(refused.status, 422);
-    expect![[r#"{"type":"urn:faregate:problem:wrong-fields","title":"Unprocessable Entity","status":422,"detail":"fields are wrong: 2","problems":[{"field":"featureFlags[0].variationType","reason":"boolean, string, number or json was expected"},{"field":"featureFlags[0].disabledVariationId","reason":"there is no variation \"x\""}]}"#]].assert_eq(&refused.text());
+    expect![[r#"{"type":"urn:faregate:problem:wrong-fields","title":"Unprocessable Entity","status":422,"detail":"fields are wrong: 2","problems":[{"field":"variationType","reason":"boolean, string, number or json was expected"},{"field":"disabledVariationId","reason":"there is no variation \"x\""}]}"#]].assert_eq(&refused.text());
     let stale = client.clone().header("If-Match", "now");
     let refused = patch(&stale, path, &json!({ "isEnabled": false }));
     assert_eq!((refused.status, &refused.json()["field"]), (400, &json!("If-Match")));
@@ -682,7 +678,8 @@ fn segment_is_created_changed_and_archived() {
     let changed = patch(&client, &path, &json!({ "included": ["eve", "joe"] }));
     assert_eq!((changed.status, &changed.json()["included"]), (200, &json!(["eve", "joe"])));
     let refused = patch(&client, &path, &json!({ "id": STAFF }));
-    assert_eq!((refused.status, &refused.json()["field"]), (400, &json!("id")));
+    let expected = json!([{ "field": "id", "reason": "cannot change" }]);
+    assert_eq!((refused.status, &refused.json()["problems"]), (422, &expected));
     let condition =
         json!({ "property": "User is in segment", "op": "", "value": json!([id]).to_string() });
     let rules = json!([{ "id": "r", "name": "r", "conditions": [condition] }]);

@@ -466,14 +466,21 @@ fn wrong_changes_are_named() {
         (json!({ "patch": off }), "flag"),
         (json!({ "flag": "checkout", "segment": "x", "patch": off }), "flag"),
         (json!({ "flag": "checkout", "patch": off, "dueAt": "tomorrow" }), "dueAt"),
-        (json!({ "flag": "checkout", "patch": { "key": "other" } }), "key"),
-        (json!({ "flag": "checkout", "patch": { "colour": "red" } }), "colour"),
         (json!({ "flag": "checkout", "patch": off, "colour": "red" }), "body"),
         (json!({ "flag": "checkout", "patch": off, "reason": "x".repeat(256) }), "reason"),
-        (json!({ "flag": "", "patch": checkout_without_key() }), "key"),
     ] {
         let wrong = client.post("/v1/changes", &change);
         assert_eq!((wrong.status, &wrong.json()["field"]), (400, &json!(field)), "{change}");
+    }
+    // As without a date.
+    for (flag, patch, field) in [
+        ("checkout", json!({ "key": "other" }), "key"),
+        ("checkout", json!({ "colour": "red" }), "colour"),
+        ("", checkout_without_key(), "key"),
+    ] {
+        let wrong = client.post("/v1/changes", &json!({ "flag": flag, "patch": patch }));
+        assert_eq!(refused(&wrong), is(422, "wrong-fields"), "{}", wrong.text());
+        assert_eq!(wrong.json()["problems"][0]["field"], field);
     }
     // Nothing is made of a name that is misspelled.
     let unknown = client.post("/v1/changes", &json!({ "flag": "chekcout", "patch": off }));

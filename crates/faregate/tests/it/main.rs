@@ -16,6 +16,7 @@ mod flags_copy;
 mod flags_evaluate;
 mod flags_insights;
 mod flags_races;
+mod flags_refusals;
 mod flags_relays;
 mod flags_streams;
 mod flags_vectors;

@@ -36,7 +36,7 @@ pub async fn list(call: Call) -> Result<Json<Value>, Error> {
     params(EnvironmentParameters),
     responses(
         (status = 201, description = "Created; ETag is its version"),
-        (status = 400, description = "The body is no segment"),
+        (status = 400, description = "The body is no object"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment"),
         (status = 409, description = "There is a segment of this id"),
@@ -64,7 +64,7 @@ pub async fn show(call: Call, Path(id): Path<String>) -> Result<Response, Error>
         EnvironmentParameters, IfMatch),
     responses(
         (status = 200, description = "The segment as it is now; ETag is its version"),
-        (status = 400, description = "The body is no segment"),
+        (status = 400, description = "The body is no object"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment or segment"),
         (status = 412, description = "It is in another version, which the problem names"),
@@ -80,7 +80,7 @@ pub async fn put(call: Call, Path(id): Path<String>, body: Body) -> Result<Respo
         EnvironmentParameters, IfMatch),
     responses(
         (status = 200, description = "The segment as it is now; ETag is its version"),
-        (status = 400, description = "A field is none of a segment's, or cannot change"),
+        (status = 400, description = "The body is no object"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment or segment"),
         (status = 412, description = "It is in another version, which the problem names"),
