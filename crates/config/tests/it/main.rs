@@ -1,5 +1,4 @@
 //! What is wrong with a configuration, by the names of its settings.
-#![expect(clippy::unwrap_used, reason = "a test fails where it panics, helpers included")]
 
 use config::{Arguments, Config, Error};
 
