@@ -366,7 +366,9 @@ fn images_of_changes_that_are_kept() {
     };
     check(
         &Change::Flag(FlagChange::ChangeRequest(change.clone())),
-        expect![[r#"{"Flag":{"ChangeRequest":{"tenant":1,"id":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Flag","key":"a"},"expected":7,"due_at":5,"author":"ann","status":"Rejected","decided_by":"bob","version":null,"created_at":1,"settled_at":6,"revision":{"seq":9,"previous":null}}}}"#]],
+        expect![[
+            r#"{"Flag":{"ChangeRequest":{"tenant":1,"id":"00000000-0000-0000-0000-000000000002","key":{"environment":"00000000-0000-0000-0000-000000000001","kind":"Flag","key":"a"},"expected":7,"due_at":5,"author":"ann","status":"Rejected","decided_by":"bob","version":null,"created_at":1,"settled_at":6,"revision":{"seq":9,"previous":null}}}}"#
+        ]],
     );
     let without = serde_json::to_string(&change).unwrap();
     change.patch = "{}".to_owned();

@@ -199,7 +199,7 @@ fn find(
     (tenant, account): Place,
     texts: &Texts,
 ) -> Result<Option<RowId>, StoreError> {
-    let sql = "SELECT id FROM (SELECT * FROM actor WHERE tenant = ?1 AND account_id = ?2 LIMIT ?5) AS some \
+    let sql = "SELECT id FROM (SELECT * FROM actor WHERE tenant = ?1 AND account_id = ?2 LIMIT ?5) AS looked_at \
                WHERE user_name = ?3 AND created_by = ?4 AND reason IS NULL AND comments IS NULL \
                AND salt IS NOT NULL LIMIT 1";
     let (user, created_by) = ((&texts.user).into(), (&texts.created_by).into());

@@ -175,7 +175,7 @@ pub static JOURNAL: Table = Table {
     indexes: &[],
 };
 
-/// Who made changes and why, named by the journal's `actor`; see [`crate::actors`]. `account_id` is all
+/// Who made changes and why, named by the journal's `actor`; see `actors.rs`. `account_id` is all
 /// zeros where the journal row is about no account; `salt` is NULL once the texts were erased.
 pub static ACTOR: Table = Table {
     name: "actor",
