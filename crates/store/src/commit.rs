@@ -1,5 +1,6 @@
 //! The one writer: loads a batch's rows and commits what it wrote, in one SQL transaction.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub struct SqlStore {
     recent: Recent,
     claims: Claims,
     actors: Actors,
+    /// Whether pages that become free are overwritten, as in the last batch.
+    overwrites: Cell<bool>,
     batch: Begun,
     source: Source,
     _lock: Option<File>,
@@ -95,6 +98,7 @@ impl SqlStore {
             recent,
             claims,
             actors: Actors::new(options.entities_held),
+            overwrites: Cell::new(false),
             batch,
             source,
             _lock: lock,
@@ -121,6 +125,17 @@ impl SqlStore {
     #[must_use]
     pub const fn database(&self) -> &Database {
         &self.db
+    }
+
+    fn overwrite_free_pages(&self, is_wanted: bool) -> Result<(), StoreError> {
+        match self.db.reader().sqlite() {
+            Some(sqlite) if is_wanted != self.overwrites.get() => {
+                sqlite.overwrite_free_pages(is_wanted)?;
+                self.overwrites.set(is_wanted);
+                Ok(())
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn take_over(&self) -> Result<(Owned, Totals), StoreError> {
@@ -344,6 +359,7 @@ impl SqlStore {
 impl Store for SqlStore {
     fn open(&mut self) -> Result<Opened, StoreError> {
         self.db.renew()?;
+        self.overwrites.set(false);
         self.owned = None;
         self.recent.clear();
         self.actors.clear();
@@ -388,6 +404,8 @@ impl Store for SqlStore {
         let owned = self.owned.ok_or(StoreError::NotOwner)?;
         let mut after = owned.after(batch)?;
         let rows = Rows::of(batch, &self.batch.gateways);
+        let erases = rows.erased().next().is_some();
+        self.overwrite_free_pages(erases)?;
         let written = self.actors.name(&self.db, batch).and_then(|actors| {
             let claims = self.write(batch, &rows, &actors, &mut after)?;
             Ok((claims, actors))

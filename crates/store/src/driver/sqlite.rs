@@ -130,7 +130,7 @@ impl Connection {
         let (page_bytes, checkpoint_pages) = (options.page_bytes, options.checkpoint_pages);
         let synchronous = if options.is_durable { "FULL" } else { "NORMAL" };
         opened.run(&format!(
-            "PRAGMA page_size = {page_bytes}; PRAGMA journal_mode = WAL; PRAGMA secure_delete = ON; \
+            "PRAGMA page_size = {page_bytes}; PRAGMA journal_mode = WAL; PRAGMA secure_delete = FAST; \
              PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = OFF; \
              PRAGMA wal_autocheckpoint = {checkpoint_pages}; \
              PRAGMA journal_size_limit = {WAL_KEPT_BYTES};"
@@ -171,6 +171,13 @@ impl Connection {
     /// stays.
     pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
+    }
+
+    /// Whether pages that become free are overwritten too. Deleted cells of pages that stay always are;
+    /// this one costs writes.
+    pub(crate) fn overwrite_free_pages(&self, is_wanted: bool) -> Result<(), StoreError> {
+        let mode = if is_wanted { "ON" } else { "FAST" };
+        self.run(&format!("PRAGMA secure_delete = {mode}"))
     }
 
     pub(crate) fn begin(&self) -> Result<(), StoreError> {
