@@ -786,17 +786,14 @@ mod tests {
 
     #[test]
     fn h_is_a_binary_length_in_every_family() {
-        let check = |class: &str, bytes: u8| {
-            let prefix = FieldFormat::from_class(class, 300, false).map(|format| format.prefix);
-            let expected = Prefix::new(PrefixCoding::Binary, bytes, Counts::Value);
-            assert_eq!(prefix, Ok(expected), "{class}");
-        };
-        check("IFB_LLHBINARY", 1);
-        check("IFB_LLLHCHAR", 2);
-        check("IFA_LLHCHAR", 1);
-        check("IFA_LLLHNUM", 2);
-        check("IFE_LLHBINARY", 1);
-        check("IFE_TTLLLHCHAR", 2);
-        check("IFMC_LLHCHAR", 1);
+        let of_one_byte = "IFB_LLHBINARY IFA_LLHCHAR IFE_LLHBINARY IFMC_LLHCHAR";
+        let of_two_bytes = "IFB_LLLHCHAR IFA_LLLHNUM IFE_TTLLLHCHAR";
+        for (classes, bytes) in [(of_one_byte, 1), (of_two_bytes, 2)] {
+            let expected = Ok(Prefix::new(PrefixCoding::Binary, bytes, Counts::Value));
+            for class in classes.split(' ') {
+                let format = FieldFormat::from_class(class, 300, false);
+                assert_eq!(format.map(|it| it.prefix), expected, "{class}");
+            }
+        }
     }
 }

@@ -136,7 +136,7 @@ impl DeadLetter {
         }
     }
 
-    /// A record that is not believed: the beginning of it, for whoever looks for its producer.
+    /// A record that was refused: its beginning, for the operator who looks for its producer.
     pub(crate) fn refused(record: &BorrowedMessage<'_>, error: SignatureError) -> Self {
         let cut = |bytes: &[u8], max: usize| bytes[..bytes.len().min(max)].to_vec();
         Self {

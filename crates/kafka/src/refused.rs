@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::signature::SignatureError;
 
-/// Records of which more than a count remains, in each [`STORED_EVERY`] and process. Whoever can write to
+/// Records of which more than a count remains, in each [`STORED_EVERY`] and process. A client that can write to
 /// a topic can write millions, and at most 10,000 dead letters are listed.
 const STORED_MAX: u32 = 16;
 const STORED_EVERY: Duration = Duration::from_secs(3_600);

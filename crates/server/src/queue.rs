@@ -35,7 +35,7 @@ pub enum Error {
     /// A key that records are signed with cannot be read.
     #[error("`kafka.key_file`, `kafka.previous_key_file`: {0}")]
     Key(#[from] key_file::Error),
-    /// Without a key whoever can write to the topics commands everything.
+    /// Without a key every client that can write to the topics commands everything.
     #[error(
         "`kafka.key_file` is needed where `kafka.brokers` are not loopback: put the same 32 random bytes \
          on every machine of the cluster (head -c 32 /dev/urandom)"
@@ -253,7 +253,7 @@ mod tests {
             },
             Err("missing.key"),
         );
-        // Whoever makes topics signs nothing.
+        // Making topics signs nothing.
         let mut config = Config::default();
         allowed(&mut config);
         assert!(reach(&config).is_ok());

@@ -405,8 +405,9 @@ impl Store for SqlStore {
         let mut after = owned.after(batch)?;
         let rows = Rows::of(batch, &self.batch.gateways);
         let erases = rows.erased().next().is_some();
-        self.overwrite_free_pages(erases)?;
-        let written = self.actors.name(&self.db, batch).and_then(|actors| {
+        let named =
+            self.overwrite_free_pages(erases).and_then(|()| self.actors.name(&self.db, batch));
+        let written = named.and_then(|actors| {
             let claims = self.write(batch, &rows, &actors, &mut after)?;
             Ok((claims, actors))
         });

@@ -15,7 +15,7 @@ pub(super) struct ClassName<'a> {
     pub(super) name: &'a str,
     /// The length, if the class ignores the one in the file.
     pub(super) length: Option<usize>,
-    /// The value begins with a letter or a blank, by which it is told from a tag.
+    /// The value begins with a letter or a blank, which distinguishes it from a tag.
     pub(super) is_letter: bool,
 }
 
