@@ -105,6 +105,12 @@ CREATE TABLE account (
     updated_at_us INTEGER NOT NULL,
     erased_at_us INTEGER,
     seq INTEGER NOT NULL,
+    actor BLOB,
+    actor_salt BLOB,
+    actor_user TEXT,
+    actor_created_by TEXT,
+    actor_reason TEXT,
+    actor_comments TEXT,
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 

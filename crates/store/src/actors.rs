@@ -3,10 +3,14 @@
 //! A journal row holds the id of its actor's row: the first 16 bytes of SHA-256 over
 //! `"faregate actor 1\n"`, a random salt and the texts. So an edited text is found
 //! (`crate::verify::actors`), and nothing of an erased one can be guessed from what is left. An account
-//! has one row for each combination of texts, however many changes were made with them.
+//! has one row for each combination of texts, however many changes were made with them; that of the actor
+//! who made it is part of the account's row, which that commit writes anyway.
 
+use std::collections::HashMap;
+
+use domain::change::{AccountChange, Change};
 use domain::payment::Actor;
-use domain::{AccountId, TenantNo};
+use domain::{Account, AccountId, Revision, TenantNo};
 use engine::ports::{Batch, Entry, StoreError};
 use uuid::Uuid;
 
@@ -26,6 +30,9 @@ const LOOKED_AT_MAX: i64 = 64;
 /// Rows that are held in memory for one account.
 const HELD_PER_ACCOUNT_MAX: usize = 16;
 
+/// How many columns an actor has in an account's row.
+pub(crate) const COLUMNS: usize = 6;
+
 /// A row's texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Texts {
@@ -33,6 +40,13 @@ pub(crate) struct Texts {
     pub(crate) created_by: String,
     pub(crate) reason: Option<String>,
     pub(crate) comments: Option<String>,
+}
+
+/// A row that this store wrote.
+pub(crate) struct Row {
+    id: RowId,
+    salt: RowId,
+    texts: Texts,
 }
 
 /// The account of a journal row, by which its actor is found; rows about no account share one place.
@@ -50,6 +64,15 @@ pub(crate) struct Named {
     pub(crate) ids: Vec<RowId>,
     /// Those that were not known: they are held once the batch is committed.
     found: Vec<(Place, Texts, RowId)>,
+    /// Those who made an account, for its row.
+    makers: HashMap<Place, Row>,
+}
+
+impl Named {
+    /// Who made an account, where this batch makes it.
+    pub(crate) fn maker(&self, of: &Account) -> Option<&Row> {
+        self.makers.get(&(of.tenant, of.id))
+    }
 }
 
 impl Texts {
@@ -95,6 +118,13 @@ impl Texts {
     }
 }
 
+impl Row {
+    fn new(texts: Texts) -> Self {
+        let salt = secrets::random::bytes();
+        Self { id: texts.id(salt), salt, texts }
+    }
+}
+
 impl Actors {
     pub(crate) fn new(accounts_held: usize) -> Self {
         Self { held: Cache::new(accounts_held) }
@@ -107,24 +137,26 @@ impl Actors {
     /// The ids of the entries' actors; those that have no row yet get one.
     pub(crate) fn name(&mut self, db: &Database, batch: &Batch) -> Result<Named, StoreError> {
         let mut named = Named::default();
-        let mut made: Vec<(Place, RowId, usize)> = vec![];
+        let mut made: Vec<(Place, Row)> = vec![];
         for entry in &batch.entries {
             let place = place(entry);
             let id = match self.known(&named, place, &entry.actor) {
                 Some(id) => id,
                 None => {
                     let texts = Texts::of(&entry.actor);
-                    let is_to_be_found =
-                        !is_new(entry) && texts.reason.is_none() && texts.comments.is_none();
-                    let stored = match is_to_be_found {
-                        true => find(db.reader(), place, &texts)?,
-                        false => None,
+                    let id = if makes_account(entry, place.1) {
+                        let row = Row::new(texts.clone());
+                        let id = row.id;
+                        named.makers.insert(place, row);
+                        id
+                    } else if let Some(id) = find(db.reader(), place, &texts)? {
+                        id
+                    } else {
+                        let row = Row::new(texts.clone());
+                        let id = row.id;
+                        made.push((place, row));
+                        id
                     };
-                    let id = stored.unwrap_or_else(|| {
-                        let salt = secrets::random::bytes();
-                        made.push((place, salt, named.found.len()));
-                        texts.id(salt)
-                    });
                     named.found.push((place, texts, id));
                     id
                 }
@@ -133,9 +165,11 @@ impl Actors {
         }
         if !made.is_empty() {
             let mut put = db.insert(&ACTOR)?;
-            for (place, salt, at) in made {
-                let (_, texts, id) = &named.found[at];
-                put.row(&row(place, *id, Some(salt), texts))?;
+            for ((tenant, account), row) in &made {
+                let [id, salt, user, created_by, reason, comments] = columns(Some(row));
+                let account = (*account).into();
+                let tenant = (*tenant).into();
+                put.row(&[tenant, account, id, salt, user, created_by, reason, comments])?;
             }
         }
         Ok(named)
@@ -171,9 +205,13 @@ impl Actors {
 
 /// Erases the texts on an account's rows. The user who acted stays: it is the installation's operator.
 pub(crate) fn erase(db: &Database, tenant: TenantNo, account: AccountId) -> Result<(), StoreError> {
+    let parameters = [tenant.into(), account.into()];
     let sql = "UPDATE actor SET salt = NULL, created_by = user_name, reason = NULL, comments = NULL \
                WHERE tenant = ?1 AND account_id = ?2";
-    db.prepare(sql)?.row(&[tenant.into(), account.into()])
+    db.prepare(sql)?.row(&parameters)?;
+    let sql = "UPDATE account SET actor_salt = NULL, actor_created_by = actor_user, \
+               actor_reason = NULL, actor_comments = NULL WHERE tenant = ?1 AND id = ?2";
+    db.prepare(sql)?.row(&parameters)
 }
 
 /// The place of a journal row's actor.
@@ -185,21 +223,29 @@ fn place(entry: &Entry) -> Place {
     place_of(entry.tenant, journal::account(entry))
 }
 
-/// Whether the entry makes its account, which then has no rows yet.
-fn is_new(entry: &Entry) -> bool {
-    use domain::change::{AccountChange, Change};
-    entry.changes.iter().any(|change| {
-        matches!(change, Change::Account(AccountChange::Account(it)) if it.revision.previous.is_none())
+/// Whether the entry makes this account, which then has no rows yet.
+fn makes_account(entry: &Entry, account: AccountId) -> bool {
+    entry.changes.iter().any(|change| match change {
+        Change::Account(AccountChange::Account(it)) => {
+            it.id == account && it.revision == Revision::first(entry.seq)
+        }
+        _ => false,
     })
 }
 
-/// A row without reason and comments.
+/// A row with these texts; none where they give a reason or comments, which are hardly written twice.
 fn find(
     reader: &Reader,
     (tenant, account): Place,
     texts: &Texts,
 ) -> Result<Option<RowId>, StoreError> {
-    let sql = "SELECT id FROM (SELECT * FROM actor WHERE tenant = ?1 AND account_id = ?2 LIMIT ?5) AS looked_at \
+    if texts.reason.is_some() || texts.comments.is_some() {
+        return Ok(None);
+    }
+    let sql = "SELECT actor FROM account WHERE tenant = ?1 AND id = ?2 AND actor_user = ?3 \
+               AND actor_created_by = ?4 AND actor_reason IS NULL AND actor_comments IS NULL \
+               AND actor_salt IS NOT NULL UNION ALL \
+               SELECT id FROM (SELECT * FROM actor WHERE tenant = ?1 AND account_id = ?2 LIMIT ?5) AS looked_at \
                WHERE user_name = ?3 AND created_by = ?4 AND reason IS NULL AND comments IS NULL \
                AND salt IS NOT NULL LIMIT 1";
     let (user, created_by) = ((&texts.user).into(), (&texts.created_by).into());
@@ -207,17 +253,12 @@ fn find(
     Ok(reader.query_one(sql, &parameters, |cells| cells.id())?.map(Uuid::into_bytes))
 }
 
-fn row<'a>(
-    (tenant, account): Place,
-    id: RowId,
-    salt: Option<RowId>,
-    texts: &'a Texts,
-) -> [Value<'a>; 8] {
+/// A row's columns after those that say whose it is; all of them NULL where there is none.
+pub(crate) fn columns(row: Option<&Row>) -> [Value<'_>; COLUMNS] {
+    let Some(Row { id, salt, texts }) = row else { return [Value::Null; COLUMNS] };
     [
-        tenant.into(),
-        account.into(),
-        Value::Id(id),
-        salt.map_or(Value::Null, Value::Id),
+        Value::Id(*id),
+        Value::Id(*salt),
         (&texts.user).into(),
         (&texts.created_by).into(),
         texts.reason.as_ref().into(),

@@ -22,7 +22,7 @@ use domain::{
 use engine::ports::{Batch, Entry, StoreError};
 
 use self::customers::CustomerRows;
-use crate::actors;
+use crate::actors::{self, Named};
 use crate::cells::json;
 use crate::claims::Memtable;
 use crate::driver::{Database, Value};
@@ -220,11 +220,16 @@ impl<'a> Rows<'a> {
     }
 
     /// Writes the rows, table by table.
-    pub(crate) fn write(&self, db: &Database, share: Share) -> Result<(), StoreError> {
+    pub(crate) fn write(
+        &self,
+        db: &Database,
+        actors: &Named,
+        share: Share,
+    ) -> Result<(), StoreError> {
         self.write_access(db)?;
         self.write_flags(db)?;
         put_all(db, &tables::ACCOUNT, self.accounts.values(), |put, it| {
-            put.row(&rows::account_row(it.image))
+            put.row(&rows::account_row(it.image, actors.maker(it.image)))
         })?;
         self.customers.forget(db)?;
         for &(tenant, account, _) in &self.erased {

@@ -189,7 +189,7 @@ impl SqlStore {
         let claims = self.claims.write(&self.db, &rows.claims, &self.batch.owners)?;
         self.write_partition(*owned, &claims)?;
         owned.link = self.write_journal(batch, actors, owned.link)?;
-        rows.write(&self.db, self.share)?;
+        rows.write(&self.db, actors, self.share)?;
         rows.deltas.write(&self.totals, &self.db, self.share.partition)?;
         self.write_replies(batch, rows)?;
         for it in &batch.bookkeeping {

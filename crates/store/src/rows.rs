@@ -18,6 +18,7 @@ use domain::{
 use engine::ports::{Delivery, DeliveryId, StoreError, StoredReply};
 use ring::digest::{Context, SHA256};
 
+use crate::actors;
 use crate::cells::json;
 use crate::codes::{
     change_status, change_status_code, claim_kind, claim_kind_code, definition_kind,
@@ -152,7 +153,9 @@ pub fn role(cells: &mut Cells<'_>) -> Result<Role, StoreError> {
     Ok(Role { name: cells.string()?, permissions: cells.json()?, revision: cells.revision()? })
 }
 
-pub(crate) fn account_row(it: &Account) -> [Value<'_>; 16] {
+/// An account's row; `actor` is who made it, and counts only where the row is new.
+pub(crate) fn account_row<'a>(it: &'a Account, actor: Option<&'a actors::Row>) -> [Value<'a>; 22] {
+    let [id, salt, user, created_by, reason, comments] = actors::columns(actor);
     [
         it.tenant.into(),
         it.id.into(),
@@ -170,16 +173,22 @@ pub(crate) fn account_row(it: &Account) -> [Value<'_>; 16] {
         it.updated_at.into(),
         it.erased_at.into(),
         it.revision.seq.into(),
+        id,
+        salt,
+        user,
+        created_by,
+        reason,
+        comments,
     ]
 }
 
-/// Reads a row of [`tables::ACCOUNT`].
+/// Reads a row of [`tables::ACCOUNT`], but for its actor.
 ///
 /// # Errors
 /// See [`tenant`].
 pub fn account(cells: &mut Cells<'_>) -> Result<Account, StoreError> {
     cells.of(&tables::ACCOUNT);
-    Ok(Account {
+    let account = Account {
         tenant: cells.tenant()?,
         id: cells.entity()?,
         external_key: cells.opt_string()?,
@@ -199,7 +208,9 @@ pub fn account(cells: &mut Cells<'_>) -> Result<Account, StoreError> {
         updated_at: cells.time()?,
         erased_at: cells.opt_time()?,
         revision: cells.revision()?,
-    })
+    };
+    cells.skip(actors::COLUMNS);
+    Ok(account)
 }
 
 pub(crate) fn person_row(

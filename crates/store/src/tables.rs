@@ -176,7 +176,8 @@ pub static JOURNAL: Table = Table {
 };
 
 /// Who made changes and why, named by the journal's `actor`; see `actors.rs`. `account_id` is all
-/// zeros where the journal row is about no account; `salt` is NULL once the texts were erased.
+/// zeros where the journal row is about no account; `salt` is NULL once the texts were erased. The
+/// actor who made an account is in the account's own row.
 pub static ACTOR: Table = Table {
     name: "actor",
     columns: &[
@@ -261,6 +262,12 @@ pub static ACCOUNT: Table = Table {
         int("updated_at_us"),
         int("erased_at_us").null(),
         int("seq"),
+        id("actor").null().fixed(),
+        id("actor_salt").null().fixed(),
+        text("actor_user").null().fixed(),
+        text("actor_created_by").null().fixed(),
+        text("actor_reason").null().fixed(),
+        text("actor_comments").null().fixed(),
     ],
     key_columns: 2,
     layout: Layout::Clustered,

@@ -167,9 +167,13 @@ struct Walker<'r> {
 impl<'r> Walker<'r> {
     fn new(reader: &'r Reader, no: TenantNo) -> Result<Self, StoreError> {
         let load = reader.load(
-            "SELECT j.at_us, a.user_name, a.created_by, a.reason, a.comments, j.token, j.changes \
-             FROM journal j JOIN actor a ON a.tenant = j.tenant AND a.id = j.actor \
-             AND a.account_id = coalesce(j.account_id, ?2) WHERE j.seq = ?1",
+            "SELECT j.at_us, coalesce(a.user_name, m.actor_user), \
+             coalesce(a.created_by, m.actor_created_by), coalesce(a.reason, m.actor_reason), \
+             coalesce(a.comments, m.actor_comments), j.token, j.changes FROM journal j \
+             LEFT JOIN actor a ON a.tenant = j.tenant AND a.id = j.actor \
+             AND a.account_id = coalesce(j.account_id, ?2) \
+             LEFT JOIN account m ON m.tenant = j.tenant AND m.id = j.account_id \
+             AND m.actor = j.actor WHERE j.seq = ?1",
         )?;
         Ok(Self { reader, no, load, records: BTreeMap::new() })
     }

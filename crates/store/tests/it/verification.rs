@@ -264,6 +264,20 @@ fn damage_to_the_texts_of_actors_is_found() {
             expect!["actor: is not what was written"],
         );
     }
+    for column in ["actor_user", "actor_created_by", "actor_reason", "actor_comments"] {
+        check(
+            &[&format!("UPDATE account SET {column} = 'eve'")],
+            expect!["actor: is not what was written"],
+        );
+    }
+    check(
+        &["UPDATE account SET actor = NULL"],
+        expect!["journal: names an actor that is not there"],
+    );
+    check(
+        &["UPDATE account SET actor_salt = NULL"],
+        expect!["actor: is erased, and its account is not"],
+    );
     check(&["DELETE FROM actor"], expect!["journal: names an actor that is not there"]);
     check(&["UPDATE actor SET salt = NULL"], expect!["actor: is erased, and its account is not"]);
 }
