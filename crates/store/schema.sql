@@ -6,6 +6,14 @@ CREATE TABLE migration (
     PRIMARY KEY (version)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE installation (
+    id INTEGER NOT NULL,
+    check_key BLOB NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE partition (
     id INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
@@ -15,6 +23,8 @@ CREATE TABLE partition (
     queue_offset INTEGER,
     claims_end INTEGER,
     claims_after BLOB,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (id)
 ) STRICT, WITHOUT ROWID;
 
@@ -43,6 +53,8 @@ CREATE TABLE actor (
     created_by TEXT NOT NULL,
     reason TEXT,
     comments TEXT,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, account_id, id)
 ) STRICT, WITHOUT ROWID;
 
@@ -57,6 +69,8 @@ CREATE TABLE tenant (
     is_active INTEGER NOT NULL,
     created_at_us INTEGER NOT NULL,
     seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (no)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX tenant_by_id ON tenant (id);
@@ -68,6 +82,8 @@ CREATE TABLE tenant_value (
     id BLOB NOT NULL,
     value TEXT,
     seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, name)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tenant_value_in_use ON tenant_value (name, tenant) WHERE value IS NOT NULL;
@@ -78,6 +94,8 @@ CREATE TABLE app_user (
     roles TEXT NOT NULL,
     active INTEGER NOT NULL,
     seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (username)
 ) STRICT, WITHOUT ROWID;
 
@@ -111,6 +129,8 @@ CREATE TABLE account (
     actor_created_by TEXT,
     actor_reason TEXT,
     actor_comments TEXT,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 
@@ -131,6 +151,8 @@ CREATE TABLE account_person (
     locale TEXT,
     phone TEXT,
     notes TEXT,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, account_id, seq)
 ) STRICT, WITHOUT ROWID;
 
@@ -146,6 +168,8 @@ CREATE TABLE payment_method (
     created_at_us INTEGER NOT NULL,
     updated_at_us INTEGER NOT NULL,
     seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX payment_method_by_account ON payment_method (tenant, account_id, id);
@@ -260,6 +284,8 @@ CREATE TABLE outstanding (
     comments TEXT,
     token BLOB NOT NULL,
     partition INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, transaction_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX outstanding_by_payment ON outstanding (payment_id);
@@ -270,6 +296,8 @@ CREATE TABLE reply (
     fingerprint BLOB NOT NULL,
     answer TEXT,
     expires_at_us INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX reply_by_expiry ON reply (expires_at_us);
@@ -278,6 +306,8 @@ CREATE TABLE follower (
     name TEXT NOT NULL,
     partition INTEGER NOT NULL,
     upto INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (name, partition)
 ) STRICT, WITHOUT ROWID;
 
@@ -288,6 +318,8 @@ CREATE TABLE delivery (
     attempts INTEGER NOT NULL,
     due_at_us INTEGER NOT NULL,
     error TEXT NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (seq, ordinal)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX delivery_by_due_at ON delivery (due_at_us);
@@ -298,6 +330,8 @@ CREATE TABLE counter (
     gateway TEXT NOT NULL,
     partition INTEGER NOT NULL,
     value INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, name, gateway, partition)
 ) STRICT, WITHOUT ROWID;
 
@@ -309,6 +343,8 @@ CREATE TABLE ledger_total (
     partition INTEGER NOT NULL,
     debit_minor TEXT NOT NULL,
     credit_minor TEXT NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, account, gateway, currency, partition)
 ) STRICT, WITHOUT ROWID;
 
@@ -337,6 +373,8 @@ CREATE TABLE environment_secret (
     created_at_us INTEGER NOT NULL,
     expires_at_us INTEGER,
     seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX environment_secret_by_environment ON environment_secret (tenant, environment_id, id);
@@ -378,6 +416,8 @@ CREATE TABLE change_request (
     version INTEGER,
     settled_at_us INTEGER,
     seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX change_request_by_environment ON change_request (tenant, environment_id, id);
@@ -441,6 +481,8 @@ CREATE TABLE customer (
     created_at_us INTEGER NOT NULL,
     updated_at_us INTEGER NOT NULL,
     seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX customer_expiring ON customer (expires_at_us, id) WHERE expires_at_us IS NOT NULL;
@@ -454,6 +496,8 @@ CREATE TABLE customer_session (
     renewed_at_us INTEGER NOT NULL,
     expires_at_us INTEGER NOT NULL,
     refresh_until_us INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX customer_session_by_customer ON customer_session (customer_id, tenant, id);
@@ -468,6 +512,8 @@ CREATE TABLE mail (
     due_at_us INTEGER,
     attempts INTEGER NOT NULL,
     error TEXT,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX mail_due ON mail (due_at_us, id) WHERE due_at_us IS NOT NULL;
@@ -486,6 +532,8 @@ CREATE TABLE operation (
     created_at_us INTEGER NOT NULL,
     settled_at_us INTEGER,
     seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX operation_waiting ON operation (id, status) WHERE status = 1;

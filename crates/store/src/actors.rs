@@ -19,7 +19,7 @@ use crate::chain;
 use crate::driver::{Cells, Database, Reader, Value};
 use crate::journal;
 use crate::recent::Cache;
-use crate::tables::ACTOR;
+use crate::tables::{self, ACTOR};
 
 /// What the hash begins with, so that it is the hash of nothing else.
 const PREFIX: &[u8] = b"faregate actor 1\n";
@@ -209,9 +209,11 @@ pub(crate) fn erase(db: &Database, tenant: TenantNo, account: AccountId) -> Resu
     let sql = "UPDATE actor SET salt = NULL, created_by = user_name, reason = NULL, comments = NULL \
                WHERE tenant = ?1 AND account_id = ?2";
     db.prepare(sql)?.row(&parameters)?;
+    db.check_again(&ACTOR, "WHERE tenant = ?1 AND account_id = ?2", &parameters)?;
     let sql = "UPDATE account SET actor_salt = NULL, actor_created_by = actor_user, \
                actor_reason = NULL, actor_comments = NULL WHERE tenant = ?1 AND id = ?2";
-    db.prepare(sql)?.row(&parameters)
+    db.prepare(sql)?.row(&parameters)?;
+    db.check_again(&tables::ACCOUNT, "WHERE tenant = ?1 AND id = ?2", &parameters)
 }
 
 /// The place of a journal row's actor.
@@ -225,11 +227,10 @@ fn place(entry: &Entry) -> Place {
 
 /// Whether the entry makes this account, which then has no rows yet.
 fn makes_account(entry: &Entry, account: AccountId) -> bool {
-    entry.changes.iter().any(|change| match change {
-        Change::Account(AccountChange::Account(it)) => {
-            it.id == account && it.revision == Revision::first(entry.seq)
-        }
-        _ => false,
+    let made = Revision::first(entry.seq);
+    entry.changes.iter().any(|change| {
+        matches!(change, Change::Account(AccountChange::Account(it))
+            if it.id == account && it.revision == made)
     })
 }
 

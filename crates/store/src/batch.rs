@@ -272,6 +272,9 @@ impl<'a> Rows<'a> {
             let sql = "UPDATE payment_method SET external_payment_method_id = NULL, properties = NULL \
                        WHERE tenant = ?1 AND account_id = ?2 AND seq < ?3";
             db.exec(sql, &[tenant.into(), account.into(), seq.into()])?;
+            let of_account = [tenant.into(), account.into()];
+            let rest = "WHERE tenant = ?1 AND account_id = ?2";
+            db.check_again(&tables::PAYMENT_METHOD, rest, &of_account)?;
             actors::erase(db, tenant, account)?;
         }
         Ok(())

@@ -17,7 +17,7 @@ use crate::batch::{Gateways, Rows};
 use crate::cells::json;
 use crate::chain::Link;
 use crate::claims::{Claims, Owners, Stored};
-use crate::driver::Database;
+use crate::driver::{Database, Value};
 use crate::journal;
 use crate::load;
 use crate::pool::Source;
@@ -158,6 +158,7 @@ impl SqlStore {
             (None, Some(_)) => return Err(StoreError::NotOwner),
             (None, None) => return Err(corrupt("there is no partition")),
         };
+        self.db.check_again(&tables::PARTITION, "WHERE id = ?1", &parameters[..1])?;
         let (head, link) = queries::journal_end(self.db.reader(), partition)?;
         if head.0 + 1 != owned.next_seq.0 {
             return Err(corrupt("the next journal row does not follow on the last"));
@@ -201,24 +202,24 @@ impl SqlStore {
     /// Takes the numbers, if the partition is still ours.
     fn write_partition(&self, owned: Owned, claims: &Stored) -> Result<(), StoreError> {
         let sql = "UPDATE partition SET next_seq = ?3, payment_number = ?4, tenant_no = ?5, \
-                   claims_end = ?6, claims_after = ?7, queue_offset = ?8 WHERE id = ?1 AND epoch = ?2";
+                   queue_offset = ?6, claims_end = ?7, claims_after = ?8, check_now = ?9 \
+                   WHERE id = ?1 AND epoch = ?2";
         let [claims_end, claims_after] = claims.columns();
         let Sequences { payment_number, tenant_no } = owned.sequences;
         let tenant_no = i64::from(tenant_no).into();
-        self.db.require(
-            sql,
-            &[
-                self.share.partition.number().into(),
-                owned.epoch.into(),
-                owned.next_seq.into(),
-                payment_number.into(),
-                tenant_no,
-                claims_end,
-                claims_after,
-                owned.queue_offset.into(),
-            ],
-            StoreError::NotOwner,
-        )
+        let columns = [
+            self.share.partition.number().into(),
+            owned.epoch.into(),
+            owned.next_seq.into(),
+            payment_number.into(),
+            tenant_no,
+            owned.queue_offset.into(),
+            claims_end,
+            claims_after,
+        ];
+        let check_now = self.db.check_key()?.of_changing(&tables::PARTITION, &columns);
+        let parameters: Vec<Value<'_>> = columns.into_iter().chain([check_now.into()]).collect();
+        self.db.require(sql, &parameters, StoreError::NotOwner)
     }
 
     /// Appends the batch's rows after the row of this link; returns the last one's.
@@ -248,11 +249,20 @@ impl SqlStore {
         // one that was not is the batch's own.
         let is_earlier = |key: &ReplyKey| self.batch.running.contains(key);
         if !rows.settled.is_empty() {
-            let sql = "UPDATE reply SET answer = ?2, expires_at_us = ?3 WHERE key = ?1";
-            let mut settle = self.db.prepare(sql)?;
-            for (key, (reply, expires_at)) in &rows.settled {
+            let keys: Vec<[Value<'_>; 1]> =
+                rows.settled.keys().map(|key| [(*key).into()]).collect();
+            let mut fingerprints = vec![None; keys.len()];
+            let sql = "SELECT fingerprint FROM reply WHERE key = ?1";
+            self.db.reader().for_keys(sql, &keys, |at, cells| {
+                fingerprints[at] = Some(cells.id()?);
+                Ok(())
+            })?;
+            let mut settle = self.db.update(&tables::REPLY)?;
+            for ((key, (reply, expires_at)), fingerprint) in rows.settled.iter().zip(fingerprints) {
+                let Some(fingerprint) = fingerprint else { continue };
                 let answer = answer_text(&Ok((*reply).clone()));
-                settle.row(&[(*key).into(), answer.as_str().into(), (*expires_at).into()])?;
+                let answer = answer.as_str().into();
+                settle.row(&[(*key).into(), fingerprint.into(), answer, (*expires_at).into()])?;
             }
         }
         if batch.replies.is_empty() {
@@ -320,12 +330,10 @@ impl SqlStore {
             }
             Bookkeeping::MailPostponed(mail) => {
                 // One that was deleted meanwhile, with its customer, stays so.
-                let sql = "UPDATE mail SET due_at_us = ?3, attempts = ?4, error = ?5 \
-                           WHERE tenant = ?1 AND id = ?2";
                 let attempts = i64::from(mail.attempts).into();
                 let error = mail.error.as_ref().into();
                 let row = [mail.tenant.into(), mail.id.into(), mail.due_at.into(), attempts, error];
-                self.db.prepare(sql)?.row(&row)
+                self.db.update(&tables::MAIL)?.row(&row)
             }
             Bookkeeping::MailClosed { tenant, id } => {
                 let sql = "DELETE FROM mail WHERE tenant = ?1 AND id = ?2";
@@ -344,8 +352,10 @@ impl SqlStore {
                     }
                 };
                 let attempts = i64::from(*attempts).into();
-                let row = [(*tenant).into(), (*id).into(), (*again_at).into(), attempts];
-                self.db.prepare(sql)?.row(&row)
+                let key = [(*tenant).into(), (*id).into()];
+                let row = [key[0], key[1], (*again_at).into(), attempts];
+                self.db.prepare(sql)?.row(&row)?;
+                self.db.check_again(&tables::OPERATION, "WHERE tenant = ?1 AND id = ?2", &key)
             }
             Bookkeeping::Over(over) => self.delete_some(*over),
             Bookkeeping::DeliveryClosed { id } => {

@@ -2,6 +2,8 @@
 //! SQLite and PostgreSQL share (parameters are written `?n`). Only [`sqlite`] and [`postgres`]
 //! know which of the two runs.
 
+mod check;
+mod database;
 pub mod postgres;
 pub mod sqlite;
 
@@ -10,9 +12,11 @@ use std::path::Path;
 use engine::ports::{ReadLimits, StoreError};
 use uuid::Uuid;
 
+pub(crate) use self::check::{CheckKey, new_installation};
+pub use self::database::{Database, Put};
 use self::postgres::Server;
 use self::sqlite::Options;
-use crate::tables::{Dialect, Table};
+use crate::tables::{Dialect, Kind, Table};
 
 /// One column of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,6 +51,15 @@ impl Cell {
             Self::Id(value) => Value::Id(*value),
             Self::Real(bits) => Value::Real(f64::from_bits(*bits)),
         }
+    }
+
+    pub(crate) fn read(kind: Kind, cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+        Ok(match kind {
+            Kind::Int => cells.opt_int()?.map_or(Self::Null, Self::Int),
+            Kind::Text => cells.opt_text()?.map_or(Self::Null, |it| Self::Text(it.to_owned())),
+            Kind::Id => cells.opt_id()?.map_or(Self::Null, |id| Self::Id(id.into_bytes())),
+            Kind::Real => cells.opt_real()?.map_or(Self::Null, |it| Self::Real(it.to_bits())),
+        })
     }
 
     pub(crate) fn owned(value: Value<'_>) -> Self {
@@ -538,262 +551,5 @@ impl Load<'_> {
             Self::Sqlite(it) => it.rows(parameters, &mut each),
             Self::Postgres(it) => it.rows(parameters, &mut each),
         }
-    }
-}
-
-/// Writes rows: with an insert, an upsert, or a statement of one's own.
-pub enum Put<'c> {
-    /// On a database file: at once.
-    Sqlite(sqlite::Statement<'c>),
-    /// On a server, with a statement of one's own: with the next that is waited for.
-    Later(postgres::Later<'c>),
-    /// On a server, into a table: with the next statement that is waited for.
-    Gathered(postgres::Gathering<'c>),
-}
-
-impl Put<'_> {
-    /// Writes one row. A server refuses it later: with the next statement or the commit.
-    ///
-    /// # Errors
-    /// [`StoreError`] where it cannot be written.
-    pub fn row(&mut self, row: &[Value<'_>]) -> Result<(), StoreError> {
-        match self {
-            Self::Sqlite(it) => it.execute(row).map(drop),
-            Self::Later(it) => {
-                it.add(row);
-                Ok(())
-            }
-            Self::Gathered(it) => {
-                it.add(row);
-                Ok(())
-            }
-        }
-    }
-}
-
-/// The connection to write with.
-pub struct Database {
-    reader: Reader,
-    texts: Vec<Texts>,
-}
-
-struct Texts {
-    table: &'static Table,
-    insert: String,
-    upsert: String,
-}
-
-impl Database {
-    /// Opens a database file, or makes an empty one, to write into `tables`.
-    ///
-    /// # Errors
-    /// [`StoreError`] where it cannot be opened.
-    pub fn open(
-        path: &Path,
-        options: &Options,
-        tables: &[&'static Table],
-    ) -> Result<Self, StoreError> {
-        let connection = sqlite::Connection::to_write(path, options)?;
-        Ok(Self::of(Connection::Sqlite(connection), tables))
-    }
-
-    /// Opens a connection that writes into `tables` of a server: the only one, or one of those that
-    /// own a partition each.
-    ///
-    /// # Errors
-    /// [`StoreError`] where it cannot be opened, or another process has it.
-    pub fn connect(
-        server: &Server,
-        is_alone: bool,
-        tables: &[&'static Table],
-    ) -> Result<Self, StoreError> {
-        let connection = server.connect_to_write(is_alone)?;
-        Ok(Self::of(Connection::Postgres(Box::new(connection)), tables))
-    }
-
-    /// Opens a connection that writes what no partition owns into `tables` of a server, beside those
-    /// who own one.
-    ///
-    /// # Errors
-    /// [`StoreError`] where it cannot be opened.
-    pub fn connect_beside(server: &Server, tables: &[&'static Table]) -> Result<Self, StoreError> {
-        let connection = server.connect_beside()?;
-        Ok(Self::of(Connection::Postgres(Box::new(connection)), tables))
-    }
-
-    fn of(connection: Connection, tables: &[&'static Table]) -> Self {
-        let text: fn(&'static Table) -> Texts = match &connection {
-            Connection::Sqlite(_) => |table| Texts {
-                table,
-                insert: table.insert(&sqlite::DIALECT),
-                upsert: table.upsert(&sqlite::DIALECT),
-            },
-            Connection::Postgres(_) => |table| Texts {
-                table,
-                insert: postgres::insert_all(table),
-                upsert: postgres::upsert_all(table),
-            },
-        };
-        let texts = tables.iter().map(|table| text(table)).collect();
-        Self { reader: Reader { connection }, texts }
-    }
-
-    /// The same connection, to read with.
-    #[must_use]
-    pub const fn reader(&self) -> &Reader {
-        &self.reader
-    }
-
-    /// Begins a commit.
-    ///
-    /// # Errors
-    /// [`StoreError`] where somebody else writes.
-    pub fn begin(&self) -> Result<(), StoreError> {
-        match &self.reader.connection {
-            Connection::Sqlite(it) => it.begin(),
-            Connection::Postgres(it) => {
-                it.begin();
-                Ok(())
-            }
-        }
-    }
-
-    /// Ends a commit; once it returns, it is durable.
-    ///
-    /// # Errors
-    /// [`StoreError`]: nothing was written; [`StoreError::OutcomeUnknown`]: only opening the
-    /// database again will tell.
-    pub fn commit(&self) -> Result<(), StoreError> {
-        match &self.reader.connection {
-            Connection::Sqlite(it) => it.commit(),
-            Connection::Postgres(it) => it.commit(),
-        }
-    }
-
-    /// Gives up what was begun, if anything was.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the connection is beyond use.
-    pub fn rollback(&self) -> Result<(), StoreError> {
-        self.reader.rollback()
-    }
-
-    /// Gives up what was begun. Where the connection was lost, a new one is made: what was known
-    /// of the database must be read again.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the database cannot be reached.
-    pub fn renew(&self) -> Result<(), StoreError> {
-        match &self.reader.connection {
-            Connection::Sqlite(it) => it.rollback(),
-            Connection::Postgres(it) => it.renew(),
-        }
-    }
-
-    /// Runs a statement that must change a row: `otherwise` says what it means if it does not. A
-    /// server says so later: with the next statement or the commit.
-    ///
-    /// # Errors
-    /// `otherwise`, or [`StoreError`] where it failed.
-    pub fn require(
-        &self,
-        sql: &str,
-        parameters: &[Value<'_>],
-        otherwise: StoreError,
-    ) -> Result<(), StoreError> {
-        match &self.reader.connection {
-            Connection::Sqlite(it) => match it.prepare(sql)?.execute(parameters)? {
-                0 => Err(otherwise),
-                _ => Ok(()),
-            },
-            Connection::Postgres(it) => {
-                it.require(sql, parameters, otherwise);
-                Ok(())
-            }
-        }
-    }
-
-    /// Runs a statement and tells how many rows it changed.
-    ///
-    /// # Errors
-    /// [`StoreError`] where it failed.
-    pub fn exec(&self, sql: &str, parameters: &[Value<'_>]) -> Result<u64, StoreError> {
-        match &self.reader.connection {
-            Connection::Sqlite(it) => it.prepare(sql)?.execute(parameters),
-            Connection::Postgres(it) => it.prepare(sql)?.execute(parameters),
-        }
-    }
-
-    /// A prepared statement, to be run with one row of parameters after another.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the text is not understood.
-    pub fn prepare(&self, sql: &str) -> Result<Put<'_>, StoreError> {
-        Ok(match &self.reader.connection {
-            Connection::Sqlite(it) => Put::Sqlite(it.prepare(sql)?),
-            Connection::Postgres(it) => Put::Later(it.later(sql)),
-        })
-    }
-
-    /// Inserts rows into a table; one with a key that is there already is an error.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the table is not there.
-    pub fn insert(&self, table: &'static Table) -> Result<Put<'_>, StoreError> {
-        let texts = self.texts(table);
-        self.put(table, &texts.insert)
-    }
-
-    /// Inserts rows into a table, or changes those that are there.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the table is not there.
-    pub fn upsert(&self, table: &'static Table) -> Result<Put<'_>, StoreError> {
-        let texts = self.texts(table);
-        self.put(table, &texts.upsert)
-    }
-
-    fn put<'c>(&'c self, table: &'static Table, sql: &'c str) -> Result<Put<'c>, StoreError> {
-        Ok(match &self.reader.connection {
-            Connection::Sqlite(it) => Put::Sqlite(it.prepare(sql)?),
-            Connection::Postgres(it) => Put::Gathered(it.gather(table, sql)),
-        })
-    }
-
-    /// Makes the tables, and marks the database as ours. Within the open transaction.
-    pub(crate) fn create(&self, ddl: &str) -> Result<(), StoreError> {
-        match &self.reader.connection {
-            Connection::Sqlite(it) => {
-                it.create(ddl, &mut self.texts.iter().map(|texts| texts.table))
-            }
-            Connection::Postgres(it) => it.run(ddl),
-        }
-    }
-
-    /// Keeps others from changing the schema. Within the open transaction.
-    pub(crate) fn lock_schema(&self) -> Result<(), StoreError> {
-        match &self.reader.connection {
-            // A commit that was begun is the only one.
-            Connection::Sqlite(_) => Ok(()),
-            Connection::Postgres(it) => it.lock_schema(),
-        }
-    }
-
-    /// Whether nothing is in it.
-    pub(crate) fn is_empty(&self) -> Result<bool, StoreError> {
-        match &self.reader.connection {
-            Connection::Sqlite(it) => it.is_empty(),
-            Connection::Postgres(it) => it.is_empty(),
-        }
-    }
-
-    /// Whether a row next to the last one costs less than one anywhere: see `claims.rs`.
-    pub(crate) const fn writes_pages(&self) -> bool {
-        matches!(self.reader.connection, Connection::Sqlite(_))
-    }
-
-    fn texts(&self, table: &'static Table) -> &Texts {
-        let found = self.texts.iter().find(|texts| texts.table.name == table.name);
-        found.expect("the connection was opened for these tables")
     }
 }

@@ -103,6 +103,7 @@ pub fn sqlite_to_server(
     let tables = compare(&digests, copy.target.reader()).map_err(&failed)?;
     let copied = Copied { written: copy.written, tables };
     if copied.is_complete() {
+        copy.target.check_again(&PARTITION, "", &[]).map_err(&failed)?;
         copy.target.exec("DROP TABLE copying", &[]).map_err(&failed)?;
     }
     drop(lock);
@@ -298,29 +299,23 @@ fn differences<'a>(
 /// A row, or the key at its beginning.
 type Row = Vec<Cell>;
 
-impl Cell {
-    fn read(kind: Kind, cells: &mut Cells<'_>) -> Result<Self, StoreError> {
-        Ok(match kind {
-            Kind::Int => cells.opt_int()?.map_or(Self::Null, Self::Int),
-            Kind::Text => cells.opt_text()?.map_or(Self::Null, |it| Self::Text(it.to_owned())),
-            Kind::Id => cells.opt_id()?.map_or(Self::Null, |id| Self::Id(id.into_bytes())),
-            Kind::Real => cells.opt_real()?.map_or(Self::Null, |it| Self::Real(it.to_bits())),
-        })
-    }
-}
-
 fn values(row: &[Cell]) -> Vec<Value<'_>> {
     row.iter().map(Cell::value).collect()
 }
 
-/// Reads a row of all columns. How far claims are merged is of no concern to the target.
+/// Reads a row of all columns. How far claims are merged is of no concern to the target; its check values
+/// of a partition are its own, therefore.
 fn read_row(table: &'static Table, cells: &mut Cells<'_>) -> Result<Row, StoreError> {
     cells.of(table);
     let mut row = Row::with_capacity(table.columns.len());
     for column in table.columns {
         let cell = Cell::read(column.kind, cells)?;
-        let of_merge = table.name == PARTITION.name && column.name.starts_with("claims_");
-        row.push(if of_merge { Cell::Null } else { cell });
+        let is_of_partition = table.name == PARTITION.name;
+        row.push(match column.name {
+            "claims_end" | "claims_after" if is_of_partition => Cell::Null,
+            "check_now" if is_of_partition => Cell::Int(0),
+            _ => cell,
+        });
     }
     Ok(row)
 }

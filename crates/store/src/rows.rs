@@ -5,7 +5,6 @@ pub mod customers;
 
 use domain::access::{Role, User};
 use domain::change_request::ChangeRequest;
-use domain::claim::{Claim, ClaimKey};
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::ledger::Posting;
@@ -16,42 +15,28 @@ use domain::{
     TenantNo,
 };
 use engine::ports::{Delivery, DeliveryId, StoreError, StoredReply};
-use ring::digest::{Context, SHA256};
 
 use crate::actors;
 use crate::cells::json;
 use crate::codes::{
-    change_status, change_status_code, claim_kind, claim_kind_code, definition_kind,
-    definition_kind_code, ledger_account, ledger_account_code, operation, operation_code,
-    secret_kind, secret_kind_code, status, status_code,
+    change_status, change_status_code, definition_kind, definition_kind_code, ledger_account,
+    ledger_account_code, operation, operation_code, secret_kind, secret_kind_code, status,
+    status_code,
 };
 use crate::driver::{Cells, Value};
-use crate::tables;
+use crate::tables::{self, CHECKS};
 
 mod claims;
 mod tags;
 
-pub(crate) use claims::Claimed;
+pub use claims::claim_hash;
+pub(crate) use claims::{ClaimHash, Claimed, claim, claim_row, recent_claim, recent_claim_row};
 pub use tags::tag;
 pub(crate) use tags::{tag_key, tag_row};
 
 /// A currency borrowed by a row.
 fn currency(currency: Option<&Currency>) -> Value<'_> {
     Value::from(currency)
-}
-
-/// The key of a claim's row: see [`claim_hash`].
-pub(crate) type ClaimHash = [u8; 16];
-
-/// The key of a claim's row: the first 16 bytes of SHA-256 over tenant, kind and key.
-#[must_use]
-pub fn claim_hash(key: &ClaimKey) -> ClaimHash {
-    let mut hash = Context::new(&SHA256);
-    hash.update(&key.tenant.0.to_be_bytes());
-    hash.update(&claim_kind_code(key.kind).to_be_bytes());
-    hash.update(key.key.as_bytes());
-    let digest = hash.finish();
-    digest.as_ref()[..16].try_into().expect("a SHA-256 has 32 bytes")
 }
 
 pub(crate) fn tenant_row(it: &Tenant) -> [Value<'_>; 10] {
@@ -209,7 +194,7 @@ pub fn account(cells: &mut Cells<'_>) -> Result<Account, StoreError> {
         erased_at: cells.opt_time()?,
         revision: cells.revision()?,
     };
-    cells.skip(actors::COLUMNS);
+    cells.skip(actors::COLUMNS + CHECKS);
     Ok(account)
 }
 
@@ -302,7 +287,7 @@ pub(crate) fn payment_method_row<'a>(
 /// See [`tenant`].
 pub fn payment_method(cells: &mut Cells<'_>) -> Result<PaymentMethod, StoreError> {
     cells.of(&tables::PAYMENT_METHOD);
-    Ok(PaymentMethod {
+    let method = PaymentMethod {
         tenant: cells.tenant()?,
         id: cells.entity()?,
         account_id: cells.entity()?,
@@ -314,7 +299,9 @@ pub fn payment_method(cells: &mut Cells<'_>) -> Result<PaymentMethod, StoreError
         created_at: cells.time()?,
         updated_at: cells.time()?,
         revision: cells.revision()?,
-    })
+    };
+    cells.skip(CHECKS);
+    Ok(method)
 }
 
 pub(crate) fn payment_row(it: &Payment) -> [Value<'_>; 21] {
@@ -661,42 +648,6 @@ pub fn change_request(cells: &mut Cells<'_>) -> Result<ChangeRequest, StoreError
         settled_at: cells.opt_time()?,
         revision: cells.revision()?,
     })
-}
-
-pub(crate) fn claim_row(hash: ClaimHash, it: &Claimed) -> [Value<'static>; 5] {
-    [
-        Value::Id(hash),
-        it.tenant.into(),
-        claim_kind_code(it.kind).into(),
-        it.claim.owner.into(),
-        it.claim.account.into(),
-    ]
-}
-
-pub(crate) fn recent_claim_row(n: i64, hash: ClaimHash, it: &Claimed) -> [Value<'static>; 6] {
-    let [hash, tenant, kind, owner, account] = claim_row(hash, it);
-    [n.into(), hash, tenant, kind, owner, account]
-}
-
-/// Reads a row of [`tables::CLAIM`]. The key itself is not stored, only its hash.
-pub(crate) fn claim(cells: &mut Cells<'_>) -> Result<(ClaimHash, Claimed), StoreError> {
-    cells.of(&tables::CLAIM);
-    claim_columns(cells)
-}
-
-/// Reads a row of [`tables::CLAIM_RECENT`]: its number, and the claim.
-pub(crate) fn recent_claim(
-    cells: &mut Cells<'_>,
-) -> Result<(i64, (ClaimHash, Claimed)), StoreError> {
-    cells.of(&tables::CLAIM_RECENT);
-    Ok((cells.int()?, claim_columns(cells)?))
-}
-
-fn claim_columns(cells: &mut Cells<'_>) -> Result<(ClaimHash, Claimed), StoreError> {
-    let hash = cells.id()?.into_bytes();
-    let (tenant, kind) = (cells.tenant()?, cells.code(claim_kind)?);
-    let claim = Claim { owner: cells.id()?, account: cells.opt_entity()? };
-    Ok((hash, Claimed { tenant, kind, claim }))
 }
 
 pub(crate) fn outstanding_row(it: &Outstanding, partition: PartitionNo) -> [Value<'_>; 15] {

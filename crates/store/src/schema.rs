@@ -7,7 +7,7 @@ use engine::ports::StoreError;
 use ring::digest::{SHA256, digest};
 
 use crate::Error;
-use crate::driver::{Database, Reader, Value};
+use crate::driver::{Database, Reader, Value, new_installation};
 use crate::tables::{
     self, CUSTOMER_TABLES, Dialect, FOUNDING_TABLES, INSIGHT_TABLES, MIGRATION, SECOND_TABLES,
     TABLES, TAG_TABLES, THIRD_TABLES,
@@ -142,6 +142,7 @@ fn run_after(version: i64, db: &Database) -> Result<(), StoreError> {
         db.insert(&MIGRATION)?.row(&[migration.version.into(), (&checksum).into()])?;
     }
     if version == 0 {
+        db.insert(&tables::INSTALLATION)?.row(&new_installation())?;
         add_partition(db, PartitionNo::FIRST)?;
     }
     Ok(())
@@ -192,7 +193,7 @@ fn spread(db: &Database, partitions: u16) -> Result<(), StoreError> {
         let partition = PartitionNo::of(tenant, account, partitions);
         update.row(&[tenant.into(), transaction.into(), partition.number().into()])?;
     }
-    Ok(())
+    db.check_again(&tables::OUTSTANDING, "", &[])
 }
 
 /// Makes a partition that nobody has owned yet.
@@ -222,9 +223,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["dae60465b6659f2c8fe1ec8f43443f50 8f01ffb2d54b84771292255ad2cd88ce 7ea1b172bff77472580d08ddf7f8dcf3 8efc425235c23986e3eff606ab3ca4ee f5c771afc419c30df7617cd143795b8e aa32a5ea343325004a78c5f22244ea53 1ce3e51518fa721b44ba6989ce9282e9 4938e714ca1d827800e980bcc36dfb38"]
+        expect!["3703895816dc684dace7ce561e36dac5 d0509799755feb5b7fbc13cb22899b34 47e1b932e461e8f1ad7b51d0caa17ac8 8efc425235c23986e3eff606ab3ca4ee f5c771afc419c30df7617cd143795b8e 9f1676c6c3566f3a351a673d0c3cd91e 1ce3e51518fa721b44ba6989ce9282e9 4938e714ca1d827800e980bcc36dfb38"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["07d3f59518fa1900c11161b233df3b9c 3099c917813406cdb0b6792b789a3068 e6e5db6cec7f7aed30bf39940f3707ef c369cc488f20a2e90f0d16f39a66c176 0c51a16dbc833a3b94a225d62c8fd209 84ee0f75a6ec19ef26c96304063b5353 1ce3e51518fa721b44ba6989ce9282e9 4938e714ca1d827800e980bcc36dfb38"]
+        expect!["76e1753484269434aa81fc0e4e31fa94 dcb3211b43c47e20dc604f97d982c50c 3c6d5c7774312f17a5aa7ccbb2a605d5 c369cc488f20a2e90f0d16f39a66c176 0c51a16dbc833a3b94a225d62c8fd209 70787ef0785ee57cd78742dcee6a3222 1ce3e51518fa721b44ba6989ce9282e9 4938e714ca1d827800e980bcc36dfb38"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

@@ -10,12 +10,15 @@ use std::fmt::Write as _;
 mod customers;
 mod flags;
 mod insights;
+mod payments;
 
 pub use customers::{CUSTOMER, MAIL, OPERATION, SESSION};
 pub(crate) use customers::{EXPIRING, GIVEN_UP, SETTLED, TO_NOTIFY, TO_SEND, WAITING};
 pub(crate) use flags::DUE;
 pub use flags::{CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
 pub use insights::{FLAG_INSIGHT, METRIC_INSIGHT};
+pub(crate) use payments::{IN_RARE_STATE, UNRESOLVED};
+pub use payments::{OUTSTANDING, PAYMENT, PAYMENT_TRANSACTION, POSTING};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +115,13 @@ pub(crate) const fn real(name: &'static str) -> Column {
     Column { name, kind: Kind::Real, nullable: false, fixed: false, added: None }
 }
 
+/// The check value of a row's key and the columns that an upsert leaves out: see `driver/check.rs`.
+pub(crate) const CHECK_MADE: Column = int("check_made").fixed();
+/// The check value of a row's key and the columns that change.
+pub(crate) const CHECK_NOW: Column = int("check_now");
+/// How many columns of a checked table's row are check values: its last.
+pub(crate) const CHECKS: usize = 2;
+
 impl Column {
     const fn null(self) -> Self {
         Self { nullable: true, ..self }
@@ -131,6 +141,15 @@ const fn unique(name: &'static str, columns: &'static str) -> Index {
     Index { name, columns, unique: true, only: None, added: None }
 }
 
+/// The one row of what belongs to the installation: the key of `driver/check.rs`.
+pub static INSTALLATION: Table = Table {
+    name: "installation",
+    columns: &[int("id"), id("check_key"), CHECK_MADE, CHECK_NOW],
+    key_columns: 1,
+    layout: Layout::Clustered,
+    indexes: &[],
+};
+
 /// Who owns a partition, what it hands out next, and how far it has read its queue, where it has one
 /// that keeps what was read. `claims_end` and `claims_after` say how far [`CLAIM_RECENT`] is
 /// compacted.
@@ -145,6 +164,8 @@ pub static PARTITION: Table = Table {
         int("queue_offset").null(),
         int("claims_end").null(),
         id("claims_after").null(),
+        CHECK_MADE,
+        CHECK_NOW,
     ],
     key_columns: 1,
     layout: Layout::Clustered,
@@ -189,6 +210,8 @@ pub static ACTOR: Table = Table {
         text("created_by"),
         text("reason").null(),
         text("comments").null(),
+        CHECK_MADE,
+        CHECK_NOW,
     ],
     key_columns: 3,
     layout: Layout::Clustered,
@@ -208,6 +231,8 @@ pub static TENANT: Table = Table {
         int("is_active"),
         int("created_at_us").fixed(),
         int("seq"),
+        CHECK_MADE,
+        CHECK_NOW,
     ],
     key_columns: 1,
     layout: Layout::Clustered,
@@ -217,7 +242,15 @@ pub static TENANT: Table = Table {
 /// Values that tenants store, one per name.
 pub static TENANT_VALUE: Table = Table {
     name: "tenant_value",
-    columns: &[int("tenant"), text("name"), id("id").fixed(), text("value").null(), int("seq")],
+    columns: &[
+        int("tenant"),
+        text("name"),
+        id("id").fixed(),
+        text("value").null(),
+        int("seq"),
+        CHECK_MADE,
+        CHECK_NOW,
+    ],
     key_columns: 2,
     layout: Layout::Clustered,
     indexes: &[Index {
@@ -228,7 +261,15 @@ pub static TENANT_VALUE: Table = Table {
 
 pub static APP_USER: Table = Table {
     name: "app_user",
-    columns: &[text("username"), text("password_hash"), text("roles"), int("active"), int("seq")],
+    columns: &[
+        text("username"),
+        text("password_hash"),
+        text("roles"),
+        int("active"),
+        int("seq"),
+        CHECK_MADE,
+        CHECK_NOW,
+    ],
     key_columns: 1,
     layout: Layout::Clustered,
     indexes: &[],
@@ -268,6 +309,8 @@ pub static ACCOUNT: Table = Table {
         text("actor_created_by").null().fixed(),
         text("actor_reason").null().fixed(),
         text("actor_comments").null().fixed(),
+        CHECK_MADE,
+        CHECK_NOW,
     ],
     key_columns: 2,
     layout: Layout::Clustered,
@@ -294,6 +337,8 @@ pub static ACCOUNT_PERSON: Table = Table {
         text("locale").null(),
         text("phone").null(),
         text("notes").null(),
+        CHECK_MADE,
+        CHECK_NOW,
     ],
     key_columns: 3,
     layout: Layout::Clustered,
@@ -319,122 +364,14 @@ pub static PAYMENT_METHOD: Table = Table {
         int("created_at_us").fixed(),
         int("updated_at_us"),
         int("seq"),
+        CHECK_MADE,
+        CHECK_NOW,
     ],
     key_columns: 2,
     layout: Layout::Clustered,
     indexes: &[
         index("payment_method_by_account", "tenant, account_id, id"),
         index("payment_method_by_gateway", "tenant, gateway, active, id"),
-    ],
-};
-
-/// Payments in a state that few stay in: all but those that were authorized, captured or purchased,
-/// and those about to be. The index `payment_by_rare_state` has only these, so that an ordinary
-/// payment does not pay for it; a query is answered from it where it has these very words.
-pub(crate) const IN_RARE_STATE: &str = "(status NOT IN (1, 2) OR operation NOT IN (1, 2, 3))";
-
-pub static PAYMENT: Table = Table {
-    name: "payment",
-    columns: &[
-        int("tenant"),
-        id("id"),
-        id("account_id").fixed(),
-        id("payment_method_id"),
-        int("number").fixed(),
-        text("external_key").null().fixed(),
-        text("currency"),
-        text("gateway"),
-        int("operation"),
-        int("status"),
-        int("success_operation").null(),
-        int("success_status").null(),
-        int("authorized_minor"),
-        int("captured_minor"),
-        int("purchased_minor"),
-        int("refunded_minor"),
-        int("credited_minor"),
-        int("charged_back_minor"),
-        int("created_at_us").fixed(),
-        int("updated_at_us"),
-        int("seq"),
-    ],
-    key_columns: 2,
-    layout: Layout::Clustered,
-    indexes: &[
-        index("payment_by_account", "tenant, account_id, id"),
-        index("payment_by_gateway", "tenant, gateway, id"),
-        Index {
-            only: Some(IN_RARE_STATE),
-            ..index("payment_by_rare_state", "tenant, operation, status, id")
-        },
-    ],
-};
-
-/// Transactions whose outcome nobody knows although their call has ended: pending and unknown. A
-/// query of these is answered from the index `payment_transaction_unresolved`, where it has these
-/// very words.
-pub(crate) const UNRESOLVED: &str = "status IN (3, 6)";
-
-/// Transactions of payments. `opened_seq` is the journal row that made one: their order.
-pub static PAYMENT_TRANSACTION: Table = Table {
-    name: "payment_transaction",
-    columns: &[
-        int("tenant"),
-        id("payment_id"),
-        id("id"),
-        int("opened_seq").fixed(),
-        id("account_id").fixed(),
-        text("external_key").null().fixed(),
-        text("gateway"),
-        id("payment_method_id").fixed(),
-        int("kind").fixed(),
-        int("status"),
-        int("amount_minor").null(),
-        int("called_amount_minor").null(),
-        text("currency").null(),
-        int("processed_amount_minor").null(),
-        text("processed_currency").null(),
-        int("effective_at_us"),
-        text("gateway_error_code").null(),
-        text("gateway_error_message").null(),
-        text("first_reference").null(),
-        text("second_reference").null(),
-        int("overruled"),
-        int("seq"),
-    ],
-    key_columns: 3,
-    layout: Layout::Clustered,
-    indexes: &[
-        unique("payment_transaction_by_id", "tenant, id"),
-        Index {
-            only: Some(UNRESOLVED),
-            ..index("payment_transaction_unresolved", "tenant, effective_at_us, id, status")
-        },
-    ],
-};
-
-/// The ledger's postings, of the journal row `seq`, in order. Only ever appended to.
-pub static POSTING: Table = Table {
-    name: "posting",
-    columns: &[
-        int("seq"),
-        int("ordinal"),
-        int("tenant"),
-        id("account_id"),
-        id("payment_id"),
-        id("transaction_id"),
-        text("gateway"),
-        int("debit"),
-        int("credit"),
-        int("amount_minor"),
-        text("currency"),
-        int("at_us"),
-    ],
-    key_columns: 2,
-    layout: Layout::Clustered,
-    indexes: &[
-        index("posting_by_payment", "tenant, account_id, payment_id"),
-        index("posting_by_time", "tenant, at_us"),
     ],
 };
 
@@ -474,46 +411,17 @@ pub(crate) static MADE_BY_REQUESTS: [&str; 6] = [
     OPERATION.name,
 ];
 
-/// Outcomes that are awaited; the owner of the partition inquires about them.
-pub static OUTSTANDING: Table = Table {
-    name: "outstanding",
-    columns: &[
-        int("tenant"),
-        id("transaction_id"),
-        id("payment_id").fixed(),
-        id("account_id").fixed(),
-        text("gateway"),
-        int("deadline_us"),
-        int("ask_at_us").null(),
-        int("asked"),
-        id("reply_key").null(),
-        text("user_name"),
-        text("created_by"),
-        text("reason").null(),
-        text("comments").null(),
-        id("token"),
-        int("partition").fixed(),
-    ],
-    key_columns: 2,
-    layout: Layout::Clustered,
-    indexes: &[
-        // Not by tenant first: while the table is nearly empty, PostgreSQL would as soon use it for a
-        // transaction, and go on reading all of a tenant's rows as they become many.
-        index("outstanding_by_payment", "payment_id"),
-        Index {
-            name: "outstanding_by_ask_at",
-            columns: "partition, ask_at_us",
-            unique: false,
-            only: Some("ask_at_us IS NOT NULL"),
-            added: None,
-        },
-    ],
-};
-
 /// Stored replies; `answer` is NULL while the request runs or its outcome is in doubt.
 pub static REPLY: Table = Table {
     name: "reply",
-    columns: &[id("key"), id("fingerprint"), text("answer").null(), int("expires_at_us")],
+    columns: &[
+        id("key"),
+        id("fingerprint"),
+        text("answer").null(),
+        int("expires_at_us"),
+        CHECK_MADE,
+        CHECK_NOW,
+    ],
     key_columns: 1,
     layout: Layout::Clustered,
     indexes: &[index("reply_by_expiry", "expires_at_us")],
@@ -522,7 +430,7 @@ pub static REPLY: Table = Table {
 /// How far each follower of a partition's journal has come.
 pub static FOLLOWER: Table = Table {
     name: "follower",
-    columns: &[text("name"), int("partition"), int("upto")],
+    columns: &[text("name"), int("partition"), int("upto"), CHECK_MADE, CHECK_NOW],
     key_columns: 2,
     layout: Layout::Clustered,
     indexes: &[],
@@ -538,6 +446,8 @@ pub static DELIVERY: Table = Table {
         int("attempts"),
         int("due_at_us"),
         text("error"),
+        CHECK_MADE,
+        CHECK_NOW,
     ],
     key_columns: 2,
     layout: Layout::Clustered,
@@ -548,7 +458,15 @@ pub static DELIVERY: Table = Table {
 /// it does not matter. Each partition has rows of its own: a total is the sum of them.
 pub static COUNTER: Table = Table {
     name: "counter",
-    columns: &[int("tenant"), text("name"), text("gateway"), int("partition"), int("value")],
+    columns: &[
+        int("tenant"),
+        text("name"),
+        text("gateway"),
+        int("partition"),
+        int("value"),
+        CHECK_MADE,
+        CHECK_NOW,
+    ],
     key_columns: 4,
     layout: Layout::Clustered,
     indexes: &[],
@@ -566,6 +484,8 @@ pub static LEDGER_TOTAL: Table = Table {
         int("partition"),
         text("debit_minor"),
         text("credit_minor"),
+        CHECK_MADE,
+        CHECK_NOW,
     ],
     key_columns: 5,
     layout: Layout::Clustered,
@@ -601,6 +521,7 @@ pub static TAG: Table = Table {
 /// Every table, in the order in which versions of the schema added them.
 pub static TABLES: &[&Table] = &[
     &MIGRATION,
+    &INSTALLATION,
     &PARTITION,
     &JOURNAL,
     &ACTOR,
@@ -636,7 +557,7 @@ pub static TABLES: &[&Table] = &[
 ];
 
 /// How many of [`TABLES`] there were in the first version of the schema.
-pub(crate) const FOUNDING_TABLES: usize = 22;
+pub(crate) const FOUNDING_TABLES: usize = 23;
 
 /// How many there were in the second: feature flags.
 pub(crate) const SECOND_TABLES: usize = FOUNDING_TABLES + 3;
@@ -721,6 +642,26 @@ impl Table {
     #[must_use]
     pub fn upsert(&self, dialect: &Dialect) -> String {
         format!("{} {}", self.insert(dialect), self.on_conflict())
+    }
+
+    /// The change of what is not fixed in a row that is there: parameters are its key, then those columns.
+    #[must_use]
+    pub fn update(&self, dialect: &Dialect) -> String {
+        let (key, rest) = self.columns.split_at(self.key_columns);
+        let assigned = |columns: &mut dyn Iterator<Item = &Column>, first: usize| {
+            let each = columns.zip(first..);
+            let each = each.map(|(it, n)| format!("{} = {}{n}", it.name, dialect.parameter));
+            each.collect::<Vec<_>>()
+        };
+        let key = assigned(&mut key.iter(), 1);
+        let set = assigned(&mut rest.iter().filter(|it| !it.fixed), key.len() + 1);
+        format!("UPDATE {} SET {} WHERE {}", self.name, set.join(", "), key.join(" AND "))
+    }
+
+    /// Whether its rows end with check values: see `driver/check.rs`.
+    #[must_use]
+    pub fn is_checked(&self) -> bool {
+        self.columns.last().is_some_and(|column| column.name == CHECK_NOW.name)
     }
 
     /// What follows an `INSERT` that changes what is not fixed where there is a row with the key.

@@ -3,6 +3,7 @@
 
 mod actors;
 mod chains;
+mod checks;
 mod claims;
 mod flags;
 mod journal;
@@ -190,12 +191,13 @@ fn verify_with(reader: &Reader, anchors: &[Anchor]) -> Result<Report, StoreError
         for line in sqlite.map_or(Ok(vec![]), |it| it.integrity(PROBLEMS_MAX))? {
             report.problem("database", "file", line);
         }
-        let checks: [(&'static str, Check); 6] = [
+        let checks: [(&'static str, Check); 7] = [
             ("payments", payments::verify),
             ("sums", sums::verify),
             ("claims", claims::verify),
             ("flags", flags::verify),
             ("actors", actors::verify),
+            ("checks", checks::verify),
             ("chains", chains::verify),
         ];
         let checked = journal::verify(reader, anchors, &mut report);

@@ -2,7 +2,13 @@
 
 use domain::TenantNo;
 use domain::claim::{Claim, ClaimKey, ClaimKind};
+use engine::ports::StoreError;
+use ring::digest::{Context, SHA256};
 use uuid::Uuid;
+
+use crate::codes::{claim_kind, claim_kind_code};
+use crate::driver::{Cells, Value};
+use crate::tables;
 
 /// The owner of a released key, until its row is deleted.
 const TOMBSTONE: Uuid = Uuid::nil();
@@ -26,4 +32,54 @@ impl Claimed {
     pub(crate) const fn is_released(&self) -> bool {
         self.claim.owner.is_nil()
     }
+}
+
+/// The key of a claim's row: see [`claim_hash`].
+pub(crate) type ClaimHash = [u8; 16];
+
+/// The key of a claim's row: the first 16 bytes of SHA-256 over tenant, kind and key.
+#[must_use]
+pub fn claim_hash(key: &ClaimKey) -> ClaimHash {
+    let mut hash = Context::new(&SHA256);
+    hash.update(&key.tenant.0.to_be_bytes());
+    hash.update(&claim_kind_code(key.kind).to_be_bytes());
+    hash.update(key.key.as_bytes());
+    let digest = hash.finish();
+    digest.as_ref()[..16].try_into().expect("a SHA-256 has 32 bytes")
+}
+
+pub(crate) fn claim_row(hash: ClaimHash, it: &Claimed) -> [Value<'static>; 5] {
+    [
+        Value::Id(hash),
+        it.tenant.into(),
+        claim_kind_code(it.kind).into(),
+        it.claim.owner.into(),
+        it.claim.account.into(),
+    ]
+}
+
+pub(crate) fn recent_claim_row(n: i64, hash: ClaimHash, it: &Claimed) -> [Value<'static>; 6] {
+    let [hash, tenant, kind, owner, account] = claim_row(hash, it);
+    [n.into(), hash, tenant, kind, owner, account]
+}
+
+/// Reads a row of [`tables::CLAIM`]. The key itself is not stored, only its hash.
+pub(crate) fn claim(cells: &mut Cells<'_>) -> Result<(ClaimHash, Claimed), StoreError> {
+    cells.of(&tables::CLAIM);
+    claim_columns(cells)
+}
+
+/// Reads a row of [`tables::CLAIM_RECENT`]: its number, and the claim.
+pub(crate) fn recent_claim(
+    cells: &mut Cells<'_>,
+) -> Result<(i64, (ClaimHash, Claimed)), StoreError> {
+    cells.of(&tables::CLAIM_RECENT);
+    Ok((cells.int()?, claim_columns(cells)?))
+}
+
+fn claim_columns(cells: &mut Cells<'_>) -> Result<(ClaimHash, Claimed), StoreError> {
+    let hash = cells.id()?.into_bytes();
+    let (tenant, kind) = (cells.tenant()?, cells.code(claim_kind)?);
+    let claim = Claim { owner: cells.id()?, account: cells.opt_entity()? };
+    Ok((hash, Claimed { tenant, kind, claim }))
 }

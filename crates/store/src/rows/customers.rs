@@ -12,7 +12,7 @@ use crate::codes::{
     customer_status_code, mail_kind, mail_kind_code,
 };
 use crate::driver::{Cells, Value};
-use crate::tables::{CUSTOMER, MAIL, OPERATION, SESSION};
+use crate::tables::{CHECKS, CUSTOMER, MAIL, OPERATION, SESSION};
 
 /// The column of a second factor.
 pub(crate) fn second_factor_text(it: &Customer) -> Option<String> {
@@ -116,7 +116,7 @@ pub(crate) fn session_row(it: &Session) -> [Value<'static>; 8] {
 /// See [`super::tenant`].
 pub fn session(cells: &mut Cells<'_>) -> Result<Session, StoreError> {
     cells.of(&SESSION);
-    Ok(Session {
+    let session = Session {
         tenant: cells.tenant()?,
         id: cells.entity()?,
         customer: cells.entity()?,
@@ -125,7 +125,9 @@ pub fn session(cells: &mut Cells<'_>) -> Result<Session, StoreError> {
         renewed_at: cells.time()?,
         expires_at: cells.time()?,
         refresh_until: cells.time()?,
-    })
+    };
+    cells.skip(CHECKS);
+    Ok(session)
 }
 
 pub(crate) fn mail_row(it: &Mail) -> [Value<'_>; 9] {

@@ -1,6 +1,6 @@
 //! The tables of customers: who they are, their sessions, and what is still to be done for them.
 
-use super::{Index, Layout, Table, id, index, int, text};
+use super::{CHECK_MADE, CHECK_NOW, Index, Layout, Table, id, index, int, text};
 
 /// Customers that are forgotten unless they verify their address in time. A query is answered from
 /// the index where it has these very words.
@@ -46,6 +46,8 @@ pub static CUSTOMER: Table = Table {
         int("created_at_us").fixed(),
         int("updated_at_us"),
         int("seq"),
+        CHECK_MADE,
+        CHECK_NOW,
     ],
     key_columns: 2,
     layout: Layout::Clustered,
@@ -64,6 +66,8 @@ pub static SESSION: Table = Table {
         int("renewed_at_us"),
         int("expires_at_us"),
         int("refresh_until_us"),
+        CHECK_MADE,
+        CHECK_NOW,
     ],
     key_columns: 2,
     layout: Layout::Clustered,
@@ -86,6 +90,8 @@ pub static MAIL: Table = Table {
         int("due_at_us").null(),
         int("attempts"),
         text("error").null(),
+        CHECK_MADE,
+        CHECK_NOW,
     ],
     key_columns: 2,
     layout: Layout::Clustered,
@@ -117,6 +123,8 @@ pub static OPERATION: Table = Table {
         int("created_at_us").fixed(),
         int("settled_at_us").null(),
         int("seq"),
+        CHECK_MADE,
+        CHECK_NOW,
     ],
     key_columns: 2,
     layout: Layout::Clustered,

@@ -1,6 +1,6 @@
 //! The tables of feature flags, all but those of insights (`insights.rs`).
 
-use super::{Index, Layout, Table, id, index, int, text};
+use super::{CHECK_MADE, CHECK_NOW, Index, Layout, Table, id, index, int, text};
 
 /// Environments of feature flags. `version` is that of their last change.
 pub static ENVIRONMENT: Table = Table {
@@ -37,6 +37,8 @@ pub static ENVIRONMENT_SECRET: Table = Table {
         int("created_at_us").fixed(),
         int("expires_at_us").null(),
         int("seq"),
+        CHECK_MADE,
+        CHECK_NOW,
     ],
     key_columns: 2,
     layout: Layout::Clustered,
@@ -88,6 +90,8 @@ pub static CHANGE_REQUEST: Table = Table {
         int("version").null(),
         int("settled_at_us").null(),
         int("seq"),
+        CHECK_MADE,
+        CHECK_NOW,
     ],
     key_columns: 2,
     layout: Layout::Clustered,

@@ -58,7 +58,17 @@ fn rare_are_all_states_but_those_of_the_usual_way() {
 fn an_upsert_changes_what_is_not_of_the_key() {
     assert_eq!(
         FOLLOWER.upsert(&crate::postgres::DIALECT),
-        "INSERT INTO follower (name, partition, upto) VALUES ($1, $2, $3) \
-         ON CONFLICT (name, partition) DO UPDATE SET upto = excluded.upto"
+        "INSERT INTO follower (name, partition, upto, check_made, check_now) \
+         VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (name, partition) DO UPDATE SET upto = excluded.upto, check_now = excluded.check_now"
+    );
+}
+
+#[test]
+fn an_update_leaves_out_what_is_fixed() {
+    assert_eq!(
+        DELIVERY.update(&crate::postgres::DIALECT),
+        "UPDATE delivery SET attempts = $3, due_at_us = $4, error = $5, check_now = $6 \
+         WHERE seq = $1 AND ordinal = $2"
     );
 }

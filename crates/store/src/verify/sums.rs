@@ -44,6 +44,12 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         }
         Ok(())
     })?;
+    let sql = "SELECT seq FROM posting GROUP BY seq HAVING max(ordinal) <> count(*) - 1";
+    reader.walk(sql, &[], |cells| {
+        let row = format!("of journal row {}", cells.int()?);
+        report.problem(POSTING.name, row, "has a number that does not follow on the one before");
+        Ok(())
+    })?;
     compare(&kept, &counted, report);
     balance(&kept, report);
     Ok(())

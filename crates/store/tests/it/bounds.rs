@@ -50,7 +50,7 @@ fn no_answer_has_more_rows_than_its_bound() {
     let head = world.workload.head().0;
     let rows = [("seq", &*format!("{head} + n"))];
     multiply(&db, &tables::JOURNAL, "events IS NOT NULL", &rows);
-    let sql = "INSERT INTO delivery SELECT seq, 0, 1, 1, 0, '' FROM journal";
+    let sql = "INSERT INTO delivery SELECT seq, 0, 1, 1, 0, '', 0, 0 FROM journal";
     assert!(db.exec(sql, &[]).unwrap() as u64 > ROWS_MAX);
 
     let most = |table: &str, columns: &str| {

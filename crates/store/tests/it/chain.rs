@@ -57,12 +57,12 @@ fn any_row(db: &Database, random: &mut Random) -> i64 {
 }
 
 /// Another value for a column, in SQL.
-fn another(kind: Kind, name: &str) -> String {
+pub fn another(kind: Kind, name: &str) -> String {
     match kind {
         Kind::Int => format!("coalesce({name}, 0) + 1"),
         Kind::Text => format!("coalesce({name}, '') || 'x'"),
         Kind::Id => "randomblob(16)".to_owned(),
-        Kind::Real => unreachable!("no amount is one"),
+        Kind::Real => format!("{name} + 1"),
     }
 }
 

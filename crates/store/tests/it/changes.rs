@@ -118,9 +118,12 @@ fn stored_changes_are_read() {
 
 #[test]
 fn damage_is_found() {
-    expect!["change_request it is not what journal row N says"]
-        .assert_eq(&damaged("UPDATE change_request SET author = 'eve' WHERE status = 1"));
     expect![[r#"
+        change_request is not what was written
+        change_request it is not what journal row N says"#]]
+    .assert_eq(&damaged("UPDATE change_request SET author = 'eve' WHERE status = 1"));
+    expect![[r#"
+        change_request is not what was written
         change_request it is not what journal row N says
         environment does not count what belongs to it"#]]
     .assert_eq(&damaged("UPDATE change_request SET status = 3 WHERE status = 1"));

@@ -496,14 +496,19 @@ fn a_mail_that_is_there_is_not_asked_for_again() {
 
 #[test]
 fn damage_is_found() {
-    expect!["customer it is not what journal row N says"]
-        .assert_eq(&damaged("UPDATE customer SET is_verified = 1 - is_verified WHERE status = 1"));
+    expect![[r#"
+        customer is not what was written
+        customer it is not what journal row N says"#]]
+    .assert_eq(&damaged("UPDATE customer SET is_verified = 1 - is_verified WHERE status = 1"));
     expect![[r#"
         claim CustomerEmail 018df974-d500-770e-b1fe-3fae437653af does not have this key
+        customer is not what was written
         customer its key is not claimed for it"#]]
     .assert_eq(&damaged("UPDATE customer SET email_key = 'x' WHERE email_key LIKE 'bob%'"));
-    expect!["operation it is not what journal row N says"]
-        .assert_eq(&damaged("UPDATE operation SET settled_at_us = 1 WHERE status <> 1"));
+    expect![[r#"
+        operation is not what was written
+        operation it is not what journal row N says"#]]
+    .assert_eq(&damaged("UPDATE operation SET settled_at_us = 1 WHERE status <> 1"));
     let lost = damaged("DELETE FROM customer WHERE email_key LIKE 'bob%'");
     assert!(lost.contains("is on no chain"), "{lost}");
 }

@@ -268,9 +268,10 @@ fn damage_is_found() {
         environment it is not what journal row N says
         environment its key is not claimed for it"#]]
     .assert_eq(&damaged("UPDATE environment SET key = 'test' WHERE key = 'prod'"));
-    expect!["environment_secret it is not what journal row N says"].assert_eq(&damaged(
-        "UPDATE environment_secret SET expires_at_us = NULL WHERE name = 'third'",
-    ));
+    expect![[r#"
+        environment_secret is not what was written
+        environment_secret it is not what journal row N says"#]]
+    .assert_eq(&damaged("UPDATE environment_secret SET expires_at_us = NULL WHERE name = 'third'"));
     expect!["definition it is not what journal row N says"]
         .assert_eq(&damaged("UPDATE definition SET version = 1 WHERE key = 'b'"));
     expect![[r#"

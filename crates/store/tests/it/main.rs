@@ -23,6 +23,8 @@ mod copies;
 #[cfg(test)]
 mod customers;
 #[cfg(test)]
+mod damage;
+#[cfg(test)]
 mod flags;
 #[cfg(test)]
 mod history;

@@ -184,6 +184,7 @@ fn damage_to_payments_is_found() {
             "UPDATE payment_transaction SET status = 2, processed_amount_minor = amount_minor WHERE id = (SELECT transaction_id FROM outstanding ORDER BY transaction_id LIMIT 1)",
         ],
         expect![[r#"
+            outstanding: is not what was written
             outstanding: is of a transaction that is not there, or not open
             payment: is in a state that no transaction has
             payment: its amounts are not those of its transactions
@@ -207,6 +208,7 @@ fn damage_to_payments_is_found() {
             claim_recent: Account N does not have this key
             counter: is N, not N
             journal: account N is on no chain
+            journal: names an actor that is not there
             payment: is of an account or a payment method that is not there
             payment_method: is of an account that is not there"#]],
     );
@@ -248,11 +250,14 @@ fn damage_to_the_ledger_is_found() {
         ],
         expect![[r#"
             ledger_total: debits exceed credits by N
-            ledger_total: is not what its postings add up to"#]],
+            ledger_total: is not what its postings add up to
+            ledger_total: is not what was written"#]],
     );
     check(
         &["UPDATE counter SET value = value - 1 WHERE name = 'payments' AND gateway = ''"],
-        expect!["counter: is N, not N"],
+        expect![[r#"
+            counter: is N, not N
+            counter: is not what was written"#]],
     );
 }
 
@@ -267,19 +272,30 @@ fn damage_to_the_texts_of_actors_is_found() {
     for column in ["actor_user", "actor_created_by", "actor_reason", "actor_comments"] {
         check(
             &[&format!("UPDATE account SET {column} = 'eve'")],
-            expect!["actor: is not what was written"],
+            expect![[r#"
+                account: is not what was written
+                actor: is not what was written"#]],
         );
     }
     check(
         &["UPDATE account SET actor = NULL"],
-        expect!["journal: names an actor that is not there"],
+        expect![[r#"
+            account: is not what was written
+            journal: names an actor that is not there"#]],
     );
     check(
         &["UPDATE account SET actor_salt = NULL"],
-        expect!["actor: is erased, and its account is not"],
+        expect![[r#"
+            account: is not what was written
+            actor: is erased, and its account is not"#]],
     );
     check(&["DELETE FROM actor"], expect!["journal: names an actor that is not there"]);
-    check(&["UPDATE actor SET salt = NULL"], expect!["actor: is erased, and its account is not"]);
+    check(
+        &["UPDATE actor SET salt = NULL"],
+        expect![[r#"
+        actor: is erased, and its account is not
+        actor: is not what was written"#]],
+    );
 }
 
 #[test]
@@ -331,13 +347,16 @@ fn damage_to_the_journal_is_found() {
         &[
             "UPDATE account SET payment_method_id = NULL, updated_at_us = created_at_us, seq = (SELECT min(j.seq) FROM journal j WHERE j.account_id = account.id) WHERE payment_method_id IS NOT NULL AND bill_cycle_day_local = 0",
         ],
-        expect!["journal: account N is on no chain"],
+        expect![[r#"
+            account: is not what was written
+            journal: account N is on no chain"#]],
     );
     check(
         &["UPDATE partition SET next_seq = next_seq + 1, payment_number = 1"],
         expect![[r#"
-        partition: hands out a payment number again
-        partition: next_seq is N, not N"#]],
+            partition: hands out a payment number again
+            partition: is not what was written
+            partition: next_seq is N, not N"#]],
     );
 }
 
@@ -373,6 +392,7 @@ fn damage_to_claims_is_found() {
         &["UPDATE tenant SET api_key = api_key || 'x'"],
         expect![[r#"
             claim_recent: TenantApiKey N does not have this key
+            tenant: is not what was written
             tenant: it is not what journal row N says
             tenant: its key is not claimed for it"#]],
     );

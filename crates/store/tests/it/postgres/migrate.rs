@@ -135,7 +135,7 @@ fn a_difference_is_found_and_mended_before_the_end() {
     drop(workload);
     plant(&target, "UPDATE account SET currency = 'JPY'");
     plant(&target, "DELETE FROM journal WHERE seq = 7");
-    plant(&target, "INSERT INTO follower (name, partition, upto) VALUES ('nobody', 0, 1)");
+    plant(&target, "INSERT INTO follower VALUES ('nobody', 0, 1, 0, 0)");
     assert_eq!(different(&source, &target), ["journal", "account", "follower"]);
     let copied = sqlite_to_server(source.path(), &target.server(), &mut no_progress).unwrap();
     assert!(copied.is_complete(), "{copied:?}");

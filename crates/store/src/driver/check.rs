@@ -1,0 +1,147 @@
+//! Check values: that a row which the journal does not vouch for is as it was written.
+//!
+//! A checked table's last two columns are `check_made`, over the row's key and the columns that stay as they
+//! were made, and `check_now`, over the key and those that change. Each is SipHash-2-4, 64 bits, under the
+//! installation's key, over the table's name and the columns: for each a byte for its kind, for a text its
+//! length in 8 bytes, and its bytes; integers have 8. Numbers are little-endian.
+//!
+//! The key is in the database. So a damaged page, an edit by SQL, and a row that was copied from another
+//! table or installation are found; who can read the key could write check values, too. Against such the
+//! journal's chain is anchored elsewhere: `docs/explanation/journal-chain.md`.
+
+use std::hash::Hasher as _;
+
+use engine::ports::StoreError;
+use siphasher::sip::SipHasher24;
+
+use super::{Reader, Value};
+use crate::tables::{CHECKS, INSTALLATION, Table};
+
+/// The row of [`INSTALLATION`] of a new database.
+pub(crate) fn new_installation() -> [Value<'static>; 4] {
+    let key = secrets::random::bytes();
+    let row = [1.into(), Value::Id(key)];
+    let [made, now] = CheckKey::new(key).of_row(&INSTALLATION, &row);
+    [row[0], row[1], made.into(), now.into()]
+}
+
+/// The installation's key.
+#[derive(Clone)]
+pub(crate) struct CheckKey(SipHasher24);
+
+impl CheckKey {
+    pub(crate) fn new(key: [u8; 16]) -> Self {
+        Self(SipHasher24::new_with_key(&key))
+    }
+
+    /// The key of a database.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] where it has none.
+    pub(crate) fn read(reader: &Reader) -> Result<Self, StoreError> {
+        let sql = "SELECT check_key FROM installation WHERE id = 1";
+        let key = reader.query_one(sql, &[], |cells| {
+            cells.of(&INSTALLATION);
+            cells.id()
+        })?;
+        let missing = || StoreError::Corrupt {
+            table: INSTALLATION.name,
+            reason: "its row is not there".to_owned(),
+        };
+        key.map(|key| Self::new(key.into_bytes())).ok_or_else(missing)
+    }
+
+    /// `check_made` and `check_now` of a row, of all its columns but these two.
+    pub(crate) fn of_row(&self, table: &Table, row: &[Value<'_>]) -> [i64; CHECKS] {
+        let (mut made, mut now) = (self.begin(table), self.begin(table));
+        for (at, (column, value)) in table.columns.iter().zip(row).enumerate() {
+            let is_key = at < table.key_columns;
+            if is_key || column.fixed {
+                add(&mut made, *value);
+            }
+            if is_key || !column.fixed {
+                add(&mut now, *value);
+            }
+        }
+        [finish(&made), finish(&now)]
+    }
+
+    /// `check_now` of a row, of its key and the columns that change.
+    pub(crate) fn of_changing(&self, table: &Table, columns: &[Value<'_>]) -> i64 {
+        let mut now = self.begin(table);
+        for value in columns {
+            add(&mut now, *value);
+        }
+        finish(&now)
+    }
+
+    fn begin(&self, table: &Table) -> SipHasher24 {
+        let mut hasher = self.0;
+        add(&mut hasher, Value::Text(table.name));
+        hasher
+    }
+}
+
+fn add(hasher: &mut SipHasher24, value: Value<'_>) {
+    match value {
+        Value::Null => hasher.write(&[0]),
+        Value::Int(value) => {
+            hasher.write(&[1]);
+            hasher.write(&value.to_le_bytes());
+        }
+        Value::Text(text) => {
+            hasher.write(&[2]);
+            hasher.write(&(text.len() as u64).to_le_bytes());
+            hasher.write(text.as_bytes());
+        }
+        Value::Id(id) => {
+            hasher.write(&[3]);
+            hasher.write(&id);
+        }
+        Value::Real(value) => {
+            hasher.write(&[4]);
+            hasher.write(&value.to_bits().to_le_bytes());
+        }
+    }
+}
+
+fn finish(hasher: &SipHasher24) -> i64 {
+    hasher.finish().cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::tables::TENANT_VALUE;
+
+    /// The form of 0.1.0: a change of it would make every row that was written invalid.
+    #[test]
+    fn check_values_have_the_documented_form() {
+        let key = CheckKey::new([7; 16]);
+        let row = [Value::Int(1), Value::Text("name"), Value::Id([2; 16]), Value::Null, 9.into()];
+        let [made, now] = key.of_row(&TENANT_VALUE, &row);
+        expect!["2017366460257662874 4617976127620674402"].assert_eq(&format!("{made} {now}"));
+        let changing = [row[0], row[1], row[3], row[4]];
+        assert_eq!(key.of_changing(&TENANT_VALUE, &changing), now);
+        assert_ne!(CheckKey::new([8; 16]).of_row(&TENANT_VALUE, &row), [made, now]);
+    }
+
+    #[test]
+    fn a_check_value_covers_each_column_once() {
+        let key = CheckKey::new([7; 16]);
+        let row = [Value::Int(1), Value::Text("name"), Value::Id([2; 16]), Value::Null, 9.into()];
+        let of_row = key.of_row(&TENANT_VALUE, &row);
+        let other = [Value::Int(2), Value::Text("eman"), Value::Id([3; 16]), "".into(), 8.into()];
+        let changed = |at: usize| {
+            let mut row = row;
+            row[at] = other[at];
+            let [made, now] = key.of_row(&TENANT_VALUE, &row);
+            (made != of_row[0], now != of_row[1])
+        };
+        let changed: Vec<_> = (0..row.len()).map(changed).collect();
+        let (key, fixed, changing) = ((true, true), (true, false), (false, true));
+        assert_eq!(changed, [key, key, fixed, changing, changing]);
+    }
+}

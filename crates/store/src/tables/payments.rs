@@ -1,0 +1,151 @@
+//! The tables of payments: attempts, the ledger's postings, and outcomes that are awaited.
+
+use super::{CHECK_MADE, CHECK_NOW, Index, Layout, Table, id, index, int, text, unique};
+
+/// Payments in a state that few stay in: all but those that were authorized, captured or purchased,
+/// and those about to be. The index `payment_by_rare_state` has only these, so that an ordinary
+/// payment does not pay for it; a query is answered from it where it has these very words.
+pub(crate) const IN_RARE_STATE: &str = "(status NOT IN (1, 2) OR operation NOT IN (1, 2, 3))";
+
+pub static PAYMENT: Table = Table {
+    name: "payment",
+    columns: &[
+        int("tenant"),
+        id("id"),
+        id("account_id").fixed(),
+        id("payment_method_id"),
+        int("number").fixed(),
+        text("external_key").null().fixed(),
+        text("currency"),
+        text("gateway"),
+        int("operation"),
+        int("status"),
+        int("success_operation").null(),
+        int("success_status").null(),
+        int("authorized_minor"),
+        int("captured_minor"),
+        int("purchased_minor"),
+        int("refunded_minor"),
+        int("credited_minor"),
+        int("charged_back_minor"),
+        int("created_at_us").fixed(),
+        int("updated_at_us"),
+        int("seq"),
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[
+        index("payment_by_account", "tenant, account_id, id"),
+        index("payment_by_gateway", "tenant, gateway, id"),
+        Index {
+            only: Some(IN_RARE_STATE),
+            ..index("payment_by_rare_state", "tenant, operation, status, id")
+        },
+    ],
+};
+
+/// Transactions whose outcome nobody knows although their call has ended: pending and unknown. A
+/// query of these is answered from the index `payment_transaction_unresolved`, where it has these
+/// very words.
+pub(crate) const UNRESOLVED: &str = "status IN (3, 6)";
+
+/// Transactions of payments. `opened_seq` is the journal row that made one: their order.
+pub static PAYMENT_TRANSACTION: Table = Table {
+    name: "payment_transaction",
+    columns: &[
+        int("tenant"),
+        id("payment_id"),
+        id("id"),
+        int("opened_seq").fixed(),
+        id("account_id").fixed(),
+        text("external_key").null().fixed(),
+        text("gateway"),
+        id("payment_method_id").fixed(),
+        int("kind").fixed(),
+        int("status"),
+        int("amount_minor").null(),
+        int("called_amount_minor").null(),
+        text("currency").null(),
+        int("processed_amount_minor").null(),
+        text("processed_currency").null(),
+        int("effective_at_us"),
+        text("gateway_error_code").null(),
+        text("gateway_error_message").null(),
+        text("first_reference").null(),
+        text("second_reference").null(),
+        int("overruled"),
+        int("seq"),
+    ],
+    key_columns: 3,
+    layout: Layout::Clustered,
+    indexes: &[
+        unique("payment_transaction_by_id", "tenant, id"),
+        Index {
+            only: Some(UNRESOLVED),
+            ..index("payment_transaction_unresolved", "tenant, effective_at_us, id, status")
+        },
+    ],
+};
+
+/// The ledger's postings, of the journal row `seq`, in order. Only ever appended to.
+pub static POSTING: Table = Table {
+    name: "posting",
+    columns: &[
+        int("seq"),
+        int("ordinal"),
+        int("tenant"),
+        id("account_id"),
+        id("payment_id"),
+        id("transaction_id"),
+        text("gateway"),
+        int("debit"),
+        int("credit"),
+        int("amount_minor"),
+        text("currency"),
+        int("at_us"),
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[
+        index("posting_by_payment", "tenant, account_id, payment_id"),
+        index("posting_by_time", "tenant, at_us"),
+    ],
+};
+
+/// Outcomes that are awaited; the owner of the partition inquires about them.
+pub static OUTSTANDING: Table = Table {
+    name: "outstanding",
+    columns: &[
+        int("tenant"),
+        id("transaction_id"),
+        id("payment_id").fixed(),
+        id("account_id").fixed(),
+        text("gateway"),
+        int("deadline_us"),
+        int("ask_at_us").null(),
+        int("asked"),
+        id("reply_key").null(),
+        text("user_name"),
+        text("created_by"),
+        text("reason").null(),
+        text("comments").null(),
+        id("token"),
+        int("partition").fixed(),
+        CHECK_MADE,
+        CHECK_NOW,
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[
+        // Not by tenant first: while the table is nearly empty, PostgreSQL would as soon use it for a
+        // transaction, and go on reading all of a tenant's rows as they become many.
+        index("outstanding_by_payment", "payment_id"),
+        Index {
+            name: "outstanding_by_ask_at",
+            columns: "partition, ask_at_us",
+            unique: false,
+            only: Some("ask_at_us IS NOT NULL"),
+            added: None,
+        },
+    ],
+};

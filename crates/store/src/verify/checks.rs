@@ -1,0 +1,42 @@
+//! Rows with check values: each is as it was written, see `driver/check.rs`.
+
+use engine::ports::StoreError;
+
+use super::{Report, each_row};
+use crate::driver::{Cell, CheckKey, Reader, Value};
+use crate::tables::{CHECKS, INSTALLATION, TABLES, Table};
+
+pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
+    let key = CheckKey::read(reader)?;
+    verify_table(reader, report, (&INSTALLATION, &key))?;
+    if report.problems.iter().any(|it| it.table == INSTALLATION.name) {
+        // No check value can be trusted.
+        return Ok(());
+    }
+    let others = |table: &&&Table| table.is_checked() && table.name != INSTALLATION.name;
+    for &table in TABLES.iter().filter(others) {
+        let checked = verify_table(reader, report, (table, &key));
+        report.go_on(reader, table.name, checked)?;
+    }
+    Ok(())
+}
+
+fn verify_table(
+    reader: &Reader,
+    report: &mut Report,
+    (table, key): (&'static Table, &CheckKey),
+) -> Result<(), StoreError> {
+    each_row(reader, report, (table, &table.select("")), |cells, report| {
+        let mut row = cells.clone();
+        cells.of(table);
+        let columns = table.columns.iter().map(|column| Cell::read(column.kind, cells));
+        let columns = columns.collect::<Result<Vec<Cell>, StoreError>>()?;
+        let (columns, found) = columns.split_at(columns.len() - CHECKS);
+        let columns: Vec<Value<'_>> = columns.iter().map(Cell::value).collect();
+        if *found != key.of_row(table, &columns).map(Cell::Int) {
+            let of_key = row.describe(table.key_columns);
+            report.problem(table.name, of_key, "is not what was written");
+        }
+        Ok(())
+    })
+}
