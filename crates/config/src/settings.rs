@@ -112,6 +112,8 @@ pub struct Database {
     pub connect_timeout: Period,
     /// Timeout of a statement.
     pub statement_timeout: Period,
+    /// From one verification while serving to the next; zero: never.
+    pub verify_every: Period,
 }
 
 /// TLS; both files or none.
@@ -413,6 +415,7 @@ impl Default for Database {
             url: DatabaseUrl::default(),
             connect_timeout: Period::seconds(5),
             statement_timeout: Period::seconds(30),
+            verify_every: Period::seconds(86_400),
         }
     }
 }

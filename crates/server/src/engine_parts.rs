@@ -15,6 +15,7 @@ use gateway::push::{self, Reach};
 use store::Share;
 
 use crate::background::BackgroundTasks;
+use crate::integrity::{self, Schedule};
 use crate::key_check::{self, CheckValue};
 use crate::{backlog, retention, sign_up, unverified};
 use config::{Config, MailTransport, Period, Role};
@@ -40,6 +41,7 @@ pub struct EngineParts {
     signup_key: Option<CheckValue>,
     /// Its engine is replaced by that of each partition.
     sign_up: Option<SignUp>,
+    integrity: Option<Schedule>,
 }
 
 impl EngineParts {
@@ -63,12 +65,27 @@ impl EngineParts {
             tracing::warn!("mails are files of this process alone: set `mail.transport`");
         }
         let signup_key = key.map(|key| key.check.clone());
-        Ok(Self { settings, gateways, clock, options, push, mail, signup_key, sign_up: None })
+        Ok(Self {
+            settings,
+            gateways,
+            clock,
+            options,
+            push,
+            mail,
+            signup_key,
+            sign_up: None,
+            integrity: None,
+        })
     }
 
     /// The same parts, with the sign-up that executes stored registrations.
     pub fn with_sign_up(self, sign_up: Option<&SignUp>) -> Self {
         Self { sign_up: sign_up.cloned(), ..self }
+    }
+
+    /// The same parts, with a database that is verified from time to time.
+    pub fn verifying(self, integrity: Option<Schedule>) -> Self {
+        Self { integrity, ..self }
     }
 
     /// Starts the background tasks of a partition. Those that run once for all partitions belong to the
@@ -88,6 +105,9 @@ impl EngineParts {
                 tasks.spawn(key_check::store(engine.clone(), check, tasks.until_stopped()));
             }
             tasks.spawn(retention::run(engine.clone(), tasks.until_stopped()));
+            if let Some(schedule) = self.integrity.clone() {
+                tasks.spawn(integrity::run(schedule, tasks.until_stopped()));
+            }
             if let Some(mail) = self.mail.clone() {
                 tasks.spawn(::mail::run(engine.clone(), mail, tasks.until_stopped()));
             }

@@ -12,6 +12,7 @@ pub mod first_start;
 mod health;
 mod http_setup;
 mod insights;
+mod integrity;
 mod key_check;
 pub mod logging;
 mod metrics;

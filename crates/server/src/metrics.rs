@@ -95,6 +95,11 @@ fn describe() {
         ("faregate_queue_commands", "Commands waiting for their commit."),
         ("faregate_journal_head", "The last journal row."),
         (
+            "faregate_integrity_problems",
+            "Damaged rows that the last verification while serving found.",
+        ),
+        ("faregate_integrity_verified_timestamp_seconds", "When it ended, in seconds since 1970."),
+        (
             "faregate_outstanding_transactions",
             "Transactions without an outcome, calls in flight included.",
         ),

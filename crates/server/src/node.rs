@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, watch};
 use crate::background::{BackgroundTasks, until};
 use crate::engine_parts::{EngineParts, Gateways};
 use crate::insights::InsightsFlusher;
+use crate::integrity::Schedule;
 use crate::queue::{self, Member};
 use crate::sign_up;
 use config::{Config, QueueKind, Role};
@@ -134,7 +135,7 @@ impl Node {
         };
         let (engine, running) = Engine::start(parts)?;
         let sign_up = sign_up::open(config, key.as_ref(), &engine)?;
-        let core = core.with_sign_up(sign_up.as_ref());
+        let core = core.with_sign_up(sign_up.as_ref()).verifying(integrity(config)?);
         let mut tasks = core.start_tasks(&engine, Share::WHOLE);
         if let Some(notifications) = notifications {
             let stopped = tasks.stopped();
@@ -187,7 +188,7 @@ impl Node {
             options: core.options.clone(),
         });
         let sign_up = sign_up::open(config, key.as_ref(), &engine)?;
-        let core = core.with_sign_up(sign_up.as_ref());
+        let core = core.with_sign_up(sign_up.as_ref()).verifying(integrity(config)?);
         let member = match config.role {
             Role::Front => None,
             Role::All | Role::Processor => {
@@ -330,6 +331,12 @@ pub fn source(config: &Config) -> Result<Source, store::Error> {
         Some(server) => Source::Server(server.patient()),
         None => Source::in_dir(&config.data_dir),
     })
+}
+
+/// When the database is verified; `None` for never.
+fn integrity(config: &Config) -> Result<Option<Schedule>, store::Error> {
+    let every = config.database.verify_every.0;
+    Ok(if every.is_zero() { None } else { Some(Schedule { source: source(config)?, every }) })
 }
 
 /// A data directory that has lost its database is not a new one, unless somebody says so.

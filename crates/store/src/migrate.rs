@@ -342,14 +342,8 @@ fn portion(
     after: Option<&[Cell]>,
     recent: &Memtable,
 ) -> Result<(Vec<Row>, Option<Row>), StoreError> {
-    let order = ordering(table);
-    let names = key_names(table, order.clone());
-    let parameters = after.map(|after| values(&after[order])).unwrap_or_default();
-    let condition = match parameters.len() {
-        0 => String::new(),
-        _ => format!("WHERE {}", beyond(&names, ">", 1)),
-    };
-    let rest = format!("{condition} ORDER BY {} LIMIT {PORTION_ROWS}", names.join(", "));
+    let parameters = after.map(|after| values(&after[ordering(table)])).unwrap_or_default();
+    let rest = table.next_rows(after.is_some(), PORTION_ROWS);
     let rows = source.query(&table.select(&rest), &parameters, |it| read_row(table, it))?;
     let last = rows.last().filter(|_| rows.len() == PORTION_ROWS);
     let upto = last.map(|row| row[..table.key_columns].to_vec());

@@ -658,6 +658,19 @@ impl Table {
         format!("UPDATE {} SET {} WHERE {}", self.name, set.join(", "), key.join(" AND "))
     }
 
+    /// What follows a `SELECT` of the next rows in the order of the key: those behind the key that the first
+    /// parameters give, where `is_behind`; at most `limit`.
+    pub(crate) fn next_rows(&self, is_behind: bool, limit: usize) -> String {
+        let names: Vec<&str> = self.columns[..self.key_columns].iter().map(|it| it.name).collect();
+        let names = names.join(", ");
+        let key: Vec<String> = (1..=self.key_columns).map(|n| format!("?{n}")).collect();
+        let behind = match is_behind {
+            true => format!("WHERE ({names}) > ({}) ", key.join(", ")),
+            false => String::new(),
+        };
+        format!("{behind}ORDER BY {names} LIMIT {limit}")
+    }
+
     /// Whether its rows end with check values: see `driver/check.rs`.
     #[must_use]
     pub fn is_checked(&self) -> bool {

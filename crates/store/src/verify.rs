@@ -8,6 +8,7 @@ mod claims;
 mod flags;
 mod journal;
 mod payments;
+mod scrub;
 mod sums;
 
 use std::fmt;
@@ -17,6 +18,7 @@ use std::str::FromStr;
 use domain::Seq;
 use engine::ports::StoreError;
 
+pub use self::scrub::{Portion, Scrub};
 use crate::Error;
 use crate::chain::Link;
 use crate::directory;
@@ -221,16 +223,24 @@ fn each_row(
     (table, sql): (&Table, &str),
     mut each: impl FnMut(&mut Cells<'_>, &mut Report) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    reader.walk(sql, &[], |cells| {
-        let mut row = cells.clone();
-        let read = each(cells, report);
-        let Err(StoreError::Corrupt { table: of, reason }) = read else { return read };
-        let key = row.describe(table.key_columns);
-        // A row of another table belongs to this one.
-        let name = if of == table.name { key } else { format!("of {} {key}", table.name) };
-        report.problem(of, name, format!("cannot be read: {reason}"));
-        Ok(())
-    })
+    reader.walk(sql, &[], |cells| one_row(cells, report, table, &mut each))
+}
+
+/// Gives a row to `each`; one that it cannot read is a problem.
+fn one_row(
+    cells: &mut Cells<'_>,
+    report: &mut Report,
+    table: &Table,
+    each: &mut dyn FnMut(&mut Cells<'_>, &mut Report) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut row = cells.clone();
+    let read = each(cells, report);
+    let Err(StoreError::Corrupt { table: of, reason }) = read else { return read };
+    let key = row.describe(table.key_columns);
+    // A row of another table belongs to this one.
+    let name = if of == table.name { key } else { format!("of {} {key}", table.name) };
+    report.problem(of, name, format!("cannot be read: {reason}"));
+    Ok(())
 }
 
 /// Lists the rows that a query finds: each one is wrong in the same way. The query yields their

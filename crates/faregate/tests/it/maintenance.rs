@@ -1,6 +1,7 @@
 //! Commands on a data directory, and what survives a crash.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::Output;
 
 use serde_json::{Value, json};
@@ -88,6 +89,30 @@ fn a_damaged_database_is_found_out() {
     let (code, found) = report(&["verify", "--data-dir", restored]);
     assert_eq!(code, Some(1), "{found}");
     assert!(found["problemsFound"].as_u64().unwrap() > 0, "{found}");
+    // Nobody has to ask: a server that serves it finds it too.
+    let launch = Launch::usual().env("FAREGATE_DATABASE_VERIFY_EVERY", "200ms");
+    let server = Server::start_in(Path::new(restored), launch);
+    let is_found = || {
+        let metrics = server.metrics();
+        let found = metrics.lines().find_map(|it| it.strip_prefix("faregate_integrity_problems "));
+        found.is_some_and(|found| found != "0").then_some(metrics)
+    };
+    eventually("the damage is found while serving", is_found);
+}
+
+#[test]
+fn a_sound_database_is_verified_while_it_is_served() {
+    let dir = TempDir::new();
+    let launch = Launch::usual().env("FAREGATE_DATABASE_VERIFY_EVERY", "200ms");
+    let server = Server::start_in(dir.path(), launch);
+    let client = server.tenant();
+    purchase(&client, &account(&client, "__EXTERNAL_PAYMENT__"), "10", "");
+    let is_verified = || {
+        let metrics = server.metrics();
+        metrics.contains("faregate_integrity_verified_timestamp_seconds 1").then_some(metrics)
+    };
+    let metrics = eventually("the database is verified", is_verified);
+    assert!(metrics.contains("faregate_integrity_problems 0\n"), "{metrics}");
 }
 
 #[test]

@@ -33,8 +33,11 @@ static TRANSACTIONS: LazyLock<String> = LazyLock::new(|| {
 /// Reads a row as the journal would have it: without what is kept out of it.
 type Journalled = fn(&mut Cells<'_>) -> Result<Change, StoreError>;
 
+/// A table, and how its rows are read.
+pub(super) type Entity = (&'static Table, Journalled);
+
 /// Payments and their transactions are beside these: they are looked at together.
-const ENTITIES: &[(&Table, Journalled)] = &[
+pub(super) const ENTITIES: &[Entity] = &[
     (&TENANT, |cells| {
         let mut tenant = rows::tenant(cells)?;
         tenant.secret_hash = String::new();
@@ -107,21 +110,51 @@ const ENTITIES: &[(&Table, Journalled)] = &[
 ];
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
-    let mut records = Records::prepare(reader)?;
-    for &(table, journalled) in ENTITIES {
-        each_row(reader, report, (table, &table.select("")), |cells, report| {
-            follow((table, journalled(cells)?), &mut records, report, &mut |_, _| Ok(()))
+    let mut entities = Entities::prepare(reader)?;
+    for entity in ENTITIES {
+        each_row(reader, report, (entity.0, &entity.0.select("")), |cells, report| {
+            entities.entity(entity, cells, report)
         })?;
     }
-    let mut transactions = reader.load(&TRANSACTIONS)?;
     each_row(reader, report, (&PAYMENT, &PAYMENTS), |cells, report| {
-        let payment = rows::payment(cells)?;
-        verify_payment(payment, &mut transactions, &mut records, report)
+        entities.payment(cells, report)
     })?;
     if report.images_written != report.images {
-        find_strays(reader, &mut records, report)?;
+        find_strays(reader, &mut entities.records, report)?;
     }
     Ok(())
+}
+
+/// Verifies rows of entities, one after another.
+pub(super) struct Entities<'c> {
+    records: Records<'c>,
+    transactions: Load<'c>,
+}
+
+impl<'c> Entities<'c> {
+    pub(super) fn prepare(reader: &'c Reader) -> Result<Self, StoreError> {
+        Ok(Self { records: Records::prepare(reader)?, transactions: reader.load(&TRANSACTIONS)? })
+    }
+
+    /// A row of one of [`ENTITIES`].
+    pub(super) fn entity(
+        &mut self,
+        &(table, journalled): &Entity,
+        cells: &mut Cells<'_>,
+        report: &mut Report,
+    ) -> Result<(), StoreError> {
+        follow((table, journalled(cells)?), &mut self.records, report, &mut |_, _| Ok(()))
+    }
+
+    /// A row of [`PAYMENT`], with its transactions.
+    pub(super) fn payment(
+        &mut self,
+        cells: &mut Cells<'_>,
+        report: &mut Report,
+    ) -> Result<(), StoreError> {
+        let payment = rows::payment(cells)?;
+        verify_payment(payment, &mut self.transactions, &mut self.records, report)
+    }
 }
 
 /// Follows the chain of an entity, and counts its images or tells what is wrong with it.

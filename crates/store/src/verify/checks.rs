@@ -3,7 +3,7 @@
 use engine::ports::StoreError;
 
 use super::{Report, each_row};
-use crate::driver::{Cell, CheckKey, Reader, Value};
+use crate::driver::{Cell, Cells, CheckKey, Reader, Value};
 use crate::tables::{CHECKS, INSTALLATION, TABLES, Table};
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
@@ -27,16 +27,24 @@ fn verify_table(
     (table, key): (&'static Table, &CheckKey),
 ) -> Result<(), StoreError> {
     each_row(reader, report, (table, &table.select("")), |cells, report| {
-        let mut row = cells.clone();
-        cells.of(table);
-        let columns = table.columns.iter().map(|column| Cell::read(column.kind, cells));
-        let columns = columns.collect::<Result<Vec<Cell>, StoreError>>()?;
-        let (columns, found) = columns.split_at(columns.len() - CHECKS);
-        let columns: Vec<Value<'_>> = columns.iter().map(Cell::value).collect();
-        if *found != key.of_row(table, &columns).map(Cell::Int) {
-            let of_key = row.describe(table.key_columns);
-            report.problem(table.name, of_key, "is not what was written");
-        }
-        Ok(())
+        verify_row(cells, report, (table, key))
     })
+}
+
+/// Verifies a row of a checked table.
+pub(super) fn verify_row(
+    cells: &mut Cells<'_>,
+    report: &mut Report,
+    (table, key): (&Table, &CheckKey),
+) -> Result<(), StoreError> {
+    let mut row = cells.clone();
+    cells.of(table);
+    let columns = table.columns.iter().map(|column| Cell::read(column.kind, cells));
+    let columns = columns.collect::<Result<Vec<Cell>, StoreError>>()?;
+    let (columns, found) = columns.split_at(columns.len() - CHECKS);
+    let columns: Vec<Value<'_>> = columns.iter().map(Cell::value).collect();
+    if *found != key.of_row(table, &columns).map(Cell::Int) {
+        report.problem(table.name, row.describe(table.key_columns), "is not what was written");
+    }
+    Ok(())
 }

@@ -31,15 +31,42 @@ pub(super) fn verify(
     anchors: &[Anchor],
     report: &mut Report,
 ) -> Result<(), StoreError> {
-    let mut ends: BTreeMap<PartitionNo, End> = BTreeMap::new();
+    let mut links = Links::default();
     let mut awaited: BTreeMap<i64, &Anchor> = anchors.iter().map(|it| (it.seq.0, it)).collect();
     reader.walk(&JOURNAL.select("ORDER BY seq"), &[], |cells| {
+        let Some((seq, link)) = links.follow(cells, report)? else { return Ok(()) };
+        if let Some(anchor) = awaited.remove(&seq)
+            && link.map(Link::text).as_ref() != Some(&anchor.chain)
+        {
+            report.problem(JOURNAL.name, seq, "is not the row of the anchor");
+        }
+        Ok(())
+    })?;
+    for anchor in awaited.values() {
+        report.problem(JOURNAL.name, anchor.seq.0, "is not there, but an anchor has it");
+    }
+    let mut next = links.0.into_iter().map(|(partition, end)| (partition, end.next)).collect();
+    partitions(reader, &mut next, report)
+}
+
+/// The ends of the partitions' journals, as far as they were read.
+#[derive(Default)]
+pub(super) struct Links(BTreeMap<PartitionNo, End>);
+
+impl Links {
+    /// Reads the next row in the order of their numbers, and verifies its link. Returns the number and the
+    /// link; `None` for a row that has no number.
+    pub(super) fn follow(
+        &mut self,
+        cells: &mut Cells<'_>,
+        report: &mut Report,
+    ) -> Result<Option<(i64, Option<Link>)>, StoreError> {
         cells.of(&JOURNAL);
         let row = match Row::read(cells) {
             Ok(row) => row,
             Err(StoreError::Corrupt { reason, .. }) => {
                 report.problem(JOURNAL.name, "without a number", reason);
-                return Ok(());
+                return Ok(None);
             }
             Err(error) => return Err(error),
         };
@@ -49,26 +76,16 @@ pub(super) fn verify(
             report.problem(JOURNAL.name, row.seq, *what);
         }
         let partition = Seq(row.seq).partition();
-        let before = ends.get(&partition).map_or(End::start(partition), |it| End { ..*it });
+        let before = self.0.get(&partition).map_or(End::start(partition), |it| End { ..*it });
         let is_next = row.seq == before.next;
         if !is_next {
             report.problem(JOURNAL.name, row.seq, format!("follows on {}", before.next - 1));
         } else if before.link.is_some_and(|it| row.link_after(it) != row.link) {
             report.problem(JOURNAL.name, row.seq, "is not what was written: its link differs");
         }
-        if let Some(anchor) = awaited.remove(&row.seq)
-            && row.link.map(Link::text).as_ref() != Some(&anchor.chain)
-        {
-            report.problem(JOURNAL.name, row.seq, "is not the row of the anchor");
-        }
-        ends.insert(partition, End { next: row.seq + 1, link: row.link });
-        Ok(())
-    })?;
-    for anchor in awaited.values() {
-        report.problem(JOURNAL.name, anchor.seq.0, "is not there, but an anchor has it");
+        self.0.insert(partition, End { next: row.seq + 1, link: row.link });
+        Ok(Some((row.seq, row.link)))
     }
-    let mut next = ends.into_iter().map(|(partition, end)| (partition, end.next)).collect();
-    partitions(reader, &mut next, report)
 }
 
 /// A row as the database holds it, whatever that is.

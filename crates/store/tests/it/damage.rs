@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use store::driver::Database;
 use store::tables::{self, TABLES, Table};
-use store::verify::verify_file;
-use store::{Options, backup};
+use store::verify::{Scrub, verify_file};
+use store::{Options, Source, backup};
 
 use crate::chain::another;
 use crate::home::Home;
@@ -90,6 +90,43 @@ fn an_edit_of_any_column_is_found_in_its_table() {
     }
     assert!(edited.len() > 25, "{edited:?}");
     assert!(unseen.is_empty(), "{} of 200: {unseen:#?}", unseen.len());
+}
+
+fn scrub(path: &Path) -> (usize, Vec<String>) {
+    let mut scrub = Scrub::new(Source::File(path.to_owned(), Options::DEFAULT));
+    let (mut rows, mut problems) = (0, Vec::new());
+    loop {
+        let portion = scrub.next_portion().unwrap();
+        rows += portion.rows;
+        problems.extend(portion.problems.iter().map(ToString::to_string));
+        if portion.is_last {
+            return (rows, problems);
+        }
+    }
+}
+
+#[test]
+fn a_scrub_looks_at_every_row_and_finds_what_is_wrong_with_one() {
+    let home = Home::embedded();
+    let sound = sound(&home);
+    let db = open(&sound).unwrap();
+    let sql = "SELECT (SELECT count(*) FROM journal) + (SELECT count(*) FROM account) * 2";
+    let some = db.reader().query_one(sql, &[], |cells| cells.count()).unwrap().unwrap();
+    let (rows, problems) = scrub(&sound);
+    assert_eq!(problems, Vec::<String>::new());
+    assert!(rows > usize::try_from(some).unwrap(), "{rows} of more than {some}");
+    for (damage, found) in [
+        ("UPDATE journal SET request_id = zeroblob(16) WHERE seq = 9", "journal 9: "),
+        ("UPDATE account_person SET name = 'Eve'", "account_person 1/"),
+        ("UPDATE payment_transaction SET status = 2 WHERE status = 1", "payment_transaction "),
+        ("UPDATE customer_session SET expires_at_us = 1", "customer_session 1/"),
+    ] {
+        let copy = home.path().join("copy.db");
+        fs::copy(&sound, &copy).unwrap();
+        assert!(open(&copy).unwrap().exec(damage, &[]).unwrap() > 0, "{damage} damages nothing");
+        let (_, problems) = scrub(&copy);
+        assert!(problems.iter().any(|it| it.starts_with(found)), "{damage}: {problems:?}");
+    }
 }
 
 /// All that can be read of a database, as text; or why it cannot.
