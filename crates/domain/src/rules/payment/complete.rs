@@ -79,15 +79,7 @@ fn chosen<'a>(file: &'a PaymentFile, it: &'a Complete) -> Result<&'a Transaction
 }
 
 pub(crate) fn resolve_pending(state: &State, it: &ResolvePending, cx: &mut Context) -> Outcome {
-    let Some(file) = state.payment(cx.tenant, it.payment) else {
-        return Err(PaymentRejection::NotFound { payment: it.payment.to_string() }.into());
-    };
-    let Some(transaction) = file.transaction(it.transaction) else {
-        return Err(PaymentRejection::TransactionNotFound {
-            transaction: it.transaction.to_string(),
-        }
-        .into());
-    };
+    let (file, transaction) = outcome::transaction_of(state, (it.payment, it.transaction), cx)?;
     if transaction.status != TransactionStatus::Pending {
         return Err(PaymentRejection::NoSuchSuccess { payment: it.payment }.into());
     }
@@ -101,15 +93,7 @@ pub(crate) fn resolve_pending(state: &State, it: &ResolvePending, cx: &mut Conte
 }
 
 pub(crate) fn fix(state: &State, it: &FixTransaction, cx: &mut Context) -> Outcome {
-    let Some(file) = state.payment(cx.tenant, it.payment) else {
-        return Err(PaymentRejection::NotFound { payment: it.payment.to_string() }.into());
-    };
-    let Some(transaction) = file.transaction(it.transaction) else {
-        return Err(PaymentRejection::TransactionNotFound {
-            transaction: it.transaction.to_string(),
-        }
-        .into());
-    };
+    let (file, transaction) = outcome::transaction_of(state, (it.payment, it.transaction), cx)?;
     // While a call runs its answer will come, or its deadline: nobody decides before.
     if transaction.status == TransactionStatus::InFlight {
         return Err(PaymentRejection::InDoubt { operation: transaction.kind }.into());

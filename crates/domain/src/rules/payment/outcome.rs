@@ -14,8 +14,8 @@ use crate::reply::Outcome;
 use crate::rules::ledger;
 use crate::state::State;
 use crate::{
-    Accepted, AmountMinor, Currency, Effect, Event, GatewayCall, PaymentRejection, PaymentReply,
-    PaymentResult, Properties, Reply, Timestamp, TransactionId,
+    Accepted, AmountMinor, Currency, Effect, Event, GatewayCall, PaymentId, PaymentRejection,
+    PaymentReply, PaymentResult, Properties, Rejection, Reply, Timestamp, TransactionId,
 };
 
 /// What a request wants of the transaction it put in flight.
@@ -131,16 +131,22 @@ pub(super) fn settle_at_once(mut file: PaymentFile, asked: Asked, cx: &mut Conte
     Accepted::now(reply)
 }
 
+/// A payment and one of its transactions.
+pub(super) fn transaction_of<'s>(
+    state: &'s State,
+    (payment, transaction): (PaymentId, TransactionId),
+    cx: &Context,
+) -> Result<(&'s PaymentFile, &'s Transaction), Rejection> {
+    let file = state.payment(cx.tenant, payment);
+    let file = file.ok_or_else(|| PaymentRejection::NotFound { payment: payment.to_string() })?;
+    let found = file.transaction(transaction).ok_or_else(|| {
+        PaymentRejection::TransactionNotFound { transaction: transaction.to_string() }
+    })?;
+    Ok((file, found))
+}
+
 pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Context) -> Outcome {
-    let Some(file) = state.payment(cx.tenant, it.payment) else {
-        return Err(PaymentRejection::NotFound { payment: it.payment.to_string() }.into());
-    };
-    let Some(transaction) = file.transaction(it.transaction) else {
-        return Err(PaymentRejection::TransactionNotFound {
-            transaction: it.transaction.to_string(),
-        }
-        .into());
-    };
+    let (file, transaction) = transaction_of(state, (it.payment, it.transaction), cx)?;
     let outstanding = state.outstanding(cx.tenant, it.transaction).cloned();
     let (settled, failure) = match &it.answer {
         GatewayAnswer::Outcome(outcome) => {
@@ -188,15 +194,7 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
 }
 
 pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Context) -> Outcome {
-    let Some(file) = state.payment(cx.tenant, it.payment) else {
-        return Err(PaymentRejection::NotFound { payment: it.payment.to_string() }.into());
-    };
-    let Some(transaction) = file.transaction(it.transaction) else {
-        return Err(PaymentRejection::TransactionNotFound {
-            transaction: it.transaction.to_string(),
-        }
-        .into());
-    };
+    let (file, transaction) = transaction_of(state, (it.payment, it.transaction), cx)?;
     let outstanding = outstanding_today(state, it.transaction, cx);
     let settled = match &it.knowledge {
         GatewayKnowledge::Found(outcome) => Some(read_outcome(transaction, outcome, Heard::Later)),
