@@ -152,6 +152,28 @@ impl Reason {
         }
     }
 
+    /// Whether the caller does not learn if the request was carried out, or with which outcome.
+    #[must_use]
+    pub const fn leaves_outcome_unknown(self) -> bool {
+        match self {
+            Self::CommitInDoubt | Self::Repeated => true,
+            Self::QueueFull
+            | Self::MessageTooLarge
+            | Self::GatewayFull
+            | Self::QueueAway
+            | Self::Expired
+            | Self::ReadersFull
+            | Self::ReadTooLong
+            | Self::HashersFull
+            | Self::Stopping
+            | Self::DiskFull
+            | Self::Store
+            | Self::NotOwner
+            | Self::Quarantined
+            | Self::Bug => false,
+        }
+    }
+
     /// Whether a retry fails again until an operator has looked at it.
     #[must_use]
     pub const fn is_parked(self) -> bool {

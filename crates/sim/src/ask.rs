@@ -153,6 +153,7 @@ pub enum What {
         transaction: Uid,
         /// The new status.
         status: Status,
+        has_reason: bool,
     },
     /// A gateway's answer to a call.
     Replied {

@@ -236,8 +236,8 @@ impl Model {
             What::Hearsay { payment, transaction, worked } => {
                 self.hearsay((ask.tenant, *payment, *transaction), *worked, when)
             }
-            What::Fix { payment, transaction, status } => {
-                self.fix((ask.tenant, *payment, *transaction), *status, when)
+            What::Fix { payment, transaction, status, has_reason } => {
+                self.fix((ask.tenant, *payment, *transaction), (*status, *has_reason), when)
             }
             What::Replied { payment, transaction, heard } => {
                 self.replied((ask.tenant, *payment, *transaction), *heard, when)

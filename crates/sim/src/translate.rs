@@ -61,7 +61,8 @@ pub fn request(ask: &Ask) -> Request {
         actor: Actor {
             user: "sim".to_owned(),
             created_by: "sim".to_owned(),
-            reason: None,
+            reason: matches!(ask.what, What::Fix { has_reason: true, .. })
+                .then(|| "settlement file".to_owned()),
             comments: None,
             token: id,
         },
@@ -142,7 +143,7 @@ fn ending(what: &What) -> Command {
                 success: *worked,
             }))
         }
-        What::Fix { payment, transaction, status } => {
+        What::Fix { payment, transaction, status, has_reason: _ } => {
             Command::Payment(PaymentCommand::FixTransaction(FixTransaction {
                 payment: id(*payment),
                 transaction: id(*transaction),

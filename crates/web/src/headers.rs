@@ -4,10 +4,14 @@ use std::net::IpAddr;
 
 use engine::access::{ClientAddress, Peer};
 use http::header::AUTHORIZATION;
-use http::{Extensions, HeaderMap, HeaderName};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue};
 
 /// Makes a `POST` repeatable (draft-ietf-httpapi-idempotency-key-header-07).
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Set to `unknown` on a response after which it is not known whether the request was carried out.
+/// The status alone does not say so: Kill Bill answers such requests with 400, 500, 503 or 504.
+const OUTCOME: HeaderName = HeaderName::from_static("x-faregate-outcome");
 
 /// The longest idempotency key, in bytes.
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
@@ -50,6 +54,11 @@ pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, InvalidIde
         1..=IDEMPOTENCY_KEY_BYTES_MAX => Ok(Some(key.to_owned())),
         _ => Err(InvalidIdempotencyKey::TooLong),
     }
+}
+
+/// Marks a response after which it is not known whether the request was carried out.
+pub fn mark_outcome_unknown(headers: &mut HeaderMap) {
+    headers.insert(OUTCOME, HeaderValue::from_static("unknown"));
 }
 
 /// Whether a request has an idempotency key, valid or not.

@@ -13,6 +13,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::BodyError;
+use crate::headers::mark_outcome_unknown;
 
 /// The media type of a problem.
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -236,6 +237,9 @@ impl IntoResponse for Problem {
             headers.insert(header::RETRY_AFTER, retry_after.as_secs().max(1).into());
         }
         if let Some(reason) = self.reason {
+            if reason.leaves_outcome_unknown() {
+                mark_outcome_unknown(headers);
+            }
             response.extensions_mut().insert(reason);
         }
         response
@@ -254,7 +258,9 @@ mod tests {
         let body = String::from_utf8(problem.to_json()).unwrap();
         let shown =
             (header(header::ETAG), header(header::RETRY_AFTER), header(header::WWW_AUTHENTICATE));
-        expected.assert_eq(&format!("{body} {shown:?}"));
+        let outcome = headers.get("x-faregate-outcome").map_or("", |it| it.to_str().unwrap());
+        let shown = format!("{body} {shown:?} {outcome}");
+        expected.assert_eq(shown.trim_end());
     }
 
     #[test]
@@ -270,6 +276,12 @@ mod tests {
             Problem::from(&Unavailable::from(Reason::QueueFull)),
             expect![[
                 r#"{"type":"urn:faregate:problem:overloaded","title":"Service Unavailable","status":503,"detail":"too many requests are waiting"} (None, Some("1"), None)"#
+            ]],
+        );
+        check(
+            Problem::from(&Unavailable::from(Reason::CommitInDoubt)),
+            expect![[
+                r#"{"type":"urn:faregate:problem:commit-in-doubt","title":"Service Unavailable","status":503,"detail":"it is not known whether the request was carried out: look before sending it again"} (None, None, None) unknown"#
             ]],
         );
         check(

@@ -1,6 +1,7 @@
 //! The table from refusals to gRPC codes and reasons.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use domain::{AccountRejection, PaymentRejection, Rejection};
@@ -188,6 +189,32 @@ impl Refusal {
         }
     }
 
+    /// Whether the caller does not learn if the call was carried out.
+    const fn leaves_outcome_unknown(&self) -> bool {
+        match self {
+            Self::Unavailable(it) | Self::Access(AccessError::Unavailable(it)) => {
+                it.reason.leaves_outcome_unknown()
+            }
+            Self::StillRunning | Self::DeadlineExceeded => true,
+            Self::Field { .. }
+            | Self::Metadata { .. }
+            | Self::NotFound { .. }
+            | Self::Forbidden(_)
+            | Self::TenantMissing
+            | Self::Access(_)
+            | Self::Rejected(_)
+            | Self::AnotherCall
+            | Self::Full
+            | Self::TooManyRequests(_)
+            | Self::BalanceTooLarge(_)
+            | Self::SecretWrong
+            | Self::FlagsUnread
+            | Self::ReaderTooSlow
+            | Self::NoMethod
+            | Self::Bug => false,
+        }
+    }
+
     /// The invalid field with the reason, if a field is invalid.
     fn violation(&self) -> Option<(&str, Cow<'_, str>)> {
         match self {
@@ -346,7 +373,9 @@ impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
         let (code, reason) = refusal.wire();
         let mut details = ErrorDetails::new();
-        details.set_error_info(reason, ERROR_DOMAIN, []);
+        let outcome = ("outcome".to_owned(), "unknown".to_owned());
+        let metadata = refusal.leaves_outcome_unknown().then_some(outcome);
+        details.set_error_info(reason, ERROR_DOMAIN, HashMap::from_iter(metadata));
         if let Some((field, reason)) = refusal.violation() {
             details.add_bad_request_violation(field, reason);
         }
@@ -379,8 +408,11 @@ mod tests {
         let fields: Vec<_> = fields.collect();
         let retry = details.retry_info().and_then(|it| it.retry_delay);
         let (code, reason) = (status.code(), &info.reason);
-        let actual = format!("{code:?} {reason} {:?} {fields:?} {retry:?}", status.message());
-        expected.assert_eq(&actual);
+        let outcome = info.metadata.get("outcome").map_or("", String::as_str);
+        let message = status.message();
+        let actual = format!("{code:?} {reason} {message:?} {fields:?} {retry:?} {outcome}");
+        let actual = actual.trim_end();
+        expected.assert_eq(actual);
     }
 
     #[test]
@@ -406,7 +438,19 @@ mod tests {
         check(
             Unavailable::from(Reason::CommitInDoubt).into(),
             expect![[
-                r#"Unknown COMMIT_IN_DOUBT "it is not known whether the request was carried out: look before sending it again" [] None"#
+                r#"Unknown COMMIT_IN_DOUBT "it is not known whether the request was carried out: look before sending it again" [] None unknown"#
+            ]],
+        );
+        check(
+            Refusal::StillRunning,
+            expect![[
+                r#"Aborted IDEMPOTENCY_KEY_IN_PROGRESS "a call with this idempotency-key is in progress, or its outcome is not known yet" [] Some(1s) unknown"#
+            ]],
+        );
+        check(
+            Refusal::DeadlineExceeded,
+            expect![[
+                r#"DeadlineExceeded DEADLINE_EXCEEDED "the deadline has passed: what was asked for may still be carried out" [] None unknown"#
             ]],
         );
         check(

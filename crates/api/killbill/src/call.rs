@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use domain::payment::Actor;
@@ -10,15 +11,19 @@ use engine::Answer;
 use engine::access::{Caller, TenantRef};
 use engine::ports::{Queries, StoreError};
 use http::request::Parts;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
+use web::headers::has_idempotency_key;
 
 use crate::KillBillApi;
-use crate::error::{Failure, class, code};
+use crate::error::{Failure, Problem, class, code};
 use crate::json::{Json, parse, parse_uuid};
 use crate::reply;
 use crate::request::{self, Query, RequestIdentity};
+
+/// When a request may be sent again with its idempotency key.
+const RETRY_AFTER_IN_PROGRESS: Duration = Duration::from_secs(1);
 
 /// A request of an authenticated and authorized caller.
 pub(crate) struct Call {
@@ -147,9 +152,14 @@ impl Call {
         Ok(())
     }
 
+    /// Whether the request can be sent again without doing its work twice: it has an idempotency key.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.parts.method == Method::POST && has_idempotency_key(&self.parts.headers)
+    }
+
     async fn submit_as(&self, command: Command, body: &[u8]) -> Result<Reply, Failure> {
         let tenant = self.tenant.as_ref().map_or(TenantNo::SYSTEM, |tenant| tenant.no);
-        let idempotency = if self.parts.method == http::Method::POST {
+        let idempotency = if self.parts.method == Method::POST {
             let uri = &self.parts.uri;
             let identity = RequestIdentity {
                 tenant,
@@ -165,7 +175,13 @@ impl Call {
         };
         let actor = self.actor.clone().expect("routes that write are audited");
         let request = Request { id: self.id, tenant, actor, idempotency, command };
-        match self.api.engine().submit(request).await? {
+        let answer = self.api.engine().submit(request).await.map_err(|mut unavailable| {
+            if unavailable.reason.leaves_outcome_unknown() && self.is_repeatable() {
+                unavailable.retry_after = Some(RETRY_AFTER_IN_PROGRESS);
+            }
+            unavailable
+        })?;
+        match answer {
             Answer::Replied(reply) => Ok(reply),
             Answer::Refused(rejection) => Err(Failure::Refused(Box::new(rejection))),
             Answer::StillRunning => Err(still_running()),
@@ -186,10 +202,12 @@ pub(crate) fn read_id<K>(name: &str, text: &str) -> Result<Id<K>, Failure> {
 
 fn still_running() -> Failure {
     let code = code::plain(StatusCode::CONFLICT, class::CLIENT_ERROR);
-    Failure::coded(
-        code,
-        "Idempotency-Key: a request with this key is in progress or its outcome is not known yet",
-    )
+    let message =
+        "Idempotency-Key: a request with this key is in progress or its outcome is not known yet";
+    let mut problem = Problem::new(code, message);
+    problem.is_unknown = true;
+    problem.retry_after = Some(RETRY_AFTER_IN_PROGRESS);
+    Failure::Problem(Box::new(problem))
 }
 
 fn another_request() -> Failure {

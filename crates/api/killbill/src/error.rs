@@ -13,6 +13,7 @@ use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
 use web::BodyError;
+use web::headers::mark_outcome_unknown;
 
 use crate::payment_states::{START_STATE, state_name};
 use crate::reply::{empty, json};
@@ -304,12 +305,23 @@ pub(crate) struct Problem {
     pub(crate) cause_class: Option<&'static str>,
     pub(crate) cause_message: Option<String>,
     pub(crate) location: Option<HeaderValue>,
+    /// Whether it is not known if money moved.
+    pub(crate) is_unknown: bool,
+    pub(crate) retry_after: Option<Duration>,
 }
 
 impl Problem {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { code, message, cause_class: None, cause_message: None, location: None }
+        Self {
+            code,
+            message,
+            cause_class: None,
+            cause_message: None,
+            location: None,
+            is_unknown: false,
+            retry_after: None,
+        }
     }
 }
 
@@ -402,8 +414,9 @@ impl Failure {
             }
             Self::Throttled { retry_after } => {
                 let code = code::plain(StatusCode::TOO_MANY_REQUESTS, class::REJECTED);
-                let problem = Problem::new(code, "Too many failed attempts to log in");
-                with_retry_after(render(problem), retry_after)
+                let mut problem = Problem::new(code, "Too many failed attempts to log in");
+                problem.retry_after = Some(retry_after);
+                render(problem)
             }
             Self::Container { status, message } => container(status, &message, path),
             Self::NotAcceptable => empty(StatusCode::NOT_ACCEPTABLE),
@@ -486,11 +499,9 @@ fn body_response(error: BodyError) -> Response {
             "The server is at its limit of request bodies in memory; nothing was done.",
         ),
     };
-    let response = render(Problem::new(code::plain(status, class), message));
-    match error {
-        BodyError::NoRoom => with_retry_after(response, Duration::ZERO),
-        BodyError::TooLarge | BodyError::TimedOut | BodyError::Broken => response,
-    }
+    let mut problem = Problem::new(code::plain(status, class), message);
+    problem.retry_after = (error == BodyError::NoRoom).then_some(Duration::ZERO);
+    render(problem)
 }
 
 fn unavailable_response(unavailable: &Unavailable) -> Response {
@@ -512,18 +523,15 @@ fn unavailable_response(unavailable: &Unavailable) -> Response {
         | Reason::Quarantined => (StatusCode::SERVICE_UNAVAILABLE, class::ILLEGAL_STATE),
         Reason::Bug => (StatusCode::INTERNAL_SERVER_ERROR, class::ILLEGAL_STATE),
     };
-    let problem = Problem::new(code::plain(status, class), unavailable.to_string());
-    match unavailable.retry_after {
-        Some(retry_after) => with_retry_after(render(problem), retry_after),
-        None => render(problem),
-    }
+    let mut problem = Problem::new(code::plain(status, class), unavailable.to_string());
+    problem.is_unknown = unavailable.reason.leaves_outcome_unknown();
+    problem.retry_after = unavailable.retry_after;
+    render(problem)
 }
 
 /// Whole seconds, rounded up, at least one.
-fn with_retry_after(mut response: Response, retry_after: Duration) -> Response {
-    let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
-    response
+fn whole_seconds(delay: Duration) -> u64 {
+    (delay.as_secs() + u64::from(delay.subsec_nanos() > 0)).max(1)
 }
 
 fn render(problem: Problem) -> Response {
@@ -536,8 +544,15 @@ fn render(problem: Problem) -> Response {
         stack_trace: [],
     };
     let mut response = json(problem.code.status, &body);
+    let headers = response.headers_mut();
     if let Some(location) = problem.location {
-        response.headers_mut().insert(LOCATION, location);
+        headers.insert(LOCATION, location);
+    }
+    if problem.is_unknown {
+        mark_outcome_unknown(headers);
+    }
+    if let Some(delay) = problem.retry_after {
+        headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(delay)));
     }
     response
 }

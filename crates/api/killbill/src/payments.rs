@@ -34,7 +34,8 @@ const PAYMENTS_OF_ACCOUNT_MAX: u64 = 10_000;
     responses((status = 201, description = "It worked, or is pending; Location names the payment"),
         (status = 402, description = "Declined", body = ErrorJson<'static>),
         (status = 502, description = "Not accepted by the gateway", body = ErrorJson<'static>),
-        (status = 503, description = "The outcome is not known", body = ErrorJson<'static>),
+        (status = "5XX", description = "With X-Faregate-Outcome: unknown, the outcome is not known",
+            body = ErrorJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn start(call: Call) -> HandlerResult {
     let account = call.param_id("accountId")?;
@@ -49,7 +50,8 @@ pub(crate) async fn start(call: Call) -> HandlerResult {
     responses((status = 201, description = "It worked, or is pending; Location names the payment"),
         (status = 402, description = "Declined", body = ErrorJson<'static>),
         (status = 502, description = "Not accepted by the gateway", body = ErrorJson<'static>),
-        (status = 503, description = "The outcome is not known", body = ErrorJson<'static>),
+        (status = "5XX", description = "With X-Faregate-Outcome: unknown, the outcome is not known",
+            body = ErrorJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn start_by_account_key(call: Call) -> HandlerResult {
     let key = call.query().text("externalKey")?.map(|key| key.into_owned());

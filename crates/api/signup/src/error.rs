@@ -12,6 +12,7 @@ use http::header::{HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use sign_up::{Error, Invalid, TenantError};
+use web::headers::mark_outcome_unknown;
 use web::{BodyError, Problem};
 
 /// An error response.
@@ -252,10 +253,29 @@ impl IntoResponse for ApiError {
         if let Some(retry_after) = self.retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from(retry_after.as_secs().max(1)));
         }
+        if self.reason.is_some_and(Reason::leaves_outcome_unknown) {
+            mark_outcome_unknown(&mut headers);
+        }
         let mut response = (self.status, headers, Json(body)).into_response();
         if let Some(reason) = self.reason {
             response.extensions_mut().insert(reason);
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_outcome_says_so() {
+        let outcome = |reason: Reason| {
+            let response = ApiError::from(Unavailable::from(reason)).into_response();
+            response.headers().get("x-faregate-outcome").map(|it| it.to_str().unwrap().to_owned())
+        };
+        assert_eq!(outcome(Reason::CommitInDoubt).as_deref(), Some("unknown"));
+        assert_eq!(outcome(Reason::Repeated).as_deref(), Some("unknown"));
+        assert_eq!(outcome(Reason::Store), None);
     }
 }

@@ -56,16 +56,89 @@ fn an_idempotency_key_in_doubt_waits_for_the_outcome() {
     let keyed = client.clone().header("Idempotency-Key", "order 1");
     let first = keyed.post(&path, &purchase);
     let location = first.header("location").expect("a Location").to_owned();
-    assert_eq!((first.status, first.header("retry-after")), (503, None));
-    assert_eq!(code(&keyed.post(&path, &purchase)), "409 null");
-    let payment = location[location.find("/1.0").unwrap()..].to_owned();
-    let read = client.get(&payment).json();
-    let transaction = read["transactions"][0]["transactionId"].as_str().unwrap();
-    let fix = format!("/1.0/kb/admin{}transactions/{transaction}", &payment["/1.0/kb".len()..]);
+    assert_eq!((first.status, first.header("retry-after")), (503, Some("3")));
+    let waiting = keyed.post(&path, &purchase);
+    assert_eq!(code(&waiting), "409 null");
+    let unknown = (waiting.header("x-faregate-outcome"), waiting.header("retry-after"));
+    assert_eq!(unknown, (Some("unknown"), Some("1")));
+    let fix = admin_path(&client, &location);
     let fixed = client.put(&fix, &json!({ "transactionStatus": "SUCCESS" }));
     assert_eq!(fixed.status, 204, "{}", fixed.text());
     let again = keyed.post(&path, &purchase);
     assert_eq!((again.status, again.header("location")), (201, Some(location.as_str())));
+}
+
+/// The admin's route of a payment's only transaction.
+fn admin_path(client: &Client, location: &str) -> String {
+    let payment = &location[location.find("/1.0").unwrap()..];
+    let read = client.get(payment).json();
+    let transaction = read["transactions"][0]["transactionId"].as_str().unwrap();
+    format!("/1.0/kb/admin{}transactions/{transaction}", &payment["/1.0/kb".len()..])
+}
+
+#[test]
+fn an_answer_that_means_unknown_says_so_and_names_the_payment() {
+    let launch = Launch::usual().env("FAREGATE_GATEWAY_SIMULATOR_TIMEOUT", "200ms");
+    let server = Server::start_with(launch.env("FAREGATE_RESOLVER_UNKNOWN_DELAYS", "1h"));
+    let client = server.tenant();
+    let id = account(&client, "faregate-simulator");
+    let path = format!("/1.0/kb/accounts/{id}/payments");
+    let check = |outcome: &str, expected: &str| {
+        let query = format!("pluginProperty=outcome%3D{outcome}");
+        let purchase = json!({ "transactionType": "PURCHASE", "amount": 10 });
+        let keyed = client.clone().header("Idempotency-Key", outcome);
+        let retry_after = keyed.post(&format!("{path}?{query}"), &purchase);
+        let answer = client.post(&format!("{path}?{query}"), &purchase);
+        let header = |name| answer.header(name).unwrap_or("-").to_owned();
+        let location = answer.header("location").expect("a Location");
+        let read = client.get(&location[location.find("/1.0").unwrap()..]).json();
+        let transaction = &read["transactions"][0];
+        let shown = format!(
+            "{} {} {} {} {}",
+            code(&answer),
+            header("x-faregate-outcome"),
+            header("retry-after"),
+            retry_after.header("retry-after").unwrap_or("-"),
+            transaction["status"].as_str().unwrap(),
+        );
+        assert_eq!(shown, expected, "{outcome}");
+    };
+    check("UNDEFINED", "503 null unknown - 3 UNKNOWN");
+    check("EXCEPTION", "400 7199 unknown - 3 UNKNOWN");
+    check("NULL", "500 7019 unknown - 3 UNKNOWN");
+    check("TIMEOUT", "504 7100 unknown - 3 UNKNOWN");
+    check("ERROR", "402 null - - - PAYMENT_FAILURE");
+    check("CANCELED", "502 null - - - PLUGIN_FAILURE");
+    // An operation upon a payment names it as well.
+    let authorize = json!({ "transactionType": "AUTHORIZE", "amount": 10 });
+    let payment = client.create(&path, &authorize)["paymentId"].as_str().unwrap().to_owned();
+    let void = format!("/1.0/kb/payments/{payment}?pluginProperty=outcome%3DEXCEPTION");
+    let answer = client.delete(&void);
+    let location = answer.header("location").expect("a Location");
+    assert!(location.ends_with(&format!("/1.0/kb/payments/{payment}/")), "{location}");
+    assert_eq!(
+        (code(&answer).as_str(), answer.header("x-faregate-outcome")),
+        ("400 7199", Some("unknown"))
+    );
+}
+
+#[test]
+fn an_outcome_changes_only_with_a_reason() {
+    let server = Server::start();
+    let client = server.tenant();
+    let id = account(&client, "__EXTERNAL_PAYMENT__");
+    let path = format!("/1.0/kb/accounts/{id}/payments");
+    let made = client.post(&path, &json!({ "transactionType": "PURCHASE", "amount": 10 }));
+    let fix = admin_path(&client, made.header("location").unwrap());
+    let failed = json!({ "transactionStatus": "PAYMENT_FAILURE" });
+    for without in [client.clone(), client.clone().header("X-Killbill-Reason", " ")] {
+        let refused = without.put(&fix, &failed);
+        assert_eq!(code(&refused), "400 7031");
+        expect![[r#""Invalid parameter X-Killbill-Reason: needs to be set: the transaction has an outcome, and this changes it""#]]
+            .assert_eq(&refused.json()["message"].to_string());
+    }
+    let fixed = client.header("X-Killbill-Reason", "chargeback by telephone").put(&fix, &failed);
+    assert_eq!(fixed.status, 204, "{}", fixed.text());
 }
 
 #[test]

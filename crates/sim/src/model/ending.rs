@@ -107,7 +107,12 @@ impl Model {
         })
     }
 
-    pub(super) fn fix(&mut self, place: Place, status: Status, when: When) -> Expected {
+    pub(super) fn fix(
+        &mut self,
+        place: Place,
+        (status, has_reason): (Status, bool),
+        when: When,
+    ) -> Expected {
         let now = match self.status_of(place) {
             Err(reason) => return Expected::refused(reason),
             Ok(now) => now,
@@ -120,6 +125,8 @@ impl Model {
         }
         if status.is_open() {
             no.push(Reason::Field("transactionStatus".to_owned()));
+        } else if !now.is_open() && !has_reason {
+            no.push(Reason::Field("X-Killbill-Reason".to_owned()));
         }
         if !no.is_empty() {
             return Expected::Refused(no);

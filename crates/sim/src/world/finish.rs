@@ -83,7 +83,8 @@ impl<D: Disk> World<D> {
         }
         for (tenant, payment, transaction) in left {
             if let Some(status) = self.truth(transaction) {
-                self.client_wants(tenant, What::Fix { payment, transaction, status }, false);
+                let fix = What::Fix { payment, transaction, status, has_reason: false };
+                self.client_wants(tenant, fix, false);
             }
         }
         self.drain_all()?;

@@ -256,7 +256,9 @@ impl<D: Disk> World<D> {
                 Some(_) | None => return,
             }
         };
-        self.client_wants(tenant, What::Fix { payment, transaction, status }, false);
+        let has_reason = !self.random.chance(100);
+        let fix = What::Fix { payment, transaction, status, has_reason };
+        self.client_wants(tenant, fix, false);
     }
 
     /// How a transaction really ended; `None` where that cannot be known yet.

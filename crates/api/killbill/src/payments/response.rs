@@ -1,5 +1,7 @@
 //! The response to a payment request: the table from a transaction's status to HTTP.
 
+use std::time::Duration;
+
 use domain::payment::TransactionStatus;
 use domain::{PaymentReply, PaymentResult, Reply};
 use http::{HeaderValue, StatusCode};
@@ -7,6 +9,10 @@ use http::{HeaderValue, StatusCode};
 use crate::call::{Call, unexpected};
 use crate::error::{Failure, HandlerResult, Problem, class, code};
 use crate::reply;
+
+/// When a request whose outcome is unknown may be sent again with its idempotency key: by then the
+/// resolver has sent its first inquiry, with the default settings.
+const RETRY_AFTER_UNKNOWN: Duration = Duration::from_secs(3);
 
 /// The response to a completion or a void: 204 for every outcome, once there is one.
 pub(crate) fn of_completion(call: &Call, reply: Reply) -> HandlerResult {
@@ -24,7 +30,14 @@ pub(crate) fn of(call: &Call, reply: Reply) -> HandlerResult {
         Reply::Payment(it) => {
             let payment = it.payment.to_string();
             let location = call.location(&["/1.0/kb/payments/", &payment, "/"]);
-            by_result(it, location)
+            let mut result = by_result(it, location);
+            if let Err(Failure::Problem(problem)) = &mut result
+                && problem.is_unknown
+                && call.is_repeatable()
+            {
+                problem.retry_after = Some(RETRY_AFTER_UNKNOWN);
+            }
+            result
         }
         Reply::Done => Ok(reply::no_content()),
         Reply::TenantCreated(_)
@@ -36,33 +49,30 @@ pub(crate) fn of(call: &Call, reply: Reply) -> HandlerResult {
 }
 
 fn by_result(reply: PaymentReply, location: HeaderValue) -> HandlerResult {
-    let with_location = |status: StatusCode, message: String| {
-        let mut problem = Problem::new(code::plain(status, class::PAYMENT), message);
-        problem.location = Some(location.clone());
-        Err(Failure::Problem(Box::new(problem)))
-    };
-    match reply.result {
+    let plain = |status, message: &str| Problem::new(code::plain(status, class::PAYMENT), message);
+    let mut problem = match reply.result {
         PaymentResult::Status { status, message } => match status {
-            TransactionStatus::Success | TransactionStatus::Pending => Ok(reply::created(location)),
+            TransactionStatus::Success | TransactionStatus::Pending => {
+                return Ok(reply::created(location));
+            }
             TransactionStatus::PaymentFailure => {
                 let message = message.as_deref().unwrap_or("null");
                 let message = format!("Payment decline by gateway. Error message: {message}");
-                with_location(StatusCode::PAYMENT_REQUIRED, message)
+                plain(StatusCode::PAYMENT_REQUIRED, &message)
             }
-            TransactionStatus::PluginFailure => with_location(
-                StatusCode::BAD_GATEWAY,
-                "Failed to submit payment transaction".to_owned(),
-            ),
-            TransactionStatus::Unknown | TransactionStatus::InFlight => with_location(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "Payment in unknown status, failed to receive gateway response.".to_owned(),
-            ),
+            TransactionStatus::PluginFailure => {
+                plain(StatusCode::BAD_GATEWAY, "Failed to submit payment transaction")
+            }
+            TransactionStatus::Unknown | TransactionStatus::InFlight => {
+                let message = "Payment in unknown status, failed to receive gateway response.";
+                unknown(plain(StatusCode::SERVICE_UNAVAILABLE, message))
+            }
         },
         PaymentResult::GatewayFailed { message } => {
             let message = format!("Plugin exception {message}");
             let mut problem = Problem::new(code::PLUGIN_EXCEPTION, message);
             problem.cause_class = Some(class::PLUGIN);
-            Err(Failure::Problem(Box::new(problem)))
+            unknown(problem)
         }
         PaymentResult::GatewayAnsweredNothing => {
             let cause = "Payment plugin returned a null result".to_owned();
@@ -70,14 +80,20 @@ fn by_result(reply: PaymentReply, location: HeaderValue) -> HandlerResult {
             let mut problem = Problem::new(code::INTERNAL_PAYMENT_ERROR, message);
             problem.cause_class = Some(class::ILLEGAL_STATE);
             problem.cause_message = Some(cause);
-            Err(Failure::Problem(Box::new(problem)))
+            unknown(problem)
         }
         PaymentResult::GatewayTimedOut => {
             let payment = reply.payment;
             let message = format!("Plugin timeout for payment {payment}: no answer in time");
-            Err(Failure::coded(code::PLUGIN_TIMEOUT, message))
+            unknown(Problem::new(code::PLUGIN_TIMEOUT, message))
         }
-    }
+    };
+    problem.location = Some(location);
+    Err(Failure::Problem(Box::new(problem)))
+}
+
+fn unknown(problem: Problem) -> Problem {
+    Problem { is_unknown: true, ..problem }
 }
 
 #[cfg(test)]

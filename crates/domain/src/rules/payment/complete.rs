@@ -101,7 +101,18 @@ pub(crate) fn fix(state: &State, it: &FixTransaction, cx: &mut Context) -> Outco
     if transaction.status == it.status {
         return Ok(Accepted::now(Reply::Done));
     }
+    let is_open =
+        matches!(transaction.status, TransactionStatus::Pending | TransactionStatus::Unknown);
     let settled = match it.status {
+        // Against the gateway's report: the history says why.
+        TransactionStatus::Success
+        | TransactionStatus::PaymentFailure
+        | TransactionStatus::PluginFailure
+            if !is_open && cx.actor.reason.as_deref().is_none_or(|it| it.trim().is_empty()) =>
+        {
+            let reason = "needs to be set: the transaction has an outcome, and this changes it";
+            return Err(Rejection::invalid("X-Killbill-Reason", reason));
+        }
         TransactionStatus::Success => Settled::success(transaction),
         TransactionStatus::PaymentFailure | TransactionStatus::PluginFailure => {
             Settled::failed(it.status)

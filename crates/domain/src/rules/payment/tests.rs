@@ -32,7 +32,7 @@ use crate::{
 /// `found-paid|found-declined|found-pending|not-found PAYMENT`, `paid|unpaid PAYMENT` (hearsay on
 /// what is pending), `fix PAYMENT STATUS`, `wait SECONDS` (fewer than 0: the clock is set back).
 /// Options: `key=` (transaction), `in=` (currency), `external` (settles at once), `other` (goes
-/// through another gateway), `#N` (not the open or last, but the N-th transaction), `key=@PAYMENT` (the
+/// through another gateway), `reason` (the operator gives one), `#N` (not the open or last, but the N-th transaction), `key=@PAYMENT` (the
 /// id of that payment's first transaction).
 fn check(script: &str, expected: Expect) {
     expected.assert_eq(&run(script));
@@ -119,6 +119,7 @@ impl World {
             return String::new();
         }
         let options: Vec<&str> = words.collect();
+        self.rows.reason = options.contains(&"reason").then_some("settlement file");
         let command = self.command(verb, name, &options);
         self.run(name, command)
     }
@@ -711,6 +712,23 @@ fn operator_fixes_are_restricted() {
     check(
         "purchase p 10 external | fix p success",
         expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        "purchase p 10 external | fix p failure",
+        expect![
+            "refused: X-Killbill-Reason: needs to be set: the transaction has an outcome, and this changes it"
+        ],
+    );
+    check(
+        "purchase p 10 | decline p | fix p success",
+        expect![
+            "refused: X-Killbill-Reason: needs to be set: the transaction has an outcome, and this changes it"
+        ],
+    );
+    check("purchase p 10 | pend p | fix p failure", expect!["Purchase PaymentFailure; "]);
+    check(
+        "purchase p 10 external | fix p failure reason",
+        expect!["Purchase PaymentFailure; gateway>customer 1000, customer>gateway 1000"],
     );
     check(
         "purchase p 10 external | fix p unknown",
