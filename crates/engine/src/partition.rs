@@ -183,7 +183,7 @@ impl<S: Store> Partition<S> {
             queue_offset: opened.queue_offset,
             quarantined: BTreeSet::new(),
             in_doubt: false,
-            is_full: false,
+            is_full: !opened.is_writable,
         })
     }
 
@@ -264,6 +264,9 @@ impl<S: Store> Partition<S> {
             Err(StoreError::Refused(reason)) => return Err(StoreError::Database(reason)),
             opened => opened?,
         };
+        if !opened.is_writable {
+            return Err(StoreError::DiskFull);
+        }
         (self.next_seq, self.sequences) = (opened.next_seq, opened.sequences);
         (self.in_doubt, self.is_full) = (false, false);
         Ok(())

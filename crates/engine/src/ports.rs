@@ -51,7 +51,8 @@ pub use self::tenants::TenantQueries;
 
 /// The commits of one partition. Called from the partition's own thread, one call at a time.
 pub trait Store: Send {
-    /// Takes ownership of the partition: from now on a commit under an older epoch fails.
+    /// Takes ownership of the partition: from now on a commit under an older epoch fails. A database
+    /// of this process alone can be opened on a full disk, to be read.
     ///
     /// # Errors
     /// [`StoreError`] where the database cannot be used.
@@ -86,6 +87,9 @@ pub struct Opened {
     pub sequences: Sequences,
     /// Where to read on in a queue that keeps what was read; `None` where nothing of it was read.
     pub queue_offset: Option<i64>,
+    /// Whether the partition is owned. `false`: the disk is full, so the numbers were only read, and
+    /// every commit fails until it is opened again.
+    pub is_writable: bool,
 }
 
 /// What a batch may look at.

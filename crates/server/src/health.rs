@@ -17,12 +17,13 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::background::until;
+use crate::disk::{Disk, gauge_degraded};
 
 /// How often the core is probed.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
-/// Free bytes below which the disk counts as full.
-const DISK_FREE_BYTES_MIN: u64 = 1024 * 1024;
+/// What a full disk means, in the field `degraded` of health routes.
+const DISK_FULL: &str = "the disk is full: reads are served, writes are refused";
 
 /// The server's health. Clones share it.
 #[derive(Clone)]
@@ -32,17 +33,18 @@ pub struct Health {
     stopping: watch::Receiver<bool>,
 }
 
-#[derive(Clone, Copy)]
 /// The outcome of a probe.
+#[derive(Clone, Copy)]
 struct Probe {
     at: Instant,
     failure: Option<NotReady>,
+    /// Whether the disk is full: writes are refused.
+    is_full: bool,
 }
 
 /// Why the server is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NotReady {
-    DiskFull,
     Store,
     Silent,
     Stopping,
@@ -52,7 +54,6 @@ enum NotReady {
 impl NotReady {
     const fn label(self) -> &'static str {
         match self {
-            Self::DiskFull => "the disk is full",
             Self::Store => "the database is not available",
             Self::Silent => "the core does not answer",
             Self::Stopping => "the server is shutting down",
@@ -62,21 +63,21 @@ impl NotReady {
 }
 
 impl Health {
-    /// Probes once, then periodically until `stopping` turns true. `flags` is the cache of the flag
-    /// APIs, if this process has them.
+    /// Probes once, then periodically until `stopping` turns true, from which on the server is not ready.
+    /// `flags` is the cache of the flag APIs, if this process has them.
     pub async fn watch(
         engine: Engine,
         data_dir: PathBuf,
         flags: Option<Arc<FlagCache>>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
-        let first = Probe { at: Instant::now(), failure: probe(&engine, &data_dir).await };
+        let disk = Disk::new(data_dir);
+        let first = probe(&engine, &disk).await;
         let last = Arc::new(ArcSwap::from_pointee(first));
         let health = Self { last: Arc::clone(&last), flags, stopping: stopping.clone() };
         tokio::spawn(async move {
             let job = || async {
-                let failure = probe(&engine, &data_dir).await;
-                last.store(Arc::new(Probe { at: Instant::now(), failure }));
+                last.store(Arc::new(probe(&engine, &disk).await));
                 Pass::Idle
             };
             Periodic::every(PROBE_EVERY).run(until(stopping), job).await;
@@ -84,10 +85,15 @@ impl Health {
         health
     }
 
-    /// Whether the server can answer.
+    /// Whether the server can answer; reads suffice.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.failure().is_none()
+    }
+
+    /// Why the server serves less than everything, if it does.
+    fn degraded(&self) -> Option<&'static str> {
+        self.last.load().is_full.then_some(DISK_FULL)
     }
 
     fn failure(&self) -> Option<NotReady> {
@@ -104,16 +110,19 @@ impl Health {
 }
 
 /// Checks the disk and the engine.
-async fn probe(engine: &Engine, data_dir: &PathBuf) -> Option<NotReady> {
+async fn probe(engine: &Engine, disk: &Disk) -> Probe {
     // Always: other health routes answer from the outcome of this check.
-    let checked = engine.check().await;
-    let disk = rustix::fs::statvfs(data_dir);
-    if disk.is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < DISK_FREE_BYTES_MIN) {
-        return Some(NotReady::DiskFull);
-    }
-    match checked.map_err(|unavailable| unavailable.reason) {
-        Ok(()) => None,
-        Err(Reason::DiskFull) => Some(NotReady::DiskFull),
+    let checked = engine.check().await.map_err(|unavailable| unavailable.reason);
+    let has_no_room = disk.measure();
+    let is_full = has_no_room || checked == Err(Reason::DiskFull);
+    gauge_degraded(is_full);
+    Probe { at: Instant::now(), failure: failure(checked), is_full }
+}
+
+const fn failure(checked: Result<(), Reason>) -> Option<NotReady> {
+    match checked {
+        // On a full disk reads are served.
+        Ok(()) | Err(Reason::DiskFull) => None,
         Err(Reason::Stopping) => Some(NotReady::Stopping),
         Err(
             Reason::QueueFull
@@ -137,20 +146,29 @@ async fn probe(engine: &Engine, data_dir: &PathBuf) -> Option<NotReady> {
 /// `GET /health/live`: the process answers.
 #[utoipa::path(get, path = "/health/live", tag = "Operations", operation_id = "operations_live",
     summary = "Whether the process answers",
-    responses((status = 200, description = "It does")), security(()))]
-pub async fn live() -> Response {
-    Json(json!({ "status": "live" })).into_response()
+    responses((status = 200, description = "It does; with degraded, the disk is full and writes are refused")), security(()))]
+pub async fn live(State(health): State<Health>) -> Response {
+    well("live", health.degraded())
 }
 
-/// `GET /health/ready`: payments can be taken.
+/// 200; `degraded` names what is not served.
+fn well(status: &str, degraded: Option<&str>) -> Response {
+    let body = match degraded {
+        Some(reason) => json!({ "status": status, "degraded": reason }),
+        None => json!({ "status": status }),
+    };
+    Json(body).into_response()
+}
+
+/// `GET /health/ready`: requests can be taken.
 #[utoipa::path(get, path = "/health/ready", tag = "Operations", operation_id = "operations_ready",
-    summary = "Whether payments can be taken",
+    summary = "Whether requests can be taken",
     responses(
-        (status = 200, description = "They can"),
-        (status = 503, description = "Stopping, the disk is full, the core does not answer, or the feature flags are not read yet")), security(()))]
+        (status = 200, description = "They can; with degraded, the disk is full, reads are served and writes are refused"),
+        (status = 503, description = "Stopping, the core does not answer, or the feature flags are not read yet")), security(()))]
 pub async fn ready(State(health): State<Health>) -> Response {
     match health.failure() {
-        None => Json(json!({ "status": "ready" })).into_response(),
+        None => well("ready", health.degraded()),
         Some(failure) => {
             let body = json!({ "status": "not ready", "reason": failure.label() });
             (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
@@ -164,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_server_whose_flags_are_not_read_is_not_ready() {
-        let last = Probe { at: Instant::now(), failure: None };
+        let last = Probe { at: Instant::now(), failure: None, is_full: false };
         let (stop, stopping) = watch::channel(false);
         let last_swap = Arc::new(ArcSwap::from_pointee(last));
         let cache = Arc::<FlagCache>::default();
@@ -175,9 +193,9 @@ mod tests {
         cache.set_available(true);
         assert!(health.is_ready());
         cache.set_available(false);
-        let full = Probe { failure: Some(NotReady::DiskFull), ..last };
-        health.last.store(Arc::new(full));
-        assert_eq!(health.failure(), Some(NotReady::DiskFull));
+        let failed = Probe { failure: Some(NotReady::Store), ..last };
+        health.last.store(Arc::new(failed));
+        assert_eq!(health.failure(), Some(NotReady::Store));
         stop.send_replace(true);
         assert_eq!(health.failure(), Some(NotReady::Stopping));
     }

@@ -5,6 +5,7 @@
 
 mod background;
 mod backlog;
+mod disk;
 mod engine_parts;
 mod error;
 mod events;

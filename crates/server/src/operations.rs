@@ -49,10 +49,10 @@ pub fn routes(health: &Health, exporter: &Arc<Exporter>, token: &Arc<Token>) -> 
 
 fn health_routes(health: &Health) -> Router {
     Router::new()
-        .route("/health/live", get(health::live))
+        .route("/health/live", get(health::live).with_state(health.clone()))
         .route("/health/ready", get(health::ready).with_state(health.clone()))
         // The same by FeatBit's names.
-        .route("/health/liveness", get(health::live))
+        .route("/health/liveness", get(health::live).with_state(health.clone()))
         .route("/health/readiness", get(health::ready).with_state(health.clone()))
 }
 

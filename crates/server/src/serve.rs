@@ -67,7 +67,10 @@ pub fn run(config: &Config) -> Result<(), Error> {
             println!("operations listening on {url}");
         }
         signals.wait().await;
-        tracing::info!("stopping: no new requests; those in progress are finished");
+        tracing::info!(
+            delay_s = config.drain_delay.0.as_secs_f64(),
+            "stopping: not ready any more; after the delay no new requests are accepted"
+        );
         server.stop().await;
         tracing::info!("stopped");
         Ok(())
@@ -78,7 +81,9 @@ pub fn run(config: &Config) -> Result<(), Error> {
 pub struct Server {
     address: SocketAddr,
     is_tls: bool,
+    drain_delay: Duration,
     drain_deadline: Duration,
+    leaving: watch::Sender<bool>,
     stopping: watch::Sender<bool>,
     accepting: JoinHandle<()>,
     grpc_url: Option<String>,
@@ -116,10 +121,11 @@ impl Server {
             first_start::prepare(&node.engine, &node.access, given, keep).await?;
         }
         node.flags_are_read().await;
+        let (leaving, left) = watch::channel(false);
         let (stopping, stopped) = watch::channel(false);
         let data_dir = config.data_dir.clone();
         let (engine, flags) = (node.engine.clone(), node.shown_flags());
-        let health = Health::watch(engine, data_dir, flags, stopped.clone()).await;
+        let health = Health::watch(engine, data_dir, flags, left).await;
         let upkeep = tokio::spawn(metrics::upkeep(recorder.clone()));
         let is_tls = acceptor.is_some();
         let networks = networks(config);
@@ -135,11 +141,12 @@ impl Server {
         let limits = (connections_max, networks);
         let http = web.accept((arrivals, operations), acceptor, limits, stopped);
         let accepting = all_of(http.into_iter().chain(grpc));
-        let drain_deadline = config.drain_deadline.0;
         Ok(Self {
             address,
             is_tls,
-            drain_deadline,
+            drain_delay: config.drain_delay.0,
+            drain_deadline: config.drain_deadline.0,
+            leaving,
             stopping,
             accepting,
             grpc_url,
@@ -157,9 +164,11 @@ impl Server {
         format!("{}://{}", if self.is_tls { "https" } else { "http" }, self.address)
     }
 
-    /// Stops accepting, lets what is in progress end until the deadline, and stops the core, which
+    /// Reports that it is not ready and serves on for the drain delay. Then stops accepting, lets what is in progress end until the deadline, and stops the core, which
     /// answers requests that still wait for a gateway: their outcome is unknown.
     pub async fn stop(mut self) {
+        self.leaving.send_replace(true);
+        tokio::time::sleep(self.drain_delay).await;
         let until = Instant::now() + self.drain_deadline;
         self.stopping.send_replace(true);
         let spread = self.drain_deadline.mul_f64(FLAGS_DRAIN_SHARE);

@@ -130,7 +130,7 @@ impl Store for MemoryStore {
         part.epoch += 1;
         self.epoch = Some(part.epoch);
         let Part { head, sequences, queue_offset, .. } = *part;
-        Ok(Opened { next_seq: Seq(head.0 + 1), sequences, queue_offset })
+        Ok(Opened { next_seq: Seq(head.0 + 1), sequences, queue_offset, is_writable: true })
     }
 
     fn load(

@@ -17,7 +17,7 @@ use crate::batch::{Gateways, Rows};
 use crate::cells::json;
 use crate::chain::Link;
 use crate::claims::{Claims, Owners, Stored};
-use crate::driver::{Database, Value};
+use crate::driver::{Cells, Database, Value};
 use crate::journal;
 use crate::load;
 use crate::pool::Source;
@@ -138,21 +138,28 @@ impl SqlStore {
         }
     }
 
+    /// On a full disk, reads the partition's numbers and takes nothing over.
+    fn look_if_full(&self, error: StoreError) -> Result<Opened, StoreError> {
+        // A file cannot be another process's: the lock of the data directory is ours.
+        let is_full = matches!(error, StoreError::DiskFull);
+        if !is_full || self.db.reader().sqlite().is_none() {
+            return Err(error);
+        }
+        let sql = "SELECT epoch, next_seq, payment_number, tenant_no, queue_offset FROM partition \
+                   WHERE id = ?1";
+        let parameters = [self.share.partition.number().into()];
+        let found = self.db.reader().query_one(sql, &parameters, owned)?;
+        let found = found.ok_or_else(|| corrupt("there is no partition"))?;
+        Ok(found.opened(false))
+    }
+
     fn take_over(&self) -> Result<(Owned, Totals), StoreError> {
         let sql = "UPDATE partition SET epoch = epoch + 1 WHERE id = ?1 AND epoch = coalesce(?2, epoch) \
                    RETURNING epoch, next_seq, payment_number, tenant_no, queue_offset";
         let partition = self.share.partition;
         let minted = self.minted.filter(|_| self.share != Share::WHOLE);
         let parameters = [partition.number().into(), minted.into()];
-        let owned = self.db.reader().query_one(sql, &parameters, |cells| {
-            cells.of(&tables::PARTITION);
-            let (epoch, next_seq) = (cells.int()?, cells.seq()?);
-            let payment_number = cells.int()?;
-            let tenant_no = cells.tenant()?.0;
-            let sequences = Sequences { payment_number, tenant_no };
-            let (queue_offset, link) = (cells.opt_int()?, Link::Start);
-            Ok(Owned { epoch, next_seq, sequences, queue_offset, link })
-        })?;
+        let owned = self.db.reader().query_one(sql, &parameters, owned)?;
         let mut owned = match (owned, minted) {
             (Some(owned), _) => owned,
             (None, Some(_)) => return Err(StoreError::NotOwner),
@@ -366,6 +373,17 @@ impl SqlStore {
     }
 }
 
+/// Reads a partition's row, whose link is not part of it.
+fn owned(cells: &mut Cells<'_>) -> Result<Owned, StoreError> {
+    cells.of(&tables::PARTITION);
+    let (epoch, next_seq) = (cells.int()?, cells.seq()?);
+    let payment_number = cells.int()?;
+    let tenant_no = cells.tenant()?.0;
+    let sequences = Sequences { payment_number, tenant_no };
+    let (queue_offset, link) = (cells.opt_int()?, Link::Start);
+    Ok(Owned { epoch, next_seq, sequences, queue_offset, link })
+}
+
 impl Store for SqlStore {
     fn open(&mut self) -> Result<Opened, StoreError> {
         self.db.renew()?;
@@ -379,14 +397,15 @@ impl Store for SqlStore {
             Ok(found) => found,
             Err(error) => {
                 self.db.rollback()?;
-                return Err(error);
+                return self.look_if_full(error);
             }
         };
-        self.db.commit()?;
+        if let Err(error) = self.db.commit() {
+            return self.look_if_full(error);
+        }
         (self.owned, self.totals) = (Some(owned), totals);
         self.minted = Some(owned.epoch);
-        let Owned { next_seq, sequences, queue_offset, .. } = owned;
-        Ok(Opened { next_seq, sequences, queue_offset })
+        Ok(owned.opened(true))
     }
 
     fn load(
@@ -485,6 +504,11 @@ impl Begun {
 }
 
 impl Owned {
+    const fn opened(self, is_writable: bool) -> Opened {
+        let Self { next_seq, sequences, queue_offset, .. } = self;
+        Opened { next_seq, sequences, queue_offset, is_writable }
+    }
+
     /// What is left once the batch is written.
     fn after(self, batch: &Batch) -> Result<Self, StoreError> {
         let mut next_seq = self.next_seq;

@@ -1,7 +1,7 @@
 //! The installation: its health, its node, and its gateways, which replace Kill Bill's plugins.
 
-use engine::Reason;
 use engine::time::rfc3339_second;
+use engine::{Reason, Unhealthy};
 use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -66,6 +66,9 @@ pub(crate) struct HealthJson {
     gateways: CheckJson,
     #[serde(rename = "org.killbill.billing.server.healthchecks.KillbillQueuesHealthcheck")]
     queues: CheckJson,
+    /// Only on a full disk: reads are served, and writes refused. All checks are healthy.
+    #[serde(rename = "faregate.degraded", skip_serializing_if = "Option::is_none")]
+    degraded: Option<CheckJson>,
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -113,7 +116,8 @@ fn gateways(api: &KillBillApi) -> Vec<PluginInfoJson> {
     names.map(info).collect()
 }
 
-/// Shows the server's health; 500 if it cannot work or is overloaded. Answered from memory.
+/// Shows the server's health; 500 if it cannot work or is overloaded. On a full disk it is 200 with
+/// `faregate.degraded`. Answered from memory.
 #[utoipa::path(get, path = "/1.0/healthcheck", tag = "Health",
     responses((status = 200, body = HealthJson), (status = 500, body = HealthJson)))]
 pub(crate) async fn health(call: Call) -> HandlerResult {
@@ -124,7 +128,10 @@ pub(crate) async fn health(call: Call) -> HandlerResult {
         true => passed(),
         false => failed(full.to_string()),
     };
-    let health = engine.health();
+    let (health, degraded) = match engine.health() {
+        Err(full @ Unhealthy::Failed(Reason::DiskFull)) => (Ok(()), Some(full.to_string())),
+        health => (health, None),
+    };
     let body = HealthJson {
         database: health.err().map_or_else(passed, |unhealthy| failed(unhealthy.to_string())),
         server: CheckJson {
@@ -133,6 +140,7 @@ pub(crate) async fn health(call: Call) -> HandlerResult {
         },
         gateways: room(engine.gateways_have_room(), Reason::GatewayFull),
         queues: room(engine.has_room(), Reason::QueueFull),
+        degraded: degraded.map(|message| CheckJson { healthy: true, message: Some(message) }),
     };
     let checks = [&body.database, &body.server, &body.gateways, &body.queues];
     let healthy = checks.iter().all(|check| check.healthy);

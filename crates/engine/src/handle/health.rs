@@ -48,12 +48,18 @@ impl LastCheck {
 
 impl Engine {
     /// Checks whether requests can be taken: the partition commits, or the queue can be reached.
-    /// [`Engine::health`] returns the outcome until the next check.
+    /// [`Engine::health`] returns the outcome until the next check. [`Reason::DiskFull`] means that
+    /// reads are served.
     ///
     /// # Errors
     /// [`Unavailable`]: why not.
     pub async fn check(&self) -> Result<(), Unavailable> {
-        let checked = self.check_now().await;
+        let mut checked = self.check_now().await;
+        if matches!(&checked, Err(unavailable) if unavailable.reason == Reason::DiskFull)
+            && let Err(unavailable) = self.check_reads().await
+        {
+            checked = Err(unavailable);
+        }
         self.shared.last_check.set(checked.as_ref().err().map(|unavailable| unavailable.reason));
         checked
     }
@@ -62,8 +68,12 @@ impl Engine {
         match &self.shared.transport {
             Transport::Partition(_) => self.record(vec![]).await,
             Transport::Queue(queue) if !queue.is_available() => Err(Reason::QueueAway.into()),
-            Transport::Queue(_) => self.read(|queries| queries.tenant_count().map(drop)).await,
+            Transport::Queue(_) => self.check_reads().await,
         }
+    }
+
+    async fn check_reads(&self) -> Result<(), Unavailable> {
+        self.read(|queries| queries.tenant_count().map(drop)).await
     }
 
     /// The outcome of the last [`Engine::check`], from memory: callers of health routes cause no work.

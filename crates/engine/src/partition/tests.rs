@@ -24,6 +24,8 @@ struct MemoryStore {
     next_seq: i64,
     commits: usize,
     opened: usize,
+    /// Whether it can only be read once it is opened.
+    is_full: bool,
     queue_offset: Option<i64>,
     /// What the next commit fails with.
     failure: Option<StoreError>,
@@ -53,7 +55,8 @@ impl Store for MemoryStore {
         self.opened += 1;
         let next_seq = Seq(self.next_seq + 1);
         let sequences = Sequences { payment_number: 1, tenant_no: 2 };
-        Ok(Opened { next_seq, sequences, queue_offset: self.queue_offset })
+        let (queue_offset, is_writable) = (self.queue_offset, !self.is_full);
+        Ok(Opened { next_seq, sequences, queue_offset, is_writable })
     }
 
     fn load(
@@ -231,6 +234,17 @@ fn a_row_that_cannot_be_read_parks_its_command_only() {
         (&["create a Corrupt", "create b"], "done, done in 1 commits"),
         (&["rename a Ann", "rename b Ben"], "Quarantined, done in 1 commits"),
     ]);
+}
+
+#[test]
+fn a_partition_opened_on_a_full_disk_commits_once_there_is_room() {
+    let full = MemoryStore { is_full: true, ..MemoryStore::default() };
+    let settings = Arc::new(Settings::without_gateways(1, 1));
+    let mut scene = Scene { partition: Partition::open(full, settings).unwrap(), ..Scene::new() };
+    assert_eq!(scene.batch(&["create a"]), "DiskFull in 0 commits");
+    assert_eq!(scene.batch(&["create a"]), "DiskFull in 0 commits");
+    scene.partition.store().is_full = false;
+    assert_eq!(scene.batch(&["create a"]), "done in 1 commits");
 }
 
 #[test]

@@ -71,6 +71,51 @@ fn wait_for_status(client: &Client, status: &str) -> Value {
     })
 }
 
+/// Waits until the server reports a full disk, on which it serves reads: every health route is 200.
+fn assert_degraded(server: &Server) {
+    let reason = "the disk is full: reads are served, writes are refused";
+    wait_until_ready_says(server, 200, &json!({ "status": "ready", "degraded": reason }));
+    let unauthenticated = Client::new(&server.url);
+    let live = unauthenticated.get("/health/live");
+    assert_eq!((live.status, live.json()["degraded"].as_str()), (200, Some(reason)));
+    let checks = unauthenticated.get("/1.0/healthcheck");
+    assert_eq!(checks.status, 200, "{}", checks.text());
+    let checks = checks.json();
+    let full = json!({ "healthy": true, "message": "the disk is full: nothing can be written" });
+    assert_eq!(checks["faregate.degraded"], full);
+    assert_eq!(checks["main.pool.ConnectivityCheck"], json!({ "healthy": true }));
+    server.metrics_with("faregate_degraded{reason=\"disk_full\"} 1");
+}
+
+#[test]
+fn a_server_that_starts_on_a_full_disk_serves_reads() {
+    let dir = TempDir::new();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.tenant();
+    let account = account(&client, "__EXTERNAL_PAYMENT__");
+    purchase(&client, &account, "10", "");
+    let log = std::fs::metadata(server.data_dir.join("faregate.db-wal")).unwrap().len();
+    server.kill();
+    let server = Server::start_limited(dir.path(), Launch::usual(), log);
+    let client = server.client().tenant("bob", "lazar");
+    let payments = format!("/1.0/kb/accounts/{account}/payments");
+    assert_eq!(client.get(&payments).json().as_array().unwrap().len(), 1);
+    let ten = json!({ "transactionType": "PURCHASE", "amount": "10" });
+    let refused = client.post(&payments, &ten);
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("10")));
+    assert_eq!(refused.json()["message"], "the disk is full: nothing can be written");
+    assert_degraded(&server);
+
+    make_room(&server);
+    wait_until_ready_says(&server, 200, &json!({ "status": "ready" }));
+    server.metrics_with("faregate_degraded{reason=\"disk_full\"} 0");
+    let done = client.post(&payments, &ten);
+    assert_eq!(done.status, 201, "{}", done.text());
+    let (status, _) = server.stop();
+    assert_eq!(status.code(), Some(0));
+    assert_sound(dir.path(), &["verify", "reconcile"]);
+}
+
 #[test]
 fn on_a_full_disk_reads_go_on_and_writes_are_refused() {
     let dir = TempDir::new();
@@ -93,10 +138,7 @@ fn on_a_full_disk_reads_go_on_and_writes_are_refused() {
         assert_eq!(seen, (503, Some("10"), None), "{path}: {error}");
         assert_eq!(error["message"], "the disk is full: nothing can be written", "{path}");
     }
-    let full = json!({ "status": "not ready", "reason": "the disk is full" });
-    wait_until_ready_says(&server, 503, &full);
-    let health = Client::new(&server.url).get("/1.0/healthcheck");
-    assert_eq!(health.status, 500, "{}", health.text());
+    assert_degraded(&server);
     for path in ["/health/live", "/v1/ledger/accounts", &payments] {
         let read = client.get(path);
         assert_eq!(read.status, 200, "{path}: {}", read.text());

@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use crate::client::{Answer, Client};
 use crate::native::account;
 use crate::process::{Launch, Server, TempDir, eventually, faregate};
@@ -113,6 +115,24 @@ fn health_causes_no_work() {
     // The server's own check, once a second, and what its background tasks write.
     let own = 10 * (began.elapsed().as_secs() + 1);
     assert!(done <= own, "{done} batches, of which {own} are the server's own");
+}
+
+#[test]
+fn a_server_that_leaves_serves_on_for_the_drain_delay() {
+    let launch = Launch::usual().grpc().env("FAREGATE_DRAIN_DELAY", "3s");
+    let server = Server::start_with(launch);
+    let client = server.client();
+    let began = Instant::now();
+    server.signal("-TERM");
+    let ready = || Client::new(&server.url).get("/health/ready");
+    eventually("it is not ready", || (ready().status == 503).then_some(()));
+    let reason = "the server is shutting down";
+    assert_eq!(ready().json(), json!({ "status": "not ready", "reason": reason }));
+    let tenant = json!({ "apiKey": "late", "apiSecret": "late" });
+    assert_eq!(client.post("/1.0/kb/tenants", &tenant).status, 201);
+    let (status, _) = server.wait();
+    assert_eq!(status.code(), Some(0));
+    assert!(began.elapsed() >= Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
 #[test]

@@ -81,6 +81,9 @@ impl Launch {
     }
 }
 
+/// What every server is started with.
+const SERVE: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
+
 /// A running `faregate serve`.
 pub struct Server {
     child: Child,
@@ -109,7 +112,23 @@ impl Server {
 
     /// A server on a data directory that outlives it.
     pub fn start_in(data_dir: &Path, launch: Launch) -> Self {
-        let mut command = faregate(&["serve", "--listen", "127.0.0.1:0"]);
+        Self::start_by(faregate(&SERVE), data_dir, launch)
+    }
+
+    /// A server as [`Server::start_in`], none of whose files may grow beyond these bytes, rounded down
+    /// to a kibibyte; half of it where the shell counts in half kibibytes.
+    pub fn start_limited(data_dir: &Path, launch: Launch, file_bytes_max: u64) -> Self {
+        let mut command = Command::new("sh");
+        let script = format!("ulimit -S -f {}; exec \"$@\"", file_bytes_max / 1024);
+        let serve = faregate(&SERVE);
+        command.arg("-c").arg(script).arg("sh").arg(serve.get_program()).args(serve.get_args());
+        for (name, _) in serve.get_envs() {
+            command.env_remove(name);
+        }
+        Self::start_by(command, data_dir, launch)
+    }
+
+    fn start_by(mut command: Command, data_dir: &Path, launch: Launch) -> Self {
         let has_operations =
             launch.environment.iter().any(|(name, _)| name == "FAREGATE_OPERATIONS_LISTEN");
         command.arg("--data-dir").arg(data_dir).args(&launch.arguments).envs(launch.environment);
