@@ -195,6 +195,9 @@ impl Config {
         if let Some((key, _)) = some_time.iter().find(|(_, period)| period.0.is_zero()) {
             return invalid(key, "must be more than nothing");
         }
+        if !is_base_url(&self.public_url) {
+            return invalid("public_url", "is no URL such as https://pay.example.com");
+        }
         if let Some((key, reason)) = self.check_queue() {
             return invalid(key, reason);
         }
@@ -325,6 +328,17 @@ impl Config {
             None
         }
     }
+}
+
+/// Whether a text is empty, or an `http` or `https` URL that a path can follow.
+fn is_base_url(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) else {
+        return text.is_empty();
+    };
+    let is_fit = |c: char| {
+        c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~' | ':' | '[' | ']' | '/')
+    };
+    !rest.is_empty() && !rest.starts_with('/') && !rest.ends_with('/') && rest.chars().all(is_fit)
 }
 
 /// This machine, as a client.

@@ -38,6 +38,8 @@ pub struct Config {
     pub test_clock_off_loopback: bool,
     /// Threads for HTTP; 0: one per core.
     pub worker_threads: usize,
+    /// What `Location` begins with; empty: the request's scheme and `Host`.
+    pub public_url: String,
     /// How long a shutdown serves on while `/health/ready` answers 503.
     pub drain_delay: Period,
     /// How long a shutdown waits for requests and gateway calls in progress.
@@ -380,6 +382,7 @@ impl Default for Config {
             test_clock: false,
             test_clock_off_loopback: false,
             worker_threads: 0,
+            public_url: String::new(),
             drain_delay: Period::seconds(0),
             drain_deadline: Period::seconds(40),
             database: Database::default(),

@@ -9,6 +9,7 @@ use http::{Method, Response, StatusCode};
 use serde_json::json;
 
 use web::Problem;
+use web::headers::mark_outcome_unknown;
 
 /// An API, by the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +83,9 @@ impl Api {
             let retry_after = HeaderValue::from_static(retry_after_seconds());
             response.headers_mut().insert(RETRY_AFTER, retry_after);
         }
+        if refusal == Refusal::Bug {
+            mark_outcome_unknown(response.headers_mut());
+        }
         response
     }
 }
@@ -100,8 +104,12 @@ fn retry_after_seconds() -> &'static str {
 pub enum Refusal {
     /// Too many requests are in progress, or too many connections open.
     Full,
-    /// The handler panicked.
+    /// The handler panicked: what it submitted may have been carried out.
     Bug,
+    /// `Host` is missing, there twice, or no host.
+    BadHost,
+    /// The body is compressed, or in another charset than UTF-8.
+    Encoded,
 }
 
 impl Refusal {
@@ -110,6 +118,8 @@ impl Refusal {
         match self {
             Self::Full => StatusCode::SERVICE_UNAVAILABLE,
             Self::Bug => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::BadHost => StatusCode::BAD_REQUEST,
+            Self::Encoded => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         }
     }
 
@@ -118,6 +128,8 @@ impl Refusal {
         match self {
             Self::Full => "overloaded",
             Self::Bug => "internal-error",
+            Self::BadHost => "invalid-host",
+            Self::Encoded => "unsupported-encoding",
         }
     }
 
@@ -125,6 +137,10 @@ impl Refusal {
         match self {
             Self::Full => "The server is at its limit of requests in progress; nothing was done.",
             Self::Bug => "Internal error; the request's outcome can be looked up.",
+            Self::BadHost => "Header Host needs to be set once, as a host or host:port.",
+            Self::Encoded => {
+                "A body is sent without Content-Encoding, in the charset UTF-8 or US-ASCII."
+            }
         }
     }
 
@@ -133,6 +149,8 @@ impl Refusal {
         match self {
             Self::Full => "java.util.concurrent.RejectedExecutionException",
             Self::Bug => "java.lang.IllegalStateException",
+            Self::BadHost => "java.lang.IllegalArgumentException",
+            Self::Encoded => "javax.ws.rs.NotSupportedException",
         }
     }
 }

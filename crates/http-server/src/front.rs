@@ -30,6 +30,7 @@ use super::api::{Api, Refusal};
 use super::body::{Bodies, BodyGuard};
 use super::client_stream::ClientStream;
 use super::connection_timer::ConnectionTimer;
+use super::head;
 use crate::metrics::Requests;
 
 /// Matches responses to requests, in logs and by clients.
@@ -104,7 +105,7 @@ impl hyper::service::Service<Request<Incoming>> for Connection {
         // itself is done before, so that the future does not hold copies of it.
         Box::pin(async move {
             let outcome = match running {
-                Some((answer, permit)) => {
+                Ok((answer, permit)) => {
                     let answer = unless_gone(answer, gone).await;
                     drop(permit);
                     match answer {
@@ -112,7 +113,7 @@ impl hyper::service::Service<Request<Incoming>> for Connection {
                         None => in_progress.abandoned(),
                     }
                 }
-                None => in_progress.refused(),
+                Err(refusal) => in_progress.refused(refusal),
             };
             in_progress.body_guard.discard().await;
             let response = in_progress.count_and_report(outcome);
@@ -136,7 +137,7 @@ type Running = (CatchUnwind<AssertUnwindSafe<RouteFuture<Infallible>>>, Option<P
 
 impl Connection {
     /// Admits a request and starts its handler; no handler where it is refused.
-    fn start(&self, request: Request<Incoming>) -> (InProgress, Option<Running>) {
+    fn start(&self, request: Request<Incoming>) -> (InProgress, Result<Running, Refusal>) {
         let started = Instant::now();
         let api = Api::of(request.uri().path());
         let (mut head, incoming) = request.into_parts();
@@ -153,17 +154,22 @@ impl Connection {
             started,
             body_guard,
         };
+        if let Err(refusal) = head::check(&head) {
+            return (in_progress, Err(refusal));
+        }
         let is_payment = Api::is_payment(&head.method, head.uri.path());
         let permit = match api {
             Api::Operations => None,
-            Api::KillBill | Api::Native if self.operations_only => return (in_progress, None),
+            Api::KillBill | Api::Native if self.operations_only => {
+                return (in_progress, Err(Refusal::Full));
+            }
             Api::KillBill | Api::Native => match self.front.admission.admit(is_payment) {
                 Some(permit) => Some(permit),
-                None => return (in_progress, None),
+                None => return (in_progress, Err(Refusal::Full)),
             },
         };
         let answer = self.front.router.clone().call(Request::from_parts(head, body));
-        (in_progress, Some((AssertUnwindSafe(answer).catch_unwind(), permit)))
+        (in_progress, Ok((AssertUnwindSafe(answer).catch_unwind(), permit)))
     }
 }
 
@@ -206,9 +212,11 @@ impl InProgress {
         Outcome::Here(response)
     }
 
-    fn refused(&self) -> Outcome {
-        self.front.requests.refused();
-        Outcome::Here(self.api.refuse(Refusal::Full))
+    fn refused(&self, refusal: Refusal) -> Outcome {
+        if refusal == Refusal::Full {
+            self.front.requests.refused();
+        }
+        Outcome::Here(self.api.refuse(refusal))
     }
 
     fn count_and_report(self, outcome: Outcome) -> Response<Body> {

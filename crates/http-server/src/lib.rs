@@ -7,6 +7,7 @@ mod body;
 mod client_stream;
 mod connection_timer;
 mod front;
+mod head;
 pub mod listener;
 mod metrics;
 mod sorter;

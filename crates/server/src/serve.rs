@@ -299,6 +299,7 @@ impl Web<'_> {
         let callbacks = Arc::clone(&check_callback);
         let settings = killbill::Settings {
             tls: self.is_tls,
+            public_url: self.config.public_url.clone(),
             check_callback,
             ..killbill::Settings::default()
         };

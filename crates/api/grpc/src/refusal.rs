@@ -195,7 +195,8 @@ impl Refusal {
             Self::Unavailable(it) | Self::Access(AccessError::Unavailable(it)) => {
                 it.reason.leaves_outcome_unknown()
             }
-            Self::StillRunning | Self::DeadlineExceeded => true,
+            // A call that panicked may have submitted its command.
+            Self::StillRunning | Self::DeadlineExceeded | Self::Bug => true,
             Self::Field { .. }
             | Self::Metadata { .. }
             | Self::NotFound { .. }
@@ -210,8 +211,7 @@ impl Refusal {
             | Self::SecretWrong
             | Self::FlagsUnread
             | Self::ReaderTooSlow
-            | Self::NoMethod
-            | Self::Bug => false,
+            | Self::NoMethod => false,
         }
     }
 

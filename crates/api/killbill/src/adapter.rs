@@ -28,6 +28,8 @@ pub type CallbackCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 pub struct Settings {
     /// Whether clients connect over TLS: `Location` then begins with `https`.
     pub tls: bool,
+    /// What `Location` begins with instead of the request's scheme and `Host`; empty: these.
+    pub public_url: String,
     /// The name of this process in `nodesInfo`.
     pub node_name: String,
     /// Checks a callback before it is registered; the returned reason follows the parameter's name.
@@ -36,7 +38,12 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { tls: false, node_name: "faregate".to_owned(), check_callback: Arc::new(|_| Ok(())) }
+        Self {
+            tls: false,
+            public_url: String::new(),
+            node_name: "faregate".to_owned(),
+            check_callback: Arc::new(|_| Ok(())),
+        }
     }
 }
 

@@ -106,7 +106,11 @@ impl Call {
 
     /// An absolute URL for `Location`.
     pub(crate) fn location(&self, path: &[&str]) -> HeaderValue {
-        reply::location(&self.parts.headers, self.api.settings().tls, path)
+        let settings = self.api.settings();
+        match settings.public_url.as_str() {
+            "" => reply::location(&self.parts.headers, settings.tls, path),
+            url => reply::location_below(url, path),
+        }
     }
 
     /// Reads committed rows.

@@ -79,6 +79,12 @@ pub(crate) fn location(headers: &HeaderMap, tls: bool, path: &[&str]) -> HeaderV
         .expect("the host is a header value, and the segments are encoded")
 }
 
+/// A URL below a base without a slash at its end.
+pub(crate) fn location_below(base: &str, path: &[&str]) -> HeaderValue {
+    let url = format!("{base}{}", path.concat());
+    HeaderValue::try_from(url).expect("the base is a URL, and the segments are encoded")
+}
+
 /// Encodes a name as one segment of a path.
 pub(crate) fn segment(name: &str) -> String {
     utf8_percent_encode(name, SEGMENT).to_string()
@@ -104,6 +110,8 @@ mod tests {
         check(Some("kb:8080"), false, &path, expect!["http://kb:8080/1.0/kb/payments/x/"]);
         check(Some("kb"), true, &path, expect!["https://kb/1.0/kb/payments/x/"]);
         check(None, true, &path, expect!["/1.0/kb/payments/x/"]);
+        let public = location_below("https://pay.example.com/kb", &path);
+        assert_eq!(public, "https://pay.example.com/kb/1.0/kb/payments/x/");
         let role = segment("a b/ü");
         check(None, false, &["/roles/", &role], expect!["/roles/a%20b%2F%C3%BC"]);
     }

@@ -3,6 +3,7 @@
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
+use std::io::Write as _;
 
 use crate::client::{Answer, Client};
 use crate::process::{Launch, Server};
@@ -139,6 +140,80 @@ fn an_outcome_changes_only_with_a_reason() {
     }
     let fixed = client.header("X-Killbill-Reason", "chargeback by telephone").put(&fix, &failed);
     assert_eq!(fixed.status, 204, "{}", fixed.text());
+}
+
+#[test]
+fn completing_a_refund_needs_the_permission_to_refund() {
+    let server = Server::start();
+    let admin = server.tenant();
+    let id = account(&admin, "killbill-payment-test");
+    let path = format!("/1.0/kb/accounts/{id}/payments");
+    let purchase = json!({ "transactionType": "PURCHASE", "amount": 10 });
+    let payment = admin.create(&path, &purchase)["paymentId"].as_str().unwrap().to_owned();
+    let payment = format!("/1.0/kb/payments/{payment}");
+    let pending = "pluginProperty=ACTION_RETURN_PLUGIN_STATUS_PENDING%3D%2A";
+    let refund = json!({ "amount": 4, "transactionExternalKey": "r" });
+    assert_eq!(admin.post(&format!("{payment}/refunds?{pending}"), &refund).status, 201);
+    let role = json!({ "role": "clerk", "permissions": ["payment:trigger"] });
+    assert_eq!(admin.post("/1.0/kb/security/roles", &role).status, 201);
+    let joe = json!({ "username": "joe", "password": "pw", "roles": ["clerk"] });
+    assert_eq!(admin.post("/1.0/kb/security/users", &joe).status, 201);
+    let joe = admin.clone().user("joe", "pw");
+    for body in [
+        json!({}),
+        json!({ "transactionExternalKey": "r" }),
+        json!({ "transactionExternalKey": "r", "transactionType": "REFUND" }),
+    ] {
+        let refused = joe.put(&payment, &body);
+        assert_eq!(refused.status, 401, "{body}");
+        let message = "Subject does not have permission [payment:refund]";
+        assert_eq!(refused.json()["message"], message, "{body}");
+    }
+    assert_eq!(admin.get(&payment).json()["refundedAmount"], 0);
+    // What is not a refund is completed as before.
+    let other = admin.post(&format!("{path}?{pending}"), &purchase);
+    let location = other.header("location").unwrap();
+    let other = location[location.find("/1.0").unwrap()..].trim_end_matches('/').to_owned();
+    assert_eq!(joe.put(&other, &json!({})).status, 204);
+    assert_eq!(admin.put(&payment, &json!({})).status, 204);
+    assert_eq!(admin.get(&payment).json()["refundedAmount"], 4.0);
+}
+
+/// Sends a request whose head is this, and closes; shows the status and the `Location`.
+fn raw(client: &Client, head: &str, body: &str) -> String {
+    let mut stream = client.connect();
+    let head = format!("{head}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let answer = Answer::read(&mut stream);
+    format!("{} {}", answer.status, answer.header("location").unwrap_or("-"))
+}
+
+#[test]
+fn a_request_has_one_host_and_its_location_is_below_it() {
+    let server = Server::start();
+    let client = server.tenant();
+    let head = |version: &str, headers: &str| {
+        let fixed = "Authorization: Basic YWRtaW46cGFzc3dvcmQ=\r\nX-Killbill-CreatedBy: it\r\n\
+                     Content-Type: application/json";
+        format!("POST /1.0/kb/tenants HTTP/{version}\r\n{fixed}{headers}")
+    };
+    let tenant = |key: &str| json!({ "apiKey": key, "apiSecret": "s" }).to_string();
+    let check = |version: &str, headers: &str, key: &str, expected: &str| {
+        let shown = raw(&client, &head(version, headers), &tenant(key));
+        assert!(shown.starts_with(expected), "{version} {headers:?}: {shown}");
+    };
+    let kb = "201 http://kb.example.com:81/1.0/kb/tenants/";
+    check("1.1", "\r\nHost: kb.example.com:81", "a", kb);
+    check("1.1", "", "b", "400 -");
+    check("1.1", "\r\nHost: kb\r\nHost: kb", "b", "400 -");
+    check("1.1", "\r\nHost: kb/evil?", "b", "400 -");
+    check("1.0", "", "b", "201 /1.0/kb/tenants/");
+    check("1.1", "\r\nHost: kb\r\nContent-Encoding: gzip", "c", "415 -");
+    check("1.1", "\r\nHost: kb\r\nContent-Encoding: identity", "c", "201 http://kb/");
+    let launch = Launch::usual().env("FAREGATE_PUBLIC_URL", "https://pay.example.com");
+    let server = Server::start_with(launch);
+    let shown = raw(&server.client(), &head("1.1", "\r\nHost: inside:8080"), &tenant("a"));
+    assert!(shown.starts_with("201 https://pay.example.com/1.0/kb/tenants/"), "{shown}");
 }
 
 #[test]

@@ -48,6 +48,30 @@ fn the_first_start_keeps_generated_secrets_in_a_private_file() {
 }
 
 #[test]
+fn the_simulators_files_are_private() {
+    let dir = TempDir::new();
+    let files = || {
+        let files = std::fs::read_dir(dir.path().join("simulator")).unwrap();
+        files.map(|it| it.unwrap().path()).collect::<Vec<_>>()
+    };
+    let assert_private = || {
+        let files = files();
+        assert!(!files.is_empty());
+        for path in files {
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", path.display());
+        }
+    };
+    Server::start_in(dir.path(), Launch::usual()).stop();
+    assert_private();
+    for path in files() {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    Server::start_in(dir.path(), Launch::usual()).stop();
+    assert_private();
+}
+
+#[test]
 fn the_environment_gives_the_secrets_of_the_first_start() {
     let launch = Launch::usual()
         .env("FAREGATE_FIRST_TENANT_API_KEY", "first")

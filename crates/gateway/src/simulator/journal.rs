@@ -2,9 +2,9 @@
 //! its record is durable.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, BufRead, BufReader};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -51,6 +51,9 @@ struct Append {
     done: oneshot::Sender<Result<(), Error>>,
 }
 
+/// The journal has payments of customers: only its owner reads it.
+const MODE: u32 = 0o600;
+
 impl Journal {
     /// Opens the journal in `dir`, or creates it. An incomplete last batch is removed, because its
     /// appends never returned. Also returns the transactions' newest records that have scheduled steps.
@@ -62,8 +65,10 @@ impl Journal {
         let failed = |source| Error::Journal { path: path.clone(), source };
         std::fs::create_dir_all(dir).map_err(failed)?;
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).open(&path);
-        let file = file.map_err(failed)?;
+        options.read(true).write(true).create(true).truncate(false).mode(MODE);
+        let file = options.open(&path).map_err(failed)?;
+        // A journal of an older version may be readable by others.
+        file.set_permissions(Permissions::from_mode(MODE)).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Error::JournalInUse { path }),

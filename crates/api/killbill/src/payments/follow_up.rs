@@ -1,9 +1,9 @@
 //! Operations on a payment, named by its id in the path or by id or key in the body: capture, refund,
 //! void, chargeback, its reversal, and the completion of a pending transaction.
 
+use domain::PaymentId;
 use domain::command::PaymentCommand;
-use domain::payment::{Complete, FollowUp};
-use domain::{Command, PaymentId};
+use domain::payment::{Complete, FollowUp, TransactionType};
 
 use super::body::{JSON, TransactionBody};
 use super::response;
@@ -11,6 +11,9 @@ use super::view::TransactionJson;
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult, code, no_such_payment};
 use crate::request::{plugin_properties, refuse_control_plugins};
+
+/// The permission to refund, and to complete a refund.
+const REFUND: &str = "payment:refund";
 
 /// The operation of a route.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -163,7 +166,11 @@ async fn perform(call: &Call, operation: Operation, named_in: NamedIn) -> Handle
         NamedIn::Path => call.param_id("paymentId")?,
         NamedIn::Body => payment_of(call, &body).await?,
     };
-    let reply = call.submit(command(call, operation, payment, &body)?).await?;
+    let mut command = command(call, operation, payment, &body)?;
+    if let PaymentCommand::Complete(it) = &mut command {
+        bind_permission(call, it).await?;
+    }
+    let reply = call.submit(command.into()).await?;
     match operation {
         Operation::Void | Operation::Complete => response::of_completion(call, reply),
         Operation::Capture
@@ -187,12 +194,31 @@ async fn payment_of(call: &Call, body: &TransactionBody<'_>) -> Result<PaymentId
     }
 }
 
+/// Completing a refund needs the permission to refund. A caller without it completes a transaction of
+/// the type that was checked here, or none.
+async fn bind_permission(call: &Call, it: &mut Complete) -> Result<(), Failure> {
+    if call.caller.may(REFUND) {
+        return Ok(());
+    }
+    let (tenant, payment) = (call.tenant(), it.payment);
+    let Some(file) = call.read(move |queries| queries.payment(tenant, payment)).await? else {
+        return Ok(());
+    };
+    // One that cannot be completed is refused by the rules.
+    let Ok(kind) = it.chosen(&file).map(|chosen| chosen.kind) else { return Ok(()) };
+    if kind == TransactionType::Refund {
+        return Err(Failure::forbidden(REFUND));
+    }
+    it.kind = Some(kind);
+    Ok(())
+}
+
 fn command(
     call: &Call,
     operation: Operation,
     payment: PaymentId,
     body: &TransactionBody<'_>,
-) -> Result<Command, Failure> {
+) -> Result<PaymentCommand, Failure> {
     body.check_ignored()?;
     let mut properties = body.properties()?;
     properties.extend(plugin_properties(call.query())?);
@@ -205,7 +231,7 @@ fn command(
         Operation::Chargeback => PaymentCommand::Chargeback,
         Operation::ReverseChargeback => PaymentCommand::ReverseChargeback,
         Operation::Complete => {
-            return Ok(Command::Payment(PaymentCommand::Complete(Complete {
+            return Ok(PaymentCommand::Complete(Complete {
                 payment,
                 transaction: body.transaction_id()?,
                 transaction_key,
@@ -213,8 +239,8 @@ fn command(
                 amount,
                 currency,
                 properties,
-            })));
+            }));
         }
     };
-    Ok(make(FollowUp { payment, transaction_key, amount, currency, properties }).into())
+    Ok(make(FollowUp { payment, transaction_key, amount, currency, properties }))
 }

@@ -4,9 +4,7 @@ use super::amounts::positive_amount;
 use super::outcome::{self, Asked, Settled};
 use super::route::refuse_superseded;
 use crate::context::Context;
-use crate::payment::{
-    Complete, FixTransaction, PaymentFile, ResolvePending, Transaction, TransactionStatus,
-};
+use crate::payment::{Complete, FixTransaction, PaymentFile, ResolvePending, TransactionStatus};
 use crate::reply::Outcome;
 use crate::state::State;
 use crate::{Accepted, PaymentRejection, Rejection, Reply};
@@ -15,7 +13,7 @@ pub(crate) fn complete(state: &State, it: &Complete, cx: &mut Context) -> Outcom
     let Some(file) = state.payment(cx.tenant, it.payment) else {
         return Err(PaymentRejection::NotFound { payment: it.payment.to_string() }.into());
     };
-    let transaction = chosen(file, it)?;
+    let transaction = it.chosen(file)?;
     if transaction.status == TransactionStatus::Success {
         return Ok(Accepted::now(Reply::Done));
     }
@@ -55,27 +53,6 @@ pub(crate) fn complete(state: &State, it: &Complete, cx: &mut Context) -> Outcom
     file.transactions.push(transaction);
     let asked = Asked { amount, properties: &it.properties };
     outcome::submit(state, file, asked, cx)
-}
-
-/// The transaction that the request means; one that succeeded already is a retry of the request.
-fn chosen<'a>(file: &'a PaymentFile, it: &'a Complete) -> Result<&'a Transaction, Rejection> {
-    let completable = |tx: &&Transaction| {
-        let status = tx.status;
-        status == TransactionStatus::Pending || status == TransactionStatus::Success
-    };
-    let (found, field, given) = if let Some(id) = it.transaction {
-        let found = file.transaction(id).filter(completable);
-        (found, "transactionId", id.to_string())
-    } else if let Some(key) = &it.transaction_key {
-        let found = file.named(key).filter(completable).last();
-        (found, "transactionExternalKey", key.clone())
-    } else {
-        let pending = file.transactions.iter().find(|tx| tx.status == TransactionStatus::Pending);
-        let found = pending.or_else(|| file.transactions.last().filter(completable));
-        (found, "paymentId", it.payment.to_string())
-    };
-    let found = found.filter(|tx| it.kind.is_none_or(|kind| kind == tx.kind));
-    found.ok_or_else(|| Rejection::InvalidParameter { field: field.to_owned(), reason: given })
 }
 
 pub(crate) fn resolve_pending(state: &State, it: &ResolvePending, cx: &mut Context) -> Outcome {
