@@ -41,6 +41,8 @@ pub struct Signup {
     pub currency: String,
     /// Whether internal routes need no authentication.
     pub trust_internal: bool,
+    /// Whether `DELETE /user/users/account` needs the password, and a code of a second factor.
+    pub erasure_needs_password: bool,
     /// The interval of the synthetic registration; 0: never.
     pub probe_interval: Period,
     pub limits: limits::Settings,
@@ -65,6 +67,7 @@ impl Default for Signup {
             issuer: "Faregate".to_owned(),
             currency: "USD".to_owned(),
             trust_internal: false,
+            erasure_needs_password: true,
             probe_interval: Period::seconds(60),
             limits: limits::Settings::default(),
         }

@@ -387,9 +387,7 @@ impl Complete {
         let found = found.filter(|tx| self.kind.is_none_or(|kind| kind == tx.kind));
         found.ok_or_else(|| Rejection::InvalidParameter { field: field.to_owned(), reason: given })
     }
-}
 
-impl Complete {
     /// Completes a transaction of a type with the amount that it was started with.
     #[must_use]
     pub const fn as_requested(

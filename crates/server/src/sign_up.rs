@@ -145,6 +145,7 @@ fn settings(it: &Signup) -> Settings {
         issuer: it.issuer.clone(),
         currency: it.currency.clone(),
         trust_internal: it.trust_internal,
+        erasure_needs_password: it.erasure_needs_password,
         limits: it.limits,
     }
 }

@@ -62,6 +62,8 @@ pub struct Settings {
     /// Whether internal routes need no authentication: for networks where only trusted services
     /// reach them.
     pub trust_internal: bool,
+    /// Whether `DELETE /user/users/account` needs the password, and a code of a second factor.
+    pub erasure_needs_password: bool,
     pub limits: limits::Settings,
 }
 

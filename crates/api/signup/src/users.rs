@@ -8,14 +8,17 @@ use domain::{SessionId, Timestamp};
 use http::request::Parts;
 use serde_json::{Map, Value, json};
 use sign_up::preferences::{Preferences, TIME_ZONE};
-use sign_up::profile;
 use sign_up::service::{AuthenticatedCustomer, ProfileChange};
+use sign_up::{Error, profile};
 
 use crate::auth::{customer_id, done, naive_utc};
 use crate::body::Fields;
 use crate::error::ApiError;
 use crate::preferences::named;
 use crate::{Api, caller};
+
+/// The longest code of a second factor, in characters, with what may be typed between its letters.
+const CODE_CHARACTERS_MAX: usize = 64;
 
 /// Permission to read a tenant's customers.
 const READ: &str = "customer:read";
@@ -219,16 +222,33 @@ pub(crate) async fn deactivate(
     Ok(done("Account deactivated successfully"))
 }
 
-/// `DELETE /user/users/account?confirmation=DELETE`
-pub(crate) async fn erase(State(api): State<Api>, parts: Parts) -> Result<Json<Value>, ApiError> {
+/// `DELETE /user/users/account?confirmation=DELETE`. In the contract a token suffices; unless a setting
+/// says so too, the body has `password`, and `code` where there is a second factor.
+pub(crate) async fn erase(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<Json<Value>, ApiError> {
+    let (parts, body) = request.into_parts();
     let (context, caller) = caller::customer(&api, &parts).await?;
     if crate::query(&parts, "confirmation").as_deref() != Some("DELETE") {
         return Err(ApiError::bad(
             "Account deletion requires confirmation. Please provide 'DELETE' as confirmation parameter.",
         ));
     }
-    api.sign_up.erase(&context, &caller.customer).await?;
-    Ok(done("Account deleted successfully"))
+    if !api.sign_up.settings().erasure_needs_password {
+        api.sign_up.erase(&context, &caller.customer).await?;
+        return Ok(done("Account deleted successfully"));
+    }
+    let mut fields = Fields::read_if_any(body).await?;
+    let password = fields.text("password");
+    let code = fields.optional_text("code", CODE_CHARACTERS_MAX);
+    fields.finish()?;
+    let proof = (&*password, code.as_deref());
+    match api.sign_up.erase_confirmed(&context, &caller.customer, proof).await {
+        Ok(()) => Ok(done("Account deleted successfully")),
+        Err(Error::Credentials) => Err(ApiError::bad("Password is incorrect")),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// `GET /user/users/internal/{customer}`

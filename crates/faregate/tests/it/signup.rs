@@ -382,6 +382,17 @@ fn a_profile_is_shown_and_changed() {
 }
 
 #[test]
+fn a_token_erases_its_customer_where_the_setting_says_so() {
+    let dir = TempDir::new();
+    let launch = launch().env("FAREGATE_SIGNUP_ERASURE_NEEDS_PASSWORD", "false");
+    let server = Server::start_in(dir.path(), launch);
+    let client = Client::new(&server.url);
+    let (mine, _) = customer(&dir, &client, "by.token@example.com");
+    assert_eq!(mine.delete("/user/users/account?confirmation=DELETE").status, 200);
+    assert_eq!(mine.get("/user/auth/me").status, 401);
+}
+
+#[test]
 fn erased_customer_leaves_an_anonymous_account() {
     let dir = TempDir::new();
     let (server, client) = start(&dir);
@@ -389,7 +400,14 @@ fn erased_customer_leaves_an_anonymous_account() {
     let (mine, _) = customer(&dir, &client, email);
     let id = mine.get("/user/auth/me").json()["id"].as_str().unwrap().to_owned();
     assert_eq!(mine.delete("/user/users/account").status, 400);
-    assert_eq!(mine.delete("/user/users/account?confirmation=DELETE").status, 200);
+    let path = "/user/users/account?confirmation=DELETE";
+    let erase = |body: Option<&[u8]>| mine.send("DELETE", path, body);
+    assert_eq!(erase(None).status, 422, "a token alone does not erase");
+    let wrong = erase(Some(br#"{"password": "Wrong1!x"}"#));
+    assert_eq!((wrong.status, message(&wrong).as_str()), (400, "Password is incorrect"));
+    assert_eq!(mine.get("/user/auth/me").status, 200);
+    let right = json!({ "password": PASSWORD }).to_string();
+    assert_eq!(erase(Some(right.as_bytes())).status, 200);
     assert_eq!(mine.get("/user/auth/me").status, 401);
     assert_eq!(log_in(&client, email, PASSWORD).status, 401);
     let account = operator(&server).get(&format!("/billing/api/billing/accounts/{id}")).json();

@@ -113,7 +113,7 @@ impl SignUp {
     }
 
     /// The code that a login proves its second factor with, where the customer has one.
-    fn proved_code(
+    pub(super) fn proved_code(
         &self,
         context: &RequestContext,
         customer: &Customer,
@@ -122,7 +122,9 @@ impl SignUp {
         if !customer.needs_code() {
             return Ok(None);
         }
-        if code.is_some() {
+        // Recovery codes have 80 random bits: they need no limit, and wrong codes of the app do not lock
+        // them out.
+        if code.is_some_and(|code| RecoveryCode::read(code.trim()).is_none()) {
             let email = EmailAddress::parse(&customer.profile.email).ok();
             self.limit(context, Action::UseCode, email.as_ref())?;
         }

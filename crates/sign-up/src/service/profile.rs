@@ -131,6 +131,21 @@ impl SignUp {
         Err(Unavailable::from(Reason::QueueFull).into())
     }
 
+    /// Verifies a customer's password, and a code where there is a second factor, and erases them.
+    ///
+    /// # Errors
+    /// As [`SignUp::offer_second_factor`] and [`SignUp::erase`].
+    pub async fn erase_confirmed(
+        &self,
+        context: &RequestContext,
+        customer: &Customer,
+        (password, code): (&str, Option<&str>),
+    ) -> Result<(), Error> {
+        self.check_password(context, customer, password).await?;
+        self.proved_code(context, customer, code)?;
+        self.erase(context, customer).await
+    }
+
     /// Erases a customer.
     ///
     /// # Errors

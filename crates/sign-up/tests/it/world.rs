@@ -129,6 +129,7 @@ fn settings(limits: limits::Settings) -> Settings {
         issuer: "Test".to_owned(),
         currency: "USD".to_owned(),
         trust_internal: false,
+        erasure_needs_password: true,
         limits,
     }
 }

@@ -476,6 +476,30 @@ async fn a_second_factor_is_offered_activated_required_and_removed() {
     world.stop().await;
 }
 
+#[tokio::test]
+async fn wrong_codes_do_not_lock_out_a_recovery_code() {
+    let dir = Scratch::new();
+    let limits = sign_up::limits::Settings { codes_per_hour: 1, ..sign_up::limits::Settings::OFF };
+    let world = World::start_with(dir.path(), limits).await;
+    let token = world.logged_in(ADA).await.text("accessToken");
+    let factor = async |method, body| {
+        world.as_customer(&token, (method, "/v1/me/second-factor"), body).await
+    };
+    let offered = factor(Method::POST, json!({"password": PASSWORD})).await;
+    let secret = waiting_secret(&world, ADA).await;
+    let code = code_now(&world, &secret);
+    assert_eq!(factor(Method::PUT, json!({"code": code})).await.status, 204);
+    let with = async |code: &Value| {
+        let mut login = login(ADA, PASSWORD);
+        login["code"] = code.clone();
+        world.post("/v1/sessions", login).await
+    };
+    assert_eq!(with(&json!(code)).await.outcome(), (401, "code-wrong"));
+    assert_eq!(with(&json!(code)).await.outcome(), (429, "too-many-requests"));
+    assert_eq!(with(&offered.body["recoveryCodes"][0]).await.status, 201);
+    world.stop().await;
+}
+
 /// A stolen access token and password are not enough to replace the second factor.
 #[tokio::test]
 async fn a_second_factor_stays_active_until_another_one_is_activated() {

@@ -98,6 +98,11 @@ impl Response {
 impl World {
     /// Serves the store in a directory; a new one gets a tenant and operators.
     pub async fn start(dir: &Path) -> Self {
+        Self::start_with(dir, sign_up::limits::Settings::OFF).await
+    }
+
+    /// As [`World::start`], with limits.
+    pub async fn start_with(dir: &Path, limits: sign_up::limits::Settings) -> Self {
         let store = store::open_dir(dir, &store::Options::default()).unwrap();
         let queries = Arc::new(store.queries(4).unwrap());
         let settings = Settings {
@@ -119,8 +124,8 @@ impl World {
             ..passwords::Options::default()
         };
         let hasher = Hasher::new(options).unwrap();
-        let sign_up =
-            SignUp::new(engine.clone(), hasher, &RootKey::new([7; 32]), sign_up_settings());
+        let settings = service::Settings { limits, ..sign_up_settings() };
+        let sign_up = SignUp::new(engine.clone(), hasher, &RootKey::new([7; 32]), settings);
         let tenants = Tenants::new(access, engine.clone(), "main");
         let check: CallbackCheck = Arc::new(|url| match url.starts_with("https://") {
             true => Ok(()),
@@ -252,6 +257,7 @@ fn sign_up_settings() -> service::Settings {
         issuer: "Faregate".to_owned(),
         currency: "USD".to_owned(),
         trust_internal: false,
+        erasure_needs_password: true,
         limits: sign_up::limits::Settings::OFF,
     }
 }
