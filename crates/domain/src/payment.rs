@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Rejection;
 use crate::{
     AccountId, AmountMinor, Currency, PaymentId, PaymentMethodId, Properties, Revision, TenantNo,
     Timestamp, TransactionId,
@@ -363,31 +362,6 @@ pub struct Complete {
 }
 
 impl Complete {
-    /// The transaction that the request means; one that succeeded already is a retry of the request.
-    ///
-    /// # Errors
-    /// The refusal of a request that names none of the payment.
-    pub fn chosen<'a>(&'a self, file: &'a PaymentFile) -> Result<&'a Transaction, Rejection> {
-        let completable = |tx: &&Transaction| {
-            let status = tx.status;
-            status == TransactionStatus::Pending || status == TransactionStatus::Success
-        };
-        let (found, field, given) = if let Some(id) = self.transaction {
-            let found = file.transaction(id).filter(completable);
-            (found, "transactionId", id.to_string())
-        } else if let Some(key) = &self.transaction_key {
-            let found = file.named(key).filter(completable).last();
-            (found, "transactionExternalKey", key.clone())
-        } else {
-            let pending =
-                file.transactions.iter().find(|tx| tx.status == TransactionStatus::Pending);
-            let found = pending.or_else(|| file.transactions.last().filter(completable));
-            (found, "paymentId", self.payment.to_string())
-        };
-        let found = found.filter(|tx| self.kind.is_none_or(|kind| kind == tx.kind));
-        found.ok_or_else(|| Rejection::InvalidParameter { field: field.to_owned(), reason: given })
-    }
-
     /// Completes a transaction of a type with the amount that it was started with.
     #[must_use]
     pub const fn as_requested(

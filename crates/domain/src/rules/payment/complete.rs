@@ -4,10 +4,39 @@ use super::amounts::positive_amount;
 use super::outcome::{self, Asked, Settled};
 use super::route::refuse_superseded;
 use crate::context::Context;
-use crate::payment::{Complete, FixTransaction, PaymentFile, ResolvePending, TransactionStatus};
+use crate::payment::{
+    Complete, FixTransaction, PaymentFile, ResolvePending, Transaction, TransactionStatus,
+};
 use crate::reply::Outcome;
 use crate::state::State;
 use crate::{Accepted, PaymentRejection, Rejection, Reply};
+
+impl Complete {
+    /// The transaction that the request means; one that succeeded already is a retry of the request.
+    ///
+    /// # Errors
+    /// The refusal of a request that names none of the payment.
+    pub fn chosen<'a>(&'a self, file: &'a PaymentFile) -> Result<&'a Transaction, Rejection> {
+        let completable = |tx: &&Transaction| {
+            let status = tx.status;
+            status == TransactionStatus::Pending || status == TransactionStatus::Success
+        };
+        let (found, field, given) = if let Some(id) = self.transaction {
+            let found = file.transaction(id).filter(completable);
+            (found, "transactionId", id.to_string())
+        } else if let Some(key) = &self.transaction_key {
+            let found = file.named(key).filter(completable).last();
+            (found, "transactionExternalKey", key.clone())
+        } else {
+            let pending =
+                file.transactions.iter().find(|tx| tx.status == TransactionStatus::Pending);
+            let found = pending.or_else(|| file.transactions.last().filter(completable));
+            (found, "paymentId", self.payment.to_string())
+        };
+        let found = found.filter(|tx| self.kind.is_none_or(|kind| kind == tx.kind));
+        found.ok_or_else(|| Rejection::InvalidParameter { field: field.to_owned(), reason: given })
+    }
+}
 
 pub(crate) fn complete(state: &State, it: &Complete, cx: &mut Context) -> Outcome {
     let Some(file) = state.payment(cx.tenant, it.payment) else {
