@@ -87,48 +87,47 @@ fn describe() {
         metrics::describe_histogram!(name, Unit::Seconds, text);
     }
     metrics::describe_histogram!("faregate_batch_commands", "Commands per commit.");
-    let gauges = [
-        ("faregate_requests_in_progress", "Requests in progress."),
-        ("faregate_request_bodies_bytes", "Bytes of request bodies in memory."),
-        ("faregate_connections", "Open connections."),
-        ("faregate_flag_streams", "Open streams of feature flags, those of workers too."),
-        ("faregate_queue_commands", "Commands waiting for their commit."),
-        ("faregate_journal_head", "The last journal row."),
-        (
-            "faregate_integrity_problems",
-            "Damaged rows that the last verification while serving found.",
-        ),
-        ("faregate_integrity_verified_timestamp_seconds", "When it ended, in seconds since 1970."),
-        (
-            "faregate_outstanding_transactions",
-            "Transactions without an outcome, calls in flight included.",
-        ),
-        (
-            "faregate_unresolved_transactions",
-            "Transactions unknown or pending after their call ended, by status.",
-        ),
-        ("faregate_unresolved_oldest_seconds", "Age of the oldest of them, by status."),
-        ("faregate_push_waiting", "Push notifications that wait for another attempt."),
-        ("faregate_mail_queue_depth", "Mails that wait to be sent."),
-        ("faregate_mail_oldest_seconds", "Age of the oldest of them."),
-        ("faregate_operations_waiting", "Operations that wait for their turn."),
-        ("faregate_operations_oldest_seconds", "Age of the oldest of them."),
-        ("faregate_analytics_lag_seconds", "How far the analytics tables are behind."),
-        ("faregate_push_lag_seconds", "How far push notifications are behind."),
-        ("faregate_disk_free_bytes", "Free space on the disk of the data directory."),
-        ("faregate_disk_size_bytes", "Size of the disk of the data directory."),
-        ("faregate_degraded", "Whether writes are refused while reads are served, by reason."),
-        ("process_resident_memory_bytes", "Resident memory."),
-        ("process_cpu_seconds_total", "CPU time, user and system."),
-        ("process_open_fds", "Open file descriptors."),
-        ("process_max_fds", "File descriptors that may be open."),
-        ("process_threads", "Threads."),
-        ("process_start_time_seconds", "When the process started, in seconds since 1970."),
-    ];
-    for (name, text) in gauges.into_iter().chain(SIGN_UP_GAUGES) {
+    for (name, text) in GAUGES.into_iter().chain(SIGN_UP_GAUGES) {
         metrics::describe_gauge!(name, text);
     }
 }
+
+/// Gauges of the core and of the process.
+const GAUGES: [(&str, &str); 27] = [
+    ("faregate_requests_in_progress", "Requests in progress."),
+    ("faregate_request_bodies_bytes", "Bytes of request bodies in memory."),
+    ("faregate_connections", "Open connections."),
+    ("faregate_flag_streams", "Open streams of feature flags, those of workers too."),
+    ("faregate_queue_commands", "Commands waiting for their commit."),
+    ("faregate_journal_head", "The last journal row."),
+    ("faregate_integrity_problems", "Damaged rows that the last verification while serving found."),
+    ("faregate_integrity_verified_timestamp_seconds", "When it ended, in seconds since 1970."),
+    (
+        "faregate_outstanding_transactions",
+        "Transactions without an outcome, calls in flight included.",
+    ),
+    (
+        "faregate_unresolved_transactions",
+        "Transactions unknown or pending after their call ended, by status.",
+    ),
+    ("faregate_unresolved_oldest_seconds", "Age of the oldest of them, by status."),
+    ("faregate_push_waiting", "Push notifications that wait for another attempt."),
+    ("faregate_mail_queue_depth", "Mails that wait to be sent."),
+    ("faregate_mail_oldest_seconds", "Age of the oldest of them."),
+    ("faregate_operations_waiting", "Operations that wait for their turn."),
+    ("faregate_operations_oldest_seconds", "Age of the oldest of them."),
+    ("faregate_analytics_lag_seconds", "How far the analytics tables are behind."),
+    ("faregate_push_lag_seconds", "How far push notifications are behind."),
+    ("faregate_disk_free_bytes", "Free space on the disk of the data directory."),
+    ("faregate_disk_size_bytes", "Size of the disk of the data directory."),
+    ("faregate_degraded", "Whether writes are refused while reads are served, by reason."),
+    ("process_resident_memory_bytes", "Resident memory."),
+    ("process_cpu_seconds_total", "CPU time, user and system."),
+    ("process_open_fds", "Open file descriptors."),
+    ("process_max_fds", "File descriptors that may be open."),
+    ("process_threads", "Threads."),
+    ("process_start_time_seconds", "When the process started, in seconds since 1970."),
+];
 
 /// Counters of sign-up; the first names are those of the platform that its API replaces.
 const SIGN_UP_COUNTERS: [(&str, &str); 6] = [
