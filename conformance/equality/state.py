@@ -2,7 +2,7 @@
 
 Entities are named by the order in which they were made, since ids are drawn. Left out are times, salted
 hashes, hashes of what has an id or a time in it, and places: journal rows, offsets, payment numbers and partitions,
-of which one process has one and a cluster has several. Totals are summed over the partitions.
+of which one process has one and a cluster has several; check values, which cover all of that. Totals are summed over the partitions.
 """
 
 import hashlib
@@ -15,12 +15,12 @@ import subprocess
 # Where ids are made, in the order of the names that they get.
 ENTITIES = ["tenant", "tenant_value", "account", "payment_method", "payment", "payment_transaction"]
 # What belongs to an installation, not to its clients' data.
-LEFT_OUT = {"migration", "partition", "follower", "delivery", "copying", "claim_recent"}
+LEFT_OUT = {"migration", "installation", "partition", "follower", "delivery", "copying", "claim_recent"}
 # Totals, with the columns that are added up.
 TOTALS = {"counter": ["value"], "ledger_total": ["debit_minor", "credit_minor"]}
 DIFFERING = re.compile(
     r"(.*_us|seq|opened_seq|number|partition|request_id|token|password_hash|secret_hash|key_hash|fingerprint"
-    r"|reply_key|changes|chain)$")
+    r"|reply_key|changes|chain|check_made|check_now)$")
 # The key of the tenant of the first start is drawn.
 DIFFERING_IN = {"reply": {"key"}, "tenant": {"api_key"}}
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

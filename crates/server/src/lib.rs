@@ -30,3 +30,10 @@ pub mod serve;
 mod sign_up;
 pub mod unverified;
 pub mod workers;
+
+/// The paths of the HTTP port that belong to no API, each with `GET`: health, metrics and pages.
+pub fn paths() -> impl Iterator<Item = &'static str> {
+    let health = operations::HEALTH.iter().map(|(path, _)| *path);
+    let pages = pages::PAGES.iter().map(|(path, ..)| *path);
+    health.chain(pages).chain([operations::METRICS, probe::PATH])
+}

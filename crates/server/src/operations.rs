@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use config::Config;
 use http::{HeaderMap, StatusCode};
 use http_server::listener::{self, Incoming};
@@ -44,16 +44,26 @@ pub fn token(config: &Config) -> Result<Token, token_file::Error> {
 /// The routes of the main port: health is anonymous, metrics need the token.
 pub fn routes(health: &Health, exporter: &Arc<Exporter>, token: &Arc<Token>) -> Router {
     let guarded = Guarded { exporter: Arc::clone(exporter), token: Arc::clone(token) };
-    health_routes(health).route("/metrics", get(scrape).with_state(guarded))
+    health_routes(health).route(METRICS, get(scrape).with_state(guarded))
 }
 
+/// The path of the metrics.
+pub const METRICS: &str = "/metrics";
+
+/// A check's path and handler.
+type Check = (&'static str, fn(&Health) -> MethodRouter);
+
+/// The checks of health.
+pub static HEALTH: [Check; 4] = [
+    ("/health/live", |it| get(health::live).with_state(it.clone())),
+    ("/health/ready", |it| get(health::ready).with_state(it.clone())),
+    // The same by FeatBit's names.
+    ("/health/liveness", |it| get(health::live).with_state(it.clone())),
+    ("/health/readiness", |it| get(health::ready).with_state(it.clone())),
+];
+
 fn health_routes(health: &Health) -> Router {
-    Router::new()
-        .route("/health/live", get(health::live).with_state(health.clone()))
-        .route("/health/ready", get(health::ready).with_state(health.clone()))
-        // The same by FeatBit's names.
-        .route("/health/liveness", get(health::live).with_state(health.clone()))
-        .route("/health/readiness", get(health::ready).with_state(health.clone()))
+    HEALTH.iter().fold(Router::new(), |router, (path, check)| router.route(path, check(health)))
 }
 
 /// The metrics with the token that they need.
@@ -113,7 +123,7 @@ impl Bound {
         stopping: watch::Receiver<bool>,
     ) -> JoinHandle<()> {
         let scrape = get(metrics::scrape).with_state(exporter);
-        let routes = health_routes(health).route("/metrics", scrape);
+        let routes = health_routes(health).route(METRICS, scrape);
         let routes = with_route_labels(routes).fallback(async || v1::Error::NoRoute);
         let front = front(config, Admission::new(CONNECTIONS_MAX), bodies(config), routes);
         // Few, and from networks that operators alone can reach.

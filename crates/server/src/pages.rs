@@ -65,13 +65,23 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     Bytes::from(json)
 });
 
+const HTML: &str = "text/html; charset=utf-8";
+
+/// Each page's path, media type and content.
+type Page = (&'static str, &'static str, fn() -> Bytes);
+
+/// The pages.
+pub static PAGES: [Page; 3] = [
+    ("/", HTML, || Bytes::from_static(LANDING.as_bytes())),
+    ("/docs", HTML, || Bytes::from_static(DOCS.as_bytes())),
+    ("/openapi.json", "application/json", || DOCUMENT.clone()),
+];
+
 /// The pages' routes.
 pub fn router() -> Router {
-    const HTML: &str = "text/html; charset=utf-8";
-    Router::new()
-        .route("/", get(async || page(HTML, Bytes::from_static(LANDING.as_bytes()))))
-        .route("/docs", get(async || page(HTML, Bytes::from_static(DOCS.as_bytes()))))
-        .route("/openapi.json", get(async || page("application/json", DOCUMENT.clone())))
+    PAGES.iter().fold(Router::new(), |router, (path, content_type, content)| {
+        router.route(path, get(async || page(content_type, content())))
+    })
 }
 
 fn page(content_type: &'static str, content: Bytes) -> Response<Body> {

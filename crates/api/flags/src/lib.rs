@@ -36,26 +36,70 @@ mod user;
 
 use std::sync::Arc;
 
+use ::http::Method;
 use axum::Router;
-use axum::routing::any;
+use axum::routing::{MethodFilter, MethodRouter, any, on};
 use feature_flags::FlagCache;
 
 pub use settings::Settings;
 pub use token::{NoToken, SECRET_BYTES, Token};
 
+use http::{agent, evaluate, latest, track};
+use ofrep::events;
 use state::ApiState;
+
+/// One method of one path.
+pub struct Route {
+    pub method: Method,
+    /// Below the prefix of the settings.
+    pub path: &'static str,
+    handler: fn(MethodFilter) -> MethodRouter<Arc<ApiState>>,
+}
+
+/// Every served route.
+pub static ROUTES: &[Route] = &[
+    // Other methods get the text that a WebSocket is opened there.
+    get("/streaming", |_| any(streaming::open)),
+    get("/streaming/", |_| any(streaming::open)),
+    get("/streaming/{*rest}", |_| any(streaming::open)),
+    get("/api/public/sdk/server/latest-all", |it| page(on(it, latest::server))),
+    post("/api/public/sdk/client/latest-all", |it| page(on(it, latest::client))),
+    post("/api/public/insight/track", |it| page(on(it, track::track))),
+    post("/api/public/featureflag/evaluate", |it| page(on(it, evaluate::evaluate))),
+    post("/api/public/agent/register", |it| page(on(it, agent::register))),
+    post("/ofrep/v1/evaluate/flags/{*key}", |it| page(on(it, ofrep::one))),
+    post("/ofrep/v1/evaluate/flags", |it| page(on(it, ofrep::all))),
+    get("/ofrep/v1/events/{channel}", |it| page(on(it, events::listen))),
+];
+
+const fn get(
+    path: &'static str,
+    handler: fn(MethodFilter) -> MethodRouter<Arc<ApiState>>,
+) -> Route {
+    Route { method: Method::GET, path, handler }
+}
+
+const fn post(
+    path: &'static str,
+    handler: fn(MethodFilter) -> MethodRouter<Arc<ApiState>>,
+) -> Route {
+    Route { method: Method::POST, path, handler }
+}
+
+/// Pages of any origin may use the route.
+fn page(methods: MethodRouter<Arc<ApiState>>) -> MethodRouter<Arc<ApiState>> {
+    methods.options(reply::preflight)
+}
 
 /// The routes, below the prefix of the settings.
 ///
 /// The connections have to be served so that they can become WebSockets (hyper's `with_upgrades`).
 pub fn router(cache: Arc<FlagCache>, settings: Settings) -> Router {
     let api = Arc::new(ApiState::new(cache, settings));
-    let at = |path: &str| format!("{}{path}", api.settings.prefix);
-    Router::new()
-        .route(&at("/streaming"), any(streaming::open))
-        .route(&at("/streaming/"), any(streaming::open))
-        .route(&at("/streaming/{*rest}"), any(streaming::open))
-        .with_state(Arc::clone(&api))
-        .merge(http::router(&api))
-        .merge(ofrep::router(&api))
+    let mount = |router: Router<Arc<ApiState>>, route: &Route| {
+        let method = MethodFilter::try_from(route.method.clone());
+        let methods = (route.handler)(method.expect("axum knows the method"));
+        router.route(&format!("{}{}", api.settings.prefix, route.path), methods)
+    };
+    ROUTES.iter().fold(Router::new(), mount).with_state(Arc::clone(&api))
 }

@@ -5,18 +5,16 @@
 //! client uses the default in its code.
 
 mod context;
-mod events;
+pub(crate) mod events;
 mod outcome;
 mod refusal;
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use axum::routing::{get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use evaluation::{CompiledFlag, Evaluation};
@@ -47,18 +45,8 @@ const ENVELOPE_BYTES: usize = 384;
 /// How many bytes of a hash an ETag has.
 const ETAG_BYTES: usize = 18;
 
-pub(crate) fn router(api: &Arc<ApiState>) -> Router {
-    let at = |path: &str| format!("{}/ofrep/v1{path}", api.settings.prefix);
-    let preflight = reply::preflight;
-    Router::new()
-        .route(&at("/evaluate/flags/{*key}"), post(one).options(preflight))
-        .route(&at("/evaluate/flags"), post(all).options(preflight))
-        .route(&at("/events/{channel}"), get(events::listen).options(preflight))
-        .with_state(Arc::clone(api))
-}
-
 /// `POST /ofrep/v1/evaluate/flags/{key}`
-async fn one(
+pub(crate) async fn one(
     State(api): State<Arc<ApiState>>,
     key: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
@@ -97,7 +85,7 @@ async fn one(
 }
 
 /// `POST /ofrep/v1/evaluate/flags`
-async fn all(
+pub(crate) async fn all(
     State(api): State<Arc<ApiState>>,
     headers: HeaderMap,
     body: Body,

@@ -23,10 +23,10 @@ mod preferences;
 mod users;
 
 use axum::Router;
-use axum::routing::{any, delete, get, post};
+use axum::routing::{MethodFilter, MethodRouter, any, on};
 use engine::access::Access;
-use http::Uri;
 use http::request::Parts;
+use http::{Method, Uri};
 use sign_up::operations::CallbackCheck;
 use sign_up::{SignUp, Tenants};
 use web::Query;
@@ -43,14 +43,73 @@ pub struct Api {
     pub callbacks: CallbackCheck,
 }
 
+/// One method of one path.
+pub struct Route {
+    pub method: Method,
+    /// With its parameters in braces: `/user/users/sessions/{id}`.
+    pub path: &'static str,
+    handler: fn(MethodFilter) -> MethodRouter<Api>,
+}
+
+/// Every served route. Others under `/user` and `/billing` are 404.
+pub static ROUTES: &[Route] = &[
+    get("/user/", |it| on(it, health::info)),
+    get("/user/health", |it| on(it, health::user)),
+    get("/user/health/database", |it| on(it, health::database)),
+    post("/user/auth/register", |it| on(it, auth::register)),
+    post("/user/auth/login", |it| on(it, auth::log_in)),
+    post("/user/auth/logout", |it| on(it, auth::log_out)),
+    get("/user/auth/me", |it| on(it, users::profile)),
+    post("/user/auth/verify-email", |it| on(it, auth::verify_email)),
+    post("/user/auth/resend-verification", |it| on(it, auth::resend_verification)),
+    post("/user/auth/password-reset", |it| on(it, auth::password_reset)),
+    post("/user/auth/password-reset-complete", |it| on(it, auth::password_reset_complete)),
+    post("/user/auth/password-change", |it| on(it, auth::password_change)),
+    post("/user/auth/refresh-token", |it| on(it, auth::refresh_token)),
+    get("/user/users/profile", |it| on(it, users::profile)),
+    put("/user/users/profile", |it| on(it, users::put_profile)),
+    get("/user/users/preferences", |it| on(it, users::preferences)),
+    put("/user/users/preferences", |it| on(it, users::put_preferences)),
+    get("/user/users/stats", |it| on(it, users::stats)),
+    get("/user/users/sessions", |it| on(it, users::sessions)),
+    delete("/user/users/sessions", |it| on(it, users::close_sessions)),
+    delete("/user/users/sessions/{id}", |it| on(it, users::close_session)),
+    get("/user/users/instances", |it| on(it, users::instances)),
+    get("/user/users/billing", |it| on(it, users::billing)),
+    delete("/user/users/account", |it| on(it, users::erase)),
+    post("/user/users/deactivate", |it| on(it, users::deactivate)),
+    get("/user/users/internal/{customer}", |it| on(it, users::internal)),
+    get("/billing/health", |it| on(it, health::billing)),
+    post("/billing/api/billing/accounts/", |it| on(it, billing::create)),
+    post("/billing/api/billing/accounts", |it| on(it, billing::create)),
+    get("/billing/api/billing/accounts/{customer}", |it| on(it, billing::show)),
+    get("/billing/api/billing/accounts/overview/{customer}", |it| on(it, billing::overview)),
+];
+
+const fn get(path: &'static str, handler: fn(MethodFilter) -> MethodRouter<Api>) -> Route {
+    Route { method: Method::GET, path, handler }
+}
+
+const fn post(path: &'static str, handler: fn(MethodFilter) -> MethodRouter<Api>) -> Route {
+    Route { method: Method::POST, path, handler }
+}
+
+const fn put(path: &'static str, handler: fn(MethodFilter) -> MethodRouter<Api>) -> Route {
+    Route { method: Method::PUT, path, handler }
+}
+
+const fn delete(path: &'static str, handler: fn(MethodFilter) -> MethodRouter<Api>) -> Route {
+    Route { method: Method::DELETE, path, handler }
+}
+
 pub fn router(api: Api) -> Router {
-    Router::new()
-        .merge(user_routes())
-        .route("/billing/health", get(health::billing))
-        .route("/billing/api/billing/accounts/", post(billing::create))
-        .route("/billing/api/billing/accounts", post(billing::create))
-        .route("/billing/api/billing/accounts/{customer}", get(billing::show))
-        .route("/billing/api/billing/accounts/overview/{customer}", get(billing::overview))
+    let mount = |router: Router<Api>, route: &Route| {
+        let method = MethodFilter::try_from(route.method.clone());
+        router.route(route.path, (route.handler)(method.expect("axum knows the method")))
+    };
+    ROUTES
+        .iter()
+        .fold(Router::new(), mount)
         .route("/user/{*path}", any(async |uri: Uri| no_path(&uri)))
         .route("/billing/{*path}", any(async |uri: Uri| no_path(&uri)))
         .method_not_allowed_fallback(async |uri: Uri| no_method(&uri))
@@ -69,36 +128,6 @@ fn no_method(uri: &Uri) -> ApiError {
 
 fn shaped_for(uri: &Uri, error: ApiError) -> ApiError {
     if uri.path().starts_with("/billing/") { error.of_billing() } else { error }
-}
-
-fn user_routes() -> Router<Api> {
-    let profile = get(users::profile).put(users::put_profile);
-    let preferences = get(users::preferences).put(users::put_preferences);
-    let sessions = get(users::sessions).delete(users::close_sessions);
-    Router::new()
-        .route("/user/", get(health::info))
-        .route("/user/health", get(health::user))
-        .route("/user/health/database", get(health::database))
-        .route("/user/auth/register", post(auth::register))
-        .route("/user/auth/login", post(auth::log_in))
-        .route("/user/auth/logout", post(auth::log_out))
-        .route("/user/auth/me", get(users::profile))
-        .route("/user/auth/verify-email", post(auth::verify_email))
-        .route("/user/auth/resend-verification", post(auth::resend_verification))
-        .route("/user/auth/password-reset", post(auth::password_reset))
-        .route("/user/auth/password-reset-complete", post(auth::password_reset_complete))
-        .route("/user/auth/password-change", post(auth::password_change))
-        .route("/user/auth/refresh-token", post(auth::refresh_token))
-        .route("/user/users/profile", profile)
-        .route("/user/users/preferences", preferences)
-        .route("/user/users/stats", get(users::stats))
-        .route("/user/users/sessions", sessions)
-        .route("/user/users/sessions/{id}", delete(users::close_session))
-        .route("/user/users/instances", get(users::instances))
-        .route("/user/users/billing", get(users::billing))
-        .route("/user/users/account", delete(users::erase))
-        .route("/user/users/deactivate", post(users::deactivate))
-        .route("/user/users/internal/{customer}", get(users::internal))
 }
 
 /// A parameter of the query.

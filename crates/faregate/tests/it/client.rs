@@ -59,6 +59,16 @@ impl Client {
         &self.address
     }
 
+    /// The headers that are sent each time.
+    pub fn headers(&self) -> &[(String, String)] {
+        &self.headers
+    }
+
+    /// The address of the machine that it connects from, where one is set.
+    pub fn source(&self) -> Option<IpAddr> {
+        self.source
+    }
+
     pub fn get(&self, path: &str) -> Answer {
         self.send("GET", path, None)
     }

@@ -41,6 +41,11 @@ pub struct Stream(WebSocket<TcpStream>);
 
 impl Stream {
     pub fn open(server: &Server, prefix: &str, kind: &str, secret: &str) -> Self {
+        Self::open_at(server, &format!("{prefix}/streaming"), kind, secret)
+    }
+
+    /// The same at another path of the streams.
+    pub fn open_at(server: &Server, path: &str, kind: &str, secret: &str) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
         let token = match kind {
             // It sends its secret as it is.
@@ -50,7 +55,7 @@ impl Stream {
         let address = server.client().address().to_owned();
         let tcp = TcpStream::connect(&address).unwrap();
         tcp.set_read_timeout(Some(TIMEOUT)).unwrap();
-        let url = format!("ws://{address}{prefix}/streaming?type={kind}&token={token}");
+        let url = format!("ws://{address}{path}?type={kind}&token={token}");
         let (socket, _) = client(url, tcp).unwrap();
         Self(socket)
     }

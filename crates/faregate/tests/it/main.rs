@@ -31,6 +31,7 @@ mod limits;
 mod logs;
 mod mails;
 mod maintenance;
+mod matrix;
 mod native;
 mod operations;
 mod postgres;

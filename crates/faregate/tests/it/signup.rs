@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::{Answer, Client};
 use crate::process::{Launch, Server, TempDir, eventually};
 
-const PASSWORD: &str = "LoadTest123@";
+pub const PASSWORD: &str = "LoadTest123@";
 
 /// A server whose hashes cost nearly nothing.
 pub fn launch() -> Launch {
@@ -67,7 +67,7 @@ fn message(answer: &Answer) -> String {
 }
 
 /// The token of the newest mail to an address with such a link.
-fn mailed_token(dir: &Path, email: &str, link: &str) -> String {
+pub fn mailed_token(dir: &Path, email: &str, link: &str) -> String {
     let marker = format!("/{link}?token=");
     eventually("the mail", || {
         let mut newest = None;

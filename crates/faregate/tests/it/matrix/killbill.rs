@@ -1,0 +1,196 @@
+//! The rows of Kill Bill's API.
+
+use super::row::{Needs, Row, row};
+
+const fn may(permission: &'static str) -> Needs {
+    Needs::OperatorAndTenant(Some(permission))
+}
+
+const fn installation(permission: &'static str) -> Needs {
+    Needs::Operator(Some(permission))
+}
+
+/// Any operator with the credentials of the tenant: Kill Bill asks no permission for reads.
+const READ: Needs = Needs::OperatorAndTenant(None);
+/// Any operator: the route is about the installation.
+const ANY: Needs = Needs::Operator(None);
+
+const TRIGGER: Needs = may("payment:trigger");
+const REFUND: Needs = may("payment:refund");
+const CHARGEBACK: Needs = may("payment:chargeback");
+
+/// The body of a request about a payment that it names by its key.
+const BY_KEY: &str = r#"{"paymentExternalKey":"{paymentKey}","amount":"1"}"#;
+
+pub fn rows() -> Vec<Row> {
+    [tenants(), accounts(), methods(), payments(), transactions(), security(), others()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn tenants() -> Vec<Row> {
+    vec![
+        row("POST /1.0/kb/tenants", installation("tenant:create"))
+            .body(r#"{"apiKey":"another-key","apiSecret":"another-secret"}"#),
+        row("GET /1.0/kb/tenants", ANY).at("/1.0/kb/tenants?apiKey=a"),
+        row("GET /1.0/kb/tenants/{tenantId}", READ).of_object(),
+        row("POST /1.0/kb/tenants/registerNotificationCallback", may("tenant_kvs:add"))
+            .at("/1.0/kb/tenants/registerNotificationCallback?cb=http://127.0.0.1:9/other"),
+        row("GET /1.0/kb/tenants/registerNotificationCallback", READ),
+        row("DELETE /1.0/kb/tenants/registerNotificationCallback", may("tenant_kvs:delete")),
+    ]
+}
+
+fn accounts() -> Vec<Row> {
+    vec![
+        row("POST /1.0/kb/accounts", may("account:create")).body(r#"{"currency":"USD"}"#),
+        row("GET /1.0/kb/accounts", READ)
+            .at("/1.0/kb/accounts?externalKey={accountKey}")
+            .of_object(),
+        row("GET /1.0/kb/accounts/pagination", READ),
+        row("GET /1.0/kb/accounts/search/{searchKey}", READ),
+        row("GET /1.0/kb/accounts/{accountId}", READ).of_object(),
+        row("PUT /1.0/kb/accounts/{accountId}", may("account:update"))
+            .body(r#"{"company":"changed"}"#)
+            .of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/auditLogs", READ).of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/auditLogsWithHistory", READ).of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/tags", READ).of_object(),
+        row("POST /1.0/kb/accounts/{accountId}/tags", may("tag:add"))
+            .body(r#"["00000000-0000-0000-0000-000000000002"]"#)
+            .of_object(),
+        row("DELETE /1.0/kb/accounts/{accountId}/tags", may("tag:delete"))
+            .at("/1.0/kb/accounts/{accountId}/tags?tagDef=00000000-0000-0000-0000-000000000001")
+            .of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/allTags", READ).of_object(),
+        row("GET /1.0/kb/tagDefinitions", READ),
+        row("GET /1.0/kb/tagDefinitions/{tagDefinitionId}", READ),
+        row("GET /1.0/kb/tags/{tagId}/auditLogsWithHistory", READ).of_object(),
+    ]
+}
+
+fn methods() -> Vec<Row> {
+    vec![
+        row("POST /1.0/kb/accounts/{accountId}/paymentMethods", may("payment_method:create"))
+            .body(r#"{"pluginName":"__EXTERNAL_PAYMENT__","pluginInfo":{}}"#)
+            .of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/paymentMethods", READ).of_object(),
+        row(
+            "PUT /1.0/kb/accounts/{accountId}/paymentMethods/refresh",
+            may("payment_method:update"),
+        )
+        .of_object(),
+        row(
+            "PUT /1.0/kb/accounts/{accountId}/paymentMethods/{paymentMethodId}/setDefault",
+            may("payment_method:update"),
+        )
+        .of_object(),
+        row("GET /1.0/kb/paymentMethods", READ)
+            .at("/1.0/kb/paymentMethods?externalKey={methodKey}")
+            .of_object(),
+        row("GET /1.0/kb/paymentMethods/pagination", READ),
+        row("GET /1.0/kb/paymentMethods/search/{searchKey}", READ),
+        row("GET /1.0/kb/paymentMethods/{paymentMethodId}", READ).of_object(),
+        row("DELETE /1.0/kb/paymentMethods/{paymentMethodId}", may("payment_method:delete"))
+            .of_object(),
+        row("GET /1.0/kb/paymentMethods/{paymentMethodId}/auditLogsWithHistory", READ).of_object(),
+    ]
+}
+
+fn payments() -> Vec<Row> {
+    const PURCHASE: &str = r#"{"transactionType":"PURCHASE","amount":"1"}"#;
+    vec![
+        row("POST /1.0/kb/accounts/payments", TRIGGER)
+            .at("/1.0/kb/accounts/payments?externalKey={accountKey}")
+            .body(PURCHASE)
+            .of_object(),
+        row("POST /1.0/kb/accounts/{accountId}/payments", TRIGGER).body(PURCHASE).of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/payments", READ).of_object(),
+        row("GET /1.0/kb/payments", READ)
+            .at("/1.0/kb/payments?externalKey={paymentKey}")
+            .of_object(),
+        row("POST /1.0/kb/payments", TRIGGER)
+            .body(r#"{"paymentExternalKey":"{paymentKey}","amount":"50"}"#)
+            .of_object(),
+        row("PUT /1.0/kb/payments", TRIGGER).body(BY_KEY).of_object(),
+        row("DELETE /1.0/kb/payments", TRIGGER).body(BY_KEY).of_object(),
+        row("GET /1.0/kb/payments/pagination", READ),
+        row("GET /1.0/kb/payments/search/{searchKey}", READ),
+        row("POST /1.0/kb/payments/refunds", REFUND).body(BY_KEY).of_object(),
+        row("POST /1.0/kb/payments/chargebacks", CHARGEBACK)
+            .body(r#"{"paymentExternalKey":"{paymentKey}","amount":"1","transactionExternalKey":"first"}"#)
+            .of_object(),
+        row("POST /1.0/kb/payments/chargebackReversals", CHARGEBACK)
+            .body(r#"{"paymentExternalKey":"{paymentKey}","transactionExternalKey":"first"}"#)
+            .of_object(),
+        row("GET /1.0/kb/payments/{paymentId}", READ).of_object(),
+        row("POST /1.0/kb/payments/{paymentId}", TRIGGER).body(r#"{"amount":"1"}"#).of_object(),
+        row("PUT /1.0/kb/payments/{paymentId}", TRIGGER).body(r#"{"amount":"1"}"#).of_object(),
+        row("DELETE /1.0/kb/payments/{paymentId}", TRIGGER).body("{}").of_object(),
+        row("POST /1.0/kb/payments/{paymentId}/refunds", REFUND)
+            .body(r#"{"amount":"1"}"#)
+            .of_object(),
+        row("POST /1.0/kb/payments/{paymentId}/chargebacks", CHARGEBACK)
+            .body(r#"{"amount":"1","transactionExternalKey":"second"}"#)
+            .of_object(),
+        row("POST /1.0/kb/payments/{paymentId}/chargebackReversals", CHARGEBACK)
+            .body(r#"{"transactionExternalKey":"second"}"#)
+            .of_object(),
+        row("GET /1.0/kb/payments/{paymentId}/auditLogsWithHistory", READ).of_object(),
+    ]
+}
+
+fn transactions() -> Vec<Row> {
+    vec![
+        row("GET /1.0/kb/paymentTransactions", READ)
+            .at("/1.0/kb/paymentTransactions?transactionExternalKey={transactionKey}")
+            .of_object(),
+        row("GET /1.0/kb/paymentTransactions/{transactionId}", READ).of_object(),
+        row("POST /1.0/kb/paymentTransactions/{transactionId}", may("payment:transition"))
+            .body(r#"{"paymentId":"{paymentId}","status":"SUCCESS"}"#)
+            .of_object()
+            // It is not pending.
+            .or(404),
+        row("GET /1.0/kb/paymentTransactions/{transactionId}/auditLogsWithHistory", READ)
+            .of_object(),
+        row(
+            "PUT /1.0/kb/admin/payments/{paymentId}/transactions/{paymentTransactionId}",
+            may("admin:update"),
+        )
+        .body(r#"{"transactionStatus":"SUCCESS"}"#)
+        .of_object(),
+    ]
+}
+
+fn security() -> Vec<Row> {
+    let change = installation("user:create");
+    vec![
+        row("POST /1.0/kb/security/users", change)
+            .body(r#"{"username":"another","password":"x","roles":[]}"#),
+        row("PUT /1.0/kb/security/users/{username}/password", change).body(r#"{"password":"y"}"#),
+        row("GET /1.0/kb/security/users/{username}/roles", ANY),
+        row("PUT /1.0/kb/security/users/{username}/roles", change).body(r#"{"roles":[]}"#),
+        row("DELETE /1.0/kb/security/users/{username}", change),
+        row("POST /1.0/kb/security/roles", change).body(r#"{"role":"another","permissions":[]}"#),
+        row("PUT /1.0/kb/security/roles", change).body(r#"{"role":"{role}","permissions":[]}"#),
+        row("GET /1.0/kb/security/roles", ANY),
+        row("GET /1.0/kb/security/roles/{role}", ANY),
+        row("GET /1.0/kb/security/subject", ANY),
+        row("GET /1.0/kb/security/permissions", ANY),
+    ]
+}
+
+/// The clock is the installation's and every other row depends on it, so the requests that would move
+/// it are wrong ones.
+fn others() -> Vec<Row> {
+    vec![
+        row("GET /1.0/kb/nodesInfo", ANY),
+        row("GET /1.0/kb/pluginsInfo", ANY),
+        row("GET /1.0/healthcheck", Needs::Nothing("load balancers have no credentials")),
+        row("GET /1.0/kb/test/clock", READ),
+        row("POST /1.0/kb/test/clock", READ).at("/1.0/kb/test/clock?requestedDate=never"),
+        row("PUT /1.0/kb/test/clock", READ).at("/1.0/kb/test/clock?days=never"),
+        row("GET /1.0/kb/test/queues", READ),
+    ]
+}

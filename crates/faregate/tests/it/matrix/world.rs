@@ -1,0 +1,432 @@
+//! What the matrix sends requests about: tenants, operators, customers, secrets, and one object of
+//! each kind of tenant `a`.
+
+use std::cell::Cell;
+
+use domain::access::PERMISSIONS;
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Client};
+use crate::flags::checkout;
+use crate::native;
+use crate::process::{Launch, Server, eventually};
+use crate::signup::{PASSWORD, launch, mailed_token};
+
+/// In every text of tenant `a` that no request of the matrix names: no other tenant may see it.
+pub const CANARY: &str = "canary";
+
+/// The environment, and the user whose permission is the one that a route needs.
+const ENVIRONMENT: &str = "env-of-a";
+pub const PERMITTED: &str = "permitted";
+/// The operator who has all permissions but the one that a route needs.
+pub const FORBIDDEN: &str = "forbidden";
+
+/// The address of the customer of tenant `b`.
+const FOREIGN_EMAIL: &str = "bea@other.example";
+
+/// The objects of tenant `a` by the names that rows have for them.
+#[derive(Default)]
+pub struct Objects(Vec<(&'static str, String)>);
+
+impl Objects {
+    pub fn add(&mut self, name: &'static str, value: impl Into<String>) {
+        self.0.push((name, value.into()));
+    }
+
+    pub fn get(&self, name: &str) -> String {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        found.unwrap_or_else(|| panic!("no object {name}")).1.clone()
+    }
+
+    /// The text with the objects in place of their names.
+    pub fn fill(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, (name, value)| {
+            text.replace(&format!("{{{name}}}"), value)
+        })
+    }
+
+    /// The random ids among them: each belongs to tenant `a` alone.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        let is_random =
+            |it: &&str| uuid::Uuid::try_parse(it).is_ok_and(|it| it.get_version_num() > 0);
+        self.0.iter().map(|(_, value)| value.as_str()).filter(is_random)
+    }
+}
+
+/// The running server with all of it.
+pub struct World {
+    pub server: Server,
+    pub objects: Objects,
+    /// Access tokens of customers, by what became of their sessions.
+    pub tokens: Vec<(&'static str, String)>,
+    assigned: Cell<Option<&'static str>>,
+    /// Secrets of environments, by the tenant and type.
+    pub secrets: Vec<(String, String)>,
+}
+
+impl World {
+    pub fn start() -> Self {
+        let launch = Launch { arguments: Launch::usual().grpc().arguments, ..launch() };
+        let server = Server::start_with(launch.env("FAREGATE_SIGNUP_TENANT", "a"));
+        let objects = Objects::default();
+        let mut world =
+            Self { server, objects, assigned: Cell::default(), tokens: vec![], secrets: vec![] };
+        world.add_tenants();
+        world.add_operators();
+        world.add_payments();
+        world.add_flags();
+        world.add_changes();
+        world.add_customers();
+        world
+    }
+
+    /// The administrator, of tenant `a`.
+    pub fn admin(&self) -> Client {
+        self.server.client().tenant("a", "the current secret")
+    }
+
+    /// The administrator, of tenant `b`.
+    pub fn foreign_admin(&self) -> Client {
+        self.server.client().tenant("b", "the secret of b")
+    }
+
+    pub fn token(&self, of: &str) -> &str {
+        &self.tokens.iter().find(|(known, _)| *known == of).unwrap_or_else(|| panic!("{of}")).1
+    }
+
+    pub fn secret(&self, of: &str) -> &str {
+        &self.secrets.iter().find(|(known, _)| known == of).unwrap_or_else(|| panic!("{of}")).1
+    }
+
+    /// A client that is a customer with this access token.
+    pub fn bearer(&self, token: &str) -> Client {
+        Client::new(&self.server.url).header("Authorization", &format!("Bearer {token}"))
+    }
+
+    /// A new session of the customer with this address.
+    pub fn session(&self, email: &str) -> Client {
+        let client = Client::new(&self.server.url);
+        self.bearer(text(&log_in(&client, &self.objects.get(email)), "accessToken"))
+    }
+
+    /// A new session of the customer of another tenant, with the credentials of that tenant.
+    pub fn foreign_session(&self) -> Client {
+        let of_tenant = Client::new(&self.server.url).tenant("b", "the secret of b");
+        let session = log_in(&of_tenant, FOREIGN_EMAIL);
+        self.bearer(text(&session, "accessToken")).tenant("b", "the secret of b")
+    }
+
+    /// Makes a new session of the customer the one that rows name.
+    pub fn renew_session(&mut self) {
+        let sessions = self.session("email").get("/v1/sessions").json();
+        let newest = sessions["sessions"].as_array().unwrap().last().unwrap();
+        self.objects.0.retain(|(name, _)| *name != "sessionId");
+        self.objects.add("sessionId", text(newest, "id"));
+    }
+
+    /// Everything of tenant `a` that a request of another tenant might change: paths, and what they
+    /// answer.
+    pub fn state(&self) -> Vec<(String, String)> {
+        let paths = [
+            "/1.0/kb/accounts/pagination",
+            "/1.0/kb/accounts/{accountId}/allTags",
+            "/1.0/kb/accounts/{accountId}/paymentMethods",
+            "/1.0/kb/accounts/{accountId}/payments",
+            "/1.0/kb/accounts/{accountId}/auditLogs",
+            "/1.0/kb/tenants/registerNotificationCallback",
+            "/v1/tenants/{tenantId}",
+            "/v1/tenant",
+            "/v1/environments",
+            "/v1/environments/{envKey}/export",
+            "/v1/changes?environment={envKey}",
+            "/v1/relay-proxies",
+            "/v1/customers",
+            "/v1/customers/{customerId}",
+            "/v1/ledger/entries",
+        ];
+        let admin = self.admin();
+        let read = |path: &&str| {
+            let path = self.objects.fill(path);
+            let read = admin.get(&path);
+            (path, format!("{} {}", read.status, read.text()))
+        };
+        paths.iter().map(read).collect()
+    }
+
+    /// Gives the operators their roles for routes that need this permission.
+    pub fn assign(&self, permission: Option<&'static str>) {
+        let Some(permission) = permission else { return };
+        if self.assigned.replace(Some(permission)) == Some(permission) {
+            return;
+        }
+        for operator in [PERMITTED, FORBIDDEN] {
+            let roles = json!({ "roles": [format!("{operator} {permission}")] });
+            let path = format!("/1.0/kb/security/users/{operator}/roles");
+            let put = self.server.client().put(&path, &roles);
+            assert_eq!(put.status, 204, "{}", put.text());
+        }
+    }
+
+    fn add_tenants(&mut self) {
+        let admin = self.server.client();
+        let mut add = |name: Option<&'static str>, key: &str, secret: &str| {
+            let tenant = json!({ "apiKey": key, "apiSecret": secret });
+            let of_tenant = admin.clone().tenant(key, secret);
+            let id = text(&of_tenant.create("/1.0/kb/tenants", &tenant), "tenantId").to_owned();
+            if let Some(name) = name {
+                self.objects.add(name, id);
+            }
+        };
+        add(Some("tenantId"), "a", "the withdrawn secret");
+        add(None, "b", "the secret of b");
+        add(Some("spareTenantId"), "spare", "the secret of spare");
+        add(Some("offTenantId"), "off", "the secret of off");
+        let path = self.objects.fill("/v1/tenants/{tenantId}/secrets");
+        let new = json!({ "apiSecret": "the current secret", "overlapSeconds": 0 });
+        made(&admin.post(&path, &new));
+        let path = self.objects.fill("/v1/tenants/{offTenantId}");
+        let off = admin.send("PATCH", &path, Some(br#"{"active":false}"#));
+        assert_eq!(off.status, 200, "{}", off.text());
+    }
+
+    /// One role of each operator for each permission, so that a change of roles is one request.
+    fn add_operators(&mut self) {
+        let admin = self.server.client();
+        let add_role = |role: &str, permissions: &[&str]| {
+            let role = json!({ "role": role, "permissions": permissions });
+            assert_eq!(admin.post("/1.0/kb/security/roles", &role).status, 201);
+        };
+        for permission in PERMISSIONS {
+            let others = PERMISSIONS.iter().filter(|it| *it != permission);
+            let others: Vec<&str> = others.copied().collect();
+            add_role(&format!("{PERMITTED} {permission}"), &[permission]);
+            add_role(&format!("{FORBIDDEN} {permission}"), &others);
+        }
+        add_role("spare-role", &[]);
+        for name in [PERMITTED, FORBIDDEN, "deleted", "spare-user"] {
+            let user = json!({ "username": name, "password": PASSWORD, "roles": ["spare-role"] });
+            assert_eq!(admin.post("/1.0/kb/security/users", &user).status, 201);
+        }
+        // Verified once, so that its credential is remembered when it is deleted.
+        let deleted = admin.clone().user("deleted", PASSWORD);
+        assert_eq!(deleted.get("/1.0/kb/security/subject").status, 200);
+        assert_eq!(admin.delete("/1.0/kb/security/users/deleted").status, 204);
+        self.objects.add("username", "spare-user");
+        self.objects.add("role", "spare-role");
+    }
+
+    fn add_payments(&mut self) {
+        let admin = self.admin();
+        let account = json!({
+            "currency": "USD",
+            "externalKey": "account-of-a",
+            "name": "canary name",
+            "email": "canary@example.org",
+            "company": "canary company",
+        });
+        let account = text(&admin.create("/1.0/kb/accounts", &account), "accountId").to_owned();
+        let path = format!("/1.0/kb/accounts/{account}/paymentMethods?isDefault=true");
+        let method = json!({
+            "externalKey": "method-of-a", "pluginName": "__EXTERNAL_PAYMENT__", "pluginInfo": {},
+        });
+        let method = admin.create(&path, &method);
+        let authorization = json!({
+            "transactionType": "AUTHORIZE",
+            "amount": "100",
+            "paymentExternalKey": "payment-of-a",
+            "transactionExternalKey": "transaction-of-a",
+        });
+        let payments = format!("/1.0/kb/accounts/{account}/payments");
+        let payment = admin.create(&payments, &authorization);
+        native::purchase(&admin, &account, "7.77", "");
+        let tags = format!("/1.0/kb/accounts/{account}/tags");
+        let added = admin.post(&tags, &json!(["00000000-0000-0000-0000-000000000001"]));
+        assert_eq!(added.status, 201, "{}", added.text());
+        let tag = text(&admin.get(&tags).json()[0], "tagId").to_owned();
+        let callback = "/1.0/kb/tenants/registerNotificationCallback?cb=http://127.0.0.1:9/canary";
+        assert_eq!(admin.send("POST", callback, None).status, 201);
+        let transaction = text(&payment["transactions"][0], "transactionId");
+        let objects = &mut self.objects;
+        objects.add("accountId", account);
+        objects.add("accountKey", "account-of-a");
+        objects.add("paymentMethodId", text(&method, "paymentMethodId"));
+        objects.add("methodKey", "method-of-a");
+        objects.add("paymentId", text(&payment, "paymentId"));
+        objects.add("paymentKey", "payment-of-a");
+        objects.add("transactionId", transaction);
+        objects.add("paymentTransactionId", transaction);
+        objects.add("transactionKey", "transaction-of-a");
+        objects.add("tagId", tag);
+        objects.add("tagDefinitionId", "00000000-0000-0000-0000-000000000001");
+        objects.add("searchKey", "of-a");
+    }
+
+    fn add_flags(&mut self) {
+        let admin = self.admin();
+        made(&admin.post("/v1/environments", &json!({ "key": ENVIRONMENT, "name": CANARY })));
+        let segment = json!({ "name": "canary segment", "included": ["grace"] });
+        let segments = format!("/v1/segments?environment={ENVIRONMENT}");
+        let segment = made(&admin.post(&segments, &segment));
+        let mut flag = checkout();
+        flag["name"] = json!("canary flag");
+        flag["key"] = json!("flag-of-a");
+        flag["rules"] = json!([]);
+        flag.as_object_mut().unwrap().remove("unknownToUs");
+        let flag = made(&admin.post(&format!("/v1/flags?environment={ENVIRONMENT}"), &flag));
+        let mut new = flag.clone();
+        new["key"] = json!("another-flag");
+        new["name"] = json!("Another");
+        new.as_object_mut().unwrap().remove("id");
+        let secrets = format!("/v1/environments/{ENVIRONMENT}/secrets");
+        let spare = made(&admin.post(&secrets, &json!({ "type": "server", "name": "spare" })));
+        let relay = json!({ "name": "canary relay", "environments": [ENVIRONMENT] });
+        let relay = made(&admin.post("/v1/relay-proxies", &relay));
+        let objects = &mut self.objects;
+        objects.add("envKey", ENVIRONMENT);
+        objects.add("segmentId", text(&segment, "id"));
+        objects.add("segment", segment.to_string());
+        objects.add("flagKey", "flag-of-a");
+        objects.add("flag", flag.to_string());
+        objects.add("newFlag", new.to_string());
+        objects.add("secretId", text(&spare, "id"));
+        objects.add("relayId", text(&relay, "id"));
+        self.secrets.push(("a relay-proxy".to_owned(), text(&relay, "value").to_owned()));
+        self.add_secrets();
+    }
+
+    /// Secrets of both tenants, of both types for SDKs, one of them expired, and a channel.
+    fn add_secrets(&mut self) {
+        let (admin, foreign) = (self.admin(), self.foreign_admin());
+        for (tenant, client, environment) in [("a", &admin, ENVIRONMENT), ("b", &foreign, "dev")] {
+            let path = format!("/v1/environments/{environment}/secrets");
+            for kind in ["server", "client", "expired"] {
+                let sent = if kind == "expired" { "server" } else { kind };
+                let new = json!({ "type": sent, "name": format!("for {kind}") });
+                let secret = made(&client.post(&path, &new));
+                let (id, value) = (text(&secret, "id"), text(&secret, "value"));
+                if kind == "expired" {
+                    let path = format!("{path}/{id}");
+                    let expired = client.delete(&path);
+                    assert!((200..300).contains(&expired.status), "{}", expired.text());
+                }
+                self.secrets.push((format!("{tenant} {kind}"), value.to_owned()));
+            }
+        }
+        let relay = json!({ "name": "relay of b", "environments": ["dev"] });
+        let relay = made(&foreign.post("/v1/relay-proxies", &relay));
+        self.secrets.push(("b relay-proxy".to_owned(), text(&relay, "value").to_owned()));
+        let ask = json!({ "context": { "targetingKey": "ada" } });
+        let channel = eventually("a new secret is known", || {
+            let sdk = self.bearer(self.secret("a client"));
+            let all = sdk.post("/ofrep/v1/evaluate/flags", &ask);
+            let text = all.text();
+            let (_, rest) = text.split_once("/ofrep/v1/events/")?;
+            Some(
+                rest.chars()
+                    .take_while(|it| it.is_alphanumeric() || "-_".contains(*it))
+                    .collect::<String>(),
+            )
+        });
+        self.objects.add("channel", channel);
+    }
+
+    /// Changes of flags: of the administrator, and of the operator with one permission.
+    fn add_changes(&mut self) {
+        self.assign(Some("flag:write"));
+        let (admin, path) = (self.admin(), format!("/v1/changes?environment={ENVIRONMENT}"));
+        let own = admin.clone().user(PERMITTED, PASSWORD);
+        for (name, client) in
+            [("changeId", &admin), ("otherChangeId", &admin), ("ownChangeId", &own)]
+        {
+            let change = json!({
+                "flag": "flag-of-a",
+                "patch": { "tags": [CANARY] },
+                "needsApproval": true,
+                "reason": "canary reason",
+            });
+            let change = made(&client.post(&path, &change));
+            self.objects.add(name, text(&change, "id"));
+        }
+    }
+
+    /// Customers whose sessions are open or have ended, of both tenants.
+    fn add_customers(&mut self) {
+        let client = Client::new(&self.server.url);
+        for name in ["ann", "carl", "logged-out", "deactivated", "erased"] {
+            let email = format!("{name}@canary.example");
+            let session = self.customer(&client, (&email, CANARY));
+            self.tokens.push((name, text(&session, "accessToken").to_owned()));
+            let id = text(&session, "customerId").to_owned();
+            if name == "ann" {
+                self.objects.add("me", id);
+                self.objects.add("email", email);
+                self.tokens.push(("refresh", text(&session, "refreshToken").to_owned()));
+            } else if name == "carl" {
+                self.objects.add("customerId", id);
+                self.objects.add("otherEmail", email);
+            }
+        }
+        let of_tenant = client.clone().tenant("b", "the secret of b");
+        let bea = self.customer(&of_tenant, (FOREIGN_EMAIL, "Bea"));
+        self.tokens.push(("bea", text(&bea, "accessToken").to_owned()));
+        let ended = |name: &str| self.bearer(self.token(name));
+        assert_eq!(ended("logged-out").delete("/v1/sessions/current").status, 204);
+        assert_eq!(ended("deactivated").send("POST", "/user/users/deactivate", None).status, 200);
+        let confirmation = "/user/users/account?confirmation=DELETE";
+        assert_eq!(ended("erased").delete(confirmation).status, 200);
+        for name in ["refreshToken", "otherRefreshToken"] {
+            let session = log_in(&client, &self.objects.get("email"));
+            self.objects.add(name, text(&session, "refreshToken"));
+        }
+        self.objects.add("password", PASSWORD);
+        self.renew_session();
+        self.add_operation_and_mail(&client.header("Prefer", "respond-async"));
+    }
+
+    /// A registration that was accepted with 202, and a mail that waits to be sent.
+    fn add_operation_and_mail(&mut self, hasty: &Client) {
+        let queued = hasty.post("/v1/registrations", &registration("later@canary.example", CANARY));
+        assert_eq!(queued.status, 202, "{}", queued.text());
+        let location = queued.header("location").unwrap();
+        let id = location.split('?').next().unwrap().rsplit('/').next().unwrap();
+        self.objects.add("operationId", id);
+        let mails = self.admin().get("/v1/mails").json();
+        let mail = mails["mails"][0]["id"].as_str();
+        self.objects.add("mailId", mail.unwrap_or("00000000-0000-0000-0000-000000000000"));
+    }
+
+    /// A new customer who verified the address, and their session.
+    fn customer(&self, client: &Client, (email, name): (&str, &str)) -> Value {
+        let registered = client.post("/v1/registrations", &registration(email, name));
+        assert!((200..300).contains(&registered.status), "{}", registered.text());
+        let token = mailed_token(&self.server.data_dir, email, "verify-email");
+        let verified = client.post("/v1/registrations/verify", &json!({ "token": token }));
+        assert!((200..300).contains(&verified.status), "{}", verified.text());
+        log_in(client, email)
+    }
+}
+
+fn registration(email: &str, name: &str) -> Value {
+    json!({
+        "email": email,
+        "password": PASSWORD,
+        "firstName": name,
+        "lastName": name,
+        "acceptTerms": true,
+    })
+}
+
+/// A new session, with its tokens.
+fn log_in(client: &Client, email: &str) -> Value {
+    made(&client.post("/v1/sessions", &json!({ "email": email, "password": PASSWORD })))
+}
+
+/// The body of a response that is a success.
+fn made(answer: &Answer) -> Value {
+    assert!((200..300).contains(&answer.status), "{}: {}", answer.status, answer.text());
+    answer.json()
+}
+
+fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value[field].as_str().unwrap_or_else(|| panic!("no {field} in {value}"))
+}
