@@ -356,6 +356,30 @@ fn the_reference_names_what_there_is() {
     assert_none("things that the reference does not name", &wrong);
 }
 
+/// The files that mount routes of tables: the test of all routes with all credentials reads the same.
+/// `/v1` mounts by `routes!`, which also documents.
+const MOUNTS: [&str; 7] = [
+    "crates/api/killbill/src/lib.rs",
+    "crates/api/signup/src/lib.rs",
+    "crates/api/flags/src/lib.rs",
+    "crates/server/src/operations.rs",
+    "crates/server/src/pages.rs",
+    "crates/server/src/probe.rs",
+    "crates/server/src/sign_up.rs",
+];
+
+#[test]
+fn routes_are_mounted_from_their_tables_only() {
+    let is_api = |path: &str| path.starts_with("crates/api/") || path.starts_with("crates/server/");
+    let mounts = |file: &SourceFile| {
+        let is_shipped = is_api(&file.path) && file.path.contains("/src/");
+        is_shipped && file.without_tests().contains(".route(")
+    };
+    let files = sources().into_iter().filter(mounts).map(|file| file.path);
+    let wrong: Vec<_> = files.filter(|path| !MOUNTS.contains(&path.as_str())).collect();
+    assert_none("files that mount a route beside the tables of routes", &wrong);
+}
+
 #[test]
 fn the_readme_has_its_two_commands() {
     let readme = read(&root().join("README.md"));
