@@ -373,7 +373,11 @@ impl World {
         assert_eq!(ended("logged-out").delete("/v1/sessions/current").status, 204);
         assert_eq!(ended("deactivated").send("POST", "/user/users/deactivate", None).status, 200);
         let confirmation = "/user/users/account?confirmation=DELETE";
-        assert_eq!(ended("erased").delete(confirmation).status, 200);
+        let password = json!({ "password": PASSWORD }).to_string();
+        assert_eq!(
+            ended("erased").send("DELETE", confirmation, Some(password.as_bytes())).status,
+            200
+        );
         for name in ["refreshToken", "otherRefreshToken"] {
             let session = log_in(&client, &self.objects.get("email"));
             self.objects.add(name, text(&session, "refreshToken"));
