@@ -181,7 +181,8 @@ impl RequestId {
 }
 
 /// The finalizer of splitmix64: every output bit depends on every input bit, and no two inputs meet.
-const fn mix(mut x: u64) -> u64 {
+#[must_use]
+pub const fn mix(mut x: u64) -> u64 {
     x ^= x >> 30;
     x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x ^= x >> 27;

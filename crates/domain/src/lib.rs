@@ -47,7 +47,7 @@ pub use execute::{Executed, execute};
 pub use id::{
     AccountId, ChangeRequestId, CustomerId, DefinitionId, EnvironmentId, Id, MailId, OperationId,
     PaymentId, PaymentMethodId, RequestId, SecretId, SessionId, TagDefinitionId, TagId, TenantId,
-    TenantNo, TenantValueId, TokenId, TransactionId, kind,
+    TenantNo, TenantValueId, TokenId, TransactionId, kind, mix,
 };
 pub use money::{AmountError, AmountMinor, Currency};
 pub use partition::PartitionNo;

@@ -155,30 +155,17 @@ impl Reason {
     /// Whether the caller does not learn if the request was carried out, or with which outcome.
     #[must_use]
     pub const fn leaves_outcome_unknown(self) -> bool {
-        match self {
-            Self::CommitInDoubt | Self::Repeated => true,
-            Self::QueueFull
-            | Self::MessageTooLarge
-            | Self::GatewayFull
-            | Self::QueueAway
-            | Self::Expired
-            | Self::ReadersFull
-            | Self::ReadTooLong
-            | Self::HashersFull
-            | Self::Stopping
-            | Self::DiskFull
-            | Self::Store
-            | Self::NotOwner
-            | Self::Quarantined
-            | Self::Bug => false,
-        }
+        matches!(self.retry(), Retry::AfterALook)
     }
 
     /// Whether a retry fails again until an operator has looked at it.
     #[must_use]
     pub const fn is_parked(self) -> bool {
+        matches!(self.retry(), Retry::AfterAnOperator)
+    }
+
+    const fn retry(self) -> Retry {
         match self {
-            Self::Quarantined | Self::Bug | Self::MessageTooLarge => true,
             Self::QueueFull
             | Self::GatewayFull
             | Self::QueueAway
@@ -189,9 +176,9 @@ impl Reason {
             | Self::Stopping
             | Self::DiskFull
             | Self::Store
-            | Self::NotOwner
-            | Self::Repeated
-            | Self::CommitInDoubt => false,
+            | Self::NotOwner => Retry::Safe,
+            Self::CommitInDoubt | Self::Repeated => Retry::AfterALook,
+            Self::Quarantined | Self::Bug | Self::MessageTooLarge => Retry::AfterAnOperator,
         }
     }
 
@@ -217,4 +204,14 @@ impl Reason {
             Self::Bug => "bug",
         }
     }
+}
+
+/// What a retry needs.
+enum Retry {
+    /// Nothing: nothing happened.
+    Safe,
+    /// A look at what came of the request.
+    AfterALook,
+    /// An operator who mends the cause.
+    AfterAnOperator,
 }

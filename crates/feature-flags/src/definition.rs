@@ -169,33 +169,19 @@ pub fn bounded(path: &str, body: String) -> Result<String, Error> {
 /// # Errors
 /// [`Error::WrongFields`]: its id is no UUID, or it is too large.
 pub fn new_flag(path: &str, flag: &Flag, expected: Expected) -> Result<NewDefinition, Error> {
-    Ok(NewDefinition {
-        kind: DefinitionKind::Flag,
-        key: flag.key.clone(),
-        id: id_or_new(path, &flag.id)?,
-        body: bounded(path, document::body_of_flag(flag))?,
-        is_archived: flag.is_archived,
-        expected,
-    })
+    let (id, body) = (id_or_new(path, &flag.id)?, bounded(path, document::body_of_flag(flag))?);
+    let (kind, key) = (DefinitionKind::Flag, flag.key.clone());
+    Ok(NewDefinition { kind, key, id, body, is_archived: flag.is_archived, expected })
 }
 
-/// The row of a segment.
+/// The row of a segment, as [`new_flag`].
 ///
 /// # Errors
 /// See [`new_flag`].
-pub fn new_segment(
-    path: &str,
-    segment: &Segment,
-    expected: Expected,
-) -> Result<NewDefinition, Error> {
-    Ok(NewDefinition {
-        kind: DefinitionKind::Segment,
-        key: segment.id.clone(),
-        id: id_or_new(path, &segment.id)?,
-        body: bounded(path, document::body_of_segment(segment))?,
-        is_archived: segment.is_archived,
-        expected,
-    })
+pub fn new_segment(path: &str, it: &Segment, expected: Expected) -> Result<NewDefinition, Error> {
+    let (id, body) = (id_or_new(path, &it.id)?, bounded(path, document::body_of_segment(it))?);
+    let (kind, key) = (DefinitionKind::Segment, it.id.clone());
+    Ok(NewDefinition { kind, key, id, body, is_archived: it.is_archived, expected })
 }
 
 fn id_or_new(path: &str, text: &str) -> Result<DefinitionId, Error> {

@@ -276,32 +276,26 @@ fn report(
     let (account, payment) = (id_after(path, "accounts"), id_after(path, "payments"));
     let ms = started.elapsed().as_millis();
     let (status, api) = (status.as_u16(), api.label());
+    macro_rules! log {
+        ($level:ident, $message:literal) => {
+            tracing::$level!(
+                request.id = request_id,
+                tenant,
+                account.id = account,
+                payment.id = payment,
+                %method,
+                route,
+                api,
+                status,
+                ms,
+                $message
+            )
+        };
+    }
     if is_ours {
-        tracing::error!(
-            request.id = request_id,
-            tenant,
-            account.id = account,
-            payment.id = payment,
-            %method,
-            route,
-            api,
-            status,
-            ms,
-            "request failed with an internal fault"
-        );
+        log!(error, "request failed with an internal fault");
     } else {
-        tracing::debug!(
-            request.id = request_id,
-            tenant,
-            account.id = account,
-            payment.id = payment,
-            %method,
-            route,
-            api,
-            status,
-            ms,
-            "outcome"
-        );
+        log!(debug, "outcome");
     }
 }
 

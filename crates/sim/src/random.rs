@@ -1,5 +1,7 @@
 //! Random numbers that a seed repeats: splitmix64 to spread the seed, xoshiro256** to draw.
 
+use domain::mix;
+
 /// A stream of random numbers. The same seed gives the same stream on every machine.
 #[derive(Clone, Debug)]
 pub struct Random {
@@ -75,14 +77,6 @@ impl Random {
         }
         unreachable!("a draw below the total falls on one of the weights")
     }
-}
-
-const fn mix(mut x: u64) -> u64 {
-    x ^= x >> 30;
-    x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x ^= x >> 27;
-    x = x.wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 /// A hash of texts, to compare two runs by (FNV-1a).

@@ -42,32 +42,26 @@ impl RequestLog<'_> {
         let payment = param(template, path, "{paymentId}");
         let (method, status) = (&self.method, response.status().as_u16());
         let ms = self.started.elapsed().as_millis();
+        macro_rules! log {
+            ($level:ident, $message:literal) => {
+                tracing::$level!(
+                    request.id = %id,
+                    request.given = given,
+                    tenant,
+                    account.id = account,
+                    payment.id = payment,
+                    %method,
+                    route = template,
+                    status,
+                    ms,
+                    $message
+                )
+            };
+        }
         if is_fault {
-            tracing::error!(
-                request.id = %id,
-                request.given = given,
-                tenant,
-                account.id = account,
-                payment.id = payment,
-                %method,
-                route = template,
-                status,
-                ms,
-                "request failed: fault of this installation"
-            );
+            log!(error, "request failed: fault of this installation");
         } else {
-            tracing::debug!(
-                request.id = %id,
-                request.given = given,
-                tenant,
-                account.id = account,
-                payment.id = payment,
-                %method,
-                route = template,
-                status,
-                ms,
-                "request served"
-            );
+            log!(debug, "request served");
         }
     }
 }
