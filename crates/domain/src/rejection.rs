@@ -165,6 +165,7 @@ pub enum PaymentRejection {
     /// A charge of this payment may or may not have happened: nothing else until that is known.
     #[error("{operation:?} has to wait: it is not known yet what became of a transaction before")]
     InDoubt {
+        payment: PaymentId,
         /// The operation that was refused.
         operation: TransactionType,
     },

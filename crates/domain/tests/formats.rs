@@ -627,8 +627,10 @@ fn rejections_of_payments() {
         ]],
     );
     check(
-        &Rejection::Payment(PaymentRejection::InDoubt { operation }),
-        expect![[r#"{"Payment":{"InDoubt":{"operation":"Refund"}}}"#]],
+        &Rejection::Payment(PaymentRejection::InDoubt { payment: id(7), operation }),
+        expect![[
+            r#"{"Payment":{"InDoubt":{"payment":"00000000-0000-0000-0000-000000000007","operation":"Refund"}}}"#
+        ]],
     );
     check(
         &Rejection::invalid("amount", "needs to be set"),

@@ -6,6 +6,7 @@ mod health;
 mod outbox;
 mod repair;
 mod resolver;
+mod turns;
 mod worker;
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,6 +24,7 @@ use self::balances::Balances;
 use self::health::LastCheck;
 pub use self::health::{CHECK_AGE_MAX, Unhealthy};
 use self::outbox::Calls;
+use self::turns::Turns;
 use self::worker::Worker;
 
 use crate::partition::{Answer, Partition, Work};
@@ -112,6 +114,7 @@ pub(crate) struct Shared {
     /// For each gateway, the calls that may still begin.
     permits: HashMap<String, Arc<Semaphore>>,
     pub(crate) calls: Calls,
+    pub(crate) turns: Turns,
     pub(crate) options: Options,
     readers: Readers,
     scans: Scans,
@@ -556,6 +559,7 @@ impl Shared {
             gateways: BTreeMap::new(),
             permits: HashMap::new(),
             calls: Calls::default(),
+            turns: Turns::default(),
             scans: Scans::new(Arc::clone(&queries)),
             readers: Readers::new(queries, options.readers, options.reads_waiting_max),
             options,

@@ -221,7 +221,7 @@ fn wire_payment(rejection: &PaymentRejection) -> (Code, String) {
             let from = from.map_or_else(|| START_STATE.to_owned(), state_name);
             (code::INVALID_OPERATION, invalid_transition(operation.killbill_name(), &from))
         }
-        R::InDoubt { operation } => {
+        R::InDoubt { operation, .. } => {
             (code::INVALID_OPERATION, invalid_transition(operation.killbill_name(), "UNKNOWN"))
         }
     }
@@ -730,7 +730,7 @@ mod tests {
             ],
         );
         check(
-            PaymentRejection::InDoubt { operation },
+            PaymentRejection::InDoubt { payment: PaymentId::new(Uuid::nil()), operation },
             expect![
                 "400 7032 PaymentApiException: Invalid payment transition CHARGEBACK from state UNKNOWN"
             ],

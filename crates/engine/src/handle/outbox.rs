@@ -9,7 +9,7 @@ use domain::command::PaymentCommand;
 use domain::payment::{GatewayAnswer, GatewayReplied};
 use domain::{Command, GatewayCall, Request, TransactionId};
 use futures_util::FutureExt;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::partition::Performing;
 use crate::periodic::Backoff;
@@ -24,15 +24,33 @@ pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_millis(3_200);
 /// The calls of this process that run: the resolver does not inquire about them. A transaction has more than one while
 /// the answer to its first is written and its completion is called.
 #[derive(Default)]
-pub(crate) struct Calls(Mutex<HashMap<TransactionId, usize>>);
+pub(crate) struct Calls(Mutex<HashMap<TransactionId, Call>>);
+
+#[derive(Default)]
+struct Call {
+    count: usize,
+    /// Dropped with the call, which tells those who wait for its end.
+    waiters: Vec<oneshot::Sender<()>>,
+}
 
 impl Calls {
     pub(crate) fn begin(&self, transaction: TransactionId) {
-        *self.lock().entry(transaction).or_default() += 1;
+        self.lock().entry(transaction).or_default().count += 1;
     }
 
     pub(crate) fn is_running(&self, transaction: TransactionId) -> bool {
         self.lock().contains_key(&transaction)
+    }
+
+    /// Returns once a transaction's calls have ended and their outcome is written; `None` where none
+    /// runs.
+    pub(crate) fn ended(
+        &self,
+        transaction: TransactionId,
+    ) -> Option<impl Future<Output = ()> + use<>> {
+        let (waiter, ended) = oneshot::channel();
+        self.lock().get_mut(&transaction)?.waiters.push(waiter);
+        Some(async { drop(ended.await) })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -41,15 +59,15 @@ impl Calls {
 
     fn end(&self, transaction: TransactionId) {
         let mut running = self.lock();
-        if let Some(calls) = running.get_mut(&transaction) {
-            *calls -= 1;
-            if *calls == 0 {
+        if let Some(call) = running.get_mut(&transaction) {
+            call.count -= 1;
+            if call.count == 0 {
                 running.remove(&transaction);
             }
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TransactionId, usize>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TransactionId, Call>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

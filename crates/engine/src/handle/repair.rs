@@ -7,6 +7,7 @@ use domain::command::PaymentCommand;
 use domain::payment::Initiate;
 use domain::{Command, PaymentId, PaymentRejection, Rejection, Request};
 
+use super::turns;
 use crate::partition::{Answer, has_open_transaction};
 use crate::{Engine, Unavailable};
 
@@ -14,9 +15,9 @@ impl Engine {
     /// Executes a request. Returns once its answer is durable; where a gateway is called, once
     /// the outcome is, or the deadline has passed.
     ///
-    /// Where a payment command is refused and the reason may be an outcome that the gateway knows
-    /// by now, the gateway is asked, and the command is executed once more under a new id. A front
-    /// leaves that to the processors.
+    /// Where a payment command is refused because a call of its payment runs, it waits for its turn and is
+    /// executed once more under a new id. Where the reason may be an outcome that the gateway knows by
+    /// now, the gateway is asked first; a front leaves that to the processors.
     ///
     /// # Errors
     /// [`Unavailable`]: nothing happened, or a retry reveals the outcome.
@@ -32,7 +33,7 @@ impl Engine {
     async fn submit_or_repair(&self, request: Request) -> Result<Answer, Unavailable> {
         let is_repairable =
             continued(&request.command).is_some() || start(&request.command).is_some();
-        if self.is_front() || !is_repairable {
+        if !is_repairable {
             return self.submit_once(request).await;
         }
         let again = Request { id: self.mint(), ..request.clone() };
@@ -40,7 +41,13 @@ impl Engine {
         if request.idempotency.is_some() && continued(&request.command).is_some() {
             self.repair(&again).await?;
         }
-        match self.submit_once(request).await? {
+        let mut answer = self.submit_once(request).await?;
+        if let Some(payment) = turns::in_doubt(&answer)
+            && let Some(later) = self.submit_in_turn(&again, payment).await?
+        {
+            answer = later;
+        }
+        match answer {
             Answer::Refused(rejection) if may_be_outdated(&rejection) => {
                 if self.repair(&again).await? {
                     self.submit_once(again).await
@@ -56,8 +63,11 @@ impl Engine {
     }
 
     /// Asks the gateway about open transactions of the request's payment; false where there are
-    /// none.
+    /// none, and on a front.
     async fn repair(&self, request: &Request) -> Result<bool, Unavailable> {
+        if self.is_front() {
+            return Ok(false);
+        }
         let tenant = request.tenant;
         let (id, payment_key, transaction_key) = match start(&request.command) {
             Some(it) => (it.payment, it.payment_key.clone(), it.transaction_key.clone()),

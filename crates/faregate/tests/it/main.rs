@@ -22,6 +22,7 @@ mod flags_streams;
 mod flags_vectors;
 mod flags_workers;
 mod grpc;
+mod in_progress;
 mod iso8583;
 mod killbill_bad_input;
 mod killbill_requests;

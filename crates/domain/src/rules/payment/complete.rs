@@ -2,7 +2,7 @@
 
 use super::amounts::positive_amount;
 use super::outcome::{self, Asked, Settled};
-use super::route::refuse_superseded;
+use super::route::{in_doubt, refuse_superseded};
 use crate::context::Context;
 use crate::payment::{
     Complete, FixTransaction, PaymentFile, ResolvePending, Transaction, TransactionStatus,
@@ -47,7 +47,7 @@ pub(crate) fn complete(state: &State, it: &Complete, cx: &mut Context) -> Outcom
         return Ok(Accepted::now(Reply::Done));
     }
     if file.is_in_doubt() {
-        return Err(PaymentRejection::InDoubt { operation: transaction.kind }.into());
+        return Err(in_doubt(file, transaction.kind));
     }
     if let Some(currency) = it.currency
         && transaction.currency.is_some_and(|own| own != currency)
@@ -102,7 +102,7 @@ pub(crate) fn fix(state: &State, it: &FixTransaction, cx: &mut Context) -> Outco
     let (file, transaction) = outcome::transaction_of(state, (it.payment, it.transaction), cx)?;
     // While a call runs its answer will come, or its deadline: nobody decides before.
     if transaction.status == TransactionStatus::InFlight {
-        return Err(PaymentRejection::InDoubt { operation: transaction.kind }.into());
+        return Err(in_doubt(file, transaction.kind));
     }
     if transaction.status == it.status {
         return Ok(Accepted::now(Reply::Done));

@@ -4,7 +4,7 @@ use super::amounts::positive_amount;
 use super::complete;
 use super::initiate::{append, refuse_succeeded, refuse_used_key};
 use super::outcome::{self, Asked};
-use super::route::{Route, allowed, route_for, routes};
+use super::route::{Route, allowed, in_doubt, route_for, routes};
 use crate::context::Context;
 use crate::payment::{
     Complete, FollowUp, PaymentFile, PaymentState, Transaction, TransactionStatus, TransactionType,
@@ -131,7 +131,7 @@ fn gateway_and_method(of: &Transaction) -> (String, PaymentMethodId) {
 fn allowed_routes(file: &PaymentFile, kind: TransactionType) -> Result<Vec<Route<'_>>, Rejection> {
     // A chargeback is the bank's fact, not a request of ours: doubt about another one is no obstacle.
     if kind != TransactionType::Chargeback && file.is_in_doubt() {
-        return Err(PaymentRejection::InDoubt { operation: kind }.into());
+        return Err(in_doubt(file, kind));
     }
     let mut routes = routes(file);
     // Captures stay on one route: what another attempt reserved is not theirs to take.

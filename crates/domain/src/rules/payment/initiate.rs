@@ -3,6 +3,7 @@
 use super::amounts::positive_amount;
 use super::complete;
 use super::outcome::{self, Asked};
+use super::route::in_doubt;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::payment::{
@@ -132,7 +133,7 @@ pub(super) fn refuse_used_key(
             status.is_in_doubt() || (elsewhere && status == TransactionStatus::Pending)
         };
         if let Some(doubt) = file.named(key).find(|it| blocks(it.status)) {
-            return Err(PaymentRejection::InDoubt { operation: doubt.kind }.into());
+            return Err(in_doubt(file, doubt.kind));
         }
     }
     Ok(())
@@ -172,7 +173,7 @@ fn pending_try(
 
 fn refuse_second_start(file: &PaymentFile, kind: TransactionType) -> Result<(), Rejection> {
     if file.is_in_doubt() {
-        return Err(PaymentRejection::InDoubt { operation: kind }.into());
+        return Err(in_doubt(file, kind));
     }
     let open = file.transactions.iter().find(|tx| tx.status == TransactionStatus::Pending);
     let from = file

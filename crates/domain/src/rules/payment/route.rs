@@ -81,6 +81,11 @@ pub(super) fn set_route_of_payment(file: &mut PaymentFile) {
     }
 }
 
+/// The refusal of an operation while an outcome of its payment is not known.
+pub(super) fn in_doubt(file: &PaymentFile, operation: TransactionType) -> Rejection {
+    PaymentRejection::InDoubt { payment: file.payment.id, operation }.into()
+}
+
 /// Refuses to send what is pending once more where something worked since that leaves it nothing to
 /// do: `others` is its payment without it. What the gateway says of it is booked all the same.
 pub(super) fn refuse_superseded(
