@@ -496,6 +496,7 @@ CREATE TABLE customer_session (
     renewed_at_us INTEGER NOT NULL,
     expires_at_us INTEGER NOT NULL,
     refresh_until_us INTEGER NOT NULL,
+    network INTEGER NOT NULL,
     check_made INTEGER NOT NULL,
     check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)

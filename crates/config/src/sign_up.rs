@@ -35,6 +35,11 @@ pub struct Signup {
     pub session_remembered: Period,
     /// Validity of a refresh token.
     pub refresh: Period,
+    /// How long after a renewal the refresh token before it gets the same tokens again, on the same
+    /// network.
+    pub refresh_grace: Period,
+    /// How long a session lasts at most, however often it is renewed.
+    pub session_max: Period,
     /// The issuer that authenticator apps show beside the address.
     pub issuer: String,
     /// The currency of new accounts, ISO 4217.
@@ -64,6 +69,8 @@ impl Default for Signup {
             session: Period::seconds(7 * DAY),
             session_remembered: Period::seconds(30 * DAY),
             refresh: Period::seconds(30 * DAY),
+            refresh_grace: Period::seconds(10),
+            session_max: Period::seconds(180 * DAY),
             issuer: "Faregate".to_owned(),
             currency: "USD".to_owned(),
             trust_internal: false,

@@ -130,6 +130,8 @@ pub struct Session {
     pub expires_at: Timestamp,
     /// When its refresh token ends.
     pub refresh_until: Timestamp,
+    /// A keyed hash of the network that last got its tokens.
+    pub network: i64,
 }
 
 /// A customer with what belongs to them.
@@ -247,6 +249,8 @@ pub struct OpenSession {
     pub lifetime_us: i64,
     /// How long the refresh token lasts, in microseconds.
     pub refresh_us: i64,
+    /// See [`Session::network`].
+    pub network: i64,
 }
 
 /// A code of a second factor.
@@ -264,12 +268,19 @@ pub struct RefreshSession {
     pub customer: CustomerRef,
     pub session: SessionId,
     /// The generation of the token that was shown. Where it is an earlier one, somebody has a token
-    /// who should not: the session ends.
+    /// who should not, and the session ends; but see `grace_us`.
     pub generation: u32,
     /// The new lifetime of the access token, in microseconds of domain time.
     pub lifetime_us: i64,
     /// The new lifetime of the refresh token, in microseconds of domain time.
     pub refresh_us: i64,
+    /// See [`Session::network`].
+    pub network: i64,
+    /// How long after a renewal the tokens before it may be shown again by the same network, in
+    /// microseconds of domain time: two tabs of a browser renew at once. They get the new ones.
+    pub grace_us: i64,
+    /// How long the session lasts at most, however often it is renewed, in microseconds of domain time.
+    pub session_max_us: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

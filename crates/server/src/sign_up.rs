@@ -142,6 +142,8 @@ fn settings(it: &Signup) -> Settings {
         session: it.session.0,
         session_remembered: it.session_remembered.0,
         refresh: it.refresh.0,
+        refresh_grace: it.refresh_grace.0,
+        session_max: it.session_max.0,
         issuer: it.issuer.clone(),
         currency: it.currency.clone(),
         trust_internal: it.trust_internal,

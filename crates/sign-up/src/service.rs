@@ -55,6 +55,11 @@ pub struct Settings {
     pub session_remembered: Duration,
     /// How long a refresh token is valid.
     pub refresh: Duration,
+    /// How long after a renewal the refresh token before it gets the same tokens again, on the same
+    /// network.
+    pub refresh_grace: Duration,
+    /// How long a session lasts at most, however often it is renewed.
+    pub session_max: Duration,
     /// The issuer that a TOTP app displays beside the address.
     pub issuer: String,
     /// The currency of new accounts (ISO 4217).

@@ -104,6 +104,7 @@ fn commands_of_customers() {
             code,
             lifetime_us: 7,
             refresh_us: 8,
+            network: 9,
         })
     };
     let close =
@@ -122,6 +123,9 @@ fn commands_of_customers() {
             generation: 3,
             lifetime_us: 7,
             refresh_us: 8,
+            network: 9,
+            grace_us: 10,
+            session_max_us: 11,
         }),
         close(None),
         close(Some(id(5))),
@@ -130,18 +134,18 @@ fn commands_of_customers() {
     check_each(
         &all.map(Command::Customer),
         expect![[r#"
-        {"Customer":{"RequestToken":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"purpose":"Verification","within_us":7}}}
-        {"Customer":{"RequestToken":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"purpose":"PasswordReset","within_us":7}}}
-        {"Customer":{"SetPassword":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"password_hash":"hash","by":{"Token":"00000000-0000-0000-0000-000000000004"}}}}
-        {"Customer":{"SetPassword":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"password_hash":"hash","by":{"Password":{"version":2}}}}}
-        {"Customer":{"OpenSession":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"password_version":2,"rehashed":null,"code":null,"lifetime_us":7,"refresh_us":8}}}
-        {"Customer":{"OpenSession":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"password_version":2,"rehashed":"hash","code":{"Step":9},"lifetime_us":7,"refresh_us":8}}}
-        {"Customer":{"OpenSession":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"password_version":2,"rehashed":null,"code":{"Recovery":"hash"},"lifetime_us":7,"refresh_us":8}}}
-        {"Customer":{"RefreshSession":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"session":"00000000-0000-0000-0000-000000000005","generation":3,"lifetime_us":7,"refresh_us":8}}}
-        {"Customer":{"CloseSessions":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"session":null}}}
-        {"Customer":{"CloseSessions":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"session":"00000000-0000-0000-0000-000000000005"}}}
-        {"Customer":{"Erase":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"if_expired":true}}}
-    "#]],
+            {"Customer":{"RequestToken":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"purpose":"Verification","within_us":7}}}
+            {"Customer":{"RequestToken":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"purpose":"PasswordReset","within_us":7}}}
+            {"Customer":{"SetPassword":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"password_hash":"hash","by":{"Token":"00000000-0000-0000-0000-000000000004"}}}}
+            {"Customer":{"SetPassword":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"password_hash":"hash","by":{"Password":{"version":2}}}}}
+            {"Customer":{"OpenSession":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"password_version":2,"rehashed":null,"code":null,"lifetime_us":7,"refresh_us":8,"network":9}}}
+            {"Customer":{"OpenSession":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"password_version":2,"rehashed":"hash","code":{"Step":9},"lifetime_us":7,"refresh_us":8,"network":9}}}
+            {"Customer":{"OpenSession":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"password_version":2,"rehashed":null,"code":{"Recovery":"hash"},"lifetime_us":7,"refresh_us":8,"network":9}}}
+            {"Customer":{"RefreshSession":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"session":"00000000-0000-0000-0000-000000000005","generation":3,"lifetime_us":7,"refresh_us":8,"network":9,"grace_us":10,"session_max_us":11}}}
+            {"Customer":{"CloseSessions":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"session":null}}}
+            {"Customer":{"CloseSessions":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"session":"00000000-0000-0000-0000-000000000005"}}}
+            {"Customer":{"Erase":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"if_expired":true}}}
+        "#]],
     );
 }
 

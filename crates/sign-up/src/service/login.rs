@@ -101,8 +101,9 @@ impl SignUp {
             password_version: customer.password_version,
             rehashed,
             code,
-            lifetime_us: micros(lifetime),
-            refresh_us: micros(settings.refresh.max(lifetime)),
+            lifetime_us: micros(lifetime.min(settings.session_max)),
+            refresh_us: micros(settings.refresh.max(lifetime).min(settings.session_max)),
+            network: self.network_hash(context),
         });
         // A client that did not receive the response gets the same session with the same key and
         // code: the key alone is not a second factor, and a used code alone is invalid.
@@ -192,8 +193,16 @@ impl SignUp {
         })
     }
 
+    /// A hash of the client's network, to know it again by. It says nothing without the key.
+    fn network_hash(&self, context: &RequestContext) -> i64 {
+        let network = context.from.network().to_string();
+        let mac = self.inner.tokens.mac(&[b"network", network.as_bytes()]);
+        let (first, _) = mac.split_first_chunk().expect("a MAC has more than 8 bytes");
+        i64::from_le_bytes(*first)
+    }
+
     /// Renews a session's tokens. A refresh token that was used before was copied: the session
-    /// ends.
+    /// ends. Only within the grace after its use the same network gets the same tokens again.
     ///
     /// # Errors
     /// [`Error::TokenInvalid`], [`Error::TooManyRequests`].
@@ -209,6 +218,7 @@ impl SignUp {
         let session = SessionId::new(session);
         let found = self.read(move |queries| queries.session(tenant, session)).await?;
         let (before, customer) = found.ok_or(Error::TokenInvalid)?;
+        let settings = self.settings();
         let lasts = |from: Timestamp, to: Timestamp| to.0 - from.0;
         let command = CustomerCommand::RefreshSession(RefreshSession {
             customer: customer.reference(),
@@ -216,6 +226,9 @@ impl SignUp {
             generation,
             lifetime_us: lasts(before.renewed_at, before.expires_at),
             refresh_us: lasts(before.renewed_at, before.refresh_until),
+            network: self.network_hash(context),
+            grace_us: micros(settings.refresh_grace),
+            session_max_us: micros(settings.session_max),
         });
         // A used token with its idempotency key was not copied: its client did not receive the
         // response.

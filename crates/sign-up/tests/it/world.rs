@@ -126,6 +126,8 @@ fn settings(limits: limits::Settings) -> Settings {
         session: HOUR,
         session_remembered: HOUR,
         refresh: HOUR,
+        refresh_grace: Duration::from_secs(10),
+        session_max: 24 * HOUR,
         issuer: "Test".to_owned(),
         currency: "USD".to_owned(),
         trust_internal: false,

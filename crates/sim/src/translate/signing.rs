@@ -16,6 +16,9 @@ use super::{currency_of, id};
 use crate::ask::signup::{Join, Letter, Proof, SESSION_US, TOKEN_US, Who, Wish, Word};
 use crate::ask::{Said, Uid};
 
+/// No run lasts so long.
+const SESSION_MAX_US: i64 = 100 * 365 * 86_400 * 1_000_000;
+
 /// What every customer is called behind their first name.
 const LAST_NAME: &str = "Doe";
 
@@ -49,6 +52,7 @@ pub(super) fn command(wish: &Wish, request: Uid) -> Command {
             code: None,
             lifetime_us: SESSION_US[0],
             refresh_us: SESSION_US[1],
+            network: 0,
         }),
         Wish::Refresh { who, session, generation } => {
             CustomerCommand::RefreshSession(RefreshSession {
@@ -57,6 +61,9 @@ pub(super) fn command(wish: &Wish, request: Uid) -> Command {
                 generation: *generation,
                 lifetime_us: SESSION_US[0],
                 refresh_us: SESSION_US[1],
+                network: 0,
+                grace_us: 0,
+                session_max_us: SESSION_MAX_US,
             })
         }
         Wish::Logout { who, session } => CustomerCommand::CloseSessions(CloseSessions {

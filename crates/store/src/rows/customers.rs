@@ -97,7 +97,7 @@ pub fn customer(cells: &mut Cells<'_>) -> Result<Customer, StoreError> {
     })
 }
 
-pub(crate) fn session_row(it: &Session) -> [Value<'static>; 8] {
+pub(crate) fn session_row(it: &Session) -> [Value<'static>; 9] {
     [
         it.tenant.into(),
         it.id.into(),
@@ -107,6 +107,7 @@ pub(crate) fn session_row(it: &Session) -> [Value<'static>; 8] {
         it.renewed_at.into(),
         it.expires_at.into(),
         it.refresh_until.into(),
+        it.network.into(),
     ]
 }
 
@@ -125,6 +126,7 @@ pub fn session(cells: &mut Cells<'_>) -> Result<Session, StoreError> {
         renewed_at: cells.time()?,
         expires_at: cells.time()?,
         refresh_until: cells.time()?,
+        network: cells.int()?,
     };
     cells.skip(CHECKS);
     Ok(session)

@@ -66,6 +66,7 @@ pub static SESSION: Table = Table {
         int("renewed_at_us"),
         int("expires_at_us"),
         int("refresh_until_us"),
+        int("network"),
         CHECK_MADE,
         CHECK_NOW,
     ],

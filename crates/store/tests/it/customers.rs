@@ -97,6 +97,7 @@ pub const fn login(
         code,
         lifetime_us: HOUR_US,
         refresh_us: 10 * HOUR_US,
+        network: 0,
     })
 }
 
@@ -115,6 +116,9 @@ const fn refresh(customer: CustomerRef, session: SessionId, generation: u32) -> 
         generation,
         lifetime_us,
         refresh_us,
+        network: 0,
+        grace_us: 0,
+        session_max_us: 100 * HOUR_US,
     })
 }
 

@@ -200,7 +200,12 @@ async fn sessions_are_renewed_listed_and_ended() {
     let listed = list(&token).await;
     assert_eq!(listed.body["sessions"].as_array().unwrap().len(), 1);
     assert_eq!(listed.body["sessions"][0]["current"], true);
-    // A copy of a token that was used: the session ends for both.
+    // Another tab renews at once: it gets the same tokens.
+    let same = refresh(&first.text("refreshToken")).await;
+    assert_eq!(same.status, 200);
+    assert_eq!(same.text("accessToken"), token);
+    let token = refresh(&renewed.text("refreshToken")).await.text("accessToken");
+    // A copy of a token that was used before that: the session ends for both.
     assert_eq!(refresh(&first.text("refreshToken")).await.outcome(), (400, "token-invalid"));
     assert_eq!(list(&token).await.outcome(), (401, "not-logged-in"));
     assert_eq!(refresh("nonsense").await.outcome(), (400, "token-invalid"));

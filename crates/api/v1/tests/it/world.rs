@@ -203,6 +203,7 @@ impl World {
             code: None,
             lifetime_us: 1,
             refresh_us: 1,
+            network: 0,
         }));
         submit_for(&self.engine, self.no, command).await;
     }
@@ -254,6 +255,8 @@ fn sign_up_settings() -> service::Settings {
         session: 7 * day,
         session_remembered: 30 * day,
         refresh: 60 * day,
+        refresh_grace: Duration::from_secs(10),
+        session_max: 180 * day,
         issuer: "Faregate".to_owned(),
         currency: "USD".to_owned(),
         trust_internal: false,

@@ -41,6 +41,7 @@ pub(crate) fn open_session(state: &State, it: &OpenSession, cx: &mut Context) ->
         renewed_at: cx.now,
         expires_at: cx.now.plus_us(it.lifetime_us),
         refresh_until: cx.now.plus_us(it.refresh_us),
+        network: it.network,
     };
     let reply = session_reply(&session);
     cx.change(CustomerChange::Session(session));
@@ -85,14 +86,26 @@ pub(crate) fn refresh_session(state: &State, it: &RefreshSession, cx: &mut Conte
     let live = before.filter(|own| own.refresh_until > cx.now && it.generation <= own.generation);
     let before = live.ok_or(Rejection::Customer(R::SessionNotFound))?;
     if it.generation < before.generation {
+        let was_renewed_just_now = it.generation + 1 == before.generation
+            && before.network == it.network
+            && cx.now < before.renewed_at.plus_us(it.grace_us);
+        if was_renewed_just_now {
+            return Ok(Accepted::now(session_reply(before)));
+        }
+        end(before, cx);
+        return Ok(Accepted::now(Reply::Customer(CustomerReply::SessionRevoked)));
+    }
+    let ends_at = before.created_at.plus_us(it.session_max_us);
+    if ends_at <= cx.now {
         end(before, cx);
         return Ok(Accepted::now(Reply::Customer(CustomerReply::SessionRevoked)));
     }
     let session = Session {
         generation: before.generation.checked_add(1).expect("nobody renews so often"),
         renewed_at: cx.now,
-        expires_at: cx.now.plus_us(it.lifetime_us),
-        refresh_until: cx.now.plus_us(it.refresh_us),
+        expires_at: cx.now.plus_us(it.lifetime_us).min(ends_at),
+        refresh_until: cx.now.plus_us(it.refresh_us).min(ends_at),
+        network: it.network,
         ..before.clone()
     };
     let reply = session_reply(&session);

@@ -83,6 +83,7 @@ fn login(rows: &Rows, customer: CustomerRef) -> OpenSession {
         code: None,
         lifetime_us: HOUR_US,
         refresh_us: 10 * HOUR_US,
+        network: 1,
     }
 }
 
@@ -298,22 +299,69 @@ fn one_more_session_ends_the_oldest() {
     assert_ne!(sessions[0].id, oldest);
 }
 
-#[test]
-fn a_refresh_token_is_used_once() {
+/// A verified customer who has a session, and the command that renews it.
+fn logged_in() -> (Rows, CustomerRef, impl Fn(u32) -> RefreshSession) {
     let mut rows = Rows::new();
     let customer = signed_up(&mut rows, true);
     let it = login(&rows, customer);
     run(&mut rows, CustomerCommand::OpenSession(it)).unwrap();
     let session = file(&rows, customer).sessions[0].id;
-    let refresh = |generation| {
-        CustomerCommand::RefreshSession(RefreshSession {
-            customer,
-            session,
-            generation,
-            lifetime_us: HOUR_US,
-            refresh_us: 10 * HOUR_US,
-        })
+    let refresh = move |generation| RefreshSession {
+        customer,
+        session,
+        generation,
+        lifetime_us: HOUR_US,
+        refresh_us: 10 * HOUR_US,
+        network: 1,
+        grace_us: 0,
+        session_max_us: 25 * HOUR_US,
     };
+    (rows, customer, refresh)
+}
+
+#[test]
+fn two_tabs_that_renew_at_once_get_the_same_tokens() {
+    const SECOND: i64 = Timestamp::SECOND_US;
+    let check = |later_us: i64, network: i64, generation: u32, expected: Expect| {
+        let (mut rows, _, refresh) = logged_in();
+        for generation in 0..2 {
+            run(&mut rows, CustomerCommand::RefreshSession(refresh(generation))).unwrap();
+        }
+        rows.now += later_us;
+        let it = RefreshSession { network, grace_us: 10 * SECOND, ..refresh(generation) };
+        let reply = run(&mut rows, CustomerCommand::RefreshSession(it)).unwrap().reply;
+        let Some(Reply::Customer(reply)) = reply else { panic!("{reply:?}") };
+        let renewed = match reply {
+            CustomerReply::Session { generation, .. } => format!("generation {generation}"),
+            other => format!("{other:?}"),
+        };
+        expected.assert_eq(&renewed);
+    };
+    check(9 * SECOND, 1, 1, expect!["generation 2"]);
+    check(10 * SECOND, 1, 1, expect!["SessionRevoked"]);
+    check(9 * SECOND, 2, 1, expect!["SessionRevoked"]);
+    check(9 * SECOND, 1, 0, expect!["SessionRevoked"]);
+}
+
+#[test]
+fn a_session_ends_however_often_it_is_renewed() {
+    let (mut rows, customer, refresh) = logged_in();
+    let ends_at = Timestamp(rows.now + 25 * HOUR_US);
+    for generation in 0..3 {
+        rows.now += 8 * HOUR_US;
+        run(&mut rows, CustomerCommand::RefreshSession(refresh(generation))).unwrap();
+    }
+    let session = &file(&rows, customer).sessions[0];
+    assert_eq!((session.expires_at, session.refresh_until), (ends_at, ends_at));
+    rows.now = ends_at.0;
+    let none = Err(Rejection::Customer(CustomerRejection::SessionNotFound));
+    assert_eq!(run(&mut rows, CustomerCommand::RefreshSession(refresh(3))), none);
+}
+
+#[test]
+fn a_refresh_token_is_used_once() {
+    let (mut rows, _, refresh) = logged_in();
+    let refresh = |generation| CustomerCommand::RefreshSession(refresh(generation));
     let none = Err(Rejection::Customer(CustomerRejection::SessionNotFound));
     assert_eq!(run(&mut rows, refresh(1)), none, "nobody was given that one");
     let renewed = run(&mut rows, refresh(0)).unwrap().reply;
