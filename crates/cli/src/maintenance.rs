@@ -13,6 +13,7 @@ use server::{node, serve};
 use store::analytics::{SqliteReadModels, analytics_path};
 use store::verify::Anchor;
 
+mod beside;
 mod migrate;
 mod reconcile;
 
@@ -174,14 +175,22 @@ fn read_anchors(file: &Path) -> Result<Vec<Anchor>, Error> {
 }
 
 /// Recomputes derived data from the rows and lists the mismatches. The journal must still have the
-/// rows of the anchors in a file.
+/// rows of the anchors in a file, and those that other files of the data directory know of.
 ///
 /// # Errors
 /// [`Error`].
 pub fn verify(config: &Config, anchor: Option<&Path>) -> Result<Report, Error> {
     let started = Instant::now();
     let anchors = anchor.map(read_anchors).transpose()?.unwrap_or_default();
-    let found = store::verify::verify_anchored(&node::source(config)?, &anchors)?;
+    // A server's database is backed up and restored without what is beside it.
+    let beside = match node::server(config)? {
+        Some(_) => None,
+        None => Some(beside::look(config)?),
+    };
+    let mut found = store::verify::verify_anchored(&node::source(config)?, &anchors)?;
+    if let Some(beside) = beside {
+        beside.compare(config, &mut found)?;
+    }
     let ms = millis(started);
     let mut text = format!(
         "{} journal rows, {} accounts, {} payments, {} transactions, {} postings, {} claims in {ms} ms",

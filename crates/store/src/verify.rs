@@ -137,9 +137,14 @@ impl Report {
     }
 
     fn problem(&mut self, table: &'static str, row: impl fmt::Display, what: impl Into<String>) {
+        self.add(Problem { table, row: row.to_string(), what: what.into() });
+    }
+
+    /// Adds a problem: lists it, or counts it where enough are listed.
+    pub fn add(&mut self, problem: Problem) {
         self.problems_found += 1;
         if self.problems.len() < PROBLEMS_MAX {
-            self.problems.push(Problem { table, row: row.to_string(), what: what.into() });
+            self.problems.push(problem);
         }
     }
 }

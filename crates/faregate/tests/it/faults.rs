@@ -355,6 +355,39 @@ fn logs(dir: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
+fn payments_that_were_lost_with_the_log_are_missed() {
+    let dir = TempDir::new();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.tenant();
+    let external = account(&client, "__EXTERNAL_PAYMENT__");
+    let simulated = account(&client, "faregate-simulator");
+    let (status, _) = server.stop();
+    assert_eq!(status.code(), Some(0));
+    // What follows is in the log only.
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.client().tenant("bob", "lazar");
+    purchase(&client, &external, "10", "");
+    purchase(&client, &simulated, "10", "");
+    eventually("analytics have both", || {
+        let has_one = |account: &str| {
+            let summary = client.get(&format!("/v1/analytics/accounts/{account}")).json();
+            summary["payments"] == 1
+        };
+        (has_one(&external) && has_one(&simulated)).then_some(())
+    });
+    server.kill();
+    std::fs::remove_file(dir.path().join("faregate.db-wal")).unwrap();
+    let verified = run(&["verify", "--data-dir", dir.path().to_str().unwrap(), "--json"]);
+    assert_eq!(verified.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    let problems: Vec<_> =
+        report["problems"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(problems[0].contains("rows are lost: analytics contain them up to"), "{problems:?}");
+    assert!(problems[1].ends_with("is lost: the simulated gateway charged it"), "{problems:?}");
+}
+
+#[test]
 fn a_lost_database_is_not_taken_for_a_new_one() {
     for is_emptied in [false, true] {
         let dir = TempDir::new();

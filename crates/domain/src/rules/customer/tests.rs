@@ -331,9 +331,10 @@ fn two_tabs_that_renew_at_once_get_the_same_tokens() {
         let it = RefreshSession { network, grace_us: 10 * SECOND, ..refresh(generation) };
         let reply = run(&mut rows, CustomerCommand::RefreshSession(it)).unwrap().reply;
         let Some(Reply::Customer(reply)) = reply else { panic!("{reply:?}") };
-        let renewed = match reply {
-            CustomerReply::Session { generation, .. } => format!("generation {generation}"),
-            other => format!("{other:?}"),
+        let renewed = if let CustomerReply::Session { generation, .. } = reply {
+            format!("generation {generation}")
+        } else {
+            format!("{reply:?}")
         };
         expected.assert_eq(&renewed);
     };

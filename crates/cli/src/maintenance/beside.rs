@@ -1,0 +1,79 @@
+//! What lies beside the database in a data directory and knows of its rows: where it knows more than the
+//! database has, committed rows were lost, with the write-ahead log for example.
+
+use std::collections::BTreeSet;
+
+use config::Config;
+use domain::{Seq, TransactionId};
+use gateway::simulator::journal;
+use gateway::simulator::record::Effect;
+use server::node;
+use store::Options;
+use store::analytics::{AnalyticsQueries, analytics_path};
+use store::verify::{Problem, Report};
+
+use super::Error;
+
+/// What was found. To be read before the database: a server may write meanwhile.
+#[derive(Default)]
+pub(super) struct Beside {
+    /// The last journal row that analytics contain.
+    analytics: Seq,
+    /// What the simulator in the server's process charged.
+    charged: BTreeSet<TransactionId>,
+}
+
+/// Looks at the files of a data directory.
+///
+/// # Errors
+/// [`Error`] where one is there and cannot be read.
+pub(super) fn look(config: &Config) -> Result<Beside, Error> {
+    let mut found = Beside::default();
+    let analytics = analytics_path(&config.data_dir);
+    if analytics.exists() {
+        found.analytics = AnalyticsQueries::open(&analytics, &Options::default(), 1)?.cursor()?;
+    }
+    let charges = node::simulator_dir(&config.data_dir).join(journal::FILE);
+    if charges.exists() {
+        for record in journal::read(&charges, u64::MAX)? {
+            let record = record?;
+            if record.effect == Effect::Charged {
+                found.charged.insert(record.transaction);
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl Beside {
+    /// Adds what the database has not to the report about it.
+    ///
+    /// # Errors
+    /// [`Error`] where it cannot be read.
+    pub(super) fn compare(mut self, config: &Config, report: &mut Report) -> Result<(), Error> {
+        let source = node::source(config)?;
+        let ends = store::verify::anchors(&source)?;
+        let end = ends.iter().map(|anchor| anchor.seq).max().unwrap_or_default();
+        if self.analytics > end {
+            report.add(Problem {
+                table: "journal",
+                row: format!("after {}", end.0),
+                what: format!("rows are lost: analytics contain them up to {}", self.analytics.0),
+            });
+        }
+        if self.charged.is_empty() {
+            return Ok(());
+        }
+        store::each_transaction(&source, |transaction| {
+            self.charged.remove(&transaction.id);
+        })?;
+        for transaction in self.charged {
+            report.add(Problem {
+                table: "payment_transaction",
+                row: transaction.to_string(),
+                what: "is lost: the simulated gateway charged it".to_owned(),
+            });
+        }
+        Ok(())
+    }
+}
