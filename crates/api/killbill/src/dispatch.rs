@@ -15,6 +15,7 @@ use engine::access::{Caller, TenantRef};
 use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use percent_encoding::percent_decode_str;
 use web::card_data;
 use web::headers::client_address;
 
@@ -102,6 +103,7 @@ async fn admit(
     };
     if let Some(permission) = route.permission
         && !caller.may(permission)
+        && !(route.is_open_to_its_user && names(route.path, parts.uri.path(), &caller))
     {
         return Err(Failure::forbidden(permission));
     }
@@ -114,6 +116,14 @@ async fn admit(
     }
     let template = route.path;
     Ok((route.handler)(Call { api, template, parts, body, caller, tenant, actor, id }))
+}
+
+/// Whether the `{username}` of a path is the caller's.
+fn names(template: &str, path: &str, caller: &Caller) -> bool {
+    let at = template.split('/').position(|segment| segment == "{username}");
+    let name = at.and_then(|at| path.split('/').nth(at));
+    let name = name.and_then(|name| percent_decode_str(name).decode_utf8().ok());
+    name.is_some_and(|name| name == caller.username)
 }
 
 /// Refuses a request with a card number in this field.

@@ -32,6 +32,8 @@ pub(crate) struct Route {
     pub(crate) credentials: Credentials,
     /// The permission that the caller needs; reads need none.
     pub(crate) permission: Option<&'static str>,
+    /// Whether the operator whom `{username}` names needs no permission.
+    pub(crate) is_open_to_its_user: bool,
     /// Whether the request is audited, which makes `X-Killbill-CreatedBy` mandatory.
     pub(crate) audited: bool,
     /// Whether the request may have a JSON body.

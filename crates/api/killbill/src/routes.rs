@@ -22,6 +22,7 @@ const fn plain(method: Method, path: &'static str, handler: Handler) -> Route {
         path,
         credentials: Credentials::UserAndTenant,
         permission: None,
+        is_open_to_its_user: false,
         audited: false,
         takes_body: false,
         handler,
@@ -51,6 +52,7 @@ const fn write(
         path,
         credentials: Credentials::UserAndTenant,
         permission: Some(permission),
+        is_open_to_its_user: false,
         audited: true,
         takes_body: true,
         handler,
@@ -61,6 +63,12 @@ impl Route {
     /// The route belongs to the installation, not to a tenant.
     const fn of_installation(mut self) -> Self {
         self.credentials = Credentials::User;
+        self
+    }
+
+    /// The operator whom `{username}` names needs no permission.
+    const fn open_to_its_user(mut self) -> Self {
+        self.is_open_to_its_user = true;
         self
     }
 
@@ -173,7 +181,8 @@ static ROUTES: &[Route] = &[
     put("/1.0/kb/security/users/{username}/password", "user:create", |it| {
         Box::pin(security::update_password(it))
     })
-    .of_installation(),
+    .of_installation()
+    .open_to_its_user(),
     read("/1.0/kb/security/users/{username}/roles", |it| Box::pin(security::user_roles(it)))
         .of_installation(),
     put("/1.0/kb/security/users/{username}/roles", "user:create", |it| {

@@ -1,6 +1,9 @@
 //! Users and roles of the installation, and the caller's permissions.
+//!
+//! Who may create users gives no more than they hold themselves: roles, and passwords of users and the
+//! content of roles that are there already, are refused where they reach further.
 
-use domain::access::{CreateUser, PutRole, Role, UpdateUser};
+use domain::access::{CreateUser, PutRole, Role, UpdateUser, normalize_permission};
 use domain::command::AccessCommand;
 use domain::reply::AccessReply;
 use domain::{AccessRejection, Command, Rejection, Reply};
@@ -99,6 +102,7 @@ impl UserBody<'_> {
 pub(crate) async fn create_user(call: Call) -> HandlerResult {
     let body: UserBody<'_> = call.body(USER_JSON)?;
     let (username, roles) = (body.username()?, body.roles()?.unwrap_or_default());
+    require_roles(&call, roles.clone()).await?;
     let password_hash = body.password_hash(&call).await?;
     let rest = (username.clone(), roles.clone());
     let command =
@@ -120,6 +124,10 @@ pub(crate) async fn create_user(call: Call) -> HandlerResult {
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn update_password(call: Call) -> HandlerResult {
     let body: UserBody<'_> = call.body(USER_JSON)?;
+    // With HTTP Basic, who changes their own has just proved the old one.
+    if call.param("username")? != call.caller.username {
+        require_roles_of_user(&call).await?;
+    }
     let password_hash = Some(body.password_hash(&call).await?);
     update(&call, |username| UpdateUser { username, password_hash, roles: None, active: None })
         .await
@@ -132,7 +140,10 @@ pub(crate) async fn update_password(call: Call) -> HandlerResult {
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn update_roles(call: Call) -> HandlerResult {
     let body: UserBody<'_> = call.body(USER_JSON)?;
-    let roles = Some(body.roles()?.ok_or_else(|| USER_JSON.missing("roles"))?);
+    let roles = body.roles()?.ok_or_else(|| USER_JSON.missing("roles"))?;
+    require_roles_of_user(&call).await?;
+    require_roles(&call, roles.clone()).await?;
+    let roles = Some(roles);
     update(&call, |username| UpdateUser { username, password_hash: None, roles, active: None })
         .await
 }
@@ -143,9 +154,34 @@ pub(crate) async fn update_roles(call: Call) -> HandlerResult {
     responses((status = 204, description = "Deleted"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn delete_user(call: Call) -> HandlerResult {
+    require_roles_of_user(&call).await?;
     let active = Some(false);
     update(&call, |username| UpdateUser { username, password_hash: None, roles: None, active })
         .await
+}
+
+/// Refuses a caller who lacks a permission that the user of the path has.
+async fn require_roles_of_user(call: &Call) -> Result<(), Failure> {
+    let username = call.param("username")?.into_owned();
+    let user = call.read(move |queries| queries.user(&username)).await?;
+    // Of one that is not there, the command says so.
+    require_roles(call, user.map(|user| user.roles).unwrap_or_default()).await
+}
+
+/// Refuses a caller who lacks a permission of these roles.
+async fn require_roles(call: &Call, roles: Vec<String>) -> Result<(), Failure> {
+    let found = call.read(move |queries| {
+        roles.iter().map(|role| queries.role(role)).collect::<Result<Vec<_>, _>>()
+    });
+    let mut permissions = found.await?.into_iter().flatten().flat_map(|role| role.permissions);
+    permissions.try_for_each(|permission| require_held(call, &permission))
+}
+
+fn require_held(call: &Call, permission: &str) -> Result<(), Failure> {
+    match call.caller.may(permission) {
+        true => Ok(()),
+        false => Err(Failure::forbidden(permission)),
+    }
 }
 
 async fn update(call: &Call, change: impl FnOnce(String) -> UpdateUser) -> HandlerResult {
@@ -201,6 +237,10 @@ async fn put_role(call: &Call, create: bool) -> Result<String, Failure> {
     let name = name.filter(|name| !name.is_empty()).ok_or_else(|| ROLE_JSON.missing("role"))?;
     let permissions = ROLE_JSON.texts("permissions", body.permissions, NAME_CHARS_MAX)?;
     let permissions = permissions.ok_or_else(|| ROLE_JSON.missing("permissions"))?;
+    require_roles(call, vec![name.clone()]).await?;
+    // The command refuses one that is none.
+    let given = permissions.iter().filter_map(|it| normalize_permission(it));
+    given.into_iter().try_for_each(|permission| require_held(call, &permission))?;
     let Reply::Access(AccessReply::RoleCreated(role)) = call
         .submit(Command::Access(AccessCommand::PutRole(PutRole { name, permissions, create })))
         .await?

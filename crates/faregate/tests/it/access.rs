@@ -33,6 +33,53 @@ fn add_user(server: &Server, name: &str) {
     assert_eq!(server.client().post("/1.0/kb/security/users", &user).status, 201);
 }
 
+#[test]
+fn one_gives_only_what_one_holds() {
+    let server = Server::start();
+    let admin = server.client();
+    let role =
+        |name: &str, permissions: &[&str]| json!({ "role": name, "permissions": permissions });
+    let user = |name: &str, roles: &[&str]| json!({ "username": name, "password": "right", "roles": roles });
+    let (roles, users) = ("/1.0/kb/security/roles", "/1.0/kb/security/users");
+    assert_eq!(admin.post(roles, &role("clerks", &["user:create", "payment:*"])).status, 201);
+    assert_eq!(admin.post(roles, &role("owners", &["*:*"])).status, 201);
+    assert_eq!(admin.post(users, &user("clerk", &["clerks"])).status, 201);
+    assert_eq!(admin.post(users, &user("owner", &["owners"])).status, 201);
+    let clerk = admin.clone().user("clerk", "right");
+    let on = |name: &str, what: &str| format!("{users}/{name}/{what}");
+
+    assert_eq!(clerk.post(roles, &role("refunds", &["payment:refund"])).status, 201);
+    assert_eq!(clerk.post(users, &user("new", &["clerks", "refunds"])).status, 201);
+    assert_eq!(clerk.put(&on("new", "password"), &json!({ "password": "x" })).status, 204);
+    assert_eq!(clerk.put(&on("new", "roles"), &json!({ "roles": ["refunds"] })).status, 204);
+    let refused = [
+        clerk.post(roles, &role("more", &["account:create"])),
+        clerk.post(roles, &role("all", &["*"])),
+        clerk.put(roles, &role("clerks", &["payment:*", "account"])),
+        clerk.put(roles, &role("owners", &["payment:*"])),
+        clerk.post(users, &user("other", &["owners"])),
+        clerk.put(&on("clerk", "roles"), &json!({ "roles": ["owners"] })),
+        clerk.put(&on("owner", "roles"), &json!({ "roles": [] })),
+        clerk.put(&on("owner", "password"), &json!({ "password": "x" })),
+        clerk.delete(&format!("{users}/owner")),
+    ];
+    for (at, answer) in refused.iter().enumerate() {
+        assert_eq!(answer.status, 401, "{at}: {}", answer.text());
+        assert!(answer.text().contains("does not have permission"), "{at}: {}", answer.text());
+    }
+    assert_eq!(admin.clone().user("owner", "right").get(WHO).status, 200);
+
+    // One's own password needs no permission.
+    add_user(&server, "joe");
+    let joe = admin.clone().user("joe", "right");
+    assert_eq!(joe.put(&on("joe", "password"), &json!({ "password": "newer" })).status, 204);
+    assert_eq!(joe.get(WHO).status, 401);
+    let joe = admin.user("joe", "newer");
+    assert_eq!(joe.get(WHO).status, 200);
+    assert_eq!(joe.put(&on("new", "password"), &json!({ "password": "x" })).status, 401);
+    assert_eq!(joe.put(&on("joe", "roles"), &json!({ "roles": ["owners"] })).status, 401);
+}
+
 /// Sends one request per client, all at the same time.
 fn all_at_once(clients: &[Client], path: &str) -> Vec<(Answer, Duration)> {
     let start = Barrier::new(clients.len());
