@@ -121,14 +121,21 @@ pub fn backup(config: &Config, file: &Path, is_quiet: bool) -> Result<Report, Er
 ///
 /// # Errors
 /// [`Error`].
-pub fn restore(config: &Config, file: &Path) -> Result<Report, Error> {
+pub fn restore(config: &Config, file: &Path, end_sessions: bool) -> Result<Report, Error> {
     refuse_on_server(config, "restore", "pg_restore")?;
     let started = Instant::now();
-    store::restore(file, &config.data_dir)?;
+    let ended = match end_sessions {
+        true => Some(store::restore_without_sessions(file, &config.data_dir)?),
+        false => store::restore(file, &config.data_dir).map(|()| None)?,
+    };
     let (bytes, ms) = (size(file)?, millis(started));
-    let text =
+    let mut text =
         format!("restored {} to {}: {bytes} bytes in {ms} ms", show(file), show(&config.data_dir));
-    let json = json!({ "dataDir": show(&config.data_dir), "bytes": bytes, "ms": ms });
+    let mut json = json!({ "dataDir": show(&config.data_dir), "bytes": bytes, "ms": ms });
+    if let Some(ended) = ended {
+        text.push_str(&format!("; {ended} sessions ended"));
+        json["sessionsEnded"] = ended.into();
+    }
     Ok(Report::done(text, json))
 }
 

@@ -38,6 +38,9 @@ enum Command {
     Restore {
         /// The backup
         file: PathBuf,
+        /// End the customers' sessions that the backup has: some of them may have logged out since
+        #[arg(long)]
+        end_sessions: bool,
         #[command(flatten)]
         args: maintenance::Args,
     },
@@ -164,8 +167,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Backup { file, args } => {
             maintain(&args, |config| maintenance::backup(config, &file, args.json))
         }
-        Command::Restore { file, args } => {
-            maintain(&args, |config| maintenance::restore(config, &file))
+        Command::Restore { file, end_sessions, args } => {
+            maintain(&args, |config| maintenance::restore(config, &file, end_sessions))
         }
         Command::Verify { anchor, args } => {
             maintain(&args, |config| maintenance::verify(config, anchor.as_deref()))

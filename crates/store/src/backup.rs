@@ -6,6 +6,7 @@ use std::thread;
 
 use crate::Error;
 use crate::directory::{self, database_path};
+use crate::driver::Database;
 use crate::sqlite::Options;
 
 /// How many pages are copied before others get a turn.
@@ -54,6 +55,32 @@ pub fn backup(dir: &Path, to: &Path, mut progress: impl FnMut(Progress)) -> Resu
 /// # Errors
 /// [`Error`] where it is not empty, or the file is no backup that this version can read.
 pub fn restore(from: &Path, dir: &Path) -> Result<(), Error> {
+    restore_with(from, dir, |_| Ok(()))
+}
+
+/// [`restore`], without the customers' sessions that the backup has: some may have been ended by their
+/// customers since it was made. Returns how many there were.
+///
+/// # Errors
+/// See [`restore`].
+pub fn restore_without_sessions(from: &Path, dir: &Path) -> Result<u64, Error> {
+    restore_with(from, dir, |file| {
+        let deleted = Database::open(file, &Options::default(), &[]).and_then(|db| {
+            db.begin()?;
+            let deleted = db.exec("DELETE FROM customer_session", &[])?;
+            db.commit()?;
+            Ok(deleted)
+        });
+        deleted.map_err(Error::database(file))
+    })
+}
+
+/// Restores a backup; `change` sees the copy before it is taken for the database.
+fn restore_with<T>(
+    from: &Path,
+    dir: &Path,
+    change: impl FnOnce(&Path) -> Result<T, Error>,
+) -> Result<T, Error> {
     drop(directory::read_file(from, &Options::default())?);
     directory::make(dir)?;
     if let Some(present) = fs::read_dir(dir).map_err(Error::io("read", dir))?.next() {
@@ -70,7 +97,9 @@ pub fn restore(from: &Path, dir: &Path) -> Result<(), Error> {
         std::io::copy(&mut source, &mut target)
     });
     copied.map_err(Error::io("copy", from))?;
-    publish(&unfinished, &to)
+    let changed = change(&unfinished)?;
+    publish(&unfinished, &to)?;
+    Ok(changed)
 }
 
 /// Makes a finished file durable, and then known by its name.

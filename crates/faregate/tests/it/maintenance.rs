@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::client::{Answer, Client};
 use crate::native::{account, purchase};
 use crate::process::{Launch, Server, TempDir, eventually, run};
+use crate::signup;
 
 /// Runs a command with `--json` and gives its exit code and report.
 fn report(arguments: &[&str]) -> (Option<i32>, Value) {
@@ -49,6 +50,37 @@ fn a_backup_is_verified_restored_and_served() {
     let payments = client.get(&format!("/1.0/kb/accounts/{account}/payments")).json();
     assert_eq!(payments.as_array().unwrap().len(), 1);
     assert_eq!(payments[0]["paymentId"], payment["paymentId"]);
+}
+
+#[test]
+fn sessions_of_a_backup_can_be_ended_by_its_restore() {
+    let dir = TempDir::new();
+    let launch = || signup::launch().env("FAREGATE_SIGNUP_TENANT", "bob");
+    let server = Server::start_in(dir.path(), launch());
+    server.tenant();
+    let client = Client::new(&server.url);
+    let (mine, _) = signup::customer(&dir, &client, "ada@example.com");
+    let file = dir.path().join("backup.db");
+    let file = file.to_str().unwrap();
+    assert_eq!(report(&["backup", file, "--data-dir", dir.path().to_str().unwrap()]).0, Some(0));
+    for (option, status, ended) in
+        [(None, 200, json!(null)), (Some("--end-sessions"), 401, json!(1))]
+    {
+        let restored = TempDir::new();
+        let target = restored.path().join("data");
+        let data = target.to_str().unwrap();
+        let arguments = ["restore", file, "--data-dir", data];
+        let (code, said) = report(&[&arguments[..], option.as_slice()].concat());
+        assert_eq!((code, &said["sessionsEnded"]), (Some(0), &ended), "{option:?}");
+        assert_eq!(report(&["verify", "--data-dir", data]).0, Some(0));
+        for key in ["secrets.key", "signup.key"] {
+            std::fs::copy(dir.path().join(key), target.join(key)).unwrap();
+        }
+        let other = Server::start_in(&target, launch());
+        let token = mine.headers().iter().find(|(name, _)| name == "Authorization").unwrap();
+        let client = Client::new(&other.url).header(&token.0, &token.1);
+        assert_eq!(client.get("/user/auth/me").status, status, "{option:?}");
+    }
 }
 
 #[test]
