@@ -46,7 +46,7 @@ struct Inner {
 
 /// A kind of credential, with what is remembered of it.
 struct Kind<T> {
-    name: &'static [u8],
+    name: &'static str,
     cache: CredentialCache<T>,
     find: fn(&dyn Queries, &str) -> Result<Stored<T>, StoreError>,
     wrong: AccessError,
@@ -145,7 +145,7 @@ impl Access {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new())
             .expect("the operating system gives random bytes");
         let users = Kind {
-            name: b"user",
+            name: "user",
             cache: CredentialCache::new(life),
             find: find_user,
             wrong: AccessError::Invalid,
@@ -153,7 +153,7 @@ impl Access {
         };
         // API keys are names, not secrets: `GET /1.0/kb/tenants?apiKey=` says which there are.
         let tenants = Kind {
-            name: b"tenant",
+            name: "tenant",
             cache: CredentialCache::new(life),
             find: find_tenant,
             wrong: AccessError::WrongSecret,
@@ -258,12 +258,13 @@ impl Access {
             return fresh.found;
         }
         let generation = self.inner.engine.access_generation();
-        let attempt = LoginAttempt::new(self.print(kind.name, b"name", name.as_bytes()), from);
+        let attempt =
+            LoginAttempt::new(self.print(kind.name.as_bytes(), b"name", name.as_bytes()), from);
         let verified = kind.cache.verified_hash(&print);
         if verified.is_none() {
             self.inner.failed_logins.check(&attempt, Instant::now())?;
         }
-        let (taken, owner) = self.find(kind, name).await?.unzip();
+        let (taken, owner) = self.find(kind, name.clone()).await?.unzip();
         let taken = taken.unwrap_or_default();
         let known = taken.iter().find(|it| Some(&it.hash) == verified.as_ref());
         let right = match (known, &owner, &kind.unknown) {
@@ -275,11 +276,18 @@ impl Access {
             }
             (None, Some(_) | None, _) => self.verify(attempt, taken, secret).await?,
         };
+        let is_known = owner.is_some();
         let found = match (owner, &right) {
             (Some(owner), Some(_)) => Ok(Arc::new(owner)),
             (Some(_), None) => Err(kind.wrong.clone()),
             (None, _) => Err(kind.unknown.as_ref().unwrap_or(&kind.wrong).clone()),
         };
+        if let Err(why) = &found {
+            // A name that is not there may be a password in the wrong place.
+            let name = is_known.then_some(name.as_str());
+            let network = from.network();
+            tracing::info!(kind = kind.name, name, %network, reason = %why, "login refused");
+        }
         kind.cache.remember(print, generation, right, found.clone());
         found
     }

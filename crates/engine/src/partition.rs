@@ -312,6 +312,7 @@ impl<S: Store> Partition<S> {
             run.batch.sequences = Some(run.sequences);
         }
         self.store.commit(&run.batch)?;
+        run.batch.entries.iter().for_each(log_if_of_rights);
         let changed = run.batch.entries.iter().flat_map(changes_of).collect();
         (self.next_seq, self.sequences) = (run.next_seq, run.sequences);
         let (head, calls) = (self.head(), run.calls);
@@ -465,6 +466,23 @@ fn changes_of(entry: &Entry) -> impl Iterator<Item = Changed> {
         Changed::Flags => entry.changes.iter().any(is_environment),
         Changed::Mails => entry.changes.iter().any(is_mail),
     })
+}
+
+/// Leaves a trace of changes of rights and secrets for those who read the log.
+fn log_if_of_rights(entry: &Entry) {
+    if entry.changes.iter().any(|change| is_of_access(change) || is_secret(change)) {
+        tracing::info!(
+            request.id = %entry.request.0,
+            tenant = entry.tenant.0,
+            command = entry.command,
+            user = entry.actor.user.as_str(),
+            "rights or secrets were changed"
+        );
+    }
+}
+
+const fn is_secret(change: &Change) -> bool {
+    matches!(change, Change::Flag(FlagChange::Secret(_)))
 }
 
 const fn is_of_access(change: &Change) -> bool {

@@ -23,6 +23,7 @@ use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use tower::Service;
 use uuid::Uuid;
+use web::refusal_log::is_worth_a_line;
 use web::{Network, client_address};
 
 use super::admission::{Admission, Permit};
@@ -255,7 +256,8 @@ fn own_request_id() -> HeaderValue {
     HeaderValue::from_str(&Uuid::now_v7().to_string()).expect("a UUID is ASCII")
 }
 
-/// Logs a response: faults of the server as errors, the rest at the level debug. Never bodies, headers
+/// Logs a response: faults of the server as errors, refusals for want of credentials or rights at the level
+/// info, the rest at the level debug. Never bodies, headers
 /// or paths: they contain passwords and names. Of the path, only its ids.
 fn report(
     (api, route): (Api, &str),
@@ -266,7 +268,8 @@ fn report(
     let status = response.status();
     let is_ours = status == StatusCode::INTERNAL_SERVER_ERROR
         || response.extensions().get::<Reason>().is_some_and(|reason| reason.is_fault());
-    if !is_ours && !tracing::enabled!(tracing::Level::DEBUG) {
+    let is_refused = is_worth_a_line(status);
+    if !is_ours && !is_refused && !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
     let request_id = response.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok());
@@ -294,6 +297,8 @@ fn report(
     }
     if is_ours {
         log!(error, "request failed with an internal fault");
+    } else if is_refused {
+        log!(info, "request refused");
     } else {
         log!(debug, "outcome");
     }

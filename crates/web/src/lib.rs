@@ -13,6 +13,7 @@ pub mod network_permits;
 pub mod prefer;
 pub mod problem;
 pub mod query;
+pub mod refusal_log;
 
 pub use body::BodyError;
 pub use fingerprint::fingerprint;

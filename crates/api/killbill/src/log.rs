@@ -8,6 +8,7 @@ use domain::{RequestId, TenantNo};
 use http::Method;
 use tracing::Level;
 use uuid::Uuid;
+use web::refusal_log::is_worth_a_line;
 
 use crate::request::REQUEST_ID;
 use crate::route::Resource;
@@ -28,10 +29,12 @@ pub(crate) struct RequestLog<'a> {
 }
 
 impl RequestLog<'_> {
-    /// Logs faults of this installation as errors, and everything else (refusals, declines, failures of
-    /// gateways, unserved routes) at the debug level.
+    /// Logs faults of this installation as errors, refusals for want of credentials or rights at the level
+    /// info, and everything else (other refusals, declines, failures of gateways, unserved routes) at the
+    /// level debug.
     pub(crate) fn write(&self, response: &Response, is_fault: bool) {
-        if !is_fault && !tracing::enabled!(Level::DEBUG) {
+        let is_refused = is_worth_a_line(response.status());
+        if !is_fault && !is_refused && !tracing::enabled!(Level::DEBUG) {
             return;
         }
         let given = response.headers().get(REQUEST_ID).filter(|_| self.by_client);
@@ -60,6 +63,8 @@ impl RequestLog<'_> {
         }
         if is_fault {
             log!(error, "request failed: fault of this installation");
+        } else if is_refused {
+            log!(info, "request refused");
         } else {
             log!(debug, "request served");
         }

@@ -77,3 +77,35 @@ fn gateway_and_client_failures_are_not_logged_as_errors() {
     let loud: Vec<Value> = lines(&log).into_iter().filter(loud).collect();
     assert_eq!(loud, Vec::<Value>::new());
 }
+
+#[test]
+fn refused_logins_and_changes_of_rights_leave_a_line() {
+    let server = Server::start_with(quiet());
+    let client = server.client();
+    let who = "/1.0/kb/security/subject";
+    assert_eq!(client.clone().user("admin", "wrong").get(who).status, 401);
+    assert_eq!(client.clone().user("hunter2", "admin").get(who).status, 401);
+    let user = json!({ "username": "joe", "password": "right", "roles": [] });
+    assert_eq!(client.post("/1.0/kb/security/users", &user).status, 201);
+    let tenant = json!({ "apiKey": "x", "apiSecret": "y" });
+    let joe = client.clone().user("joe", "right");
+    assert_eq!(joe.post("/1.0/kb/tenants", &tenant).status, 401);
+    assert_eq!(joe.post("/v1/quarantine", &tenant).status, 404, "it is no refusal");
+    let (_, log) = server.stop();
+    let lines = lines(&log);
+    let with = |message: &str| {
+        lines.iter().filter(|line| line["message"] == message).cloned().collect::<Vec<_>>()
+    };
+    let logins: Vec<_> =
+        with("login refused").iter().map(|it| (it["name"].clone(), it["level"].clone())).collect();
+    assert_eq!(logins, [(json!("admin"), json!("INFO")), (json!(null), json!("INFO"))], "{log}");
+    let refused = with("request refused");
+    let routes: Vec<_> = refused.iter().map(|it| it["route"].as_str().unwrap()).collect();
+    assert_eq!(routes, [who, who, "/1.0/kb/tenants"], "{log}");
+    let changed = with("rights or secrets were changed");
+    let last = changed.last().unwrap();
+    assert_eq!((&last["command"], &last["user"]), (&json!("CreateUser"), &json!("admin")), "{log}");
+    for secret in ["hunter2", "right", "wrong"] {
+        assert!(!log.contains(&format!("\"{secret}\"")), "{secret}: {log}");
+    }
+}
