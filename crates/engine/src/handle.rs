@@ -122,6 +122,8 @@ pub(crate) struct Shared {
     waiting: AtomicUsize,
     last_check: LastCheck,
     stopping: AtomicBool,
+    /// Whether operations that wait for their turn are to give up, so that no call begins late.
+    pub(crate) draining: AtomicBool,
     head: watch::Sender<Seq>,
     access_generation: AtomicI64,
     followers: Mutex<Vec<watch::Receiver<Seq>>>,
@@ -541,6 +543,12 @@ impl Engine {
         &self.shared
     }
 
+    /// The server takes no more requests: operations that wait for their turn are answered
+    /// [`Reason::Stopping`], and begin no calls that the end would cut.
+    pub fn drain(&self) {
+        self.shared.draining.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
         self.shared.stopping.load(Ordering::Relaxed)
     }
@@ -567,6 +575,7 @@ impl Shared {
             waiting: AtomicUsize::new(0),
             last_check: LastCheck::new(),
             stopping: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
             head: watch::Sender::new(Seq(0)),
             access_generation: AtomicI64::new(0),
             followers: Mutex::default(),

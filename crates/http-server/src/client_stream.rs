@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -28,8 +30,8 @@ impl ClientStream {
 
     /// Ready once the client has closed its side of the connection, a moment later. Never where another
     /// request of it is on its way, which is read before the end.
-    pub async fn gone(&self) {
-        let is_closed = poll_fn(|cx| {
+    pub async fn gone(self) {
+        let is_closed = poll_fn(move |cx| {
             let mut byte = [0];
             let peeked = self.socket().poll_peek(cx, &mut ReadBuf::new(&mut byte));
             peeked.map(|peeked| !matches!(peeked, Ok(1..)))
@@ -38,6 +40,16 @@ impl ClientStream {
             std::future::pending::<()>().await;
         }
         tokio::time::sleep(GONE_AFTER).await;
+    }
+
+    /// Whether the client has closed its side of the connection by now. Takes nothing from the socket.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match rustix::net::recv(&*self.socket(), &mut [0; 1], flags) {
+            Ok((_, received)) => received == 0,
+            Err(error) => error != Errno::WOULDBLOCK && error != Errno::INTR,
+        }
     }
 
     fn socket(&self) -> MutexGuard<'_, TcpStream> {

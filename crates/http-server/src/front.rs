@@ -16,6 +16,7 @@ use axum::middleware::{Next, from_fn};
 use axum::routing::future::RouteFuture;
 use domain::card_data::contains_pan;
 use engine::Reason;
+use engine::client::{self, Client, Served};
 use futures_util::FutureExt;
 use futures_util::future::{CatchUnwind, Either, select};
 use http::header::{HeaderName, HeaderValue};
@@ -70,6 +71,8 @@ pub struct Connection {
     front: Arc<Front>,
     peer: IpAddr,
     client: ClientStream,
+    /// The same, for the engine.
+    watched: Arc<Client>,
     timer: Arc<ConnectionTimer>,
     /// There are too many connections: only health and metrics are served on this one.
     operations_only: bool,
@@ -84,7 +87,9 @@ impl Connection {
         timer: Arc<ConnectionTimer>,
         operations_only: bool,
     ) -> Self {
-        Self { front, peer, client, timer, operations_only }
+        let of_engine = client.clone();
+        let watched = Arc::new(Client::new(move || of_engine.is_gone()));
+        Self { front, peer, client, watched, timer, operations_only }
     }
 }
 
@@ -96,10 +101,7 @@ impl hyper::service::Service<Request<Incoming>> for Connection {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         self.timer.request_began();
         // Boxed: few futures have it, and it is large.
-        let gone = (request.method() == Method::GET).then(|| {
-            let client = self.client.clone();
-            Box::pin(async move { client.gone().await })
-        });
+        let gone = (request.method() == Method::GET).then(|| Box::pin(self.client.clone().gone()));
         let (in_progress, running) = self.start(request);
         let timer = Arc::clone(&self.timer);
         // There are as many of these as there are requests in progress: what needs the request
@@ -134,7 +136,7 @@ async fn unless_gone<A: Future>(answer: A, gone: Option<impl Future + Unpin>) ->
 }
 
 /// A response in the making, with its permit where the API needs one.
-type Running = (CatchUnwind<AssertUnwindSafe<RouteFuture<Infallible>>>, Option<Permit>);
+type Running = (CatchUnwind<AssertUnwindSafe<Served<RouteFuture<Infallible>>>>, Option<Permit>);
 
 impl Connection {
     /// Admits a request and starts its handler; no handler where it is refused.
@@ -170,6 +172,7 @@ impl Connection {
             },
         };
         let answer = self.front.router.clone().call(Request::from_parts(head, body));
+        let answer = client::serve(Arc::clone(&self.watched), answer);
         (in_progress, Ok((AssertUnwindSafe(answer).catch_unwind(), permit)))
     }
 }

@@ -171,6 +171,7 @@ impl Server {
         tokio::time::sleep(self.drain_delay).await;
         let until = Instant::now() + self.drain_deadline;
         self.stopping.send_replace(true);
+        self.node.engine.drain();
         let spread = self.drain_deadline.mul_f64(FLAGS_DRAIN_SHARE);
         let (drained, (), ()) = tokio::join!(
             tokio::time::timeout(self.drain_deadline, &mut self.accepting),

@@ -168,12 +168,18 @@ async fn require_roles_of_user(call: &Call) -> Result<(), Failure> {
     require_roles(call, user.map(|user| user.roles).unwrap_or_default()).await
 }
 
-/// Refuses a caller who lacks a permission of these roles.
+/// Refuses a caller who lacks a permission of these roles. A role that is not there may be made later with
+/// any permission: only who has all may give it.
 async fn require_roles(call: &Call, roles: Vec<String>) -> Result<(), Failure> {
+    let all = || vec!["*:*".to_owned()];
     let found = call.read(move |queries| {
-        roles.iter().map(|role| queries.role(role)).collect::<Result<Vec<_>, _>>()
+        let permissions = roles.iter().map(|role| {
+            let found = queries.role(role)?;
+            Ok(found.map_or_else(all, |role| role.permissions))
+        });
+        permissions.collect::<Result<Vec<_>, _>>()
     });
-    let mut permissions = found.await?.into_iter().flatten().flat_map(|role| role.permissions);
+    let mut permissions = found.await?.into_iter().flatten();
     permissions.try_for_each(|permission| require_held(call, &permission))
 }
 
@@ -237,7 +243,10 @@ async fn put_role(call: &Call, create: bool) -> Result<String, Failure> {
     let name = name.filter(|name| !name.is_empty()).ok_or_else(|| ROLE_JSON.missing("role"))?;
     let permissions = ROLE_JSON.texts("permissions", body.permissions, NAME_CHARS_MAX)?;
     let permissions = permissions.ok_or_else(|| ROLE_JSON.missing("permissions"))?;
-    require_roles(call, vec![name.clone()]).await?;
+    let wanted = name.clone();
+    let before = call.read(move |queries| queries.role(&wanted)).await?;
+    let mut before = before.into_iter().flat_map(|role| role.permissions);
+    before.try_for_each(|permission| require_held(call, &permission))?;
     // The command refuses one that is none.
     let given = permissions.iter().filter_map(|it| normalize_permission(it));
     given.into_iter().try_for_each(|permission| require_held(call, &permission))?;

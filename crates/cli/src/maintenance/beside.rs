@@ -23,26 +23,20 @@ pub(super) struct Beside {
     charged: BTreeSet<TransactionId>,
 }
 
-/// Looks at the files of a data directory.
-///
-/// # Errors
-/// [`Error`] where one is there and cannot be read.
-pub(super) fn look(config: &Config) -> Result<Beside, Error> {
+/// Looks at the files of a data directory. One that cannot be read says nothing: analytics are made anew
+/// from the journal, and a crash may cut the simulator's last records.
+pub(super) fn look(config: &Config) -> Beside {
     let mut found = Beside::default();
     let analytics = analytics_path(&config.data_dir);
     if analytics.exists() {
-        found.analytics = AnalyticsQueries::open(&analytics, &Options::default(), 1)?.cursor()?;
+        let opened = AnalyticsQueries::open(&analytics, &Options::default(), 1);
+        found.analytics = opened.and_then(|it| it.cursor()).unwrap_or_default();
     }
     let charges = node::simulator_dir(&config.data_dir).join(journal::FILE);
-    if charges.exists() {
-        for record in journal::read(&charges, u64::MAX)? {
-            let record = record?;
-            if record.effect == Effect::Charged {
-                found.charged.insert(record.transaction);
-            }
-        }
-    }
-    Ok(found)
+    let records = journal::read(&charges, u64::MAX).ok().into_iter().flatten();
+    let charged = records.map_while(Result::ok).filter(|it| it.effect == Effect::Charged);
+    found.charged.extend(charged.map(|record| record.transaction));
+    found
 }
 
 impl Beside {

@@ -7,7 +7,6 @@ use domain::command::PaymentCommand;
 use domain::payment::Initiate;
 use domain::{Command, PaymentId, PaymentRejection, Rejection, Request};
 
-use super::turns;
 use crate::partition::{Answer, has_open_transaction};
 use crate::{Engine, Unavailable};
 
@@ -41,16 +40,20 @@ impl Engine {
         if request.idempotency.is_some() && continued(&request.command).is_some() {
             self.repair(&again).await?;
         }
-        let mut answer = self.submit_once(request).await?;
-        if let Some(payment) = turns::in_doubt(&answer)
-            && let Some(later) = self.submit_in_turn(&again, payment).await?
-        {
-            answer = later;
-        }
+        let behind = continued(&request.command).filter(|it| self.has_turns((request.tenant, *it)));
+        let answer = match behind {
+            Some(payment) => self.submit_in_turn(&again, payment).await?,
+            None => None,
+        };
+        let answer = match answer {
+            Some(answer) => answer,
+            None => self.in_turn(self.submit_once(request).await?, &again).await?,
+        };
         match answer {
             Answer::Refused(rejection) if may_be_outdated(&rejection) => {
                 if self.repair(&again).await? {
-                    self.submit_once(again).await
+                    let answer = self.submit_once(again.clone()).await?;
+                    self.in_turn(answer, &again).await
                 } else {
                     Ok(Answer::Refused(rejection))
                 }

@@ -2,6 +2,7 @@
 //! refused for it.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,14 @@ use domain::{PaymentId, PaymentRejection, Rejection, Request, TenantNo, Transact
 use tokio::time::{sleep, timeout_at};
 
 use crate::partition::Answer;
-use crate::{Engine, Reason, Unavailable};
+use crate::{Engine, Reason, Unavailable, client};
 
 /// How many operations of a payment may wait for their turn; more are refused.
 pub const WAITING_MAX: usize = 64;
+
+/// How often in a row an operation is refused for doubt where no call runs, before that is its answer: a
+/// call may have begun and ended between.
+const IN_VAIN_MAX: u32 = 3;
 
 /// How often to look whether a call has ended that is not among this process's.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -26,7 +31,7 @@ pub(crate) struct Turns(Mutex<HashMap<(TenantNo, PaymentId), Turn>>);
 struct Turn {
     waiting: usize,
     /// Held by the operation whose turn is next until it has ended; the others get it in the order in
-    /// which they came.
+    /// which they came here.
     next: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -66,7 +71,7 @@ impl Drop for Place<'_> {
 }
 
 /// The payment whose open outcome a command was refused for.
-pub(super) const fn in_doubt(answer: &Answer) -> Option<PaymentId> {
+const fn in_doubt(answer: &Answer) -> Option<PaymentId> {
     match answer {
         Answer::Refused(Rejection::Payment(PaymentRejection::InDoubt { payment, .. })) => {
             Some(*payment)
@@ -78,13 +83,31 @@ pub(super) const fn in_doubt(answer: &Answer) -> Option<PaymentId> {
 }
 
 impl Engine {
-    /// Executes a request that was refused because an outcome of this payment is not known: once no call
-    /// of the payment runs, in turn with others that wait. `None`, and nothing was executed, where an
-    /// outcome is unknown, and not merely to come.
+    /// Whether operations on a payment wait: one that comes later waits behind them.
+    pub(super) fn has_turns(&self, of: (TenantNo, PaymentId)) -> bool {
+        self.shared().turns.lock().contains_key(&of)
+    }
+
+    /// The answer to a request, where it was refused because an outcome of a payment is to come: the one
+    /// that it gets in turn.
+    ///
+    /// # Errors
+    /// See [`Engine::submit_in_turn`].
+    pub(super) async fn in_turn(
+        &self,
+        answer: Answer,
+        request: &Request,
+    ) -> Result<Answer, Unavailable> {
+        let Some(payment) = in_doubt(&answer) else { return Ok(answer) };
+        Ok(self.submit_in_turn(request, payment).await?.unwrap_or(answer))
+    }
+
+    /// Executes a request once no call of the payment runs, in turn with others that wait. `None`, and
+    /// nothing was executed, where an outcome is unknown, and not merely to come.
     ///
     /// # Errors
     /// [`Reason::QueueFull`] where [`WAITING_MAX`] operations wait, [`Reason::Expired`] after as long as a
-    /// gateway may take to answer: nothing happened.
+    /// gateway may take to answer or where the client has gone, [`Reason::Stopping`]: nothing happened.
     pub(super) async fn submit_in_turn(
         &self,
         request: &Request,
@@ -98,26 +121,39 @@ impl Engine {
         let place = self.shared().turns.join(of).ok_or(Reason::QueueFull)?;
         let expired = |_| Unavailable::from(Reason::Expired);
         let _turn = timeout_at(until.into(), place.next.lock()).await.map_err(expired)?;
+        let mut in_vain = 0;
         loop {
-            if timeout_at(until.into(), self.calls_end(of)).await.map_err(expired)?? {
-                return Ok(None);
+            match timeout_at(until.into(), self.calls_end(of)).await.map_err(expired)?? {
+                Waited::OutcomeUnknown => return Ok(None),
+                Waited::ForCalls => in_vain = 0,
+                Waited::ForNothing => in_vain += 1,
+            }
+            if self.shared().draining.load(Ordering::Relaxed) {
+                return Err(Reason::Stopping.into());
+            }
+            // Nobody would see what comes of it, and its client may have sent it again.
+            if client::is_gone() {
+                return Err(Reason::Expired.into());
             }
             let again = Request { id: self.mint(), ..request.clone() };
             let answer = self.submit_once(again).await?;
-            if in_doubt(&answer) != Some(payment) {
+            // A pending transaction refuses its key to others as well, and that does not pass.
+            if in_doubt(&answer) != Some(payment) || in_vain >= IN_VAIN_MAX {
                 return Ok(Some(answer));
             }
         }
     }
 
-    /// Returns once no call of the payment runs; true where an outcome is unknown.
-    async fn calls_end(&self, of: (TenantNo, PaymentId)) -> Result<bool, Unavailable> {
+    /// Returns once no call of the payment runs.
+    async fn calls_end(&self, of: (TenantNo, PaymentId)) -> Result<Waited, Unavailable> {
+        let mut waited = Waited::ForNothing;
         loop {
             let running = match self.doubt(of).await? {
-                Doubt::None => return Ok(false),
-                Doubt::Unknown => return Ok(true),
+                Doubt::None => return Ok(waited),
+                Doubt::Unknown => return Ok(Waited::OutcomeUnknown),
                 Doubt::Running(transaction) => transaction,
             };
+            waited = Waited::ForCalls;
             match self.shared().calls.ended(running) {
                 Some(ended) => ended.await,
                 // It is another process's, or about to begin.
@@ -136,6 +172,15 @@ impl Engine {
         let timeouts = self.settings().gateways.values().map(|gateway| gateway.timeout_us);
         Duration::from_micros(timeouts.max().and_then(|us| u64::try_from(us).ok()).unwrap_or(0))
     }
+}
+
+/// What ended a wait.
+enum Waited {
+    /// No call ran.
+    ForNothing,
+    ForCalls,
+    /// An outcome is unknown: there is nothing to wait for.
+    OutcomeUnknown,
 }
 
 /// Why a payment is in doubt.

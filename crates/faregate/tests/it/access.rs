@@ -58,6 +58,7 @@ fn one_gives_only_what_one_holds() {
         clerk.put(roles, &role("clerks", &["payment:*", "account"])),
         clerk.put(roles, &role("owners", &["payment:*"])),
         clerk.post(users, &user("other", &["owners"])),
+        clerk.post(users, &user("other", &["made later"])),
         clerk.put(&on("clerk", "roles"), &json!({ "roles": ["owners"] })),
         clerk.put(&on("owner", "roles"), &json!({ "roles": [] })),
         clerk.put(&on("owner", "password"), &json!({ "password": "x" })),

@@ -1,13 +1,14 @@
 //! Operations on a payment while another one of it runs: they wait for their turn.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::thread;
 
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
 use crate::native::{account, purchase};
-use crate::process::{Launch, Server};
+use crate::process::{Launch, Server, eventually};
 
 /// So many refunds of 1.00 at once, with a query each.
 fn refund_at_once(client: &Client, payment: &str, count: usize, query: &str) -> Vec<Answer> {
@@ -97,4 +98,49 @@ fn an_outcome_that_is_unknown_is_not_waited_for() {
     let payment = payments[0]["paymentId"].as_str().unwrap();
     let refused = refund_at_once(&client, payment, 1, "").remove(0);
     assert_eq!((refused.status, &refused.json()["code"]), (400, &json!(7032)));
+}
+
+#[test]
+fn a_key_that_is_pending_elsewhere_is_refused_at_once() {
+    let server = Server::start();
+    let client = server.tenant();
+    let account = account(&client, "faregate-simulator");
+    let path = format!("/1.0/kb/accounts/{account}/payments");
+    let pending = format!("{path}?pluginProperty=outcome%3DPENDING");
+    let purchase = json!({
+        "transactionType": "PURCHASE", "amount": "10", "transactionExternalKey": "k",
+    });
+    assert_eq!(client.post(&pending, &purchase).status, 201);
+    let refused = client.post(&path, &purchase);
+    assert_eq!((refused.status, &refused.json()["code"]), (400, &json!(7032)));
+    let commands = server.metrics();
+    let repeated = commands.lines().find(|it| it.starts_with("faregate_batch_commands_sum"));
+    let executed: f64 = repeated.and_then(|it| it.rsplit(' ').next()).unwrap().parse().unwrap();
+    assert!(executed < 100.0, "it is not tried again and again: {executed}");
+}
+
+#[test]
+fn what_a_client_waits_for_no_longer_is_not_carried_out() {
+    let server = Server::start();
+    let client = server.tenant();
+    let account = account(&client, "faregate-simulator");
+    let payment = purchase(&client, &account, "70", "")["paymentId"].as_str().unwrap().to_owned();
+    let path = format!("/1.0/kb/payments/{payment}/refunds");
+    let begin = |query: &str| {
+        let mut stream = client.connect();
+        let path = format!("{path}{query}");
+        let request = client.request("POST", &path, Some(br#"{"amount": "1"}"#), "keep-alive");
+        stream.write_all(&request).unwrap();
+        stream
+    };
+    let mut first = begin("?pluginProperty=delayMs%3D1500");
+    eventually("the first one runs", || (refunds(&client, &payment).0 == 1).then_some(()));
+    let (gone, mut waiting) = (begin(""), begin(""));
+    server.metrics_with("faregate_requests_in_progress 3");
+    drop(gone);
+    for stream in [&mut first, &mut waiting] {
+        let answer = Answer::read(stream);
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    }
+    assert_eq!(refunds(&client, &payment), (2, json!(2.0)));
 }

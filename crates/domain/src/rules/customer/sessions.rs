@@ -83,7 +83,10 @@ fn end_superfluous(file: &CustomerFile, cx: &mut Context) {
 pub(crate) fn refresh_session(state: &State, it: &RefreshSession, cx: &mut Context) -> Outcome {
     let file = find(state, it.customer, cx)?;
     let before = file.sessions.iter().find(|own| own.id == it.session);
-    let live = before.filter(|own| own.refresh_until > cx.now && it.generation <= own.generation);
+    let ends_at = |own: &Session| own.created_at.plus_us(it.session_max_us);
+    let live = before
+        .filter(|own| own.refresh_until.min(ends_at(own)) > cx.now)
+        .filter(|own| it.generation <= own.generation);
     let before = live.ok_or(Rejection::Customer(R::SessionNotFound))?;
     if it.generation < before.generation {
         let was_renewed_just_now = it.generation + 1 == before.generation
@@ -95,11 +98,7 @@ pub(crate) fn refresh_session(state: &State, it: &RefreshSession, cx: &mut Conte
         end(before, cx);
         return Ok(Accepted::now(Reply::Customer(CustomerReply::SessionRevoked)));
     }
-    let ends_at = before.created_at.plus_us(it.session_max_us);
-    if ends_at <= cx.now {
-        end(before, cx);
-        return Ok(Accepted::now(Reply::Customer(CustomerReply::SessionRevoked)));
-    }
+    let ends_at = ends_at(before);
     let session = Session {
         generation: before.generation.checked_add(1).expect("nobody renews so often"),
         renewed_at: cx.now,

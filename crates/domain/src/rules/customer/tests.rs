@@ -354,6 +354,10 @@ fn a_session_ends_however_often_it_is_renewed() {
     }
     let session = &file(&rows, customer).sessions[0];
     assert_eq!((session.expires_at, session.refresh_until), (ends_at, ends_at));
+    // The setting was lowered.
+    let shorter = RefreshSession { session_max_us: 24 * HOUR_US, ..refresh(3) };
+    let refused = run(&mut rows, CustomerCommand::RefreshSession(shorter));
+    assert_eq!(refused, Err(Rejection::Customer(CustomerRejection::SessionNotFound)));
     rows.now = ends_at.0;
     let none = Err(Rejection::Customer(CustomerRejection::SessionNotFound));
     assert_eq!(run(&mut rows, CustomerCommand::RefreshSession(refresh(3))), none);

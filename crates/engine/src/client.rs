@@ -1,0 +1,30 @@
+//! Whether the client of the request that this task serves is still there.
+
+use std::sync::Arc;
+
+tokio::task_local! {
+    static CLIENT: Arc<Client>;
+}
+
+/// The client of a request.
+pub struct Client(Box<dyn Fn() -> bool + Send + Sync>);
+
+impl Client {
+    /// `is_gone` says whether it has closed its side of the connection.
+    pub fn new(is_gone: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Box::new(is_gone))
+    }
+}
+
+/// Serves a request of this client.
+pub fn serve<F: Future>(client: Arc<Client>, request: F) -> Served<F> {
+    CLIENT.scope(client, request)
+}
+
+/// A request in the making, with its client.
+pub type Served<F> = tokio::task::futures::TaskLocalFuture<Arc<Client>, F>;
+
+/// Whether the client of the request that this task serves has gone; false where there is none.
+pub(crate) fn is_gone() -> bool {
+    CLIENT.try_with(|client| (client.0)()).unwrap_or(false)
+}
