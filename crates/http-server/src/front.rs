@@ -260,8 +260,8 @@ fn own_request_id() -> HeaderValue {
 }
 
 /// Logs a response: faults of the server as errors, refusals for want of credentials or rights at the level
-/// info, the rest at the level debug. Never bodies, headers
-/// or paths: they contain passwords and names. Of the path, only its ids.
+/// info, the rest at the level debug. Never bodies, headers or paths: they contain passwords and names. Of
+/// the path, only its ids.
 fn report(
     (api, route): (Api, &str),
     (method, uri): (&Method, &Uri),

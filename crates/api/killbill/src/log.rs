@@ -11,7 +11,7 @@ use uuid::Uuid;
 use web::refusal_log::is_worth_a_line;
 
 use crate::request::REQUEST_ID;
-use crate::route::Resource;
+use crate::route::{Resource, parameter};
 
 /// A request that has its response.
 pub(crate) struct RequestLog<'a> {
@@ -41,8 +41,8 @@ impl RequestLog<'_> {
         let given = given.and_then(|id| id.to_str().ok()).filter(|id| !contains_pan(id));
         let (template, path) = (self.resource.path, self.path);
         let (id, tenant) = (self.id.0, self.tenant_no.map(|tenant| tenant.0));
-        let account = param(template, path, "{accountId}");
-        let payment = param(template, path, "{paymentId}");
+        let account = id_of(template, path, "accountId");
+        let payment = id_of(template, path, "paymentId");
         let (method, status) = (&self.method, response.status().as_u16());
         let ms = self.started.elapsed().as_millis();
         macro_rules! log {
@@ -71,10 +71,9 @@ impl RequestLog<'_> {
     }
 }
 
-/// The id in the path at the position of this parameter.
-fn param<'a>(template: &str, path: &'a str, name: &str) -> Option<&'a str> {
-    let position = template.split('/').position(|segment| segment == name)?;
-    path.split('/').nth(position).filter(|id| Uuid::try_parse(id).is_ok())
+/// A parameter of the path, if it is an id.
+fn id_of<'p>(template: &str, path: &'p str, name: &str) -> Option<&'p str> {
+    parameter(template, path, name).filter(|id| Uuid::try_parse(id).is_ok())
 }
 
 #[cfg(test)]
@@ -86,8 +85,8 @@ mod tests {
         let id = "0192aabb-ccdd-7123-9456-789abcdef012";
         let template = "/1.0/kb/accounts/{accountId}/payments";
         let path = format!("/1.0/kb/accounts/{id}/payments");
-        assert_eq!(param(template, &path, "{accountId}"), Some(id));
-        assert_eq!(param(template, &path, "{paymentId}"), None);
-        assert_eq!(param(template, "/1.0/kb/accounts/a@b.example/payments", "{accountId}"), None);
+        assert_eq!(id_of(template, &path, "accountId"), Some(id));
+        assert_eq!(id_of(template, &path, "paymentId"), None);
+        assert_eq!(id_of(template, "/1.0/kb/accounts/a@b.example/payments", "accountId"), None);
     }
 }

@@ -20,6 +20,10 @@ pub const WAITING_MAX: usize = 64;
 /// call may have begun and ended between.
 const IN_VAIN_MAX: u32 = 3;
 
+/// How long a call may take where this process has no gateway that it could ask: a front need not know those
+/// of the processors.
+const CALL_MAX: Duration = Duration::from_secs(30);
+
 /// How often to look whether a call has ended that is not among this process's.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -170,7 +174,8 @@ impl Engine {
     /// How long a gateway may take to answer, at most.
     fn longest_call(&self) -> Duration {
         let timeouts = self.settings().gateways.values().map(|gateway| gateway.timeout_us);
-        Duration::from_micros(timeouts.max().and_then(|us| u64::try_from(us).ok()).unwrap_or(0))
+        let longest = timeouts.max().and_then(|us| u64::try_from(us).ok()).filter(|us| *us > 0);
+        longest.map_or(CALL_MAX, Duration::from_micros)
     }
 }
 

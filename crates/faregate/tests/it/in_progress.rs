@@ -1,14 +1,20 @@
 //! Operations on a payment while another one of it runs: they wait for their turn.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::thread;
 
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
 use crate::native::{account, purchase};
-use crate::process::{Launch, Server, eventually};
+use crate::process::{Launch, Server, TempDir, eventually, run};
+
+/// A payment of this amount through the simulated gateway.
+fn paid(client: &Client, amount: &str) -> String {
+    let account = account(client, "faregate-simulator");
+    purchase(client, &account, amount, "")["paymentId"].as_str().unwrap().to_owned()
+}
 
 /// So many refunds of 1.00 at once, with a query each.
 fn refund_at_once(client: &Client, payment: &str, count: usize, query: &str) -> Vec<Answer> {
@@ -42,8 +48,7 @@ fn refunds(client: &Client, payment: &str) -> (usize, Value) {
 fn refunds_at_once_are_all_carried_out() {
     let server = Server::start();
     let client = server.tenant();
-    let account = account(&client, "faregate-simulator");
-    let payment = purchase(&client, &account, "70", "")["paymentId"].as_str().unwrap().to_owned();
+    let payment = paid(&client, "70");
     let answers = refund_at_once(&client, &payment, 32, "?pluginProperty=delayMs%3D20");
     assert_eq!(by_status(&answers), [(201, 32)].into());
     assert_eq!(refunds(&client, &payment), (32, json!(32.0)));
@@ -53,8 +58,7 @@ fn refunds_at_once_are_all_carried_out() {
 fn what_is_left_decides_when_its_turn_comes() {
     let server = Server::start();
     let client = server.tenant();
-    let account = account(&client, "faregate-simulator");
-    let payment = purchase(&client, &account, "5", "")["paymentId"].as_str().unwrap().to_owned();
+    let payment = paid(&client, "5");
     let answers = refund_at_once(&client, &payment, 8, "?pluginProperty=delayMs%3D20");
     assert_eq!(by_status(&answers), [(201, 5), (400, 3)].into());
     let refused = answers.iter().filter(|it| it.status == 400);
@@ -68,8 +72,7 @@ fn so_many_wait_for_so_long_and_the_rest_is_told_to_come_back() {
     let launch = Launch::usual().env("FAREGATE_GATEWAY_SIMULATOR_TIMEOUT", "1500ms");
     let server = Server::start_with(launch);
     let client = server.tenant();
-    let account = account(&client, "faregate-simulator");
-    let payment = purchase(&client, &account, "70", "")["paymentId"].as_str().unwrap().to_owned();
+    let payment = paid(&client, "70");
     let answers = refund_at_once(&client, &payment, 68, "?pluginProperty=delayMs%3D700");
     let counts = by_status(&answers);
     let carried_out = counts.get(&201).copied().unwrap_or_default();
@@ -123,8 +126,7 @@ fn a_key_that_is_pending_elsewhere_is_refused_at_once() {
 fn what_a_client_waits_for_no_longer_is_not_carried_out() {
     let server = Server::start();
     let client = server.tenant();
-    let account = account(&client, "faregate-simulator");
-    let payment = purchase(&client, &account, "70", "")["paymentId"].as_str().unwrap().to_owned();
+    let payment = paid(&client, "70");
     let path = format!("/1.0/kb/payments/{payment}/refunds");
     let begin = |query: &str| {
         let mut stream = client.connect();
@@ -143,4 +145,42 @@ fn what_a_client_waits_for_no_longer_is_not_carried_out() {
         assert_eq!(answer.status, 201, "{}", answer.text());
     }
     assert_eq!(refunds(&client, &payment), (2, json!(2.0)));
+}
+
+#[test]
+fn a_crash_loses_what_waits_and_nothing_else() {
+    let dir = TempDir::new();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.tenant();
+    let payment = paid(&client, "70");
+    let path = format!("/1.0/kb/payments/{payment}/refunds?pluginProperty=delayMs%3D150");
+    let request = client.request("POST", &path, Some(br#"{"amount": "1"}"#), "keep-alive");
+    let mut sent: Vec<_> = (0..12).map(|_| client.connect()).collect();
+    sent.iter_mut().for_each(|stream| stream.write_all(&request).unwrap());
+    eventually("some are done and others wait", || {
+        (refunds(&client, &payment).0 >= 4).then_some(())
+    });
+    server.kill();
+    let acknowledged = sent.into_iter().filter_map(|mut stream| {
+        let mut answer = Vec::new();
+        drop(stream.read_to_end(&mut answer));
+        answer.starts_with(b"HTTP/1.1 201").then_some(())
+    });
+    let acknowledged = acknowledged.count();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.client().tenant("bob", "lazar");
+    let path = format!("/1.0/kb/payments/{payment}?withPluginInfo=true");
+    let settled = eventually("the one that ran has its outcome", || {
+        let shown = client.get(&path).json();
+        let transactions = shown["transactions"].as_array().unwrap().clone();
+        transactions.iter().all(|it| it["status"] == "SUCCESS").then_some(transactions.len() - 1)
+    });
+    assert!((acknowledged..=acknowledged + 1).contains(&settled), "{acknowledged}, {settled}");
+    assert!((3..12).contains(&settled), "{settled}");
+    let (status, _) = server.stop();
+    assert_eq!(status.code(), Some(0));
+    for command in ["verify", "reconcile"] {
+        let checked = run(&[command, "--data-dir", dir.path().to_str().unwrap()]);
+        assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
+    }
 }
