@@ -21,7 +21,6 @@ use crate::error::{Failure, Problem, class, code};
 use crate::json::{Json, parse, parse_uuid};
 use crate::reply;
 use crate::request::{self, Query, RequestIdentity};
-use crate::route;
 
 /// When a request may be sent again with its idempotency key.
 const RETRY_AFTER_IN_PROGRESS: Duration = Duration::from_secs(1);
@@ -60,7 +59,7 @@ impl Call {
     /// # Errors
     /// 400 if it is not UTF-8.
     pub(crate) fn param(&self, name: &'static str) -> Result<Cow<'_, str>, Failure> {
-        let raw = route::parameter(self.template, self.parts.uri.path(), name);
+        let raw = request::parameter(self.template, self.parts.uri.path(), name);
         percent_decode_str(raw.expect("the route's path has the parameter"))
             .decode_utf8()
             .map_err(|_| Failure::illegal(format!("{name} is not valid UTF-8")))

@@ -25,7 +25,7 @@ use crate::error::{Failure, TENANT_HEADERS_MISSING, class, code};
 use crate::log::RequestLog;
 use crate::reply::empty;
 use crate::request::{self, API_KEY, API_SECRET, REQUEST_ID};
-use crate::route::{self, Credentials, Resource, ResponseFuture, Route, RouteMatch};
+use crate::route::{Credentials, Resource, ResponseFuture, Route, RouteMatch};
 
 /// Serves a request to one resource.
 pub(crate) async fn serve(
@@ -120,7 +120,7 @@ async fn admit(
 
 /// Whether the `{username}` of a path is the caller's.
 fn names(template: &str, path: &str, caller: &Caller) -> bool {
-    let name = route::parameter(template, path, "username");
+    let name = request::parameter(template, path, "username");
     let name = name.and_then(|name| percent_decode_str(name).decode_utf8().ok());
     name.is_some_and(|name| name == caller.username)
 }

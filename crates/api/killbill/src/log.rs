@@ -10,8 +10,8 @@ use tracing::Level;
 use uuid::Uuid;
 use web::refusal_log::is_worth_a_line;
 
-use crate::request::REQUEST_ID;
-use crate::route::{Resource, parameter};
+use crate::request::{REQUEST_ID, parameter};
+use crate::route::Resource;
 
 /// A request that has its response.
 pub(crate) struct RequestLog<'a> {

@@ -41,14 +41,6 @@ pub(crate) struct Route {
     pub(crate) handler: Handler,
 }
 
-/// A parameter of a path as it was sent, by its name in the template, such as `accountId`.
-pub(crate) fn parameter<'p>(template: &str, path: &'p str, name: &str) -> Option<&'p str> {
-    let is_named =
-        |segment: &str| segment.strip_prefix('{').and_then(|it| it.strip_suffix('}')) == Some(name);
-    let position = template.split('/').position(is_named)?;
-    path.split('/').nth(position)
-}
-
 /// One path with its methods.
 pub(crate) struct Resource {
     pub(crate) path: &'static str,

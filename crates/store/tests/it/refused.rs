@@ -255,7 +255,8 @@ fn owner_that_loses_the_partition_executes_nothing_more() {
     let scene = Scene::new(Some(StoreError::NotOwner));
     let answered = scene.offer_queued();
     let (executed, read_on) = scene.assert_in_order();
-    assert!(executed.len() < POISONED, "{executed:?}");
+    // All before it, where the first batch ended there.
+    assert!(executed.len() <= POISONED, "{executed:?}");
     let done = answered.iter().take_while(|it| it.is_ok()).count();
     assert_eq!(done, executed.len());
     let rest = answered[done..].iter().map(|it| reason(it).expect("it is not done"));
