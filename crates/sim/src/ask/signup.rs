@@ -8,6 +8,9 @@ pub const TOKEN_US: i64 = 20 * 3_600_000_000;
 /// How long a session's tokens hold: the one that is shown, and the one that renews both.
 pub const SESSION_US: [i64; 2] = [3_600_000_000, 30 * 3_600_000_000];
 
+/// How long after a renewal the tokens before it still get the new ones, in microseconds.
+pub const GRACE_US: i64 = 10 * 1_000_000;
+
 /// A customer, and the account that has what is theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Who {

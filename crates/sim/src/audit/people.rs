@@ -102,7 +102,15 @@ fn shown(file: &CustomerFile) -> String {
     let mut sessions: Vec<_> = file
         .sessions
         .iter()
-        .map(|it| (it.created_at.0, it.id.uuid().as_u128(), it.generation, it.refresh_until.0))
+        .map(|it| {
+            (
+                it.created_at.0,
+                it.id.uuid().as_u128(),
+                it.generation,
+                it.renewed_at.0,
+                it.refresh_until.0,
+            )
+        })
         .collect();
     sessions.sort_unstable();
     format!(
@@ -121,8 +129,11 @@ fn shown(file: &CustomerFile) -> String {
 }
 
 fn described(tenant: u32, id: Uid, it: &Customer) -> String {
-    let mut sessions: Vec<_> =
-        it.sessions.iter().map(|it| (it.began, it.id, it.generation, it.until)).collect();
+    let mut sessions: Vec<_> = it
+        .sessions
+        .iter()
+        .map(|it| (it.began, it.id, it.generation, it.renewed, it.until))
+        .collect();
     sessions.sort_unstable();
     format!(
         "{tenant} {id:x} {:x} {:?} {:?} {} {} {} {:x?} {:x?} {:?} {sessions:x?}",

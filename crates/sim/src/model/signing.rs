@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Account, Expected, Tenant};
-use crate::ask::signup::{Join, Letter, Proof, SESSION_US, TOKEN_US, Who, Wish, Word};
+use crate::ask::signup::{GRACE_US, Join, Letter, Proof, SESSION_US, TOKEN_US, Who, Wish, Word};
 use crate::ask::{Created, Reason, Said, Uid};
 
 /// How many sessions somebody has.
@@ -63,6 +63,8 @@ pub struct Session {
     pub id: Uid,
     /// How often it was renewed.
     pub generation: u32,
+    /// When it was last renewed.
+    pub renewed: i64,
     /// How long it can be renewed.
     pub until: i64,
 }
@@ -364,7 +366,13 @@ impl Customer {
             self.sessions.remove(0);
         }
         let id = created.session.unwrap_or_default();
-        self.sessions.push(Session { began: now, id, generation: 0, until: now + SESSION_US[1] });
+        self.sessions.push(Session {
+            began: now,
+            id,
+            generation: 0,
+            renewed: now,
+            until: now + SESSION_US[1],
+        });
         session_reply(id, 0, now)
     }
 
@@ -375,8 +383,15 @@ impl Customer {
             None => no("SessionNotFound"),
             Some(own) if own.generation == generation => {
                 own.generation += 1;
+                own.renewed = now;
                 own.until = now + SESSION_US[1];
                 session_reply(session, generation + 1, now)
+            }
+            Some(own)
+                if own.generation == generation + 1
+                    && (now - GRACE_US + 1..now + GRACE_US).contains(&own.renewed) =>
+            {
+                session_reply(session, own.generation, own.renewed)
             }
             Some(_) => {
                 self.sessions.retain(|own| own.id != session);

@@ -13,7 +13,7 @@ use domain::{Command, Id, Person, TagDefinitionId};
 use uuid::Uuid;
 
 use super::{currency_of, id};
-use crate::ask::signup::{Join, Letter, Proof, SESSION_US, TOKEN_US, Who, Wish, Word};
+use crate::ask::signup::{GRACE_US, Join, Letter, Proof, SESSION_US, TOKEN_US, Who, Wish, Word};
 use crate::ask::{Said, Uid};
 
 /// No run lasts so long.
@@ -62,7 +62,7 @@ pub(super) fn command(wish: &Wish, request: Uid) -> Command {
                 lifetime_us: SESSION_US[0],
                 refresh_us: SESSION_US[1],
                 network: 0,
-                grace_us: 0,
+                grace_us: GRACE_US,
                 session_max_us: SESSION_MAX_US,
             })
         }

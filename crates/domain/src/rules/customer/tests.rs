@@ -340,6 +340,8 @@ fn two_tabs_that_renew_at_once_get_the_same_tokens() {
     };
     check(9 * SECOND, 1, 1, expect!["generation 2"]);
     check(10 * SECOND, 1, 1, expect!["SessionRevoked"]);
+    check(-9 * SECOND, 1, 1, expect!["generation 2"]);
+    check(-10 * SECOND, 1, 1, expect!["SessionRevoked"]);
     check(9 * SECOND, 2, 1, expect!["SessionRevoked"]);
     check(9 * SECOND, 1, 0, expect!["SessionRevoked"]);
 }
