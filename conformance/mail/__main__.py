@@ -139,6 +139,7 @@ def main(command):
         authority.issue_cert("localhost").configure_cert(context)
         ca, password = Path(scratch, "ca.pem"), Path(scratch, "password")
         authority.cert_pem.write_to_path(str(ca))
+        password.touch(mode=0o600)
         password.write_text("s3cret é\n", encoding="utf-8")
         login = {"auth_required": True, "authenticator": boxes["starttls"].authenticate}
         options = {

@@ -155,6 +155,7 @@ CREATE TABLE account_person (
     check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, account_id, seq)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX account_person_by_email ON account_person (tenant, lower(email)) WHERE email IS NOT NULL;
 
 CREATE TABLE payment_method (
     tenant INTEGER NOT NULL,
@@ -291,6 +292,18 @@ CREATE TABLE outstanding (
 CREATE INDEX outstanding_by_payment ON outstanding (payment_id);
 CREATE INDEX outstanding_by_ask_at ON outstanding (partition, ask_at_us) WHERE ask_at_us IS NOT NULL;
 
+CREATE TABLE quarantine (
+    tenant INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    since_us INTEGER NOT NULL,
+    request_id BLOB NOT NULL,
+    command TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, account_id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE reply (
     key BLOB NOT NULL,
     fingerprint BLOB NOT NULL,
@@ -359,6 +372,8 @@ CREATE TABLE environment (
     secrets INTEGER NOT NULL,
     created_at_us INTEGER NOT NULL,
     seq INTEGER NOT NULL,
+    changes_need_approval INTEGER NOT NULL,
+    changes_waiting INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX environment_by_seq ON environment (seq);
@@ -393,9 +408,6 @@ CREATE TABLE definition (
     PRIMARY KEY (tenant, environment_id, kind, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX definition_by_version ON definition (tenant, environment_id, version);
-
-ALTER TABLE environment ADD COLUMN changes_need_approval INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE environment ADD COLUMN changes_waiting INTEGER NOT NULL DEFAULT 0;
 
 CREATE TABLE change_request (
     tenant INTEGER NOT NULL,
@@ -502,6 +514,7 @@ CREATE TABLE customer_session (
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX customer_session_by_customer ON customer_session (customer_id, tenant, id);
+CREATE INDEX customer_session_ending ON customer_session (refresh_until_us, id);
 
 CREATE TABLE mail (
     tenant INTEGER NOT NULL,
@@ -519,6 +532,7 @@ CREATE TABLE mail (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX mail_due ON mail (due_at_us, id) WHERE due_at_us IS NOT NULL;
 CREATE INDEX mail_by_customer ON mail (customer_id, tenant);
+CREATE INDEX mail_given_up ON mail (created_at_us, id) WHERE due_at_us IS NULL;
 
 CREATE TABLE operation (
     tenant INTEGER NOT NULL,
@@ -539,8 +553,5 @@ CREATE TABLE operation (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX operation_waiting ON operation (id, status) WHERE status = 1;
 CREATE INDEX operation_to_notify ON operation (notify_at_us, id) WHERE notify_at_us IS NOT NULL;
-
-CREATE INDEX customer_session_ending ON customer_session (refresh_until_us, id);
-CREATE INDEX mail_given_up ON mail (created_at_us, id) WHERE due_at_us IS NULL;
 CREATE INDEX operation_settled ON operation (settled_at_us, id) WHERE settled_at_us IS NOT NULL;
-CREATE INDEX account_person_by_email ON account_person (tenant, lower(email)) WHERE email IS NOT NULL;
+

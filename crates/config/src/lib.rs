@@ -240,6 +240,13 @@ impl Config {
         all.map(|it| it.ip().to_canonical()).all(|it| it.is_loopback())
     }
 
+    /// Whether passwords and API secrets may cross a network in the clear: others than this machine reach the
+    /// server, it has no certificate, and no proxy is trusted that could have one.
+    #[must_use]
+    pub fn is_plain_off_loopback(&self) -> bool {
+        !self.is_on_loopback() && self.tls.cert.is_empty() && self.access.trusted_proxies.is_empty()
+    }
+
     /// Whether the simulated gateway answers, and reads of balances take the time that clients request.
     #[must_use]
     pub const fn simulates(&self) -> bool {

@@ -11,6 +11,7 @@ pub const PERMISSIONS: &[&str] = &[
     "account:create",
     "account:update",
     "account:erase",
+    "account:release",
     "account:add_emails",
     "account:delete_emails",
     "account:charge",

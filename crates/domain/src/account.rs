@@ -123,6 +123,13 @@ pub struct EraseAccount {
     pub account: AccountId,
 }
 
+/// Puts an account back into service whose commands are refused since one of them broke an invariant, or
+/// wrote what the database refuses. Says in the journal who did it, and changes no row of the account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReleaseAccount {
+    pub account: AccountId,
+}
+
 impl UpdateAccount {
     /// Keeps every field of `account`.
     #[must_use]

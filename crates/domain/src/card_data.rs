@@ -32,6 +32,10 @@ pub const PAN_DIGITS_MIN: usize = 13;
 /// How long a card number can be with what is between its digits, in characters.
 pub(crate) const PAN_CHARS_MAX: usize = 19 * 2;
 
+/// How much of a word is looked at before and after a number, in bytes, as long as the longest hash:
+/// with all of it, a text that is one long word would take time in proportion to its square.
+const WORD_BYTES_MAX: usize = 128;
+
 /// The first six digits of the schemes' numbers, and how many digits these have.
 const SCHEMES: &[(Range<u32>, &[usize])] = &[
     (220_000..220_500, &[16, 17, 18, 19]),             // Mir
@@ -235,7 +239,9 @@ fn is_in_hexadecimal(text: &str, number: Range<usize>) -> bool {
     let before = text.as_bytes()[..number.start].iter().rev();
     let after = text.as_bytes()[number.end..].iter();
     let is_in_word = |byte: &&u8| byte.is_ascii_alphanumeric();
-    let mut letters = before.take_while(is_in_word).chain(after.take_while(is_in_word)).peekable();
+    let before = before.take_while(is_in_word).take(WORD_BYTES_MAX);
+    let after = after.take_while(is_in_word).take(WORD_BYTES_MAX);
+    let mut letters = before.chain(after).peekable();
     letters.peek().is_some() && letters.all(u8::is_ascii_hexdigit)
 }
 

@@ -16,6 +16,8 @@ pub enum Event {
     AccountCreated { account: AccountId },
     /// An account changed, or its default payment method did.
     AccountChanged { account: AccountId },
+    /// An account that was out of service is in service again.
+    AccountReleased { account: AccountId },
     /// An account has a tag that it did not have.
     TagAdded { account: AccountId, tag: TagId, definition: ControlTag },
     /// An account has a tag no more.
@@ -84,6 +86,7 @@ impl Event {
         match self {
             Self::AccountCreated { account }
             | Self::AccountChanged { account }
+            | Self::AccountReleased { account }
             | Self::CustomerRegistered { account, .. }
             | Self::CustomerVerified { account, .. }
             | Self::CustomerChanged { account, .. }

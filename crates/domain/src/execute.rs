@@ -85,6 +85,7 @@ fn of_account(state: &State, command: &AccountCommand, cx: &mut Context) -> Outc
         AccountCommand::Create(it) => account::create(state, it, cx),
         AccountCommand::Update(it) => account::update(state, it, cx),
         AccountCommand::Erase(it) => account::erase(state, it, cx),
+        AccountCommand::Release(it) => account::release(it, cx),
         AccountCommand::AddTags(it) => tag::add(state, it, cx),
         AccountCommand::RemoveTags(it) => tag::remove(state, it, cx),
         AccountCommand::CreatePaymentMethod(it) => payment_method::create(state, it, cx),

@@ -64,6 +64,10 @@ pub struct TenantValue {
     pub revision: Revision,
 }
 
+/// The API key of the tenant that sign-up is probed in, and the user who makes it. Nobody else does: the
+/// probe would register its customers there.
+pub const PROBE: &str = "faregate-probe";
+
 /// Creates a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateTenant {

@@ -46,6 +46,10 @@ fn events() {
         expect![[r#"{"AccountChanged":{"account":"00000000-0000-0000-0000-000000000001"}}"#]],
     );
     check(
+        &Event::AccountReleased { account },
+        expect![[r#"{"AccountReleased":{"account":"00000000-0000-0000-0000-000000000001"}}"#]],
+    );
+    check(
         &Event::TagAdded { account, tag: id(9), definition: ControlTag::AutoPayOff },
         expect![[
             r#"{"TagAdded":{"account":"00000000-0000-0000-0000-000000000001","tag":"00000000-0000-0000-0000-000000000009","definition":"AutoPayOff"}}"#

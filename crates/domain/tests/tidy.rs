@@ -19,7 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("iso8583", &[]),
     ("secrets", &[]),
     ("store", &["domain", "engine", "secrets"]),
-    ("gateway", &["domain", "engine"]),
+    ("gateway", &["domain", "engine", "secrets"]),
     ("kafka", &["domain", "engine", "secrets"]),
     ("web", &["domain", "engine"]),
     ("feature-flags", &["domain", "engine", "evaluation", "secrets"]),
@@ -44,7 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "web",
         ],
     ),
-    ("http-server", &["engine", "domain", "web"]),
+    ("http-server", &["engine", "domain", "secrets", "web"]),
     (
         "config",
         &[

@@ -378,7 +378,9 @@ fn find_tenant(queries: &dyn Queries, api_key: &str) -> Result<Stored<TenantRef>
     Ok(Some((taken, TenantRef { no, id, is_active, numeric_keys })))
 }
 
-fn read_basic(header: &[u8]) -> Option<(String, String)> {
+/// The user and the password of an `Authorization` header (RFC 7617); public for the fuzzer.
+#[doc(hidden)]
+pub fn read_basic(header: &[u8]) -> Option<(String, String)> {
     let (scheme, encoded) = header.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case(b"basic ") || encoded.len() > 4 * CREDENTIAL_BYTES_MAX {
         return None;

@@ -182,6 +182,7 @@ impl Deltas {
             | Event::CustomerChanged { .. }
             | Event::CustomerErased { .. }
             | Event::AccountChanged { .. }
+            | Event::AccountReleased { .. }
             | Event::TagAdded { .. }
             | Event::TagRemoved { .. }
             | Event::TenantConfigChanged { .. }

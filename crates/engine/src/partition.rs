@@ -1,22 +1,27 @@
 //! A single-writer partition: one batch at a time, loaded, executed, committed. Synchronous and
 //! without a clock of its own, so that `sim` runs the very same code.
 
+mod quarantine;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use domain::change::{Change, CustomerChange, FlagChange};
-use domain::command::Subject;
+use domain::command::{AccountCommand, Subject};
 use domain::payment::{Actor, PaymentFile, ReplyKey, TransactionStatus};
 use domain::read::Read;
 use domain::state::State;
 use domain::{
-    AccountId, Command, Effect, Event, Executed, GatewayCall, Idempotency, PaymentId,
-    PaymentRejection, Rejection, Reply, Request, Seq, Sequences, Settings, Stamp, TenantNo,
+    AccountId, AccountRejection, Command, Effect, Event, Executed, GatewayCall, Idempotency,
+    PaymentId, PaymentRejection, Rejection, Reply, Request, Seq, Sequences, Settings, Stamp,
     Timestamp, TransactionId, execute,
 };
 
-use crate::ports::{Batch, Bookkeeping, Entry, Loaded, Store, StoreError, StoredReply};
+use self::quarantine::Quarantine;
+use crate::ports::{
+    Batch, Bookkeeping, Entry, Loaded, QuarantineReason, Store, StoreError, StoredReply,
+};
 use crate::unavailable::Reason;
 
 /// How many commands one commit takes at most.
@@ -160,7 +165,7 @@ pub struct Partition<S> {
     next_seq: Seq,
     sequences: Sequences,
     queue_offset: Option<i64>,
-    quarantined: BTreeSet<(TenantNo, AccountId)>,
+    quarantine: Quarantine,
     /// Set while it is not known what the database holds: the next batch opens it again first.
     in_doubt: bool,
     /// Set while the disk is full. The next batch opens the database first, which writes: so even a
@@ -181,7 +186,7 @@ impl<S: Store> Partition<S> {
             next_seq: opened.next_seq,
             sequences: opened.sequences,
             queue_offset: opened.queue_offset,
-            quarantined: BTreeSet::new(),
+            quarantine: Quarantine::of(opened.quarantined),
             in_doubt: false,
             is_full: !opened.is_writable,
         })
@@ -221,7 +226,7 @@ impl<S: Store> Partition<S> {
             let tried = self.try_process(works, None, times, permit);
             match (tried, only_command(works)) {
                 (Err(StoreError::Refused(reason)), Some((at, request))) => {
-                    self.park_refused(request, &reason)?;
+                    self.park_refused(request, &reason, times.now)?;
                     self.try_process(works, Some((at, Reason::Bug)), times, permit)
                 }
                 (Err(StoreError::Repeated(reason)), Some((at, request))) => {
@@ -268,6 +273,7 @@ impl<S: Store> Partition<S> {
             return Err(StoreError::DiskFull);
         }
         (self.next_seq, self.sequences) = (opened.next_seq, opened.sequences);
+        self.quarantine.reload(opened.quarantined);
         (self.in_doubt, self.is_full) = (false, false);
         Ok(())
     }
@@ -296,7 +302,9 @@ impl<S: Store> Partition<S> {
                 (Work::Request(_), Some((refused, reason))) if refused == at => {
                     Verdict::Unavailable(reason)
                 }
-                (Work::Request(request), _) if unreadable.contains(&at) => self.park(request),
+                (Work::Request(request), _) if unreadable.contains(&at) => {
+                    self.park(request, times.now)
+                }
                 (Work::Request(request), _) => self.one(request, &mut run),
                 (Work::Bookkeeping(rows), _) => {
                     run.batch.bookkeeping.extend_from_slice(rows);
@@ -311,7 +319,9 @@ impl<S: Store> Partition<S> {
         if run.sequences != self.sequences {
             run.batch.sequences = Some(run.sequences);
         }
+        run.batch.bookkeeping.extend(self.quarantine.to_write());
         self.store.commit(&run.batch)?;
+        self.quarantine.committed(&run.batch.entries);
         run.batch.entries.iter().for_each(log_if_of_rights);
         let changed = run.batch.entries.iter().flat_map(changes_of).collect();
         (self.next_seq, self.sequences) = (run.next_seq, run.sequences);
@@ -370,7 +380,12 @@ impl<S: Store> Partition<S> {
     }
 
     /// Takes the account of a command out of service that writes what the database refuses.
-    fn park_refused(&mut self, request: &Request, reason: &str) -> Result<(), StoreError> {
+    fn park_refused(
+        &mut self,
+        request: &Request,
+        error: &str,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let mut reads = BTreeSet::new();
         request.command.reads(request.tenant, &mut |read| {
             reads.insert(read);
@@ -380,33 +395,15 @@ impl<S: Store> Partition<S> {
             Err(StoreError::Refused(_)) => request.command.account(),
             Err(error) => return Err(error),
         };
-        let what = "the database refuses what a command writes";
-        self.quarantine(request, account, (what, Some(reason)));
+        let why = (QuarantineReason::RefusedByDatabase, Some(error));
+        self.quarantine.add((request, account), why, now);
         Ok(())
     }
 
-    /// Refuses all further commands of the account of a command that is parked.
-    fn quarantine(
-        &mut self,
-        request: &Request,
-        account: Option<AccountId>,
-        (what, error): (&str, Option<&str>),
-    ) {
-        self.quarantined.extend(account.map(|account| (request.tenant, account)));
-        tracing::error!(
-            request.id = %request.id.0,
-            tenant = request.tenant.0,
-            account = ?account,
-            command = request.command.name(),
-            error,
-            "{what}: it is parked and its account quarantined"
-        );
-    }
-
     /// Refuses a command that cannot be judged, and all that comes for its account.
-    fn park(&mut self, request: &Request) -> Verdict {
+    fn park(&mut self, request: &Request, now: Timestamp) -> Verdict {
         let account = request.command.account();
-        self.quarantined.extend(account.map(|account| (request.tenant, account)));
+        self.quarantine.add((request, account), (QuarantineReason::Unreadable, None), now);
         Verdict::Unavailable(Reason::Quarantined)
     }
 
@@ -419,7 +416,15 @@ impl<S: Store> Partition<S> {
             return Verdict::Unavailable(Reason::Repeated);
         }
         let account = account_of(request, &run.loaded.state);
-        if account.is_some_and(|account| self.quarantined.contains(&(request.tenant, account))) {
+        let is_quarantined = self.quarantine.has(request.tenant, account);
+        if let Command::Account(AccountCommand::Release(it)) = &request.command {
+            if !is_quarantined {
+                let none = AccountRejection::NotFound { id: it.account };
+                return Verdict::Answered(Answer::Refused(none.into()));
+            }
+            let (tenant, account) = (request.tenant, it.account);
+            run.batch.bookkeeping.push(Bookkeeping::Released { tenant, account });
+        } else if is_quarantined {
             return Verdict::Unavailable(Reason::Quarantined);
         }
         let stamp = Stamp {
@@ -435,7 +440,8 @@ impl<S: Store> Partition<S> {
             Ok(Ok(executed)) => run.accept(request, executed, self.settings.reply_keep_us),
             Ok(Err(rejection)) => run.refuse(request, rejection, self.settings.reply_keep_us),
             Err(_) => {
-                self.quarantine(request, account, ("a command broke an invariant", None));
+                let now = run.times.now;
+                self.quarantine.add((request, account), (QuarantineReason::Bug, None), now);
                 Verdict::Unavailable(Reason::Bug)
             }
         }

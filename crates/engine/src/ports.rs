@@ -11,8 +11,8 @@ use domain::payment::{Actor, GatewayAnswer, GatewayKnowledge, ReplyKey};
 use domain::read::Read;
 use domain::state::State;
 use domain::{
-    Event, GatewayCall, GatewaySettings, MailId, OperationId, PaymentId, Rejection, Reply,
-    RequestId, Seq, Sequences, TenantNo, Timestamp, TransactionId,
+    AccountId, Event, GatewayCall, GatewaySettings, MailId, OperationId, PaymentId, Rejection,
+    Reply, RequestId, Seq, Sequences, TenantNo, Timestamp, TransactionId,
 };
 
 mod access;
@@ -79,7 +79,7 @@ pub trait Store: Send {
 }
 
 /// A partition as it was found.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Opened {
     /// The journal row to write next.
     pub next_seq: Seq,
@@ -90,6 +90,46 @@ pub struct Opened {
     /// Whether the partition is owned. `false`: the disk is full, so the numbers were only read, and
     /// every commit fails until it is opened again.
     pub is_writable: bool,
+    /// Its accounts whose commands are refused.
+    pub quarantined: BTreeSet<(TenantNo, AccountId)>,
+}
+
+/// An account whose commands are refused until an operator releases it, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    pub tenant: TenantNo,
+    pub account: AccountId,
+    /// Domain time.
+    pub since: Timestamp,
+    /// The command that could not be carried out, by its request and its name.
+    pub request: RequestId,
+    pub command: String,
+    pub reason: QuarantineReason,
+}
+
+/// Why an account is out of service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuarantineReason {
+    /// A command broke an invariant.
+    Bug,
+    /// The database refuses what a command writes.
+    RefusedByDatabase,
+    /// A row that a command needs cannot be read.
+    Unreadable,
+}
+
+impl QuarantineReason {
+    pub const ALL: [Self; 3] = [Self::Bug, Self::RefusedByDatabase, Self::Unreadable];
+
+    /// Its name in the database and in answers.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Bug => "bug",
+            Self::RefusedByDatabase => "refused-by-database",
+            Self::Unreadable => "unreadable",
+        }
+    }
 }
 
 /// What a batch may look at.
@@ -174,6 +214,10 @@ pub enum Bookkeeping {
     Over(Over),
     /// A delivery that succeeded or was given up.
     DeliveryClosed { id: DeliveryId },
+    /// An account is out of service from now on.
+    Quarantined(Quarantined),
+    /// It is in service again.
+    Released { tenant: TenantNo, account: AccountId },
 }
 
 /// Reads of committed rows, on connections of their own. Blocking; see `Engine::read`.

@@ -11,11 +11,10 @@ mod pattern;
 mod smtp;
 mod template;
 
-use std::path::PathBuf;
-
 use lettre::message::Mailbox;
 use uuid::Uuid;
 
+use self::directory::Directory;
 pub use error::{MailError, SetupError};
 pub use links::{InvalidBaseUrl, Links};
 pub use message::{ADDRESS_BYTES_MAX, MessageId, OutgoingMail};
@@ -34,7 +33,7 @@ pub struct Mailer {
 
 enum Backend {
     None,
-    Directory(PathBuf),
+    Directory(Directory),
     Smtp(Box<smtp::Smtp>),
 }
 
@@ -49,7 +48,7 @@ impl Mailer {
             .map_err(|reason| SetupError { setting: "mail.from", reason: reason.to_owned() })?;
         let backend = match &options.transport {
             Transport::None => Backend::None,
-            Transport::File(directory) => Backend::Directory(directory.clone()),
+            Transport::File(path) => Backend::Directory(Directory::new(path.clone())),
             Transport::Smtp(smtp) => {
                 Backend::Smtp(Box::new(smtp::Smtp::new(smtp, from.email.domain())?))
             }
@@ -83,7 +82,7 @@ impl Mailer {
         match &self.backend {
             Backend::None => Ok(()),
             Backend::Directory(directory) => {
-                directory::write(directory.clone(), mail.message_id.mail(), encoded.bytes).await
+                directory.write(mail.message_id.mail(), encoded.bytes).await
             }
             Backend::Smtp(smtp) => smtp.send(&encoded).await,
         }

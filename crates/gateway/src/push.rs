@@ -25,9 +25,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use body::body;
-pub use callback::{CallbackError, Reach, URL_BYTES_MAX, validate_callback};
+pub use callback::{
+    CallbackError, Reach, URL_BYTES_MAX, validate_callback, validate_request_callback,
+};
 pub use options::{FOLLOWER, Options, RETRY_DELAYS};
-pub use post::CallbackClient;
+pub use post::{CallbackClient, Failure};
 
 /// Starts the follower on the current tokio runtime. It runs until the task is aborted. Deliveries
 /// that were not recorded by then are repeated after the next start.

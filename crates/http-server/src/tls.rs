@@ -8,6 +8,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use secrets::private_file;
 use tokio_rustls::TlsAcceptor;
 
 /// The PEM files of a listener; both paths empty: no TLS.
@@ -63,7 +64,12 @@ fn acceptor_of(
     }
     let chain = certificates("tls.cert", Path::new(tls.cert))?;
     let key = Path::new(tls.key);
-    let key = PrivateKeyDer::from_pem_file(key).map_err(refused("tls.key", key))?;
+    let pem = private_file::open(key).map_err(|error| Error::File {
+        key: "tls.key",
+        path: key.to_owned(),
+        reason: error.to_string(),
+    })?;
+    let key = PrivateKeyDer::from_pem_reader(pem).map_err(refused("tls.key", key))?;
     let builder =
         ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let builder = match clients {

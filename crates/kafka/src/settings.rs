@@ -1,10 +1,12 @@
 //! How Kafka is reached, and what that means to librdkafka.
 
-use std::fmt;
 use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
+use std::{fmt, io};
 
 use rdkafka::ClientConfig;
+use secrets::private_file;
 
 use crate::signature::{ClusterKeys, Role, Signer};
 
@@ -374,6 +376,12 @@ impl Security {
         }
         if self.ssl_certificate_location.is_empty() != self.ssl_key_location.is_empty() {
             return broken("ssl_key_location", "and ssl_certificate_location go together");
+        }
+        if !self.ssl_key_location.is_empty() {
+            let key = Path::new(&self.ssl_key_location);
+            let broken =
+                |error: io::Error| SettingsError::new("ssl_key_location", error.to_string());
+            private_file::open(key).map_err(broken)?;
         }
         Ok(())
     }

@@ -126,7 +126,7 @@ impl ClusterKeys {
     /// # Errors
     /// [`key_file::Error`].
     pub fn read(current: &Path, previous: Option<&Path>) -> Result<Self, key_file::Error> {
-        let read = |path: &Path| key_file::read_private(path).map(RootKey::new);
+        let read = |path: &Path| key_file::read(path).map(RootKey::new);
         let previous = previous.map(read).transpose()?;
         Ok(Self::new(&read(current)?, previous.as_ref()))
     }

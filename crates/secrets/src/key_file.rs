@@ -1,11 +1,11 @@
 //! Files with a key of 32 bytes: created in the data directory if missing, only read elsewhere.
 
 use std::fs::OpenOptions;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::random;
+use crate::{private_file, random};
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
@@ -21,37 +21,16 @@ pub enum Error {
     /// The file does not have the length of a key.
     #[error("the key {path}: {KEY_BYTES} bytes were expected")]
     Length { path: PathBuf },
-    /// Every user of the machine can access the file.
-    #[error(
-        "the key {path}: its mode is {mode:03o}; nobody but owner and group may access it: chmod o= {path}"
-    )]
-    Mode { path: PathBuf, mode: u32 },
 }
 
-/// Reads a key from a file.
+/// Reads a key from a private file.
 ///
 /// # Errors
-/// [`Error`] where the file cannot be read or has another length.
+/// [`Error`] where the file cannot be read, is not private, or has another length.
 pub fn read(path: &Path) -> Result<Key, Error> {
-    let failed = |source| Error::File { path: path.to_owned(), source };
-    let mut bytes = Vec::with_capacity(KEY_BYTES + 1);
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    let bytes = private_file::read(path, KEY_BYTES)
+        .map_err(|source| Error::File { path: path.to_owned(), source })?;
     bytes.try_into().map_err(|_| Error::Length { path: path.to_owned() })
-}
-
-/// As [`read`], from a file that only its owner and group may access.
-///
-/// # Errors
-/// [`Error`]; [`Error::Mode`] where others may access it.
-pub fn read_private(path: &Path) -> Result<Key, Error> {
-    const OTHERS: u32 = 0o007;
-    let failed = |source| Error::File { path: path.to_owned(), source };
-    let mode = std::fs::metadata(path).map_err(failed)?.permissions().mode() & 0o777;
-    if mode & OTHERS != 0 {
-        return Err(Error::Mode { path: path.to_owned(), mode });
-    }
-    read(path)
 }
 
 /// Reads the key `name` from a data directory, which this process has locked, and creates it if
@@ -84,6 +63,8 @@ pub(crate) fn create(path: &Path, content: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     struct TempDir(PathBuf);
@@ -118,22 +99,9 @@ mod tests {
         let dir = TempDir::new("key-length");
         let path = dir.0.join("test.key");
         for length in [0, KEY_BYTES - 1, KEY_BYTES + 1] {
-            std::fs::write(&path, vec![7; length]).unwrap();
+            create(&path, &vec![7; length]).unwrap();
             assert!(matches!(read(&path), Err(Error::Length { .. })), "{length}");
         }
-    }
-
-    #[test]
-    fn a_file_that_others_may_access_is_refused_where_it_is_private() {
-        let dir = TempDir::new("key-mode");
-        let path = dir.0.join("test.key");
-        std::fs::write(&path, [7; KEY_BYTES]).unwrap();
-        for (mode, is_private) in [(0o600, true), (0o440, true), (0o644, false), (0o601, false)] {
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(read_private(&path).is_ok(), is_private, "{mode:o}");
-        }
-        let error = read_private(&path).unwrap_err().to_string();
-        assert!(error.contains("its mode is 601"), "{error}");
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! Key files, keys derived from one root key, the sealer for everything that is stored encrypted, and
-//! token files.
+//! Files that only their owner may read, keys and tokens in them, keys derived from one root key, and the
+//! sealer for everything that is stored encrypted.
 
 pub mod derive;
 pub mod key_file;
+pub mod private_file;
 pub mod random;
 pub mod sealer;
 pub mod token_file;

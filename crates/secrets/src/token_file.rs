@@ -1,12 +1,12 @@
 //! Files with a bearer token, one line of text: created in the data directory if missing, only read
 //! elsewhere.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use subtle::ConstantTimeEq as _;
 
-use crate::{key_file, random};
+use crate::{key_file, private_file, random};
 
 /// Bytes of a token at least: a shorter one can be guessed.
 pub const TOKEN_BYTES_MIN: usize = 16;
@@ -45,17 +45,15 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Reads a token from a file; white space around it is ignored.
+/// Reads a token from a private file; white space around it is ignored.
 ///
 /// # Errors
 /// [`Error`] where the file cannot be read or holds no token.
 pub fn read(path: &Path) -> Result<Token, Error> {
     let failed = |source| Error::File { path: path.to_owned(), source };
     let no_token = || Error::NoToken { path: path.to_owned() };
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
     // The line's end, of either kind, is no part of the token.
-    file.take(TOKEN_BYTES_MAX as u64 + 3).read_to_end(&mut bytes).map_err(failed)?;
+    let bytes = private_file::read(path, TOKEN_BYTES_MAX + 2).map_err(failed)?;
     let text = String::from_utf8(bytes).map_err(|_| no_token())?;
     let token = text.trim();
     let is_token = (TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&token.len())
@@ -108,7 +106,7 @@ mod tests {
     fn a_file_without_a_token_is_refused() {
         let file = path("token-none");
         let check = |content: &[u8], is_token: bool| {
-            std::fs::write(&file, content).unwrap();
+            key_file::create(&file, content).unwrap();
             assert_eq!(read(&file).is_ok(), is_token, "{}", String::from_utf8_lossy(content));
         };
         let longest = [b'x'; TOKEN_BYTES_MAX];

@@ -1,4 +1,4 @@
-//! Gauges of what waits to be done for customers: mails and operations.
+//! Gauges of what waits to be done: mails and operations of customers, accounts out of service.
 
 use std::future::Future;
 use std::time::Duration;
@@ -38,4 +38,5 @@ fn gauge(backlog: &Backlog, now: Timestamp) {
     set("faregate_mail_oldest_seconds", age(backlog.mail_due_at));
     set("faregate_operations_waiting", backlog.operations);
     set("faregate_operations_oldest_seconds", age(backlog.oldest_operation_at));
+    set("faregate_quarantined_accounts", backlog.quarantined);
 }

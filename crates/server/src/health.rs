@@ -1,6 +1,7 @@
 //! `/health/live` and `/health/ready`: for load balancers and orchestrators. They answer from
 //! memory, so that they answer at once whatever the load is.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use arc_swap::ArcSwap;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use config::Config;
 use engine::periodic::{Pass, Periodic};
 use engine::{CHECK_AGE_MAX, Engine, Reason};
 use feature_flags::FlagCache;
@@ -25,9 +27,16 @@ const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// What a full disk means, in the field `degraded` of health routes.
 const DISK_FULL: &str = "the disk is full: reads are served, writes are refused";
 
+/// What plain HTTP means, in the field `warning` of health routes and in the log.
+const PLAIN: &str = "others than this machine reach this server without TLS: passwords and API secrets \
+                     cross the network in the clear; set tls.cert and tls.key, or name the proxy that \
+                     ends TLS in access.trusted_proxies";
+
 /// The server's health. Clones share it.
 #[derive(Clone)]
 pub struct Health {
+    /// What is set up dangerously.
+    warning: Option<&'static str>,
     last: Arc<ArcSwap<Probe>>,
     flags: Option<Arc<FlagCache>>,
     stopping: watch::Receiver<bool>,
@@ -74,7 +83,8 @@ impl Health {
         let disk = Disk::new(data_dir);
         let first = probe(&engine, &disk).await;
         let last = Arc::new(ArcSwap::from_pointee(first));
-        let health = Self { last: Arc::clone(&last), flags, stopping: stopping.clone() };
+        let last_shown = Arc::clone(&last);
+        let health = Self { warning: None, last: last_shown, flags, stopping: stopping.clone() };
         tokio::spawn(async move {
             let job = || async {
                 last.store(Arc::new(probe(&engine, &disk).await));
@@ -83,6 +93,16 @@ impl Health {
             Periodic::every(PROBE_EVERY).run(until(stopping), job).await;
         });
         health
+    }
+
+    /// The same, and the log, with what is dangerous about the configuration.
+    #[must_use]
+    pub fn warned_of(self, config: &Config) -> Self {
+        let warning = config.is_plain_off_loopback().then_some(PLAIN);
+        if let Some(warning) = warning {
+            tracing::warn!("{warning}");
+        }
+        Self { warning, ..self }
     }
 
     /// Whether the server can answer; reads suffice.
@@ -94,6 +114,14 @@ impl Health {
     /// Why the server serves less than everything, if it does.
     fn degraded(&self) -> Option<&'static str> {
         self.last.load().is_full.then_some(DISK_FULL)
+    }
+
+    /// 200; `degraded` names what is not served, `warning` what is set up dangerously.
+    fn well(&self, status: &'static str) -> Response {
+        let fields =
+            [("status", Some(status)), ("degraded", self.degraded()), ("warning", self.warning)];
+        let body = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        Json(body.collect::<BTreeMap<_, _>>()).into_response()
     }
 
     fn failure(&self) -> Option<NotReady> {
@@ -146,18 +174,9 @@ const fn failure(checked: Result<(), Reason>) -> Option<NotReady> {
 /// `GET /health/live`: the process answers.
 #[utoipa::path(get, path = "/health/live", tag = "Operations", operation_id = "operations_live",
     summary = "Whether the process answers",
-    responses((status = 200, description = "It does; with degraded, the disk is full and writes are refused")), security(()))]
+    responses((status = 200, description = "It does; with degraded, the disk is full and writes are refused; warning names a dangerous configuration")), security(()))]
 pub async fn live(State(health): State<Health>) -> Response {
-    well("live", health.degraded())
-}
-
-/// 200; `degraded` names what is not served.
-fn well(status: &str, degraded: Option<&str>) -> Response {
-    let body = match degraded {
-        Some(reason) => json!({ "status": status, "degraded": reason }),
-        None => json!({ "status": status }),
-    };
-    Json(body).into_response()
+    health.well("live")
 }
 
 /// `GET /health/ready`: requests can be taken.
@@ -168,7 +187,7 @@ fn well(status: &str, degraded: Option<&str>) -> Response {
         (status = 503, description = "Stopping, the core does not answer, or the feature flags are not read yet")), security(()))]
 pub async fn ready(State(health): State<Health>) -> Response {
     match health.failure() {
-        None => well("ready", health.degraded()),
+        None => health.well("ready"),
         Some(failure) => {
             let body = json!({ "status": "not ready", "reason": failure.label() });
             (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
@@ -186,7 +205,8 @@ mod tests {
         let (stop, stopping) = watch::channel(false);
         let last_swap = Arc::new(ArcSwap::from_pointee(last));
         let cache = Arc::<FlagCache>::default();
-        let health = Health { last: last_swap, flags: Some(Arc::clone(&cache)), stopping };
+        let health =
+            Health { warning: None, last: last_swap, flags: Some(Arc::clone(&cache)), stopping };
         assert_eq!(health.failure(), Some(NotReady::FlagsUnread));
         let without = Health { flags: None, ..health.clone() };
         assert!(without.is_ready(), "a server without flag APIs does not wait for flags");

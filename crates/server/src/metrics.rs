@@ -93,7 +93,7 @@ fn describe() {
 }
 
 /// Gauges of the core and of the process.
-const GAUGES: [(&str, &str); 27] = [
+const GAUGES: [(&str, &str); 28] = [
     ("faregate_requests_in_progress", "Requests in progress."),
     ("faregate_request_bodies_bytes", "Bytes of request bodies in memory."),
     ("faregate_connections", "Open connections."),
@@ -116,6 +116,7 @@ const GAUGES: [(&str, &str); 27] = [
     ("faregate_mail_oldest_seconds", "Age of the oldest of them."),
     ("faregate_operations_waiting", "Operations that wait for their turn."),
     ("faregate_operations_oldest_seconds", "Age of the oldest of them."),
+    ("faregate_quarantined_accounts", "Accounts out of service."),
     ("faregate_analytics_lag_seconds", "How far the analytics tables are behind."),
     ("faregate_push_lag_seconds", "How far push notifications are behind."),
     ("faregate_disk_free_bytes", "Free space on the disk of the data directory."),

@@ -1,5 +1,5 @@
-//! Deletes expired rows: operations some time after their end, mails that were given up long ago, and
-//! sessions that ended.
+//! Deletes expired rows: operations some time after their end, mails that were given up long ago, sessions
+//! that ended, and replies that are not repeated any more.
 
 use std::future::Future;
 use std::time::Duration;
@@ -21,6 +21,10 @@ const MAILS_KEPT_US: i64 = 30 * Timestamp::DAY_US;
 
 /// How long a session is kept after its end: longer than the clocks of a cluster differ.
 const SESSIONS_KEPT_US: i64 = 3_600 * Timestamp::SECOND_US;
+
+/// How long a stored reply is kept after it expired. Commits that store others delete it earlier: this is
+/// for a server that has nothing to do.
+const REPLIES_KEPT_US: i64 = 3_600 * Timestamp::SECOND_US;
 
 /// Deletes expired rows until `stop` is ready.
 pub async fn run(engine: Engine, stop: impl Future<Output = ()>) {
@@ -46,6 +50,7 @@ pub async fn pass(engine: &Engine) -> Result<(), Unavailable> {
         operations_settled: now.plus_us(-OPERATIONS_KEPT_US),
         mails_given_up: now.plus_us(-MAILS_KEPT_US),
         sessions_ended: now.plus_us(-SESSIONS_KEPT_US),
+        replies_expired: now.plus_us(-REPLIES_KEPT_US),
     };
     while engine.read(move |queries| queries.has_over(expired)).await? {
         engine.record(vec![Bookkeeping::Over(expired)]).await?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
+use ::sign_up::operations::CallbackCheck;
 use ::sign_up::probe::Probe;
 use axum::Router;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -125,7 +126,7 @@ impl Server {
         let (stopping, stopped) = watch::channel(false);
         let data_dir = config.data_dir.clone();
         let (engine, flags) = (node.engine.clone(), node.shown_flags());
-        let health = Health::watch(engine, data_dir, flags, left).await;
+        let health = Health::watch(engine, data_dir, flags, left).await.warned_of(config);
         let upkeep = tokio::spawn(metrics::upkeep(recorder.clone()));
         let is_tls = acceptor.is_some();
         let networks = networks(config);
@@ -297,7 +298,10 @@ impl Web<'_> {
         let check_callback: killbill::CallbackCheck = Arc::new(move |url| {
             gateway::push::validate_callback(url, reach).map_err(|error| error.to_string())
         });
-        let callbacks = Arc::clone(&check_callback);
+        let callbacks: CallbackCheck = Arc::new(move |url| {
+            let valid = gateway::push::validate_request_callback(url, reach);
+            valid.map_err(|error| error.to_string())
+        });
         let settings = killbill::Settings {
             tls: self.is_tls,
             public_url: self.config.public_url.clone(),

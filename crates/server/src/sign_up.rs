@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::sign_up::Tenants;
-use ::sign_up::operations::{CallbackCheck, Deliver, OwnsAccount, Worker};
+use ::sign_up::operations::{CallbackCheck, Deliver, NotDelivered, OwnsAccount, Worker};
 use ::sign_up::passwords::{Cost, Hasher, Options};
 use ::sign_up::probe::Probe;
 use ::sign_up::service::{Settings, SignUp};
@@ -15,6 +15,7 @@ use domain::PartitionNo;
 use engine::Engine;
 use engine::access::Access;
 use engine::ports::{Queries, StoreError};
+use gateway::push::Failure;
 use secrets::{RootKey, key_file};
 use store::Share;
 use tokio::task::JoinHandle;
@@ -192,6 +193,12 @@ fn deliver(push: &gateway::push::Options) -> Deliver {
     let caller = gateway::push::CallbackClient::new(push);
     Arc::new(move |delivery| {
         let caller = caller.clone();
-        Box::pin(async move { caller.post(&delivery.url, &delivery.headers, delivery.body).await })
+        Box::pin(async move {
+            let posted = caller.post(&delivery.url, &delivery.headers, delivery.body).await;
+            posted.map_err(|failure| match failure {
+                Failure::Refused(reason) => NotDelivered::Refused(reason),
+                Failure::TimedOut => NotDelivered::TimedOut,
+            })
+        })
     })
 }

@@ -4,6 +4,7 @@
 //! deleted when its operation ends. A [`Worker`] executes stored registrations and calls back.
 
 mod callback;
+mod notifier;
 mod worker;
 
 use std::time::Duration;
@@ -19,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
 pub use self::callback::{
-    Callback, CallbackCheck, CallbackInvalid, Deliver, Delivery, NOTIFY_DELAYS, SECRET_BYTES_MAX,
-    SECRET_BYTES_MIN,
+    Callback, CallbackCheck, CallbackInvalid, Deliver, Delivery, NOTIFY_DELAYS, NotDelivered,
+    SECRET_BYTES_MAX, SECRET_BYTES_MIN,
 };
 pub use self::worker::{OwnsAccount, Representation, Worker, run};
 
@@ -105,7 +106,7 @@ impl SignUp {
     /// is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::Fields`]; [`Error::Busy`] where too many wait, or have waited for too long.
+    /// [`Error::Fields`]; [`Error::TenantNeeded`] where anybody asks for a callback; [`Error::Busy`] where too many wait, or have waited for too long.
     pub async fn queue(
         &self,
         context: &RequestContext,
@@ -113,11 +114,16 @@ impl SignUp {
         disclosure: Disclosure,
         callback: Option<Callback>,
     ) -> Result<QueuedRegistration, Error> {
+        // A server that anybody could let call any address would be a tool for attacks on others.
+        if callback.is_some() && !context.is_of_tenant {
+            return Err(Error::TenantNeeded);
+        }
         let new = validate_registration(form).map_err(Error::Fields)?;
         self.limit(context, Action::Register, Some(new.email()))?;
         let url = callback.as_ref().map_or("", Callback::url).to_owned();
-        let fields = [&*form.email, &form.first_name, &form.last_name, &url];
-        let idempotency = self.idempotency(context, disclosure.route(), &fields);
+        let route = (disclosure.route(), new.email().folded());
+        let fields = [&*form.first_name, &form.last_name, &url];
+        let idempotency = self.idempotency(context, route, &fields);
         // A repeated request is never refused: its registration waits already, or has ended.
         if !self.has_reply(idempotency).await? {
             self.refuse_if_late().await?;

@@ -27,7 +27,7 @@ use crate::service::{
 };
 
 /// The API key and the name of its tenant, whose secret is not stored.
-pub const TENANT: &str = "faregate-probe";
+pub const TENANT: &str = domain::tenant::PROBE;
 
 /// How long a run may take.
 const RUN_MAX: Duration = Duration::from_secs(60);
@@ -148,7 +148,7 @@ const fn reason(error: &Error) -> &'static str {
         Error::Fields(_) => "fields",
         Error::Refused(_) | Error::StillRunning | Error::AnotherRequest => "refused",
         Error::Credentials | Error::CodeNeeded => "credentials",
-        Error::TokenInvalid | Error::NoSession => "session",
+        Error::TokenInvalid | Error::NoSession | Error::TenantNeeded => "session",
         Error::Busy { .. } => BUSY,
         Error::TooManyRequests { .. } => "too_many",
         Error::Unavailable(unavailable) => unavailable.reason.label(),
@@ -343,7 +343,14 @@ impl Probe {
     fn context(&self, tenant: TenantNo) -> RequestContext {
         let id = self.sign_up.engine().mint();
         let from = ClientAddress::UNKNOWN;
-        RequestContext { tenant, id, idempotency_key: None, from, is_exempt: true }
+        RequestContext {
+            tenant,
+            id,
+            idempotency_key: None,
+            from,
+            is_exempt: true,
+            is_of_tenant: false,
+        }
     }
 }
 

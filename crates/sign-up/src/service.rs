@@ -98,6 +98,8 @@ pub struct RequestContext {
     /// Whether the request counts towards no limit: it comes from a program on this machine or from
     /// Faregate itself.
     pub is_exempt: bool,
+    /// Whether the request showed its tenant's secret. Without, it is anybody's.
+    pub is_of_tenant: bool,
 }
 
 /// A customer who is authenticated by an access token.
@@ -268,17 +270,18 @@ impl SignUp {
         }
     }
 
-    /// Identifies a repeated request: the client's key, and the fields of the request except
-    /// secrets.
+    /// Identifies a repeated request: the client's key together with whom the request is about, so that
+    /// callers who choose the same key do not meet; and the fields of the request except secrets.
     pub(crate) fn idempotency(
         &self,
         context: &RequestContext,
-        route: &str,
+        (route, subject): (&str, &str),
         request_fields: &[&str],
     ) -> Option<Idempotency> {
         let key = context.idempotency_key.as_ref()?;
         let tenant = context.tenant.0.to_be_bytes();
-        let name = self.uuid_of(&[b"idempotency-key", &tenant, route.as_bytes(), key.as_bytes()]);
+        let [route, subject, key] = [route, subject, key].map(str::as_bytes);
+        let name = self.uuid_of(&[b"idempotency-key", &tenant, route, subject, key]);
         let mut fields: Vec<&[u8]> = vec![b"idempotent-request"];
         fields.extend(request_fields.iter().map(|field| field.as_bytes()));
         Some(Idempotency { key: ReplyKey(name), fingerprint: self.uuid_of(&fields) })

@@ -225,6 +225,8 @@ fn followed(row: &Bookkeeping) -> Option<i64> {
         | Bookkeeping::MailPostponed(_)
         | Bookkeeping::MailClosed { .. }
         | Bookkeeping::OperationNotified { .. }
+        | Bookkeeping::Quarantined(_)
+        | Bookkeeping::Released { .. }
         | Bookkeeping::Over(_) => None,
     }
 }

@@ -130,7 +130,14 @@ impl Store for MemoryStore {
         part.epoch += 1;
         self.epoch = Some(part.epoch);
         let Part { head, sequences, queue_offset, .. } = *part;
-        Ok(Opened { next_seq: Seq(head.0 + 1), sequences, queue_offset, is_writable: true })
+        Ok(Opened {
+            next_seq: Seq(head.0 + 1),
+            sequences,
+            queue_offset,
+            is_writable: true,
+            // Nothing is out of service in a simulation: a command that broke an invariant ends it.
+            quarantined: BTreeSet::new(),
+        })
     }
 
     fn load(
@@ -317,6 +324,8 @@ impl Tables {
                 | Bookkeeping::MailPostponed(_)
                 | Bookkeeping::MailClosed { .. }
                 | Bookkeeping::OperationNotified { .. }
+                | Bookkeeping::Quarantined(_)
+                | Bookkeeping::Released { .. }
                 | Bookkeeping::Over(_) => {}
             }
         }

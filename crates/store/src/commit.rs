@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use domain::payment::ReplyKey;
 use domain::read::Read;
 use domain::state::State;
-use domain::{Rejection, Reply, Seq, Sequences, Timestamp};
+use domain::{AccountId, Rejection, Reply, Seq, Sequences, TenantNo, Timestamp};
 use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Over, Store, StoreError, StoredReply};
 
 use crate::actors::{Actors, Named};
@@ -150,7 +150,15 @@ impl SqlStore {
         let parameters = [self.share.partition.number().into()];
         let found = self.db.reader().query_one(sql, &parameters, owned)?;
         let found = found.ok_or_else(|| corrupt("there is no partition"))?;
-        Ok(found.opened(false))
+        Ok(found.opened(false, self.quarantined()?))
+    }
+
+    /// The accounts of the partition that are out of service.
+    fn quarantined(&self) -> Result<BTreeSet<(TenantNo, AccountId)>, StoreError> {
+        let sql = "SELECT tenant, account_id FROM quarantine";
+        let read = |cells: &mut Cells<'_>| Ok((cells.tenant()?, cells.entity()?));
+        let all: Vec<(TenantNo, AccountId)> = self.db.reader().query(sql, &[], read)?;
+        Ok(all.into_iter().filter(|(tenant, account)| self.share.has(*tenant, *account)).collect())
     }
 
     fn take_over(&self) -> Result<(Owned, Totals), StoreError> {
@@ -316,8 +324,9 @@ impl SqlStore {
 
     fn delete_some(&self, over: Over) -> Result<(), StoreError> {
         for (table, until, before) in queries::endings(over) {
+            let (name, key) = (table.name, table.key_list());
             let sql = format!(
-                "DELETE FROM {table} WHERE (tenant, id) IN (SELECT tenant, id FROM {table} \
+                "DELETE FROM {name} WHERE ({key}) IN (SELECT {key} FROM {name} \
                  WHERE {until} < ?1 LIMIT ?2)"
             );
             self.db.prepare(&sql)?.row(&[before.into(), DELETED_MAX.into()])?;
@@ -365,6 +374,13 @@ impl SqlStore {
                 self.db.check_again(&tables::OPERATION, "WHERE tenant = ?1 AND id = ?2", &key)
             }
             Bookkeeping::Over(over) => self.delete_some(*over),
+            Bookkeeping::Quarantined(it) => {
+                self.db.upsert(&tables::QUARANTINE)?.row(&rows::quarantined_row(it))
+            }
+            Bookkeeping::Released { tenant, account } => {
+                let sql = "DELETE FROM quarantine WHERE tenant = ?1 AND account_id = ?2";
+                self.db.prepare(sql)?.row(&[(*tenant).into(), (*account).into()])
+            }
             Bookkeeping::DeliveryClosed { id } => {
                 let sql = "DELETE FROM delivery WHERE seq = ?1 AND ordinal = ?2";
                 self.db.prepare(sql)?.row(&[id.seq.into(), i64::from(id.ordinal).into()])
@@ -405,7 +421,7 @@ impl Store for SqlStore {
         }
         (self.owned, self.totals) = (Some(owned), totals);
         self.minted = Some(owned.epoch);
-        Ok(owned.opened(true))
+        Ok(owned.opened(true, self.quarantined()?))
     }
 
     fn load(
@@ -504,9 +520,13 @@ impl Begun {
 }
 
 impl Owned {
-    const fn opened(self, is_writable: bool) -> Opened {
+    const fn opened(
+        self,
+        is_writable: bool,
+        quarantined: BTreeSet<(TenantNo, AccountId)>,
+    ) -> Opened {
         let Self { next_seq, sequences, queue_offset, .. } = self;
-        Opened { next_seq, sequences, queue_offset, is_writable }
+        Opened { next_seq, sequences, queue_offset, is_writable, quarantined }
     }
 
     /// What is left once the batch is written.

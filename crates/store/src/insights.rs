@@ -24,7 +24,7 @@ static ADD_METRICS: LazyLock<String> = LazyLock::new(|| add(&METRIC_INSIGHT, ["e
 fn add(table: &Table, counts: [&str; 2]) -> String {
     let columns = table.columns.iter().map(|it| it.name).collect::<Vec<_>>();
     let parameters = (1..=columns.len()).map(|n| format!("?{n}")).collect::<Vec<_>>();
-    let (name, key) = (table.name, columns[..table.key_columns].join(", "));
+    let (name, key) = (table.name, table.key_list());
     let sums = counts.map(|it| format!("{it} = {name}.{it} + excluded.{it}"));
     format!(
         "INSERT INTO {name} ({}) VALUES ({}) ON CONFLICT ({key}) DO UPDATE SET {}",

@@ -27,10 +27,12 @@ use crate::driver::{Cells, Value};
 use crate::tables::{self, CHECKS};
 
 mod claims;
+mod quarantine;
 mod tags;
 
 pub use claims::claim_hash;
 pub(crate) use claims::{ClaimHash, Claimed, claim, claim_row, recent_claim, recent_claim_row};
+pub(crate) use quarantine::{quarantined, quarantined_row};
 pub use tags::tag;
 pub(crate) use tags::{tag_key, tag_row};
 

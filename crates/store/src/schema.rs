@@ -8,64 +8,22 @@ use ring::digest::{SHA256, digest};
 
 use crate::Error;
 use crate::driver::{Database, Reader, Value, new_installation};
-use crate::tables::{
-    self, CUSTOMER_TABLES, Dialect, FOUNDING_TABLES, INSIGHT_TABLES, MIGRATION, SECOND_TABLES,
-    TABLES, TAG_TABLES, THIRD_TABLES,
-};
+use crate::tables::{self, Dialect, MIGRATION, TABLES};
 
-/// One step from a version to the next. Steps only add; what they did is never edited.
+/// One step from a version to the next. From the release of 0.1.0 on steps only add, and what a step did is
+/// never edited: a table that changes then leaves the statements of its step as they are.
 struct Migration {
     version: i64,
     sql: fn(&Dialect) -> String,
 }
 
-const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, sql: founding },
-    Migration { version: 2, sql: feature_flags },
-    Migration { version: 3, sql: changes_kept_for_later },
-    Migration { version: 4, sql: insights },
-    Migration { version: 5, sql: tags },
-    Migration { version: 6, sql: customers },
-    Migration { version: 7, sql: endings_of_customers_rows },
-    Migration { version: 8, sql: accounts_by_email },
-];
+const MIGRATIONS: &[Migration] = &[Migration { version: 1, sql: founding }];
 
 /// The version that this code writes.
 pub const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
 fn founding(dialect: &Dialect) -> String {
-    tables::ddl(&TABLES[..FOUNDING_TABLES], dialect)
-}
-
-fn feature_flags(dialect: &Dialect) -> String {
-    tables::ddl(&TABLES[FOUNDING_TABLES..SECOND_TABLES], dialect)
-}
-
-fn changes_kept_for_later(dialect: &Dialect) -> String {
-    let tables = tables::ddl(&TABLES[SECOND_TABLES..THIRD_TABLES], dialect);
-    format!("{}\n{tables}", tables::additions(3, dialect))
-}
-
-fn insights(dialect: &Dialect) -> String {
-    tables::ddl(INSIGHT_TABLES, dialect)
-}
-
-fn customers(dialect: &Dialect) -> String {
-    tables::ddl(CUSTOMER_TABLES, dialect)
-}
-
-/// What has ended is found, and deleted.
-fn endings_of_customers_rows(dialect: &Dialect) -> String {
-    tables::additions(7, dialect)
-}
-
-/// Accounts are found by their e-mail address.
-fn accounts_by_email(dialect: &Dialect) -> String {
-    tables::additions(8, dialect)
-}
-
-fn tags(dialect: &Dialect) -> String {
-    tables::ddl(TAG_TABLES, dialect)
+    tables::ddl(TABLES, dialect)
 }
 
 /// The whole schema of an empty database, step by step.
@@ -223,9 +181,8 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["3703895816dc684dace7ce561e36dac5 d0509799755feb5b7fbc13cb22899b34 47e1b932e461e8f1ad7b51d0caa17ac8 8efc425235c23986e3eff606ab3ca4ee f5c771afc419c30df7617cd143795b8e 24c50fe9827ffcb53028dc7df0fe5d9f 1ce3e51518fa721b44ba6989ce9282e9 4938e714ca1d827800e980bcc36dfb38"]
-            .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["76e1753484269434aa81fc0e4e31fa94 dcb3211b43c47e20dc604f97d982c50c 3c6d5c7774312f17a5aa7ccbb2a605d5 c369cc488f20a2e90f0d16f39a66c176 0c51a16dbc833a3b94a225d62c8fd209 1121e1f8c7344f92bfb94839d5dd2467 1ce3e51518fa721b44ba6989ce9282e9 4938e714ca1d827800e980bcc36dfb38"]
+        expect!["9eb0fe94639791d45ea4979cff070ea1"].assert_eq(&checksums(&crate::sqlite::DIALECT));
+        expect!["f77aa3843d78d05f62a8e3e746b0db14"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

@@ -18,7 +18,7 @@ pub(crate) use flags::DUE;
 pub use flags::{CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
 pub use insights::{FLAG_INSIGHT, METRIC_INSIGHT};
 pub(crate) use payments::{IN_RARE_STATE, UNRESOLVED};
-pub use payments::{OUTSTANDING, PAYMENT, PAYMENT_TRANSACTION, POSTING};
+pub use payments::{OUTSTANDING, PAYMENT, PAYMENT_TRANSACTION, POSTING, QUARANTINE};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +42,6 @@ pub struct Column {
     pub nullable: bool,
     /// Whether it keeps what the row was inserted with: an upsert leaves it out.
     pub fixed: bool,
-    /// The version of the schema that added it to a table that was there, with 0 in its rows; `None`
-    /// where it came with its table.
-    pub added: Option<i64>,
 }
 
 /// How a table is laid out where the database lets one choose.
@@ -66,8 +63,6 @@ pub struct Index {
     pub unique: bool,
     /// The condition of a partial index, in SQL.
     pub only: Option<&'static str>,
-    /// The version of the schema that added it to a table that was there.
-    pub added: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -102,17 +97,17 @@ pub struct Dialect {
 }
 
 pub(crate) const fn int(name: &'static str) -> Column {
-    Column { name, kind: Kind::Int, nullable: false, fixed: false, added: None }
+    Column { name, kind: Kind::Int, nullable: false, fixed: false }
 }
 pub(crate) const fn text(name: &'static str) -> Column {
-    Column { name, kind: Kind::Text, nullable: false, fixed: false, added: None }
+    Column { name, kind: Kind::Text, nullable: false, fixed: false }
 }
 pub(crate) const fn id(name: &'static str) -> Column {
-    Column { name, kind: Kind::Id, nullable: false, fixed: false, added: None }
+    Column { name, kind: Kind::Id, nullable: false, fixed: false }
 }
 
 pub(crate) const fn real(name: &'static str) -> Column {
-    Column { name, kind: Kind::Real, nullable: false, fixed: false, added: None }
+    Column { name, kind: Kind::Real, nullable: false, fixed: false }
 }
 
 /// The check value of a row's key and the columns that an upsert leaves out: see `driver/check.rs`.
@@ -129,16 +124,13 @@ impl Column {
     const fn fixed(self) -> Self {
         Self { fixed: true, ..self }
     }
-    const fn added(self, version: i64) -> Self {
-        Self { added: Some(version), ..self }
-    }
 }
 
 pub(crate) const fn index(name: &'static str, columns: &'static str) -> Index {
-    Index { name, columns, unique: false, only: None, added: None }
+    Index { name, columns, unique: false, only: None }
 }
 const fn unique(name: &'static str, columns: &'static str) -> Index {
-    Index { name, columns, unique: true, only: None, added: None }
+    Index { name, columns, unique: true, only: None }
 }
 
 /// The one row of what belongs to the installation: the key of `driver/check.rs`.
@@ -344,7 +336,6 @@ pub static ACCOUNT_PERSON: Table = Table {
     layout: Layout::Clustered,
     indexes: &[Index {
         only: Some("email IS NOT NULL"),
-        added: Some(8),
         ..index("account_person_by_email", "tenant, lower(email)")
     }],
 };
@@ -518,7 +509,7 @@ pub static TAG: Table = Table {
     indexes: &[unique("tag_by_id", "tenant, id")],
 };
 
-/// Every table, in the order in which versions of the schema added them.
+/// Every table.
 pub static TABLES: &[&Table] = &[
     &MIGRATION,
     &INSTALLATION,
@@ -538,6 +529,7 @@ pub static TABLES: &[&Table] = &[
     &CLAIM,
     &CLAIM_RECENT,
     &OUTSTANDING,
+    &QUARANTINE,
     &REPLY,
     &FOLLOWER,
     &DELIVERY,
@@ -556,22 +548,8 @@ pub static TABLES: &[&Table] = &[
     &OPERATION,
 ];
 
-/// How many of [`TABLES`] there were in the first version of the schema.
-pub(crate) const FOUNDING_TABLES: usize = 23;
-
-/// How many there were in the second: feature flags.
-pub(crate) const SECOND_TABLES: usize = FOUNDING_TABLES + 3;
-
-/// How many there were in the third: changes that are kept for later.
-pub(crate) const THIRD_TABLES: usize = SECOND_TABLES + 1;
-
 /// The tables of insights.
 pub(crate) static INSIGHT_TABLES: &[&Table] = &[&FLAG_INSIGHT, &METRIC_INSIGHT];
-
-/// The tables of customers.
-pub(crate) static CUSTOMER_TABLES: &[&Table] = &[&CUSTOMER, &SESSION, &MAIL, &OPERATION];
-/// The tables that came with tags on accounts.
-pub(crate) static TAG_TABLES: &[&Table] = &[&TAG];
 
 /// The statements that make these tables and their indexes.
 #[must_use]
@@ -579,28 +557,6 @@ pub fn ddl(tables: &[&Table], dialect: &Dialect) -> String {
     let mut sql = String::new();
     for table in tables {
         table.write_ddl(dialect, &mut sql).expect("a String takes everything");
-    }
-    sql
-}
-
-/// The statements that add the columns and indexes of a version of the schema to the tables that were
-/// there.
-#[must_use]
-pub fn additions(version: i64, dialect: &Dialect) -> String {
-    let mut sql = String::new();
-    for table in TABLES {
-        for column in table.columns.iter().filter(|column| column.added == Some(version)) {
-            let (name, kind) = (column.name, dialect.int);
-            writeln!(
-                sql,
-                "ALTER TABLE {} ADD COLUMN {name} {kind} NOT NULL DEFAULT 0;",
-                table.name
-            )
-            .expect("a String takes everything");
-        }
-        for index in table.indexes.iter().filter(|index| index.added == Some(version)) {
-            index.write_ddl(table, &mut sql).expect("a String takes everything");
-        }
     }
     sql
 }
@@ -620,6 +576,14 @@ impl Table {
     pub fn select_list(&self, prefix: &str) -> String {
         let names: Vec<String> =
             self.columns.iter().map(|column| format!("{prefix}{}", column.name)).collect();
+        names.join(", ")
+    }
+
+    /// The names of its primary key's columns, separated by commas.
+    #[must_use]
+    pub fn key_list(&self) -> String {
+        let names: Vec<&str> =
+            self.columns[..self.key_columns].iter().map(|column| column.name).collect();
         names.join(", ")
     }
 
@@ -691,7 +655,7 @@ impl Table {
 
     fn write_ddl(&self, dialect: &Dialect, sql: &mut String) -> std::fmt::Result {
         writeln!(sql, "CREATE TABLE {} (", self.name)?;
-        for column in self.columns.iter().filter(|column| column.added.is_none()) {
+        for column in self.columns {
             let kind = match column.kind {
                 Kind::Int => dialect.int,
                 Kind::Text => dialect.text,
@@ -709,7 +673,7 @@ impl Table {
             Layout::Appended => dialect.appended,
         };
         writeln!(sql, "){tail};")?;
-        for index in self.indexes.iter().filter(|index| index.added.is_none()) {
+        for index in self.indexes {
             index.write_ddl(self, sql)?;
         }
         writeln!(sql)

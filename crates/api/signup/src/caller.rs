@@ -22,7 +22,9 @@ use crate::error::{ApiError, card_number};
 /// An invalid idempotency key, a missing tenant or wrong credentials of one.
 pub(crate) async fn context(api: &Api, parts: &Parts) -> Result<RequestContext, ApiError> {
     let from = headers::client_address(&parts.extensions);
-    let tenant = api.tenants.find(credentials(&parts.headers)?, from).await?;
+    let credentials = credentials(&parts.headers)?;
+    let is_of_tenant = credentials.is_some();
+    let tenant = api.tenants.find(credentials, from).await?;
     let idempotency_key = headers::idempotency_key(&parts.headers)
         .map_err(|_| ApiError::bad("Idempotency-Key should have 1 to 255 visible characters"))?;
     let in_head = card_data::find_in_head(&parts.uri, &parts.headers, NumericKeys::Checked);
@@ -31,7 +33,7 @@ pub(crate) async fn context(api: &Api, parts: &Parts) -> Result<RequestContext, 
     }
     let is_exempt = headers::is_local(&parts.extensions);
     let id = api.sign_up.engine().mint();
-    Ok(RequestContext { tenant, id, idempotency_key, from, is_exempt })
+    Ok(RequestContext { tenant, id, idempotency_key, from, is_exempt, is_of_tenant })
 }
 
 fn credentials(headers: &HeaderMap) -> Result<Option<TenantCredentials<'_>>, ApiError> {

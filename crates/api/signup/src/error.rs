@@ -149,6 +149,7 @@ impl From<Error> for ApiError {
             Error::Credentials => Self::unauthorized("Invalid email or password"),
             Error::CodeNeeded => Self::unauthorized("Second factor code required"),
             Error::TokenInvalid => Self::bad("Invalid or expired token"),
+            Error::TenantNeeded => Self::unauthorized("A callback needs the tenant's headers"),
             Error::NoSession => Self::unauthorized("Invalid or expired token"),
             Error::Busy { retry_after } => {
                 busy("Too many registrations and logins at once, try again later", retry_after)

@@ -1,4 +1,4 @@
-//! Faregate's own API under `/v1`: ledger, analytics, unresolved payments, mails, feature flags, sign-up.
+//! Faregate's own API under `/v1`: ledger, analytics, unresolved payments, accounts out of service, mails, feature flags, sign-up.
 //! Errors are RFC 9457.
 
 mod accounts;
@@ -11,6 +11,7 @@ mod ledger;
 mod mails;
 mod openapi;
 mod parameters;
+mod quarantine;
 pub mod sign_up;
 mod sign_up_problem;
 mod tenant;
@@ -77,6 +78,8 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(ledger::accounts))
         .routes(routes!(ledger::entries))
         .routes(routes!(accounts::erase))
+        .routes(routes!(quarantine::list))
+        .routes(routes!(quarantine::release))
         .routes(routes!(unresolved::list))
         .routes(routes!(analytics::payments))
         .routes(routes!(analytics::accounts))

@@ -25,6 +25,7 @@ pub fn of(error: &Error) -> Problem {
         Error::Credentials => (StatusCode::UNAUTHORIZED, "credentials-wrong", None),
         Error::CodeNeeded => (StatusCode::UNAUTHORIZED, "code-needed", None),
         Error::TokenInvalid => (StatusCode::BAD_REQUEST, "token-invalid", None),
+        Error::TenantNeeded => (StatusCode::UNAUTHORIZED, "tenant-missing", None),
         Error::NoSession => (StatusCode::UNAUTHORIZED, "not-logged-in", None),
         Error::Busy { retry_after } => {
             (StatusCode::SERVICE_UNAVAILABLE, "overloaded", Some(*retry_after))

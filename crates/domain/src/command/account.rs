@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::{CreateAccount, EraseAccount, UpdateAccount};
+use crate::account::{CreateAccount, EraseAccount, ReleaseAccount, UpdateAccount};
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::partition::Subject;
 use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
@@ -16,6 +16,7 @@ pub enum AccountCommand {
     Create(Box<CreateAccount>),
     Update(Box<UpdateAccount>),
     Erase(EraseAccount),
+    Release(ReleaseAccount),
     AddTags(AddTags),
     RemoveTags(RemoveTags),
     CreatePaymentMethod(CreatePaymentMethod),
@@ -31,6 +32,7 @@ impl AccountCommand {
             Self::Create(_) => "CreateAccount",
             Self::Update(_) => "UpdateAccount",
             Self::Erase(_) => "EraseAccount",
+            Self::Release(_) => "ReleaseAccount",
             Self::AddTags(_) => "AddTags",
             Self::RemoveTags(_) => "RemoveTags",
             Self::CreatePaymentMethod(_) => "CreatePaymentMethod",
@@ -46,6 +48,7 @@ impl AccountCommand {
             Self::Create(_) => None,
             Self::Update(it) => Some(it.account),
             Self::Erase(it) => Some(it.account),
+            Self::Release(it) => Some(it.account),
             Self::AddTags(it) => Some(it.account),
             Self::RemoveTags(it) => Some(it.account),
             Self::CreatePaymentMethod(it) => Some(it.account),
@@ -60,6 +63,7 @@ impl AccountCommand {
             Self::Create(_) => Subject::Account(request.entity(0)),
             Self::Update(it) => Subject::Account(it.account),
             Self::Erase(it) => Subject::Account(it.account),
+            Self::Release(it) => Subject::Account(it.account),
             Self::AddTags(it) => Subject::Account(it.account),
             Self::RemoveTags(it) => Subject::Account(it.account),
             Self::CreatePaymentMethod(it) => Subject::Account(it.account),
@@ -73,6 +77,7 @@ impl AccountCommand {
         match self {
             Self::Update(_)
             | Self::Erase(_)
+            | Self::Release(_)
             | Self::AddTags(_)
             | Self::RemoveTags(_)
             | Self::SetDefaultPaymentMethod(_)
@@ -92,6 +97,8 @@ impl AccountCommand {
                 method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
             }
             Self::Erase(it) => read(Read::Account(tenant, it.account)),
+            // Its rows may be what cannot be read.
+            Self::Release(_) => {}
             Self::AddTags(it) => read_tags((it.account, &it.definitions), tenant, read),
             Self::RemoveTags(it) => read_tags((it.account, &it.definitions), tenant, read),
             Self::CreatePaymentMethod(it) => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::account::{CreateAccount, EraseAccount, UpdateAccount};
+use crate::account::{CreateAccount, EraseAccount, ReleaseAccount, UpdateAccount};
 use crate::change::AccountChange;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
@@ -106,6 +106,12 @@ pub(crate) fn erase(state: &State, it: &EraseAccount, cx: &mut Context) -> Outco
     };
     // The claim on the key stays: nobody else gets it.
     erase_person(before, None, cx);
+    Ok(Accepted::now(Reply::Done))
+}
+
+/// Whether the account is out of service is not known here: the partition knows it.
+pub(crate) fn release(it: &ReleaseAccount, cx: &mut Context) -> Outcome {
+    cx.event(Event::AccountReleased { account: it.account });
     Ok(Accepted::now(Reply::Done))
 }
 

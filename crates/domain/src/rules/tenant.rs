@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::reply::Outcome;
 use crate::state::State;
 use crate::tenant::{
-    CreateTenant, PreviousSecret, RotateTenantSecret, SetTenantValue, Tenant, TenantValue,
+    CreateTenant, PROBE, PreviousSecret, RotateTenantSecret, SetTenantValue, Tenant, TenantValue,
 };
 use crate::{Accepted, Event, Rejection, Reply, Revision, TenantNo, TenantRejection};
 
@@ -16,7 +16,8 @@ pub(crate) fn create(state: &State, it: &CreateTenant, cx: &mut Context) -> Outc
         return Err(Rejection::invalid("tenantId", "it must not be all zeros"));
     }
     let claim = ClaimKey::new(TenantNo::SYSTEM, ClaimKind::TenantApiKey, &it.api_key);
-    if state.claim(&claim).is_some() {
+    let is_reserved = it.api_key == PROBE && cx.actor.user != PROBE;
+    if is_reserved || state.claim(&claim).is_some() {
         return Err(TenantRejection::AlreadyExists {
             key: it.external_key.clone().unwrap_or_else(|| it.api_key.clone()),
         }
@@ -111,6 +112,22 @@ mod tests {
     use crate::TenantId;
     use crate::command::TenantCommand;
     use crate::testing::Rows;
+
+    #[test]
+    fn nobody_takes_the_place_of_the_probe() {
+        let mut rows = Rows::new();
+        let mut create = |api_key: &str| {
+            rows.run(Command::Tenant(TenantCommand::Create(CreateTenant {
+                id: None,
+                external_key: None,
+                api_key: api_key.to_owned(),
+                secret_hash: String::new(),
+            })))
+        };
+        let key = PROBE.to_owned();
+        assert_eq!(create(PROBE), Err(TenantRejection::AlreadyExists { key }.into()));
+        create("faregate-probe-2").expect("a name that is not reserved");
+    }
 
     #[test]
     fn nobody_has_the_id_that_means_nobody() {

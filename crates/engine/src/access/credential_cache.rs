@@ -12,8 +12,10 @@ use super::{AccessError, Print, TakenSecret};
 /// Credentials remembered at the same time.
 const CACHED_MAX: usize = 16_384;
 
-/// How long a wrong credential is remembered as wrong, so that repeating it costs nothing.
-const WRONG_LIFE: Duration = Duration::from_secs(5);
+/// How long a wrong credential is remembered as wrong: repeating it costs nothing, and counts as one guess
+/// in the window of the limit. So a program with an outdated password locks out nobody of its network. A
+/// change of passwords or secrets ends it at once.
+const WRONG_LIFE: Duration = super::failed_logins::WINDOW;
 
 /// Entries that are older are evicted first when the cache is full.
 const IDLE_LIFE: Duration = Duration::from_secs(60);
@@ -182,6 +184,7 @@ mod tests {
     #[test]
     fn a_wrong_credential_is_cached_for_a_short_time() {
         let wrong = Err(AccessError::Invalid);
-        assert_eq!(check(&wrong, 1, &[0, 4, 5]), ["wrong", "wrong", "nothing"]);
+        assert_eq!(check(&wrong, 1, &[0, 59, 60]), ["wrong", "wrong", "nothing"]);
+        assert_eq!(check(&wrong, 2, &[0]), ["nothing"], "it may be right by now");
     }
 }

@@ -16,7 +16,7 @@ const OF_NAME_MAX: u32 = 20;
 const OF_NETWORK_MAX: u32 = 200;
 
 /// How long wrong credentials count.
-const WINDOW: Duration = Duration::from_secs(60);
+pub(super) const WINDOW: Duration = Duration::from_secs(60);
 
 /// Names and networks counted at the same time.
 const COUNTED_MAX: usize = 16_384;

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use domain::account::{CreateAccount, UpdateAccount};
+use domain::account::{CreateAccount, ReleaseAccount, UpdateAccount};
 use domain::change::AccountChange;
 use domain::command::AccountCommand;
-use domain::{Currency, Person, RequestId};
+use domain::{Currency, Person, RequestId, TenantNo};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -27,6 +27,7 @@ struct MemoryStore {
     /// Whether it can only be read once it is opened.
     is_full: bool,
     queue_offset: Option<i64>,
+    quarantined: BTreeSet<(TenantNo, AccountId)>,
     /// What the next commit fails with.
     failure: Option<StoreError>,
 }
@@ -56,7 +57,8 @@ impl Store for MemoryStore {
         let next_seq = Seq(self.next_seq + 1);
         let sequences = Sequences { payment_number: 1, tenant_no: 2 };
         let (queue_offset, is_writable) = (self.queue_offset, !self.is_full);
-        Ok(Opened { next_seq, sequences, queue_offset, is_writable })
+        let quarantined = self.quarantined.clone();
+        Ok(Opened { next_seq, sequences, queue_offset, is_writable, quarantined })
     }
 
     fn load(
@@ -92,6 +94,13 @@ impl Store for MemoryStore {
         for entry in &batch.entries {
             self.state.apply(entry.tenant, &entry.changes);
             self.next_seq = entry.seq.0;
+        }
+        for row in &batch.bookkeeping {
+            if let Bookkeeping::Quarantined(it) = row {
+                self.quarantined.insert((it.tenant, it.account));
+            } else if let Bookkeeping::Released { tenant, account } = row {
+                self.quarantined.remove(&(*tenant, *account));
+            }
         }
         self.replies.extend(batch.replies.iter().map(|it| (it.key, it.clone())));
         self.queue_offset = batch.queue_offset.or(self.queue_offset);
@@ -138,6 +147,7 @@ impl Scene {
         }
         verdicts.extend(processed.verdicts.iter().map(|verdict| match verdict {
             Verdict::Answered(Answer::Replied(_)) => "done".to_owned(),
+            Verdict::Answered(Answer::Refused(_)) => "refused".to_owned(),
             other @ (Verdict::Answered(_) | Verdict::Waits(_)) => format!("{other:?}"),
             Verdict::Unavailable(reason) => format!("{reason:?}"),
         }));
@@ -152,7 +162,7 @@ fn create_account(person: &str) -> Command {
     Command::Account(AccountCommand::Create(Box::new(create(person))))
 }
 
-/// `create ACCOUNT [PERSON]` and `rename ACCOUNT PERSON`. The same account is always made by the same request.
+/// `create ACCOUNT [PERSON]`, `rename ACCOUNT PERSON` and `release ACCOUNT`. The same account is always made by the same request.
 fn request(text: &str) -> Request {
     let words: Vec<&str> = text.split(' ').collect();
     let creation = RequestId(Uuid::from_bytes(name_bytes(words[1])));
@@ -162,6 +172,10 @@ fn request(text: &str) -> Request {
         ["rename", _, person] => {
             let update = rename(creation.entity(0), person);
             (RequestId(Uuid::now_v7()), Command::Account(AccountCommand::Update(Box::new(update))))
+        }
+        ["release", _] => {
+            let release = ReleaseAccount { account: creation.entity(0) };
+            (RequestId(Uuid::now_v7()), Command::Account(AccountCommand::Release(release)))
         }
         _ => panic!("no such work: {text}"),
     };
@@ -217,6 +231,42 @@ fn a_command_that_writes_what_is_refused_quarantines_its_account_only() {
         (&["rename a Refused", "rename b Ben"], "Bug, done in 2 commits"),
         (&["rename a Ann", "rename b Bob"], "Quarantined, done in 1 commits"),
     ]);
+}
+
+#[test]
+fn an_account_is_out_of_service_until_it_is_released() {
+    let mut scene = Scene::new();
+    let mut check = |works: &[&str], expected: &str| assert_eq!(scene.batch(works), expected);
+    check(&["create a", "create b"], "done, done in 1 commits");
+    check(&["release a"], "refused in 1 commits");
+    check(&["rename a Refused"], "Bug in 1 commits");
+    // What another process finds.
+    let store = std::mem::take(scene.partition.store());
+    let settings = Arc::new(Settings::without_gateways(1, 1));
+    scene.partition = Partition::open(store, settings).unwrap();
+    let mut check = |works: &[&str], expected: &str| assert_eq!(scene.batch(works), expected);
+    check(&["rename a Ann", "rename b Ben"], "Quarantined, done in 1 commits");
+    // It was in service neither for what came with the release nor before that was durable.
+    check(&["release a", "rename a Ann"], "done, Quarantined in 1 commits");
+    check(&["rename a Ann"], "done in 1 commits");
+    check(&["release a"], "refused in 1 commits");
+}
+
+#[test]
+fn a_release_that_is_not_committed_releases_nothing() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.batch(&["create a"]), "done in 1 commits");
+    // Nor does a commit that fails take what was found out with it.
+    scene.partition.store().failure = Some(StoreError::Refused(String::new()));
+    assert_eq!(scene.batch(&["rename a Ann"]), "Bug in 1 commits");
+    for failure in [StoreError::Database(String::new()), StoreError::ConnectionLost(String::new())]
+    {
+        scene.partition.store().failure = Some(failure);
+        assert_eq!(scene.batch(&["release a"]), "Store in 0 commits");
+        assert_eq!(scene.batch(&["rename a Ann"]), "Quarantined in 1 commits");
+    }
+    assert_eq!(scene.batch(&["release a"]), "done in 1 commits");
+    assert_eq!(scene.batch(&["rename a Ann"]), "done in 1 commits");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use domain::tag::Tag;
 use domain::{Account, AccountId, Person, TenantNo};
 
-use super::{Page, Paged, StoreError};
+use super::{Page, Paged, Quarantined, StoreError};
 
 /// Reads of accounts and their tags.
 pub trait AccountQueries: Send + Sync {
@@ -13,6 +13,8 @@ pub trait AccountQueries: Send + Sync {
     fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError>;
     /// An account by external key, or by id where it has no other key.
     fn account_by_key(&self, no: TenantNo, key: &str) -> Result<Option<AccountView>, StoreError>;
+    /// The accounts that are out of service, by id.
+    fn quarantined(&self, no: TenantNo, page: Page) -> Result<Vec<Quarantined>, StoreError>;
     /// All accounts, oldest first.
     fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError>;
     /// Accounts whose id, external key or e-mail address is `text`; of the address, ASCII letters in

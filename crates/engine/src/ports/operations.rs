@@ -35,7 +35,7 @@ pub trait OperationQueries: Send + Sync {
     fn has_over(&self, over: Over) -> Result<bool, StoreError>;
 }
 
-/// What waits to be done for customers.
+/// What waits to be done for customers, and by operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
     /// Mails to be sent; no more than [`Backlog::COUNTED_MAX`] are counted.
@@ -46,6 +46,8 @@ pub struct Backlog {
     pub operations: i64,
     /// When the first of them was requested.
     pub oldest_operation_at: Option<Timestamp>,
+    /// Accounts out of service; no more than [`Backlog::COUNTED_MAX`] are counted.
+    pub quarantined: i64,
 }
 
 impl Backlog {
@@ -62,4 +64,6 @@ pub struct Over {
     pub mails_given_up: Timestamp,
     /// Sessions whose tokens could not be renewed any more.
     pub sessions_ended: Timestamp,
+    /// Stored replies that could not be repeated any more.
+    pub replies_expired: Timestamp,
 }

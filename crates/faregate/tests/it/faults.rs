@@ -323,6 +323,47 @@ fn a_damaged_row_stops_only_what_needs_it() {
 }
 
 #[test]
+fn an_account_out_of_service_is_listed_and_released() {
+    const EXTERNAL: &str = "__EXTERNAL_PAYMENT__";
+    let dir = TempDir::new();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.tenant();
+    let (broken, well) = (account(&client, EXTERNAL), account(&client, EXTERNAL));
+    assert!(server.stop().0.success());
+    let set = "UPDATE account SET currency = ?1 WHERE hex(id) = upper(replace(?2, '-', ''))";
+    tamper(dir.path(), set, &["none".into(), broken.as_str().into()]);
+
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.client().tenant("bob", "lazar");
+    let rename = |client: &Client, account: &str| {
+        client.put(&format!("/1.0/kb/accounts/{account}"), &json!({ "name": "Ann" })).status
+    };
+    let release = |client: &Client| client.delete(&format!("/v1/quarantine/{broken}"));
+    assert_eq!(client.get("/v1/quarantine").json(), json!({ "quarantined": [], "more": false }));
+    assert_eq!(release(&client).status, 404, "it is in service");
+    let outcomes = [rename(&client, &broken), rename(&client, &broken), rename(&client, &well)];
+    assert_eq!(outcomes, [503, 503, 204]);
+    assert!(server.stop().0.success());
+    tamper(dir.path(), set, &["USD".into(), broken.as_str().into()]);
+
+    // What is mended is out of service still, until somebody says so.
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.client().tenant("bob", "lazar");
+    assert_eq!(rename(&client, &broken), 503);
+    let listed = client.get("/v1/quarantine").json();
+    let entry = &listed["quarantined"][0];
+    let shown = [&entry["accountId"], &entry["command"], &entry["reason"]];
+    assert_eq!(shown, [&json!(broken), &json!("UpdateAccount"), &json!("unreadable")], "{listed}");
+    assert_eq!(listed["quarantined"].as_array().map(Vec::len), Some(1), "{listed}");
+    server.metrics_with("faregate_quarantined_accounts 1");
+    assert_eq!(release(&client).status, 204);
+    assert_eq!(rename(&client, &broken), 204);
+    server.metrics_with("faregate_quarantined_accounts 0");
+    assert!(server.stop().0.success());
+    assert_sound(dir.path(), &["verify"]);
+}
+
+#[test]
 fn a_gateway_without_room_is_unhealthy() {
     let server = Server::start_with(Launch::usual().env("FAREGATE_GATEWAY_IN_FLIGHT_MAX", "1"));
     let unauthenticated = Client::new(&server.url);

@@ -90,7 +90,7 @@ fn refused_logins_and_changes_of_rights_leave_a_line() {
     let tenant = json!({ "apiKey": "x", "apiSecret": "y" });
     let joe = client.clone().user("joe", "right");
     assert_eq!(joe.post("/1.0/kb/tenants", &tenant).status, 401);
-    assert_eq!(joe.post("/v1/quarantine", &tenant).status, 404, "it is no refusal");
+    assert_eq!(joe.post("/v1/nothing", &tenant).status, 404, "it is no refusal");
     let (_, log) = server.stop();
     let lines = lines(&log);
     let with = |message: &str| {

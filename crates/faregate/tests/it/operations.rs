@@ -1,6 +1,8 @@
 //! Health, metrics, pages, and the native API without a payment.
 
+use std::fs::Permissions;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -61,6 +63,8 @@ fn a_listener_of_their_own_serves_metrics_without_a_token_and_nothing_else() {
     let dir = TempDir::new();
     let token = dir.path().join("token");
     std::fs::write(&token, "a token that an operator chose\n").unwrap();
+    let private = Permissions::from_mode(0o600);
+    std::fs::set_permissions(&token, private).unwrap();
     let launch = || {
         let launch = Launch::usual().env("FAREGATE_OPERATIONS_LISTEN", "127.0.0.1:0");
         launch.env("FAREGATE_OPERATIONS_METRICS_TOKEN_FILE", token.to_str().unwrap())

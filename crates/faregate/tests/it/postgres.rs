@@ -1,5 +1,7 @@
 //! The real binary on PostgreSQL: `conformance/postgres` names a server in `FAREGATE_TEST_POSTGRES`.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
 use serde_json::Value;
@@ -130,6 +132,7 @@ fn insights_are_kept_on_a_server() {
     let (scratch, dir) = (Scratch::new(), TempDir::new());
     let key = dir.path().join("flags.key");
     std::fs::write(&key, [7; 32]).unwrap();
+    std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
     let launch = || scratch.launch().env("FAREGATE_FLAGS_KEY_FILE", key.to_str().unwrap());
     let (server, client, secret) = flags_insights::start(&dir, launch());
     flags_insights::send(&server, &secret, &[("on", true), ("off", false)], &[0.1]);

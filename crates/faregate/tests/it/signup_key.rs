@@ -38,6 +38,7 @@ fn a_key_that_is_not_the_databases_is_refused() {
     assert!(server.stop().0.success());
     let original = std::fs::read(&key).unwrap();
 
+    let mode = std::fs::metadata(&key).unwrap().permissions();
     std::fs::remove_file(&key).unwrap();
     let said = refusal(&dir);
     let file = key.to_str().unwrap();
@@ -46,6 +47,7 @@ fn a_key_that_is_not_the_databases_is_refused() {
     assert!(!key.exists(), "none was made in its place");
 
     std::fs::write(&key, [7; 32]).unwrap();
+    std::fs::set_permissions(&key, mode).unwrap();
     let said = refusal(&dir);
     assert!(said.contains(&format!("another key than {file}")), "{said}");
 

@@ -1,7 +1,9 @@
 //! TLS: the same server behind a certificate.
 
+use std::fs::Permissions;
 use std::io::Write;
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
@@ -9,15 +11,25 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::client::Answer;
-use crate::process::{Launch, Server, run};
+use crate::process::{Launch, Server, TempDir, run};
 
 /// A certificate for `localhost` that signed itself. Its key is no secret.
 const CERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/tls/cert.pem");
 const KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/tls/key.pem");
 
+/// A copy of the key with this mode: in a checkout, others may read it.
+pub fn private_key(dir: &TempDir, mode: u32) -> String {
+    let path = dir.path().join("key.pem");
+    std::fs::copy(KEY, &path).unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
 #[test]
 fn requests_are_answered_over_tls_only() {
-    let launch = Launch::usual().env("FAREGATE_TLS_CERT", CERT).env("FAREGATE_TLS_KEY", KEY);
+    let dir = TempDir::new();
+    let key = private_key(&dir, 0o600);
+    let launch = Launch::usual().env("FAREGATE_TLS_CERT", CERT).env("FAREGATE_TLS_KEY", &key);
     let server = Server::start_with(launch);
     let address = server.url.strip_prefix("https://").expect("the URL says that it is TLS");
     let mut roots = RootCertStore::empty();
@@ -37,8 +49,21 @@ fn requests_are_answered_over_tls_only() {
 }
 
 #[test]
+fn a_key_that_others_may_read_is_refused() {
+    let dir = TempDir::new();
+    let key = private_key(&dir, 0o644);
+    let file = dir.path().join("faregate.toml");
+    std::fs::write(&file, format!("[tls]\ncert = \"{CERT}\"\nkey = \"{key}\"\n")).unwrap();
+    let (file, path) = (file.to_str().unwrap(), dir.path().to_str().unwrap());
+    let refused = run(&["serve", "--config", file, "--data-dir", path, "--listen", "127.0.0.1:0"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("setting `tls.key`") && said.contains("chmod g-w,o="), "{said}");
+}
+
+#[test]
 fn a_certificate_that_cannot_be_read_names_its_setting() {
-    let dir = crate::process::TempDir::new();
+    let dir = TempDir::new();
     let path = dir.path().to_str().unwrap();
     let file = dir.path().join("faregate.toml");
     std::fs::write(&file, format!("[tls]\ncert = \"{path}/none.pem\"\nkey = \"{KEY}\"\n")).unwrap();

@@ -16,6 +16,7 @@ use lettre::transport::smtp::client::{
 use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
 use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter, MailParameter};
 use lettre::transport::smtp::response::Response;
+use secrets::private_file;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -69,7 +70,7 @@ impl Smtp {
             None
         } else {
             let password = match &options.password_file {
-                Some(file) => read("mail.smtp.password_file", file)?,
+                Some(file) => read_password("mail.smtp.password_file", file)?,
                 None => String::new(),
             };
             let password = password.trim_end_matches(['\r', '\n']).to_owned();
@@ -245,6 +246,13 @@ fn tls(options: &SmtpOptions) -> Result<TlsParameters, SetupError> {
 }
 
 fn read(setting: &'static str, file: &Path) -> Result<String, SetupError> {
-    std::fs::read_to_string(file)
-        .map_err(|error| SetupError { setting, reason: format!("{}: {error}", file.display()) })
+    std::fs::read_to_string(file).map_err(failed(setting, file))
+}
+
+fn read_password(setting: &'static str, file: &Path) -> Result<String, SetupError> {
+    private_file::open(file).and_then(std::io::read_to_string).map_err(failed(setting, file))
+}
+
+fn failed(setting: &'static str, file: &Path) -> impl Fn(std::io::Error) -> SetupError {
+    move |error| SetupError { setting, reason: format!("{}: {error}", file.display()) }
 }

@@ -29,7 +29,8 @@ pub fn body(event: &Event) -> Option<Bytes> {
         }
         Event::TransactionChanged { .. } => of_transaction(event)?,
         // Kill Bill does not have these events.
-        Event::CustomerRegistered { .. }
+        Event::AccountReleased { .. }
+        | Event::CustomerRegistered { .. }
         | Event::CustomerVerified { .. }
         | Event::CustomerChanged { .. }
         | Event::CustomerErased { .. }

@@ -8,6 +8,9 @@ use http::Uri;
 /// The maximum length of a callback's URL.
 pub const URL_BYTES_MAX: usize = 2_048;
 
+/// Ports below are assigned to other services, which must not be called in our name.
+const FREE_PORTS_FROM: u16 = 1_024;
+
 /// The addresses that callbacks may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
@@ -34,6 +37,12 @@ pub enum CallbackError {
     /// The URL has no host.
     #[error("has no host")]
     NoHost,
+    /// The scheme is not https, where it has to be.
+    #[error("must begin with https://")]
+    Plain,
+    /// The port is one of another service.
+    #[error("has a port other than 443 and 1024 to 65535")]
+    Port,
     /// The address is not public.
     #[error("leads to an address that is not public")]
     NotPublic,
@@ -67,6 +76,24 @@ pub fn validate_callback(url: &str, reach: Reach) -> Result<(), CallbackError> {
         }
         Ok(_) | Err(_) => Ok(()),
     }
+}
+
+/// As [`validate_callback`], for a URL that comes with one request: HTTPS, at a port where a callback can be
+/// expected. Plain HTTP leads to this machine only, where `reach` allows that.
+///
+/// # Errors
+/// [`CallbackError`], for the client of the request.
+pub fn validate_request_callback(url: &str, reach: Reach) -> Result<(), CallbackError> {
+    let Callback { is_tls, host, port, .. } = Callback::parse(url)?;
+    let is_here = host.parse().map_or_else(|_| is_localhost(&host), |it: IpAddr| it.is_loopback());
+    let may_be_plain = is_here && reach == Reach::PublicAndPrivate;
+    if !is_tls && !may_be_plain {
+        return Err(CallbackError::Plain);
+    }
+    if port != 443 && port < FREE_PORTS_FROM {
+        return Err(CallbackError::Port);
+    }
+    validate_callback(url, reach)
 }
 
 fn is_localhost(host: &str) -> bool {
@@ -180,7 +207,15 @@ mod tests {
     use expect_test::{Expect, expect};
 
     fn check(url: &str, expected: Expect) {
-        let shown = |reach| match validate_callback(url, reach) {
+        check_by(validate_callback, url, expected);
+    }
+
+    fn check_by(
+        validate: fn(&str, Reach) -> Result<(), CallbackError>,
+        url: &str,
+        expected: Expect,
+    ) {
+        let shown = |reach| match validate(url, reach) {
             Ok(()) => "ok".to_owned(),
             Err(error) => error.to_string(),
         };
@@ -190,6 +225,32 @@ mod tests {
         } else {
             format!("{public}; else: {private}")
         });
+    }
+
+    #[test]
+    fn urls_of_requests_are_encrypted_and_call_no_other_service() {
+        let check = |url: &str, expected| check_by(validate_request_callback, url, expected);
+        check("https://example.com/cb", expect!["ok"]);
+        check("https://example.com:443", expect!["ok"]);
+        check("https://example.com:1024", expect!["ok"]);
+        check("http://example.com/cb", expect!["must begin with https://"]);
+        for port in [22, 25, 80, 465, 1_023] {
+            let expected = expect!["has a port other than 443 and 1024 to 65535"];
+            check(&format!("https://example.com:{port}"), expected);
+        }
+        check(
+            "https://127.0.0.1:8443",
+            expect!["leads to an address that is not public; else: ok"],
+        );
+        check("http://127.0.0.1:8080", expect!["must begin with https://; else: ok"]);
+        check("http://localhost:8080", expect!["must begin with https://; else: ok"]);
+        check("http://[::1]:8080", expect!["must begin with https://; else: ok"]);
+        check("http://10.0.0.1:8080", expect!["must begin with https://"]);
+        check(
+            "http://127.0.0.1/",
+            expect!["must begin with https://; else: has a port other than 443 and 1024 to 65535"],
+        );
+        check("nothing", expect!["must begin with http:// or https://"]);
     }
 
     #[test]

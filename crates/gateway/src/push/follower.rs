@@ -341,6 +341,8 @@ impl Follower {
                 | Bookkeeping::MailPostponed(_)
                 | Bookkeeping::MailClosed { .. }
                 | Bookkeeping::OperationNotified { .. }
+                | Bookkeeping::Quarantined(_)
+                | Bookkeeping::Released { .. }
                 | Bookkeeping::Over(_) => {}
             }
         }

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::callback::{Callback, Reach};
+use super::callback::{Callback, CallbackError, Reach, validate_request_callback};
 use super::options::Options;
 use crate::outbound::{self, Connection, Idle, SendError, Tls};
 
@@ -19,7 +19,7 @@ const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 
 /// Why a delivery failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub enum Failure {
     /// The callback could not be reached or refused the notification.
     Refused(String),
     TimedOut,
@@ -99,8 +99,8 @@ impl Poster {
     }
 }
 
-/// Posts to the URLs of clients under the same rules as push notifications. The caller signs the
-/// request and retries.
+/// Posts to the URLs that came with requests ([`validate_request_callback`]). The caller signs the request
+/// and retries.
 #[derive(Clone)]
 pub struct CallbackClient(Poster);
 
@@ -115,16 +115,20 @@ impl CallbackClient {
     /// Posts a body with these headers. A status of 2xx is a success. Redirects are not followed.
     ///
     /// # Errors
-    /// Why the delivery failed.
+    /// [`Failure`].
     pub async fn post(
         &self,
         url: &str,
         headers: &[(&'static str, String)],
         body: Bytes,
-    ) -> Result<(), String> {
-        let to = Callback::parse(url).map_err(|error| error.to_string())?;
+    ) -> Result<(), Failure> {
+        let refused = |error: CallbackError| Failure::Refused(error.to_string());
+        // The settings may have changed since the client named it.
+        validate_request_callback(url, self.0.reach).map_err(refused)?;
+        let to = Callback::parse(url).map_err(refused)?;
         let idle = Idle::default();
         let posted = self.0.try_post(&to, &idle, (headers, body));
-        timeout(self.0.timeout, posted).await.unwrap_or_else(|_| Err(Failure::TimedOut.reason()))
+        let posted = timeout(self.0.timeout, posted).await.map_err(|_| Failure::TimedOut)?;
+        posted.map_err(Failure::Refused)
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of mail by SMTP and as files.
 
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -134,6 +135,7 @@ async fn a_server_without_required_starttls_receives_no_commands() {
     let server = SmtpStub::start().await;
     let password = scratch("password");
     std::fs::write(&password, "secret\n").unwrap();
+    std::fs::set_permissions(&password, Permissions::from_mode(0o600)).unwrap();
     let options = SmtpOptions {
         username: "me".to_owned(),
         password_file: Some(password.clone()),

@@ -1,6 +1,8 @@
 //! Tests of mail with real SMTP servers. `conformance/mail` starts them, passes them in
 //! `FAREGATE_TEST_SMTP`, and checks the received mails.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -79,6 +81,7 @@ async fn refusals_are_temporary_or_permanent() {
 async fn failed_authentication_is_temporary() {
     let password = scratch("password");
     std::fs::write(&password, "wrong").unwrap();
+    std::fs::set_permissions(&password, Permissions::from_mode(0o600)).unwrap();
     let wrong = SmtpOptions { password_file: Some(password.clone()), ..server("starttls") };
     let error = send(&smtp_mailer(wrong), "zoe@example.com").await.unwrap_err();
     assert!(matches!(error, MailError::Temporary(_)), "{error}");

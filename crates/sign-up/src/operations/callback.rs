@@ -21,8 +21,18 @@ use super::Disclosure;
 /// Checks whether a URL may be called; the error is the reason for the client.
 pub type CallbackCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
-/// Posts a delivery, which succeeds with any 2xx. The error is for the log.
-pub type Deliver = Arc<dyn Fn(Delivery) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+/// Posts a delivery, which succeeds with any 2xx.
+pub type Deliver =
+    Arc<dyn Fn(Delivery) -> BoxFuture<'static, Result<(), NotDelivered>> + Send + Sync>;
+
+/// Why a delivery did not succeed; for the log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotDelivered {
+    #[error("{0}")]
+    Refused(String),
+    #[error("the callback did not answer in time")]
+    TimedOut,
+}
 
 /// The minimum length of a secret in bytes, as Standard Webhooks requires.
 pub const SECRET_BYTES_MIN: usize = 24;
@@ -120,6 +130,13 @@ impl Callback {
             true => Ok(Self { url: url.to_owned(), secret }),
             false => Err(CallbackInvalid::Secret),
         }
+    }
+
+    /// The host and the port of the URL, as it was checked.
+    pub(super) fn host(&self) -> String {
+        let (_, rest) = self.url.split_once("://").unwrap_or_default();
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        rest[..end].to_ascii_lowercase()
     }
 
     pub(super) fn url(&self) -> &str {

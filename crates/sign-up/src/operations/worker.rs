@@ -12,25 +12,23 @@ use std::time::Duration;
 use domain::command::CustomerCommand;
 use domain::customer::CustomerRejection;
 use domain::operation::{FailOperation, Operation};
-use domain::{AccountId, OperationId, RequestId, TenantNo, Timestamp};
+use domain::{AccountId, OperationId, RequestId, TenantNo};
 use engine::access::ClientAddress;
 use engine::periodic::{Pass, Periodic};
-use engine::ports::Bookkeeping;
 use engine::{Engine, Unavailable};
 use futures_util::stream::{self, StreamExt as _};
 use secrets::Purpose;
-use serde_json::value::RawValue;
 
-use super::callback::Callback;
-use super::{Deliver, Disclosure, NOTIFY_DELAYS, StoredRequest};
+use super::notifier::Notifier;
+use super::{Deliver, Disclosure, StoredRequest};
 use crate::SignUp;
 use crate::service::{Error, RegistrationOptions, RequestContext, validate_registration};
 
 /// The pause between two reads of what is left to do.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The pause after a failure, and of a job that has nothing to do in this process.
-const FAILURE_PAUSE: Duration = Duration::from_secs(2);
+/// The pause after a failure.
+pub(super) const FAILURE_PAUSE: Duration = Duration::from_secs(2);
 
 /// How many operations are read at once.
 const OPERATIONS_MAX: usize = 32;
@@ -38,9 +36,6 @@ const OPERATIONS_MAX: usize = 32;
 /// How many registrations are executed concurrently: so few that requests with a waiting client
 /// find free password threads.
 const REGISTRATIONS_MAX: usize = 2;
-
-/// How many clients are called concurrently.
-const CALLS_MAX: usize = 8;
 
 /// Dependencies of the worker.
 #[derive(Clone)]
@@ -73,12 +68,13 @@ pub struct Representation {
 /// Runs until `stop` is ready.
 pub async fn run(worker: Worker, stop: impl Future<Output = ()>) {
     let periodic = Periodic::every(POLL_INTERVAL).with_backoff(FAILURE_PAUSE, FAILURE_PAUSE);
-    let executing = periodic.run(std::future::pending(), || {
-        logged(execute_all(&worker), "failed to execute stored registrations; retrying")
-    });
-    let notifying = periodic.run(std::future::pending(), || {
-        logged(notify_all(&worker), "failed to read operations to call back for; retrying")
-    });
+    let executing = periodic.run(std::future::pending(), || execute_logged(&worker));
+    let notifying = async {
+        if let Some(deliver) = &worker.deliver {
+            let notifier = Notifier::new(worker.clone(), Arc::clone(deliver));
+            periodic.run(std::future::pending(), notifier).await;
+        }
+    };
     // A submitted command is committed or not, whether its result is awaited or not.
     tokio::select! {
         _ = async { tokio::join!(executing, notifying) } => {}
@@ -86,12 +82,9 @@ pub async fn run(worker: Worker, stop: impl Future<Output = ()>) {
     }
 }
 
-async fn logged(
-    pass: impl Future<Output = Result<Pass, Unavailable>>,
-    message: &'static str,
-) -> Pass {
-    pass.await.unwrap_or_else(|error| {
-        tracing::warn!(error = %error, "{message}");
+async fn execute_logged(worker: &Worker) -> Pass {
+    execute_all(worker).await.unwrap_or_else(|error| {
+        tracing::warn!(error = %error, "failed to execute stored registrations; retrying");
         Pass::Failed
     })
 }
@@ -149,6 +142,7 @@ async fn execute(worker: &Worker, operation: Operation) -> Result<(), Error> {
         idempotency_key: None,
         from: ClientAddress::UNKNOWN,
         is_exempt: true,
+        is_of_tenant: false,
     };
     let sealed = operation.sealed.as_deref().unwrap_or_default();
     let opened = sign_up.sealer().open(Purpose::Request, id.uuid(), sealed).ok();
@@ -192,66 +186,5 @@ async fn fail(
     match worker.sign_up.submit(&context, command).await {
         Ok(_) | Err(Error::Refused(CustomerRejection::OperationSettled)) => Ok(()),
         Err(error) => Err(error),
-    }
-}
-
-/// Calls all clients that wait for a callback.
-async fn notify_all(worker: &Worker) -> Result<Pass, Unavailable> {
-    let Some(deliver) = &worker.deliver else { return Ok(Pass::IdleFor(FAILURE_PAUSE)) };
-    let now = worker.sign_up.engine().clock().now();
-    let read =
-        worker.sign_up.read(move |queries| queries.operations_to_notify(now, OPERATIONS_MAX));
-    let ended = read.await?;
-    let is_all = ended.len() < OPERATIONS_MAX;
-    let notified = stream::iter(ended)
-        .map(|operation| notify(worker, deliver, operation))
-        .buffer_unordered(CALLS_MAX);
-    let notified: Vec<Bookkeeping> = notified.collect().await;
-    if !notified.is_empty() {
-        worker.bookkeeper.record(notified).await?;
-    }
-    Ok(if is_all { Pass::Idle } else { Pass::More })
-}
-
-/// Calls one client, and returns what to record about it.
-async fn notify(worker: &Worker, deliver: &Deliver, operation: Operation) -> Bookkeeping {
-    let (tenant, id) = (operation.tenant, operation.id);
-    let notified =
-        |again_at, attempts| Bookkeeping::OperationNotified { tenant, id, again_at, attempts };
-    let opened = Callback::open(worker.sign_up.sealer(), &operation);
-    let data = opened.as_ref().and_then(|(_, disclosure)| {
-        RawValue::from_string((worker.representation.operation)(&operation, *disclosure)).ok()
-    });
-    let (Some((callback, _)), Some(data)) = (opened, data) else {
-        tracing::error!(operation.id = %id, "failed to decrypt a callback; it is dropped");
-        return notified(None, operation.notify_attempts);
-    };
-    let clock = worker.sign_up.engine().clock();
-    let delivery = callback.delivery(&operation, data, clock.real_now());
-    let Err(error) = deliver(delivery).await else {
-        return notified(None, operation.notify_attempts);
-    };
-    let again_at = next_attempt_at(clock.now(), operation.notify_attempts);
-    // The URL belongs to the client and may contain a key, so it is not logged.
-    tracing::warn!(operation.id = %id, error, again = again_at.is_some(), "a callback failed");
-    notified(again_at, operation.notify_attempts.saturating_add(1))
-}
-
-/// When to retry a call that has failed this often before, unless it is given up.
-fn next_attempt_at(now: Timestamp, failed_before: u32) -> Option<Timestamp> {
-    let delay = NOTIFY_DELAYS.get(usize::try_from(failed_before).ok()?)?;
-    Some(now.plus_us(i64::try_from(delay.as_micros()).ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failed_calls_are_retried_with_growing_delays_and_then_given_up() {
-        let at = |failed| next_attempt_at(Timestamp(0), failed).map(|at| at.0 / 1_000_000);
-        assert_eq!((at(0), at(1), at(8)), (Some(5), Some(300), Some(86_400)));
-        assert_eq!(at(9), None);
-        assert_eq!(at(u32::MAX), None);
     }
 }

@@ -30,6 +30,9 @@ pub enum Error {
     /// The access token is missing or invalid.
     #[error("not logged in")]
     NoSession,
+    /// What was asked for needs the tenant's headers: without them anybody could have it.
+    #[error("the tenant's headers are needed")]
+    TenantNeeded,
     /// Too many passwords wait to be hashed.
     #[error("too many passwords wait to be hashed")]
     Busy { retry_after: Duration },

@@ -107,8 +107,9 @@ impl SignUp {
         });
         // A client that did not receive the response gets the same session with the same key and
         // code: the key alone is not a second factor, and a used code alone is invalid.
-        let fields = [&*customer.id.to_string(), login.code.as_deref().unwrap_or_default()];
-        let idempotency = self.idempotency(context, "log-in", &fields);
+        let route = ("log-in", &*customer.id.to_string());
+        let fields = [login.code.as_deref().unwrap_or_default()];
+        let idempotency = self.idempotency(context, route, &fields);
         let reply = self.submit_repeatable(context, command, idempotency).await?;
         self.logged_in(context.tenant, customer, &reply)
     }
@@ -232,8 +233,8 @@ impl SignUp {
         });
         // A used token with its idempotency key was not copied: its client did not receive the
         // response.
-        let fields = [&*session.to_string(), &*generation.to_string()];
-        let idempotency = self.idempotency(context, "refresh", &fields);
+        let route = ("refresh", &*session.to_string());
+        let idempotency = self.idempotency(context, route, &[&*generation.to_string()]);
         match self.submit_repeatable(context, command, idempotency).await {
             Ok(Reply::Customer(CustomerReply::SessionRevoked)) => {
                 tracing::warn!(

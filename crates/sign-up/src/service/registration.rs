@@ -168,8 +168,9 @@ impl SignUp {
                 true => String::new(),
                 false => self.inner.hasher.hash(password).await?.into_string(),
             };
-        let fields = [&*profile.email, &profile.first_name, &profile.last_name];
-        let idempotency = self.idempotency(context, route(options.taken), &fields);
+        let route = (route(options.taken), &*profile.email_key);
+        let fields = [&*profile.first_name, &profile.last_name];
+        let idempotency = self.idempotency(context, route, &fields);
         let verification = match options.is_probe {
             true => Verification::Given,
             false => Verification::Mailed { within_us: micros(self.settings().verify_within) },

@@ -100,7 +100,7 @@ impl World {
     pub fn context(&self, tenant: TenantNo, from: &str, is_exempt: bool) -> RequestContext {
         let id = self.sign_up.engine().mint();
         let from = ClientAddress(from.parse().unwrap());
-        RequestContext { tenant, id, idempotency_key: None, from, is_exempt }
+        RequestContext { tenant, id, idempotency_key: None, from, is_exempt, is_of_tenant: false }
     }
 }
 

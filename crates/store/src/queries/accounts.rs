@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use domain::claim::ClaimKind;
 use domain::tag::Tag;
 use domain::{AccountId, Person, TenantNo};
-use engine::ports::{AccountQueries, AccountView, Page, Paged, StoreError};
+use engine::ports::{AccountQueries, AccountView, Page, Paged, Quarantined, StoreError};
 use uuid::Uuid;
 
 use super::window::{Key, MATCHES_MAX};
@@ -22,6 +22,17 @@ impl AccountQueries for SqlQueries {
     fn account_by_key(&self, no: TenantNo, key: &str) -> Result<Option<AccountView>, StoreError> {
         let key = &self.seek(no, ClaimKind::Account, key);
         self.snapshot(|reader| account_by_key(reader, key))
+    }
+
+    fn quarantined(&self, no: TenantNo, page: Page) -> Result<Vec<Quarantined>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                let rest = "WHERE tenant = ?1 ORDER BY account_id LIMIT ?2 OFFSET ?3";
+                tables::QUARANTINE.select(rest)
+            });
+            let [limit, offset] = window::limit_offset(page);
+            reader.query(&SQL, &[no.into(), limit, offset], rows::quarantined)
+        })
     }
 
     fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError> {

@@ -9,7 +9,9 @@ use engine::ports::{Backlog, OperationQueries, Over, StoreError};
 
 use super::{SqlQueries, window};
 use crate::rows::customers as rows;
-use crate::tables::{GIVEN_UP, MAIL, OPERATION, SESSION, SETTLED, TO_NOTIFY, TO_SEND, WAITING};
+use crate::tables::{
+    GIVEN_UP, MAIL, OPERATION, REPLY, SESSION, SETTLED, TO_NOTIFY, TO_SEND, Table, WAITING,
+};
 
 impl OperationQueries for SqlQueries {
     fn operation(&self, no: TenantNo, id: OperationId) -> Result<Option<Operation>, StoreError> {
@@ -54,6 +56,8 @@ impl OperationQueries for SqlQueries {
         // What is still to be done: mails that are tried, and operations that are to be made. Those who look
         // often are to read little: a count ends somewhere, and the first is the first of an index.
         self.snapshot(|reader| {
+            const QUARANTINED: &str =
+                "SELECT count(*) FROM (SELECT 1 FROM quarantine LIMIT ?1) AS counted";
             static MAILS: LazyLock<String> = LazyLock::new(|| {
                 format!(
                     "SELECT count(*) FROM (SELECT 1 FROM mail WHERE {TO_SEND} LIMIT ?1) AS counted"
@@ -78,6 +82,7 @@ impl OperationQueries for SqlQueries {
                 mail_due_at: first(&MAIL_DUE)?,
                 operations: count(&WAITING_COUNT)?,
                 oldest_operation_at: first(&OPERATION)?,
+                quarantined: count(QUARANTINED)?,
             })
         })
     }
@@ -100,7 +105,8 @@ impl OperationQueries for SqlQueries {
     fn has_over(&self, over: Over) -> Result<bool, StoreError> {
         // Whether expired rows are left.
         self.read(|reader| {
-            for (name, rest, until) in endings(over) {
+            for (table, rest, until) in endings(over) {
+                let name = table.name;
                 let sql = format!("SELECT 1 FROM {name} WHERE {rest} < ?1 LIMIT 1");
                 if reader.query_one(&sql, &[until.into()], |cells| cells.int())?.is_some() {
                     return Ok(true);
@@ -116,11 +122,12 @@ static WAITING_COUNT: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Of what may be over: its table, what the index of it begins with, and until when it is.
-pub(crate) fn endings(over: Over) -> [(&'static str, String, Timestamp); 3] {
-    let Over { operations_settled, mails_given_up, sessions_ended } = over;
+pub(crate) fn endings(over: Over) -> [(&'static Table, String, Timestamp); 4] {
+    let Over { operations_settled, mails_given_up, sessions_ended, replies_expired } = over;
     [
-        (OPERATION.name, format!("{SETTLED} AND settled_at_us"), operations_settled),
-        (MAIL.name, format!("{GIVEN_UP} AND created_at_us"), mails_given_up),
-        (SESSION.name, "refresh_until_us".to_owned(), sessions_ended),
+        (&OPERATION, format!("{SETTLED} AND settled_at_us"), operations_settled),
+        (&MAIL, format!("{GIVEN_UP} AND created_at_us"), mails_given_up),
+        (&SESSION, "refresh_until_us".to_owned(), sessions_ended),
+        (&REPLY, "expires_at_us".to_owned(), replies_expired),
     ]
 }

@@ -74,7 +74,7 @@ pub static SESSION: Table = Table {
     layout: Layout::Clustered,
     indexes: &[
         index("customer_session_by_customer", "customer_id, tenant, id"),
-        Index { added: Some(7), ..index("customer_session_ending", "refresh_until_us, id") },
+        index("customer_session_ending", "refresh_until_us, id"),
     ],
 };
 
@@ -99,11 +99,7 @@ pub static MAIL: Table = Table {
     indexes: &[
         Index { only: Some(TO_SEND), ..index("mail_due", "due_at_us, id") },
         index("mail_by_customer", "customer_id, tenant"),
-        Index {
-            only: Some(GIVEN_UP),
-            added: Some(7),
-            ..index("mail_given_up", "created_at_us, id")
-        },
+        Index { only: Some(GIVEN_UP), ..index("mail_given_up", "created_at_us, id") },
     ],
 };
 
@@ -132,10 +128,6 @@ pub static OPERATION: Table = Table {
     indexes: &[
         Index { only: Some(WAITING), ..index("operation_waiting", "id, status") },
         Index { only: Some(TO_NOTIFY), ..index("operation_to_notify", "notify_at_us, id") },
-        Index {
-            only: Some(SETTLED),
-            added: Some(7),
-            ..index("operation_settled", "settled_at_us, id")
-        },
+        Index { only: Some(SETTLED), ..index("operation_settled", "settled_at_us, id") },
     ],
 };

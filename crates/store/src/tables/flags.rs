@@ -16,8 +16,8 @@ pub static ENVIRONMENT: Table = Table {
         int("secrets"),
         int("created_at_us").fixed(),
         int("seq"),
-        int("changes_need_approval").added(3),
-        int("changes_waiting").added(3),
+        int("changes_need_approval"),
+        int("changes_waiting"),
     ],
     key_columns: 2,
     layout: Layout::Clustered,
@@ -102,7 +102,6 @@ pub static CHANGE_REQUEST: Table = Table {
             columns: "due_at_us, id",
             unique: false,
             only: Some(DUE),
-            added: None,
         },
     ],
 };

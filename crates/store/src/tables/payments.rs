@@ -112,6 +112,24 @@ pub static POSTING: Table = Table {
     ],
 };
 
+/// Accounts that are out of service, each since a command that could not be carried out.
+pub static QUARANTINE: Table = Table {
+    name: "quarantine",
+    columns: &[
+        int("tenant"),
+        id("account_id"),
+        int("since_us").fixed(),
+        id("request_id").fixed(),
+        text("command").fixed(),
+        text("reason").fixed(),
+        CHECK_MADE,
+        CHECK_NOW,
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[],
+};
+
 /// Outcomes that are awaited; the owner of the partition inquires about them.
 pub static OUTSTANDING: Table = Table {
     name: "outstanding",
@@ -145,7 +163,6 @@ pub static OUTSTANDING: Table = Table {
             columns: "partition, ask_at_us",
             unique: false,
             only: Some("ask_at_us IS NOT NULL"),
-            added: None,
         },
     ],
 };

@@ -10,9 +10,6 @@ fn names_are_unique_and_keys_are_whole() {
         let (key, rest) = table.columns.split_at(table.key_columns);
         assert!(!key.is_empty() && !rest.is_empty(), "{}", table.name);
         assert!(key.iter().all(|column| !column.nullable && !column.fixed), "{}", table.name);
-        for column in table.columns.iter().filter(|column| column.added.is_some()) {
-            assert!(column.kind == Kind::Int && !column.nullable, "{}", column.name);
-        }
         for index in table.indexes {
             assert!(names.insert(index.name), "{} is there twice", index.name);
             for column in index.columns.split(", ") {

@@ -1,7 +1,7 @@
 //! Entities against the journal: the newest image is what the table has, every image is on the
 //! chain of one entity, and says what its own row's events say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use domain::change::{
@@ -9,7 +9,7 @@ use domain::change::{
 };
 use domain::change_request::ChangeRequest;
 use domain::payment::{Amounts, Payment, Transaction};
-use domain::{Event, Seq, TenantNo};
+use domain::{Event, Seq, TenantNo, TransactionId};
 use engine::ports::StoreError;
 use uuid::Uuid;
 
@@ -20,7 +20,7 @@ use crate::load::BY_KEY;
 use crate::rows;
 use crate::tables::{
     ACCOUNT, APP_USER, CHANGE_REQUEST, CUSTOMER, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET,
-    JOURNAL, OPERATION, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, ROLE, TAG, TENANT,
+    JOURNAL, OPERATION, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, POSTING, ROLE, TAG, TENANT,
     TENANT_VALUE, Table,
 };
 
@@ -28,6 +28,11 @@ static RECORDS: LazyLock<String> = LazyLock::new(|| JOURNAL.select("ORDER BY seq
 static PAYMENTS: LazyLock<String> = LazyLock::new(|| PAYMENT.select("ORDER BY tenant, id"));
 static TRANSACTIONS: LazyLock<String> = LazyLock::new(|| {
     PAYMENT_TRANSACTION.select("WHERE tenant = ?1 AND payment_id = ?2 ORDER BY opened_seq")
+});
+
+static POSTED: LazyLock<String> = LazyLock::new(|| {
+    let of_payment = "WHERE tenant = ?1 AND payment_id = ?2 AND account_id = ?3";
+    format!("SELECT transaction_id, seq FROM {} {of_payment}", POSTING.name)
 });
 
 /// Reads a row as the journal would have it: without what is kept out of it.
@@ -129,11 +134,16 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
 pub(super) struct Entities<'c> {
     records: Records<'c>,
     transactions: Load<'c>,
+    posted: Load<'c>,
 }
 
 impl<'c> Entities<'c> {
     pub(super) fn prepare(reader: &'c Reader) -> Result<Self, StoreError> {
-        Ok(Self { records: Records::prepare(reader)?, transactions: reader.load(&TRANSACTIONS)? })
+        Ok(Self {
+            records: Records::prepare(reader)?,
+            transactions: reader.load(&TRANSACTIONS)?,
+            posted: reader.load(&POSTED)?,
+        })
     }
 
     /// A row of one of [`ENTITIES`].
@@ -153,7 +163,7 @@ impl<'c> Entities<'c> {
         report: &mut Report,
     ) -> Result<(), StoreError> {
         let payment = rows::payment(cells)?;
-        verify_payment(payment, &mut self.transactions, &mut self.records, report)
+        verify_payment(payment, self, report)
     }
 }
 
@@ -211,11 +221,11 @@ fn walk(
 /// says, and each of the payment what the transactions were then.
 fn verify_payment(
     payment: Payment,
-    transactions: &mut Load<'_>,
-    records: &mut Records<'_>,
+    Entities { records, transactions, posted }: &mut Entities<'_>,
     report: &mut Report,
 ) -> Result<(), StoreError> {
     let key = [payment.tenant.into(), payment.id.into()];
+    let of_payment = [payment.tenant.into(), payment.id.into(), payment.account_id.into()];
     // The newest state is compared with the tables' rows elsewhere.
     let mut before: Vec<Payment> = Vec::new();
     let newest_seq = payment.revision.seq;
@@ -234,18 +244,36 @@ fn verify_payment(
         },
     )?;
     let mut images: Vec<Vec<Transaction>> = Vec::new();
+    let mut changed: BTreeSet<(TransactionId, Seq)> = BTreeSet::new();
     transactions.rows(&key, &mut |cells| {
-        let transaction = Change::Payment(PaymentChange::Transaction(rows::transaction(cells)?));
+        let (opened_seq, transaction) = rows::opened_transaction(cells)?;
+        let (id, mut first) = (transaction.id, opened_seq);
+        let transaction = Change::Payment(PaymentChange::Transaction(transaction));
         let mut own = Vec::new();
         follow((&PAYMENT_TRANSACTION, transaction), records, report, &mut |image, record| {
             let Change::Payment(PaymentChange::Transaction(it)) = image else { return Ok(()) };
+            first = it.revision.seq;
+            changed.insert((it.id, first));
             if !before.is_empty() {
                 own.push(it.clone());
             }
             let matches = record.events.iter().any(|event| is_event_of(event, it));
             if matches { Ok(()) } else { Err("is not what its event says".to_owned()) }
         })?;
+        if first != opened_seq {
+            let what = format!("journal row {} made it, not {}", first.0, opened_seq.0);
+            report.problem(PAYMENT_TRANSACTION.name, id, what);
+        }
         images.push(own);
+        Ok(())
+    })?;
+    posted.rows(&of_payment, &mut |cells| {
+        let of = (cells.entity()?, cells.seq()?);
+        if !changed.contains(&of) {
+            let what =
+                format!("is of journal row {}, which did not change its transaction", of.1.0);
+            report.problem(POSTING.name, of.0, what);
+        }
         Ok(())
     })?;
     for state in before {

@@ -37,7 +37,12 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
     let recent = read_recent(reader)?;
     let check = |report: &mut Report, table: &Table, hash: ClaimHash, claimed: &Claimed| {
         report.claims += 1;
-        if !claimed.is_released() && !owner_has_key(reader, hash, claimed)? {
+        if claimed.is_released() {
+            if claimed.claim.account.is_some() {
+                let what = "is nobody's, and names an account".to_owned();
+                report.problem(table.name, Uuid::from_bytes(hash), what);
+            }
+        } else if !owner_has_key(reader, hash, claimed)? {
             let what = format!("{:?} {} does not have this key", claimed.kind, claimed.claim.owner);
             report.problem(table.name, Uuid::from_bytes(hash), what);
         }

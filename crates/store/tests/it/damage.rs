@@ -52,13 +52,18 @@ fn edit(db: &Database, table: &Table, random: &mut Random) -> Option<String> {
     if rows == 0 {
         return None;
     }
+    // The claim that a later one with its hash replaced says nothing any more.
+    let says_something = match table == tables::CLAIM_RECENT.name {
+        true => "WHERE n IN (SELECT max(n) FROM claim_recent GROUP BY key_hash)",
+        false => "",
+    };
     let sql = format!(
         "UPDATE {table} SET {name} = {value} WHERE ({key}) IN \
-         (SELECT {key} FROM {table} ORDER BY {key} LIMIT 1 OFFSET {})",
+         (SELECT {key} FROM {table} {says_something} ORDER BY {key} LIMIT 1 OFFSET {})",
         random.below(rows)
     );
     // A value may be one that must be unique.
-    db.exec(&sql, &[]).ok().map(|_| sql)
+    db.exec(&sql, &[]).ok().filter(|changed| *changed > 0).map(|_| sql)
 }
 
 #[test]
@@ -85,7 +90,8 @@ fn an_edit_of_any_column_is_found_in_its_table() {
             Ok(report) if report.problems.iter().any(|it| named.contains(&it.table)) => {}
             Ok(report) => unseen.push(format!("{sql}: {:?}", report.problems)),
             // What was done to the schema is said instead of anything else.
-            Err(error) => assert!(matches!(error, store::Error::SchemaDiffers { .. }), "{error}"),
+            Err(store::Error::SchemaDiffers { .. } | store::Error::NewerSchema { .. }) => {}
+            Err(error) => panic!("{error}"),
         }
     }
     assert!(edited.len() > 25, "{edited:?}");

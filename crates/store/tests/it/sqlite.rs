@@ -17,9 +17,8 @@ use store::verify::verify;
 use store::{Error, Options, SqlStore, open_dir};
 
 use crate::commits::{self, account_created, account_id, batch, entry, two_tenants};
-use crate::flags;
 use crate::scratch::Scratch;
-use crate::workload::{Workload, person, rename};
+use crate::workload::{person, rename};
 
 /// As usual, but with memtables of claims so small that each history compacts many.
 pub const OPTIONS: Options = Options { claims_held: 16, ..Options::DEFAULT };
@@ -270,105 +269,15 @@ fn a_database_of_another_kind_or_version_is_refused() {
         refused.to_string().replace(&scratch.path().display().to_string(), "DIR")
     };
     let insert = "INSERT INTO migration (version, checksum) VALUES (?1, ?2)";
-    expect!["DIR/faregate.db was written by a newer version: its schema is 99, this version knows up to 8"]
+    expect!["DIR/faregate.db was written by a newer version: its schema is 99, this version knows up to 1"]
     .assert_eq(&check(insert, &[99.into(), "x".into()]));
     repair(scratch.path(), "DELETE FROM migration WHERE version = 99");
-    expect!["the schema of DIR/faregate.db is not what version 8 of it should be"]
+    expect!["the schema of DIR/faregate.db is not what version 1 of it should be"]
         .assert_eq(&check("UPDATE migration SET checksum = ?1", &["x".into()]));
     repair(scratch.path(), "PRAGMA application_id = 1");
     expect!["DIR/faregate.db is not a Faregate database"].assert_eq(&refusal(scratch.path()));
     std::fs::write(scratch.path().join("faregate.db"), "not a database at all").unwrap();
     expect!["DIR/faregate.db is not a Faregate database"].assert_eq(&refusal(scratch.path()));
-}
-
-/// A database of the first version gets what it lacks, and what it has stays.
-#[test]
-fn an_older_database_is_brought_up_to_date() {
-    let scratch = Scratch::new();
-    drop(two_tenants(open(scratch.path()), 5));
-    let schema = |dir: &Path| {
-        let reader = store::read_dir(dir, &Options::default()).unwrap();
-        let mut lines = vec![];
-        for sql in [
-            "SELECT coalesce(sql, name) FROM sqlite_schema ORDER BY name",
-            "SELECT tbl || ' ' || coalesce(idx, '') || ' ' || stat FROM sqlite_stat1 ORDER BY 1",
-            "SELECT version || ' ' || checksum FROM migration ORDER BY version",
-        ] {
-            lines.extend(reader.query(sql, &[], |cells| cells.string()).unwrap());
-        }
-        lines
-    };
-    let newest = schema(scratch.path());
-    let set_back_to = |version: i64| {
-        let added = [
-            (2, &["environment", "environment_secret", "definition"][..]),
-            (3, &["change_request"]),
-            (4, &["flag_insight", "metric_insight"]),
-            (5, &["tag"]),
-            (6, &["customer", "customer_session", "mail", "operation"]),
-        ];
-        for table in added.iter().filter(|it| it.0 > version).flat_map(|it| it.1) {
-            repair(scratch.path(), &format!("DROP TABLE {table}"));
-            repair(scratch.path(), &format!("DELETE FROM sqlite_stat1 WHERE tbl = '{table}'"));
-        }
-        // The indexes of tables that are still there.
-        let indexes = [
-            (7, &["customer_session_ending", "mail_given_up", "operation_settled"][..]),
-            (8, &["account_person_by_email"]),
-        ];
-        let is_there = |added: i64| added > version && (version >= 6 || added == 8);
-        for index in indexes.iter().filter(|it| is_there(it.0)).flat_map(|it| it.1) {
-            repair(scratch.path(), &format!("DROP INDEX {index}"));
-            repair(scratch.path(), &format!("DELETE FROM sqlite_stat1 WHERE idx = '{index}'"));
-        }
-        repair(scratch.path(), &format!("DELETE FROM migration WHERE version > {version}"));
-    };
-    for version in [7, 6, 5, 4, 3] {
-        set_back_to(version);
-        drop(open(scratch.path()));
-        assert_eq!(schema(scratch.path()), newest, "from {version}");
-    }
-    set_back_to(1);
-    let refused = store::read_dir(scratch.path(), &Options::default()).err().unwrap();
-    assert!(matches!(refused, Error::SchemaDiffers { .. }), "{refused}");
-    let store = open(scratch.path());
-    assert_eq!(number(&store, "SELECT count(*) FROM tenant"), 2);
-    assert_eq!(number(&store, "SELECT count(*) FROM partition"), 1);
-    let mut workload = Workload::new(store, 5);
-    flags::fill(&mut workload);
-    crate::customers::fill(&mut workload);
-    assert!(verify(workload.partition.store().database().reader()).unwrap().is_sound());
-    drop(workload);
-    assert_eq!(schema(scratch.path()), newest);
-}
-
-/// A database of the second version has environments, of which the third knows more.
-#[test]
-fn an_older_environment_demands_nothing_and_nothing_waits() {
-    let scratch = Scratch::new();
-    let mut workload = two_tenants(open(scratch.path()), 6);
-    flags::create(&mut workload, TenantNo(1), 1, "dev");
-    drop(workload);
-    for sql in [
-        "DROP TABLE customer",
-        "DROP TABLE customer_session",
-        "DROP TABLE mail",
-        "DROP TABLE operation",
-        "DROP TABLE tag",
-        "DROP TABLE flag_insight",
-        "DROP TABLE metric_insight",
-        "DROP TABLE change_request",
-        "DROP INDEX account_person_by_email",
-        "ALTER TABLE environment DROP COLUMN changes_need_approval",
-        "ALTER TABLE environment DROP COLUMN changes_waiting",
-        "DELETE FROM migration WHERE version >= 3",
-    ] {
-        repair(scratch.path(), sql);
-    }
-    let store = open(scratch.path());
-    let sql = "SELECT changes_need_approval + changes_waiting FROM environment";
-    assert_eq!(number(&store, sql), 0);
-    assert!(verify(store.database().reader()).unwrap().is_sound());
 }
 
 fn refusal(dir: &Path) -> String {

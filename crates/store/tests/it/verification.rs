@@ -163,6 +163,7 @@ fn damage_to_payments_is_found() {
             journal: transaction N is on no chain
             payment: its amounts are not those of its transactions
             payment: its image in journal row N adds up to something else
+            posting: is of journal row N, which did not change its transaction
             posting: is of transaction N, which is not there"#]],
     );
     check(

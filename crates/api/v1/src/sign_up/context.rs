@@ -53,9 +53,11 @@ async fn context(
         Error::InvalidParameter { field: "Idempotency-Key".into(), reason }
     })?;
     let from = headers::client_address(extensions);
-    let tenant = api.tenants.find(credentials(headers)?, from).await?;
+    let credentials = credentials(headers)?;
+    let is_of_tenant = credentials.is_some();
+    let tenant = api.tenants.find(credentials, from).await?;
     let (id, is_exempt) = (api.sign_up.engine().mint(), headers::is_local(extensions));
-    Ok(RequestContext { tenant, id, idempotency_key, from, is_exempt })
+    Ok(RequestContext { tenant, id, idempotency_key, from, is_exempt, is_of_tenant })
 }
 
 fn credentials(headers: &HeaderMap) -> Result<Option<TenantCredentials<'_>>, Error> {

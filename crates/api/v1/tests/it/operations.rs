@@ -18,7 +18,7 @@ use http::Method;
 use http_body_util::BodyExt as _;
 use ring::hmac;
 use serde_json::{Value, json};
-use sign_up::operations::{Deliver, Delivery, Disclosure};
+use sign_up::operations::{Callback, CallbackCheck, Deliver, Delivery, Disclosure, NotDelivered};
 use sign_up::service::{RegistrationForm, RequestContext};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -125,9 +125,12 @@ async fn repeating_a_request_with_its_key_returns_the_same_operation() {
     assert_eq!(location(&first), location(&again));
     assert_ne!(location(&first), location(&queue(&world, &[], form(ADA)).await));
     let headers = [key[0], ("prefer", "respond-async")];
-    let other = form("grace@example.com");
+    let mut other = form(ADA);
+    other["lastName"] = json!("Byron");
     let refused = world.call((Method::POST, "/v1/registrations"), &headers, other).await;
     assert_eq!(refused.outcome(), (422, "idempotency-key-reused"));
+    let of_another = queue(&world, &key, form("grace@example.com")).await;
+    assert_ne!(location(&first), location(&of_another), "keys of different people do not meet");
     world.stop().await;
 }
 
@@ -207,6 +210,7 @@ async fn only_open_registrations_disclose_customers() {
         idempotency_key: None,
         from: ClientAddress::UNKNOWN,
         is_exempt: true,
+        is_of_tenant: false,
     };
     let first = world.sign_up.queue(&context(), &new(ADA), Disclosure::Open, None).await.unwrap();
     let (path, proof) = first.location.split_once("?proof=").unwrap();
@@ -234,7 +238,7 @@ async fn only_open_registrations_disclose_customers() {
 fn receiver() -> (Deliver, mpsc::UnboundedReceiver<Delivery>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let post: Deliver = Arc::new(move |delivery| {
-        let sent = sender.send(delivery).map_err(|error| error.to_string());
+        let sent = sender.send(delivery).map_err(|error| NotDelivered::Refused(error.to_string()));
         Box::pin(async move { sent })
     });
     (post, receiver)
@@ -246,7 +250,7 @@ async fn a_callback_is_signed_and_delivered_once() {
     let mut world = World::start(dir.path()).await;
     let mut body = form(ADA);
     body["callback"] = json!({"url": "https://example.com/hook", "secret": BASE64.encode(SECRET)});
-    let queued = queue(&world, &[], body.clone()).await;
+    let queued = queue(&world, &TENANT, body.clone()).await;
     let (post, mut received) = receiver();
     world.work(Some(post));
     let delivery = timeout(TIMEOUT, received.recv()).await.unwrap().unwrap();
@@ -266,19 +270,126 @@ async fn a_callback_is_signed_and_delivered_once() {
     assert_eq!(payload["type"], "registration.succeeded");
     assert_eq!(payload["data"]["id"], header("webhook-id"));
     assert!(payload["data"]["customerId"].is_null());
-    // The next callback is delivered only after this one is recorded as delivered.
-    let at = domain::Timestamp(i64::MAX);
-    let second = {
-        body["email"] = json!("grace@example.com");
-        queue(&world, &[], body).await
+    let is_left = async |world: &World| {
+        let at = domain::Timestamp(i64::MAX);
+        let left = world.engine.read(move |queries| queries.operations_to_notify(at, 10));
+        left.await.unwrap().iter().any(|it| it.id.to_string() == queued.text("operationId"))
     };
+    let recorded = async {
+        while is_left(&world).await {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(TIMEOUT, recorded).await.unwrap();
+    body["email"] = json!("grace@example.com");
+    let second = queue(&world, &TENANT, body).await;
     let delivery = timeout(TIMEOUT, received.recv()).await.unwrap().unwrap();
     assert_eq!(delivery.headers[1].1, second.text("operationId"));
     world.stop().await;
     let world = World::start(dir.path()).await;
-    let left =
-        world.engine.read(move |queries| queries.operations_to_notify(at, 10)).await.unwrap();
-    assert!(left.iter().all(|it| it.id.to_string() != queued.text("operationId")));
+    assert!(!is_left(&world).await, "it would be called again");
+    world.stop().await;
+}
+
+/// Stores a registration whose end is reported to this URL.
+async fn queue_calling(world: &World, email: &str, url: &str) -> String {
+    let mut body = form(email);
+    body["callback"] = json!({"url": url, "secret": BASE64.encode(SECRET)});
+    queue(world, &TENANT, body).await.text("operationId")
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_answer_holds_up_nobody_else() {
+    let dir = Scratch::new();
+    let mut world = World::start(dir.path()).await;
+    for number in 0..20 {
+        let email = format!("slow-{number}@example.com");
+        queue_calling(&world, &email, "https://slow.example.com/hook").await;
+    }
+    let quick = queue_calling(&world, ADA, "https://quick.example.com/hook").await;
+    let (sender, mut received) = mpsc::unbounded_channel();
+    let post: Deliver = Arc::new(move |delivery| {
+        let is_slow = delivery.url.contains("slow");
+        let sent = sender.send(delivery).map_err(|it| NotDelivered::Refused(it.to_string()));
+        Box::pin(async move { if is_slow { std::future::pending().await } else { sent } })
+    });
+    world.work(Some(post));
+    let mut to_slow = 0;
+    let called = async {
+        loop {
+            let delivery: Delivery = received.recv().await.unwrap();
+            if delivery.headers[1].1 == quick {
+                break;
+            }
+            to_slow += 1;
+        }
+    };
+    timeout(TIMEOUT, called).await.unwrap();
+    assert!(to_slow <= 2, "{to_slow} at once");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_host_that_timed_out_is_left_alone_for_a_while() {
+    let dir = Scratch::new();
+    let mut world = World::start(dir.path()).await;
+    for email in ["first@example.com", "second@example.com", "third@example.com"] {
+        queue_calling(&world, email, "https://slow.example.com/hook").await;
+    }
+    let (sender, mut received) = mpsc::unbounded_channel();
+    let post: Deliver = Arc::new(move |delivery| {
+        drop(sender.send(delivery));
+        Box::pin(async { Err(NotDelivered::TimedOut) })
+    });
+    world.work(Some(post));
+    timeout(TIMEOUT, received.recv()).await.unwrap().unwrap();
+    // Two calls may be on their way when the first one fails; the third is put off, at no cost of an
+    // attempt.
+    let put_off = async {
+        let at = domain::Timestamp(i64::MAX);
+        loop {
+            let left = world.engine.read(move |queries| queries.operations_to_notify(at, 10));
+            let left = left.await.unwrap();
+            let soon = world.engine.clock().now().plus_us(45 * domain::Timestamp::SECOND_US);
+            let are_late = left.iter().filter(|it| it.notify_at.is_some_and(|at| at > soon));
+            let untried = are_late.filter(|it| it.notify_attempts == 0).count();
+            if left.len() == 3 && untried > 0 {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(TIMEOUT, put_off).await.unwrap();
+    let mut calls = 1;
+    while received.try_recv().is_ok() {
+        calls += 1;
+    }
+    assert!(calls <= 2, "{calls}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn nobody_but_a_tenant_names_a_callback() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let (context, check) = (
+        RequestContext {
+            tenant: world.no,
+            id: world.engine.mint(),
+            idempotency_key: None,
+            from: ClientAddress::UNKNOWN,
+            is_exempt: true,
+            is_of_tenant: false,
+        },
+        Arc::new(|_: &str| Ok(())) as CallbackCheck,
+    );
+    let named = || Callback::read("https://example.com", &BASE64.encode(SECRET), &check).unwrap();
+    let queue = async |context: &RequestContext| {
+        world.sign_up.queue(context, &new(ADA), Disclosure::Open, Some(named())).await
+    };
+    let refused = queue(&context).await;
+    assert!(matches!(refused, Err(sign_up::service::Error::TenantNeeded)), "{refused:?}");
+    queue(&RequestContext { is_of_tenant: true, ..context }).await.unwrap();
     world.stop().await;
 }
 
@@ -293,11 +404,12 @@ async fn a_failed_callback_is_retried_later() {
     let post: Deliver = Arc::new(move |delivery| {
         let mut failures = failures.lock().unwrap();
         *failures += 1;
-        let answer = if *failures == 1 { Err("away".to_owned()) } else { Ok(()) };
+        let answer =
+            if *failures == 1 { Err(NotDelivered::Refused("away".to_owned())) } else { Ok(()) };
         drop(sender.send(delivery));
         Box::pin(async move { answer })
     });
-    queue(&world, &[], body).await;
+    queue(&world, &TENANT, body).await;
     world.work(Some(post));
     let first = timeout(TIMEOUT, received.recv()).await.unwrap().unwrap();
     let clock = world.engine.clock().clone();

@@ -19,7 +19,8 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_types::StatusExt as _;
 
 use super::{Caller, EXTERNAL, SIMULATOR, soon, start, ten};
-use crate::process::{Launch, Server, run};
+use crate::process::{Launch, Server, TempDir, run};
+use crate::tls::private_key;
 
 const CERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/tls/cert.pem");
 const KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/tls/key.pem");
@@ -289,10 +290,11 @@ async fn stopping_server_finishes_calls_in_progress() {
 
 #[tokio::test]
 async fn client_without_trusted_certificate_is_refused() {
+    let dir = TempDir::new();
     let launch = Launch::usual()
         .grpc()
         .env("FAREGATE_TLS_CERT", CERT)
-        .env("FAREGATE_TLS_KEY", KEY)
+        .env("FAREGATE_TLS_KEY", &private_key(&dir, 0o400))
         .env("FAREGATE_GRPC_CLIENT_CA", CERT);
     let server = Server::start_with(launch);
     let url = server.grpc_url.clone().unwrap();

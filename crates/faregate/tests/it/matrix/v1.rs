@@ -59,6 +59,11 @@ fn payments() -> Vec<Row> {
             .of_object(),
         row("GET /v1/ledger/entries", READ).at("/v1/ledger/entries?payment={paymentId}"),
         row("POST /v1/accounts/{accountId}/erase", may("account:erase")).of_object().last(),
+        row("GET /v1/quarantine", READ),
+        row("DELETE /v1/quarantine/{accountId}", may("account:release"))
+            .of_object()
+            // It is in service.
+            .or(404),
         row("GET /v1/payments/unresolved", READ),
         row("GET /v1/analytics/payments", READ),
         row("GET /v1/analytics/accounts", READ),

@@ -1,5 +1,6 @@
 //! Where a server is, as a URL says it: `postgres://user:password@host:port/database?options`.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use percent_encoding::percent_decode_str;
@@ -30,6 +31,18 @@ const MODES: [(&str, TlsMode); 5] = [
     ("verify-ca", TlsMode::VerifyCa),
     ("verify-full", TlsMode::VerifyFull),
 ];
+
+impl TlsMode {
+    /// The mode where the URL names none. On this machine nobody listens in; elsewhere a server has to
+    /// show who it is, or an address that somebody else answers from would be given the password.
+    fn default_for(host: &str) -> Self {
+        let is_loopback = |it: IpAddr| it.to_canonical().is_loopback();
+        let is_here = host.starts_with('/')
+            || host == "localhost"
+            || host.parse::<IpAddr>().is_ok_and(is_loopback);
+        if is_here { Self::Prefer } else { Self::VerifyFull }
+    }
+}
 
 /// What a URL says.
 #[derive(Clone, PartialEq, Eq)]
@@ -208,12 +221,12 @@ impl Draft {
             }
         };
         Ok(Address {
+            tls: self.sslmode.unwrap_or_else(|| TlsMode::default_for(&host)),
             host,
             port: self.port.unwrap_or(PORT),
             database: self.dbname.unwrap_or_else(|| user.clone()),
             user,
             password: self.password,
-            tls: self.sslmode.unwrap_or(TlsMode::Prefer),
             root_cert: self.sslrootcert,
             client_cert,
         })
@@ -258,6 +271,11 @@ mod tests {
         check(
             "postgres://me:p@ss@localhost/x",
             expect![[r#"postgres://me:***@localhost:5432/x?sslmode=prefer Some("p@ss")"#]],
+        );
+        check("postgres://me@db/x", expect!["postgres://me@db:5432/x?sslmode=verify-full None"]);
+        check(
+            "postgres:///x?host=/run/postgresql&user=me",
+            expect!["postgres://me@/x?host=/run/postgresql&port=5432&sslmode=prefer None"],
         );
         check(
             "postgres:///x?host=/run/postgresql&user=me&sslmode=disable",

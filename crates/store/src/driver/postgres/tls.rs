@@ -11,6 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
+use secrets::private_file;
 
 use super::address::{Address, TlsMode};
 use crate::Error;
@@ -48,8 +49,9 @@ pub(super) fn client(address: &Address) -> Result<Option<ClientConfig>, Error> {
         return Ok(Some(builder.with_no_client_auth()));
     };
     let chain = certificates("sslcert", cert)?;
+    let pem = private_file::open(key).map_err(|error| unreadable("sslkey", key, &error))?;
     let key =
-        PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable("sslkey", key, &error))?;
+        PrivateKeyDer::from_pem_reader(pem).map_err(|error| unreadable("sslkey", key, &error))?;
     let config = builder.with_client_auth_cert(chain, key);
     Ok(Some(config.map_err(|error| refused("sslcert", &error))?))
 }

@@ -7,7 +7,8 @@ use domain::command::CustomerCommand;
 use domain::customer::{CustomerRejection, CustomerReply, Register, Taken, TokenPurpose};
 use domain::mail::{Mail, MailKind};
 use domain::operation::{FailOperation, Operation, OperationStatus};
-use domain::{Reply, Timestamp};
+use domain::payment::ReplyKey;
+use domain::{Idempotency, Reply, Timestamp};
 use engine::partition::{Answer, Times, Verdict, Work};
 use engine::ports::{Bookkeeping, Over, Page, Store};
 
@@ -15,7 +16,7 @@ use super::{
     HOUR_US, OTHER, TENANT, ask, customer_of, erase, make, queue, refusal, refused, register,
     registration, sign_up,
 };
-use crate::workload::{Workload, World};
+use crate::workload::{Workload, World, create_account, person};
 
 const ALL: Page = Page { offset: 0, limit: 100 };
 const LATE: Timestamp = Timestamp(i64::MAX);
@@ -193,6 +194,7 @@ fn expired_operations_are_deleted_and_the_journal_stays_valid() {
         operations_settled: settled.plus_us(us),
         mails_given_up: mails[0].created_at.plus_us(us),
         sessions_ended: first.plus_us(us),
+        replies_expired: Timestamp(0),
     };
     assert!(!queries.has_over(over(0)).unwrap());
     note(workload, vec![Bookkeeping::Over(over(0))]);
@@ -206,6 +208,31 @@ fn expired_operations_are_deleted_and_the_journal_stays_valid() {
     assert_eq!(queries.mails_due(LATE, 10).unwrap().len(), mails.len() - 1);
     let report = store::verify::verify_source(&world.home.source()).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);
+}
+
+/// A commit that stores replies forgets expired ones; the retention does where nothing is committed.
+#[test]
+fn expired_replies_are_deleted_while_nothing_is_stored() {
+    let mut world = World::new(126);
+    let (workload, queries) = (&mut world.workload, &*world.queries);
+    let mut request = workload.request(TENANT, create_account(None, person("Ada")));
+    let (key, fingerprint) = (ReplyKey(request.id.0), request.id.0);
+    request.idempotency = Some(Idempotency { key, fingerprint });
+    let verdicts = workload.batch(vec![request]);
+    assert!(matches!(verdicts[..], [Verdict::Answered(Answer::Replied(_))]), "{verdicts:?}");
+    let none = Timestamp(0);
+    let over = |replies_expired| Over {
+        operations_settled: none,
+        mails_given_up: none,
+        sessions_ended: none,
+        replies_expired,
+    };
+    assert!(!queries.has_over(over(workload.now)).unwrap());
+    assert!(queries.has_over(over(LATE)).unwrap());
+    note(workload, vec![Bookkeeping::Over(over(workload.now))]);
+    assert!(queries.has_over(over(LATE)).unwrap(), "it has not expired");
+    note(workload, vec![Bookkeeping::Over(over(LATE))]);
+    assert!(!queries.has_over(over(LATE)).unwrap());
 }
 
 /// Only the last of the tokens that were mailed holds; the mails stay until they are sent or closed.

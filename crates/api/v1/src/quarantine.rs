@@ -1,0 +1,103 @@
+//! Accounts out of service, for the operators who look at why.
+
+use axum::Json;
+use axum::extract::Path;
+use domain::account::ReleaseAccount;
+use domain::command::AccountCommand;
+use domain::{AccountId, AccountRejection, Command, Rejection};
+use engine::ports::Quarantined;
+use engine::time::rfc3339;
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::caller::Call;
+use crate::error::Error;
+use crate::openapi::{PageParameters, Unauthenticated};
+use crate::parameters::Parameters;
+
+/// Accounts out of service, by id.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QuarantinedAccounts {
+    /// The accounts of the page.
+    quarantined: Vec<QuarantinedAccount>,
+    /// Whether more follow after this page.
+    more: bool,
+}
+
+/// An account whose commands are refused since one of them could not be carried out.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct QuarantinedAccount {
+    /// The billing account's id.
+    account_id: Uuid,
+    /// Since when (RFC 3339).
+    since: String,
+    /// The request of that command, as the log names it.
+    request_id: Uuid,
+    /// The command's name, such as `UpdateAccount`.
+    command: String,
+    /// `bug`: it broke an invariant. `refused-by-database`: the database refuses what it writes.
+    /// `unreadable`: a row that it needs cannot be read.
+    reason: &'static str,
+}
+
+/// Accounts out of service.
+#[utoipa::path(get, path = "/v1/quarantine", tag = "Account", operation_id = "quarantine",
+    summary = "Accounts whose commands are refused since one of them could not be carried out",
+    params(PageParameters),
+    responses(
+        (status = 200, description = "The accounts", body = QuarantinedAccounts),
+        (status = 400, description = "A parameter is invalid"),
+        Unauthenticated))]
+pub async fn list(
+    Call { api, context, uri, .. }: Call,
+) -> Result<Json<QuarantinedAccounts>, Error> {
+    let mut parameters = Parameters::of(&uri)?;
+    let window = parameters.window()?;
+    parameters.end()?;
+    let no = context.tenant.no;
+    let read = api.engine.read(move |queries| queries.quarantined(no, window.one_more()));
+    let (found, more) = window.cut(read.await?);
+    let quarantined = found.into_iter().map(describe).collect();
+    Ok(Json(QuarantinedAccounts { quarantined, more }))
+}
+
+fn describe(it: Quarantined) -> QuarantinedAccount {
+    QuarantinedAccount {
+        account_id: it.account.uuid(),
+        since: rfc3339(it.since),
+        request_id: it.request.0,
+        command: it.command,
+        reason: it.reason.label(),
+    }
+}
+
+/// Puts an account back into service.
+#[utoipa::path(delete, path = "/v1/quarantine/{accountId}", tag = "Account", operation_id = "release_account",
+    summary = "Puts an account back into service, once what was wrong with it is mended",
+    params(("accountId" = Uuid, Path)),
+    responses(
+        Unauthenticated,
+        (status = 403, description = "account:release is missing"),
+        (status = 404, description = "No such account of the tenant is out of service"),
+        (status = 204, description = "Its commands are executed again")))]
+pub async fn release(
+    Call { api, context, uri, .. }: Call,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Error> {
+    context.require("account:release")?;
+    Parameters::of(&uri)?.end()?;
+    let not_found = || Error::NotFound { what: "account out of service", name: id.clone() };
+    let account = Uuid::try_parse(&id).map(AccountId::new).map_err(|_| not_found())?;
+    let command = Command::Account(AccountCommand::Release(ReleaseAccount { account }));
+    let is_in_service =
+        |why: &Rejection| matches!(why, Rejection::Account(AccountRejection::NotFound { .. }));
+    match context.submit(&api, command).await {
+        Ok(_) => Ok(StatusCode::NO_CONTENT),
+        Err(Error::Rejected(why)) if is_in_service(&why) => Err(not_found()),
+        Err(error) => Err(error),
+    }
+}
