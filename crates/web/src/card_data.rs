@@ -42,7 +42,11 @@ pub fn find_in_json(body: &[u8], keys: NumericKeys) -> Option<String> {
         return None;
     }
     match serde_json::from_slice::<Value>(body) {
-        Ok(value) => find_in_value("", &value, keys, DEPTH_MAX),
+        Ok(value) => find_in_value(&value, keys, DEPTH_MAX).map(|path| {
+            // A field's name follows on a dot, unless it is the first.
+            let path = path.strip_prefix('.').unwrap_or(&path);
+            if path.is_empty() { "body".to_owned() } else { path.to_owned() }
+        }),
         Err(_) => NumericKeys::Checked.refuses(&text).then(|| "body".to_owned()),
     }
 }
@@ -55,28 +59,27 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-fn find_in_value(path: &str, value: &Value, keys: NumericKeys, depth: usize) -> Option<String> {
-    let found = || Some(if path.is_empty() { "body".to_owned() } else { path.to_owned() });
+/// The path to a card number below a value, from there on, if it has one. It is made on the way back: a long
+/// name over many values would be copied for each of them.
+fn find_in_value(value: &Value, keys: NumericKeys, depth: usize) -> Option<String> {
     let depth = depth.checked_sub(1)?;
     match value {
         Value::Null | Value::Bool(_) => None,
         // A number may be read as a text.
-        Value::Number(number) => keys.refuses(&number.to_string()).then(found)?,
-        Value::String(text) => keys.refuses(text).then(found)?,
-        Value::Array(values) => values
-            .iter()
-            .enumerate()
-            .find_map(|(at, value)| find_in_value(&format!("{path}[{at}]"), value, keys, depth)),
+        Value::Number(number) => keys.refuses(&number.to_string()).then(String::new),
+        Value::String(text) => keys.refuses(text).then(String::new),
+        Value::Array(values) => values.iter().enumerate().find_map(|(at, value)| {
+            find_in_value(value, keys, depth).map(|path| format!("[{at}]{path}"))
+        }),
         Value::Object(fields) => fields.iter().find_map(|(name, value)| {
             if keys.refuses(name) {
-                return found();
+                return Some(String::new());
             }
             let lower = name.to_ascii_lowercase();
             if SECRETS.iter().any(|secret| lower.contains(secret)) && value.is_string() {
                 return None;
             }
-            let dot = if path.is_empty() { "" } else { "." };
-            find_in_value(&format!("{path}{dot}{name}"), value, keys, depth)
+            find_in_value(value, keys, depth).map(|path| format!(".{name}{path}"))
         }),
     }
 }
