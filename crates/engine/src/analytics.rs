@@ -266,10 +266,11 @@ impl Follower {
     ) -> Result<Self, StoreError> {
         let (mut cursor, head) = (models.cursor()?, queries.journal_head()?);
         if cursor > head {
-            tracing::warn!(
+            tracing::error!(
                 cursor = cursor.0,
                 head = head.0,
-                "the analytics tables are ahead of the journal and are rebuilt"
+                "the analytics tables know journal rows that are not there: the database is an older one, \
+                 or its last commits are lost with their write-ahead log; the tables are rebuilt"
             );
             cursor = models.rebuild()?;
         }

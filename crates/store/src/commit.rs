@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use domain::payment::ReplyKey;
 use domain::read::Read;
 use domain::state::State;
-use domain::{AccountId, Rejection, Reply, Seq, Sequences, TenantNo, Timestamp};
+use domain::{AccountId, PartitionNo, Rejection, Reply, Seq, Sequences, TenantNo, Timestamp};
 use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Over, Store, StoreError, StoredReply};
 
 use crate::actors::{Actors, Named};
@@ -17,7 +17,7 @@ use crate::batch::{Gateways, Rows};
 use crate::cells::json;
 use crate::chain::Link;
 use crate::claims::{Claims, Owners, Stored};
-use crate::driver::{Cells, Database, Value};
+use crate::driver::{Cells, CheckKey, Database, Value};
 use crate::journal;
 use crate::load;
 use crate::pool::Source;
@@ -165,6 +165,7 @@ impl SqlStore {
         let sql = "UPDATE partition SET epoch = epoch + 1 WHERE id = ?1 AND epoch = coalesce(?2, epoch) \
                    RETURNING epoch, next_seq, payment_number, tenant_no, queue_offset";
         let partition = self.share.partition;
+        self.refuse_mixture(partition)?;
         let minted = self.minted.filter(|_| self.share != Share::WHOLE);
         let parameters = [partition.number().into(), minted.into()];
         let owned = self.db.reader().query_one(sql, &parameters, owned)?;
@@ -180,6 +181,23 @@ impl SqlStore {
         }
         owned.link = link;
         Ok((owned, Totals::read(self.db.reader(), partition)?))
+    }
+
+    /// Refuses a database whose partition was written under another installation's key. Every commit writes
+    /// that row: a write-ahead log that was left beside a file copied from elsewhere has it.
+    fn refuse_mixture(&self, partition: PartitionNo) -> Result<(), StoreError> {
+        let key = CheckKey::read(self.db.reader())?;
+        let sql = tables::PARTITION.select("WHERE id = ?1");
+        let row = [partition.number().into()];
+        let holds =
+            self.db.reader().query_one(&sql, &row, |cells| key.holds(&tables::PARTITION, cells))?;
+        match holds {
+            Some(false) => Err(corrupt(
+                "its row is not what was written: the database and the write-ahead log beside it may be of \
+                 different installations; restore a backup into an empty directory",
+            )),
+            Some(true) | None => Ok(()),
+        }
     }
 
     fn begin(

@@ -9,6 +9,7 @@ mod card_numbers;
 mod client;
 mod erasure;
 mod faults;
+mod file_faults;
 mod flags;
 mod flags_changes;
 mod flags_commands;

@@ -128,7 +128,17 @@ impl Server {
         Self::start_by(command, data_dir, launch)
     }
 
-    fn start_by(mut command: Command, data_dir: &Path, launch: Launch) -> Self {
+    /// A server on a data directory that it may refuse; then what it says.
+    pub fn try_start_in(data_dir: &Path, launch: Launch) -> Result<Self, String> {
+        Self::try_start_by(faregate(&SERVE), data_dir, launch)
+    }
+
+    fn start_by(command: Command, data_dir: &Path, launch: Launch) -> Self {
+        Self::try_start_by(command, data_dir, launch)
+            .unwrap_or_else(|said| panic!("the server did not start: {said}"))
+    }
+
+    fn try_start_by(mut command: Command, data_dir: &Path, launch: Launch) -> Result<Self, String> {
         let has_operations =
             launch.environment.iter().any(|(name, _)| name == "FAREGATE_OPERATIONS_LISTEN");
         command.arg("--data-dir").arg(data_dir).args(&launch.arguments).envs(launch.environment);
@@ -150,7 +160,7 @@ impl Server {
         let Some(url) = url.map(str::to_owned) else {
             drop(child.kill());
             drop(child.wait());
-            panic!("the server did not start ({first:?}): {}", errors.join().unwrap());
+            return Err(errors.join().unwrap());
         };
         let has_grpc = launch.arguments.iter().any(|it| it == "--grpc-listen");
         let grpc_url = has_grpc.then(|| {
@@ -162,7 +172,7 @@ impl Server {
             line.strip_prefix("operations listening on ").expect("that of operations").to_owned()
         });
         let data_dir = data_dir.to_owned();
-        Self {
+        Ok(Self {
             child,
             url,
             grpc_url,
@@ -170,7 +180,7 @@ impl Server {
             data_dir,
             errors: Some(errors),
             _owned_dir: None,
-        }
+        })
     }
 
     /// A client that is the administrator, of no tenant.

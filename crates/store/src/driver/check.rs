@@ -14,7 +14,7 @@ use std::hash::Hasher as _;
 use engine::ports::StoreError;
 use siphasher::sip::SipHasher24;
 
-use super::{Reader, Value};
+use super::{Cell, Cells, Reader, Value};
 use crate::tables::{CHECKS, INSTALLATION, Table};
 
 /// The row of [`INSTALLATION`] of a new database.
@@ -73,6 +73,19 @@ impl CheckKey {
             add(&mut now, *value);
         }
         finish(&now)
+    }
+
+    /// Whether a row of a checked table, all of whose columns these are, is as it was written.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] where a column holds something else.
+    pub(crate) fn holds(&self, table: &Table, cells: &mut Cells<'_>) -> Result<bool, StoreError> {
+        cells.of(table);
+        let columns = table.columns.iter().map(|column| Cell::read(column.kind, cells));
+        let columns = columns.collect::<Result<Vec<Cell>, StoreError>>()?;
+        let (columns, found) = columns.split_at(columns.len() - CHECKS);
+        let columns: Vec<Value<'_>> = columns.iter().map(Cell::value).collect();
+        Ok(*found == self.of_row(table, &columns).map(Cell::Int))
     }
 
     fn begin(&self, table: &Table) -> SipHasher24 {

@@ -3,8 +3,8 @@
 use engine::ports::StoreError;
 
 use super::{Report, each_row};
-use crate::driver::{Cell, Cells, CheckKey, Reader, Value};
-use crate::tables::{CHECKS, INSTALLATION, TABLES, Table};
+use crate::driver::{Cells, CheckKey, Reader};
+use crate::tables::{INSTALLATION, TABLES, Table};
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let key = CheckKey::read(reader)?;
@@ -38,12 +38,7 @@ pub(super) fn verify_row(
     (table, key): (&Table, &CheckKey),
 ) -> Result<(), StoreError> {
     let mut row = cells.clone();
-    cells.of(table);
-    let columns = table.columns.iter().map(|column| Cell::read(column.kind, cells));
-    let columns = columns.collect::<Result<Vec<Cell>, StoreError>>()?;
-    let (columns, found) = columns.split_at(columns.len() - CHECKS);
-    let columns: Vec<Value<'_>> = columns.iter().map(Cell::value).collect();
-    if *found != key.of_row(table, &columns).map(Cell::Int) {
+    if !key.holds(table, cells)? {
         report.problem(table.name, row.describe(table.key_columns), "is not what was written");
     }
     Ok(())

@@ -209,6 +209,11 @@ pub fn an_older_epoch_does_not_commit(open: impl Fn() -> SqlStore) {
     store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
     let refused = store.commit(&batch(vec![next.clone()]));
     assert!(matches!(refused, Err(StoreError::NotOwner)), "{refused:?}");
+    // No store wrote that, so none takes it over.
+    let refused = store.open();
+    assert!(matches!(refused, Err(StoreError::Corrupt { .. })), "{refused:?}");
+    let sql = "UPDATE partition SET epoch = epoch - 1";
+    assert_eq!(store.database().exec(sql, &[]).unwrap(), 1);
     assert_eq!(store.open().unwrap().next_seq, next.seq, "nothing of it was written");
     store.load(&BTreeSet::new(), &BTreeSet::new()).unwrap();
     store.commit(&batch(vec![next])).unwrap();
