@@ -268,12 +268,13 @@ impl Config {
     }
 
     /// Limits that cannot be nothing.
-    const fn at_least_one(&self) -> [(&'static str, usize); 11] {
+    const fn at_least_one(&self) -> [(&'static str, usize); 12] {
         [
             ("admission.requests_max", self.admission.requests_max),
             ("admission.connections_max", self.admission.connections_max),
             ("admission.network_connections_max", self.admission.network_connections_max),
             ("flags.network_streams_max", self.flags.network_streams_max),
+            ("flags.environment_streams_max", self.flags.environment_streams_max),
             ("grpc.calls_max", self.grpc.calls_max),
             ("engine.queue_commands_max", self.engine.queue_commands_max),
             ("engine.reader_threads", self.engine.reader_threads),

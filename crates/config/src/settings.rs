@@ -82,6 +82,8 @@ pub struct Flags {
     pub insights_retention: Period,
     /// Open streams of one network.
     pub network_streams_max: usize,
+    /// Open streams of one environment in a process.
+    pub environment_streams_max: usize,
     pub rate_limits: RateLimits,
 }
 
@@ -406,6 +408,7 @@ impl Default for Config {
                 workers: 0,
                 insights_retention: Period::seconds(30 * 24 * 3_600),
                 network_streams_max: 10_000,
+                environment_streams_max: 100_000,
                 rate_limits: RateLimits::default(),
             },
             mail: Mail::default(),

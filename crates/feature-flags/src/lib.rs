@@ -27,6 +27,7 @@ pub mod rate_limit;
 pub mod scheduled;
 pub mod secret;
 pub mod subscribers;
+pub mod subscription;
 pub mod validate;
 pub mod watch;
 pub mod write_locks;

@@ -59,19 +59,26 @@ struct Slots {
 }
 
 impl Subscribers {
-    /// Adds a subscriber; returns its slot, for [`Subscribers::remove`].
-    pub fn add(&self, subscriber: &Arc<Subscriber>) -> usize {
+    /// Adds a subscriber, unless there are so many; returns its slot, for `remove`.
+    pub(crate) fn add(
+        &self,
+        subscriber: &Arc<Subscriber>,
+        subscribers_max: usize,
+    ) -> Option<usize> {
         let mut slots = self.slots();
+        if slots.subscribers.len() - slots.free.len() >= subscribers_max {
+            return None;
+        }
         if let Some(slot) = slots.free.pop() {
             slots.subscribers[slot] = Some(Arc::clone(subscriber));
-            return slot;
+            return Some(slot);
         }
         slots.subscribers.push(Some(Arc::clone(subscriber)));
-        slots.subscribers.len() - 1
+        Some(slots.subscribers.len() - 1)
     }
 
     /// Removes the subscriber in a slot.
-    pub fn remove(&self, slot: usize) {
+    pub(crate) fn remove(&self, slot: usize) {
         let mut slots = self.slots();
         slots.subscribers[slot] = None;
         slots.free.push(slot);

@@ -13,6 +13,7 @@ use crate::cache::{FlagCache, Grant, now_ms};
 use crate::close;
 use crate::secret::SDK;
 use crate::subscribers::{Permit, Permits, Subscriber};
+use crate::subscription::Subscription;
 
 /// How often a watch checks whether its secret has expired.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(25);
@@ -31,11 +32,13 @@ pub struct WatchLimits {
     pub listeners_max: usize,
     /// How many changes a reader may leave unread.
     pub behind_max: u64,
+    /// How many streams of one environment may be open, watches and others.
+    pub environment_streams_max: usize,
 }
 
 impl Default for WatchLimits {
     fn default() -> Self {
-        Self { listeners_max: 10_000, behind_max: 1_000 }
+        Self { listeners_max: 10_000, behind_max: 1_000, environment_streams_max: usize::MAX }
     }
 }
 
@@ -48,7 +51,7 @@ pub enum ReadError {
     Stopping,
     /// The secret is missing, unknown, of another kind, or expired.
     Unauthorized,
-    /// Too many watches are open.
+    /// Too many watches are open, or too many streams of the environment.
     Full,
     /// The reader left too many changes unread.
     TooSlow,
@@ -75,7 +78,7 @@ pub struct Watch<F> {
     user: User,
     show: F,
     subscriber: Arc<Subscriber>,
-    slot: usize,
+    _subscription: Subscription,
     /// The revision that was sent last; none before the first.
     sent_revision: Option<u64>,
     behind_max: u64,
@@ -139,14 +142,16 @@ impl FlagReader {
     ) -> Result<Watch<F>, ReadError> {
         let permit = self.watchers.acquire(self.limits.listeners_max).ok_or(ReadError::Full)?;
         let subscriber = Arc::<Subscriber>::default();
-        let slot = grant.environments()[0].subscribers.add(&subscriber);
+        let subscription =
+            Subscription::new(&grant, &subscriber, self.limits.environment_streams_max)
+                .ok_or(ReadError::Full)?;
         let first_check = Instant::now() + EXPIRY_CHECK_INTERVAL;
         Ok(Watch {
             grant,
             user,
             show,
             subscriber,
-            slot,
+            _subscription: subscription,
             sent_revision: None,
             behind_max: self.limits.behind_max,
             is_awaited: true,
@@ -221,11 +226,5 @@ impl<T, F: Fn(&Evaluation<'_>, i64) -> T + Unpin> Stream for Watch<F> {
                 return Poll::Pending;
             }
         }
-    }
-}
-
-impl<F> Drop for Watch<F> {
-    fn drop(&mut self) {
-        self.grant.environments()[0].subscribers.remove(self.slot);
     }
 }

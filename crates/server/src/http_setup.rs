@@ -45,9 +45,22 @@ pub fn connection_options(
     }
 }
 
-/// Connections by network, of all listeners of this process.
-pub fn networks(config: &Config) -> Arc<NetworkPermits> {
-    NetworkPermits::new(config.admission.network_connections_max, config.unlimited_networks())
+/// What networks hold, each counted for all APIs of a process.
+#[derive(Clone)]
+pub struct Networks {
+    pub connections: Arc<NetworkPermits>,
+    /// Streams of feature flags.
+    pub streams: Arc<NetworkPermits>,
+}
+
+impl Networks {
+    pub fn new(config: &Config) -> Self {
+        let permits = |network_max| NetworkPermits::new(network_max, config.unlimited_networks());
+        Self {
+            connections: permits(config.admission.network_connections_max),
+            streams: permits(config.flags.network_streams_max),
+        }
+    }
 }
 
 /// The limits of request bodies.
@@ -68,11 +81,11 @@ pub fn front(config: &Config, admission: Admission, bodies: Arc<Bodies>, router:
 }
 
 /// How the APIs of feature flags are set up.
-pub fn flag_settings(config: &Config) -> ::flags::Settings {
+pub fn flag_settings(config: &Config, networks: Arc<NetworkPermits>) -> ::flags::Settings {
     ::flags::Settings {
         prefix: config.flags.path_prefix.clone(),
-        network_streams_max: config.flags.network_streams_max,
-        unlimited_networks: config.unlimited_networks(),
+        environment_streams_max: config.flags.environment_streams_max,
+        networks,
         rate_limits: config.flags.rate_limits,
         ..::flags::Settings::default()
     }

@@ -30,8 +30,8 @@ const COMMANDS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Reasons of `faregate_refused_total` beside those of the engine.
-const OTHER_REFUSALS: [&str; 4] =
-    ["guessing", "grpc_calls", "network_connections", "network_streams"];
+const OTHER_REFUSALS: [&str; 5] =
+    ["guessing", "grpc_calls", "network_connections", "network_streams", "environment_streams"];
 
 /// How long an answer is given again: scrapers, however many, cause one read of the database in this
 /// time.

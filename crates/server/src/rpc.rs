@@ -11,11 +11,12 @@ use http_server::tls::grpc_acceptor;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use web::{NetworkPermits, client_address};
+use web::client_address;
 
 use crate::background::until;
 use crate::error::Error;
 use crate::health::Health;
+use crate::http_setup::Networks;
 use crate::node::Node;
 use config::Config;
 
@@ -57,22 +58,27 @@ impl Bound {
     pub fn serve(
         self,
         config: &Config,
-        (node, health, networks): (&Node, Health, Arc<NetworkPermits>),
+        (node, health): (&Node, Health),
+        networks: Networks,
         stopping: watch::Receiver<bool>,
     ) -> Serving {
         let trusted = config.access.trusted_proxies.clone();
         let message_bytes_max = config.http.body_bytes_max;
         let cache = Arc::clone(&node.flags);
-        let limits = (WatchLimits::default(), config.flags.rate_limits);
+        let limits = WatchLimits {
+            environment_streams_max: config.flags.environment_streams_max,
+            ..WatchLimits::default()
+        };
+        let limits = (limits, config.flags.rate_limits);
         let api = grpc::GrpcApi::new(grpc::Parts {
             engine: node.engine.clone(),
             access: node.access.clone(),
-            flags: grpc::flags::service(cache, limits, message_bytes_max),
+            flags: grpc::flags::service(cache, limits, (networks.streams, message_bytes_max)),
             simulates_work: config.simulates(),
             client_of: Arc::new(move |peer, headers| {
                 client_address::address(peer, headers, &trusted)
             }),
-            networks,
+            networks: networks.connections,
             limits: grpc::Limits {
                 calls_max: config.grpc.calls_max,
                 connection_calls_max: config.grpc.connection_calls_max,

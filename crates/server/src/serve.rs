@@ -30,7 +30,7 @@ use http_server::{Admission, Bodies, listener, with_route_labels};
 
 use crate::background::all_of;
 use crate::http_setup::{
-    bodies, connection_options, connections_max, flag_settings, front, networks,
+    Networks, bodies, connection_options, connections_max, flag_settings, front,
 };
 use crate::node::Node;
 use crate::process::survive_file_size_limit;
@@ -129,17 +129,28 @@ impl Server {
         let health = Health::watch(engine, data_dir, flags, left).await.warned_of(config);
         let upkeep = tokio::spawn(metrics::upkeep(recorder.clone()));
         let is_tls = acceptor.is_some();
-        let networks = networks(config);
-        let of_grpc = (&node, health.clone(), Arc::clone(&networks));
-        let grpc = grpc.map(|it| it.serve(config, of_grpc, stopped.clone()));
+        let networks = Networks::new(config);
+        let of_grpc = (&node, health.clone());
+        let grpc = grpc.map(|it| it.serve(config, of_grpc, networks.clone(), stopped.clone()));
         let (grpc_url, grpc) = grpc.map(|it| (it.url, it.accepting)).unzip();
         let operations_url = operations.as_ref().map(operations::Bound::url);
         let (arrivals, workers) = port.arrivals(config, &node).await?;
         let of_workers = workers.as_ref().map(Workers::streams).unwrap_or_default();
         let (probe, probing) = crate::sign_up::probe(config, node.sign_up.as_ref()).unzip();
-        let web = Web { config, node: &node, health, recorder, of_workers, is_tls, probe, token };
+        let Networks { connections, streams } = networks;
+        let web = Web {
+            config,
+            node: &node,
+            health,
+            recorder,
+            of_workers,
+            is_tls,
+            probe,
+            token,
+            streams,
+        };
         let connections_max = connections_max(config, open_files_max, OPEN_FILES_OWN);
-        let limits = (connections_max, networks);
+        let limits = (connections_max, connections);
         let http = web.accept((arrivals, operations), acceptor, limits, stopped);
         let accepting = all_of(http.into_iter().chain(grpc));
         Ok(Self {
@@ -255,6 +266,8 @@ struct Web<'a> {
     probe: Option<Probe>,
     /// What the main port asks for metrics with.
     token: Arc<Token>,
+    /// Streams of feature flags by network.
+    streams: Arc<NetworkPermits>,
 }
 
 impl Web<'_> {
@@ -312,6 +325,7 @@ impl Web<'_> {
         let (analytics, sealer) = (self.node.analytics.clone(), self.node.sealer.clone());
         let missing = self.config.flags.missing_attribute.rule();
         let cache = Arc::clone(&self.node.flags);
+        let flag_settings = flag_settings(self.config, Arc::clone(&self.streams));
         let write_locks = Arc::default();
         let v1 = v1::Api { engine, access, analytics, sealer, cache, write_locks, missing };
         let counted = Router::new()
@@ -319,7 +333,7 @@ impl Web<'_> {
             .merge(synthetic.unwrap_or_default())
             .merge(pages::router())
             .merge(v1::router(v1))
-            .merge(::flags::router(Arc::clone(&self.node.flags), flag_settings(self.config)))
+            .merge(::flags::router(Arc::clone(&self.node.flags), flag_settings))
             .merge(crate::sign_up::router(
                 self.node.sign_up.as_ref(),
                 &self.node.access,

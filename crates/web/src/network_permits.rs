@@ -10,6 +10,7 @@ use engine::access::ClientAddress;
 use crate::network::Network;
 
 /// The permits of all networks. Memory grows with the networks that hold one.
+#[derive(Debug)]
 pub struct NetworkPermits {
     /// Permits of one network.
     network_max: usize,

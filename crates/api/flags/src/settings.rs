@@ -1,9 +1,10 @@
 //! Bounds and timeouts of the APIs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use feature_flags::RateLimits;
-use web::Network;
+use web::NetworkPermits;
 
 /// Bounds and timeouts of the APIs.
 #[derive(Clone, Debug)]
@@ -36,10 +37,10 @@ pub struct Settings {
     pub user_bytes_max: usize,
     /// The longest body of insights, in bytes: SDKs send some thousands together.
     pub insights_bytes_max: usize,
-    /// How many sockets and event streams one network may have open.
-    pub network_streams_max: usize,
-    /// Networks that may open any number.
-    pub unlimited_networks: Vec<Network>,
+    /// How many streams of one environment may be open.
+    pub environment_streams_max: usize,
+    /// How many streams one network may have open, here and by other APIs.
+    pub networks: Arc<NetworkPermits>,
     /// How often a secret may be used.
     pub rate_limits: RateLimits,
 }
@@ -60,8 +61,8 @@ impl Default for Settings {
             listeners_max: 10_000,
             user_bytes_max: 64 * 1_024,
             insights_bytes_max: 2 * 1_024 * 1_024,
-            network_streams_max: 10_000,
-            unlimited_networks: vec![],
+            environment_streams_max: usize::MAX,
+            networks: NetworkPermits::new(usize::MAX, vec![]),
             rate_limits: RateLimits::default(),
         }
     }

@@ -6,8 +6,8 @@ use feature_flags::subscribers::Permits;
 use feature_flags::{FlagCache, Grant, RequestKind, SecretKind};
 use http::Extensions;
 use tokio::sync::Semaphore;
+use web::NetworkPermit;
 use web::headers::client_address;
-use web::{NetworkPermit, NetworkPermits};
 
 use crate::reply::Refusal;
 use crate::settings::{Settings, Timeouts};
@@ -19,8 +19,6 @@ pub(crate) struct ApiState {
     pub(crate) timeouts: Arc<Timeouts>,
     /// Open event streams of OFREP.
     pub(crate) listeners: Arc<Permits>,
-    /// Open sockets and event streams by network.
-    pub(crate) networks: Arc<NetworkPermits>,
     /// Permits of streams that wait for their secret to become known.
     pub(crate) unknown_secrets: Semaphore,
 }
@@ -35,15 +33,12 @@ impl ApiState {
             behind_max: settings.behind_max,
         });
         let unknown_secrets = Semaphore::new(settings.unknown_secrets_max);
-        let unlimited = settings.unlimited_networks.clone();
-        let networks = NetworkPermits::new(settings.network_streams_max, unlimited);
-        let listeners = Arc::default();
-        Self { cache, settings, timeouts, listeners, networks, unknown_secrets }
+        Self { cache, settings, timeouts, listeners: Arc::default(), unknown_secrets }
     }
 
     /// The permit of a client's network for another stream; counted where there is none.
     pub(crate) fn network_permit(&self, extensions: &Extensions) -> Option<NetworkPermit> {
-        let permit = self.networks.acquire(client_address(extensions));
+        let permit = self.settings.networks.acquire(client_address(extensions));
         if permit.is_none() {
             metrics::counter!("faregate_refused_total", "reason" => "network_streams").increment(1);
         }

@@ -16,7 +16,6 @@ use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use feature_flags::cache::now_ms;
-use feature_flags::subscribers::Subscriber;
 use feature_flags::{Grant, RequestKind, SecretKind, close};
 use http::header::{
     CONNECTION, HeaderMap, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
@@ -52,12 +51,16 @@ pub(crate) async fn open(State(api): State<Arc<ApiState>>, mut request: Request)
     let (parts, _) = request.into_parts();
     let grant = authenticate(&api, parts.uri.query().unwrap_or_default()).await;
     let (upgrade, timeouts) = (handshake.upgrade, Arc::clone(&api.timeouts));
-    let socket = match grant.and_then(|grant| Ok((grant, permits(&api, &parts.extensions)?))) {
-        Ok((grant, permits)) => {
-            let subscriber = Arc::<Subscriber>::default();
-            let conversation = Conversation::begin(&api.cache, grant, subscriber);
-            Socket::new(upgrade, conversation, permits, timeouts)
-        }
+    let begun = grant.and_then(|grant| {
+        let permits = permits(&api, &parts.extensions)?;
+        let streams_max = api.settings.environment_streams_max;
+        let conversation = Conversation::begin(&api.cache, grant, Arc::default(), streams_max);
+        let reason = "the environment has too many streams";
+        let too_many = Refused { code: close::TRY_AGAIN_LATER, reason };
+        Ok((conversation.ok_or(too_many)?, permits))
+    });
+    let socket = match begun {
+        Ok((conversation, permits)) => Socket::new(upgrade, conversation, permits, timeouts),
         Err(Refused { code, reason }) => {
             tracing::debug!(code, reason, "refused a stream");
             Socket::refused(upgrade, code, timeouts)

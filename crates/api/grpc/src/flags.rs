@@ -4,17 +4,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use engine::Reason;
+use engine::access::ClientAddress;
 use evaluation::{Evaluation, Property, User};
 use feature_flags::{
     FlagCache, FlagReader, FlagUpdate, Grant, RateLimits, ReadError, RequestKind, WatchLimits,
 };
 use futures_util::{Stream, StreamExt as _};
-use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName};
+use http::{Extensions, HeaderMap};
 use hyper::body::Incoming;
 use tonic::{Request, Response, Status};
 use tower::util::BoxCloneSyncService;
 use tower::{Service as _, service_fn};
+use web::{NetworkPermit, NetworkPermits};
 
 use crate::api::flag_service_server::{FlagService, FlagServiceServer};
 use crate::api::flag_value::Value;
@@ -38,12 +40,13 @@ struct Flags {
 /// The method that opens a stream.
 const WATCH: &str = "/faregate.v1.FlagService/Watch";
 
-/// The service on a cache. A secret is looked up, and its use counted, before the message is read.
+/// The service on a cache. A secret is looked up, and its use counted, before the message is read; `streams`
+/// counts the watches of a network, with its streams of other APIs.
 #[must_use]
 pub fn service(
     cache: Arc<FlagCache>,
     (limits, rate_limits): (WatchLimits, RateLimits),
-    message_bytes_max: usize,
+    (streams, message_bytes_max): (Arc<NetworkPermits>, usize),
 ) -> FlagCalls {
     let reader = Arc::new(FlagReader::new(cache, limits));
     let service = FlagServiceServer::new(Flags { reader: Arc::clone(&reader) })
@@ -58,6 +61,13 @@ pub fn service(
         let grant = grant.and_then(|grant| match grant.check_rate(&rate_limits, kind) {
             Ok(()) => Ok(grant),
             Err(wait) => Err(Status::from(Refusal::TooManyRequests(wait))),
+        });
+        let grant = grant.and_then(|grant| {
+            if matches!(kind, RequestKind::Streaming) {
+                let permit = stream_permit(&streams, request.extensions())?;
+                request.extensions_mut().insert(permit);
+            }
+            Ok(grant)
         });
         async move {
             match grant {
@@ -94,16 +104,37 @@ impl FlagService for Flags {
         mut request: Request<WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let grant = grant(&mut request)?;
+        let permit = request.extensions_mut().remove::<StreamPermit>();
         let user = user_of(request.into_inner().user)?;
         let watch = self.reader.watch(grant, user, shown).map_err(refused)?;
-        let responses = watch.map(|update| match update {
-            Ok(FlagUpdate { is_full, flags, removed }) => {
-                Ok(WatchResponse { is_full, flags, removed_keys: removed })
+        let responses = watch.map(move |update| {
+            // Held for as long as the stream is.
+            let _held = &permit;
+            match update {
+                Ok(FlagUpdate { is_full, flags, removed }) => {
+                    Ok(WatchResponse { is_full, flags, removed_keys: removed })
+                }
+                Err(error) => Err(refused(error)),
             }
-            Err(error) => Err(refused(error)),
         });
         Ok(Response::new(Box::pin(responses)))
     }
+}
+
+/// The permit of a network for a watch.
+type StreamPermit = Arc<NetworkPermit>;
+
+/// The permit of the client's network for another stream; counted where there is none.
+fn stream_permit(
+    streams: &Arc<NetworkPermits>,
+    extensions: &Extensions,
+) -> Result<StreamPermit, Status> {
+    let client = extensions.get().copied().unwrap_or(ClientAddress::UNKNOWN);
+    let Some(permit) = streams.acquire(client) else {
+        metrics::counter!("faregate_refused_total", "reason" => "network_streams").increment(1);
+        return Err(Refusal::Full.into());
+    };
+    Ok(Arc::new(permit))
 }
 
 /// The secret of a call: `X-API-Key`, or `Authorization` with or without `Bearer`.

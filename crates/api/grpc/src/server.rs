@@ -239,6 +239,8 @@ async fn serve_call(
         let timeout = deadline::of(request.headers())?;
         let serving = async {
             if matches!(target, Target::Flags) {
+                let client = (inner.client_of)(peer, request.headers());
+                request.extensions_mut().insert(client);
                 let response = inner.flags.clone().oneshot(request).await;
                 return Ok(response.unwrap_or_else(|never| match never {}));
             }

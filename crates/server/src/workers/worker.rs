@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::channel::{self, ServerMessage, WorkerMessage, WorkerSocket};
-use crate::http_setup;
+use crate::http_setup::{self, Networks};
 use crate::logging;
 use crate::process::{self, Signals};
 use config::Config;
@@ -84,7 +84,8 @@ async fn serve(config: &Config) -> io::Result<ExitCode> {
     let (others, handed) = mpsc::channel(HANDING_OVER_MAX);
     tokio::spawn(hand_over(handed, Arc::clone(&to_server)));
     let (stopping, stopped) = watch::channel(false);
-    let settings = http_setup::flag_settings(config);
+    let networks = Networks::new(config);
+    let settings = http_setup::flag_settings(config, networks.streams);
     let prefix = config.flags.path_prefix.clone();
     let router = ::flags::router(Arc::clone(&cache), settings)
         .fallback(async move |uri: Uri| elsewhere(&prefix, &uri));
@@ -95,7 +96,7 @@ async fn serve(config: &Config) -> io::Result<ExitCode> {
     let connection_options = http_setup::connection_options(
         config,
         None,
-        (connections_max, http_setup::networks(config)),
+        (connections_max, networks.connections),
         Some(sorter),
     );
     let arrivals = Incoming::Listening(listener);

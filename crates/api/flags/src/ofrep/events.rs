@@ -15,6 +15,7 @@ use bytes::Bytes;
 use feature_flags::cache::now_ms;
 use feature_flags::environment_state::EnvironmentState;
 use feature_flags::subscribers::{Permit, Subscriber};
+use feature_flags::subscription::Subscription;
 use feature_flags::{Grant, RequestKind, SecretKind};
 use futures_util::Stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
@@ -56,7 +57,8 @@ pub(crate) async fn listen(
     let network = api.network_permit(&extensions).ok_or(Refusal::TooMany(NETWORK_RETRY_AFTER))?;
     let permit = api.listeners.acquire(api.settings.listeners_max).ok_or(Refusal::Unavailable)?;
     let last = headers.get(LAST_EVENT_ID).and_then(|it| it.to_str().ok());
-    let listener = Listener::new(grant, (permit, network), last);
+    let listener = Listener::new(grant, (permit, network), last, &api.settings)
+        .ok_or(Refusal::TooMany(NETWORK_RETRY_AFTER))?;
     let mut response = reply::response(StatusCode::OK, Body::from_stream(listener));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -69,7 +71,7 @@ pub(crate) async fn listen(
 struct Listener {
     grant: Arc<Grant>,
     subscriber: Arc<Subscriber>,
-    slot: usize,
+    _subscription: Subscription,
     /// The version that the client has; none where it does not say.
     version: Option<Box<str>>,
     keep_alive: Interval,
@@ -78,16 +80,29 @@ struct Listener {
 
 impl Listener {
     /// A client with another version, or none, gets an event at once: something may have changed
-    /// since its last evaluation.
-    fn new(grant: Arc<Grant>, permits: (Permit, NetworkPermit), version: Option<&str>) -> Self {
+    /// since its last evaluation. `None` where its environment has too many streams.
+    fn new(
+        grant: Arc<Grant>,
+        permits: (Permit, NetworkPermit),
+        version: Option<&str>,
+        settings: &crate::Settings,
+    ) -> Option<Self> {
         let subscriber = Arc::<Subscriber>::default();
-        let slot = grant.environments()[0].subscribers.add(&subscriber);
+        let streams_max = settings.environment_streams_max;
+        let subscription = Subscription::new(&grant, &subscriber, streams_max)?;
         let keep_alive = tokio::time::interval_at(
             tokio::time::Instant::now() + KEEP_ALIVE_INTERVAL,
             KEEP_ALIVE_INTERVAL,
         );
         let version = version.map(Box::from);
-        Self { grant, subscriber, slot, version, keep_alive, _permits: permits }
+        Some(Self {
+            grant,
+            subscriber,
+            _subscription: subscription,
+            version,
+            keep_alive,
+            _permits: permits,
+        })
     }
 
     fn next_event(&mut self) -> Option<Bytes> {
@@ -122,11 +137,5 @@ impl Stream for Listener {
             return Poll::Ready(Some(Ok(event)));
         }
         this.keep_alive.poll_tick(cx).map(|_| Some(Ok(Bytes::from_static(b":\n\n"))))
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.grant.environments()[0].subscribers.remove(self.slot);
     }
 }

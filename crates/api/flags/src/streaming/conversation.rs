@@ -8,6 +8,7 @@ use evaluation::User;
 use feature_flags::cache::now_ms;
 use feature_flags::message::{self, Extent};
 use feature_flags::subscribers::Subscriber;
+use feature_flags::subscription::Subscription;
 use feature_flags::{CachedEnvironment, FlagCache, Grant, SecretKind, close};
 
 use crate::client_message::{ClientMessage, Sync};
@@ -17,6 +18,7 @@ pub(crate) struct Conversation {
     grant: Arc<Grant>,
     subscriber: Arc<Subscriber>,
     /// One for each environment of the grant, in their order.
+    _subscription: Subscription,
     watched: Box<[Watched]>,
     /// The user of a client; none before its first request.
     user: Option<Box<User>>,
@@ -24,25 +26,30 @@ pub(crate) struct Conversation {
 
 /// An environment whose changes are sent.
 struct Watched {
-    slot: usize,
     /// The revision up to which everything was sent.
     sent_revision: u64,
 }
 
 impl Conversation {
-    /// Subscribes to each environment: changes from here on are sent.
-    pub(crate) fn begin(cache: &FlagCache, grant: Arc<Grant>, subscriber: Arc<Subscriber>) -> Self {
-        let watch = |environment: &Arc<CachedEnvironment>| {
-            let slot = environment.subscribers.add(&subscriber);
-            // Read after it subscribed, so that no change in between is lost.
-            Watched { slot, sent_revision: environment.state().revision }
+    /// Subscribes to each environment: changes from here on are sent. `None` where one of them has so many
+    /// streams.
+    pub(crate) fn begin(
+        cache: &FlagCache,
+        grant: Arc<Grant>,
+        subscriber: Arc<Subscriber>,
+        environment_streams_max: usize,
+    ) -> Option<Self> {
+        let subscription = Subscription::new(&grant, &subscriber, environment_streams_max)?;
+        // Read after it subscribed, so that no change in between is lost.
+        let watch = |environment: &Arc<CachedEnvironment>| Watched {
+            sent_revision: environment.state().revision,
         };
         let watched = grant.environments().iter().map(watch).collect();
         // A drain does not see subscribers that are added after it began.
         if cache.is_draining() {
             subscriber.close(close::GOING_AWAY);
         }
-        Self { grant, subscriber, watched, user: None }
+        Some(Self { grant, subscriber, _subscription: subscription, watched, user: None })
     }
 
     /// Signals the end of the stream.
@@ -137,14 +144,6 @@ impl Conversation {
             .zip(&self.watched)
             .map(|(it, sent)| it.state().revision - sent.sent_revision);
         behind.max().unwrap_or_default()
-    }
-}
-
-impl Drop for Conversation {
-    fn drop(&mut self) {
-        for (environment, watched) in self.grant.environments().iter().zip(&self.watched) {
-            environment.subscribers.remove(watched.slot);
-        }
     }
 }
 

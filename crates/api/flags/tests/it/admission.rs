@@ -11,6 +11,7 @@ use crate::fixture::{
 };
 
 const INVALID: (u16, &str) = (4003, "invalid request, close by server");
+const TRY_AGAIN_LATER: (u16, &str) = (1013, "too many requests");
 const UNAVAILABLE: (u16, &str) = (1011, "service unavailable, close by server");
 
 async fn check(fixture: &Fixture, path: &str, expected: (u16, &str)) {
@@ -257,4 +258,20 @@ async fn requests_without_a_valid_handshake_are_refused() {
         let answer = String::from_utf8_lossy(&answer);
         assert_eq!(answer, format!("HTTP/1.1 {status}"), "{request}");
     }
+}
+
+#[tokio::test]
+async fn an_environment_has_so_many_streams() {
+    let settings = Settings { environment_streams_max: 2, ..Settings::default() };
+    let fixture = Fixture::start_with(settings).await;
+    let (mut one, mut two) = (fixture.server().await, fixture.server().await);
+    one.receives_nothing().await;
+    two.receives_nothing().await;
+    let url = stream("server", &token(SERVER_SECRET));
+    check(&fixture, &url, TRY_AGAIN_LATER).await;
+    // A relay proxy follows this environment and others, none of which keeps a part of it.
+    check(&fixture, &stream("relay-proxy", RELAY_SECRET), TRY_AGAIN_LATER).await;
+    drop(two);
+    fixture.until_open(1).await;
+    is_admitted(&fixture, &url).await;
 }

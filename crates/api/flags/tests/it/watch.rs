@@ -134,6 +134,19 @@ async fn watches_above_their_bound_are_refused() {
 }
 
 #[tokio::test]
+async fn watches_are_streams_of_their_environment() {
+    let limits = WatchLimits { environment_streams_max: 1, ..WatchLimits::default() };
+    let fixture = Fixture::start().await;
+    let (reader, grant) = reader(&fixture, limits);
+    let first = watch(&reader, &grant).unwrap();
+    assert_eq!(watch(&reader, &grant).err(), Some(ReadError::Full));
+    drop(first);
+    let mut socket = fixture.server().await;
+    socket.receives_nothing().await;
+    assert_eq!(watch(&reader, &grant).err(), Some(ReadError::Full), "a socket is one too");
+}
+
+#[tokio::test]
 async fn a_watch_ends_with_its_secret() {
     let fixture = Fixture::start().await;
     let (reader, grant) = reader(&fixture, WatchLimits::default());

@@ -13,7 +13,7 @@ use tonic_types::StatusExt as _;
 
 use super::{Caller, refused, soon};
 use crate::client::Client;
-use crate::process::{Launch, Server};
+use crate::process::{Launch, Server, TIMEOUT};
 
 /// A flag that is on for staff.
 fn flag(key: &str, kind: &str, [on, off]: [&str; 2]) -> serde_json::Value {
@@ -117,6 +117,25 @@ async fn flags_are_evaluated_with_the_secrets_of_their_environment() {
         assert_eq!(shown(&answer.flags), ["limit Some(Number(7.0)) off default"]);
         let version = client.get("/v1/environments").json()[0]["version"].as_i64();
         assert_eq!(Some(answer.flags[0].version), version);
+    }
+}
+
+#[tokio::test]
+async fn a_network_watches_so_often() {
+    let launch = Launch::usual()
+        .env("FAREGATE_ACCESS_TRUSTED_PROXIES", "192.0.2.1")
+        .env("FAREGATE_FLAGS_NETWORK_STREAMS_MAX", "2");
+    let (server, _client, [caller, browser]) = start(launch).await;
+    let (first, _second) = (watch(&caller).await.unwrap(), watch(&browser).await.unwrap());
+    let full = (Code::ResourceExhausted, "OVERLOADED".to_owned(), Vec::<String>::new());
+    assert_eq!(refused(watch(&caller).await.map(|_| ())), full);
+    // Other calls are no streams.
+    evaluate(&caller, Some(ada()), &[]).await.unwrap();
+    server.metrics_with("faregate_refused_total{reason=\"network_streams\"} 1");
+    drop(first);
+    let until = std::time::Instant::now() + TIMEOUT;
+    while watch(&caller).await.is_err() {
+        assert!(std::time::Instant::now() < until, "there is room again");
     }
 }
 

@@ -137,7 +137,7 @@ impl Reader {
     fn connect(cache: &FlagCache, kind: SecretKind) -> Self {
         let (_, secret) = SECRETS.into_iter().find(|(it, _)| *it == kind).unwrap();
         let grant = cache.find(secret).unwrap();
-        let conversation = Conversation::begin(cache, grant, Arc::default());
+        let conversation = Conversation::begin(cache, grant, Arc::default(), 1_000).unwrap();
         Self { conversation, user: 0, items: BTreeMap::new(), newest_ms: 0 }
     }
 
