@@ -64,8 +64,8 @@ pub struct TenantValue {
     pub revision: Revision,
 }
 
-/// The API key of the tenant that sign-up is probed in, and the user who makes it. Nobody else does: the
-/// probe would register its customers there.
+/// The API key of the tenant that sign-up is probed in, and the name of the user who makes it. Both are
+/// reserved: in a tenant of another's the probe would register its customers.
 pub const PROBE: &str = "faregate-probe";
 
 /// Creates a tenant.

@@ -319,7 +319,8 @@ impl<S: Store> Partition<S> {
         if run.sequences != self.sequences {
             run.batch.sequences = Some(run.sequences);
         }
-        run.batch.bookkeeping.extend(self.quarantine.to_write());
+        // Before a release of the same account, which is in the batch already.
+        run.batch.bookkeeping.splice(..0, self.quarantine.to_write());
         self.store.commit(&run.batch)?;
         self.quarantine.committed(&run.batch.entries);
         run.batch.entries.iter().for_each(log_if_of_rights);
@@ -404,7 +405,8 @@ impl<S: Store> Partition<S> {
     fn park(&mut self, request: &Request, now: Timestamp) -> Verdict {
         let account = request.command.account();
         self.quarantine.add((request, account), (QuarantineReason::Unreadable, None), now);
-        Verdict::Unavailable(Reason::Quarantined)
+        // Whose a payment is, its row would tell.
+        Verdict::Unavailable(if account.is_some() { Reason::Quarantined } else { Reason::Bug })
     }
 
     fn one(&mut self, request: &Request, run: &mut Run) -> Verdict {

@@ -59,7 +59,7 @@ struct Slots {
 }
 
 impl Subscribers {
-    /// Adds a subscriber, unless there are so many; returns its slot, for `remove`.
+    /// Adds a subscriber, unless there are `subscribers_max`; returns its slot, for `remove`.
     pub(crate) fn add(
         &self,
         subscriber: &Arc<Subscriber>,

@@ -13,7 +13,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Subscribes, unless one of the environments has so many subscribers.
+    /// Subscribes, unless one of the environments has `environment_max` subscribers.
     pub fn new(
         grant: &Arc<Grant>,
         subscriber: &Arc<Subscriber>,

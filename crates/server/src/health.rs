@@ -183,7 +183,7 @@ pub async fn live(State(health): State<Health>) -> Response {
 #[utoipa::path(get, path = "/health/ready", tag = "Operations", operation_id = "operations_ready",
     summary = "Whether requests can be taken",
     responses(
-        (status = 200, description = "They can; with degraded, the disk is full, reads are served and writes are refused"),
+        (status = 200, description = "They can; with degraded, the disk is full, reads are served and writes are refused; warning names a dangerous configuration"),
         (status = 503, description = "Stopping, the core does not answer, or the feature flags are not read yet")), security(()))]
 pub async fn ready(State(health): State<Health>) -> Response {
     match health.failure() {

@@ -146,9 +146,11 @@ impl Step {
 const fn reason(error: &Error) -> &'static str {
     match error {
         Error::Fields(_) => "fields",
-        Error::Refused(_) | Error::StillRunning | Error::AnotherRequest => "refused",
+        Error::Refused(_) | Error::TenantNeeded | Error::StillRunning | Error::AnotherRequest => {
+            "refused"
+        }
         Error::Credentials | Error::CodeNeeded => "credentials",
-        Error::TokenInvalid | Error::NoSession | Error::TenantNeeded => "session",
+        Error::TokenInvalid | Error::NoSession => "session",
         Error::Busy { .. } => BUSY,
         Error::TooManyRequests { .. } => "too_many",
         Error::Unavailable(unavailable) => unavailable.reason.label(),

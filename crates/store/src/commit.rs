@@ -193,8 +193,8 @@ impl SqlStore {
             self.db.reader().query_one(&sql, &row, |cells| key.holds(&tables::PARTITION, cells))?;
         match holds {
             Some(false) => Err(corrupt(
-                "its row is not what was written: the database and the write-ahead log beside it may be of \
-                 different installations; restore a backup into an empty directory",
+                "its row is not what was written: it is damaged, or the database lies beside the write-ahead \
+                 log of another installation; restore a backup",
             )),
             Some(true) | None => Ok(()),
         }

@@ -78,8 +78,6 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(ledger::accounts))
         .routes(routes!(ledger::entries))
         .routes(routes!(accounts::erase))
-        .routes(routes!(quarantine::list))
-        .routes(routes!(quarantine::release))
         .routes(routes!(unresolved::list))
         .routes(routes!(analytics::payments))
         .routes(routes!(analytics::accounts))
@@ -93,6 +91,8 @@ fn routes() -> OpenApiRouter<Api> {
 /// The routes of operators that are about the installation: without a tenant's credentials.
 fn installation_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
+        .routes(routes!(quarantine::list))
+        .routes(routes!(quarantine::release))
         .routes(routes!(tenants::show, tenants::patch))
         .routes(routes!(tenants::rotate_secret))
         .routes(routes!(tenants::withdraw_previous_secret))

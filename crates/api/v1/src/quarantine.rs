@@ -1,23 +1,27 @@
-//! Accounts out of service, for the operators who look at why.
+//! Accounts of all tenants that are out of service, for the operators who look at why: none of this needs a
+//! tenant's credentials.
 
 use axum::Json;
 use axum::extract::Path;
 use domain::account::ReleaseAccount;
 use domain::command::AccountCommand;
-use domain::{AccountId, AccountRejection, Command, Rejection};
+use domain::{AccountId, AccountRejection, Command, Rejection, TenantId};
 use engine::ports::Quarantined;
 use engine::time::rfc3339;
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::caller::Call;
+use crate::caller::InstallationCall;
 use crate::error::Error;
 use crate::openapi::{PageParameters, Unauthenticated};
 use crate::parameters::Parameters;
 
-/// Accounts out of service, by id.
+/// The permission for both.
+const RELEASE: &str = "account:release";
+
+/// Accounts out of service, by tenant and id.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QuarantinedAccounts {
@@ -31,6 +35,8 @@ pub struct QuarantinedAccounts {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct QuarantinedAccount {
+    /// The tenant's id.
+    tenant_id: Uuid,
     /// The billing account's id.
     account_id: Uuid,
     /// Since when (RFC 3339).
@@ -51,22 +57,25 @@ struct QuarantinedAccount {
     responses(
         (status = 200, description = "The accounts", body = QuarantinedAccounts),
         (status = 400, description = "A parameter is invalid"),
+        (status = 403, description = "account:release is missing"),
         Unauthenticated))]
 pub async fn list(
-    Call { api, context, uri, .. }: Call,
+    InstallationCall { api, operator }: InstallationCall,
+    uri: Uri,
 ) -> Result<Json<QuarantinedAccounts>, Error> {
+    operator.require(RELEASE)?;
     let mut parameters = Parameters::of(&uri)?;
     let window = parameters.window()?;
     parameters.end()?;
-    let no = context.tenant.no;
-    let read = api.engine.read(move |queries| queries.quarantined(no, window.one_more()));
+    let read = api.engine.read(move |queries| queries.quarantined(window.one_more()));
     let (found, more) = window.cut(read.await?);
     let quarantined = found.into_iter().map(describe).collect();
     Ok(Json(QuarantinedAccounts { quarantined, more }))
 }
 
-fn describe(it: Quarantined) -> QuarantinedAccount {
+fn describe((tenant, it): (TenantId, Quarantined)) -> QuarantinedAccount {
     QuarantinedAccount {
+        tenant_id: tenant.uuid(),
         account_id: it.account.uuid(),
         since: rfc3339(it.since),
         request_id: it.request.0,
@@ -82,22 +91,31 @@ fn describe(it: Quarantined) -> QuarantinedAccount {
     responses(
         Unauthenticated,
         (status = 403, description = "account:release is missing"),
-        (status = 404, description = "No such account of the tenant is out of service"),
+        (status = 404, description = "No such account is out of service"),
         (status = 204, description = "Its commands are executed again")))]
 pub async fn release(
-    Call { api, context, uri, .. }: Call,
+    InstallationCall { api, operator }: InstallationCall,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Error> {
-    context.require("account:release")?;
-    Parameters::of(&uri)?.end()?;
+    operator.require(RELEASE)?;
     let not_found = || Error::NotFound { what: "account out of service", name: id.clone() };
     let account = Uuid::try_parse(&id).map(AccountId::new).map_err(|_| not_found())?;
-    let command = Command::Account(AccountCommand::Release(ReleaseAccount { account }));
-    let is_in_service =
-        |why: &Rejection| matches!(why, Rejection::Account(AccountRejection::NotFound { .. }));
-    match context.submit(&api, command).await {
-        Ok(_) => Ok(StatusCode::NO_CONTENT),
-        Err(Error::Rejected(why)) if is_in_service(&why) => Err(not_found()),
-        Err(error) => Err(error),
+    let tenants = api.engine.read(move |queries| queries.quarantined_by_id(account)).await?;
+    if tenants.is_empty() {
+        return Err(not_found());
     }
+    for tenant in tenants {
+        let command = Command::Account(AccountCommand::Release(ReleaseAccount { account }));
+        match operator.submit(&api, tenant, command).await {
+            Ok(_) => {}
+            // Another request released it meanwhile.
+            Err(Error::Rejected(why)) if is_in_service(&why) => return Err(not_found()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn is_in_service(why: &Rejection) -> bool {
+    matches!(why, Rejection::Account(AccountRejection::NotFound { .. }))
 }

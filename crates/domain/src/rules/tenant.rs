@@ -114,7 +114,7 @@ mod tests {
     use crate::testing::Rows;
 
     #[test]
-    fn nobody_takes_the_place_of_the_probe() {
+    fn the_probes_api_key_is_reserved() {
         let mut rows = Rows::new();
         let mut create = |api_key: &str| {
             rows.run(Command::Tenant(TenantCommand::Create(CreateTenant {

@@ -22,6 +22,7 @@ impl Quarantine {
 
     /// Takes over what the database holds; what it does not hold yet stays.
     pub(super) fn reload(&mut self, stored: BTreeSet<(TenantNo, AccountId)>) {
+        self.unwritten.retain(|it| !stored.contains(&(it.tenant, it.account)));
         self.accounts = stored;
         self.accounts.extend(self.unwritten.iter().map(|it| (it.tenant, it.account)));
     }

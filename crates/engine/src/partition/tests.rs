@@ -28,8 +28,8 @@ struct MemoryStore {
     is_full: bool,
     queue_offset: Option<i64>,
     quarantined: BTreeSet<(TenantNo, AccountId)>,
-    /// What the next commit fails with.
-    failure: Option<StoreError>,
+    /// What the next commits fail with, the last one first.
+    failures: Vec<StoreError>,
 }
 
 impl MemoryStore {
@@ -87,7 +87,7 @@ impl Store for MemoryStore {
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        if let Some(failure) = self.failure.take() {
+        if let Some(failure) = self.failures.pop() {
             return Err(failure);
         }
         batch.entries.iter().try_for_each(|entry| self.check(entry))?;
@@ -257,16 +257,34 @@ fn a_release_that_is_not_committed_releases_nothing() {
     let mut scene = Scene::new();
     assert_eq!(scene.batch(&["create a"]), "done in 1 commits");
     // Nor does a commit that fails take what was found out with it.
-    scene.partition.store().failure = Some(StoreError::Refused(String::new()));
+    scene.partition.store().failures = vec![StoreError::Refused(String::new())];
     assert_eq!(scene.batch(&["rename a Ann"]), "Bug in 1 commits");
     for failure in [StoreError::Database(String::new()), StoreError::ConnectionLost(String::new())]
     {
-        scene.partition.store().failure = Some(failure);
+        scene.partition.store().failures = vec![failure];
         assert_eq!(scene.batch(&["release a"]), "Store in 0 commits");
         assert_eq!(scene.batch(&["rename a Ann"]), "Quarantined in 1 commits");
     }
     assert_eq!(scene.batch(&["release a"]), "done in 1 commits");
     assert_eq!(scene.batch(&["rename a Ann"]), "done in 1 commits");
+    assert!(scene.partition.store().quarantined.is_empty());
+}
+
+/// What is found out is written before the release of it, in whichever batches the two are.
+#[test]
+fn a_released_account_is_in_service_in_the_database_too() {
+    for failure in [StoreError::Database(String::new()), StoreError::DiskFull] {
+        let mut scene = Scene::new();
+        assert_eq!(scene.batch(&["create a"]), "done in 1 commits");
+        scene.partition.store().failures = vec![failure, StoreError::Refused(String::new())];
+        // The command is to blame, and then the commit that would say so fails.
+        drop(scene.batch(&["rename a Ann"]));
+        assert!(scene.partition.store().quarantined.is_empty());
+        assert_eq!(scene.batch(&["rename a Ann"]), "Quarantined in 1 commits");
+        assert_eq!(scene.batch(&["release a"]), "done in 1 commits");
+        assert!(scene.partition.store().quarantined.is_empty());
+        assert_eq!(scene.batch(&["rename a Ann"]), "done in 1 commits");
+    }
 }
 
 #[test]
@@ -310,7 +328,7 @@ fn a_failed_commit_has_one_outcome() {
         let mut scene = Scene::new();
         let in_doubt =
             matches!(failure, StoreError::OutcomeUnknown(_) | StoreError::ConnectionLost(_));
-        scene.partition.store().failure = Some(failure.clone());
+        scene.partition.store().failures = vec![failure.clone()];
         let work = [Work::Request(Box::new(request("create a")))];
         let processed = scene.process(&work);
         assert_eq!(processed.commit, expected, "{failure}");

@@ -1,7 +1,7 @@
 //! Reads of accounts and their tags.
 
 use domain::tag::Tag;
-use domain::{Account, AccountId, Person, TenantNo};
+use domain::{Account, AccountId, Person, TenantId, TenantNo};
 
 use super::{Page, Paged, Quarantined, StoreError};
 
@@ -13,8 +13,10 @@ pub trait AccountQueries: Send + Sync {
     fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError>;
     /// An account by external key, or by id where it has no other key.
     fn account_by_key(&self, no: TenantNo, key: &str) -> Result<Option<AccountView>, StoreError>;
-    /// The accounts that are out of service, by id.
-    fn quarantined(&self, no: TenantNo, page: Page) -> Result<Vec<Quarantined>, StoreError>;
+    /// The accounts of all tenants that are out of service, each with its tenant's id.
+    fn quarantined(&self, page: Page) -> Result<Vec<(TenantId, Quarantined)>, StoreError>;
+    /// The tenants of whose accounts one with this id is out of service.
+    fn quarantined_by_id(&self, id: AccountId) -> Result<Vec<TenantNo>, StoreError>;
     /// All accounts, oldest first.
     fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError>;
     /// Accounts whose id, external key or e-mail address is `text`; of the address, ASCII letters in

@@ -19,10 +19,12 @@ pub trait OperationQueries: Send + Sync {
         after: Option<OperationId>,
         limit: usize,
     ) -> Result<Vec<Operation>, StoreError>;
-    /// Operations of all tenants whose end is to be notified now.
+    /// Operations of all tenants whose end is to be notified now, those that are due first at first: behind
+    /// one, by when it is due and its id.
     fn operations_to_notify(
         &self,
         now: Timestamp,
+        after: Option<(Timestamp, OperationId)>,
         limit: usize,
     ) -> Result<Vec<Operation>, StoreError>;
     /// How much waits to be done for customers of all tenants.

@@ -154,7 +154,7 @@ fn closed_loop_registers_each_user_once() {
     assert_eq!((requests.len(), distinct(&requests, "email")), (PREFLIGHT + 40, PREFLIGHT + 40));
     // Each keeps its connection; health has another.
     let seen = listener.seen.lock().unwrap();
-    assert!(seen.connections.len() <= 4 && seen.health >= 2, "{:?}", seen.connections);
+    assert!(seen.connections.len() <= 4 && seen.health >= 1, "{:?}", seen.connections);
 }
 
 #[test]

@@ -13,6 +13,11 @@ use crate::native::{account, purchase};
 use crate::process::{Launch, Server, TempDir, eventually, run};
 use crate::signup;
 
+const LOG: &str = "faregate.db-wal";
+
+/// More than the header of a write-ahead log and of a frame, and less than a page.
+const LOG_HEADERS_BYTES: usize = 100;
+
 const SIMULATOR: &str = "faregate-simulator";
 
 /// Files that a server keeps, and what happens to one.
@@ -23,9 +28,9 @@ const FAULTS: [Fault; 6] =
 enum Fault {
     Missing,
     Empty,
-    /// Its second half is gone.
+    /// What follows on its [`Originals::middle`] is gone.
     Cut,
-    /// A bit in its middle is another one.
+    /// A bit there is another one.
     Flipped,
     /// It is as it was before the last start.
     Older,
@@ -39,6 +44,8 @@ struct Originals {
     killed: PathBuf,
     older: PathBuf,
     foreign: PathBuf,
+    /// How long the write-ahead log was before the last payment.
+    log_bytes: usize,
 }
 
 fn launch() -> Launch {
@@ -72,6 +79,8 @@ impl Originals {
         copy(&killed, &older);
         let server = Server::start_in(&killed, launch());
         let client = server.client().tenant("bob", "lazar");
+        let log_bytes = fs::metadata(killed.join(LOG)).unwrap().len();
+        let log_bytes = usize::try_from(log_bytes).unwrap();
         let account = pay(&client);
         // What the analytics tables know does not depend on when it is killed.
         let analytics = format!("/v1/analytics/accounts/{account}");
@@ -79,7 +88,7 @@ impl Originals {
             client.get(&analytics).text().contains("\"transactions\":1").then_some(())
         });
         server.kill();
-        Self { _home: home, killed, older, foreign }
+        Self { _home: home, killed, older, foreign, log_bytes }
     }
 
     /// A copy to which this happened; `None` where the fault is none there.
@@ -91,9 +100,9 @@ impl Originals {
             Fault::Missing => fs::remove_file(&path).unwrap(),
             Fault::Empty | Fault::Cut | Fault::Flipped if bytes.is_empty() => return None,
             Fault::Empty => fs::write(&path, []).unwrap(),
-            Fault::Cut => fs::write(&path, &bytes[..bytes.len() / 2]).unwrap(),
+            Fault::Cut => fs::write(&path, &bytes[..self.middle(name, &bytes)]).unwrap(),
             Fault::Flipped => {
-                let middle = bytes.len() / 2;
+                let middle = self.middle(name, &bytes);
                 bytes[middle] ^= 1;
                 fs::write(&path, bytes).unwrap();
             }
@@ -101,6 +110,13 @@ impl Originals {
             Fault::Foreign => fs::write(&path, fs::read(self.foreign.join(name)).ok()?).unwrap(),
         }
         Some(())
+    }
+}
+
+impl Originals {
+    /// Where a file is cut or changed: in its middle, or within the first commit of the last payment.
+    fn middle(&self, name: &str, bytes: &[u8]) -> usize {
+        if name == LOG { self.log_bytes + LOG_HEADERS_BYTES } else { bytes.len() / 2 }
     }
 }
 

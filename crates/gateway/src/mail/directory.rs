@@ -17,19 +17,19 @@ use super::error::MailError;
 /// How long a file is kept.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
 
-/// How often old files are looked for, while mails are written.
-const LOOK_EVERY: Duration = Duration::from_secs(3_600);
+/// The interval of deleting old files, while mails are written.
+const CLEANUP_INTERVAL: Duration = Duration::from_secs(3_600);
 
-/// A directory of mails. Clones share when it was last looked through.
+/// A directory of mails. Clones share when it was last cleaned.
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     path: PathBuf,
-    looked_at: Arc<Mutex<Option<Instant>>>,
+    cleaned_at: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Directory {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, looked_at: Arc::default() }
+        Self { path, cleaned_at: Arc::default() }
     }
 
     /// Writes the mail and replaces one with the same id.
@@ -37,7 +37,7 @@ impl Directory {
         let (directory, path) = (self.clone(), self.path.clone());
         let written = tokio::task::spawn_blocking(move || {
             write_atomically(&path, mail, &bytes)?;
-            if directory.is_time_to_look() {
+            if directory.is_cleanup_due() {
                 delete_old(&path, SystemTime::now());
             }
             Ok::<(), io::Error>(())
@@ -51,13 +51,13 @@ impl Directory {
         }
     }
 
-    fn is_time_to_look(&self) -> bool {
-        let mut looked_at = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_time = looked_at.is_none_or(|at| at.elapsed() >= LOOK_EVERY);
-        if is_time {
-            *looked_at = Some(Instant::now());
+    fn is_cleanup_due(&self) -> bool {
+        let mut cleaned_at = self.cleaned_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = cleaned_at.is_none_or(|at| at.elapsed() >= CLEANUP_INTERVAL);
+        if is_due {
+            *cleaned_at = Some(Instant::now());
         }
-        is_time
+        is_due
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
             let file = File::create(path.join(name)).unwrap();
             file.set_modified(SystemTime::now() - by).unwrap();
         };
-        let (old, fresh) = (KEPT + LOOK_EVERY, KEPT - LOOK_EVERY);
+        let (old, fresh) = (KEPT + CLEANUP_INTERVAL, KEPT - CLEANUP_INTERVAL);
         std::fs::create_dir_all(&path).unwrap();
         let [left, kept, unfinished] = [(); 3].map(|()| Uuid::now_v7());
         age(&format!("{left}.eml"), old);
@@ -126,7 +126,7 @@ mod tests {
         };
         let expected = [format!("{kept}.eml"), format!("{new}.eml"), "notes.eml".to_owned()];
         assert_eq!(names(), expected.clone().into());
-        // Looked through an hour ago at most.
+        // Cleaned an hour ago at most.
         age(&format!("{left}.eml"), old);
         directory.write(new, b"mail".to_vec()).await.unwrap();
         assert!(names().contains(&format!("{left}.eml")));

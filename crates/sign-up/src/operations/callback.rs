@@ -132,11 +132,17 @@ impl Callback {
         }
     }
 
-    /// The host and the port of the URL, as it was checked.
+    /// The host of the URL, as it was checked: one host, whatever its port.
     pub(super) fn host(&self) -> String {
         let (_, rest) = self.url.split_once("://").unwrap_or_default();
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        rest[..end].to_ascii_lowercase()
+        let authority = &rest[..end];
+        let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let host = match authority.rsplit_once(':') {
+            Some((host, port)) if is_port(port) => host,
+            Some(_) | None => authority,
+        };
+        host.trim_end_matches('.').to_ascii_lowercase()
     }
 
     pub(super) fn url(&self) -> &str {

@@ -1,36 +1,43 @@
-//! Calls the clients whose registrations ended. Hosts take turns: one that answers slowly or not at all
-//! does not hold up the calls of others.
+//! Calls the clients whose registrations ended. Hosts and tenants take turns: a host that answers slowly or
+//! not at all does not hold up the calls to others.
 
 use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use domain::operation::Operation;
-use domain::{OperationId, Timestamp};
+use domain::{OperationId, TenantNo, Timestamp};
 use engine::periodic::{Job, Pass};
 use engine::ports::Bookkeeping;
 use engine::{Engine, Unavailable};
+use futures_util::FutureExt as _;
 use serde_json::value::RawValue;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::callback::Callback;
-use super::worker::{FAILURE_PAUSE, Worker};
-use super::{Deliver, Delivery, NOTIFY_DELAYS, NotDelivered};
+use super::worker::Worker;
+use super::{Deliver, Delivery, Disclosure, NOTIFY_DELAYS, NotDelivered};
 
 /// How many clients are called concurrently.
 const CALLS_MAX: usize = 16;
 
+/// How many of these calls are those of one tenant.
+const TENANT_CALLS_MAX: usize = 8;
+
 /// How many of these calls are to one host.
 const HOST_CALLS_MAX: usize = 2;
 
-/// How many operations are read at once.
+/// How many operations are read at once, and how many such reads a pass makes. The next pass goes on behind
+/// them: a long queue of one host is passed over, and not written anew.
 const OPERATIONS_MAX: usize = 128;
+const READS_MAX: usize = 8;
 
 /// How long a host that did not answer in time is left alone.
 const UNRESPONSIVE_PAUSE: Duration = Duration::from_secs(60);
 
-/// How long an operation is put off that finds no place while others may wait behind it unread.
-const CROWDED_PAUSE: Duration = Duration::from_secs(2);
+/// The pause after a pass that found none to call, although some are due.
+const NO_PLACE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The job that calls clients.
 pub(super) struct Notifier {
@@ -39,9 +46,14 @@ pub(super) struct Notifier {
     calls: JoinSet<Called>,
     /// A call that has ended since the last pass.
     ended: Option<Called>,
-    /// The operations that are being called for.
+    /// The operations that are called for, or whose outcome is not recorded yet.
     running: HashSet<OperationId>,
     hosts: HashMap<String, Host>,
+    tenants: HashMap<TenantNo, usize>,
+    /// Outcomes that could not be recorded.
+    unrecorded: Vec<(OperationId, Bookkeeping)>,
+    /// The last operation that was looked at, where more follow.
+    after: Option<(Timestamp, OperationId)>,
 }
 
 /// What is known of a host: no longer than something follows from it.
@@ -52,28 +64,19 @@ struct Host {
 }
 
 impl Host {
-    /// How long it is still left alone.
-    fn pause(&self, now: Instant) -> Option<Duration> {
-        let left = self.paused_until?.saturating_duration_since(now);
-        (!left.is_zero()).then_some(left)
+    fn is_paused(&self, now: Instant) -> bool {
+        self.paused_until.is_some_and(|until| until > now)
     }
 }
 
-/// A call that is over, and recorded.
+/// A call that is over.
 struct Called {
     operation: OperationId,
+    tenant: TenantNo,
     host: String,
     timed_out: bool,
-}
-
-/// What is to be done about an operation now.
-enum Turn {
-    /// The client is called.
-    Call,
-    /// It is called already, or finds a place soon.
-    Wait,
-    /// It is looked at again after so long.
-    PutOff(Duration),
+    /// What is still to be recorded of it.
+    unrecorded: Option<Bookkeeping>,
 }
 
 impl Notifier {
@@ -85,83 +88,108 @@ impl Notifier {
             ended: None,
             running: HashSet::new(),
             hosts: HashMap::new(),
+            tenants: HashMap::new(),
+            unrecorded: vec![],
+            after: None,
         }
     }
 
-    /// Starts the calls that are due, and puts off what cannot be called for now.
+    /// Starts the calls that are due and have a place.
     async fn start_due(&mut self) -> Result<Pass, Unavailable> {
         self.take_ended();
-        let engine = self.worker.sign_up.engine();
+        self.record_rest().await?;
+        let engine = self.worker.sign_up.engine().clone();
         let now = engine.clock().now();
-        let due =
-            engine.read(move |queries| queries.operations_to_notify(now, OPERATIONS_MAX)).await?;
-        let may_be_more = due.len() >= OPERATIONS_MAX;
-        let mut put_off = vec![];
-        for operation in due {
-            let Some((host, delivery)) = self.delivery(&operation) else {
-                tracing::error!(operation.id = %operation.id, "failed to decrypt a callback; it is dropped");
-                put_off.push(notified(&operation, None, operation.notify_attempts));
-                continue;
-            };
-            match self.turn(operation.id, &host, may_be_more) {
-                Turn::Call => self.call(operation, host, delivery),
-                Turn::Wait => {}
-                Turn::PutOff(pause) => {
-                    let again_at = Some(plus(now, pause));
-                    put_off.push(notified(&operation, again_at, operation.notify_attempts));
+        let (mut started, mut passed_over) = (0, 0);
+        for _ in 0..READS_MAX {
+            if self.running.len() >= CALLS_MAX {
+                break;
+            }
+            let after = self.after;
+            let due = engine
+                .read(move |queries| queries.operations_to_notify(now, after, OPERATIONS_MAX))
+                .await?;
+            let is_last = due.len() < OPERATIONS_MAX;
+            for operation in due {
+                self.after = operation.notify_at.map(|at| (at, operation.id));
+                if self.call_if_free(operation).await? {
+                    started += 1
+                } else {
+                    passed_over += 1
+                }
+                if self.running.len() >= CALLS_MAX {
+                    break;
                 }
             }
+            if is_last {
+                // From the first one on again.
+                self.after = None;
+                break;
+            }
         }
-        if put_off.is_empty() {
-            return Ok(Pass::Idle);
-        }
-        self.worker.bookkeeper.record(put_off).await?;
-        Ok(if may_be_more { Pass::More } else { Pass::Idle })
+        let finds_none = started == 0 && passed_over > self.running.len();
+        Ok(if finds_none { Pass::IdleFor(NO_PLACE_PAUSE) } else { Pass::Idle })
     }
 
-    fn turn(&self, operation: OperationId, host: &str, may_be_more: bool) -> Turn {
-        if self.running.contains(&operation) {
-            return Turn::Wait;
+    /// Calls for an operation, if its host and its tenant have a place.
+    async fn call_if_free(&mut self, operation: Operation) -> Result<bool, Unavailable> {
+        if self.running.contains(&operation.id) {
+            return Ok(false);
         }
-        let known = self.hosts.get(host);
-        if let Some(pause) = known.and_then(|it| it.pause(Instant::now())) {
-            return Turn::PutOff(pause);
+        let Some((callback, disclosure)) = Callback::open(self.worker.sign_up.sealer(), &operation)
+        else {
+            tracing::error!(operation.id = %operation.id, "failed to decrypt a callback; it is dropped");
+            let dropped = notified(&operation, None, operation.notify_attempts);
+            self.worker.bookkeeper.record(vec![dropped]).await?;
+            return Ok(false);
+        };
+        let host = callback.host();
+        let of_host = self.hosts.get(&host);
+        let host_is_free =
+            of_host.is_none_or(|it| it.calls < HOST_CALLS_MAX && !it.is_paused(Instant::now()));
+        let of_tenant = self.tenants.get(&operation.tenant).copied().unwrap_or_default();
+        if !host_is_free || of_tenant >= TENANT_CALLS_MAX {
+            return Ok(false);
         }
-        let has_place =
-            self.running.len() < CALLS_MAX && known.is_none_or(|it| it.calls < HOST_CALLS_MAX);
-        match (has_place, may_be_more) {
-            (true, _) => Turn::Call,
-            (false, false) => Turn::Wait,
-            (false, true) => Turn::PutOff(CROWDED_PAUSE),
+        match self.delivery(&operation, callback, disclosure) {
+            Some(delivery) => self.call(operation, host, delivery),
+            None => {
+                tracing::error!(operation.id = %operation.id, "an operation is no JSON; its callback is dropped");
+                let dropped = notified(&operation, None, operation.notify_attempts);
+                self.worker.bookkeeper.record(vec![dropped]).await?;
+            }
         }
+        Ok(true)
     }
 
-    /// The host of an operation's callback, and the call; `None` where it was sealed with another key.
-    fn delivery(&self, operation: &Operation) -> Option<(String, Delivery)> {
-        let (callback, disclosure) = Callback::open(self.worker.sign_up.sealer(), operation)?;
+    fn delivery(
+        &self,
+        operation: &Operation,
+        callback: Callback,
+        disclosure: Disclosure,
+    ) -> Option<Delivery> {
         let data = (self.worker.representation.operation)(operation, disclosure);
         let data = RawValue::from_string(data).ok()?;
         let now = self.worker.sign_up.engine().clock().real_now();
-        Some((callback.host(), callback.delivery(operation, data, now)))
+        Some(callback.delivery(operation, data, now))
     }
 
     fn call(&mut self, operation: Operation, host: String, delivery: Delivery) {
         self.running.insert(operation.id);
         self.hosts.entry(host.clone()).or_default().calls += 1;
-        let call = (self.deliver)(delivery);
+        *self.tenants.entry(operation.tenant).or_default() += 1;
+        // The panic hook logs the message and the location.
+        let call = AssertUnwindSafe((self.deliver)(delivery)).catch_unwind();
         let engine = self.worker.bookkeeper.clone();
         self.calls.spawn(async move {
-            let delivered = call.await;
+            let panicked = |_| Err(NotDelivered::Refused("the call panicked".to_owned()));
+            let delivered = call.await.unwrap_or_else(panicked);
             let timed_out = delivered == Err(NotDelivered::TimedOut);
             let outcome = outcome(&engine, &operation, delivered);
-            if let Err(error) = engine.record(vec![outcome]).await {
-                tracing::warn!(
-                    operation.id = %operation.id,
-                    error = %error,
-                    "failed to record a callback; it is sent again"
-                );
-            }
-            Called { operation: operation.id, host, timed_out }
+            let recorded = engine.record(vec![outcome.clone()]).await;
+            let unrecorded = recorded.is_err().then_some(outcome);
+            let (operation, tenant) = (operation.id, operation.tenant);
+            Called { operation, tenant, host, timed_out, unrecorded }
         });
     }
 
@@ -170,20 +198,39 @@ impl Notifier {
     fn take_ended(&mut self) {
         let now = Instant::now();
         while let Some(called) = self.ended.take().or_else(|| self.calls.try_join_next()?.ok()) {
-            self.running.remove(&called.operation);
+            match called.unrecorded {
+                Some(outcome) => self.unrecorded.push((called.operation, outcome)),
+                None => drop(self.running.remove(&called.operation)),
+            }
             let host = self.hosts.entry(called.host).or_default();
             host.calls = host.calls.saturating_sub(1);
             host.paused_until = called.timed_out.then(|| now + UNRESPONSIVE_PAUSE);
+            let of_tenant = self.tenants.entry(called.tenant).or_default();
+            *of_tenant = of_tenant.saturating_sub(1);
         }
-        self.hosts.retain(|_, host| host.calls > 0 || host.pause(now).is_some());
+        self.hosts.retain(|_, host| host.calls > 0 || host.is_paused(now));
+        self.tenants.retain(|_, calls| *calls > 0);
+    }
+
+    /// Records what could not be recorded. Until then these clients are not called again.
+    async fn record_rest(&mut self) -> Result<(), Unavailable> {
+        if self.unrecorded.is_empty() {
+            return Ok(());
+        }
+        let rows = self.unrecorded.iter().map(|(_, row)| row.clone()).collect();
+        self.worker.bookkeeper.record(rows).await?;
+        for (operation, _) in self.unrecorded.drain(..) {
+            self.running.remove(&operation);
+        }
+        Ok(())
     }
 }
 
 impl Job for Notifier {
     async fn pass(&mut self) -> Pass {
         self.start_due().await.unwrap_or_else(|error| {
-            tracing::warn!(error = %error, "failed to read operations to call back for; retrying");
-            Pass::IdleFor(FAILURE_PAUSE)
+            tracing::warn!(error = %error, "failed to call back or to record it; retrying");
+            Pass::Failed
         })
     }
 
@@ -221,11 +268,7 @@ const fn notified(
 /// When to retry a call that has failed this often before, unless it is given up.
 fn next_attempt_at(now: Timestamp, failed_before: u32) -> Option<Timestamp> {
     let delay = NOTIFY_DELAYS.get(usize::try_from(failed_before).ok()?)?;
-    Some(plus(now, *delay))
-}
-
-fn plus(now: Timestamp, delay: Duration) -> Timestamp {
-    now.plus_us(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX))
+    Some(now.plus_us(i64::try_from(delay.as_micros()).ok()?))
 }
 
 #[cfg(test)]

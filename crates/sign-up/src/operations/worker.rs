@@ -28,7 +28,7 @@ use crate::service::{Error, RegistrationOptions, RequestContext, validate_regist
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The pause after a failure.
-pub(super) const FAILURE_PAUSE: Duration = Duration::from_secs(2);
+const FAILURE_PAUSE: Duration = Duration::from_secs(2);
 
 /// How many operations are read at once.
 const OPERATIONS_MAX: usize = 32;

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use domain::claim::ClaimKind;
 use domain::tag::Tag;
-use domain::{AccountId, Person, TenantNo};
+use domain::{AccountId, Person, TenantId, TenantNo};
 use engine::ports::{AccountQueries, AccountView, Page, Paged, Quarantined, StoreError};
 use uuid::Uuid;
 
@@ -24,15 +24,25 @@ impl AccountQueries for SqlQueries {
         self.snapshot(|reader| account_by_key(reader, key))
     }
 
-    fn quarantined(&self, no: TenantNo, page: Page) -> Result<Vec<Quarantined>, StoreError> {
+    fn quarantined(&self, page: Page) -> Result<Vec<(TenantId, Quarantined)>, StoreError> {
         self.read(|reader| {
             static SQL: LazyLock<String> = LazyLock::new(|| {
-                let rest = "WHERE tenant = ?1 ORDER BY account_id LIMIT ?2 OFFSET ?3";
-                tables::QUARANTINE.select(rest)
+                format!(
+                    "SELECT t.id, {} FROM quarantine q JOIN tenant t ON t.no = q.tenant \
+                     ORDER BY q.tenant, q.account_id LIMIT ?1 OFFSET ?2",
+                    tables::QUARANTINE.select_list("q.")
+                )
             });
             let [limit, offset] = window::limit_offset(page);
-            reader.query(&SQL, &[no.into(), limit, offset], rows::quarantined)
+            reader.query(&SQL, &[limit, offset], |cells| {
+                Ok((cells.entity()?, rows::quarantined(cells)?))
+            })
         })
+    }
+
+    fn quarantined_by_id(&self, id: AccountId) -> Result<Vec<TenantNo>, StoreError> {
+        let sql = "SELECT tenant FROM quarantine WHERE account_id = ?1 ORDER BY tenant";
+        self.read(|reader| reader.query(sql, &[id.into()], |cells| cells.tenant()))
     }
 
     fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError> {

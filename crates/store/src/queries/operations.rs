@@ -39,16 +39,21 @@ impl OperationQueries for SqlQueries {
     fn operations_to_notify(
         &self,
         now: Timestamp,
+        after: Option<(Timestamp, OperationId)>,
         limit: usize,
     ) -> Result<Vec<Operation>, StoreError> {
         self.read(|reader| {
             static SQL: LazyLock<String> = LazyLock::new(|| {
                 let rest = format!(
-                    "WHERE {TO_NOTIFY} AND notify_at_us <= ?1 ORDER BY notify_at_us, id LIMIT ?2"
+                    "WHERE {TO_NOTIFY} AND notify_at_us <= ?1 AND (notify_at_us, id) > (?2, ?3) \
+                     ORDER BY notify_at_us, id LIMIT ?4"
                 );
                 OPERATION.select(&rest)
             });
-            reader.query(&SQL, &[now.into(), window::limit(limit as u64)], rows::operation)
+            let (at, id) =
+                after.unwrap_or((Timestamp(i64::MIN), OperationId::new(uuid::Uuid::nil())));
+            let limit = window::limit(limit as u64);
+            reader.query(&SQL, &[now.into(), at.into(), id.into(), limit], rows::operation)
         })
     }
 
@@ -128,6 +133,7 @@ pub(crate) fn endings(over: Over) -> [(&'static Table, String, Timestamp); 4] {
         (&OPERATION, format!("{SETTLED} AND settled_at_us"), operations_settled),
         (&MAIL, format!("{GIVEN_UP} AND created_at_us"), mails_given_up),
         (&SESSION, "refresh_until_us".to_owned(), sessions_ended),
-        (&REPLY, "expires_at_us".to_owned(), replies_expired),
+        // One that has no answer yet keeps a second charge away, however long the first one is in doubt.
+        (&REPLY, "answer IS NOT NULL AND expires_at_us".to_owned(), replies_expired),
     ]
 }

@@ -39,7 +39,7 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         report.claims += 1;
         if claimed.is_released() {
             if claimed.claim.account.is_some() {
-                let what = "is nobody's, and names an account".to_owned();
+                let what = "is released, and names an account".to_owned();
                 report.problem(table.name, Uuid::from_bytes(hash), what);
             }
         } else if !owner_has_key(reader, hash, claimed)? {

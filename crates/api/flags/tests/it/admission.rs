@@ -261,7 +261,7 @@ async fn requests_without_a_valid_handshake_are_refused() {
 }
 
 #[tokio::test]
-async fn an_environment_has_so_many_streams() {
+async fn sockets_above_the_environments_limit_close_with_1013() {
     let settings = Settings { environment_streams_max: 2, ..Settings::default() };
     let fixture = Fixture::start_with(settings).await;
     let (mut one, mut two) = (fixture.server().await, fixture.server().await);

@@ -121,7 +121,7 @@ async fn flags_are_evaluated_with_the_secrets_of_their_environment() {
 }
 
 #[tokio::test]
-async fn a_network_watches_so_often() {
+async fn a_watch_above_the_networks_limit_is_refused() {
     let launch = Launch::usual()
         .env("FAREGATE_ACCESS_TRUSTED_PROXIES", "192.0.2.1")
         .env("FAREGATE_FLAGS_NETWORK_STREAMS_MAX", "2");

@@ -9,6 +9,7 @@ const fn may(permission: &'static str) -> Needs {
 /// Any operator with the credentials of the tenant.
 const READ: Needs = Needs::OperatorAndTenant(None);
 const ADMINISTER: Needs = Needs::Operator(Some("tenant:administer"));
+const RELEASE: Needs = Needs::Operator(Some("account:release"));
 const READ_FLAGS: Needs = may("flag:read");
 const WRITE_FLAGS: Needs = may("flag:write");
 const SECRETS: Needs = may("flag:secrets");
@@ -59,11 +60,6 @@ fn payments() -> Vec<Row> {
             .of_object(),
         row("GET /v1/ledger/entries", READ).at("/v1/ledger/entries?payment={paymentId}"),
         row("POST /v1/accounts/{accountId}/erase", may("account:erase")).of_object().last(),
-        row("GET /v1/quarantine", READ),
-        row("DELETE /v1/quarantine/{accountId}", may("account:release"))
-            .of_object()
-            // It is in service.
-            .or(404),
         row("GET /v1/payments/unresolved", READ),
         row("GET /v1/analytics/payments", READ),
         row("GET /v1/analytics/accounts", READ),
@@ -83,6 +79,9 @@ fn tenants() -> Vec<Row> {
     vec![
         row("GET /v1/tenant", READ),
         row("PATCH /v1/tenant", may("tenant:update")).body(r#"{"numericKeys":"checked"}"#),
+        row("GET /v1/quarantine", RELEASE),
+        // It is in service.
+        row("DELETE /v1/quarantine/{accountId}", RELEASE).or(404),
         row("GET /v1/tenants/{tenantId}", ADMINISTER),
         row("PATCH /v1/tenants/{tenantId}", ADMINISTER)
             .at("/v1/tenants/{spareTenantId}")

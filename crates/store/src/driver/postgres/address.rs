@@ -33,8 +33,8 @@ const MODES: [(&str, TlsMode); 5] = [
 ];
 
 impl TlsMode {
-    /// The mode where the URL names none. On this machine nobody listens in; elsewhere a server has to
-    /// show who it is, or an address that somebody else answers from would be given the password.
+    /// The mode where the URL names none. On this machine no other listens in; elsewhere a server has to
+    /// prove its identity, or any host that answers at its address would be given the password.
     fn default_for(host: &str) -> Self {
         let is_loopback = |it: IpAddr| it.to_canonical().is_loopback();
         let is_here = host.starts_with('/')

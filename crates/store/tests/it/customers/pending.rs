@@ -1,6 +1,7 @@
 //! What is still to be done for customers: mails until they are sent, operations until they have ended.
 
 use domain::customer::RequestToken;
+use std::collections::BTreeSet;
 use std::slice::from_ref;
 
 use domain::command::CustomerCommand;
@@ -10,7 +11,7 @@ use domain::operation::{FailOperation, Operation, OperationStatus};
 use domain::payment::ReplyKey;
 use domain::{Idempotency, Reply, Timestamp};
 use engine::partition::{Answer, Times, Verdict, Work};
-use engine::ports::{Bookkeeping, Over, Page, Store};
+use engine::ports::{Batch, Bookkeeping, Over, Page, Store, StoredReply};
 
 use super::{
     HOUR_US, OTHER, TENANT, ask, customer_of, erase, make, queue, refusal, refused, register,
@@ -155,7 +156,7 @@ fn operations_wait_execute_and_notify() {
     assert_eq!(queries.backlog().unwrap().operations, 0);
 
     let to_tell = |at: Timestamp| -> Vec<_> {
-        queries.operations_to_notify(at, 10).unwrap().iter().map(|it| it.id).collect()
+        queries.operations_to_notify(at, None, 10).unwrap().iter().map(|it| it.id).collect()
     };
     assert_eq!(to_tell(workload.now), ids[..2]);
     notified(workload, &operation(ids[0]), None);
@@ -233,6 +234,27 @@ fn expired_replies_are_deleted_while_nothing_is_stored() {
     assert!(queries.has_over(over(LATE)).unwrap(), "it has not expired");
     note(workload, vec![Bookkeeping::Over(over(LATE))]);
     assert!(!queries.has_over(over(LATE)).unwrap());
+}
+
+/// While the outcome of a payment is in doubt, its key keeps a second charge away: however long.
+#[test]
+fn a_reply_without_an_answer_never_expires() {
+    let mut world = World::new(127);
+    let (workload, queries) = (&mut world.workload, &*world.queries);
+    let key = ReplyKey(uuid::Uuid::from_u128(7));
+    let running = StoredReply { key, fingerprint: key.0, answer: None, expires_at: workload.now };
+    let store = workload.partition.store();
+    store.load(&BTreeSet::new(), &BTreeSet::from([key])).unwrap();
+    store.commit(&Batch { replies: vec![running], ..Batch::default() }).unwrap();
+    let none = Timestamp(0);
+    let over = Over {
+        operations_settled: none,
+        mails_given_up: none,
+        sessions_ended: none,
+        replies_expired: LATE,
+    };
+    note(workload, vec![Bookkeeping::Over(over)]);
+    assert!(queries.has_reply(key).unwrap());
 }
 
 /// Only the last of the tokens that were mailed holds; the mails stay until they are sent or closed.
