@@ -23,11 +23,23 @@ use crate::connection_timer::ConnectionTimer;
 /// written all of it keeps its connection.
 const DISCARDED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// How much of an announced body is held before it comes, in bytes: most are not longer. A client that
+/// announces more and does not send it takes this from others, and not what it announced.
+const FIRST_BYTES: usize = 4 * 1024;
+
+/// Longer bodies leave a part of the memory to shorter ones, such as those of payments, in bytes.
+const SHORT_BYTES_MAX: usize = 16 * 1024;
+
+/// That part of the memory: one in so many.
+const PART_FOR_SHORT: usize = 4;
+
 /// The limits of bodies, and how many bytes of them are in memory.
 pub struct Bodies {
     bytes_max: usize,
     timeout: Duration,
     held_bytes_max: usize,
+    /// The part of it that longer bodies leave to shorter ones.
+    for_short_bytes: usize,
     held_bytes: AtomicUsize,
     refused: Counter,
 }
@@ -39,10 +51,13 @@ impl Bodies {
     pub fn new(bytes_max: usize, timeout: Duration, held_bytes_max: usize) -> Arc<Self> {
         let refused = metrics::counter!("faregate_refused_total", "reason" => "bodies");
         let held_bytes = AtomicUsize::new(0);
-        Arc::new(Self { bytes_max, timeout, held_bytes_max, held_bytes, refused })
+        // One of the longest fits in any case.
+        let rest = held_bytes_max.saturating_sub(bytes_max);
+        let for_short_bytes = rest.min(held_bytes_max / PART_FOR_SHORT);
+        Arc::new(Self { bytes_max, timeout, held_bytes_max, for_short_bytes, held_bytes, refused })
     }
 
-    /// How many bytes of bodies are in memory, those announced but still to come included.
+    /// How many bytes of bodies are in memory.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.held_bytes.load(Ordering::Relaxed)
@@ -76,9 +91,11 @@ impl Bodies {
         (Body::new(body), BodyGuard { shared: Some(shared) })
     }
 
-    fn hold(&self, bytes: usize) -> Result<(), BodyError> {
+    /// Reserves memory for a body that grows by `bytes`.
+    fn hold(&self, bytes: usize, is_short: bool) -> Result<(), BodyError> {
+        let for_others = if is_short { 0 } else { self.for_short_bytes };
         let before = self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before + bytes <= self.held_bytes_max {
+        if before + bytes <= self.held_bytes_max - for_others {
             return Ok(());
         }
         self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -134,7 +151,7 @@ impl SharedBody {
         }
         let before = self.held_bytes.load(Ordering::Relaxed);
         if bytes > before {
-            self.bodies.hold(bytes - before)?;
+            self.bodies.hold(bytes - before, bytes <= SHORT_BYTES_MAX)?;
             self.held_bytes.store(bytes, Ordering::Relaxed);
         }
         Ok(())
@@ -197,7 +214,10 @@ impl BufferedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Bytes, BodyError>> {
         let announced = usize::try_from(incoming.size_hint().lower()).unwrap_or(usize::MAX);
-        self.shared.hold(self.len().saturating_add(announced))?;
+        if announced > self.shared.bodies.bytes_max {
+            return Poll::Ready(Err(BodyError::TooLarge));
+        }
+        self.shared.hold(self.len() + announced.min(FIRST_BYTES))?;
         self.is_coming = true;
         while let Some(frame) = ready!(self.shared.poll_in_time(incoming, cx)) {
             let Ok(data) = frame?.into_data() else { continue };
@@ -208,7 +228,7 @@ impl BufferedBody {
                 continue;
             }
             if self.all.is_empty() {
-                self.all.reserve(announced.max(self.first.len() + data.len()));
+                self.all.reserve(self.first.len() + data.len());
                 self.all.extend_from_slice(&std::mem::take(&mut self.first));
             }
             self.all.extend_from_slice(&data);

@@ -193,7 +193,9 @@ fn due_customer_work_is_a_range_of_its_index() {
     check(
         "SELECT * FROM operation WHERE notify_at_us IS NOT NULL AND notify_at_us <= ?1 \
          AND (notify_at_us, id) > (?2, ?3) ORDER BY notify_at_us, id LIMIT ?4",
-        &["SEARCH operation USING INDEX operation_to_notify ((notify_at_us,id)>(?,?) AND notify_at_us<?)"],
+        &[
+            "SEARCH operation USING INDEX operation_to_notify ((notify_at_us,id)>(?,?) AND notify_at_us<?)",
+        ],
     );
 }
 

@@ -1,0 +1,132 @@
+"""The server under attack: started on free ports with a temporary data directory, watched from /proc."""
+
+import itertools
+import json
+import os
+import pathlib
+import re
+import resource
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+
+import wire
+
+READY_WITHIN_S = 60
+STOPPED_WITHIN_S = 30
+# Short, so that what has to time out does so while the suite looks on. The bounds of time in the attacks
+# are these plus SLACK_S.
+HEADERS_TIMEOUT_S = 1
+BODY_TIMEOUT_S = 1
+IDLE_TIMEOUT_S = 2
+SETTINGS = {
+    "FAREGATE_ADMIN_PASSWORD": "password",
+    "FAREGATE_HTTP_HEADERS_TIMEOUT": f"{HEADERS_TIMEOUT_S}s",
+    "FAREGATE_HTTP_BODY_TIMEOUT": f"{BODY_TIMEOUT_S}s",
+    "FAREGATE_HTTP_IDLE_TIMEOUT": f"{IDLE_TIMEOUT_S}s",
+    # With a trusted proxy this machine is no exception any more: each 127.0.0.N is a network with limits.
+    "FAREGATE_ACCESS_TRUSTED_PROXIES": "192.0.2.1",
+    "FAREGATE_SIGNUP_PROBE_INTERVAL": "0s",
+}
+# Waits for a busy machine, never for the server's own timeouts.
+SLACK_S = 3
+
+
+class Server:
+    """The process, its addresses, and what it uses."""
+
+    def __init__(self, binary, folder):
+        self.binary, self.folder = binary, pathlib.Path(folder)
+        self.data, self.log = self.folder / "data", self.folder / "server.log"
+        self.address, self.grpc = ("127.0.0.1", free_port()), ("127.0.0.1", free_port())
+        self.process = None
+        # The secret of the environment `dev` for servers, and an account that can pay: see `prepare`.
+        self.secret = self.account = None
+        self.numbers = itertools.count()
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [self.binary, "serve", "--listen", "%s:%d" % self.address, "--grpc-listen", "%s:%d" % self.grpc,
+                 "--data-dir", self.data, "--test-clock"],
+                env={**os.environ, **SETTINGS}, stdout=log, stderr=log)
+        until = time.monotonic() + READY_WITHIN_S
+        while self.health() != 200:
+            assert self.process.poll() is None, f"the server ended: {self.log_tail()}"
+            assert time.monotonic() < until, f"the server did not become ready: {self.log_tail()}"
+            time.sleep(0.05)
+
+    def prepare(self):
+        """Makes the tenant of all clients, an account that can pay, and reads a secret of SDKs."""
+        self.make("/1.0/kb/tenants", {"apiKey": wire.TENANT[0], "apiSecret": wire.TENANT[1]})
+        self.account = self.make("/1.0/kb/accounts", {"currency": "USD"})
+        self.make(f"/1.0/kb/accounts/{self.account}/paymentMethods?isDefault=true",
+                  {"pluginName": "__EXTERNAL_PAYMENT__", "pluginInfo": {}})
+        environments = json.loads(wire.ask(self.address, wire.request("GET", "/v1/environments"))[2])
+        dev = next(it for it in environments if it["key"] == "dev")
+        self.secret = next(it["value"] for it in dev["secrets"] if it["type"] == "server")
+
+    def make(self, path, body):
+        """Makes an object; its id."""
+        status, headers, said = wire.ask(self.address, wire.request("POST", path, json.dumps(body).encode()))
+        assert status == 201, f"{path}: {status} {said[:200]!r}"
+        return headers[b"location"].decode().rstrip("/").rsplit("/", 1)[1]
+
+    def next_number(self):
+        """For names that no request used before."""
+        return next(self.numbers)
+
+    def health(self):
+        """The status of /health/ready; 0 without an answer."""
+        try:
+            with urllib.request.urlopen("http://%s:%d/health/ready" % self.address, timeout=5) as response:
+                return response.status
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return 0
+
+    def resident_mib(self):
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) / 1024
+
+    def open_files(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def stop(self):
+        """Sends SIGTERM; the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOPPED_WITHIN_S)
+
+    def kill(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def verify(self):
+        """What `faregate verify` finds in the data of the stopped server: its exit code and output."""
+        done = subprocess.run([self.binary, "verify", "--data-dir", self.data], capture_output=True, text=True)
+        return done.returncode, (done.stdout + done.stderr)[-400:]
+
+    def bad_log_lines(self):
+        """The lines that report a panic or are of level error."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return [it for it in lines if re.search(r'panic|\bERROR\b|"level":\s*"error"', it, re.IGNORECASE)]
+
+    def log_tail(self):
+        return self.log.read_text(errors="replace")[-800:]
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def raise_file_limit():
+    """Allows this process as many open files as it may have; their number."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
