@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::payment::{Actor, ReplyKey};
 use crate::read::Read;
-use crate::{AccountId, RequestId, TenantNo};
+use crate::{AccountId, RequestId, TenantNo, TransactionId};
 
 pub use self::access::AccessCommand;
 pub use self::account::AccountCommand;
@@ -78,13 +78,19 @@ impl Command {
     /// Whether it is what a gateway answered: only the engine that asked submits it.
     #[must_use]
     pub const fn is_gateway_answer(&self) -> bool {
+        self.answered().is_some()
+    }
+
+    /// The transaction whose outcome it brings, where it is what a gateway answered.
+    #[must_use]
+    pub const fn answered(&self) -> Option<TransactionId> {
         match self {
-            Self::Payment(it) => it.is_gateway_answer(),
+            Self::Payment(it) => it.answered(),
             Self::Tenant(_)
             | Self::Access(_)
             | Self::Flag(_)
             | Self::Account(_)
-            | Self::Customer(_) => false,
+            | Self::Customer(_) => None,
         }
     }
 

@@ -309,6 +309,12 @@ impl Actor {
         let (user, created_by) = (user.into(), created_by.into());
         Self { user, created_by, reason: None, comments: None, token }
     }
+
+    /// Forgets the client's words. The user who acted stays: it is the installation's operator.
+    pub fn erase(&mut self) {
+        self.created_by.clone_from(&self.user);
+        (self.reason, self.comments) = (None, None);
+    }
 }
 
 /// Starts a payment, or another attempt at one that failed.

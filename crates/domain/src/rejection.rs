@@ -210,7 +210,39 @@ pub enum FlagRejection {
     WithdrawalByAnother { id: ChangeRequestId },
 }
 
+impl AccountRejection {
+    /// Whether its text has an account's key, which may say something of a person.
+    const fn names_account_key(&self) -> bool {
+        match self {
+            Self::AlreadyExists { .. } | Self::KeyIsFixed { .. } => true,
+            Self::NotFound { .. }
+            | Self::FieldIsFixed { .. }
+            | Self::TagDefinitionNotFound { .. }
+            | Self::TagNotFound { .. }
+            | Self::TagNotApplicable { .. }
+            | Self::PaymentMethodNotFound { .. }
+            | Self::ExternalPaymentMethodExists { .. }
+            | Self::DefaultPaymentMethodInUse { .. } => false,
+        }
+    }
+}
+
 impl Rejection {
+    /// Whether its text may say something of a person. It is not stored, where erasure would not reach it:
+    /// an account's key stays taken and does not change, so that the command is refused again as well.
+    #[must_use]
+    pub const fn is_personal(&self) -> bool {
+        match self {
+            Self::Account(it) => it.names_account_key(),
+            Self::Tenant(_)
+            | Self::Access(_)
+            | Self::Flag(_)
+            | Self::Customer(_)
+            | Self::Payment(_)
+            | Self::InvalidParameter { .. } => false,
+        }
+    }
+
     /// [`Rejection::InvalidParameter`] with a fixed reason.
     #[must_use]
     pub fn invalid(field: &str, reason: &str) -> Self {

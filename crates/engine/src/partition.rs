@@ -523,6 +523,18 @@ fn account_of(request: &Request, state: &State) -> Option<AccountId> {
     Some(file.payment.account_id)
 }
 
+/// Who is named in the journal row of a request. An outcome is written in the name of who asked for the
+/// transaction, as the row of what is awaited has it: the account may have been erased since the gateway
+/// was called or asked.
+fn actor_of(request: &Request, state: &State) -> Actor {
+    let asked = request.command.answered().and_then(|transaction| {
+        let awaited = state.outstanding.get(&(request.tenant, transaction))?;
+        // A gateway that notifies on its own is named itself.
+        (awaited.actor.token == request.actor.token).then_some(&awaited.actor)
+    });
+    asked.unwrap_or(&request.actor).clone()
+}
+
 /// An operator has to look at a gateway that changes an outcome: the money is booked right,
 /// but the customer saw another outcome.
 fn alert_correction(request: &Request, event: &Event) {
@@ -595,6 +607,7 @@ impl Run<'_> {
         self.mark(request, reply_keep_us);
         self.settle_replies(&done.changes);
         done.events.iter().for_each(|event| alert_correction(request, event));
+        let actor = actor_of(request, &self.loaded.state);
         self.loaded.state.apply(request.tenant, &done.changes);
         if !done.changes.is_empty() || !done.events.is_empty() {
             self.batch.entries.push(Entry {
@@ -603,7 +616,7 @@ impl Run<'_> {
                 tenant: request.tenant,
                 request: request.id,
                 command: request.command.name(),
-                actor: request.actor.clone(),
+                actor,
                 changes: done.changes,
                 events: done.events,
             });
@@ -620,7 +633,10 @@ impl Run<'_> {
     fn refuse(&mut self, request: &Request, rejection: Rejection, reply_keep_us: i64) -> Verdict {
         // What is refused while an outcome is open may be accepted once it is known: not kept.
         let in_doubt = matches!(rejection, Rejection::Payment(PaymentRejection::InDoubt { .. }));
-        let kept = request.idempotency.is_some() && !in_doubt && !self.has_open_outcome(request);
+        let kept = request.idempotency.is_some()
+            && !in_doubt
+            && !rejection.is_personal()
+            && !self.has_open_outcome(request);
         if kept {
             self.keep(request, Some(Err(rejection.clone())), reply_keep_us);
         }

@@ -22,6 +22,9 @@ const ASKED_EVERY: Duration = Duration::from_millis(100);
 /// How long events are kept unless an operator decides otherwise, and commands, which a processor
 /// that was away still has to read.
 const WEEK_MS: &str = "604800000";
+/// How long a segment is written to: what is expired, or was replaced, goes with a segment that has ended.
+/// Commands and dead-letter records may say something of a person, which must not stay for long.
+const DAY_MS: &str = "86400000";
 /// How long questions for balances are kept: the answer is of no use later.
 const HOUR_MS: &str = "3600000";
 /// How long replies are kept: they are read at once or never.
@@ -280,15 +283,19 @@ fn planned(settings: &Settings, layout: Layout) -> Vec<Planned> {
         Planned { topic, partitions, settings }
     };
     let deleted = |retention| [("cleanup.policy", "delete"), ("retention.ms", retention)];
+    let commands =
+        [("cleanup.policy", "delete"), ("retention.ms", WEEK_MS), ("segment.ms", DAY_MS)];
+    // Each is kept until an operator has decided about it, and then for a day or so.
+    let dead_letters =
+        [("cleanup.policy", "compact"), ("max.compaction.lag.ms", DAY_MS), ("segment.ms", DAY_MS)];
     let replies =
         [("cleanup.policy", "delete"), ("retention.ms", REPLIES_MS), ("segment.ms", REPLIES_MS)];
     vec![
-        topic(topics.commands(Class::Payment), layout.partitions, &deleted(WEEK_MS)),
+        topic(topics.commands(Class::Payment), layout.partitions, &commands),
         topic(topics.commands(Class::Balance), layout.partitions, &deleted(HOUR_MS)),
         topic(topics.reply(), layout.fronts, &replies),
         topic(topics.events(), layout.partitions, &deleted(WEEK_MS)),
-        // Kept until an operator has decided about each.
-        topic(topics.dead_letter(), 1, &[("cleanup.policy", "compact")]),
+        topic(topics.dead_letter(), 1, &dead_letters),
     ]
 }
 

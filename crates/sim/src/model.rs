@@ -254,6 +254,8 @@ impl Model {
         let kept = match said {
             Said::Unavailable(_) | Said::StillRunning | Said::AnotherRequest => return,
             Said::Refused(Reason::InDoubt) => return,
+            // It names the account's key, which erasure would not find in what is stored.
+            Said::Refused(Reason::Taken) if matches!(ask.what, What::NewAccount { .. }) => return,
             Said::Refused(_) if self.looks_at_what_is_open(ask) => return,
             Said::Waits(_) => None,
             Said::Done

@@ -248,6 +248,7 @@ impl<'a> Rows<'a> {
             let properties = rows::properties_text(it.image);
             put.row(&rows::payment_method_row(it.image, properties.as_deref()))
         })?;
+        self.write_outstanding(db, share)?;
         self.erase_texts(db)?;
         put_all(db, &tables::PAYMENT, self.payments.values(), |put, it| {
             put.row(&rows::payment_row(it.image))
@@ -263,7 +264,7 @@ impl<'a> Rows<'a> {
                 put.row(&rows::posting_row(seq, ordinal, posting))?;
             }
         }
-        self.write_outstanding(db, share)
+        Ok(())
     }
 
     /// Erases texts in rows that stay. A payment method that came after the erasure keeps its own.
@@ -275,6 +276,11 @@ impl<'a> Rows<'a> {
             let of_account = [tenant.into(), account.into()];
             let rest = "WHERE tenant = ?1 AND account_id = ?2";
             db.check_again(&tables::PAYMENT_METHOD, rest, &of_account)?;
+            // An outcome is written in the name of who asked for the transaction.
+            let sql = "UPDATE outstanding SET created_by = user_name, reason = NULL, comments = NULL \
+                       WHERE tenant = ?1 AND account_id = ?2";
+            db.exec(sql, &of_account)?;
+            db.check_again(&tables::OUTSTANDING, rest, &of_account)?;
             actors::erase(db, tenant, account)?;
         }
         Ok(())
@@ -321,6 +327,9 @@ impl<'a> Rows<'a> {
                     recent.outstanding_closed(tenant, id, payment);
                 }
             }
+        }
+        for (tenant, account) in self.erased() {
+            recent.outstanding_erased(tenant, account);
         }
     }
 

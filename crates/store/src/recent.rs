@@ -194,6 +194,14 @@ impl Recent {
             None => self.payments.values_mut().for_each(|held| held.outstanding.retain(is_other)),
         }
     }
+
+    /// The personal data of an account was erased: the texts of those who asked for outcomes too.
+    pub(crate) fn outstanding_erased(&mut self, tenant: TenantNo, account: AccountId) {
+        let outstanding = self.payments.values_mut().flat_map(|held| &mut held.outstanding);
+        outstanding
+            .filter(|it| (it.tenant, it.account_id) == (tenant, account))
+            .for_each(|it| it.actor.erase());
+    }
 }
 
 /// A revision as a row has it: without the one before.

@@ -76,9 +76,11 @@ impl PaymentCommand {
         }
     }
 
-    pub(super) const fn is_gateway_answer(&self) -> bool {
+    /// The transaction whose outcome it brings, where it is what a gateway answered.
+    pub(super) const fn answered(&self) -> Option<TransactionId> {
         match self {
-            Self::GatewayReplied(_) | Self::GatewayInquired(_) => true,
+            Self::GatewayReplied(it) => Some(it.transaction),
+            Self::GatewayInquired(it) => Some(it.transaction),
             Self::Authorize(_)
             | Self::Purchase(_)
             | Self::Credit(_)
@@ -89,7 +91,7 @@ impl PaymentCommand {
             | Self::ReverseChargeback(_)
             | Self::Complete(_)
             | Self::ResolvePending(_)
-            | Self::FixTransaction(_) => false,
+            | Self::FixTransaction(_) => None,
         }
     }
 

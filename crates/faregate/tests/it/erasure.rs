@@ -1,132 +1,48 @@
 //! Erasure: a text that stood in every personal field, through every API, is found nowhere afterwards.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use grpc::api::{AccountServiceCreateRequest, AddPaymentMethodRequest, Person};
 use serde_json::json;
 
-use crate::client::Client;
-use crate::grpc::Caller;
-use crate::process::{Server, TempDir, run};
+use crate::client::Answer;
+use crate::process::{Server, TempDir, eventually, run};
 use crate::signup;
 
-/// What every personal field has. In lower case, because addresses are compared in lower case.
-const CANARY: &str = "canary-7f3a";
+pub mod people;
 
-/// A client whose every request leaves the canary in the audit.
-fn marked(client: &Client) -> Client {
-    ["X-Killbill-CreatedBy", "X-Killbill-Reason", "X-Killbill-Comment"]
-        .into_iter()
-        .fold(client.clone(), |client, name| client.header(name, &format!("{CANARY} {name}")))
-}
+use people::{CANARY, People};
 
-/// Every file of a directory that has the canary in it, but for mails that were sent.
-fn files_with_canary(dir: &Path) -> Vec<PathBuf> {
+const NOTHING: Vec<String> = vec![];
+
+/// Where the canary is in the files of a directory, but for mails that were sent.
+pub fn found_in(dir: &Path) -> Vec<String> {
     let mut found = vec![];
     for entry in std::fs::read_dir(dir).unwrap().flatten() {
         let path = entry.path();
         if path.is_dir() {
             if !path.ends_with("mail") {
-                found.extend(files_with_canary(&path));
+                found.extend(found_in(&path));
             }
         } else {
             let bytes = std::fs::read(&path).unwrap().to_ascii_lowercase();
-            if bytes.windows(CANARY.len()).any(|it| it == CANARY.as_bytes()) {
-                found.push(path);
-            }
+            let at = bytes.windows(CANARY.len()).position(|it| it == CANARY.as_bytes());
+            let around = at.map(|at| bytes[at.saturating_sub(80)..].chunks(200).next().unwrap());
+            let shown = |it: &[u8]| format!("{}: {}", path.display(), it.escape_ascii());
+            found.extend(around.map(shown));
         }
     }
     found
 }
 
-/// An account of Kill Bill's API with all that can be said of a person, and a payment.
-fn killbill_account(client: &Client) -> String {
-    let client = marked(client);
-    let account = client.create(
-        "/1.0/kb/accounts",
-        &json!({
-            "externalKey": format!("{CANARY}@example.com"), "currency": "USD",
-            "name": CANARY, "firstNameLength": 3, "email": format!("{CANARY}@example.com"),
-            "address1": CANARY, "address2": CANARY, "postalCode": CANARY, "company": CANARY,
-            "city": CANARY, "state": CANARY, "country": "NZ", "locale": "en_NZ",
-            "phone": CANARY, "notes": CANARY,
-        }),
-    );
-    let id = account["accountId"].as_str().unwrap().to_owned();
-    let renamed =
-        client.put(&format!("/1.0/kb/accounts/{id}"), &json!({ "name": format!("{CANARY} 2") }));
-    assert_eq!(renamed.status, 204, "{}", renamed.text());
-    let methods = format!("/1.0/kb/accounts/{id}/paymentMethods?isDefault=true");
-    let method = json!({
-        "pluginName": "__EXTERNAL_PAYMENT__",
-        "pluginInfo": {
-            "externalPaymentMethodId": CANARY,
-            "properties": [{ "key": "holder", "value": CANARY }],
-        },
-    });
-    let made = client.post(&methods, &method);
-    assert_eq!(made.status, 201, "{}", made.text());
-    let path = format!("/1.0/kb/accounts/{id}/payments");
-    client.create(&path, &json!({ "transactionType": "PURCHASE", "amount": "10" }));
-    id
-}
-
-async fn grpc_account(server: &Server) -> String {
-    let caller = Caller::of(server).with("x-faregate-comment", CANARY);
-    let text = || CANARY.to_owned();
-    let person = Person {
-        name: text(),
-        email: format!("{CANARY}@example.com"),
-        company: text(),
-        phone: text(),
-        ..Person::default()
-    };
-    let create = AccountServiceCreateRequest {
-        account_key: format!("{CANARY} by gRPC"),
-        currency_code: "USD".to_owned(),
-        person: Some(person),
-    };
-    let made = caller.accounts().create(caller.request(create)).await.unwrap();
-    let account_id = made.into_inner().account_id;
-    let method = AddPaymentMethodRequest {
-        account_id: account_id.clone(),
-        gateway: "__EXTERNAL_PAYMENT__".to_owned(),
-        is_default: true,
-        ..AddPaymentMethodRequest::default()
-    };
-    caller.accounts().add_payment_method(caller.request(method)).await.unwrap();
-    account_id
-}
-
-#[test]
-fn nothing_personal_is_left_of_erased_accounts() {
-    let dir = TempDir::new();
-    let launch = || {
-        let launch = signup::launch().env("FAREGATE_SIGNUP_TENANT", "bob").grpc();
-        launch.env("FAREGATE_LOG_LEVEL", "trace")
-    };
-    let server = Server::start_in(dir.path(), launch());
-    let client = server.tenant();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let accounts = [killbill_account(&client), runtime.block_on(grpc_account(&server))];
-    let email = format!("{CANARY}@example.org");
-    let (mine, _) = signup::customer(&dir, &Client::new(&server.url), &email);
-    let changed = mine.put("/user/users/profile", &json!({ "first_name": CANARY }));
-    assert_eq!(changed.status, 200, "{}", changed.text());
-    let of_customer = client.get(&format!("/1.0/kb/accounts/search/{CANARY}")).json();
-    let of_customer =
-        of_customer.as_array().unwrap().iter().map(|it| it["accountId"].as_str().unwrap());
-    let of_customer: Vec<String> =
-        of_customer.map(str::to_owned).filter(|id| !accounts.contains(id)).collect();
-    assert_eq!(of_customer.len(), 1, "the customer's account");
-    assert_ne!(files_with_canary(dir.path()), Vec::<PathBuf>::new(), "they are there before");
-
+/// Erases people, and checks what is shown of them then.
+pub fn erase(server: &Server, people: &People) {
+    let client = server.client().tenant("bob", "lazar");
     let erase = |id: &str| client.post(&format!("/v1/accounts/{id}/erase"), &json!(null)).status;
-    for id in accounts.iter().chain(&of_customer) {
+    for id in &people.accounts {
         assert_eq!(erase(id), 204);
         assert_eq!(erase(id), 204, "once more");
     }
-    for id in &accounts {
+    for id in &people.accounts[..people.without_customer] {
         let read = client.get(&format!("/1.0/kb/accounts/{id}?audit=FULL"));
         assert_eq!(read.json()["externalKey"], *id, "the key is gone");
         assert_eq!(read.json()["auditLogs"][0]["changedBy"], "admin", "who acted stays");
@@ -134,18 +50,49 @@ fn nothing_personal_is_left_of_erased_accounts() {
     }
     let taken = json!({ "externalKey": format!("{CANARY}@example.com") });
     assert_eq!(client.post("/1.0/kb/accounts", &taken).status, 409, "nobody else gets the key");
-    assert_eq!(mine.get("/user/auth/me").status, 401, "the customer is erased too");
+    assert_eq!(people.customer.get("/user/auth/me").status, 401, "the customer is erased too");
+    let found = client.get(&format!("/1.0/kb/accounts/search/{CANARY}")).json();
+    assert_eq!(found, json!([]));
+    let metrics = server.metrics();
+    assert!(!metrics.to_ascii_lowercase().contains(CANARY), "{metrics}");
+}
 
-    let metrics = Client::new(&server.url).get("/metrics").text();
-    assert!(!metrics.to_ascii_lowercase().contains(CANARY));
+/// Waits for outcomes that were awaited while the account was erased: they are written in the name of who
+/// asked for them.
+pub fn settle(server: &Server, people: &mut People) {
+    let client = server.client().tenant("bob", "lazar");
+    let answer = Answer::read(&mut people.running);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let asked = || client.get("/v1/payments/unresolved").json()["unresolved"][0]["asked"].as_i64();
+    let before = asked();
+    assert!(before.is_some(), "it is still awaited");
+    eventually("another inquiry", || (asked() > before).then_some(()));
+    let path = format!("/1.0/kb/accounts/{}/payments?audit=FULL", people.accounts[0]);
+    let shown = client.get(&path).text();
+    assert!(!shown.contains(CANARY), "{shown}");
+}
+
+/// Stops a server, and expects that it logged nothing of people.
+pub fn stop(server: Server) {
+    let (_, log) = server.stop();
+    let lines = log.lines().filter(|line| line.to_ascii_lowercase().contains(CANARY));
+    assert_eq!(lines.map(str::to_owned).collect::<Vec<_>>(), NOTHING);
+}
+
+#[test]
+fn nothing_personal_is_left_of_erased_people() {
+    let dir = TempDir::new();
+    let server = Server::start_in(dir.path(), people::launch(signup::launch()));
+    let mut people = people::enter(&server, &dir);
+    assert_ne!(found_in(dir.path()), NOTHING, "they are there before");
+    erase(&server, &people);
+    settle(&server, &mut people);
     let backup = dir.path().join("backup.db");
     let data_dir = dir.path().to_str().unwrap();
     let made = run(&["backup", backup.to_str().unwrap(), "--data-dir", data_dir]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let (_, log) = server.stop();
-    let lines = log.lines().filter(|line| line.to_ascii_lowercase().contains(CANARY));
-    assert_eq!(lines.collect::<Vec<_>>(), Vec::<&str>::new());
-    assert_eq!(files_with_canary(dir.path()), Vec::<PathBuf>::new());
+    stop(server);
+    assert_eq!(found_in(dir.path()), NOTHING);
     let verified = run(&["verify", "--data-dir", data_dir]);
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
 }
@@ -154,7 +101,7 @@ fn nothing_personal_is_left_of_erased_accounts() {
 fn erasing_takes_a_permission_and_an_account_of_the_tenant() {
     let server = Server::start();
     let client = server.tenant();
-    let id = killbill_account(&client);
+    let id = people::killbill_account(&client);
     let path = format!("/v1/accounts/{id}/erase");
     let user = json!({ "username": "joe", "password": "right", "roles": [] });
     assert_eq!(server.client().post("/1.0/kb/security/users", &user).status, 201);

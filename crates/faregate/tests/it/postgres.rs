@@ -2,14 +2,17 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Output;
+use std::path::PathBuf;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 use store::{Reader, Server as Database};
 
+use crate::erasure::{self, people};
 use crate::flags_insights;
 use crate::native::{account, purchase};
 use crate::process::{Launch, Server, TempDir, eventually, run};
+use crate::signup;
 
 /// A database of one test, removed when the test is over.
 struct Scratch {
@@ -36,6 +39,33 @@ impl Scratch {
         format!("{} dbname={}", self.server, self.name)
     }
 
+    /// The tables that have a text somewhere in a row; in capitals or not.
+    fn tables_with(&self, text: &str) -> Vec<String> {
+        let reader = Reader::connect(&Database::parse(&self.url()).unwrap()).unwrap();
+        let sql = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public' ORDER BY 1";
+        let mut tables = reader.query(sql, &[], |cells| cells.string()).unwrap();
+        assert!(tables.len() > 30, "{tables:?}");
+        tables.retain(|table| {
+            let sql =
+                format!("SELECT count(*) FROM {table} it WHERE lower(it::text) LIKE '%{text}%'");
+            reader.query_one(&sql, &[], |cells| cells.int()).unwrap() != Some(0)
+        });
+        tables
+    }
+
+    /// What `pg_dump` writes of the database; nothing where it is not beside the server's programs.
+    fn dump(&self) -> Option<String> {
+        let program = std::env::var("POSTGRES_BIN").map(PathBuf::from).ok();
+        let program = program.or_else(newest_programs)?.join("pg_dump");
+        if !program.exists() {
+            return None;
+        }
+        let Output { status, stdout, stderr } =
+            Command::new(program).arg("--dbname").arg(self.url()).output().unwrap();
+        assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+        Some(String::from_utf8(stdout).unwrap())
+    }
+
     /// Runs a command on the database and a data directory.
     fn command(&self, arguments: &[&str], data_dir: &str) -> (Option<i32>, String) {
         let url = self.url();
@@ -48,6 +78,22 @@ impl Scratch {
     fn launch(&self) -> Launch {
         Launch::usual().env("FAREGATE_DATABASE_URL", &self.url())
     }
+}
+
+/// Makes a file with a key; its path.
+fn key_file(dir: &TempDir, name: &str) -> String {
+    let path = dir.path().join(name);
+    std::fs::write(&path, [7; 32]).unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Where the newest server's programs are, as in `conformance/postgres`.
+fn newest_programs() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
+    let number = |it: &PathBuf| it.file_name()?.to_str()?.parse::<u32>().ok();
+    let newest = versions.map(|it| it.path()).max_by_key(number)?;
+    Some(newest.join("bin"))
 }
 
 impl Drop for Scratch {
@@ -125,15 +171,43 @@ fn a_server_that_loses_its_connections_goes_on() {
     assert!(server.stop().0.success());
 }
 
+/// What `erasure.rs` shows of SQLite's files.
+#[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
+fn nothing_personal_is_left_of_erased_people_on_a_server() {
+    let (scratch, dir) = (Scratch::new(), TempDir::new());
+    let launch = people::launch(signup::launch())
+        .env("FAREGATE_DATABASE_URL", &scratch.url())
+        .env("FAREGATE_FLAGS_KEY_FILE", &key_file(&dir, "flags.key"))
+        .env("FAREGATE_SIGNUP_KEY_FILE", &key_file(&dir, "signup.key"));
+    let server = Server::start_in(dir.path(), launch);
+    let mut people = people::enter(&server, &dir);
+    let personal =
+        ["account", "account_person", "actor", "customer", "outstanding", "payment_method"];
+    assert_eq!(scratch.tables_with(people::CANARY), personal, "they are there before");
+    let dumped = scratch.dump().map(|it| it.contains(people::CANARY));
+    assert_ne!(dumped, Some(false), "and in a dump");
+    erasure::erase(&server, &people);
+    assert_eq!(scratch.tables_with(people::CANARY), Vec::<String>::new(), "at once");
+    erasure::settle(&server, &mut people);
+    erasure::stop(server);
+    assert_eq!(scratch.tables_with(people::CANARY), Vec::<String>::new());
+    if let Some(dump) = scratch.dump() {
+        let lines = dump.lines().filter(|it| it.to_ascii_lowercase().contains(people::CANARY));
+        assert_eq!(lines.collect::<Vec<_>>(), Vec::<&str>::new());
+    }
+    assert_eq!(erasure::found_in(dir.path()), Vec::<String>::new(), "nor beside the database");
+    let (code, text) = scratch.command(&["verify"], dir.path().to_str().unwrap());
+    assert_eq!(code, Some(0), "{text}");
+}
+
 /// They are added over a connection beside the one that has the database to itself.
 #[test]
 #[ignore = "needs PostgreSQL: conformance/run"]
 fn insights_are_kept_on_a_server() {
     let (scratch, dir) = (Scratch::new(), TempDir::new());
-    let key = dir.path().join("flags.key");
-    std::fs::write(&key, [7; 32]).unwrap();
-    std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
-    let launch = || scratch.launch().env("FAREGATE_FLAGS_KEY_FILE", key.to_str().unwrap());
+    let key = key_file(&dir, "flags.key");
+    let launch = || scratch.launch().env("FAREGATE_FLAGS_KEY_FILE", &key);
     let (server, client, secret) = flags_insights::start(&dir, launch());
     flags_insights::send(&server, &secret, &[("on", true), ("off", false)], &[0.1]);
     let mut expected = [("off".to_owned(), 1, 0), ("on".to_owned(), 1, 1)];
