@@ -15,6 +15,7 @@ from websocket import WebSocket
 # `admission.network_connections_max`, and what each network opens of it.
 NETWORK_CONNECTIONS_MAX = 1000
 EACH_OF_MANY = 900
+GRPC_CONNECTIONS_MAX = 1024
 # Of the limit of open files; the server's own is the same.
 FILES_KEPT = 1500
 IDLE_MAX = 10_000
@@ -71,6 +72,22 @@ def connects(server):
     for number in range(CONNECTS):
         connection = wire.Connection(server.address)
         connection.reset() if number % 2 else connection.close()
+
+
+def grpc_connections(server):
+    """Connections of gRPC from two networks that begin and make no call, more than those may have."""
+    begin = http2.PREFACE + http2.frame(http2.SETTINGS)
+    opened = [wire.Connection(server.grpc, f"127.0.5.{1 + it % 2}") for it in range(GRPC_CONNECTIONS_MAX + 100)]
+    for it in opened:
+        it.offer(begin)
+    try:
+        with http2.Http2(server.grpc, source="127.0.5.3") as honest:
+            assert honest.pong()
+    except wire.Closed:
+        raise AssertionError("a client of another network is not served") from None
+    finally:
+        for it in opened:
+            it.close()
 
 
 def refused_streams(server):
@@ -208,5 +225,5 @@ def check_limit(server, source, send, status, per_minute):
     assert set(found) == {status, 429} and found[status] <= served_max, found
 
 
-ATTACKS = [idle_connections, one_network, connects, refused_streams, open_streams, rapid_reset, continuations,
+ATTACKS = [idle_connections, one_network, connects, grpc_connections, refused_streams, open_streams, rapid_reset, continuations,
            control_frames, websockets, guesses, logins, registrations, hashing]

@@ -14,6 +14,18 @@ impl Client {
     pub fn new(is_gone: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Box::new(is_gone))
     }
+
+    /// Whether it has closed its side of the connection.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        (self.0)()
+    }
+}
+
+/// The client of the request that this task serves, for work that another thread does for it.
+#[must_use]
+pub fn current() -> Option<Arc<Client>> {
+    CLIENT.try_with(Arc::clone).ok()
 }
 
 /// Serves a request of this client.
@@ -26,5 +38,5 @@ pub type Served<F> = tokio::task::futures::TaskLocalFuture<Arc<Client>, F>;
 
 /// Whether the client of the request that this task serves has gone; false where there is none.
 pub(crate) fn is_gone() -> bool {
-    CLIENT.try_with(|client| (client.0)()).unwrap_or(false)
+    CLIENT.try_with(|client| client.is_gone()).unwrap_or(false)
 }

@@ -45,10 +45,15 @@ pub fn connection_options(
     }
 }
 
-/// What networks hold, each counted for all APIs of a process.
+/// Open gRPC connections of one network, or fewer where `admission.network_connections_max` says so: a few
+/// networks cannot keep all others out.
+const GRPC_NETWORK_CONNECTIONS_MAX: usize = 256;
+
+/// What networks hold, each counted for a process.
 #[derive(Clone)]
 pub struct Networks {
     pub connections: Arc<NetworkPermits>,
+    pub grpc_connections: Arc<NetworkPermits>,
     /// Streams of feature flags.
     pub streams: Arc<NetworkPermits>,
 }
@@ -58,6 +63,9 @@ impl Networks {
         let permits = |network_max| NetworkPermits::new(network_max, config.unlimited_networks());
         Self {
             connections: permits(config.admission.network_connections_max),
+            grpc_connections: permits(
+                config.admission.network_connections_max.min(GRPC_NETWORK_CONNECTIONS_MAX),
+            ),
             streams: permits(config.flags.network_streams_max),
         }
     }

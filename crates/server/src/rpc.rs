@@ -24,7 +24,7 @@ use config::Config;
 const HEALTH_EVERY: Duration = Duration::from_secs(1);
 
 /// Open connections: each carries thousands of calls at a time.
-const CONNECTIONS_MAX: usize = 1_024;
+const CONNECTIONS_MAX: usize = 4_096;
 
 /// The bound socket, before the node is open.
 pub struct Bound {
@@ -78,7 +78,7 @@ impl Bound {
             client_of: Arc::new(move |peer, headers| {
                 client_address::address(peer, headers, &trusted)
             }),
-            networks: networks.connections,
+            networks: networks.grpc_connections,
             limits: grpc::Limits {
                 calls_max: config.grpc.calls_max,
                 connection_calls_max: config.grpc.connection_calls_max,

@@ -137,7 +137,7 @@ impl Server {
         let (arrivals, workers) = port.arrivals(config, &node).await?;
         let of_workers = workers.as_ref().map(Workers::streams).unwrap_or_default();
         let (probe, probing) = crate::sign_up::probe(config, node.sign_up.as_ref()).unzip();
-        let Networks { connections, streams } = networks;
+        let Networks { connections, streams, .. } = networks;
         let web = Web {
             config,
             node: &node,

@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use engine::client::{self, Client};
 use tokio::sync::oneshot;
 
 use hashing::StoredHash;
@@ -77,18 +78,31 @@ impl Busy {
     }
 }
 
-/// A job with the sender of its result.
-enum Job {
+/// A job, and the client that it is done for.
+struct Job {
+    task: Task,
+    client: Option<Arc<Client>>,
+}
+
+/// What is to be done, with the sender of its result.
+enum Task {
     Hash { password: String, answer: oneshot::Sender<PhcString> },
     Verify { stored: StoredHash, password: String, answer: oneshot::Sender<Verified> },
 }
 
 impl Job {
+    fn new(task: Task) -> Self {
+        Self { task, client: client::current() }
+    }
+
+    /// Whether its result is of no use any more. A request that may write goes on without its client, and
+    /// waits for its result: the client is asked too.
     fn is_disconnected(&self) -> bool {
-        match self {
-            Self::Hash { answer, .. } => answer.is_closed(),
-            Self::Verify { answer, .. } => answer.is_closed(),
-        }
+        let is_dropped = match &self.task {
+            Task::Hash { answer, .. } => answer.is_closed(),
+            Task::Verify { answer, .. } => answer.is_closed(),
+        };
+        is_dropped || self.client.as_ref().is_some_and(|client| client.is_gone())
     }
 }
 
@@ -152,7 +166,7 @@ impl Hasher {
         password: String,
     ) -> impl Future<Output = Result<PhcString, Busy>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
-        let job = Job::Hash { password, answer };
+        let job = Job::new(Task::Hash { password, answer });
         let pushed = self.pool.push(Lane::Registration, self.cost.work(), job);
         result_of(Arc::clone(&self.pool), pushed, Lane::Registration, answered)
     }
@@ -183,7 +197,8 @@ impl Hasher {
         };
         let work = stored.work(self.cost);
         let (answer, answered) = oneshot::channel();
-        let pushed = self.pool.push(Lane::Login, work, Job::Verify { stored, password, answer });
+        let job = Job::new(Task::Verify { stored, password, answer });
+        let pushed = self.pool.push(Lane::Login, work, job);
         result_of(Arc::clone(&self.pool), pushed, Lane::Login, answered)
     }
 
@@ -297,11 +312,11 @@ impl Pool {
 
 fn perform(hashing: &mut Hashing, job: Job) -> Done {
     let since = Instant::now();
-    let (done, algorithm) = match job {
-        Job::Hash { password, answer } => {
+    let (done, algorithm) = match job.task {
+        Task::Hash { password, answer } => {
             (Done::Hashed(answer, hashing.hash(&password)), "argon2id")
         }
-        Job::Verify { stored, password, answer } => {
+        Task::Verify { stored, password, answer } => {
             let verified = hashing.verify(&stored, &password);
             (Done::Verified(answer, verified), stored.algorithm())
         }
