@@ -55,10 +55,10 @@ struct QuarantinedAccount {
     summary = "Accounts whose commands are refused since one of them could not be carried out",
     params(PageParameters),
     responses(
-        (status = 200, description = "The accounts", body = QuarantinedAccounts),
-        (status = 400, description = "A parameter is invalid"),
+        Unauthenticated,
         (status = 403, description = "account:release is missing"),
-        Unauthenticated))]
+        (status = 400, description = "A parameter is invalid"),
+        (status = 200, description = "The accounts", body = QuarantinedAccounts)))]
 pub async fn list(
     InstallationCall { api, operator }: InstallationCall,
     uri: Uri,
