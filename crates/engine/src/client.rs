@@ -1,6 +1,11 @@
 //! Whether the client of the request that this task serves is still there.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long work goes on for a client that has closed its side of the connection: it may close only its
+/// sending side, and still read the answer.
+pub const GONE_AFTER: Duration = Duration::from_millis(250);
 
 tokio::task_local! {
     static CLIENT: Arc<Client>;

@@ -6,16 +6,12 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
+use engine::client::GONE_AFTER;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-
-/// How long a request goes on after its client has closed its side of the connection: a client may close
-/// only its sending side, and still read the answer.
-const GONE_AFTER: Duration = Duration::from_millis(250);
 
 /// A socket. Clones share it; all of them belong to one task.
 #[derive(Clone)]

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::client::{self, Client};
+use engine::client::{self, Client, GONE_AFTER};
 use tokio::sync::oneshot;
 
 use hashing::StoredHash;
@@ -82,6 +82,7 @@ impl Busy {
 struct Job {
     task: Task,
     client: Option<Arc<Client>>,
+    asked_at: Instant,
 }
 
 /// What is to be done, with the sender of its result.
@@ -92,17 +93,19 @@ enum Task {
 
 impl Job {
     fn new(task: Task) -> Self {
-        Self { task, client: client::current() }
+        Self { task, client: client::current(), asked_at: Instant::now() }
     }
 
     /// Whether its result is of no use any more. A request that may write goes on without its client, and
-    /// waits for its result: the client is asked too.
+    /// waits for its result: so the client is looked at, once the job has waited as long as reads wait for
+    /// one that has closed its side.
     fn is_disconnected(&self) -> bool {
         let is_dropped = match &self.task {
             Task::Hash { answer, .. } => answer.is_closed(),
             Task::Verify { answer, .. } => answer.is_closed(),
         };
-        is_dropped || self.client.as_ref().is_some_and(|client| client.is_gone())
+        let is_gone = || self.client.as_ref().is_some_and(|client| client.is_gone());
+        is_dropped || self.asked_at.elapsed() >= GONE_AFTER && is_gone()
     }
 }
 

@@ -13,8 +13,8 @@ use super::{AccessError, Print, TakenSecret};
 const CACHED_MAX: usize = 16_384;
 
 /// How long a wrong credential is remembered as wrong: repeating it costs nothing, and counts as one guess
-/// in the window of the limit. So a program with an outdated password locks out no other client of its network. A
-/// change of passwords or secrets ends it at once.
+/// in the window of the limit. So a program with an outdated password locks out no other client of its
+/// network. A change of passwords or secrets ends it at once.
 const WRONG_LIFE: Duration = super::failed_logins::WINDOW;
 
 /// Entries that are older are evicted first when the cache is full.

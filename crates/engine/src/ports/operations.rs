@@ -19,8 +19,8 @@ pub trait OperationQueries: Send + Sync {
         after: Option<OperationId>,
         limit: usize,
     ) -> Result<Vec<Operation>, StoreError>;
-    /// Operations of all tenants whose end is to be notified now, those that are due first at first: behind
-    /// one, by when it is due and its id.
+    /// Operations of all tenants whose end is to be notified now, the earliest due first: those behind
+    /// `after`, the time at which one is due and its id.
     fn operations_to_notify(
         &self,
         now: Timestamp,

@@ -242,6 +242,19 @@ fn repeated_registration_is_answered_again() {
 }
 
 #[test]
+fn a_client_that_ends_its_sending_side_is_answered() {
+    let dir = TempDir::new();
+    let (_server, client) = start(&dir);
+    let body = json!({ "email": "none@example.com", "password": PASSWORD }).to_string();
+    let head =
+        "POST /user/auth/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json";
+    let mut stream = client.connect();
+    write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(Answer::read(&mut stream).status, 401);
+}
+
+#[test]
 fn a_session_from_login_to_logout() {
     let dir = TempDir::new();
     let (_server, client) = start(&dir);
