@@ -8,6 +8,9 @@ use serde::de::DeserializeOwned;
 
 use crate::driver::{Cells, Value};
 
+/// As long as most JSON texts: they are not moved while they grow.
+const JSON_BYTES: usize = 768;
+
 /// The id of a row that is no entity, or another 16 bytes.
 pub(crate) type RowId = [u8; 16];
 
@@ -220,5 +223,7 @@ impl Cells<'_> {
 /// Never: what we store has texts for keys and serializes without failing.
 #[must_use]
 pub fn json<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).expect("stored values are plain data")
+    let mut text = Vec::with_capacity(JSON_BYTES);
+    serde_json::to_writer(&mut text, value).expect("stored values are plain data");
+    String::from_utf8(text).expect("JSON is UTF-8")
 }

@@ -12,12 +12,14 @@
 use std::io::Write as _;
 
 use data_encoding::HEXLOWER;
-use ring::digest::{Context, SHA256};
+use ring::digest::{SHA256, digest};
 
 use crate::driver::Value;
 
 /// The version of the hashed form that is written.
 const FORM: &str = "1:";
+/// As long as what is hashed for most rows; it is hashed as a whole, which takes less than piece by piece.
+const HASHED_BYTES: usize = 1024;
 /// What the hash begins with, so that it is the hash of nothing else.
 const PREFIX: &[u8] = b"faregate journal 1\n";
 
@@ -40,17 +42,21 @@ impl Link {
     pub(crate) fn text(self) -> String {
         match self {
             Self::Start => String::new(),
-            Self::Hash(hash) => format!("{FORM}{}", HEXLOWER.encode(&hash)),
+            Self::Hash(hash) => {
+                let mut text = String::with_capacity(FORM.len() + HEXLOWER.encode_len(hash.len()));
+                text.push_str(FORM);
+                HEXLOWER.encode_append(&hash, &mut text);
+                text
+            }
         }
     }
 
     /// Begins the link of the next row.
     pub(crate) fn next(self) -> NextLink {
-        let mut hashed = Context::new(&SHA256);
-        hashed.update(PREFIX);
-        hashed.update(self.text().as_bytes());
-        hashed.update(b"\n");
-        NextLink(hashed)
+        let mut next = NextLink::after(PREFIX);
+        next.0.extend_from_slice(self.text().as_bytes());
+        next.0.push(b'\n');
+        next
     }
 
     /// The link of the next row, of its columns but `chain`.
@@ -63,16 +69,21 @@ impl Link {
 
 /// The hash of these columns in the form of a link, after a prefix that no other hash has.
 pub(crate) fn hash(prefix: &[u8], columns: &[Value<'_>]) -> [u8; 32] {
-    let mut hashed = NextLink(Context::new(&SHA256));
-    hashed.0.update(prefix);
+    let mut hashed = NextLink::after(prefix);
     hashed.columns(columns);
-    hashed.0.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
+    hashed.hash()
 }
 
 /// A link in the making: the columns are added in the order of the table.
-pub(crate) struct NextLink(Context);
+pub(crate) struct NextLink(Vec<u8>);
 
 impl NextLink {
+    fn after(prefix: &[u8]) -> Self {
+        let mut hashed = Vec::with_capacity(HASHED_BYTES);
+        hashed.extend_from_slice(prefix);
+        Self(hashed)
+    }
+
     fn columns(&mut self, columns: &[Value<'_>]) {
         for value in columns {
             match value {
@@ -86,7 +97,7 @@ impl NextLink {
     }
 
     pub(crate) fn null(&mut self) {
-        self.0.update(b"-");
+        self.0.push(b'-');
     }
 
     pub(crate) fn int(&mut self, value: i64) {
@@ -98,17 +109,16 @@ impl NextLink {
     }
 
     pub(crate) fn bytes(&mut self, value: &[u8]) {
-        let mut length = [0; 21];
-        let mut rest = &mut length[..];
-        write!(rest, "{}:", value.len()).expect("a length has at most 20 digits");
-        let unused = rest.len();
-        self.0.update(&length[..length.len() - unused]);
-        self.0.update(value);
+        write!(self.0, "{}:", value.len()).expect("a vector takes all bytes");
+        self.0.extend_from_slice(value);
     }
 
     pub(crate) fn finish(self) -> Link {
-        let hash = self.0.finish();
-        Link::Hash(hash.as_ref().try_into().expect("SHA-256 has 32 bytes"))
+        Link::Hash(self.hash())
+    }
+
+    fn hash(&self) -> [u8; 32] {
+        digest(&SHA256, &self.0).as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 }
 

@@ -4,7 +4,6 @@
 //! and taking the partition over empties it. What is not here is in SQL; what is not there either
 //! is not remembered, and neither is what another partition's writer may change.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 
 use domain::payment::{Outstanding, Payment, PaymentFile, Transaction};
@@ -12,6 +11,8 @@ use domain::{
     Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision, Seq, TenantNo,
     TransactionId,
 };
+
+use foldhash::HashMap;
 
 use crate::share::Share;
 
@@ -46,7 +47,7 @@ pub(crate) struct Cache<K, V> {
 
 impl<K: Copy + Eq + Hash, V> Cache<K, V> {
     pub(crate) fn new(hot_max: usize) -> Self {
-        Self { hot: HashMap::new(), cold: HashMap::new(), hot_max }
+        Self { hot: HashMap::default(), cold: HashMap::default(), hot_max }
     }
 
     pub(crate) fn get(&mut self, key: K) -> Option<&mut V> {
@@ -58,7 +59,9 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
 
     pub(crate) fn insert(&mut self, key: K, value: V) {
         if self.hot.len() >= self.hot_max {
-            self.cold = std::mem::take(&mut self.hot);
+            std::mem::swap(&mut self.cold, &mut self.hot);
+            // It keeps its memory: the next ones are put where these were.
+            self.hot.clear();
         }
         self.cold.remove(&key);
         self.hot.insert(key, value);

@@ -22,8 +22,8 @@ const HANDED_ON: [HeaderName; 4] = [
 /// Whether the peer is a program on this machine. A local proxy that adds no header cannot be
 /// distinguished from one.
 pub fn peer(peer: IpAddr, headers: &HeaderMap) -> Peer {
-    let is_handed_on = HANDED_ON.iter().any(|name| headers.contains_key(name));
-    Peer { is_local: peer.to_canonical().is_loopback() && !is_handed_on }
+    let is_handed_on = || HANDED_ON.iter().any(|name| headers.contains_key(name));
+    Peer { is_local: peer.to_canonical().is_loopback() && !is_handed_on() }
 }
 
 /// The last address on the request's path that is not a trusted proxy. A client can forge the

@@ -26,15 +26,14 @@ impl Engine {
         request: Request,
     ) -> Pin<Box<dyn Future<Output = Result<Answer, Unavailable>> + Send + '_>> {
         // Boxed: an `async fn` would be compiled again into every crate that awaits it.
-        Box::pin(self.submit_or_repair(request))
+        if continued(&request.command).is_some() || start(&request.command).is_some() {
+            Box::pin(self.submit_or_repair(request))
+        } else {
+            Box::pin(self.submit_once(request))
+        }
     }
 
     async fn submit_or_repair(&self, request: Request) -> Result<Answer, Unavailable> {
-        let is_repairable =
-            continued(&request.command).is_some() || start(&request.command).is_some();
-        if !is_repairable {
-            return self.submit_once(request).await;
-        }
         let again = Request { id: self.mint(), ..request.clone() };
         // A refusal may be stored under the request's key, and is then the answer to every retry.
         if request.idempotency.is_some() && continued(&request.command).is_some() {

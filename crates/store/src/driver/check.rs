@@ -9,13 +9,14 @@
 //! table or installation are found; who can read the key could write check values, too. Against such the
 //! journal's chain is anchored elsewhere: `docs/explanation/journal-chain.md`.
 
-use std::hash::Hasher as _;
-
 use engine::ports::StoreError;
 use siphasher::sip::SipHasher24;
 
 use super::{Cell, Cells, Reader, Value};
 use crate::tables::{CHECKS, INSTALLATION, Table};
+
+/// As long as the form of most rows.
+const FORM_BYTES: usize = 256;
 
 /// The row of [`INSTALLATION`] of a new database.
 pub(crate) fn new_installation() -> [Value<'static>; 4] {
@@ -53,26 +54,26 @@ impl CheckKey {
 
     /// `check_made` and `check_now` of a row, of all its columns but these two.
     pub(crate) fn of_row(&self, table: &Table, row: &[Value<'_>]) -> [i64; CHECKS] {
-        let (mut made, mut now) = (self.begin(table), self.begin(table));
+        let (mut made, mut now) = (Form::of(table), Form::of(table));
         for (at, (column, value)) in table.columns.iter().zip(row).enumerate() {
             let is_key = at < table.key_columns;
             if is_key || column.fixed {
-                add(&mut made, *value);
+                made.add(*value);
             }
             if is_key || !column.fixed {
-                add(&mut now, *value);
+                now.add(*value);
             }
         }
-        [finish(&made), finish(&now)]
+        [self.hash(&made), self.hash(&now)]
     }
 
     /// `check_now` of a row, of its key and the columns that change.
     pub(crate) fn of_changing(&self, table: &Table, columns: &[Value<'_>]) -> i64 {
-        let mut now = self.begin(table);
+        let mut now = Form::of(table);
         for value in columns {
-            add(&mut now, *value);
+            now.add(*value);
         }
-        finish(&now)
+        self.hash(&now)
     }
 
     /// Whether a row of a checked table, all of whose columns these are, is as it was written.
@@ -88,38 +89,44 @@ impl CheckKey {
         Ok(*found == self.of_row(table, &columns).map(Cell::Int))
     }
 
-    fn begin(&self, table: &Table) -> SipHasher24 {
-        let mut hasher = self.0;
-        add(&mut hasher, Value::Text(table.name));
-        hasher
+    fn hash(&self, form: &Form) -> i64 {
+        self.0.hash(&form.0).cast_signed()
     }
 }
 
-fn add(hasher: &mut SipHasher24, value: Value<'_>) {
-    match value {
-        Value::Null => hasher.write(&[0]),
-        Value::Int(value) => {
-            hasher.write(&[1]);
-            hasher.write(&value.to_le_bytes());
-        }
-        Value::Text(text) => {
-            hasher.write(&[2]);
-            hasher.write(&(text.len() as u64).to_le_bytes());
-            hasher.write(text.as_bytes());
-        }
-        Value::Id(id) => {
-            hasher.write(&[3]);
-            hasher.write(&id);
-        }
-        Value::Real(value) => {
-            hasher.write(&[4]);
-            hasher.write(&value.to_bits().to_le_bytes());
+/// What is hashed: columns, each in its form.
+struct Form(Vec<u8>);
+
+impl Form {
+    fn of(table: &Table) -> Self {
+        let mut form = Self(Vec::with_capacity(FORM_BYTES));
+        form.add(Value::Text(table.name));
+        form
+    }
+
+    fn add(&mut self, value: Value<'_>) {
+        let Self(bytes) = self;
+        match value {
+            Value::Null => bytes.push(0),
+            Value::Int(value) => {
+                bytes.push(1);
+                bytes.extend_from_slice(&value.to_le_bytes());
+            }
+            Value::Text(text) => {
+                bytes.push(2);
+                bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+                bytes.extend_from_slice(text.as_bytes());
+            }
+            Value::Id(id) => {
+                bytes.push(3);
+                bytes.extend_from_slice(&id);
+            }
+            Value::Real(value) => {
+                bytes.push(4);
+                bytes.extend_from_slice(&value.to_bits().to_le_bytes());
+            }
         }
     }
-}
-
-fn finish(hasher: &SipHasher24) -> i64 {
-    hasher.finish().cast_signed()
 }
 
 #[cfg(test)]
