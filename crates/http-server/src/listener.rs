@@ -10,6 +10,7 @@ use engine::access::ClientAddress;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics::Gauge;
+use socket2::Socket;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -23,7 +24,12 @@ use super::sorter::{AcceptedConnection, Sorter};
 
 /// Connections that may wait to be accepted: with the usual 128 (or even 1,024), thousands of
 /// clients that connect at once see their SYN dropped and retry after a second.
-pub const BACKLOG: i32 = 4_096;
+const BACKLOG: i32 = 4_096;
+
+/// Bytes of answers that the kernel takes before it has sent them. Otherwise it takes megabytes for each
+/// connection whose client does not read.
+#[cfg(target_os = "linux")]
+const UNSENT_BYTES_MAX: u32 = 128 * 1024;
 
 /// Connections above the limit on which health and metrics are still served.
 const OPERATIONS_CONNECTIONS_MAX: usize = 256;
@@ -76,10 +82,21 @@ impl Incoming {
 /// Where the address cannot be had.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let domain = socket2::Domain::for_address(address);
-    let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
+    let socket = Socket::new(domain, socket2::Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
+    listen(socket)
+}
+
+/// Listens on a bound socket.
+///
+/// # Errors
+/// Where the system refuses.
+pub fn listen(socket: Socket) -> io::Result<TcpListener> {
+    // Accepted sockets have it from this one.
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
 }

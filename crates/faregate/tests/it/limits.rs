@@ -109,6 +109,35 @@ fn unread_body_is_discarded_and_its_connection_kept() {
     }
 }
 
+/// What the kernel holds of answers to this client: `/proc/net/tcp`, `tx_queue` of the server's socket.
+#[cfg(target_os = "linux")]
+fn unread_bytes(client: &std::net::TcpStream) -> usize {
+    let (client, server) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+    let ports = [server, client].map(|it| format!(":{:04X}", it.port()));
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let mut rows = sockets.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
+    let row = rows.find(|row| row[1].ends_with(&ports[0]) && row[2].ends_with(&ports[1])).unwrap();
+    usize::from_str_radix(row[4].split_once(':').unwrap().0, 16).unwrap()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn answers_that_are_not_read_take_little_memory_of_the_kernel() {
+    let server = Server::start();
+    let client = server.client();
+    let mut stream = client.connect();
+    stream
+        .write_all(&client.request("GET", "/openapi.json", None, "keep-alive").repeat(50))
+        .unwrap();
+    // The server writes whenever it may; each of these requests gives it the time for more.
+    let unread = (0..300).map(|_| {
+        assert_eq!(client.get("/health/live").status, 200);
+        unread_bytes(&stream)
+    });
+    let most = unread.max().unwrap();
+    assert!((1..512 * 1024).contains(&most), "{most} bytes");
+}
+
 #[test]
 fn expect_continue_is_answered_at_once() {
     let server = Server::start();

@@ -134,8 +134,7 @@ async fn await_environments(cache: &FlagCache, following: &JoinHandle<io::Result
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = super::sharing(address)?;
     socket.bind(&address.into())?;
-    socket.listen(listener::BACKLOG)?;
-    TcpListener::from_std(socket.into())
+    listener::listen(socket)
 }
 
 /// Applies the server's messages until the stop.
