@@ -40,6 +40,7 @@ static SERVER: LazyLock<Server> = LazyLock::new(|| {
         networks: NetworkPermits::new(100, vec![]),
         limits: Limits {
             calls_max: 100,
+            executing_calls_max: 100,
             connection_calls_max: 100,
             message_bytes_max: MESSAGE_BYTES_MAX,
             connections_max: 100,

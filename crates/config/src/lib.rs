@@ -268,7 +268,7 @@ impl Config {
     }
 
     /// Limits that cannot be nothing.
-    const fn at_least_one(&self) -> [(&'static str, usize); 12] {
+    const fn at_least_one(&self) -> [(&'static str, usize); 13] {
         [
             ("admission.requests_max", self.admission.requests_max),
             ("admission.connections_max", self.admission.connections_max),
@@ -276,6 +276,7 @@ impl Config {
             ("flags.network_streams_max", self.flags.network_streams_max),
             ("flags.environment_streams_max", self.flags.environment_streams_max),
             ("grpc.calls_max", self.grpc.calls_max),
+            ("grpc.executing_calls_max", self.grpc.executing_calls_max),
             ("engine.queue_commands_max", self.engine.queue_commands_max),
             ("engine.reader_threads", self.engine.reader_threads),
             ("engine.reads_waiting_max", self.engine.reads_waiting_max),

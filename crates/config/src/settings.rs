@@ -166,6 +166,8 @@ pub struct Grpc {
     pub client_ca: String,
     /// Calls in progress; above it `RESOURCE_EXHAUSTED`.
     pub calls_max: usize,
+    /// Calls executed at a time; further ones wait, undecoded, in the order of their arrival.
+    pub executing_calls_max: usize,
     /// Calls in progress on one connection; clients queue further calls.
     pub connection_calls_max: u32,
     /// Whether clients may ask which services and messages there are, without credentials.
@@ -480,6 +482,7 @@ impl Default for Grpc {
             listen: String::new(),
             client_ca: String::new(),
             calls_max: 65_536,
+            executing_calls_max: 8_192,
             connection_calls_max: 32_768,
             reflection: true,
         }

@@ -81,6 +81,7 @@ impl Bound {
             networks: networks.grpc_connections,
             limits: grpc::Limits {
                 calls_max: config.grpc.calls_max,
+                executing_calls_max: config.grpc.executing_calls_max,
                 connection_calls_max: config.grpc.connection_calls_max,
                 reflection: config.grpc.reflection,
                 message_bytes_max,

@@ -45,6 +45,11 @@ pub(crate) struct Authenticated {
     pub(crate) tenant: Arc<TenantRef>,
 }
 
+/// Whether a client requests simulated work: such a call waits by design.
+pub(crate) fn requests_simulated_work(metadata: &HeaderMap) -> bool {
+    metadata.contains_key(SIMULATED_WORK)
+}
+
 /// A call of an authenticated caller.
 pub(crate) struct Call<'a> {
     context: &'a ServiceContext,

@@ -9,6 +9,7 @@ mod anonymous_streams;
 pub mod api;
 mod balances;
 mod call;
+mod call_window;
 mod deadline;
 mod fields;
 pub mod flags;
@@ -56,6 +57,8 @@ pub struct Parts {
 pub struct Limits {
     /// Calls in progress on all connections; more are refused with `RESOURCE_EXHAUSTED`.
     pub calls_max: usize,
+    /// Calls executed at a time; further ones wait, undecoded, in the order of their arrival.
+    pub executing_calls_max: usize,
     /// Calls in progress on one connection; HTTP/2 makes the client queue the others.
     pub connection_calls_max: u32,
     /// The longest message, in bytes; a longer one is refused.

@@ -33,7 +33,8 @@ use crate::api::balance_service_server::{BalanceServiceServer, SERVICE_NAME as B
 use crate::api::flag_service_server::SERVICE_NAME as FLAGS;
 use crate::api::payment_service_server::{PaymentServiceServer, SERVICE_NAME as PAYMENTS};
 use crate::balances::Balances;
-use crate::call::{Authenticated, ServiceContext};
+use crate::call::{Authenticated, ServiceContext, requests_simulated_work};
+use crate::call_window::CallWindow;
 use crate::metrics::CallMetrics;
 use crate::payments::Payments;
 use crate::refusal::Refusal;
@@ -68,6 +69,9 @@ struct Inner {
     networks: Arc<NetworkPermits>,
     limits: Limits,
     in_progress: AtomicUsize,
+    window: CallWindow,
+    /// Whether clients may request simulated work.
+    simulates_work: bool,
     metrics: CallMetrics,
     payments: PaymentServiceServer<Payments>,
     balances: BalanceServiceServer<Balances>,
@@ -126,6 +130,8 @@ impl GrpcApi {
             networks,
             limits,
             in_progress: AtomicUsize::new(0),
+            window: CallWindow::new(limits.executing_calls_max),
+            simulates_work,
             metrics: CallMetrics::new(),
             payments: PaymentServiceServer::new(Payments::new(Arc::clone(&context)))
                 .max_decoding_message_size(bytes),
@@ -246,15 +252,19 @@ async fn serve_call(
             }
             let authenticated = authenticate(&inner, peer, request.headers()).await?;
             request.extensions_mut().insert(authenticated);
-            let response = match target {
-                Target::Payments => inner.payments.clone().call(request).await,
-                Target::Balances => inner.balances.clone().call(request).await,
-                Target::Accounts => inner.accounts.clone().call(request).await,
-                Target::Flags | Target::Health | Target::Reflection => {
-                    return Err(Refusal::NoMethod);
-                }
+            let counts = !(inner.simulates_work && requests_simulated_work(request.headers()));
+            let executing = async {
+                let response = match target {
+                    Target::Payments => inner.payments.clone().call(request).await,
+                    Target::Balances => inner.balances.clone().call(request).await,
+                    Target::Accounts => inner.accounts.clone().call(request).await,
+                    Target::Flags | Target::Health | Target::Reflection => {
+                        return Err(Refusal::NoMethod);
+                    }
+                };
+                Ok(response.unwrap_or_else(|never| match never {}))
             };
-            Ok(response.unwrap_or_else(|never| match never {}))
+            if counts { inner.window.run(executing).await } else { executing.await }
         };
         // The panic hook logs the message and the location.
         let serving = AssertUnwindSafe(serving).catch_unwind();

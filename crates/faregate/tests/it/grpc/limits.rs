@@ -326,5 +326,7 @@ fn invalid_settings_are_named() {
     check(&["--grpc-listen", "here"], &[], "`grpc.listen`");
     check(&[], &[("FAREGATE_GRPC_CLIENT_CA", "ca.pem")], "`grpc.client_ca`");
     check(&[], &[("FAREGATE_GRPC_CALLS_MAX", "0")], "`grpc.calls_max`");
+    let executing = [("FAREGATE_GRPC_EXECUTING_CALLS_MAX", "0")];
+    check(&[], &executing, "`grpc.executing_calls_max`");
     assert!(run(&["config"]).status.success());
 }
