@@ -10,7 +10,7 @@ test:
     cargo test --workspace
 
 lint:
-    cargo fmt --all --check && cargo clippy --workspace --all-targets --features store/postgres_server,faregate/postgres_server,kafka/kafka_broker,gateway/smtp_server -- -D warnings
+    cargo fmt --all --check && cargo clippy --workspace --all-targets --features iso8583/tokio,iso8583/bench,iso8583/vectors -- -D warnings
 
 ci:
     .ci/run

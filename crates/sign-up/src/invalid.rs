@@ -43,7 +43,10 @@ pub enum Invalid {
     #[error("Timezone is not a known time zone")]
     TimeZone,
     /// Not an object, or too large.
-    #[error("Preferences must be an object of at most {} bytes", PREFERENCES_BYTES_MAX)]
+    #[error(
+        "Preferences must be an object of at most {} bytes, nested less than 128 deep",
+        PREFERENCES_BYTES_MAX
+    )]
     Preferences,
 }
 

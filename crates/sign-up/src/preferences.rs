@@ -55,13 +55,18 @@ impl Preferences {
     /// The text to store; empty where there are none.
     ///
     /// # Errors
-    /// [`Invalid::Preferences`] where they are too large.
+    /// [`Invalid::Preferences`] where they are too large, or too deep for a parser: [`Preferences::iter`]
+    /// could not give them.
     pub fn text(&self) -> Result<String, Invalid> {
         if self.0.is_empty() {
             return Ok(String::new());
         }
         let text = serde_json::to_string(&self.0).expect("an object is plain JSON");
-        if text.len() <= PREFERENCES_BYTES_MAX { Ok(text) } else { Err(Invalid::Preferences) }
+        let is_deep = |it: &RawValue| serde_json::from_str::<Value>(it.get()).is_err();
+        if text.len() > PREFERENCES_BYTES_MAX || self.0.values().any(|it| is_deep(it)) {
+            return Err(Invalid::Preferences);
+        }
+        Ok(text)
     }
 
     /// The value of this name, if it is a string.
@@ -106,6 +111,13 @@ mod tests {
         assert_eq!(both.text().err(), Some(Invalid::Preferences));
         let large = format!(r#"{{"a":"{}"}}"#, "x".repeat(PREFERENCES_BYTES_MAX));
         assert_eq!(read(&large).text().err(), Some(Invalid::Preferences));
+    }
+
+    #[test]
+    fn preferences_deeper_than_a_parser_reads_are_refused() {
+        let nested = |depth| format!(r#"{{"a":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
+        assert!(read(&nested(100)).text().is_ok_and(|text| text == nested(100)));
+        assert_eq!(read(&nested(8_000)).text().err(), Some(Invalid::Preferences));
     }
 
     #[test]
