@@ -60,9 +60,11 @@ impl<S: Store> Worker<S> {
             {
                 break;
             }
-            // Where threads share a core, those that have more commands go first, and the batch is larger:
-            // each commit costs a sync, however little it writes. Otherwise this returns at once.
-            std::thread::yield_now();
+            // Where threads share a core, those with more commands go first, and the batch is larger: each
+            // commit costs a sync, however little it writes. On a core of its own this returns at once.
+            if own.len() + commands.len() + received.len() < BATCH_COMMANDS_MAX {
+                std::thread::yield_now();
+            }
             while let Ok(message) = messages.try_recv() {
                 received.push(message);
             }
