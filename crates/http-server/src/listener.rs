@@ -94,9 +94,9 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// # Errors
 /// Where the system refuses.
 pub fn listen(socket: Socket) -> io::Result<TcpListener> {
-    // Accepted sockets have it from this one.
+    // Accepted sockets have it from this one. A system that refuses the option only takes more memory.
     #[cfg(target_os = "linux")]
-    socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+    drop(socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX));
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
 }

@@ -42,11 +42,8 @@ pub enum Invalid {
     /// Not in the time zone database.
     #[error("Timezone is not a known time zone")]
     TimeZone,
-    /// Not an object, or too large.
-    #[error(
-        "Preferences must be an object of at most {} bytes, nested less than 128 deep",
-        PREFERENCES_BYTES_MAX
-    )]
+    /// Not an object, too large, or with a value that parsers do not read.
+    #[error("Preferences must be an object of at most {} bytes", PREFERENCES_BYTES_MAX)]
     Preferences,
 }
 

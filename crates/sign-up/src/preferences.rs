@@ -16,7 +16,18 @@ pub const TIME_ZONE: &str = "timezone";
 pub struct Preferences(BTreeMap<String, Box<RawValue>>);
 
 impl Preferences {
-    /// Parses preferences of a client or of the store; empty text means none. Their size is checked
+    /// Parses preferences of a client.
+    ///
+    /// # Errors
+    /// [`Invalid::Preferences`] where they are not an object, or a value is one that other parsers do not
+    /// read: nested too deep, a number out of range, half a surrogate pair.
+    pub fn of_client(text: &str) -> Result<Self, Invalid> {
+        let read = Self::read(text)?;
+        let is_read = |it: &RawValue| serde_json::from_str::<Value>(it.get()).is_ok();
+        if read.0.values().all(|it| is_read(it)) { Ok(read) } else { Err(Invalid::Preferences) }
+    }
+
+    /// Parses stored preferences; empty text means none. Their size is checked
     /// when they are written ([`Preferences::text`]).
     ///
     /// # Errors
@@ -55,18 +66,13 @@ impl Preferences {
     /// The text to store; empty where there are none.
     ///
     /// # Errors
-    /// [`Invalid::Preferences`] where they are too large, or too deep for a parser: [`Preferences::iter`]
-    /// could not give them.
+    /// [`Invalid::Preferences`] where they are too large.
     pub fn text(&self) -> Result<String, Invalid> {
         if self.0.is_empty() {
             return Ok(String::new());
         }
         let text = serde_json::to_string(&self.0).expect("an object is plain JSON");
-        let is_deep = |it: &RawValue| serde_json::from_str::<Value>(it.get()).is_err();
-        if text.len() > PREFERENCES_BYTES_MAX || self.0.values().any(|it| is_deep(it)) {
-            return Err(Invalid::Preferences);
-        }
-        Ok(text)
+        if text.len() <= PREFERENCES_BYTES_MAX { Ok(text) } else { Err(Invalid::Preferences) }
     }
 
     /// The value of this name, if it is a string.
@@ -114,10 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn preferences_deeper_than_a_parser_reads_are_refused() {
+    fn values_that_other_parsers_do_not_read_are_refused() {
         let nested = |depth| format!(r#"{{"a":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
-        assert!(read(&nested(100)).text().is_ok_and(|text| text == nested(100)));
-        assert_eq!(read(&nested(8_000)).text().err(), Some(Invalid::Preferences));
+        let text = Preferences::of_client(&nested(100)).and_then(|it| it.text());
+        assert!(text.is_ok_and(|text| text == nested(100)));
+        for text in [&nested(8_000), r#"{"a":1e999}"#, r#"{"a":"\ud800"}"#] {
+            assert_eq!(Preferences::of_client(text).err(), Some(Invalid::Preferences), "{text}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! How many calls are worked on at a time. Of many calls that arrive at once, those behind the window
-//! wait undecoded: otherwise all of them are decoded and sent to the queue before the first is answered.
+//! wait undecoded, in their order: otherwise all of them are decoded and sent to the queue before the first is answered.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 /// A window is refilled by a quarter of it at once, so that the queue's batches stay large.
 const BLOCKS: usize = 4;
 
-/// How long a call counts. One that takes longer waits, for a gateway or for a message that its client
-/// does not send, and makes room for others.
+/// How long a call counts. One that takes longer waits for a gateway, and makes room for others: so at
+/// least a window of calls begins each second, however slow gateways are.
 const COUNTS_FOR: Duration = Duration::from_secs(1);
 
 /// The window of a server.

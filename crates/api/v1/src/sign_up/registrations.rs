@@ -203,7 +203,7 @@ pub(super) fn preferences(
     wrong: &mut Vec<WrongField>,
     given: Option<Box<RawValue>>,
 ) -> Preferences {
-    let read = given.map(|it| Preferences::read(it.get())).transpose();
+    let read = given.map(|it| Preferences::of_client(it.get())).transpose();
     read.map_err(|invalid| wrong.push(WrongField::new(invalid.field(), invalid)))
         .unwrap_or_default()
         .unwrap_or_default()
