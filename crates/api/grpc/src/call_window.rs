@@ -1,5 +1,6 @@
-//! How many calls are worked on at a time. Of many calls that arrive at once, those behind the window
-//! wait undecoded, in their order: otherwise all of them are decoded and sent to the queue before the first is answered.
+//! How many calls are executed at a time. Of many calls that arrive at once, those behind the window wait
+//! undecoded, in their order: otherwise all of them are decoded and sent to the queue before the first is
+//! answered.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
