@@ -1,4 +1,4 @@
-//! Commands on a data directory: backup, restore, verify, reconcile, analytics rebuild, migrate. Each
+//! Commands on a data directory: backup, restore, vacuum, verify, reconcile, analytics rebuild, migrate. Each
 //! prints a report as text, or with `--json` as JSON.
 
 use std::io;
@@ -11,6 +11,7 @@ use engine::ports::StoreError;
 use serde_json::{Value, json};
 use server::{node, serve};
 use store::analytics::{SqliteReadModels, analytics_path};
+use store::database_path;
 use store::verify::Anchor;
 
 mod beside;
@@ -93,27 +94,35 @@ impl Report {
     }
 }
 
-/// Copies the database into a new file. A server may write meanwhile.
+/// Writes the database's rows into a new file. A server may write meanwhile.
 ///
 /// # Errors
 /// [`Error`].
-pub fn backup(config: &Config, file: &Path, is_quiet: bool) -> Result<Report, Error> {
+pub fn backup(config: &Config, file: &Path) -> Result<Report, Error> {
     refuse_on_server(config, "backup", "pg_dump or a base backup")?;
     let started = Instant::now();
-    let mut shown_percent = 0;
-    store::backup(&config.data_dir, file, |progress| {
-        let done = u64::from(progress.pages.saturating_sub(progress.remaining));
-        let percent = done * 100 / u64::from(progress.pages.max(1));
-        if !is_quiet && percent >= shown_percent + 10 {
-            shown_percent = percent;
-            eprintln!("{percent} %");
-        }
-    })?;
-    let bytes = size(file)?;
-    let ms = millis(started);
+    store::backup(&config.data_dir, file)?;
+    let (bytes, ms) = (size(file)?, millis(started));
     let text =
         format!("backed up {} to {}: {bytes} bytes in {ms} ms", show(&config.data_dir), show(file));
     let json = json!({ "file": show(file), "bytes": bytes, "ms": ms });
+    Ok(Report::done(text, json))
+}
+
+/// Writes the database anew in its place, without what erasures leave in unused parts of its pages. No
+/// server may use it.
+///
+/// # Errors
+/// [`Error`].
+pub fn vacuum(config: &Config) -> Result<Report, Error> {
+    refuse_on_server(config, "vacuum", "VACUUM FULL")?;
+    let started = Instant::now();
+    let file = database_path(&config.data_dir);
+    let before = size(&file)?;
+    store::vacuum(&config.data_dir)?;
+    let (bytes, ms) = (size(&file)?, millis(started));
+    let text = format!("{} written anew: {before} to {bytes} bytes in {ms} ms", show(&file));
+    let json = json!({ "file": show(&file), "bytesBefore": before, "bytes": bytes, "ms": ms });
     Ok(Report::done(text, json))
 }
 

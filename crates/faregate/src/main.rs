@@ -34,6 +34,9 @@ enum Command {
         #[command(flatten)]
         args: maintenance::Args,
     },
+    /// Write the database anew, without what erasures leave in unused parts of its pages; no server may
+    /// use it
+    Vacuum(maintenance::Args),
     /// Create a data directory from a backup
     Restore {
         /// The backup
@@ -165,8 +168,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Backup { file, args } => {
-            maintain(&args, |config| maintenance::backup(config, &file, args.json))
+            maintain(&args, |config| maintenance::backup(config, &file))
         }
+        Command::Vacuum(args) => maintain(&args, maintenance::vacuum),
         Command::Restore { file, end_sessions, args } => {
             maintain(&args, |config| maintenance::restore(config, &file, end_sessions))
         }

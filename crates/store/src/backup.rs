@@ -2,51 +2,46 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use crate::Error;
 use crate::directory::{self, database_path};
 use crate::driver::Database;
 use crate::sqlite::Options;
 
-/// How many pages are copied before others get a turn.
-const PAGES_PER_STEP: i32 = 256;
-
-/// How far a backup is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Pages left to copy.
-    pub remaining: u32,
-    /// Pages in all.
-    pub pages: u32,
-}
-
-/// Copies the database of a data directory, in use or not, into a new file. The writer is not
-/// held up, though its log grows until the copy is done.
+/// Writes the rows of a data directory's database, in use or not, into a new one: nothing of what was
+/// erased is in it. The writer is not held up, though its log grows until this is done.
 ///
 /// # Errors
 /// [`Error`] where the file exists, or either cannot be read or written.
-pub fn backup(dir: &Path, to: &Path, mut progress: impl FnMut(Progress)) -> Result<(), Error> {
+pub fn backup(dir: &Path, to: &Path) -> Result<(), Error> {
     refuse_existing(to)?;
     let reader = directory::read_dir(dir, &Options::default())?;
     // A reader that sees the file under its name sees all of it.
     let unfinished = unfinished(to);
     directory::make_private(&unfinished)?;
-    let copied = reader.sqlite().expect("a data directory has a file").copy_to(
-        &unfinished,
-        PAGES_PER_STEP,
-        |remaining, pages| {
-            let count = |pages: i32| u32::try_from(pages).unwrap_or_default();
-            progress(Progress { remaining: count(remaining), pages: count(pages) });
-            thread::yield_now();
-        },
-    );
-    let done = copied.map_err(Error::database(to)).and_then(|()| publish(&unfinished, to));
+    let sqlite = reader.sqlite().expect("a data directory has a file");
+    let written = sqlite.vacuum_into(&unfinished).map_err(Error::database(to));
+    let done = written.and_then(|()| publish(&unfinished, to));
     if done.is_err() {
         // What went wrong is worth more than what is left of it.
         drop(fs::remove_file(&unfinished));
     }
     done
+}
+
+/// Writes the database of a data directory anew in its place, without what erasures leave in unused parts
+/// of its pages and without free pages. Meanwhile it needs as much room as the database has in the directory,
+/// and once more where temporary files are.
+///
+/// # Errors
+/// [`Error`] where there is none, a server uses it, or it cannot be read or written.
+pub fn vacuum(dir: &Path) -> Result<(), Error> {
+    drop(directory::read_dir(dir, &Options::default())?);
+    let _lock = directory::lock(dir)?;
+    let path = database_path(dir);
+    let db = Database::open(&path, &Options::default(), &[]).map_err(Error::database(&path))?;
+    let sqlite = db.reader().sqlite().expect("a data directory has a file");
+    sqlite.vacuum().map_err(Error::database(&path))
 }
 
 /// Makes a data directory from a backup. The directory must be empty or not there: what is left of

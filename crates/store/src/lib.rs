@@ -28,7 +28,7 @@ pub mod totals;
 pub mod verify;
 mod walk;
 
-pub use backup::{Progress, backup, restore, restore_without_sessions};
+pub use backup::{backup, restore, restore_without_sessions, vacuum};
 pub use commit::SqlStore;
 pub use directory::{
     database_path, lock_dir, make as make_dir, put_lost_log_aside, read_dir, read_file,

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use engine::ports::{ReadLimits, StoreError};
 pub(crate) use rusqlite::Row;
-use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, ErrorCode, OpenFlags, OptionalExtension as _, ToSql, ffi};
@@ -236,35 +235,18 @@ impl Connection {
         Ok(lines)
     }
 
-    /// Copies the database, as it is now, into a new file: `pages` at a time, after each of which
-    /// `paused` is called with how many are left and how many there are.
-    pub(crate) fn copy_to(
-        &self,
-        to: &Path,
-        pages: i32,
-        mut paused: impl FnMut(i32, i32),
-    ) -> Result<(), StoreError> {
-        let mut target = rusqlite::Connection::open(to).map_err(failed)?;
-        // Without a transaction around it, a copy starts again whenever somebody commits.
-        self.run("BEGIN DEFERRED")?;
-        let copied = self.pragma("schema_version").and_then(|_| {
-            let copy = Backup::new(&self.connection, &mut target).map_err(failed)?;
-            loop {
-                match copy.step(pages).map_err(failed)? {
-                    StepResult::Done => return Ok(()),
-                    StepResult::More | StepResult::Busy | StepResult::Locked => {
-                        let progress = copy.progress();
-                        paused(progress.remaining, progress.pagecount);
-                    }
-                    _ => return Err(StoreError::Database("the copy did not go on".to_owned())),
-                }
-            }
-        });
-        self.rollback()?;
-        copied?;
-        // The copy says that it uses a write-ahead log; on its own it is better off as one file.
-        target.pragma_update(None, "journal_mode", "DELETE").map_err(failed)?;
-        target.close().map_err(|(_, error)| failed(error))
+    /// Writes the rows, as they are now, into a new database. A copy of the pages would have what erasures
+    /// leave in their unused parts: rows that moved to another page before they were deleted.
+    pub(crate) fn vacuum_into(&self, to: &Path) -> Result<(), StoreError> {
+        let to =
+            to.to_str().ok_or_else(|| StoreError::Database("its name is not UTF-8".to_owned()))?;
+        self.connection.execute("VACUUM INTO ?1", [to]).map(drop).map_err(failed)
+    }
+
+    /// Writes the database anew in its place, by way of a temporary file and the write-ahead log.
+    pub(crate) fn vacuum(&self) -> Result<(), StoreError> {
+        self.run("PRAGMA temp_store = FILE; VACUUM")?;
+        self.checkpoint()
     }
 
     /// Makes the tables, and marks the file as ours. Within the open transaction.

@@ -23,7 +23,7 @@ impl Evidence {
     fn new() -> Self {
         let home = Home::embedded();
         drop(history(home.open(&OPTIONS)));
-        backup(home.path(), &home.path().join("sound.db"), |_| {}).unwrap();
+        backup(home.path(), &home.path().join("sound.db")).unwrap();
         Self { home }
     }
 

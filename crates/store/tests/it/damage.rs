@@ -27,7 +27,7 @@ fn sound(home: &Home) -> PathBuf {
     tags::fill(&mut workload);
     drop(workload);
     let path = home.path().join("sound.db");
-    backup(home.path(), &path, |_| {}).unwrap();
+    backup(home.path(), &path).unwrap();
     let report = verify_file(&path).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);
     path

@@ -242,7 +242,7 @@ async fn a_customer_who_cannot_be_read_keeps_no_others_mail() {
     let (copy, home) = (Home::new(), Home::new());
     std::fs::create_dir(&copy.0).unwrap();
     let backup = copy.0.join("backup");
-    store::backup(&scene.home.0, &backup, |_| ()).unwrap();
+    store::backup(&scene.home.0, &backup).unwrap();
     scene.end().await;
     damage(&backup, br#"{"sealed":"legible""#);
     store::restore(&backup, &home.0).unwrap();
