@@ -36,6 +36,9 @@ use crate::settings::Settings;
 use crate::signature::{Role, SignatureError, Signed, Signer};
 use crate::topics::Class;
 
+/// How many commands are handed over at once, at most.
+const HANDED_OVER_MAX: usize = 64;
+
 /// How long the thread waits for a record before it looks around.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -134,6 +137,7 @@ pub fn start(
         stopping: Arc::clone(&stopping),
         in_flight,
         items,
+        begun: vec![],
         opened,
         openings,
         looked_around: Instant::now(),
@@ -192,7 +196,9 @@ struct Polling {
     outlet: Arc<Outlet>,
     stopping: Arc<Stopping>,
     in_flight: Arc<InFlight>,
-    items: mpsc::UnboundedSender<Item>,
+    items: mpsc::UnboundedSender<Vec<Item>>,
+    /// What was begun and is not handed over yet.
+    begun: Vec<Item>,
     opened: threads::Sender<(Arc<Lane>, Option<i64>)>,
     openings: threads::Receiver<(Arc<Lane>, Option<i64>)>,
     looked_around: Instant,
@@ -249,13 +255,15 @@ impl Polling {
         while !self.is_stopping() {
             self.make_room(consumer);
             if self.looked_around.elapsed() >= LOOK_AROUND {
+                self.hand_over();
                 self.look_around(consumer);
                 self.looked_around = Instant::now();
             }
-            match consumer.poll(POLL) {
-                None => {}
+            match consumer.poll(if self.begun.is_empty() { POLL } else { Duration::ZERO }) {
+                None => self.hand_over(),
                 Some(Ok(record)) => self.take(consumer, &record),
                 Some(Err(error)) => {
+                    self.hand_over();
                     if matches!(error, KafkaError::MessageConsumptionFatal(_)) {
                         tracing::error!(error = %error, "the consumer broke: it is replaced");
                         std::thread::park_timeout(JOIN_AGAIN);
@@ -269,6 +277,7 @@ impl Polling {
 
     /// Takes nothing new, and polls on until what is in progress has ended.
     fn drain(&mut self, consumer: &BaseConsumer<Member>) {
+        self.hand_over();
         if let Ok(owned) = consumer.assignment()
             && let Err(error) = consumer.pause(&owned)
         {
@@ -283,6 +292,9 @@ impl Polling {
 
     /// Waits while too much is in progress.
     fn make_room(&mut self, consumer: &BaseConsumer<Member>) {
+        if self.in_flight.is_full() {
+            self.hand_over();
+        }
         let since = Instant::now();
         let assignment = consumer.context().assignments();
         // What was assigned since then is not paused.
@@ -394,27 +406,50 @@ impl Polling {
                 Task::Balance(self.processor.balance(tenant, account, work))
             }
         };
-        self.hand_over(Item { lane: Arc::clone(lane), offset, reply_to: Some(reply_to), task });
+        self.add(Item { lane: Arc::clone(lane), offset, reply_to: Some(reply_to), task });
     }
 
-    fn skip(&self, lane: &Arc<Lane>, offset: i64, reply_to: Option<ReplyTo>, outcome: ReplyBody) {
+    fn skip(
+        &mut self,
+        lane: &Arc<Lane>,
+        offset: i64,
+        reply_to: Option<ReplyTo>,
+        outcome: ReplyBody,
+    ) {
         let task = match self.class {
             Class::Payment => Task::Skip(self.processor.skip(lane.partition, offset), outcome),
             // Where questions stand is not in SQL.
             Class::Balance => Task::Skip(Box::pin(async { Ok(()) }), outcome),
         };
-        self.hand_over(Item { lane: Arc::clone(lane), offset, reply_to, task });
+        self.add(Item { lane: Arc::clone(lane), offset, reply_to, task });
     }
 
-    fn hand_over(&self, item: Item) {
+    fn add(&mut self, item: Item) {
         item.lane.begin(item.offset);
         self.in_flight.begin();
-        // The task that receives ends after this thread, unless the runtime does.
-        drop(self.items.send(item));
+        self.begun.push(item);
+        if self.begun.len() >= HANDED_OVER_MAX {
+            self.hand_over();
+        }
+    }
+
+    /// Hands over what was begun, all at once: each time wakes the task that receives, and with it the
+    /// engine.
+    fn hand_over(&mut self) {
+        if !self.begun.is_empty() {
+            // That task ends after this thread, unless the runtime does.
+            drop(self.items.send(std::mem::take(&mut self.begun)));
+        }
+    }
+
+    /// Waits for a future. What was begun does not wait with it.
+    fn wait<T>(&mut self, future: impl Future<Output = T>) -> T {
+        self.hand_over();
+        self.runtime.block_on(future)
     }
 
     /// What cannot be read is kept before its offset is passed; the partition waits for that.
-    fn park(&self, lane: &Arc<Lane>, record: &BorrowedMessage<'_>, error: &EnvelopeError) {
+    fn park(&mut self, lane: &Arc<Lane>, record: &BorrowedMessage<'_>, error: &EnvelopeError) {
         tracing::error!(
             topic = record.topic(),
             partition = record.partition(),
@@ -423,7 +458,8 @@ impl Polling {
             "a command cannot be read"
         );
         let dead_letter = DeadLetter::of(record, error.label());
-        self.runtime.block_on(self.outlet.write_dead_letter(&dead_letter));
+        let outlet = Arc::clone(&self.outlet);
+        self.wait(outlet.write_dead_letter(&dead_letter));
         self.skip(lane, record.offset(), None, ReplyBody::Expired);
     }
 
@@ -440,22 +476,24 @@ impl Polling {
                 "a record is refused"
             );
             let dead_letter = DeadLetter::refused(record, error);
-            self.runtime.block_on(self.outlet.write_dead_letter(&dead_letter));
+            let outlet = Arc::clone(&self.outlet);
+            self.wait(outlet.write_dead_letter(&dead_letter));
         }
         self.skip(lane, record.offset(), None, ReplyBody::Expired);
     }
 
     /// Whether a command's time to live is over, by the clock of the broker that has it.
-    fn is_expired(&self, lane: &Lane, record: &BorrowedMessage<'_>, limit: Duration) -> bool {
+    fn is_expired(&mut self, lane: &Lane, record: &BorrowedMessage<'_>, limit: Duration) -> bool {
         // Topics are made so that the broker stamps them; what it did not stamp has no age.
         let Timestamp::LogAppendTime(stamped) = record.timestamp() else { return false };
         let mut clock = lane.clock.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if clock.wants_measuring(now, clock.is_too_old(now, stamped, limit)) {
-            let asking = self.outlet.time(record.topic(), record.partition());
+            let outlet = Arc::clone(&self.outlet);
+            let asking = outlet.time(record.topic(), record.partition());
             let timeout = if clock.is_known() { TIME_WITHIN.1 } else { TIME_WITHIN.0 };
             let measured = async { tokio::time::timeout(timeout, asking).await.ok().flatten() };
-            let theirs = self.runtime.block_on(measured);
+            let theirs = self.wait(measured);
             if theirs.is_none() {
                 tracing::warn!(partition = lane.partition, "the broker does not tell its time");
             }

@@ -302,6 +302,7 @@ impl Settings {
         config
             .set("message.timeout.ms", milliseconds(self.delivery_timeout))
             .set("message.max.bytes", self.record_bytes_max())
+            .set("compression.type", "lz4")
             .set("partitioner", "murmur2_random");
         config
     }

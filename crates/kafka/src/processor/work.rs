@@ -72,7 +72,7 @@ impl InFlight {
 
 /// Waits for everything that was begun; ends when nothing more comes and all has ended.
 pub(super) async fn drive(
-    mut items: mpsc::UnboundedReceiver<Item>,
+    mut items: mpsc::UnboundedReceiver<Vec<Item>>,
     outlet: Arc<Outlet>,
     in_flight: Arc<InFlight>,
 ) {
@@ -81,8 +81,8 @@ pub(super) async fn drive(
     while more || !running.is_empty() {
         tokio::select! {
             biased;
-            item = items.recv(), if more => match item {
-                Some(item) => running.push(finish(item, &outlet)),
+            begun = items.recv(), if more => match begun {
+                Some(begun) => running.extend(begun.into_iter().map(|item| finish(item, &outlet))),
                 None => more = false,
             },
             Some(()) = running.next(), if !running.is_empty() => in_flight.end(),
