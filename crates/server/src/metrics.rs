@@ -93,10 +93,11 @@ fn describe() {
 }
 
 /// Gauges of the core and of the process.
-const GAUGES: [(&str, &str); 28] = [
+const GAUGES: [(&str, &str); 29] = [
     ("faregate_requests_in_progress", "Requests in progress."),
     ("faregate_request_bodies_bytes", "Bytes of request bodies in memory."),
     ("faregate_connections", "Open connections."),
+    ("faregate_grpc_calls_waiting", "gRPC calls that wait until others are executed."),
     ("faregate_flag_streams", "Open streams of feature flags, those of workers too."),
     ("faregate_queue_commands", "Commands waiting for their commit."),
     ("faregate_journal_head", "The last journal row."),

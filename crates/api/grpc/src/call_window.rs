@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use metrics::Gauge;
 use tokio::sync::Semaphore;
 
 /// A window is refilled by a quarter of it at once, so that the queue's batches stay large.
@@ -21,15 +22,19 @@ pub(crate) struct CallWindow {
     block: usize,
     /// Permits that wait for their block.
     returned: AtomicUsize,
+    /// Calls that wait for room.
+    waiting: Gauge,
 }
 
 impl CallWindow {
+    /// The recorder of metrics must be installed before.
     pub(crate) fn new(calls_max: usize) -> Self {
         let calls_max = calls_max.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             permits: Semaphore::new(calls_max),
             block: calls_max.div_ceil(BLOCKS),
             returned: AtomicUsize::new(0),
+            waiting: metrics::gauge!("faregate_grpc_calls_waiting"),
         }
     }
 
@@ -45,9 +50,32 @@ impl CallWindow {
     }
 
     async fn enter(&self) -> Place<'_> {
-        let permit = self.permits.acquire().await.expect("the semaphore is never closed");
+        // With calls in the queue there is never a permit left, so that none is overtaken.
+        let permit = match self.permits.try_acquire() {
+            Ok(permit) => permit,
+            Err(_) => {
+                let _waiting = Waiting::begin(&self.waiting);
+                self.permits.acquire().await.expect("the semaphore is never closed")
+            }
+        };
         permit.forget();
         Place(self)
+    }
+}
+
+/// One call that waits, counted.
+struct Waiting<'a>(&'a Gauge);
+
+impl<'a> Waiting<'a> {
+    fn begin(gauge: &'a Gauge) -> Self {
+        gauge.increment(1.0);
+        Self(gauge)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
     }
 }
 
@@ -56,7 +84,7 @@ struct Place<'a>(&'a CallWindow);
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let CallWindow { permits, block, returned } = self.0;
+        let CallWindow { permits, block, returned, waiting: _ } = self.0;
         let before = returned.fetch_add(1, Ordering::Relaxed);
         // Only the call that completes a block returns it.
         if (before + 1).is_multiple_of(*block) {
