@@ -61,13 +61,6 @@ pub(super) struct MyChange {
     preferences: Option<Box<RawValue>>,
 }
 
-/// The password, as confirmation.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Confirmation {
-    password: String,
-}
-
 /// The password as confirmation, and a code where a second factor is active.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -162,17 +155,17 @@ pub(super) async fn change(
 
 #[utoipa::path(delete, path = "/v1/me", tag = "Sign-up", operation_id = "sign_up_erase_me",
     summary = "Erases the customer who sends the request; their account stays, without personal data",
-    request_body = Confirmation,
+    request_body = FactorConfirmation,
     responses(
         (status = 204, description = "The customer is erased"),
-        (status = 401, description = "Not logged in, or the password is wrong"),
+        (status = 401, description = "Not logged in, the password or the code is wrong, or a code is needed"),
         PasswordsWait))]
 pub(super) async fn erase(
     LoggedIn { sign_up, context, caller }: LoggedIn,
-    Json(confirmation): Json<Confirmation>,
+    Json(confirmation): Json<FactorConfirmation>,
 ) -> Result<Response, Error> {
-    sign_up.check_password(&context, &caller.customer, &confirmation.password).await?;
-    sign_up.erase(&context, &caller.customer).await?;
+    let proof = (&*confirmation.password, confirmation.code.as_deref());
+    sign_up.erase_confirmed(&context, &caller.customer, proof).await?;
     Ok(done())
 }
 

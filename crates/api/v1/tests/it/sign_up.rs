@@ -487,13 +487,7 @@ async fn wrong_codes_do_not_lock_out_a_recovery_code() {
     let limits = sign_up::limits::Settings { codes_per_hour: 1, ..sign_up::limits::Settings::OFF };
     let world = World::start_with(dir.path(), limits).await;
     let token = world.logged_in(ADA).await.text("accessToken");
-    let factor = async |method, body| {
-        world.as_customer(&token, (method, "/v1/me/second-factor"), body).await
-    };
-    let offered = factor(Method::POST, json!({"password": PASSWORD})).await;
-    let secret = waiting_secret(&world, ADA).await;
-    let code = code_now(&world, &secret);
-    assert_eq!(factor(Method::PUT, json!({"code": code})).await.status, 204);
+    let (code, recovery) = with_second_factor(&world, &token).await;
     let with = async |code: &Value| {
         let mut login = login(ADA, PASSWORD);
         login["code"] = code.clone();
@@ -501,7 +495,34 @@ async fn wrong_codes_do_not_lock_out_a_recovery_code() {
     };
     assert_eq!(with(&json!(code)).await.outcome(), (401, "code-wrong"));
     assert_eq!(with(&json!(code)).await.outcome(), (429, "too-many-requests"));
-    assert_eq!(with(&offered.body["recoveryCodes"][0]).await.status, 201);
+    assert_eq!(with(&recovery[0]).await.status, 201);
+    world.stop().await;
+}
+
+/// Activates a second factor: the code that did, which is used up, and the recovery codes.
+async fn with_second_factor(world: &World, token: &str) -> (String, Value) {
+    let factor =
+        async |method, body| world.as_customer(token, (method, "/v1/me/second-factor"), body).await;
+    let offered = factor(Method::POST, json!({"password": PASSWORD})).await;
+    let code = code_now(world, &waiting_secret(world, ADA).await);
+    assert_eq!(factor(Method::PUT, json!({"code": code})).await.status, 204);
+    (code, offered.body["recoveryCodes"].clone())
+}
+
+/// A stolen access token and password are not enough to erase somebody with a second factor.
+#[tokio::test]
+async fn erasure_needs_a_code_of_an_active_second_factor() {
+    let dir = Scratch::new();
+    let world = World::start(dir.path()).await;
+    let token = world.logged_in(ADA).await.text("accessToken");
+    let (code, recovery) = with_second_factor(&world, &token).await;
+    let erase = async |code: &Value| {
+        let body = json!({"password": PASSWORD, "code": code});
+        world.as_customer(&token, (Method::DELETE, "/v1/me"), body).await
+    };
+    assert_eq!(erase(&Value::Null).await.outcome(), (401, "code-needed"));
+    assert_eq!(erase(&json!(code)).await.outcome(), (401, "code-wrong"), "used to confirm");
+    assert_eq!(erase(&recovery[0]).await.status, 204);
     world.stop().await;
 }
 
