@@ -482,7 +482,7 @@ impl Default for Grpc {
             listen: String::new(),
             client_ca: String::new(),
             calls_max: 65_536,
-            executing_calls_max: 8_192,
+            executing_calls_max: 4_096,
             connection_calls_max: 32_768,
             reflection: true,
         }
