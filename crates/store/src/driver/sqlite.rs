@@ -243,10 +243,17 @@ impl Connection {
         self.connection.execute("VACUUM INTO ?1", [to]).map(drop).map_err(failed)
     }
 
-    /// Writes the database anew in its place, by way of a temporary file and the write-ahead log.
+    /// Writes the database anew in its place, by way of a temporary file and the write-ahead log. While
+    /// another process reads it, the old bytes stay: that is an error.
     pub(crate) fn vacuum(&self) -> Result<(), StoreError> {
         self.run("PRAGMA temp_store = FILE; VACUUM")?;
-        self.checkpoint()
+        // The first column: whether others prevented it.
+        let is_busy = self.one("PRAGMA wal_checkpoint(TRUNCATE)", |row| row.get::<_, bool>(0))?;
+        if is_busy == Some(false) {
+            return Ok(());
+        }
+        let busy = "another process reads it: run this again once that has ended";
+        Err(StoreError::Database(busy.to_owned()))
     }
 
     /// Makes the tables, and marks the file as ours. Within the open transaction.

@@ -167,6 +167,14 @@ fn nothing_of_erased_people_is_left_in_the_files_and_in_a_backup() {
     let refused = store::vacuum(home.path()).unwrap_err();
     assert!(matches!(refused, Error::InUse { .. }), "{refused}");
     drop((workload, queries));
+    let reader = home.source().read().unwrap();
+    let beside_a_reader = reader.snapshot(|_| {
+        reader.query_one("SELECT count(*) FROM customer", &[], |cells| cells.int())?;
+        Ok(store::vacuum(home.path()).unwrap_err())
+    });
+    let refused = beside_a_reader.unwrap();
+    assert!(matches!(refused, Error::Database { .. }), "{refused}");
+    drop(reader);
     store::vacuum(home.path()).unwrap();
     assert_eq!(marks_in(home.path(), MARKS), [false; 5]);
     assert_eq!(marks_in(home.path(), marks), [false, false, true, true]);
