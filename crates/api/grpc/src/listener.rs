@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use engine::access::ClientAddress;
@@ -18,6 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use web::NetworkPermit;
 
 use crate::GrpcApi;
+use crate::call_window::Backlog;
 use crate::server::ConnectionService;
 
 /// The pause after a failed accept, usually for lack of file descriptors.
@@ -128,7 +129,8 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let read_bytes = Arc::new(AtomicUsize::new(0));
-        let stream = Counted { stream, read_bytes: Arc::clone(&read_bytes) };
+        let backlog = self.service.backlog();
+        let stream = Paced { stream, read_bytes: Arc::clone(&read_bytes), backlog };
         let serving = self.http.serve_connection(TokioIo::new(stream), self.service);
         let mut serving = std::pin::pin!(serving);
         let mut preface_timeout = std::pin::pin!(tokio::time::sleep(PREFACE_TIMEOUT));
@@ -159,18 +161,20 @@ impl Connection {
     }
 }
 
-/// A stream that counts the bytes read from it.
-struct Counted<S> {
+/// A stream that counts the bytes read from it, and is not read from while too many of its calls wait.
+struct Paced<S> {
     stream: S,
     read_bytes: Arc<AtomicUsize>,
+    backlog: Arc<Backlog>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        ready!(self.backlog.poll_room(cx));
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         self.read_bytes.fetch_add(buffer.filled().len() - before, Ordering::Relaxed);
@@ -178,7 +182,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

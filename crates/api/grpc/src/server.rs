@@ -36,7 +36,7 @@ use crate::api::flag_service_server::SERVICE_NAME as FLAGS;
 use crate::api::payment_service_server::{PaymentServiceServer, SERVICE_NAME as PAYMENTS};
 use crate::balances::Balances;
 use crate::call::{Authenticated, ServiceContext, requests_simulated_work};
-use crate::call_window::CallWindow;
+use crate::call_window::{Backlog, CallWindow};
 use crate::metrics::CallMetrics;
 use crate::payments::Payments;
 use crate::refusal::Refusal;
@@ -187,12 +187,19 @@ pub(crate) struct ConnectionService {
     api: GrpcApi,
     peer: IpAddr,
     anonymous: ConnectionStreams,
+    backlog: Arc<Backlog>,
 }
 
 impl ConnectionService {
     pub(crate) fn new(api: GrpcApi, peer: IpAddr) -> Self {
         let anonymous = api.inner.anonymous.of_connection();
-        Self { api, peer, anonymous }
+        let backlog = Arc::default();
+        Self { api, peer, anonymous, backlog }
+    }
+
+    /// The connection's calls that wait until others are executed.
+    pub(crate) fn backlog(&self) -> Arc<Backlog> {
+        Arc::clone(&self.backlog)
     }
 
     /// Serves a stream that needs no credentials, if there are not too many.
@@ -226,7 +233,7 @@ impl hyper::service::Service<Request> for ConnectionService {
             },
             Some(
                 target @ (Target::Payments | Target::Balances | Target::Accounts | Target::Flags),
-            ) => Box::pin(serve_call(inner, target, self.peer, request)),
+            ) => Box::pin(serve_call(inner, target, (self.peer, self.backlog()), request)),
             None => Box::pin(std::future::ready(Ok(refused(Refusal::NoMethod)))),
         }
     }
@@ -240,7 +247,7 @@ fn refused(refusal: Refusal) -> Response {
 async fn serve_call(
     inner: Arc<Inner>,
     target: Target,
-    peer: IpAddr,
+    (peer, backlog): (IpAddr, Arc<Backlog>),
     mut request: Request,
 ) -> Result<Response, Infallible> {
     let started = Instant::now();
@@ -272,7 +279,10 @@ async fn serve_call(
                 };
                 Ok(response.unwrap_or_else(|never| match never {}))
             };
-            if waits_by_design { executing.await } else { inner.window.run(executing).await }
+            match waits_by_design {
+                true => executing.await,
+                false => inner.window.run(&backlog, executing).await,
+            }
         };
         // The panic hook logs the message and the location.
         let serving = AssertUnwindSafe(serving).catch_unwind();
