@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{CONTENT_TYPE, ETAG, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
-use hyper::header::{LOCATION, ToStrError};
+use hyper::header::{LOCATION, RETRY_AFTER, ToStrError};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
@@ -41,6 +41,10 @@ pub struct Response {
     pub status: StatusCode,
     pub location: Option<String>,
     pub etag: Option<String>,
+    /// When a request that was refused may be sent again.
+    pub retry_after: Option<Duration>,
+    /// Whether it is not known what the request did.
+    pub is_unknown: bool,
     pub body: Bytes,
     /// From sending the request to the last byte of the response.
     pub took: Duration,
@@ -115,9 +119,13 @@ impl Client {
             Ok::<_, ToStrError>(value.map(str::to_owned))
         };
         let (location, etag) = (text(LOCATION)?, text(ETAG)?);
+        let retry_after =
+            text(RETRY_AFTER)?.and_then(|it| it.parse().ok()).map(Duration::from_secs);
+        let is_unknown = response.headers().contains_key("x-faregate-outcome");
         let body = Limited::new(response.into_body(), self.limits.response_bytes_max);
         let body = body.collect().await.map_err(|error| anyhow::anyhow!(error))?.to_bytes();
-        Ok(Response { status, location, etag, body, took: sent.elapsed() })
+        let took = sent.elapsed();
+        Ok(Response { status, location, etag, retry_after, is_unknown, body, took })
     }
 }
 
@@ -152,6 +160,8 @@ mod tests {
             status: StatusCode::CREATED,
             location: location.map(str::to_owned),
             etag: None,
+            retry_after: None,
+            is_unknown: false,
             body: Bytes::new(),
             took: Duration::ZERO,
         };

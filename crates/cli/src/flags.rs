@@ -1,10 +1,12 @@
 //! `faregate flags`: feature flags of a running server, and evaluations of a file.
 
 mod compare;
+mod create;
 mod exchange;
 mod explain;
+mod history;
 mod list;
-mod remote;
+mod rollout;
 mod toggle;
 mod vectors;
 
@@ -15,6 +17,14 @@ use std::process::ExitCode;
 pub enum Command {
     /// List the flags of a running server
     Ls(list::Args),
+    /// Create a flag, which is off until it is rolled out
+    Create(create::Args),
+    /// Switch a flag on for a part of the users
+    Rollout(rollout::Args),
+    /// Show the versions that a flag had
+    History(history::History),
+    /// Make an older version of a flag the current one
+    Rollback(history::Rollback),
     /// Switch a flag on or off
     Toggle(toggle::Args),
     /// Explain which variation of a flag a user gets, and why
@@ -39,6 +49,10 @@ pub enum Command {
 pub fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Ls(args) => list::run(args),
+        Command::Create(args) => create::run(args),
+        Command::Rollout(args) => rollout::run(args),
+        Command::History(args) => history::history(args),
+        Command::Rollback(args) => history::rollback(args),
         Command::Toggle(args) => toggle::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Export(args) => exchange::export(args),

@@ -232,6 +232,21 @@ impl Config {
         Ok(())
     }
 
+    /// The settings of the mail queue. Links lead to `mail.base_url`, or to `public_url`, or to the address
+    /// listened on.
+    #[must_use]
+    pub fn mail_queue(&self) -> ::mail::Settings {
+        let mut given = [&self.mail.base_url, &self.public_url].into_iter();
+        let base_url = given.find(|it| !it.is_empty()).cloned().unwrap_or_else(|| {
+            let scheme = if self.tls.cert.is_empty() { "http" } else { "https" };
+            match self.listen.ip().is_unspecified() {
+                true => format!("{scheme}://localhost:{}", self.listen.port()),
+                false => format!("{scheme}://{}", self.listen),
+            }
+        });
+        self.mail.queue(&self.data_dir, base_url)
+    }
+
     /// Whether only this machine can reach the server, over HTTP and gRPC.
     #[must_use]
     pub fn is_on_loopback(&self) -> bool {

@@ -20,7 +20,7 @@ pub struct Mail {
     pub from: String,
     /// The name of the platform in mails.
     pub platform_name: String,
-    /// The base URL of links in mails.
+    /// The base URL of links in mails; empty: `public_url`, or else the address listened on.
     pub base_url: String,
     /// The delay before each retry of a mail; further retries use the last delay.
     pub retry_delays: Vec<Period>,
@@ -84,12 +84,12 @@ impl Mail {
         Options { from: self.from.clone(), transport }
     }
 
-    /// The settings of the mail queue.
+    /// The settings of the mail queue, whose links begin with `base_url`.
     #[must_use]
-    pub fn queue(&self, data_dir: &Path) -> ::mail::Settings {
+    pub fn queue(&self, data_dir: &Path, base_url: String) -> ::mail::Settings {
         ::mail::Settings {
             options: self.options(data_dir),
-            base_url: self.base_url.clone(),
+            base_url,
             platform_name: self.platform_name.clone(),
             retry_delays_us: self.retry_delays.iter().map(|it| it.as_us()).collect(),
             attempts_max: self.attempts,
@@ -99,7 +99,9 @@ impl Mail {
     /// The setting that is invalid, and the reason.
     pub(super) fn check(&self, data_dir: &Path) -> Result<(), (&'static str, String)> {
         self.options(data_dir).check().map_err(|error| (error.setting, error.reason))?;
-        Links::new(&self.base_url).map_err(|error| ("mail.base_url", error.to_string()))?;
+        if !self.base_url.is_empty() {
+            Links::new(&self.base_url).map_err(|error| ("mail.base_url", error.to_string()))?;
+        }
         if self.attempts == 0 {
             return Err(("mail.attempts", "must be at least 1".to_owned()));
         }
@@ -143,7 +145,7 @@ impl Default for Mail {
             directory: PathBuf::from("mail"),
             from: "noreply@localhost".to_owned(),
             platform_name: "Faregate".to_owned(),
-            base_url: "http://localhost:8080".to_owned(),
+            base_url: String::new(),
             retry_delays: delays.map(Period::seconds).to_vec(),
             attempts: 9,
             smtp: Smtp {

@@ -3,7 +3,7 @@
 use super::PREFIX;
 
 /// Variables of the command line, of tests and of scripts.
-const KNOWN: [&str; 10] = [
+const KNOWN: [&str; 13] = [
     "FAREGATE_ADMIN_PASSWORD",
     "FAREGATE_API_KEY",
     "FAREGATE_API_SECRET",
@@ -12,8 +12,11 @@ const KNOWN: [&str; 10] = [
     "FAREGATE_FIRST_TENANT_API_KEY",
     "FAREGATE_FIRST_TENANT_API_SECRET",
     "FAREGATE_PASSWORD",
+    "FAREGATE_PROFILE",
+    "FAREGATE_PROFILES",
     "FAREGATE_SETTINGS",
     "FAREGATE_URL",
+    "FAREGATE_USER",
 ];
 
 /// How many letters a name may differ in from a setting's to be taken for a mistake.

@@ -37,6 +37,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "engine",
             "evaluation",
             "feature-flags",
+            // The JSON of an event is what is pushed.
+            "gateway",
             "secrets",
             "sign-up",
             // The analytics tables: read models that no port of the engine covers.

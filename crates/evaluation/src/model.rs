@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A feature flag of one environment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Flag {
     /// A UUID as text.
@@ -45,28 +46,35 @@ pub struct Flag {
 
 /// A value of a flag.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Variation {
     /// Unique in the flag.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub id: String,
     /// The display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The value as text, such as `true` or a JSON document.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub value: String,
 }
 
 /// Individual users and the variation that they get.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct TargetUsers {
     /// The keys of the users.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub key_ids: Vec<String>,
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub variation_id: String,
 }
 
 /// Conditions, and the rollout for the users who meet all of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rule {
     /// A UUID as text.
@@ -85,6 +93,7 @@ pub struct Rule {
 
 /// The rollout for users who are not targeted and meet no rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Fallthrough {
     /// The property that the rollout hashes; the user's key if it is absent or blank.
@@ -96,11 +105,14 @@ pub struct Fallthrough {
 
 /// A variation and the part of the users who get it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutVariation {
     /// The variation's id.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub id: String,
     /// The lower and upper bound of the users' buckets, both between 0 and 1.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub rollout: [f64; 2],
     /// The share of all users, up to the width of `rollout`, who count for experiments.
     pub expt_rollout: f64,
@@ -108,12 +120,14 @@ pub struct RolloutVariation {
 
 /// A condition on a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
     /// A UUID as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The tested property, or one of [`crate::IN_SEGMENT`] and [`crate::NOT_IN_SEGMENT`].
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub property: String,
     /// The operator; empty for segments. One SDK requires an empty text instead of `null`.
     #[serde(deserialize_with = "or_empty")]
@@ -125,6 +139,7 @@ pub struct Condition {
 
 /// A group of users.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Segment {
     /// A UUID as text.
@@ -149,6 +164,7 @@ pub struct Segment {
 
 /// Conditions that a user of the segment meets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct SegmentRule {
     /// A UUID as text.
@@ -161,9 +177,11 @@ pub struct SegmentRule {
 
 /// The subject of an evaluation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct User {
     /// The unique key.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub key_id: String,
     /// The display name.
     pub name: Option<String>,
@@ -173,8 +191,10 @@ pub struct User {
 
 /// An attribute of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Property {
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub name: String,
     pub value: Option<String>,
 }

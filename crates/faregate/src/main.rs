@@ -2,12 +2,14 @@
 
 mod allocator;
 
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::Context as _;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use cli::maintenance::{self, Report};
-use cli::{PROBLEMS, demo, flags, iso8583, queue, simulator};
+use cli::{PROBLEMS, Refused, demo, flags, iso8583, queue, resources, simulator};
 use config::{Arguments, Config};
 use server::{logging, serve, workers};
 
@@ -92,6 +94,10 @@ enum Command {
     },
     /// Print the effective configuration
     Config(Arguments),
+    /// Print the completions for a shell, to be put where it looks for them
+    Completions { shell: clap_complete::Shell },
+    /// Write the manual pages into a directory
+    Man { directory: PathBuf },
     /// A process that a server starts for `flags.workers`
     #[command(hide = true)]
     FlagWorker,
@@ -127,13 +133,32 @@ enum Migrate {
 const CANNOT_RUN: u8 = 2;
 
 fn main() -> ExitCode {
-    match run(CommandLine::parse().command) {
+    match run() {
         Ok(code) => code,
         Err(error) => {
             eprintln!("faregate: {}", explain(&error));
-            ExitCode::from(CANNOT_RUN)
+            ExitCode::from(if error.is::<Refused>() { PROBLEMS } else { CANNOT_RUN })
         }
     }
+}
+
+/// The whole command line: what is declared here, and the resources of a running server.
+fn command_line() -> clap::Command {
+    CommandLine::command().subcommands(resources::commands())
+}
+
+fn run() -> anyhow::Result<ExitCode> {
+    let matches = command_line().get_matches();
+    if let Some((name, of_resource)) = matches.subcommand() {
+        // Servers report a failed write. Of other commands a reader that goes, such as `head`, is the end.
+        if !matches!(name, "serve" | "demo" | "simulator" | "bench" | "flag-worker") {
+            sigpipe::reset();
+        }
+        if let Some(result) = resources::run(name, of_resource) {
+            return result;
+        }
+    }
+    execute(CommandLine::from_arg_matches(&matches)?.command)
 }
 
 /// The error and its causes. Some errors contain the text of their cause; no text is repeated.
@@ -147,7 +172,7 @@ fn explain(error: &anyhow::Error) -> String {
     text
 }
 
-fn run(command: Command) -> anyhow::Result<ExitCode> {
+fn execute(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(arguments) => {
             let config = Config::load(&arguments)?;
@@ -193,6 +218,15 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::FlagWorker => workers::run(),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut command_line(), "faregate", &mut io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man { directory } => {
+            clap_mangen::generate_to(command_line(), &directory)
+                .with_context(|| format!("cannot write to {}", directory.display()))?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Config(arguments) => {
             print!("{}", toml::to_string(&Config::load(&arguments)?)?);
             Ok(ExitCode::SUCCESS)

@@ -58,7 +58,7 @@ impl EngineParts {
         let (options, push) = (options(config), push_options(config));
         let settings = settings(config, &gateways);
         let tokens = key.map(|key| TokenKey::new(&key.root));
-        let queue = config.mail.queue(&config.data_dir);
+        let queue = config.mail_queue();
         let mail = tokens.map(|tokens| MailDispatcher::new(queue, tokens));
         let mail = mail.transpose()?.map(Arc::new);
         if mail.is_some() && is_mail_scattered(config) {

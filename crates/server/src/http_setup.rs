@@ -12,13 +12,26 @@ use config::Config;
 /// The smallest share of the descriptors that clients get, where there are few.
 const CONNECTIONS_MIN: usize = 64;
 
+/// Connections that are too few for production.
+const FEW_CONNECTIONS: usize = 1_000;
+
 /// The connections that may be open, given how many files may.
 pub fn connections_max(config: &Config, open_files_max: u64, own: u64) -> usize {
     let for_clients = open_files_max.saturating_sub(own);
     let possible = usize::try_from(for_clients).unwrap_or(usize::MAX).max(CONNECTIONS_MIN);
     let wanted = config.admission.connections_max;
     if possible < wanted {
-        tracing::info!(wanted, possible, "fewer connections: the limit of open files is lower");
+        // The default is more than most systems allow, and nobody has asked for it.
+        let is_asked_for = wanted != Config::default().admission.connections_max;
+        if is_asked_for || possible < FEW_CONNECTIONS {
+            tracing::warn!(wanted, possible, "fewer connections: raise the limit of open files");
+        } else {
+            tracing::debug!(
+                wanted,
+                possible,
+                "fewer connections: the limit of open files is lower"
+            );
+        }
     }
     wanted.min(possible)
 }

@@ -13,7 +13,7 @@ use http::{HeaderName, Response};
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
 };
-use utoipa::openapi::{Components, ContactBuilder, InfoBuilder, LicenseBuilder, OpenApi};
+use utoipa::openapi::{Components, ContactBuilder, InfoBuilder, LicenseBuilder, OpenApi, Server};
 
 const LANDING: &str = include_str!("pages/landing.html");
 const DOCS: &str = include_str!("pages/docs.html");
@@ -49,23 +49,32 @@ struct Operations;
 #[must_use]
 pub fn openapi() -> OpenApi {
     let mut document = v1::openapi();
-    document.merge(killbill::openapi());
+    for api in [killbill::openapi(), signup::openapi(), flags::openapi()] {
+        document.merge(api);
+    }
     document.merge(<Operations as utoipa::OpenApi>::openapi());
     document.info = InfoBuilder::new()
         .title("Faregate")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
-            "Kill Bill's payment API under /1.0/kb, and Faregate's own under /v1. \
-             Every request needs a user (HTTP Basic), and most need a tenant's key and secret.",
+            "Kill Bill's payment API under /1.0/kb, Faregate's own under /v1, sign-up by SaaSOdoo's \
+             paths under /user and /billing, and feature flags for SDKs under /ofrep and /api/public. \
+             Operators send a user (HTTP Basic) and mostly a tenant's key and secret, customers an \
+             access token, SDKs a secret of their environment.",
         ))
-        .license(Some(LicenseBuilder::new().name("Apache-2.0").build()))
+        .license(Some(LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
         .contact(Some(ContactBuilder::new().name(Some("Faregate")).build()))
         .build();
     let components = document.components.get_or_insert_with(Components::new);
     let basic = HttpBuilder::new().scheme(HttpAuthScheme::Basic).build();
     components.add_security_scheme("user", SecurityScheme::Http(basic));
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
-    components.add_security_scheme("metricsToken", SecurityScheme::Http(bearer));
+    components.add_security_scheme("metricsToken", SecurityScheme::Http(bearer.clone()));
+    components.add_security_scheme("accessToken", SecurityScheme::Http(bearer));
+    for (name, header) in [("environmentSecret", "X-API-Key"), ("sdkSecret", "Authorization")] {
+        let scheme = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new(header)));
+        components.add_security_scheme(name, scheme);
+    }
     let schemes = [("tenantKey", "X-Killbill-ApiKey"), ("tenantSecret", "X-Killbill-ApiSecret")];
     let mut requirement = SecurityRequirement::new("user", NO_SCOPES);
     for (name, header) in schemes {
@@ -74,6 +83,7 @@ pub fn openapi() -> OpenApi {
         requirement = requirement.add(name, NO_SCOPES);
     }
     document.security = Some(vec![requirement]);
+    document.servers = Some(vec![Server::new("/")]);
     document
 }
 
@@ -135,6 +145,63 @@ mod tests {
         for path in ["/health/live", "/health/ready", "/metrics"] {
             assert!(paths.contains_key(path), "{path}");
         }
+    }
+
+    #[test]
+    fn the_repository_has_the_document() {
+        let document = serde_json::to_value(openapi()).unwrap();
+        let text = serde_json::to_string_pretty(&document).unwrap() + "\n";
+        expect_test::expect_file!["../../../docs/reference/openapi.json"].assert_eq(&text);
+    }
+
+    #[test]
+    fn apis_that_share_a_schemas_name_share_the_schema() {
+        let mut known = std::collections::BTreeMap::new();
+        for api in [v1::openapi(), killbill::openapi(), signup::openapi(), flags::openapi()] {
+            let api = serde_json::to_value(api).unwrap();
+            for (name, schema) in api["components"]["schemas"].as_object().unwrap() {
+                let before = known.insert(name.clone(), schema.clone());
+                assert!(before.is_none_or(|it| it == *schema), "{name} is two schemas");
+            }
+        }
+    }
+
+    #[test]
+    fn every_answer_with_a_body_and_every_body_has_a_schema() {
+        let document = serde_json::to_value(openapi()).unwrap();
+        let mut known = vec![];
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            for (method, operation) in methods.as_object().unwrap() {
+                if matches!(method.as_str(), "post" | "put" | "patch")
+                    && operation["requestBody"].is_null()
+                {
+                    known.push(format!("{method} {path} takes no body"));
+                }
+                let answer = &operation["responses"]["200"];
+                if answer.is_object() && answer["content"].is_null() {
+                    known.push(format!("{method} {path} answers no body"));
+                }
+            }
+        }
+        expect_test::expect![[r#"
+            put /1.0/kb/accounts/{accountId}/paymentMethods/refresh takes no body
+            put /1.0/kb/accounts/{accountId}/paymentMethods/{paymentMethodId}/setDefault takes no body
+            post /1.0/kb/tenants/registerNotificationCallback takes no body
+            post /1.0/kb/test/clock takes no body
+            put /1.0/kb/test/clock takes no body
+            get /1.0/kb/test/queues answers no body
+            post /api/public/agent/register answers no body
+            post /api/public/insight/track answers no body
+            get /health/live answers no body
+            get /health/ready answers no body
+            get /ofrep/v1/events/{channel} answers no body
+            post /user/auth/logout takes no body
+            post /user/users/deactivate takes no body
+            post /v1/accounts/{accountId}/erase takes no body
+            post /v1/customers/{id}/activate takes no body
+            post /v1/customers/{id}/deactivate takes no body
+            post /v1/mails/{id}/resend takes no body
+            get /v1/operations/{id}/events answers no body"#]].assert_eq(&known.join("\n"));
     }
 
     #[test]

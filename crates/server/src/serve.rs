@@ -67,6 +67,7 @@ pub fn run(config: &Config) -> Result<(), Error> {
         if let Some(url) = &server.operations_url {
             println!("operations listening on {url}");
         }
+        println!("{}", next_steps(&server.url(), config));
         signals.wait().await;
         tracing::info!(
             delay_s = config.drain_delay.0.as_secs_f64(),
@@ -76,6 +77,18 @@ pub fn run(config: &Config) -> Result<(), Error> {
         tracing::info!("stopped");
         Ok(())
     })
+}
+
+/// What to do next, for people who start it for the first time.
+fn next_steps(url: &str, config: &Config) -> String {
+    let secrets = config.data_dir.join(first_start::CREDENTIALS);
+    let secrets = match secrets.exists() {
+        true => format!("the first user and tenant: {}", secrets.display()),
+        false => format!("keys and secrets: {}", config.data_dir.display()),
+    };
+    format!(
+        "the API, to browse: {url}/docs\na tenant: faregate tenants create --key NAME --url {url}\n{secrets}"
+    )
 }
 
 /// A running server.

@@ -10,6 +10,7 @@ mod fingerprint;
 pub mod headers;
 pub mod network;
 pub mod network_permits;
+pub mod openapi;
 pub mod prefer;
 pub mod problem;
 pub mod query;

@@ -27,6 +27,7 @@
 mod client_message;
 mod http;
 mod ofrep;
+mod openapi;
 mod reply;
 mod settings;
 mod state;
@@ -41,6 +42,7 @@ use axum::Router;
 use axum::routing::{MethodFilter, MethodRouter, any, on};
 use feature_flags::FlagCache;
 
+pub use openapi::openapi;
 pub use settings::Settings;
 pub use token::{NoToken, SECRET_BYTES, Token};
 

@@ -71,60 +71,87 @@ pub(crate) struct AccountJson<'a> {
 }
 
 /// `AccountJson` of a request. The id and the balances are ignored.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = AccountRequest)]
 struct AccountBody<'a> {
     #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
     account_id: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     name: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<i32>)]
     first_name_length: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     external_key: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     email: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<i32>)]
     bill_cycle_day_local: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     currency: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
     parent_account_id: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<bool>)]
     is_payment_delegated_to_parent: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
     payment_method_id: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     reference_time: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     time_zone: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     address1: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     address2: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     postal_code: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     company: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     city: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     state: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     country: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     locale: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     phone: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     notes: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<bool>)]
     is_migrated: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<f64>)]
     account_balance: Raw<'a>,
     #[serde(borrow, rename = "accountCBA")]
+    #[schema(value_type = Option<f64>)]
     account_cba: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
     audit_logs: Raw<'a>,
 }
 
@@ -306,7 +333,7 @@ impl ReadOptions {
 
 /// Creates an account.
 #[utoipa::path(post, path = "/1.0/kb/accounts", tag = "Account",
-    request_body = AccountJson<'static>,
+    request_body = AccountBody<'static>,
     responses((status = 201, description = "Created; Location names it"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn create(call: Call) -> HandlerResult {
@@ -363,7 +390,7 @@ pub(crate) fn no_account_with_key(key: &str) -> Failure {
 /// Changes an account.
 #[utoipa::path(put, path = "/1.0/kb/accounts/{accountId}", tag = "Account",
     params(("accountId" = Uuid, Path), ("treatNullAsReset" = Option<bool>, Query)),
-    request_body = AccountJson<'static>,
+    request_body = AccountBody<'static>,
     responses((status = 204, description = "Changed"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn update(call: Call) -> HandlerResult {

@@ -3,7 +3,7 @@
 use domain::Command;
 use domain::command::PaymentCommand;
 use domain::payment::FixTransaction;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::call::Call;
@@ -20,22 +20,18 @@ const NAME_CHARS_MAX: usize = 64;
 
 /// Kill Bill's `AdminPaymentJson`. The payment's states follow from its transactions, so only the
 /// transaction's status is used.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct AdminPaymentJson {
-    last_success_payment_state: Option<String>,
-    current_payment_state_name: Option<String>,
-    transaction_status: String,
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = AdminPaymentRequest)]
 struct AdminPaymentBody<'a> {
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     last_success_payment_state: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     current_payment_state_name: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = String)]
     transaction_status: Raw<'a>,
 }
 
@@ -43,7 +39,7 @@ struct AdminPaymentBody<'a> {
 #[utoipa::path(put, tag = "Admin",
     path = "/1.0/kb/admin/payments/{paymentId}/transactions/{paymentTransactionId}",
     params(("paymentId" = Uuid, Path), ("paymentTransactionId" = Uuid, Path)),
-    request_body = AdminPaymentJson,
+    request_body = AdminPaymentBody<'static>,
     responses((status = 204, description = "The transaction has the status"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn fix_transaction(call: Call) -> HandlerResult {

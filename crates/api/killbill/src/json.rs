@@ -14,6 +14,7 @@ use http::StatusCode;
 use serde::de::value::{CowStrDeserializer, MapAccessDeserializer};
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::date;
@@ -462,14 +463,19 @@ impl Json {
     }
 }
 
-#[derive(serde::Deserialize)]
+/// Kill Bill's `PluginPropertyJson`, of a request.
+#[derive(serde::Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct PropertyBody<'a> {
+#[schema(as = PluginPropertyRequest)]
+pub(crate) struct PropertyBody<'a> {
     #[serde(borrow)]
+    #[schema(value_type = String)]
     key: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     value: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<bool>)]
     is_updatable: Raw<'a>,
 }
 

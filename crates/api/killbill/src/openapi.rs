@@ -139,9 +139,10 @@ fn complete(operation: &mut Operation, route: &Route) {
     }
     parameters.extend(headers(route).into_iter().map(RefOr::T));
     let is_paged = has(parameters, "offset");
+    let makes_transaction = operation.responses.responses.contains_key("504");
     for (status, response) in &mut operation.responses.responses {
         let RefOr::T(response) = response else { continue };
-        complete_response(response, status, is_paged);
+        complete_response(response, status, is_paged, makes_transaction);
     }
 }
 
@@ -201,7 +202,12 @@ fn header(name: &str, description: &str, required: Required) -> Parameter {
         .build()
 }
 
-fn complete_response(response: &mut Response, status: &str, is_paged: bool) {
+fn complete_response(
+    response: &mut Response,
+    status: &str,
+    is_paged: bool,
+    makes_transaction: bool,
+) {
     if response.description.is_empty() {
         response.description = default_description(status).to_owned();
     }
@@ -209,9 +215,15 @@ fn complete_response(response: &mut Response, status: &str, is_paged: bool) {
         response.headers.insert(name.to_owned(), RefOr::T(response_header(description, kind)));
     };
     add("X-Request-Id", "The request's id, or the server's if the request has none", Type::String);
+    let is_error = !status.starts_with('2');
+    if is_error && makes_transaction {
+        add("Location", "The URL of the payment, if the request wrote a transaction", Type::String);
+        let unknown = "`unknown`: whether money moved is not known";
+        add("X-Faregate-Outcome", unknown, Type::String);
+    }
     match status {
         "201" => add("Location", "The URL of the created resource", Type::String),
-        "503" | "5XX" => {
+        "503" | "504" | "4XX" | "5XX" => {
             add("Retry-After", "Seconds before a retry, if a retry may succeed", Type::Integer)
         }
         "200" if is_paged => {

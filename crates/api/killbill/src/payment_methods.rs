@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::audit::{AuditLevel, AuditLogJson};
 use crate::call::{Call, unexpected};
 use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
-use crate::json::{Json, Raw, parse};
+use crate::json::{Json, PropertyBody, Raw, parse};
 use crate::page::{self, RowFormat};
 use crate::reply;
 use crate::request::{check_properties, plugin_properties, refuse_control_plugins};
@@ -49,33 +49,45 @@ pub(crate) struct PluginDetailJson {
     properties: [(); 0],
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = PaymentMethodRequest)]
 struct PaymentMethodBody<'a> {
     #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
     payment_method_id: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     external_key: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
     account_id: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<bool>)]
     is_default: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = String)]
     plugin_name: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<PluginDetailBody<'static>>)]
     plugin_info: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
     audit_logs: Raw<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = PluginDetailRequest)]
 struct PluginDetailBody<'a> {
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     external_payment_method_id: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<bool>)]
     is_default_payment_method: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<Vec<PropertyBody<'static>>>)]
     properties: Raw<'a>,
 }
 
@@ -179,7 +191,7 @@ fn no_payment_method(name: &str) -> Failure {
 #[utoipa::path(post, path = "/1.0/kb/accounts/{accountId}/paymentMethods", tag = "Account", operation_id = "add_payment_method",
     params(("accountId" = Uuid, Path), ("isDefault" = Option<bool>, Query),
         ("pluginProperty" = Option<Vec<String>>, Query)),
-    request_body = PaymentMethodJson<'static>,
+    request_body = PaymentMethodBody<'static>,
     responses((status = 201, description = "Created; Location names it"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn create(call: Call) -> HandlerResult {

@@ -21,7 +21,8 @@ use crate::reply;
 use crate::request::{plugin_properties, refuse_control_plugins};
 
 use body::{JSON, TransactionBody};
-use view::{PaymentJson, ReadOptions, TransactionJson};
+use response::{TransactionResponses, UnknownResponses};
+use view::{PaymentJson, ReadOptions};
 
 /// The most payments in the list of an account.
 const PAYMENTS_OF_ACCOUNT_MAX: u64 = 10_000;
@@ -30,13 +31,8 @@ const PAYMENTS_OF_ACCOUNT_MAX: u64 = 10_000;
 #[utoipa::path(post, path = "/1.0/kb/accounts/{accountId}/payments", tag = "Account", operation_id = "start_payment",
     params(("accountId" = Uuid, Path), ("paymentMethodId" = Option<Uuid>, Query),
         ("pluginProperty" = Option<Vec<String>>, Query)),
-    request_body = TransactionJson<'static>,
-    responses((status = 201, description = "It worked, or is pending; Location names the payment"),
-        (status = 402, description = "Declined", body = ErrorJson<'static>),
-        (status = 502, description = "Not accepted by the gateway", body = ErrorJson<'static>),
-        (status = "5XX", description = "With X-Faregate-Outcome: unknown, the outcome is not known",
-            body = ErrorJson<'static>),
-        (status = "4XX", body = ErrorJson<'static>)))]
+    request_body = TransactionBody<'static>,
+    responses(TransactionResponses, UnknownResponses))]
 pub(crate) async fn start(call: Call) -> HandlerResult {
     let account = call.param_id("accountId")?;
     start_on(&call, account).await
@@ -46,13 +42,8 @@ pub(crate) async fn start(call: Call) -> HandlerResult {
 #[utoipa::path(post, path = "/1.0/kb/accounts/payments", tag = "Account", operation_id = "start_payment_by_key",
     params(("externalKey" = String, Query), ("paymentMethodId" = Option<Uuid>, Query),
         ("pluginProperty" = Option<Vec<String>>, Query)),
-    request_body = TransactionJson<'static>,
-    responses((status = 201, description = "It worked, or is pending; Location names the payment"),
-        (status = 402, description = "Declined", body = ErrorJson<'static>),
-        (status = 502, description = "Not accepted by the gateway", body = ErrorJson<'static>),
-        (status = "5XX", description = "With X-Faregate-Outcome: unknown, the outcome is not known",
-            body = ErrorJson<'static>),
-        (status = "4XX", body = ErrorJson<'static>)))]
+    request_body = TransactionBody<'static>,
+    responses(TransactionResponses, UnknownResponses))]
 pub(crate) async fn start_by_account_key(call: Call) -> HandlerResult {
     let key = call.query().text("externalKey")?.map(|key| key.into_owned());
     let Some(key) = key else { return Err(no_account_with_key("null")) };

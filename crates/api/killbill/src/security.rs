@@ -50,23 +50,30 @@ pub(crate) struct SubjectJson<'a> {
     session: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = UserRolesRequest)]
 struct UserBody<'a> {
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     username: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     password: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<Vec<String>>)]
     roles: Raw<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = RoleRequest)]
 struct RoleBody<'a> {
     #[serde(borrow)]
+    #[schema(value_type = String)]
     role: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Vec<String>)]
     permissions: Raw<'a>,
 }
 
@@ -96,7 +103,7 @@ impl UserBody<'_> {
 
 /// Creates a user.
 #[utoipa::path(post, path = "/1.0/kb/security/users", tag = "Security",
-    request_body = UserRolesJson,
+    request_body = UserBody<'static>,
     responses((status = 201, description = "Created; Location names their roles"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn create_user(call: Call) -> HandlerResult {
@@ -119,7 +126,7 @@ pub(crate) async fn create_user(call: Call) -> HandlerResult {
 
 /// Changes a user's password.
 #[utoipa::path(put, path = "/1.0/kb/security/users/{username}/password", tag = "Security",
-    params(("username" = String, Path)), request_body = UserRolesJson,
+    params(("username" = String, Path)), request_body = UserBody<'static>,
     responses((status = 204, description = "Changed"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn update_password(call: Call) -> HandlerResult {
@@ -135,7 +142,7 @@ pub(crate) async fn update_password(call: Call) -> HandlerResult {
 
 /// Replaces a user's roles.
 #[utoipa::path(put, path = "/1.0/kb/security/users/{username}/roles", tag = "Security",
-    params(("username" = String, Path)), request_body = UserRolesJson,
+    params(("username" = String, Path)), request_body = UserBody<'static>,
     responses((status = 204, description = "Changed"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn update_roles(call: Call) -> HandlerResult {
@@ -218,7 +225,7 @@ pub(crate) async fn user_roles(call: Call) -> HandlerResult {
 
 /// Creates a role.
 #[utoipa::path(post, path = "/1.0/kb/security/roles", tag = "Security",
-    request_body = RoleJson,
+    request_body = RoleBody<'static>,
     responses((status = 201, description = "Created; Location names it"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn create_role(call: Call) -> HandlerResult {
@@ -229,7 +236,7 @@ pub(crate) async fn create_role(call: Call) -> HandlerResult {
 
 /// Replaces a role's permissions, from the next request on.
 #[utoipa::path(put, path = "/1.0/kb/security/roles", tag = "Security",
-    request_body = RoleJson,
+    request_body = RoleBody<'static>,
     responses((status = 204, description = "Changed"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn update_role(call: Call) -> HandlerResult {

@@ -43,24 +43,30 @@ pub(crate) struct TenantValueJson<'a> {
     audit_logs: Vec<AuditLogJson<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = TenantRequest)]
 struct TenantBody<'a> {
     #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
     tenant_id: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     external_key: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = String)]
     api_key: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = String)]
     api_secret: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
     audit_logs: Raw<'a>,
 }
 
 /// Creates a tenant.
 #[utoipa::path(post, path = "/1.0/kb/tenants", tag = "Tenant",
-    request_body = TenantJson<'static>,
+    request_body = TenantBody<'static>,
     responses((status = 201, description = "Created; Location names it"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn create(call: Call) -> HandlerResult {

@@ -9,7 +9,7 @@ use crate::error::{ErrorJson, Failure, HandlerResult, code};
 use crate::payment_states as state;
 use crate::payments::body::{JSON, TransactionBody};
 use crate::payments::read;
-use crate::payments::view::{PaymentJson, TransactionJson};
+use crate::payments::view::PaymentJson;
 use crate::reply;
 use crate::request::{printable, refuse_control_plugins};
 
@@ -47,7 +47,7 @@ pub(crate) async fn get_by_key(call: Call) -> HandlerResult {
 /// Reports the outcome of a pending transaction: `SUCCESS` or `PAYMENT_FAILURE`.
 #[utoipa::path(post, path = "/1.0/kb/paymentTransactions/{transactionId}",
     tag = "PaymentTransaction", params(("transactionId" = Uuid, Path)),
-    request_body = TransactionJson<'static>,
+    request_body = TransactionBody<'static>,
     responses((status = 201, description = "Recorded; Location names the payment"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn notify(call: Call) -> HandlerResult {

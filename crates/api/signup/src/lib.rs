@@ -19,6 +19,7 @@ mod callback;
 mod caller;
 mod error;
 mod health;
+mod openapi;
 mod preferences;
 mod users;
 
@@ -32,6 +33,7 @@ use sign_up::{SignUp, Tenants};
 use web::Query;
 
 use crate::error::ApiError;
+pub use crate::openapi::openapi;
 
 /// Dependencies of the handlers.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
-use domain::{FlagRejection, Rejection};
+use domain::{FlagRejection, Rejection, TenantRejection};
 use engine::Unavailable;
 use engine::access::AccessError;
 use http::StatusCode;
@@ -169,8 +169,10 @@ const fn wire_rejection(rejection: &Rejection) -> (StatusCode, &'static str) {
     match rejection {
         Rejection::Flag(it) => wire_flag(it),
         Rejection::InvalidParameter { .. } => (StatusCode::BAD_REQUEST, "invalid-parameter"),
-        Rejection::Tenant(_)
-        | Rejection::Access(_)
+        Rejection::Tenant(TenantRejection::AlreadyExists { .. }) => {
+            (StatusCode::CONFLICT, "already-exists")
+        }
+        Rejection::Access(_)
         | Rejection::Account(_)
         | Rejection::Customer(_)
         | Rejection::Payment(_) => (StatusCode::BAD_REQUEST, "refused"),

@@ -14,6 +14,7 @@ pub mod flag;
 pub mod history;
 pub mod insights;
 pub mod relays;
+mod schemas;
 pub mod secrets;
 pub mod segment;
 

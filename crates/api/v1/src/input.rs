@@ -42,6 +42,14 @@ pub async fn installation_json_or_nothing<T: DeserializeOwned + Default>(
     if bytes.is_empty() { Ok(T::default()) } else { parse(&bytes, NumericKeys::Checked) }
 }
 
+/// The JSON of a request that is about the installation.
+///
+/// # Errors
+/// As [`installation_json_or_nothing`].
+pub async fn installation_json<T: DeserializeOwned>(body: Body) -> Result<T, Error> {
+    parse(&body::read(body).await?, NumericKeys::Checked)
+}
+
 fn parse<T: DeserializeOwned>(bytes: &[u8], keys: NumericKeys) -> Result<T, Error> {
     refuse_card_number(card_data::find_in_json(bytes, keys))?;
     serde_json::from_slice(bytes).map_err(|error| invalid("body", error))

@@ -5,6 +5,7 @@ mod accounts;
 pub mod analytics;
 mod caller;
 mod error;
+mod events;
 pub mod flags;
 mod input;
 mod ledger;
@@ -58,6 +59,8 @@ pub struct Api {
 pub fn openapi() -> OpenApi {
     let mut document = routes().merge(installation_routes()).into_openapi();
     document.merge(sign_up::openapi());
+    openapi::add_problems(&mut document);
+    openapi::remove_defaults(&mut document);
     document
 }
 
@@ -78,6 +81,7 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(ledger::accounts))
         .routes(routes!(ledger::entries))
         .routes(routes!(accounts::erase))
+        .routes(routes!(events::list))
         .routes(routes!(unresolved::list))
         .routes(routes!(analytics::payments))
         .routes(routes!(analytics::accounts))
@@ -93,6 +97,7 @@ fn installation_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(quarantine::list))
         .routes(routes!(quarantine::release))
+        .routes(routes!(tenants::list, tenants::create))
         .routes(routes!(tenants::show, tenants::patch))
         .routes(routes!(tenants::rotate_secret))
         .routes(routes!(tenants::withdraw_previous_secret))

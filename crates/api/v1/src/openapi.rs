@@ -1,6 +1,50 @@
 //! Parameters and refusals that many routes of the OpenAPI document share.
 
-use utoipa::{IntoParams, IntoResponses};
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::schema::Schema;
+use utoipa::openapi::{Components, Content, OpenApi, Ref, RefOr};
+use utoipa::{IntoParams, IntoResponses, PartialSchema as _, ToSchema};
+use web::problem::ProblemBody;
+
+/// Takes the defaults of fields out: they are what is assumed where a request lacks the field, and
+/// generators of clients read them as a promise that it is there.
+pub fn remove_defaults(document: &mut OpenApi) {
+    let schemas = document.components.iter_mut().flat_map(|it| it.schemas.values_mut());
+    for schema in schemas {
+        let RefOr::T(Schema::Object(object)) = schema else { continue };
+        for property in object.properties.values_mut() {
+            match property {
+                RefOr::T(Schema::Object(property)) => property.default = None,
+                RefOr::T(Schema::Array(property)) => property.default = None,
+                RefOr::T(_) | RefOr::Ref(_) => {}
+            }
+        }
+    }
+}
+
+/// The operations of a path.
+pub fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    let methods = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
+    methods.into_iter().filter_map(Option::as_mut)
+}
+
+/// Gives every error response without a body its body: a problem (RFC 9457).
+pub fn add_problems(document: &mut OpenApi) {
+    let operations = document.paths.paths.values_mut().flat_map(operations);
+    let responses = operations.flat_map(|it| &mut it.responses.responses);
+    for (_, response) in responses.filter(|(status, _)| status.starts_with(['4', '5'])) {
+        let RefOr::T(response) = response else { continue };
+        if !response.content.is_empty() {
+            continue;
+        }
+        let problem = Content::new(Some(Ref::from_schema_name(ProblemBody::name())));
+        response.content.insert("application/problem+json".to_owned(), RefOr::T(problem));
+    }
+    let components = document.components.get_or_insert_with(Components::new);
+    let mut schemas = vec![(ProblemBody::name().into_owned(), ProblemBody::schema())];
+    ProblemBody::schemas(&mut schemas);
+    components.schemas.extend(schemas);
+}
 
 /// The environment that a route of feature flags works on.
 #[derive(IntoParams)]
@@ -68,17 +112,17 @@ pub struct NotLoggedIn;
 #[response(status = 503, description = "Too many passwords wait to be hashed")]
 pub struct PasswordsWait;
 
-/// The refusals of a request about one customer of an operator's tenant.
+/// The refusals of an operator's request about one object.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only its description is used")]
-pub enum CustomerRejections {
+pub enum ObjectRejections {
     /// User or tenant is missing or wrong
     #[response(status = 401)]
     Unauthenticated,
     /// The user lacks the permission
     #[response(status = 403)]
     Forbidden,
-    /// No such customer of this tenant, or they are erased
+    /// There is no such object, or it is another tenant's
     #[response(status = 404)]
     NotFound,
 }

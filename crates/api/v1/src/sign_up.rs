@@ -6,6 +6,7 @@ mod customers;
 mod json;
 mod me;
 mod operations;
+mod pages;
 mod passwords;
 mod registrations;
 mod sessions;
@@ -16,7 +17,8 @@ use axum::middleware::from_fn_with_state;
 use domain::Id;
 use sign_up::operations::CallbackCheck;
 use sign_up::{SignUp, Tenants};
-use utoipa::openapi::OpenApi;
+use utoipa::openapi::security::SecurityRequirement;
+use utoipa::openapi::{OpenApi, RefOr};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -24,6 +26,7 @@ use uuid::Uuid;
 pub use self::operations::REPRESENTATION;
 use self::stream_permits::StreamPermits;
 use crate::error::Error;
+use crate::openapi::operations;
 
 /// Dependencies of the handlers.
 #[derive(Clone)]
@@ -34,9 +37,26 @@ pub(crate) struct SignUpApi {
     streams: StreamPermits,
 }
 
+/// How the description of the 401 of routes that need a session begins.
+const NOT_LOGGED_IN: &str = "Not logged in";
+
 /// This API's part of the OpenAPI document.
 pub(crate) fn openapi() -> OpenApi {
-    routes().into_openapi()
+    let mut document = routes().into_openapi();
+    for (path, item) in &mut document.paths.paths {
+        let is_of_operators = path.starts_with("/v1/customers");
+        for operation in operations(item).filter(|_| !is_of_operators) {
+            let unauthorized = operation.responses.responses.get("401");
+            let needs_session = unauthorized.is_some_and(
+                |it| matches!(it, RefOr::T(it) if it.description.starts_with(NOT_LOGGED_IN)),
+            );
+            operation.security = Some(vec![match needs_session {
+                true => SecurityRequirement::new("accessToken", [""; 0]),
+                false => SecurityRequirement::default(),
+            }]);
+        }
+    }
+    document
 }
 
 /// The paths of the routes.
@@ -45,7 +65,7 @@ pub fn paths() -> Vec<String> {
     openapi().paths.paths.into_keys().collect()
 }
 
-/// The routes under `/v1`. `callbacks` checks the URLs that are called when stored registrations
+/// The routes under `/v1`, and the pages that links in mails lead to. `callbacks` checks the URLs that are called when stored registrations
 /// end.
 pub fn router(sign_up: SignUp, tenants: Tenants, callbacks: CallbackCheck) -> Router {
     let streams = StreamPermits::default();
@@ -62,6 +82,8 @@ fn routes() -> OpenApiRouter<SignUpApi> {
         .routes(routes!(registrations::register))
         .routes(routes!(registrations::verify))
         .routes(routes!(registrations::resend))
+        .routes(routes!(pages::ask_to_verify, pages::verify_email))
+        .routes(routes!(pages::ask_for_password, pages::reset_password))
         .routes(routes!(sessions::open, sessions::list, sessions::close_all))
         .routes(routes!(sessions::close_current))
         .routes(routes!(sessions::refresh))

@@ -4,11 +4,14 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
+use axum::response::{IntoResponse, Response};
 use domain::command::TenantCommand;
-use domain::tenant::{RotateTenantSecret, Tenant};
-use domain::{Command, TenantId};
+use domain::tenant::{CreateTenant, RotateTenantSecret, Tenant};
+use domain::{Command, Reply, TenantId, TenantNo};
+use engine::Reason;
 use engine::time::rfc3339;
-use http::StatusCode;
+use http::header::LOCATION;
+use http::{StatusCode, Uri};
 use secrets::random;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -18,11 +21,17 @@ use crate::Api;
 use crate::caller::InstallationCall;
 use crate::error::Error;
 use crate::input;
-use crate::openapi::Unauthenticated;
-use crate::parameters::invalid;
+use crate::openapi::{ObjectRejections, PageParameters, Unauthenticated};
+use crate::parameters::{Parameters, invalid};
 
 /// The permission for all of it.
 const ADMINISTER: &str = "tenant:administer";
+/// But for creating one.
+const CREATE: &str = "tenant:create";
+
+/// The longest API key and external key, in characters, as under /1.0/kb.
+const API_KEY_CHARS_MAX: usize = 128;
+const EXTERNAL_KEY_CHARS_MAX: usize = 255;
 
 /// The shortest and the longest secret that is taken, in characters.
 const SECRET_CHARS: std::ops::RangeInclusive<usize> = 12..=256;
@@ -46,6 +55,37 @@ pub struct TenantDetails {
     previous_secret_until: Option<String>,
     /// When it was created (RFC 3339)
     created_at: String,
+}
+
+/// Tenants, by age.
+#[derive(Serialize, ToSchema)]
+pub struct TenantPage {
+    tenants: Vec<TenantDetails>,
+    /// Whether there are further ones
+    more: bool,
+}
+
+/// A tenant to be created.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewTenant {
+    /// What its requests send as X-Faregate-ApiKey; 1 to 128 characters, unique
+    api_key: String,
+    /// 12 to 256 characters; one is drawn where it is absent
+    api_secret: Option<String>,
+    /// A name of your own; 255 characters at most
+    external_key: Option<String>,
+}
+
+/// A tenant that was created. Its secret is shown once.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TenantCreated {
+    tenant_id: Uuid,
+    api_key: String,
+    /// The drawn secret; absent where the request gave one
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_secret: Option<String>,
 }
 
 /// What changes; what is absent stays.
@@ -79,14 +119,88 @@ pub struct SecretSet {
     previous_secret_until: Option<String>,
 }
 
+/// Lists tenants.
+#[utoipa::path(get, path = "/v1/tenants", tag = "Tenant", operation_id = "list_tenants",
+    summary = "The tenants of the installation, by age",
+    params(PageParameters),
+    responses(
+        Unauthenticated,
+        (status = 403, description = "tenant:administer is missing"),
+        (status = 400, description = "A parameter is invalid"),
+        (status = 200, description = "The tenants", body = TenantPage)))]
+pub async fn list(
+    InstallationCall { api, operator }: InstallationCall,
+    uri: Uri,
+) -> Result<Json<TenantPage>, Error> {
+    operator.require(ADMINISTER)?;
+    let mut parameters = Parameters::of(&uri)?;
+    let window = parameters.window()?;
+    parameters.end()?;
+    let read = api.engine.read(move |queries| queries.tenants(window.one_more()));
+    let (found, more) = window.cut(read.await?);
+    let tenants = found.iter().map(|it| details(it, &api)).collect();
+    Ok(Json(TenantPage { tenants, more }))
+}
+
+/// Creates a tenant.
+#[utoipa::path(post, path = "/v1/tenants", tag = "Tenant", operation_id = "create_tenant",
+    summary = "Creates a tenant",
+    request_body = NewTenant,
+    responses(
+        Unauthenticated,
+        (status = 403, description = "tenant:create is missing"),
+        (status = 400, description = "A field is invalid"),
+        (status = 409, description = "There is a tenant of this API key"),
+        (status = 201, description = "Created; the secret is shown once", body = TenantCreated)))]
+pub async fn create(
+    InstallationCall { api, operator }: InstallationCall,
+    body: Body,
+) -> Result<Response, Error> {
+    operator.require(CREATE)?;
+    let NewTenant { api_key, api_secret, external_key } = input::installation_json(body).await?;
+    check_name("apiKey", &api_key, API_KEY_CHARS_MAX)?;
+    if let Some(key) = &external_key {
+        check_name("externalKey", key, EXTERNAL_KEY_CHARS_MAX)?;
+    }
+    let (secret_hash, drawn) = hash(&api, api_secret).await?;
+    let new = CreateTenant { id: None, external_key, api_key: api_key.clone(), secret_hash };
+    let command = Command::Tenant(TenantCommand::Create(new));
+    let Reply::TenantCreated(id) = operator.submit(&api, TenantNo::SYSTEM, command).await? else {
+        return Err(Error::Unavailable(Reason::Bug.into()));
+    };
+    let created = TenantCreated { tenant_id: id.uuid(), api_key, api_secret: drawn };
+    let location = [(LOCATION, format!("/v1/tenants/{id}"))];
+    Ok((StatusCode::CREATED, location, Json(created)).into_response())
+}
+
+/// Checks a name that is sent in headers and shown.
+fn check_name(field: &'static str, name: &str, chars_max: usize) -> Result<(), Error> {
+    if name.trim() != name || name.is_empty() || name.chars().nth(chars_max).is_some() {
+        let reason = format!("does not have 1 to {chars_max} characters without spaces around");
+        return Err(invalid(field, reason));
+    }
+    Ok(())
+}
+
+/// The hash of a secret, and the secret where none is given and it is drawn.
+async fn hash(api: &Api, given: Option<String>) -> Result<(String, Option<String>), Error> {
+    if let Some(given) = &given
+        && !SECRET_CHARS.contains(&given.chars().count())
+    {
+        let (least, most) = SECRET_CHARS.into_inner();
+        return Err(invalid("apiSecret", format!("does not have {least} to {most} characters")));
+    }
+    let drawn = given.is_none().then(random::secret);
+    let secret = given.or_else(|| drawn.clone()).unwrap_or_default();
+    Ok((api.access.hash(&secret).await?, drawn))
+}
+
 /// Shows a tenant.
 #[utoipa::path(get, path = "/v1/tenants/{tenantId}", tag = "Tenant", operation_id = "get_tenant_by_id",
     summary = "A tenant of the installation",
     params(("tenantId" = Uuid, Path)),
     responses(
-        Unauthenticated,
-        (status = 403, description = "tenant:administer is missing"),
-        (status = 404, description = "There is no such tenant"),
+        ObjectRejections,
         (status = 200, description = "The tenant", body = TenantDetails)))]
 pub async fn show(
     InstallationCall { api, operator }: InstallationCall,
@@ -102,9 +216,7 @@ pub async fn show(
     params(("tenantId" = Uuid, Path)),
     request_body = TenantDetailsPatch,
     responses(
-        Unauthenticated,
-        (status = 403, description = "tenant:administer is missing"),
-        (status = 404, description = "There is no such tenant"),
+        ObjectRejections,
         (status = 400, description = "A field is invalid"),
         (status = 200, description = "The tenant as it is now", body = TenantDetails)))]
 pub async fn patch(
@@ -128,9 +240,7 @@ pub async fn patch(
     params(("tenantId" = Uuid, Path)),
     request_body = NewSecret,
     responses(
-        Unauthenticated,
-        (status = 403, description = "tenant:administer is missing"),
-        (status = 404, description = "There is no such tenant"),
+        ObjectRejections,
         (status = 400, description = "A field is invalid"),
         (status = 201, description = "The new secret, shown once", body = SecretSet)))]
 pub async fn rotate_secret(
@@ -144,16 +254,8 @@ pub async fn rotate_secret(
     if overlap_seconds > OVERLAP_SECONDS_MAX {
         return Err(invalid("overlapSeconds", format!("is more than {OVERLAP_SECONDS_MAX}")));
     }
-    if let Some(given) = &new.api_secret
-        && !SECRET_CHARS.contains(&given.chars().count())
-    {
-        let (least, most) = SECRET_CHARS.into_inner();
-        return Err(invalid("apiSecret", format!("does not have {least} to {most} characters")));
-    }
     let tenant = find(&api, &id).await?;
-    let drawn = new.api_secret.is_none().then(random::secret);
-    let secret = new.api_secret.or_else(|| drawn.clone()).unwrap_or_default();
-    let secret_hash = api.access.hash(&secret).await?;
+    let (secret_hash, drawn) = hash(&api, new.api_secret).await?;
     let overlap_us = i64::from(overlap_seconds) * 1_000_000;
     let rotate = RotateTenantSecret { secret_hash, overlap_us };
     let command = Command::Tenant(TenantCommand::RotateSecret(rotate));
@@ -169,9 +271,7 @@ pub async fn rotate_secret(
     summary = "Refuses the secret before the current one from now on",
     params(("tenantId" = Uuid, Path)),
     responses(
-        Unauthenticated,
-        (status = 403, description = "tenant:administer is missing"),
-        (status = 404, description = "There is no such tenant"),
+        ObjectRejections,
         (status = 204, description = "Only the current secret is taken")))]
 pub async fn withdraw_previous_secret(
     InstallationCall { api, operator }: InstallationCall,

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::list::plain;
-use super::remote::{RemoteArgs, block_on, encoded, succeeded};
 use crate::client::Response;
+use crate::output::plain;
+use crate::remote::{RemoteArgs, block_on, encoded, succeeded};
 
 /// How much of a value is shown, in characters.
 const VALUE_CHARS_MAX: usize = 64;
@@ -51,7 +51,7 @@ pub fn diff(args: &Diff) -> anyhow::Result<ExitCode> {
     let answer = block_on(async { args.remote.connect().await?.get(&path).await })?;
     let found: Value = answer.json()?;
     let lines = lines(&found, &args.remote.environment, &args.from);
-    if args.remote.json {
+    if args.remote.server.json {
         println!("{found}");
     } else {
         lines.iter().for_each(|line| println!("{line}"));
@@ -65,7 +65,7 @@ pub fn diff(args: &Diff) -> anyhow::Result<ExitCode> {
 /// If the server cannot be reached or refuses.
 pub fn copy(args: &Copy) -> anyhow::Result<ExitCode> {
     let copied: Value = succeeded(block_on(send(args))?)?.json()?;
-    if args.remote.json {
+    if args.remote.server.json {
         println!("{copied}");
         return Ok(ExitCode::SUCCESS);
     }

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use serde_json::Value;
 
-use super::list::plain;
-use super::remote::{RemoteArgs, block_on, succeeded};
 use crate::client::Response;
+use crate::output::plain;
+use crate::remote::{RemoteArgs, block_on, succeeded};
 
 /// The largest file that is read, in bytes; the server has a limit of its own.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -61,7 +61,7 @@ pub fn import(args: &Import) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(crate::PROBLEMS));
     }
     let imported: Value = succeeded(answer)?.json()?;
-    if args.remote.json {
+    if args.remote.server.json {
         println!("{imported}");
         return Ok(ExitCode::SUCCESS);
     }
@@ -99,7 +99,7 @@ async fn send(args: &Import, body: Bytes) -> anyhow::Result<Response> {
 }
 
 fn print_problems(args: &Import, problem: &Value) {
-    if args.remote.json {
+    if args.remote.server.json {
         println!("{problem}");
         return;
     }

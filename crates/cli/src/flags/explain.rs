@@ -7,8 +7,8 @@ use bytes::Bytes;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::list::plain;
-use super::remote::{RemoteArgs, block_on, encoded, succeeded};
+use crate::output::plain;
+use crate::remote::{RemoteArgs, block_on, encoded, succeeded};
 
 /// Options of `faregate flags explain`.
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,7 @@ fn property(text: &str) -> Result<(String, String), String> {
 /// If the server cannot be reached or refuses.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let explanation = block_on(request(args))?;
-    if args.remote.json {
+    if args.remote.server.json {
         println!("{explanation}");
     } else {
         print!("{}", sentences(&args.user_key, &args.remote.environment, &explanation));

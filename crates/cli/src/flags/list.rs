@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use evaluation::{Flag, RolloutVariation};
 use serde_json::Value;
 
-use super::remote::{RemoteArgs, block_on};
+use crate::output::{self, plain};
+use crate::remote::{RemoteArgs, block_on};
 
 /// Flags per request.
 const PAGE: usize = 1_000;
@@ -29,7 +30,7 @@ pub struct Args {
 /// If the server cannot be reached or refuses.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let flags = block_on(all(args))?;
-    if args.remote.json {
+    if args.remote.server.json {
         println!("{}", Value::from(flags));
         return Ok(ExitCode::SUCCESS);
     }
@@ -60,9 +61,8 @@ async fn all(args: &Args) -> anyhow::Result<Vec<Value>> {
 }
 
 fn table(flags: &[Flag]) -> String {
-    let mut rows = vec![["KEY", "TYPE", "STATE", "DEFAULT", "TAGS", "UPDATED"].map(str::to_owned)];
-    rows.extend(flags.iter().map(|flag| {
-        [
+    let rows = flags.iter().map(|flag| {
+        vec![
             plain(&flag.key),
             plain(&flag.variation_type),
             state(flag.is_enabled).to_owned(),
@@ -70,19 +70,9 @@ fn table(flags: &[Flag]) -> String {
             plain(&flag.tags.join(",")),
             plain(&flag.updated_at),
         ]
-    }));
-    let mut widths = [0; 6];
-    for row in &rows {
-        let cells = widths.iter_mut().zip(row);
-        cells.for_each(|(width, cell)| *width = (*width).max(cell.chars().count()));
-    }
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        text += cells.collect::<Vec<_>>().join("  ").trim_end();
-        text.push('\n');
-    }
-    text
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    output::table(&["KEY", "TYPE", "STATE", "DEFAULT", "TAGS", "UPDATED"], &rows)
 }
 
 /// A flag's state in the table.
@@ -113,11 +103,6 @@ fn default_variations(flag: &Flag) -> String {
             shares.collect::<Vec<_>>().join(", ")
         }
     }
-}
-
-/// A text of foreign origin, without control characters that a terminal would execute.
-pub fn plain(text: &str) -> String {
-    text.chars().map(|it| if it.is_control() { '\u{fffd}' } else { it }).collect()
 }
 
 fn cut(text: &str) -> String {

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::list::{plain, state};
-use super::remote::{RemoteArgs, block_on, encoded, succeeded};
+use super::list::state;
+use crate::output::plain;
+use crate::remote::{RemoteArgs, block_on, encoded, succeeded};
 
 /// Options of `faregate flags toggle`.
 #[derive(Debug, clap::Args)]
@@ -32,7 +33,7 @@ pub struct Args {
 /// meanwhile.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (before, flag) = block_on(switch(args))?;
-    if args.remote.json {
+    if args.remote.server.json {
         println!("{flag}");
         return Ok(ExitCode::SUCCESS);
     }

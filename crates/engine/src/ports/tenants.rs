@@ -3,7 +3,7 @@
 use domain::tenant::{Tenant, TenantValue};
 use domain::{TenantId, TenantNo};
 
-use super::StoreError;
+use super::{Page, StoreError};
 
 /// Reads of tenants and their values.
 pub trait TenantQueries: Send + Sync {
@@ -19,6 +19,8 @@ pub trait TenantQueries: Send + Sync {
     fn tenant(&self, id: TenantId) -> Result<Option<Tenant>, StoreError>;
     /// A tenant by number.
     fn tenant_by_no(&self, no: TenantNo) -> Result<Option<Tenant>, StoreError>;
+    /// The tenants, by number.
+    fn tenants(&self, page: Page) -> Result<Vec<Tenant>, StoreError>;
     /// How many tenants there are.
     fn tenant_count(&self) -> Result<i64, StoreError>;
     /// A tenant's stored value.

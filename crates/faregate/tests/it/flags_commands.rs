@@ -108,7 +108,7 @@ fn a_flag_is_switched() {
     assert_eq!((code, &shown["isEnabled"]), (Some(0), &json!(false)));
     let (code, said) = ended(&flags(&server, &["toggle", "nothing"]));
     let missing = "faregate: 404 Not Found: there is no flag nothing\n";
-    assert_eq!((code, said.as_str()), (Some(2), missing));
+    assert_eq!((code, said.as_str()), (Some(1), missing));
 }
 
 /// Each switches what it saw, or nothing: as many as were made have taken turns.
@@ -122,7 +122,7 @@ fn concurrent_toggles_do_not_undo_each_other() {
     });
     let (made, refused): (Vec<_>, Vec<_>) = ends.iter().partition(|(code, _)| *code == Some(0));
     for (code, said) in refused {
-        assert!(*code == Some(2) && said.contains("412"), "{said}");
+        assert!(*code == Some(1) && said.contains("412"), "{said}");
     }
     let is_enabled = client.get("/v1/flags/dark%20mode").json()["isEnabled"].clone();
     assert_eq!(is_enabled, made.len() % 2 == 0, "{made:?}");
@@ -196,7 +196,7 @@ fn export_is_imported_unless_invalid() {
     assert_eq!(prod()[0]["name"], "Dark mode");
     std::fs::write(&path, "[").unwrap();
     let (code, said) = import(&[]);
-    assert!(code == Some(2) && said.contains("400 Bad Request: body: "), "{said}");
+    assert!(code == Some(1) && said.contains("400 Bad Request: body: "), "{said}");
     std::fs::remove_file(&path).unwrap();
     let (code, said) = import(&[]);
     assert!(code == Some(2) && said.contains("cannot read FILE"), "{said}");
@@ -220,9 +220,9 @@ fn credentials_come_from_files_or_the_environment() {
     assert_eq!(code, Some(0), "{said}");
     let wrong = ls(&["--password-file", &secret, "--api-secret-file", &secret]);
     let refused = "faregate: 401 Unauthorized: user or password is wrong\n";
-    assert_eq!(wrong, (Some(2), refused.to_owned()));
+    assert_eq!(wrong, (Some(1), refused.to_owned()));
     let (code, said) = ls(&["--password-file", &password]);
-    let missing = "faregate: set FAREGATE_API_SECRET, or name a file: --api-secret-file\n";
+    let missing = "faregate: set FAREGATE_API_SECRET, name a file: --api-secret-file, or set api_secret in a profile\n";
     assert_eq!((code, said.as_str()), (Some(2), missing));
     let large = file("large", &"x".repeat(5_000));
     let (code, said) = ls(&["--password-file", &large]);

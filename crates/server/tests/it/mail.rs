@@ -87,7 +87,7 @@ impl Scene {
 
     /// Sends from now on.
     fn send(&mut self, settings: &config::Mail) {
-        let queue = settings.queue(&self.home.0);
+        let queue = settings.queue(&self.home.0, "http://localhost:8080".to_owned());
         let dispatcher = MailDispatcher::new(queue, self.tokens.clone()).unwrap();
         let (stop, mut stopped) = watch::channel(false);
         let until = async move { drop(stopped.wait_for(|stopped| *stopped).await) };

@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use domain::tenant::{Tenant, TenantValue};
 use domain::{TenantId, TenantNo};
-use engine::ports::{StoreError, TenantQueries};
+use engine::ports::{Page, StoreError, TenantQueries};
 
 use super::SqlQueries;
-use super::window::count;
+use super::window::{self, count};
 use crate::{rows, tables};
 
 impl TenantQueries for SqlQueries {
@@ -40,6 +40,14 @@ impl TenantQueries for SqlQueries {
         self.read(|reader| {
             static SQL: LazyLock<String> = LazyLock::new(|| tables::TENANT.select("WHERE no = ?1"));
             reader.query_one(&SQL, &[no.into()], rows::tenant)
+        })
+    }
+
+    fn tenants(&self, page: Page) -> Result<Vec<Tenant>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> =
+                LazyLock::new(|| tables::TENANT.select("ORDER BY no LIMIT ?1 OFFSET ?2"));
+            reader.query(&SQL, &window::limit_offset(page), rows::tenant)
         })
     }
 

@@ -3,9 +3,10 @@
 use domain::payment::TransactionType;
 use domain::{Currency, PaymentId, Properties, TransactionId, kind};
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use crate::error::{Failure, class};
-use crate::json::{Json, Raw};
+use crate::json::{Json, PropertyBody, Raw};
 
 pub(crate) const JSON: Json = Json("PaymentTransactionJson");
 
@@ -13,42 +14,60 @@ pub(crate) const JSON: Json = Json("PaymentTransactionJson");
 const IGNORED_CHARS_MAX: usize = 4096;
 
 /// A request about a transaction; the route decides which fields are used.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = TransactionRequest)]
 pub(crate) struct TransactionBody<'a> {
     #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
     transaction_id: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     transaction_external_key: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
     payment_id: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     payment_external_key: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     transaction_type: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     effective_date: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     status: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<f64>)]
     amount: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     currency: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<f64>)]
     processed_amount: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     processed_currency: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     gateway_error_code: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     gateway_error_msg: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     first_payment_reference_id: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     second_payment_reference_id: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<Vec<PropertyBody<'static>>>)]
     properties: Raw<'a>,
     #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
     audit_logs: Raw<'a>,
 }
 

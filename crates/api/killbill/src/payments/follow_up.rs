@@ -6,8 +6,7 @@ use domain::command::PaymentCommand;
 use domain::payment::{Complete, FollowUp, TransactionType};
 
 use super::body::{JSON, TransactionBody};
-use super::response;
-use super::view::TransactionJson;
+use super::response::{self, TransactionResponses, UnknownResponses};
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult, code, no_such_payment};
 use crate::request::{plugin_properties, refuse_control_plugins};
@@ -36,9 +35,8 @@ enum NamedIn {
 /// Captures an authorization.
 #[utoipa::path(post, path = "/1.0/kb/payments/{paymentId}", tag = "Payment",
     params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
-    request_body = TransactionJson<'static>,
-    responses((status = 201, description = "Captured, or pending; Location names the payment"),
-        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+    request_body = TransactionBody<'static>,
+    responses(TransactionResponses, UnknownResponses))]
 pub(crate) async fn capture(call: Call) -> HandlerResult {
     perform(&call, Operation::Capture, NamedIn::Path).await
 }
@@ -46,9 +44,8 @@ pub(crate) async fn capture(call: Call) -> HandlerResult {
 /// Captures an authorization, by the payment's key.
 #[utoipa::path(post, path = "/1.0/kb/payments", tag = "Payment",
     params(("pluginProperty" = Option<Vec<String>>, Query)),
-    request_body = TransactionJson<'static>,
-    responses((status = 201, description = "Captured, or pending; Location names the payment"),
-        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+    request_body = TransactionBody<'static>,
+    responses(TransactionResponses, UnknownResponses))]
 pub(crate) async fn capture_by_key(call: Call) -> HandlerResult {
     perform(&call, Operation::Capture, NamedIn::Body).await
 }
@@ -56,9 +53,8 @@ pub(crate) async fn capture_by_key(call: Call) -> HandlerResult {
 /// Refunds a payment.
 #[utoipa::path(post, path = "/1.0/kb/payments/{paymentId}/refunds", tag = "Payment",
     params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
-    request_body = TransactionJson<'static>,
-    responses((status = 201, description = "Refunded, or pending; Location names the payment"),
-        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+    request_body = TransactionBody<'static>,
+    responses(TransactionResponses, UnknownResponses))]
 pub(crate) async fn refund(call: Call) -> HandlerResult {
     perform(&call, Operation::Refund, NamedIn::Path).await
 }
@@ -66,9 +62,8 @@ pub(crate) async fn refund(call: Call) -> HandlerResult {
 /// Refunds a payment, by its key.
 #[utoipa::path(post, path = "/1.0/kb/payments/refunds", tag = "Payment",
     params(("pluginProperty" = Option<Vec<String>>, Query)),
-    request_body = TransactionJson<'static>,
-    responses((status = 201, description = "Refunded, or pending; Location names the payment"),
-        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+    request_body = TransactionBody<'static>,
+    responses(TransactionResponses, UnknownResponses))]
 pub(crate) async fn refund_by_key(call: Call) -> HandlerResult {
     perform(&call, Operation::Refund, NamedIn::Body).await
 }
@@ -76,9 +71,8 @@ pub(crate) async fn refund_by_key(call: Call) -> HandlerResult {
 /// Voids an authorization.
 #[utoipa::path(delete, path = "/1.0/kb/payments/{paymentId}", tag = "Payment",
     params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
-    request_body = TransactionJson<'static>,
-    responses((status = 204, description = "Voided, or declined: read the payment"),
-        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+    request_body = Option<TransactionBody<'static>>,
+    responses((status = 204, description = "Done, or declined: read the payment"), UnknownResponses))]
 pub(crate) async fn void(call: Call) -> HandlerResult {
     perform(&call, Operation::Void, NamedIn::Path).await
 }
@@ -86,9 +80,8 @@ pub(crate) async fn void(call: Call) -> HandlerResult {
 /// Voids an authorization, by the payment's key.
 #[utoipa::path(delete, path = "/1.0/kb/payments", tag = "Payment",
     params(("pluginProperty" = Option<Vec<String>>, Query)),
-    request_body = TransactionJson<'static>,
-    responses((status = 204, description = "Voided, or declined: read the payment"),
-        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+    request_body = Option<TransactionBody<'static>>,
+    responses((status = 204, description = "Done, or declined: read the payment"), UnknownResponses))]
 pub(crate) async fn void_by_key(call: Call) -> HandlerResult {
     perform(&call, Operation::Void, NamedIn::Body).await
 }
@@ -96,7 +89,7 @@ pub(crate) async fn void_by_key(call: Call) -> HandlerResult {
 /// Records a chargeback.
 #[utoipa::path(post, path = "/1.0/kb/payments/{paymentId}/chargebacks", tag = "Payment",
     params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
-    request_body = TransactionJson<'static>,
+    request_body = TransactionBody<'static>,
     responses((status = 201, description = "Recorded; Location names the payment"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn chargeback(call: Call) -> HandlerResult {
@@ -105,7 +98,7 @@ pub(crate) async fn chargeback(call: Call) -> HandlerResult {
 
 /// Records a chargeback, by the payment's key.
 #[utoipa::path(post, path = "/1.0/kb/payments/chargebacks", tag = "Payment",
-    params(("pluginProperty" = Option<Vec<String>>, Query)), request_body = TransactionJson<'static>,
+    params(("pluginProperty" = Option<Vec<String>>, Query)), request_body = TransactionBody<'static>,
     responses((status = 201, description = "Recorded; Location names the payment"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn chargeback_by_key(call: Call) -> HandlerResult {
@@ -115,7 +108,7 @@ pub(crate) async fn chargeback_by_key(call: Call) -> HandlerResult {
 /// Records that a chargeback was reversed.
 #[utoipa::path(post, path = "/1.0/kb/payments/{paymentId}/chargebackReversals", tag = "Payment",
     params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
-    request_body = TransactionJson<'static>,
+    request_body = TransactionBody<'static>,
     responses((status = 201, description = "Recorded; Location names the payment"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn reverse_chargeback(call: Call) -> HandlerResult {
@@ -124,7 +117,7 @@ pub(crate) async fn reverse_chargeback(call: Call) -> HandlerResult {
 
 /// Records that a chargeback was reversed, by the payment's key.
 #[utoipa::path(post, path = "/1.0/kb/payments/chargebackReversals", tag = "Payment",
-    params(("pluginProperty" = Option<Vec<String>>, Query)), request_body = TransactionJson<'static>,
+    params(("pluginProperty" = Option<Vec<String>>, Query)), request_body = TransactionBody<'static>,
     responses((status = 201, description = "Recorded; Location names the payment"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn reverse_chargeback_by_key(call: Call) -> HandlerResult {
@@ -134,9 +127,8 @@ pub(crate) async fn reverse_chargeback_by_key(call: Call) -> HandlerResult {
 /// Completes a pending transaction.
 #[utoipa::path(put, path = "/1.0/kb/payments/{paymentId}", tag = "Payment",
     params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
-    request_body = TransactionJson<'static>,
-    responses((status = 204, description = "Completed, or declined: read the payment"),
-        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+    request_body = Option<TransactionBody<'static>>,
+    responses((status = 204, description = "Done, or declined: read the payment"), UnknownResponses))]
 pub(crate) async fn complete(call: Call) -> HandlerResult {
     perform(&call, Operation::Complete, NamedIn::Path).await
 }
@@ -144,9 +136,8 @@ pub(crate) async fn complete(call: Call) -> HandlerResult {
 /// Completes a pending transaction, by the payment's key.
 #[utoipa::path(put, path = "/1.0/kb/payments", tag = "Payment",
     params(("pluginProperty" = Option<Vec<String>>, Query)),
-    request_body = TransactionJson<'static>,
-    responses((status = 204, description = "Completed, or declined: read the payment"),
-        (status = "4XX", body = ErrorJson<'static>), (status = "5XX", body = ErrorJson<'static>)))]
+    request_body = Option<TransactionBody<'static>>,
+    responses((status = 204, description = "Done, or declined: read the payment"), UnknownResponses))]
 pub(crate) async fn complete_by_key(call: Call) -> HandlerResult {
     perform(&call, Operation::Complete, NamedIn::Body).await
 }

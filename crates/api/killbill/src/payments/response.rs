@@ -5,14 +5,44 @@ use std::time::Duration;
 use domain::payment::TransactionStatus;
 use domain::{PaymentReply, PaymentResult, Reply};
 use http::{HeaderValue, StatusCode};
+use utoipa::IntoResponses;
 
 use crate::call::{Call, unexpected};
-use crate::error::{Failure, HandlerResult, Problem, class, code};
+use crate::error::{ErrorJson, Failure, HandlerResult, Problem, class, code};
 use crate::reply;
 
 /// When a request whose outcome is unknown may be sent again with its idempotency key: by then the
 /// resolver has sent its first inquiry, with the default settings.
 const RETRY_AFTER_UNKNOWN: Duration = Duration::from_secs(3);
+
+/// What a request that makes a transaction may be answered. `openapi` adds the headers.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only its description is used")]
+pub(crate) enum TransactionResponses {
+    #[response(status = 201, description = "Done, or pending; Location names the payment")]
+    Created,
+    #[response(status = 402, description = "Declined: no money moved")]
+    Declined(ErrorJson<'static>),
+    #[response(status = 502, description = "Not accepted by the gateway: no money moved")]
+    NotAccepted(ErrorJson<'static>),
+}
+
+/// What any request about money may be answered, also where its outcome is unknown.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only its description is used")]
+pub(crate) enum UnknownResponses {
+    #[response(
+        status = 503,
+        description = "Refused for lack of room, or with X-Faregate-Outcome the outcome is unknown"
+    )]
+    Unavailable(ErrorJson<'static>),
+    #[response(status = 504, description = "No answer of the gateway: the outcome is unknown")]
+    TimedOut(ErrorJson<'static>),
+    #[response(status = "4XX", description = "Refused; with X-Faregate-Outcome it is unknown")]
+    Refused(ErrorJson<'static>),
+    #[response(status = "5XX", description = "Failed; with X-Faregate-Outcome it is unknown")]
+    Failed(ErrorJson<'static>),
+}
 
 /// The response to a completion or a void: 204 for every outcome, once there is one.
 pub(crate) fn of_completion(call: &Call, reply: Reply) -> HandlerResult {

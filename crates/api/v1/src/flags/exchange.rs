@@ -11,6 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::find;
+use super::schemas::{Export, ImportRequest};
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
@@ -47,6 +48,7 @@ pub struct Imported {
         ProjectParameter,
         ("dryRun" = Option<bool>, Query, description = "Validates without importing; false by default"),
     ),
+    request_body = ImportRequest,
     responses(
         (status = 200, description = "All are imported, or could be", body = Imported),
         (status = 400, description = "The body is no such JSON, or has too many"),
@@ -96,7 +98,7 @@ pub async fn import(
     summary = "All flags and segments of an environment in FeatBit's shape, archived ones too",
     params(("key" = String, Path, description = "The environment"), ProjectParameter),
     responses(
-        (status = 200, description = "{\"featureFlags\": [...], \"segments\": [...]}"),
+        (status = 200, description = "All of them", body = Export),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such environment")))]
 pub async fn export(

@@ -109,8 +109,9 @@ pub async fn of_key(
 
 /// Explains a flag for a user.
 #[utoipa::path(post, path = "/v1/flags/{key}/explain", tag = "Feature flags", operation_id = "explain_flag",
-    summary = "Why a user gets what they get of a flag; the body is {keyId, name, customizedProperties: [{name, value}]}",
+    summary = "Why a user gets what they get of a flag",
     params(("key" = String, Path, description = "The flag's key"), EnvironmentParameters),
+    request_body = User,
     responses(
         (status = 200, description = "The rules and conditions up to the one that decided", body = ExplanationView),
         (status = 400, description = "The body is no user"),

@@ -9,6 +9,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::definitions;
+use super::schemas::{FlagDocument, FlagPage, FlagPatch, FlagRequest};
 use crate::caller::Call;
 use crate::error::Error;
 use crate::openapi::{EnvironmentParameters, IfMatch, PageParameters};
@@ -22,7 +23,7 @@ use crate::openapi::{EnvironmentParameters, IfMatch, PageParameters};
         PageParameters,
     ),
     responses(
-        (status = 200, description = "{\"flags\": [...], \"more\": true}, in FeatBit's shape"),
+        (status = 200, description = "A page of them", body = FlagPage),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such environment")))]
 pub async fn list(call: Call) -> Result<Json<Value>, Error> {
@@ -34,8 +35,9 @@ pub async fn list(call: Call) -> Result<Json<Value>, Error> {
 #[utoipa::path(post, path = "/v1/flags", tag = "Feature flags", operation_id = "create_flag",
     summary = "Creates a flag, in FeatBit's shape",
     params(EnvironmentParameters),
+    request_body = FlagRequest,
     responses(
-        (status = 201, description = "Created; ETag is its version"),
+        (status = 201, description = "Created; ETag is its version", body = FlagDocument),
         (status = 400, description = "The body is no object"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment"),
@@ -50,7 +52,7 @@ pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     summary = "A flag, in FeatBit's shape; ETag is its version",
     params(("key" = String, Path, description = "The flag's key"), EnvironmentParameters),
     responses(
-        (status = 200, description = "The flag; ETag is its version"),
+        (status = 200, description = "The flag; ETag is its version", body = FlagDocument),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such environment or flag")))]
 pub async fn show(call: Call, Path(key): Path<String>) -> Result<Response, Error> {
@@ -62,8 +64,9 @@ pub async fn show(call: Call, Path(key): Path<String>) -> Result<Response, Error
     summary = "Replaces a flag, in the version that If-Match names",
     params(("key" = String, Path, description = "The flag's key"),
         EnvironmentParameters, IfMatch),
+    request_body = FlagRequest,
     responses(
-        (status = 200, description = "The flag as it is now; ETag is its version"),
+        (status = 200, description = "The flag as it is now; ETag is its version", body = FlagDocument),
         (status = 400, description = "The body is no object"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment or flag"),
@@ -78,8 +81,9 @@ pub async fn put(call: Call, Path(key): Path<String>, body: Body) -> Result<Resp
     summary = "Changes fields of a flag (RFC 7396), such as isEnabled, of the version that If-Match names",
     params(("key" = String, Path, description = "The flag's key"),
         EnvironmentParameters, IfMatch),
+    request_body = FlagPatch,
     responses(
-        (status = 200, description = "The flag as it is now; ETag is its version"),
+        (status = 200, description = "The flag as it is now; ETag is its version", body = FlagDocument),
         (status = 400, description = "The body is no object"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment or flag"),

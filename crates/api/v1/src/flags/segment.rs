@@ -9,6 +9,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::definitions;
+use super::schemas::{SegmentDocument, SegmentPage, SegmentRequest};
 use crate::caller::Call;
 use crate::error::Error;
 use crate::openapi::{EnvironmentParameters, IfMatch, PageParameters};
@@ -22,7 +23,7 @@ use crate::openapi::{EnvironmentParameters, IfMatch, PageParameters};
         PageParameters,
     ),
     responses(
-        (status = 200, description = "{\"segments\": [...], \"more\": true}, in FeatBit's shape"),
+        (status = 200, description = "A page of them", body = SegmentPage),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such environment")))]
 pub async fn list(call: Call) -> Result<Json<Value>, Error> {
@@ -34,8 +35,9 @@ pub async fn list(call: Call) -> Result<Json<Value>, Error> {
 #[utoipa::path(post, path = "/v1/segments", tag = "Feature flags", operation_id = "create_segment",
     summary = "Creates a segment, in FeatBit's shape",
     params(EnvironmentParameters),
+    request_body = SegmentRequest,
     responses(
-        (status = 201, description = "Created; ETag is its version"),
+        (status = 201, description = "Created; ETag is its version", body = SegmentDocument),
         (status = 400, description = "The body is no object"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment"),
@@ -50,7 +52,7 @@ pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     summary = "A segment, in FeatBit's shape; ETag is its version",
     params(("id" = String, Path, description = "The segment's id"), EnvironmentParameters),
     responses(
-        (status = 200, description = "The segment; ETag is its version"),
+        (status = 200, description = "The segment; ETag is its version", body = SegmentDocument),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such environment or segment")))]
 pub async fn show(call: Call, Path(id): Path<String>) -> Result<Response, Error> {
@@ -62,8 +64,9 @@ pub async fn show(call: Call, Path(id): Path<String>) -> Result<Response, Error>
     summary = "Replaces a segment, in the version that If-Match names",
     params(("id" = String, Path, description = "The segment's id"),
         EnvironmentParameters, IfMatch),
+    request_body = SegmentRequest,
     responses(
-        (status = 200, description = "The segment as it is now; ETag is its version"),
+        (status = 200, description = "The segment as it is now; ETag is its version", body = SegmentDocument),
         (status = 400, description = "The body is no object"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment or segment"),
@@ -78,8 +81,9 @@ pub async fn put(call: Call, Path(id): Path<String>, body: Body) -> Result<Respo
     summary = "Changes fields of a segment (RFC 7396), such as included, of the version that If-Match names",
     params(("id" = String, Path, description = "The segment's id"),
         EnvironmentParameters, IfMatch),
+    request_body = SegmentRequest,
     responses(
-        (status = 200, description = "The segment as it is now; ETag is its version"),
+        (status = 200, description = "The segment as it is now; ETag is its version", body = SegmentDocument),
         (status = 400, description = "The body is no object"),
         (status = 403, description = "flag:write is missing"),
         (status = 404, description = "There is no such environment or segment"),

@@ -12,7 +12,7 @@ use super::context::Operator;
 use super::json::{answer, done};
 
 use crate::error::Error;
-use crate::openapi::{CustomerRejections, PageParameters, Unauthenticated};
+use crate::openapi::{ObjectRejections, PageParameters, Unauthenticated};
 use crate::parameters::Parameters;
 
 const READ: &str = "customer:read";
@@ -92,7 +92,7 @@ pub(super) async fn list(uri: Uri, operator: Operator) -> Result<Response, Error
     params(("id" = String, Path, description = "The customer")),
     responses(
         (status = 200, description = "The customer", body = CustomerView),
-        CustomerRejections))]
+        ObjectRejections))]
 pub(super) async fn show(Path(id): Path<String>, operator: Operator) -> Result<Response, Error> {
     Ok(answer(StatusCode::OK, &view(find(&operator, READ, &id).await?)))
 }
@@ -102,7 +102,7 @@ pub(super) async fn show(Path(id): Path<String>, operator: Operator) -> Result<R
     params(("id" = String, Path, description = "The customer")),
     responses(
         (status = 204, description = "The customer is deactivated"),
-        CustomerRejections))]
+        ObjectRejections))]
 pub(super) async fn deactivate(
     Path(id): Path<String>,
     operator: Operator,
@@ -115,7 +115,7 @@ pub(super) async fn deactivate(
     params(("id" = String, Path, description = "The customer")),
     responses(
         (status = 204, description = "The customer is active"),
-        CustomerRejections))]
+        ObjectRejections))]
 pub(super) async fn activate(
     Path(id): Path<String>,
     operator: Operator,
@@ -128,7 +128,7 @@ pub(super) async fn activate(
     params(("id" = String, Path, description = "The customer")),
     responses(
         (status = 204, description = "The customer is erased"),
-        CustomerRejections))]
+        ObjectRejections))]
 pub(super) async fn erase(Path(id): Path<String>, operator: Operator) -> Result<Response, Error> {
     let customer = find(&operator, WRITE, &id).await?;
     operator.sign_up.erase_for(&operator.context, operator.name(), &customer).await?;
@@ -140,7 +140,7 @@ pub(super) async fn erase(Path(id): Path<String>, operator: Operator) -> Result<
     params(("id" = String, Path, description = "The customer")),
     responses(
         (status = 204, description = "The customer has no second factor"),
-        CustomerRejections))]
+        ObjectRejections))]
 pub(super) async fn remove_second_factor(
     Path(id): Path<String>,
     operator: Operator,

@@ -60,6 +60,7 @@ fn payments() -> Vec<Row> {
             .of_object(),
         row("GET /v1/ledger/entries", READ).at("/v1/ledger/entries?payment={paymentId}"),
         row("POST /v1/accounts/{accountId}/erase", may("account:erase")).of_object().last(),
+        row("GET /v1/events", READ),
         row("GET /v1/payments/unresolved", READ),
         row("GET /v1/analytics/payments", READ),
         row("GET /v1/analytics/accounts", READ),
@@ -82,6 +83,9 @@ fn tenants() -> Vec<Row> {
         row("GET /v1/quarantine", RELEASE),
         // It is in service.
         row("DELETE /v1/quarantine/{accountId}", RELEASE).or(404),
+        row("GET /v1/tenants", ADMINISTER),
+        row("POST /v1/tenants", Needs::Operator(Some("tenant:create")))
+            .body(r#"{"apiKey":"another","apiSecret":"a secret of the matrix"}"#),
         row("GET /v1/tenants/{tenantId}", ADMINISTER),
         row("PATCH /v1/tenants/{tenantId}", ADMINISTER)
             .at("/v1/tenants/{spareTenantId}")
@@ -230,6 +234,10 @@ fn sign_up() -> Vec<Row> {
         row("POST /v1/password-resets", BEFORE_LOGIN).body(r#"{"email":"{email}"}"#),
         row("POST /v1/password-resets/complete", BY_MAIL)
             .body(r#"{"token":"made-up","newPassword":"{password}"}"#),
+        row("GET /verify-email", BY_MAIL).at("/verify-email?token=made-up"),
+        row("POST /verify-email", BY_MAIL).body("token=made-up"),
+        row("GET /reset-password", BY_MAIL).at("/reset-password?token=made-up"),
+        row("POST /reset-password", BY_MAIL).body("token=made-up&password=Correct-Horse-7"),
         row("GET /v1/operations/{id}", operation).at("/v1/operations/{operationId}").of_object(),
         row("GET /v1/operations/{id}/events", operation)
             .at("/v1/operations/{operationId}/events")

@@ -1,0 +1,223 @@
+//! The pages that links in mails lead to, `/verify-email` and `/reset-password`, for platforms that have
+//! none of their own. Opening one changes nothing, because mail programs open links too: its button does.
+//! They load nothing, are not stored, and send no Referer, so the token in the link stays where it is.
+
+use std::sync::LazyLock;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
+use http::{HeaderValue, StatusCode, Uri};
+use sign_up::Error as SignUpError;
+use utoipa::{IntoResponses, ToSchema};
+use web::Query;
+use web::body::read_limited;
+
+use super::SignUpApi;
+use super::context::Context;
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// The form of `/verify-email`.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only its description is used")]
+pub(super) struct VerificationForm {
+    token: String,
+}
+
+/// The form of `/reset-password`.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only its description is used")]
+pub(super) struct PasswordForm {
+    token: String,
+    password: String,
+}
+
+/// The largest form, in bytes.
+const FORM_BYTES_MAX: usize = 4 * 1024;
+/// The longest token, in characters; real ones are shorter.
+const TOKEN_CHARS_MAX: usize = 256;
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:4rem auto;padding:0 1rem;color:#222}\
+input,button{font:inherit;padding:.5rem .8rem}input{width:100%;box-sizing:border-box;margin:.5rem 0 1rem}";
+
+/// Nothing runs and nothing is loaded; the form is sent to the page itself.
+static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
+    let style = BASE64.encode(ring::digest::digest(&ring::digest::SHA256, STYLE.as_bytes()));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    );
+    HeaderValue::try_from(policy).expect("a policy is ASCII")
+});
+
+/// What a page is about.
+#[derive(Clone, Copy)]
+struct Page {
+    title: &'static str,
+    button: &'static str,
+    /// What the form has beside the token.
+    inputs: &'static str,
+    done: &'static str,
+}
+
+const VERIFY_EMAIL: Page = Page {
+    title: "Confirm your e-mail address",
+    button: "Confirm",
+    inputs: "",
+    done: "Your address is confirmed. You can log in now.",
+};
+
+const RESET_PASSWORD: Page = Page {
+    title: "Choose a new password",
+    button: "Set the password",
+    inputs: "<label>New password<input type=\"password\" name=\"password\" required minlength=\"8\" \
+             maxlength=\"128\" autocomplete=\"new-password\"></label>",
+    done: "Your password is set. Log in with it.",
+};
+
+const INCOMPLETE: &str =
+    "This link is not complete. Open it again from the mail, or ask for a new mail.";
+const EXPIRED: &str = "This link was used already, or it has expired. Ask for a new mail.";
+const FAILED: &str = "This did not work now. Try again in a moment.";
+
+/// The page with its button.
+fn ask(page: Page, uri: &Uri) -> Response {
+    let query = Query::parse(uri.query().unwrap_or_default()).ok();
+    let token = query.as_ref().and_then(|query| query.first("token")).filter(|it| is_token(it));
+    let Some(token) = token else { return show(StatusCode::BAD_REQUEST, page, INCOMPLETE) };
+    // A token has no character that HTML would read.
+    let form = format!(
+        "<form method=\"post\" action=\"?\"><input type=\"hidden\" name=\"token\" value=\"{token}\">{}<button>{}</button></form>",
+        page.inputs, page.button
+    );
+    render(StatusCode::OK, page, &form)
+}
+
+/// What a page is answered with.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only its description is used")]
+enum PageResponses {
+    #[response(status = 200, description = "A page", content_type = "text/html")]
+    Shown(String),
+    #[response(status = 400, description = "A page: no valid token", content_type = "text/html")]
+    NoToken(String),
+    #[response(status = 422, description = "A page: a broken rule", content_type = "text/html")]
+    Broken(String),
+}
+
+/// Asks for one click, which verifies an address.
+#[utoipa::path(get, path = "/verify-email", tag = "Sign-up", operation_id = "verify_email_page",
+    summary = "The page that the link in a mail leads to; it changes nothing",
+    params(("token" = String, Query)), responses(PageResponses))]
+pub(super) async fn ask_to_verify(uri: Uri) -> Response {
+    ask(VERIFY_EMAIL, &uri)
+}
+
+/// Verifies an address, by the button of the page.
+#[utoipa::path(post, path = "/verify-email", tag = "Sign-up", operation_id = "verify_email_form",
+    summary = "The button of that page: verifies the address",
+    request_body(content = VerificationForm, content_type = FORM), responses(PageResponses))]
+pub(super) async fn verify_email(
+    State(api): State<SignUpApi>,
+    Context(context): Context,
+    body: Body,
+) -> Response {
+    match form(body).await {
+        Some((token, _)) => {
+            let verified = api.sign_up.verify_email(&context, &token).await;
+            end(VERIFY_EMAIL, verified.map(|_| ()))
+        }
+        None => show(StatusCode::BAD_REQUEST, VERIFY_EMAIL, INCOMPLETE),
+    }
+}
+
+/// Asks for a new password.
+#[utoipa::path(get, path = "/reset-password", tag = "Sign-up", operation_id = "reset_password_page",
+    summary = "The page that the link in a mail leads to; it changes nothing",
+    params(("token" = String, Query)), responses(PageResponses))]
+pub(super) async fn ask_for_password(uri: Uri) -> Response {
+    ask(RESET_PASSWORD, &uri)
+}
+
+/// Sets a new password, by the form of the page.
+#[utoipa::path(post, path = "/reset-password", tag = "Sign-up", operation_id = "reset_password_form",
+    summary = "The form of that page: sets the password; all sessions end",
+    request_body(content = PasswordForm, content_type = FORM), responses(PageResponses))]
+pub(super) async fn reset_password(
+    State(api): State<SignUpApi>,
+    Context(context): Context,
+    body: Body,
+) -> Response {
+    match form(body).await {
+        Some((token, password)) => {
+            end(RESET_PASSWORD, api.sign_up.reset_password(&context, &token, &password).await)
+        }
+        None => show(StatusCode::BAD_REQUEST, RESET_PASSWORD, INCOMPLETE),
+    }
+}
+
+/// The token and the password of a form; the latter is empty where there is none.
+async fn form(body: Body) -> Option<(String, String)> {
+    let bytes = read_limited(body, FORM_BYTES_MAX).await.ok()?;
+    let form = Query::parse(std::str::from_utf8(&bytes).ok()?).ok()?;
+    let token = form.first("token").filter(|it| is_token(it))?.to_owned();
+    Some((token, form.first("password").unwrap_or_default().to_owned()))
+}
+
+/// Whether a text can be a token: those have letters, digits and `-_.~` only.
+fn is_token(text: &str) -> bool {
+    let is_of_token = |it: u8| it.is_ascii_alphanumeric() || b"-_.~".contains(&it);
+    (1..=TOKEN_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_of_token)
+}
+
+fn end(page: Page, result: Result<(), SignUpError>) -> Response {
+    match result {
+        Ok(()) => show(StatusCode::OK, page, page.done),
+        Err(SignUpError::TokenInvalid) => show(StatusCode::BAD_REQUEST, page, EXPIRED),
+        Err(SignUpError::Fields(invalid)) => {
+            let rules: Vec<String> = invalid.iter().map(ToString::to_string).collect();
+            show(StatusCode::UNPROCESSABLE_ENTITY, page, &format!("{}.", rules.join(". ")))
+        }
+        Err(_) => show(StatusCode::SERVICE_UNAVAILABLE, page, FAILED),
+    }
+}
+
+/// The page with a text that has no character that HTML would read.
+fn show(status: StatusCode, page: Page, text: &str) -> Response {
+    render(status, page, &format!("<p>{text}</p>"))
+}
+
+fn render(status: StatusCode, page: Page, content: &str) -> Response {
+    let title = page.title;
+    let html = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>{content}</body></html>\n"
+    );
+    let mut response = Response::new(Body::from(html));
+    *response.status_mut() = status;
+    let text = HeaderValue::from_static;
+    response.headers_mut().extend([
+        (CONTENT_TYPE, text("text/html; charset=utf-8")),
+        (CONTENT_SECURITY_POLICY, POLICY.clone()),
+        (CACHE_CONTROL, text("no-store")),
+        (REFERRER_POLICY, text("no-referrer")),
+    ]);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_characters_that_need_no_escape_are_of_a_token() {
+        assert!(is_token("aZ0-_.~"));
+        for text in ["", "a b", "\"", "<", "&", "ä", &"a".repeat(TOKEN_CHARS_MAX + 1)] {
+            assert!(!is_token(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! `faregate flags history` and `rollback`: the versions of a flag, and the way back to one of them.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use hyper::Method;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::output::{plain, table};
+use crate::remote::{Remote, RemoteArgs, block_on, encoded, succeeded};
+
+/// Options of `faregate flags history`.
+#[derive(Debug, clap::Args)]
+pub struct History {
+    /// The flag
+    key: String,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// Options of `faregate flags rollback`.
+#[derive(Debug, clap::Args)]
+pub struct Rollback {
+    /// The flag
+    key: String,
+    /// The version to go back to, as `history` shows it [default: the one before the last]
+    #[arg(long, value_name = "VERSION")]
+    to: Option<i64>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// A page of versions, newest first.
+#[derive(Deserialize)]
+struct Page {
+    versions: Vec<Version>,
+    more: bool,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: i64,
+    at: String,
+    user: String,
+    reason: Option<String>,
+    changed: Option<Vec<String>>,
+    document: Value,
+}
+
+/// Prints the last versions.
+///
+/// # Errors
+/// If the server cannot be reached or refuses.
+pub fn history(args: &History) -> anyhow::Result<ExitCode> {
+    let answer = block_on(async {
+        args.remote.connect().await?.get(&path(&args.key, &args.remote, 0)).await
+    })?;
+    if args.remote.server.json {
+        println!("{}", answer.json::<Value>()?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let page: Page = answer.json()?;
+    let rows: Vec<Vec<String>> = page.versions.iter().map(row).collect();
+    print!("{}", table(&["VERSION", "AT", "USER", "CHANGED", "REASON"], &rows));
+    if page.more {
+        eprintln!("there are older ones");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(version: &Version) -> Vec<String> {
+    let changed = version.changed.as_ref().map_or_else(|| "created".to_owned(), |it| it.join(","));
+    let reason = version.reason.clone().unwrap_or_default();
+    let texts = [version.version.to_string(), version.at.clone(), version.user.clone()];
+    texts.into_iter().chain([changed, reason]).map(|it| plain(&it)).collect()
+}
+
+/// Makes an older version the current one.
+///
+/// # Errors
+/// If there is no such version, or the server cannot be reached or refuses, also because another client
+/// has changed the flag meanwhile.
+pub fn rollback(args: &Rollback) -> anyhow::Result<ExitCode> {
+    let (to, flag) = block_on(roll_back(args))?;
+    if args.remote.server.json {
+        println!("{flag}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (key, environment) = (plain(&args.key), plain(&args.remote.environment));
+    println!("{key} in {environment}: as it was in version {to}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the version, and the flag as it is now.
+async fn roll_back(args: &Rollback) -> anyhow::Result<(i64, Value)> {
+    let mut remote = args.remote.connect().await?;
+    let at = format!("/v1/flags/{}?{}", encoded(&args.key), args.remote.parameters());
+    // Read first: a change after it is refused by its version.
+    let current = remote.get(&at).await?.etag.context("the server's answer has no version")?;
+    let wanted = find(&mut remote, args).await?;
+    let body = Bytes::from(wanted.document.to_string());
+    let answer = remote.send(Method::PUT, &at, Some(&current), body).await?;
+    Ok((wanted.version, succeeded(answer)?.json()?))
+}
+
+async fn find(remote: &mut Remote, args: &Rollback) -> anyhow::Result<Version> {
+    let mut offset = 0;
+    loop {
+        let page: Page = remote.get(&path(&args.key, &args.remote, offset)).await?.json()?;
+        offset += page.versions.len();
+        let more = page.more;
+        let mut versions = page.versions.into_iter();
+        let found = match args.to {
+            Some(wanted) => versions.find(|it| it.version == wanted),
+            None => versions.nth(1),
+        };
+        match (found, args.to) {
+            (Some(found), _) => return Ok(found),
+            (None, Some(_)) if more => {}
+            (None, Some(wanted)) => anyhow::bail!("the flag had no version {wanted}"),
+            (None, None) => anyhow::bail!("the flag has only one version"),
+        }
+    }
+}
+
+fn path(key: &str, remote: &RemoteArgs, offset: usize) -> String {
+    format!("/v1/flags/{}/history?{}&offset={offset}", encoded(key), remote.parameters())
+}

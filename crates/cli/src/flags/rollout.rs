@@ -1,0 +1,104 @@
+//! `faregate flags rollout`: the part of the users who get a variation.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use evaluation::{Flag, RolloutVariation};
+use hyper::Method;
+use serde_json::{Value, json};
+
+use crate::output::plain;
+use crate::remote::{RemoteArgs, block_on, encoded, succeeded};
+
+/// Options of `faregate flags rollout`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The flag
+    key: String,
+    /// The part of the users, from 0% to 100%
+    #[arg(value_parser = percent)]
+    percent: f64,
+    /// The value that they get [default: the other one than while the flag is off, if there are two]
+    #[arg(long, allow_hyphen_values = true)]
+    value: Option<String>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
+    number
+        .filter(|it| (0.0..=100.0).contains(it))
+        .ok_or_else(|| "a part from 0% to 100% was expected, such as 10%".to_owned())
+}
+
+/// Switches the flag on for that part; the others get the value that everyone gets while it is off.
+///
+/// # Errors
+/// If the server cannot be reached or refuses, also because another client has changed the flag
+/// meanwhile.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let (value, flag) = block_on(roll_out(args))?;
+    if args.remote.server.json {
+        println!("{flag}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (key, environment) = (plain(&args.key), plain(&args.remote.environment));
+    println!("{key} in {environment}: {} for {} % of the users", plain(&value), args.percent);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the value that the part gets, and the flag as it is now.
+async fn roll_out(args: &Args) -> anyhow::Result<(String, Value)> {
+    let mut remote = args.remote.connect().await?;
+    let path = format!("/v1/flags/{}?{}", encoded(&args.key), args.remote.parameters());
+    let found = remote.get(&path).await?;
+    let version = found.etag.clone().context("the server's answer has no version")?;
+    let flag: Flag = found.json()?;
+    let (id, value) = variation(&flag, args.value.as_deref())?;
+    let share = args.percent / 100.0;
+    let part = |id: &str, from, to| RolloutVariation {
+        id: id.to_owned(),
+        rollout: [from, to],
+        expt_rollout: 1.0,
+    };
+    let mut fallthrough = flag.fallthrough.clone();
+    fallthrough.variations =
+        vec![part(&id, 0.0, share), part(&flag.disabled_variation_id, share, 1.0)];
+    fallthrough.variations.retain(|it| it.rollout[0] < it.rollout[1]);
+    let patch = json!({ "isEnabled": true, "fallthrough": fallthrough });
+    let body = Bytes::from(patch.to_string());
+    let answer = remote.send(Method::PATCH, &path, Some(&version), body).await?;
+    Ok((value, succeeded(answer)?.json()?))
+}
+
+/// The id and the value of the variation that is rolled out.
+fn variation(flag: &Flag, wanted: Option<&str>) -> anyhow::Result<(String, String)> {
+    let others = || flag.variations.iter().filter(|it| it.id != flag.disabled_variation_id);
+    let found = match wanted {
+        Some(value) => others().find(|it| it.value == value),
+        None if others().count() == 1 => others().next(),
+        None => None,
+    };
+    let values: Vec<String> = others().map(|it| plain(&it.value)).collect();
+    let found =
+        found.with_context(|| format!("which value? --value, one of: {}", values.join(", ")))?;
+    Ok((found.id.clone(), found.value.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_percentages() {
+        for (text, expected) in [("10%", 10.0), ("0", 0.0), ("100 %", 100.0), ("2.5%", 2.5)] {
+            assert_eq!(percent(text), Ok(expected), "{text}");
+        }
+        for text in ["", "%", "ten", "101", "-1", "NaN", "inf"] {
+            let error = percent(text).expect_err(text);
+            assert_eq!(error, "a part from 0% to 100% was expected, such as 10%");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! A running server, called as a user, mostly of a tenant.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bench::Target;
+use bytes::Bytes;
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+
+use crate::client::{Client, Limits, Response, basic};
+use crate::output::plain;
+use crate::profile::Profile;
+
+const URL_DEFAULT: &str = "http://127.0.0.1:8080";
+const USER_DEFAULT: &str = "admin";
+
+/// The longest password or secret that is read from a file, in bytes.
+const SECRET_BYTES_MAX: u64 = 4 * 1024;
+
+/// Environments can be large, and validating thousands of regular expressions takes a while.
+const LIMITS: Limits = Limits { response_bytes_max: 1 << 30, timeout: Duration::from_mins(1) };
+
+/// How long `--wait` waits in all.
+const WAIT_MAX: Duration = Duration::from_mins(5);
+
+/// Options of all commands that call a server. What they leave out comes from the environment, then from
+/// the profile.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ServerArgs {
+    /// The server: http://HOST:PORT [default: http://127.0.0.1:8080]
+    #[arg(long, env = "FAREGATE_URL", help_heading = "Server")]
+    url: Option<String>,
+    /// The user; the environment variable FAREGATE_PASSWORD has the password [default: admin]
+    #[arg(long, env = "FAREGATE_USER", help_heading = "Server")]
+    user: Option<String>,
+    /// A file that has the user's password
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    password_file: Option<PathBuf>,
+    /// The tenant's API key; the environment variable FAREGATE_API_SECRET has the secret
+    #[arg(long, value_name = "KEY", env = "FAREGATE_API_KEY", help_heading = "Server")]
+    api_key: Option<String>,
+    /// A file that has the tenant's API secret
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    api_secret_file: Option<PathBuf>,
+    /// A profile of ~/.config/faregate/profiles.toml, or of the file that FAREGATE_PROFILES names
+    #[arg(long, value_name = "NAME", env = "FAREGATE_PROFILE", help_heading = "Server")]
+    profile: Option<String>,
+    /// Wait and try again while the server is too busy, for five minutes at most
+    #[arg(long, help_heading = "Server")]
+    wait: bool,
+    /// Print the server's answer as JSON
+    #[arg(long, help_heading = "Server")]
+    pub json: bool,
+}
+
+/// Options of all commands about feature flags.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RemoteArgs {
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// The environment
+    #[arg(long, value_name = "KEY", default_value = "dev")]
+    pub environment: String,
+    /// Its project
+    #[arg(long, value_name = "KEY", default_value = "default")]
+    project: String,
+}
+
+/// Whose credentials a command needs beside the user's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// The user's alone: it is about the installation.
+    Installation,
+    /// A tenant's.
+    Tenant,
+}
+
+/// A connection to the server.
+pub struct Remote {
+    client: Client,
+    url: String,
+    waits: bool,
+}
+
+/// The server's refusal.
+#[derive(Debug)]
+pub struct Refused(String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Runs an asynchronous command to its end.
+///
+/// # Errors
+/// The command's error.
+pub fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(command)
+}
+
+/// A text, percent-encoded for a path segment or a query.
+pub fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+impl ServerArgs {
+    /// Connects to the server.
+    ///
+    /// # Errors
+    /// If a password or a secret is missing, or the server does not accept the connection.
+    pub(crate) async fn connect(&self, scope: Scope) -> anyhow::Result<Remote> {
+        let profile = Profile::load(self.profile.as_deref())?;
+        let Self { url, user, password_file, api_key, api_secret_file, .. } = self;
+        let url = url.clone().or(profile.url).unwrap_or_else(|| URL_DEFAULT.to_owned());
+        let target = Target::parse("--url", &url)?;
+        let user = user.clone().or(profile.user).unwrap_or_else(|| USER_DEFAULT.to_owned());
+        let password = PASSWORD.find(password_file.as_deref(), profile.password)?;
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, basic(&user, &password)?);
+        let author = HeaderValue::try_from(&user).context("the user's name cannot be sent")?;
+        headers.insert(HeaderName::from_static("x-killbill-createdby"), author);
+        if scope == Scope::Tenant {
+            let given = api_key.clone().filter(|it| !it.is_empty());
+            let key = given.or(profile.api_key).context(
+                "which tenant? name its API key: --api-key KEY, FAREGATE_API_KEY, or api_key in a profile",
+            )?;
+            let secret = API_SECRET.find(api_secret_file.as_deref(), profile.api_secret)?;
+            let key = HeaderValue::try_from(key).context("the API key cannot be sent")?;
+            let mut secret =
+                HeaderValue::try_from(secret).context("the API secret cannot be sent")?;
+            secret.set_sensitive(true);
+            headers.insert("x-killbill-apikey", key);
+            headers.insert("x-killbill-apisecret", secret);
+        }
+        let client = Client::connect(&target, headers, LIMITS).await;
+        let client = client.with_context(|| {
+            format!("cannot connect to {url}: is `faregate serve` running there?")
+        })?;
+        Ok(Remote { client, url, waits: self.wait })
+    }
+}
+
+impl RemoteArgs {
+    /// Connects to the server, as a user of a tenant.
+    ///
+    /// # Errors
+    /// If a password or a secret is missing, or the server does not accept the connection.
+    pub async fn connect(&self) -> anyhow::Result<Remote> {
+        self.server.connect(Scope::Tenant).await
+    }
+
+    /// The query parameters that name the environment.
+    pub fn parameters(&self) -> String {
+        let (environment, project) = (encoded(&self.environment), encoded(&self.project));
+        format!("environment={environment}&project={project}")
+    }
+
+    /// A path below the environment, with the query parameter of its project.
+    pub fn path(&self, below: &str) -> String {
+        let (environment, project) = (encoded(&self.environment), encoded(&self.project));
+        format!("/v1/environments/{environment}/{below}?project={project}")
+    }
+}
+
+impl Remote {
+    /// Reads a resource.
+    ///
+    /// # Errors
+    /// If the server cannot be reached or refuses.
+    pub async fn get(&mut self, path: &str) -> anyhow::Result<Response> {
+        succeeded(self.send(Method::GET, path, None, Bytes::new()).await?)
+    }
+
+    /// Sends a request, with `If-Match` if a version is given. Any status is a result; with `--wait` a
+    /// request that was refused for lack of room is sent again.
+    ///
+    /// # Errors
+    /// If no response arrives.
+    pub async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        version: Option<&str>,
+        body: Bytes,
+    ) -> anyhow::Result<Response> {
+        let mut waited = Duration::ZERO;
+        loop {
+            let response = self.client.send(method.clone(), path, version, body.clone()).await;
+            let response = response.with_context(|| self.url.clone())?;
+            let Some(pause) = response.retry_after.filter(|_| self.waits) else {
+                return Ok(response);
+            };
+            if response.status.is_success() || response.is_unknown || waited + pause > WAIT_MAX {
+                return Ok(response);
+            }
+            eprintln!("{}: trying again in {} s", response.status, pause.as_secs());
+            tokio::time::sleep(pause).await;
+            waited += pause;
+        }
+    }
+}
+
+/// The response, if its status is a success.
+///
+/// # Errors
+/// [`Refused`], with what the server says about it.
+pub fn succeeded(response: Response) -> anyhow::Result<Response> {
+    if response.status.is_success() {
+        return Ok(response);
+    }
+    let problem: Value = response.json().unwrap_or_default();
+    let text = |it: &Value, field| it.get(field).and_then(Value::as_str).map(plain);
+    let mut said = response.status.to_string();
+    // Problems have a detail, and Kill Bill's errors a message.
+    let detail = text(&problem, "detail").or_else(|| text(&problem, "message"));
+    let is_unauthorized = response.status == StatusCode::UNAUTHORIZED;
+    match detail {
+        Some(detail) => said = format!("{said}: {detail}"),
+        None if is_unauthorized => said += ": the user or the password is wrong",
+        None => {}
+    }
+    for it in problem.get("problems").and_then(Value::as_array).into_iter().flatten() {
+        let of = |field| text(it, field).unwrap_or_default();
+        said = format!("{said}\n  {}: {}", of("field"), of("reason"));
+    }
+    if response.is_unknown {
+        said += "\n  whether it was carried out is not known: look before you send it again";
+    } else if let Some(pause) = response.retry_after {
+        said = format!("{said}\n  try again in {} s, or use --wait", pause.as_secs());
+    }
+    Err(Refused(said).into())
+}
+
+/// A secret, and where it may come from. Never an argument: `ps` shows those.
+struct Secret {
+    variable: &'static str,
+    option: &'static str,
+    in_profile: &'static str,
+}
+
+const PASSWORD: Secret =
+    Secret { variable: "FAREGATE_PASSWORD", option: "--password-file", in_profile: "password" };
+const API_SECRET: Secret = Secret {
+    variable: "FAREGATE_API_SECRET",
+    option: "--api-secret-file",
+    in_profile: "api_secret",
+};
+
+impl Secret {
+    /// The secret of the file, or else of the environment, or else of the profile.
+    fn find(&self, file: Option<&Path>, of_profile: Option<String>) -> anyhow::Result<String> {
+        let Self { variable, option, in_profile } = self;
+        let Some(file) = file else {
+            let found = std::env::var(variable).ok().filter(|it| !it.is_empty()).or(of_profile);
+            return found.with_context(|| {
+                format!("set {variable}, name a file: {option}, or set {in_profile} in a profile")
+            });
+        };
+        let name = file.display();
+        let length = std::fs::metadata(file).with_context(|| format!("cannot read {name}"))?.len();
+        anyhow::ensure!(
+            length <= SECRET_BYTES_MAX,
+            "{name} has more than {SECRET_BYTES_MAX} bytes"
+        );
+        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
+    }
+}

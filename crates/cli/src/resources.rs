@@ -1,0 +1,375 @@
+//! `faregate tenants|accounts|...`: resources of a running server. Each is a row of [`RESOURCES`] and a
+//! file that says where the server has it, which columns a list shows, and which options become fields of
+//! a request. What they do is the same for all, and is here.
+
+mod accounts;
+mod events;
+mod payment_methods;
+mod payments;
+mod tenants;
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches as _};
+use hyper::Method;
+use serde_json::{Map, Value};
+
+use crate::client::Response;
+use crate::output::{plain, table};
+use crate::remote::{Remote, Scope, ServerArgs, block_on, encoded, succeeded};
+
+/// The resources.
+static RESOURCES: [&Resource; 5] = [
+    &tenants::TENANTS,
+    &accounts::ACCOUNTS,
+    &payment_methods::PAYMENT_METHODS,
+    &payments::PAYMENTS,
+    &events::EVENTS,
+];
+
+/// Rows that a list shows unless it is asked for more, and rows per request.
+const LIMIT_DEFAULT: &str = "100";
+const PAGE: usize = 100;
+
+/// Something that the server has several of.
+struct Resource {
+    /// Of the command, in the plural.
+    name: &'static str,
+    about: &'static str,
+    scope: Scope,
+    actions: &'static [Action],
+}
+
+/// A command about a resource.
+struct Action {
+    name: &'static str,
+    about: &'static str,
+    /// What stands in braces in the path, and is named on the command line in this order.
+    operands: &'static [Operand],
+    options: &'static [Field],
+    request: Request,
+}
+
+/// What an action asks of the server.
+enum Request {
+    /// Rows, page by page.
+    List {
+        path: &'static str,
+        rows: Rows,
+        /// Headings, and where a row has the cell (RFC 6901).
+        columns: &'static [(&'static str, &'static str)],
+    },
+    /// One object.
+    Show { path: &'static str },
+    /// Sends the options.
+    Send {
+        method: Method,
+        path: &'static str,
+        /// Fields that the body always has.
+        constants: &'static [(&'static str, &'static str)],
+    },
+    /// Prints rows as they come, until it is interrupted.
+    Tail { path: &'static str, columns: &'static [(&'static str, &'static str)] },
+}
+
+/// Where a page has its rows.
+enum Rows {
+    /// The answer is an array, as Kill Bill's.
+    All,
+    /// The array of this name; `more` says whether there are further rows.
+    Named(&'static str),
+}
+
+/// A part of the path that the command line names.
+struct Operand {
+    name: &'static str,
+    help: &'static str,
+}
+
+/// An option that becomes a field of the body, or a parameter of the query.
+struct Field {
+    option: &'static str,
+    /// In the request.
+    name: &'static str,
+    help: &'static str,
+    kind: Kind,
+    is_required: bool,
+}
+
+/// How an option is sent.
+enum Kind {
+    Text,
+    /// A decimal number, sent as a text so that no digit is lost.
+    Decimal,
+    Integer,
+    /// A text in the query.
+    QueryText,
+    /// `true` in the query, where the option is given.
+    QueryFlag,
+}
+
+impl Field {
+    const fn text(option: &'static str, name: &'static str, help: &'static str) -> Self {
+        Self { option, name, help, kind: Kind::Text, is_required: false }
+    }
+
+    const fn decimal(option: &'static str, name: &'static str, help: &'static str) -> Self {
+        Self { kind: Kind::Decimal, ..Self::text(option, name, help) }
+    }
+
+    const fn integer(option: &'static str, name: &'static str, help: &'static str) -> Self {
+        Self { kind: Kind::Integer, ..Self::text(option, name, help) }
+    }
+
+    const fn query_text(option: &'static str, name: &'static str, help: &'static str) -> Self {
+        Self { kind: Kind::QueryText, ..Self::text(option, name, help) }
+    }
+
+    const fn query_flag(option: &'static str, name: &'static str, help: &'static str) -> Self {
+        Self { kind: Kind::QueryFlag, ..Self::text(option, name, help) }
+    }
+
+    const fn required(self) -> Self {
+        Self { is_required: true, ..self }
+    }
+}
+
+/// The commands of all resources.
+#[must_use]
+pub fn commands() -> Vec<Command> {
+    RESOURCES.iter().map(|it| command(it)).collect()
+}
+
+fn command(resource: &Resource) -> Command {
+    let actions = resource.actions.iter().map(|action| {
+        let mut command = Command::new(action.name).about(action.about);
+        for Operand { name, help } in action.operands {
+            command = command.arg(Arg::new(*name).required(true).help(*help));
+        }
+        for Field { option, help, kind, is_required, .. } in action.options {
+            let mut arg = Arg::new(*option).long(*option).help(*help).required(*is_required);
+            if matches!(kind, Kind::QueryFlag) {
+                arg = arg.action(ArgAction::SetTrue);
+            }
+            command = command.arg(arg);
+        }
+        if matches!(action.request, Request::List { .. }) {
+            let limit = Arg::new("limit")
+                .long("limit")
+                .value_name("N")
+                .help("Show at most so many rows; 0: all of them");
+            let limit = limit.value_parser(clap::value_parser!(usize));
+            command = command.arg(limit.default_value(LIMIT_DEFAULT));
+        }
+        ServerArgs::augment_args(command)
+    });
+    Command::new(resource.name)
+        .about(resource.about)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(actions)
+}
+
+/// Runs the command of a resource; `None` where the name is no resource's.
+///
+/// # Errors
+/// If the server cannot be reached or refuses.
+pub fn run(name: &str, matches: &ArgMatches) -> Option<anyhow::Result<ExitCode>> {
+    let resource = RESOURCES.iter().find(|it| it.name == name)?;
+    let (action, matches) = matches.subcommand()?;
+    let action = resource.actions.iter().find(|it| it.name == action)?;
+    Some(block_on(execute(resource, action, matches)).map(|()| ExitCode::SUCCESS))
+}
+
+async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> anyhow::Result<()> {
+    let server = ServerArgs::from_arg_matches(matches)?;
+    let mut remote = server.connect(resource.scope).await?;
+    match &action.request {
+        Request::List { path, rows, columns } => {
+            let limit = matches.get_one("limit").copied().unwrap_or_default();
+            let path = filled(path, action, matches);
+            let (found, more) = list(&mut remote, &path, rows, limit).await?;
+            if server.json {
+                println!("{}", Value::from(found));
+            } else {
+                print!("{}", shown(columns, &found));
+            }
+            if more {
+                eprintln!("there are more: --limit N shows N of them, --limit 0 all");
+            }
+        }
+        Request::Show { path } => {
+            let answer: Value = remote.get(&filled(path, action, matches)).await?.json()?;
+            print_object(&answer, server.json);
+        }
+        Request::Send { method, path, constants } => {
+            let path = filled(path, action, matches);
+            let body = body(action, constants, matches)?;
+            let body = Bytes::from(Value::from(body).to_string());
+            let answer = remote.send(method.clone(), &path, None, body).await?;
+            print_sent(&mut remote, succeeded(answer)?, server.json).await?;
+        }
+        Request::Tail { path, columns } => {
+            events::tail(&mut remote, path, columns, server.json).await?
+        }
+    }
+    Ok(())
+}
+
+/// The rows of a list, and whether there are more than `limit`; all if it is 0.
+async fn list(
+    remote: &mut Remote,
+    path: &str,
+    rows: &Rows,
+    limit: usize,
+) -> anyhow::Result<(Vec<Value>, bool)> {
+    let limit = if limit == 0 { usize::MAX } else { limit };
+    let mut found = vec![];
+    loop {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let offset = found.len();
+        let page = format!("{path}{separator}offset={offset}&limit={PAGE}");
+        let mut page: Value = remote.get(&page).await?.json()?;
+        let (rows, has_more) = match rows {
+            Rows::All => (page, None),
+            Rows::Named(name) => {
+                let more = page.get("more").and_then(Value::as_bool);
+                (page.get_mut(name).map(Value::take).unwrap_or_default(), Some(more == Some(true)))
+            }
+        };
+        let Value::Array(rows) = rows else { anyhow::bail!("the server's answer has no rows") };
+        let is_last = rows.is_empty() || !has_more.unwrap_or(rows.len() == PAGE);
+        found.extend(rows);
+        if found.len() > limit || (found.len() == limit && !is_last) {
+            found.truncate(limit);
+            return Ok((found, true));
+        }
+        if is_last {
+            return Ok((found, false));
+        }
+    }
+}
+
+/// The path with its operands, and the options that go into the query.
+fn filled(path: &str, action: &Action, matches: &ArgMatches) -> String {
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let mut path = action.operands.iter().fold(path.to_owned(), |path, Operand { name, .. }| {
+        path.replace(&format!("{{{name}}}"), &encoded(text(name).unwrap_or_default()))
+    });
+    for Field { option, name, kind, .. } in action.options {
+        let value = match kind {
+            Kind::Text | Kind::Decimal | Kind::Integer => None,
+            Kind::QueryText => text(option).map(encoded),
+            Kind::QueryFlag => matches.get_flag(option).then(|| "true".to_owned()),
+        };
+        if let Some(value) = value {
+            let separator = if path.contains('?') { '&' } else { '?' };
+            path = format!("{path}{separator}{name}={value}");
+        }
+    }
+    path
+}
+
+/// The body that the options make.
+fn body(
+    action: &Action,
+    constants: &[(&str, &str)],
+    matches: &ArgMatches,
+) -> anyhow::Result<Map<String, Value>> {
+    let constants = constants.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
+    let mut body: Map<String, Value> = constants.collect();
+    for Field { option, name, kind, .. } in action.options {
+        if matches!(kind, Kind::QueryText | Kind::QueryFlag) {
+            continue;
+        }
+        let Some(text) = matches.get_one::<String>(option) else { continue };
+        let value = match kind {
+            Kind::Integer => Value::from(text.parse::<u64>().ok().with_context(|| {
+                format!("--{option} {text}: a whole number was expected, such as 60")
+            })?),
+            Kind::Decimal if !is_decimal(text) => {
+                anyhow::bail!("--{option} {text}: a number was expected, such as 12.50")
+            }
+            Kind::Text | Kind::Decimal | Kind::QueryText | Kind::QueryFlag => text.as_str().into(),
+        };
+        body.insert((*name).to_owned(), value);
+    }
+    Ok(body)
+}
+
+fn is_decimal(text: &str) -> bool {
+    let digits = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
+    match text.split_once('.') {
+        Some((whole, fraction)) => digits(whole) && digits(fraction),
+        None => digits(text),
+    }
+}
+
+/// Prints what a request made: what the answer says, or else what its `Location` has.
+async fn print_sent(remote: &mut Remote, answer: Response, json: bool) -> anyhow::Result<()> {
+    if !answer.body.is_empty() {
+        print_object(&answer.json()?, json);
+        return Ok(());
+    }
+    let Some(location) = &answer.location else {
+        println!("{}", if json { "{}" } else { "done" });
+        return Ok(());
+    };
+    // It is absolute, and the connection is to that server.
+    let path =
+        location.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..]));
+    let made: Value = remote.get(path.unwrap_or(location)).await?.json()?;
+    print_object(&made, json);
+    Ok(())
+}
+
+/// Prints an object: as JSON, or a line for each member, and one for each row of a member that has rows.
+fn print_object(object: &Value, json: bool) {
+    if json {
+        println!("{object}");
+        return;
+    }
+    let members = object.as_object().into_iter().flatten();
+    let members: Vec<(&String, &Value)> = members.filter(|(_, value)| !is_empty(value)).collect();
+    let width = members.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
+    for (name, value) in members {
+        let name = plain(name);
+        match value.as_array().filter(|rows| rows.iter().all(Value::is_object)) {
+            Some(rows) => rows.iter().for_each(|row| println!("{name:width$}  {}", inline(row))),
+            None => println!("{name:width$}  {}", cell(value)),
+        }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+}
+
+/// An object on one line, without what is empty.
+fn inline(object: &Value) -> String {
+    let members = object.as_object().into_iter().flatten().filter(|(_, value)| !is_empty(value));
+    let members = members.map(|(name, value)| format!("{}={}", plain(name), cell(value)));
+    members.collect::<Vec<_>>().join(" ")
+}
+
+fn shown(columns: &[(&str, &str)], rows: &[Value]) -> String {
+    let headings: Vec<&str> = columns.iter().map(|(heading, _)| *heading).collect();
+    let cells = |row: &Value| {
+        let cells = columns.iter().map(|(_, at)| row.pointer(at).map(cell).unwrap_or_default());
+        cells.collect::<Vec<_>>()
+    };
+    table(&headings, &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+/// A value for people: a text without quotes, nothing for null, all else as JSON.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => plain(text),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            plain(&value.to_string())
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Billing accounts of a tenant.
+
+use hyper::Method;
+
+use super::{Action, Field, Operand, Request, Resource, Rows};
+use crate::remote::Scope;
+
+pub(super) const ACCOUNT: Operand = Operand { name: "account", help: "The account's id" };
+
+const COLUMNS: &[(&str, &str)] = &[
+    ("ID", "/accountId"),
+    ("KEY", "/externalKey"),
+    ("NAME", "/name"),
+    ("E-MAIL", "/email"),
+    ("CURRENCY", "/currency"),
+];
+
+pub(super) static ACCOUNTS: Resource = Resource {
+    name: "accounts",
+    about: "List, find and create billing accounts",
+    scope: Scope::Tenant,
+    actions: &[
+        Action {
+            name: "ls",
+            about: "List the accounts",
+            operands: &[],
+            options: &[],
+            request: Request::List {
+                path: "/1.0/kb/accounts/pagination",
+                rows: Rows::All,
+                columns: COLUMNS,
+            },
+        },
+        Action {
+            name: "find",
+            about: "Find accounts by a part of the name, the e-mail address or the key",
+            operands: &[Operand { name: "text", help: "The part" }],
+            options: &[],
+            request: Request::List {
+                path: "/1.0/kb/accounts/search/{text}",
+                rows: Rows::All,
+                columns: COLUMNS,
+            },
+        },
+        Action {
+            name: "show",
+            about: "Show an account",
+            operands: &[ACCOUNT],
+            options: &[],
+            request: Request::Show { path: "/1.0/kb/accounts/{account}" },
+        },
+        Action {
+            name: "create",
+            about: "Create an account",
+            operands: &[],
+            options: &[
+                Field::text("name", "name", "The customer's name"),
+                Field::text("email", "email", "The customer's e-mail address"),
+                Field::text("currency", "currency", "The currency of payments, such as USD"),
+                Field::text("key", "externalKey", "Your key for it; the id by default"),
+                Field::text("country", "country", "The country"),
+                Field::text("time-zone", "timeZone", "The time zone, such as Europe/Paris"),
+            ],
+            request: Request::Send {
+                method: Method::POST,
+                path: "/1.0/kb/accounts",
+                constants: &[],
+            },
+        },
+    ],
+};

@@ -1,0 +1,115 @@
+//! Payments.
+
+use hyper::Method;
+
+use super::accounts::ACCOUNT;
+use super::{Action, Field, Operand, Request, Resource, Rows};
+use crate::remote::Scope;
+
+const PAYMENT: Operand = Operand { name: "payment", help: "The payment's id" };
+
+const AMOUNT: Field = Field::decimal("amount", "amount", "The amount, such as 12.50");
+const CURRENCY: Field = Field::text("currency", "currency", "The currency, such as USD");
+
+const COLUMNS: &[(&str, &str)] = &[
+    ("ID", "/paymentId"),
+    ("ACCOUNT", "/accountId"),
+    ("AUTHORIZED", "/authAmount"),
+    ("CAPTURED", "/capturedAmount"),
+    ("PURCHASED", "/purchasedAmount"),
+    ("REFUNDED", "/refundedAmount"),
+    ("CURRENCY", "/currency"),
+    ("LAST STATUS", "/transactions/0/status"),
+];
+
+/// A request about a payment that exists, with an amount.
+const fn follow_up(name: &'static str, about: &'static str, path: &'static str) -> Action {
+    Action {
+        name,
+        about,
+        operands: &[PAYMENT],
+        options: OF_FOLLOW_UP,
+        request: Request::Send { method: Method::POST, path, constants: &[] },
+    }
+}
+
+const OF_START: &[Field] = &[
+    AMOUNT.required(),
+    CURRENCY,
+    Field::text("key", "paymentExternalKey", "Your key for the payment"),
+    Field::query_text(
+        "method",
+        "paymentMethodId",
+        "The payment method's id; the account's default by default",
+    ),
+];
+
+const OF_FOLLOW_UP: &[Field] = &[AMOUNT.required(), CURRENCY];
+
+/// A request that starts a payment.
+const fn start(
+    name: &'static str,
+    about: &'static str,
+    constants: &'static [(&'static str, &'static str)],
+) -> Action {
+    Action {
+        name,
+        about,
+        operands: &[ACCOUNT],
+        options: OF_START,
+        request: Request::Send {
+            method: Method::POST,
+            path: "/1.0/kb/accounts/{account}/payments",
+            constants,
+        },
+    }
+}
+
+pub(super) static PAYMENTS: Resource = Resource {
+    name: "payments",
+    about: "List and make payments: purchase, authorize, capture, refund, void",
+    scope: Scope::Tenant,
+    actions: &[
+        Action {
+            name: "ls",
+            about: "List the payments",
+            operands: &[],
+            options: &[],
+            request: Request::List {
+                path: "/1.0/kb/payments/pagination",
+                rows: Rows::All,
+                columns: COLUMNS,
+            },
+        },
+        Action {
+            name: "show",
+            about: "Show a payment",
+            operands: &[PAYMENT],
+            options: &[],
+            request: Request::Show { path: "/1.0/kb/payments/{payment}" },
+        },
+        start(
+            "create",
+            "Take a payment from an account: authorize and capture in one",
+            &[("transactionType", "PURCHASE")],
+        ),
+        start(
+            "authorize",
+            "Authorize a payment, to capture it later",
+            &[("transactionType", "AUTHORIZE")],
+        ),
+        follow_up("capture", "Capture an amount of an authorization", "/1.0/kb/payments/{payment}"),
+        follow_up("refund", "Refund an amount of a payment", "/1.0/kb/payments/{payment}/refunds"),
+        Action {
+            name: "void",
+            about: "Void an authorization",
+            operands: &[PAYMENT],
+            options: &[],
+            request: Request::Send {
+                method: Method::DELETE,
+                path: "/1.0/kb/payments/{payment}",
+                constants: &[],
+            },
+        },
+    ],
+};

@@ -1,0 +1,64 @@
+//! Tenants of the installation.
+
+use hyper::Method;
+
+use super::{Action, Field, Operand, Request, Resource, Rows};
+use crate::remote::Scope;
+
+const TENANT: Operand = Operand { name: "tenant", help: "The tenant's id" };
+
+pub(super) static TENANTS: Resource = Resource {
+    name: "tenants",
+    about: "List and create tenants, replace their secrets",
+    scope: Scope::Installation,
+    actions: &[
+        Action {
+            name: "ls",
+            about: "List the tenants, the oldest first",
+            operands: &[],
+            options: &[],
+            request: Request::List {
+                path: "/v1/tenants",
+                rows: Rows::Named("tenants"),
+                columns: &[
+                    ("ID", "/tenantId"),
+                    ("API KEY", "/apiKey"),
+                    ("ACTIVE", "/active"),
+                    ("CREATED", "/createdAt"),
+                ],
+            },
+        },
+        Action {
+            name: "show",
+            about: "Show a tenant",
+            operands: &[TENANT],
+            options: &[],
+            request: Request::Show { path: "/v1/tenants/{tenant}" },
+        },
+        Action {
+            name: "create",
+            about: "Create a tenant and draw its API secret, which is shown once",
+            operands: &[],
+            options: &[
+                Field::text("key", "apiKey", "Its API key, which its requests send").required(),
+                Field::text("external-key", "externalKey", "A name of your own for it"),
+            ],
+            request: Request::Send { method: Method::POST, path: "/v1/tenants", constants: &[] },
+        },
+        Action {
+            name: "rotate-secret",
+            about: "Draw a new API secret; the one before is taken for another day",
+            operands: &[TENANT],
+            options: &[Field::integer(
+                "overlap-seconds",
+                "overlapSeconds",
+                "How long the secret before is still taken",
+            )],
+            request: Request::Send {
+                method: Method::POST,
+                path: "/v1/tenants/{tenant}/secrets",
+                constants: &[],
+            },
+        },
+    ],
+};

@@ -1,0 +1,294 @@
+//! `faregate tenants|accounts|payments|events` against a running server, and what they say where
+//! something is wrong.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Output, Stdio};
+
+use expect_test::expect;
+use serde_json::Value;
+
+use crate::process::{Launch, Server, TempDir, faregate};
+
+/// A command as the administrator, of no tenant.
+fn command(server: &Server, arguments: &[&str]) -> Command {
+    let mut command = faregate(arguments);
+    command.args(["--url", &server.url]).env("FAREGATE_PASSWORD", "password");
+    // Profiles of the user who runs the tests do not count.
+    command.env("FAREGATE_PROFILES", "/nowhere/profiles.toml");
+    command
+}
+
+fn ended(output: &Output) -> (Option<i32>, String) {
+    let said = String::from_utf8([&*output.stdout, &*output.stderr].concat()).unwrap();
+    (output.status.code(), said)
+}
+
+/// A tenant that the command line made.
+struct Tenant<'a> {
+    server: &'a Server,
+    secret: String,
+}
+
+impl Tenant<'_> {
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = command(self.server, arguments);
+        command.envs([("FAREGATE_API_KEY", "shop"), ("FAREGATE_API_SECRET", &self.secret)]);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        ended(&self.command(arguments).output().unwrap())
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let (code, said) = self.run(&[arguments, &["--json"]].concat());
+        assert_eq!(code, Some(0), "{said}");
+        serde_json::from_str(&said).unwrap()
+    }
+}
+
+fn tenant(server: &Server) -> Tenant<'_> {
+    let made = command(server, &["tenants", "create", "--key", "shop", "--json"]).output().unwrap();
+    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+    Tenant { server, secret: made["apiSecret"].as_str().unwrap().to_owned() }
+}
+
+#[test]
+fn a_payment_is_taken_and_refunded_without_another_client() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    let account = tenant.json(&["accounts", "create", "--name", "Ada", "--currency", "USD"]);
+    let account = account["accountId"].as_str().unwrap();
+    let gateway = ["--gateway", "__EXTERNAL_PAYMENT__", "--default"];
+    tenant.json(&[&["payment-methods", "create", account][..], &gateway].concat());
+    let payment = tenant.json(&["payments", "create", account, "--amount", "12.50"]);
+    let payment = payment["paymentId"].as_str().unwrap();
+    let refunded = tenant.json(&["payments", "refund", payment, "--amount", "2.5"]);
+    assert_eq!(
+        (&refunded["purchasedAmount"], &refunded["refundedAmount"]),
+        (&12.5.into(), &2.5.into())
+    );
+    let (code, said) = tenant.run(&["payments", "ls"]);
+    let shown = said.replace(payment, "PAYMENT").replace(account, "ACCOUNT");
+    assert_eq!(code, Some(0), "{said}");
+    expect![[r#"
+        ID                                    ACCOUNT                               AUTHORIZED  CAPTURED  PURCHASED  REFUNDED  CURRENCY  LAST STATUS
+        PAYMENT  ACCOUNT  0           0         12.5       2.5       USD       SUCCESS
+    "#]]
+    .assert_eq(&shown);
+    assert_eq!(tenant.json(&["payments", "ls", "--limit", "1"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn lists_show_all_pages_or_say_that_there_are_more() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    let client = server.client().tenant("shop", &tenant.secret);
+    for n in 0..101 {
+        client.create("/1.0/kb/accounts", &serde_json::json!({ "name": format!("n{n}") }));
+    }
+    let all = tenant.json(&["accounts", "ls", "--limit", "0"]);
+    assert_eq!(all.as_array().unwrap().len(), 101);
+    let (code, said) = tenant.run(&["accounts", "ls"]);
+    assert_eq!((code, said.lines().count()), (Some(0), 1 + 100 + 1), "{said}");
+    assert!(said.ends_with("there are more: --limit N shows N of them, --limit 0 all\n"), "{said}");
+}
+
+#[test]
+fn events_are_printed_as_they_are_committed() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    tenant.json(&["accounts", "create", "--name", "before"]);
+    let mut tail = tenant.command(&["events", "tail"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(tail.stdout.take().unwrap()).lines();
+    // It begins where it is when it starts: accounts are made until it has.
+    let line = std::thread::scope(|scope| {
+        let line = scope.spawn(move || lines.next().unwrap().unwrap());
+        while !line.is_finished() {
+            tenant.json(&["accounts", "create", "--name", "after"]);
+        }
+        line.join().unwrap()
+    });
+    tail.kill().unwrap();
+    tail.wait().unwrap();
+    assert!(line.contains("ACCOUNT_CREATION"), "{line}");
+}
+
+#[test]
+fn a_reader_that_goes_ends_a_command_quietly() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    let account = tenant.json(&["accounts", "create", "--name", "Ada"]);
+    assert!(account["accountId"].is_string());
+    let mut command = tenant.command(&["accounts", "ls"]);
+    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(running.stdout.take());
+    let mut said = String::new();
+    running.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    running.wait().unwrap();
+    assert_eq!(said, "");
+}
+
+#[test]
+fn wrong_input_and_refusals_say_what_to_change() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    let account = tenant.json(&["accounts", "create", "--name", "Ada"]);
+    let account = account["accountId"].as_str().unwrap();
+    let nobody = "00000000-0000-4000-8000-000000000000";
+    for (arguments, code, expected) in [
+        (
+            &["payments", "create", account, "--amount", "ten"][..],
+            2,
+            "--amount ten: a number was expected, such as 12.50",
+        ),
+        (
+            &["payments", "create", account, "--amount", "5"],
+            1,
+            "400 Bad Request: Invalid parameter paymentMethodId: should not be null",
+        ),
+        (
+            &["payments", "show", "nothing"],
+            1,
+            "400 Bad Request: paymentId: Invalid UUID string: nothing",
+        ),
+        (
+            &["accounts", "show", nobody],
+            1,
+            "404 Not Found: Account does not exist for id 00000000-0000-4000-8000-000000000000",
+        ),
+        (
+            &["tenants", "create", "--key", "shop"],
+            1,
+            "409 Conflict: there is a tenant shop already",
+        ),
+        (
+            &["tenants", "create", "--key", ""],
+            1,
+            "400 Bad Request: apiKey: does not have 1 to 128 characters without spaces around",
+        ),
+        (
+            &["tenants", "rotate-secret", "x", "--overlap-seconds", "long"],
+            2,
+            "--overlap-seconds long: a whole number was expected, such as 60",
+        ),
+        (
+            &["flags", "create", "f", "--type", "string"],
+            2,
+            "a flag of the type string needs values: --value VALUE, twice",
+        ),
+        (&["flags", "rollout", "nothing", "10%"], 1, "404 Not Found: there is no flag nothing"),
+    ] {
+        let ended = tenant.run(arguments);
+        assert_eq!(ended, (Some(code), format!("faregate: {expected}\n")), "{arguments:?}");
+    }
+}
+
+#[test]
+fn missing_and_wrong_credentials_say_which() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    for (name, value, code, expected) in [
+        ("FAREGATE_PASSWORD", "wrong", 1, "401 Unauthorized: the user or the password is wrong"),
+        (
+            "FAREGATE_PASSWORD",
+            "",
+            2,
+            "set FAREGATE_PASSWORD, name a file: --password-file, or set password in a profile",
+        ),
+        (
+            "FAREGATE_API_SECRET",
+            "wrong",
+            1,
+            "401 Unauthorized: Submitted credentials for token [org.apache.shiro.authc.UsernamePasswordToken - shop, rememberMe=false] did not match the expected credentials.",
+        ),
+        (
+            "FAREGATE_API_KEY",
+            "",
+            2,
+            "which tenant? name its API key: --api-key KEY, FAREGATE_API_KEY, or api_key in a profile",
+        ),
+        (
+            "FAREGATE_PROFILE",
+            "other",
+            2,
+            "there is no profile other: /nowhere/profiles.toml does not exist",
+        ),
+        (
+            "FAREGATE_URL",
+            "http://127.0.0.1:1",
+            2,
+            "cannot connect to http://127.0.0.1:1: is `faregate serve` running there?: Connection refused (os error 111)",
+        ),
+    ] {
+        let mut command = faregate(&["accounts", "ls"]);
+        let tenants = [("FAREGATE_API_KEY", "shop"), ("FAREGATE_API_SECRET", &*tenant.secret)];
+        command.envs(tenants).env("FAREGATE_PASSWORD", "password");
+        command.env("FAREGATE_PROFILES", "/nowhere/profiles.toml").env("FAREGATE_URL", &server.url);
+        let ended = ended(&command.env(name, value).output().unwrap());
+        assert_eq!(ended, (Some(code), format!("faregate: {expected}\n")), "{name}={value}");
+    }
+}
+
+#[test]
+fn a_profile_has_the_server_and_the_credentials() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    let dir = TempDir::new();
+    let path = dir.path().join("profiles.toml");
+    let profile = format!(
+        "[shop]\nurl = \"{}\"\npassword = \"password\"\napi_key = \"shop\"\napi_secret = \"{}\"\n",
+        server.url, tenant.secret
+    );
+    std::fs::write(&path, profile).unwrap();
+    let run = || {
+        let mut command = faregate(&["accounts", "ls", "--profile", "shop"]);
+        ended(&command.env("FAREGATE_PROFILES", &path).output().unwrap())
+    };
+    let mode = |mode| {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(0o644);
+    let (code, said) = run();
+    assert!(code == Some(2) && said.contains("others may read it: chmod 600"), "{said}");
+    mode(0o600);
+    let (code, said) = run();
+    assert!(code == Some(0) && said.starts_with("ID"), "{said}");
+}
+
+/// The disk is full from the start on.
+#[test]
+fn a_refused_command_is_tried_again_with_wait_only() {
+    let dir = TempDir::new();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let Tenant { secret, .. } = tenant(&server);
+    let log = std::fs::metadata(server.data_dir.join("faregate.db-wal")).unwrap().len();
+    server.kill();
+    let server = Server::start_limited(dir.path(), Launch::usual(), log);
+    let tenant = Tenant { server: &server, secret };
+    let create = ["accounts", "create", "--name", "Ada"];
+    let (code, said) = tenant.run(&create);
+    assert!(code == Some(1) && said.ends_with("try again in 10 s, or use --wait\n"), "{said}");
+    let mut command = tenant.command(&create);
+    let mut waiting = command.arg("--wait").stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(waiting.stderr.take().unwrap()).lines();
+    let line = lines.next().unwrap().unwrap();
+    waiting.kill().unwrap();
+    waiting.wait().unwrap();
+    assert_eq!(line, "503 Service Unavailable: trying again in 10 s");
+}
+
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, said) = ended(&faregate(&["completions", shell]).output().unwrap());
+        assert!(code == Some(0) && said.contains("payment-methods"), "{shell}");
+    }
+    let dir = TempDir::new();
+    let output = faregate(&["man", dir.path().to_str().unwrap()]).output().unwrap();
+    assert_eq!(ended(&output), (Some(0), String::new()));
+    for page in ["faregate.1", "faregate-payments-refund.1", "faregate-flags-rollout.1"] {
+        assert!(dir.path().join(page).exists(), "{page}");
+    }
+}
