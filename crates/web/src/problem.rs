@@ -16,7 +16,9 @@ use crate::BodyError;
 use crate::headers::mark_outcome_unknown;
 
 /// The media type of a problem.
-const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
+pub const MEDIA_TYPE: &str = "application/problem+json";
+
+const CONTENT_TYPE: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
 
 /// The prefix of a problem's type; `docs/reference/errors.md` lists the names behind it.
 const TYPE_PREFIX: &str = "urn:faregate:problem:";

@@ -4,7 +4,7 @@ use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{Components, Content, OpenApi, Ref, RefOr};
 use utoipa::{IntoParams, IntoResponses, PartialSchema as _, ToSchema};
-use web::problem::ProblemBody;
+use web::problem::{MEDIA_TYPE, ProblemBody};
 
 /// Takes the defaults of fields out: they are what is assumed where a request lacks the field, and
 /// generators of clients read them as a promise that it is there.
@@ -38,7 +38,7 @@ pub fn add_problems(document: &mut OpenApi) {
             continue;
         }
         let problem = Content::new(Some(Ref::from_schema_name(ProblemBody::name())));
-        response.content.insert("application/problem+json".to_owned(), RefOr::T(problem));
+        response.content.insert(MEDIA_TYPE.to_owned(), RefOr::T(problem));
     }
     let components = document.components.get_or_insert_with(Components::new);
     let mut schemas = vec![(ProblemBody::name().into_owned(), ProblemBody::schema())];
