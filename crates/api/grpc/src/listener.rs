@@ -14,6 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::{Sleep, sleep};
 use tokio_rustls::TlsAcceptor;
 use web::NetworkPermit;
 
@@ -41,6 +42,9 @@ const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 
 /// The send buffer of one call, in bytes.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
+
+/// How long a connection is left unread at most while its calls wait.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The most metadata of a call, in bytes.
 const METADATA_BYTES_MAX: u32 = 16 * 1024;
@@ -130,7 +134,7 @@ impl Connection {
     {
         let read_bytes = Arc::new(AtomicUsize::new(0));
         let backlog = self.service.backlog();
-        let stream = Paced { stream, read_bytes: Arc::clone(&read_bytes), backlog };
+        let stream = Paced { stream, read_bytes: Arc::clone(&read_bytes), backlog, pause: None };
         let serving = self.http.serve_connection(TokioIo::new(stream), self.service);
         let mut serving = std::pin::pin!(serving);
         let mut preface_timeout = std::pin::pin!(tokio::time::sleep(PREFACE_TIMEOUT));
@@ -166,6 +170,21 @@ struct Paced<S> {
     stream: S,
     read_bytes: Arc<AtomicUsize>,
     backlog: Arc<Backlog>,
+    /// The end of the pause, while there is one.
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Paced<S> {
+    /// Ready once the stream may be read from: cancellations and pings are read in time, however long calls
+    /// wait.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.backlog.poll_room(cx).is_pending() {
+            let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(PAUSE_MAX)));
+            ready!(pause.as_mut().poll(cx));
+        }
+        self.pause = None;
+        Poll::Ready(())
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
@@ -174,7 +193,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        ready!(self.backlog.poll_room(cx));
+        ready!(self.poll_room(cx));
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         self.read_bytes.fetch_add(buffer.filled().len() - before, Ordering::Relaxed);
