@@ -83,7 +83,7 @@ pub fn run(config: &Config) -> Result<(), Error> {
 fn next_steps(url: &str, config: &Config) -> String {
     let secrets = config.data_dir.join(first_start::CREDENTIALS);
     let secrets = match secrets.exists() {
-        true => format!("the first user and tenant: {}", secrets.display()),
+        true => format!("secrets that this start or an earlier one drew: {}", secrets.display()),
         false => format!("keys and secrets: {}", config.data_dir.display()),
     };
     format!(

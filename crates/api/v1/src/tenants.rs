@@ -159,6 +159,7 @@ pub async fn create(
     operator.require(CREATE)?;
     let NewTenant { api_key, api_secret, external_key } = input::installation_json(body).await?;
     check_name("apiKey", &api_key, API_KEY_CHARS_MAX)?;
+    check_sendable("apiKey", &api_key)?;
     if let Some(key) = &external_key {
         check_name("externalKey", key, EXTERNAL_KEY_CHARS_MAX)?;
     }
@@ -175,11 +176,20 @@ pub async fn create(
 
 /// Checks a name that is sent in headers and shown.
 fn check_name(field: &'static str, name: &str, chars_max: usize) -> Result<(), Error> {
-    if name.trim() != name || name.is_empty() || name.chars().nth(chars_max).is_some() {
+    let is_sound = name.trim() == name && !name.contains(char::is_control);
+    if !is_sound || name.is_empty() || name.chars().nth(chars_max).is_some() {
         let reason = format!("does not have 1 to {chars_max} characters without spaces around");
         return Err(invalid(field, reason));
     }
     Ok(())
+}
+
+/// Checks a text that clients send as a header's value.
+fn check_sendable(field: &'static str, text: &str) -> Result<(), Error> {
+    if text.trim() == text && text.bytes().all(|it| it.is_ascii_graphic() || it == b' ') {
+        return Ok(());
+    }
+    Err(invalid(field, "has characters that a header does not carry, or spaces around it"))
 }
 
 /// The hash of a secret, and the secret where none is given and it is drawn.
@@ -190,6 +200,7 @@ async fn hash(api: &Api, given: Option<String>) -> Result<(String, Option<String
         let (least, most) = SECRET_CHARS.into_inner();
         return Err(invalid("apiSecret", format!("does not have {least} to {most} characters")));
     }
+    given.as_deref().map_or(Ok(()), |given| check_sendable("apiSecret", given))?;
     let drawn = given.is_none().then(random::secret);
     let secret = given.or_else(|| drawn.clone()).unwrap_or_default();
     Ok((api.access.hash(&secret).await?, drawn))

@@ -3,13 +3,16 @@
 //! They load nothing, are not stored, and send no Referer, so the token in the link stays where it is.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER,
+};
 use http::{HeaderValue, StatusCode, Uri};
 use sign_up::Error as SignUpError;
 use utoipa::{IntoResponses, ToSchema};
@@ -181,8 +184,20 @@ fn end(page: Page, result: Result<(), SignUpError>) -> Response {
             let rules: Vec<String> = invalid.iter().map(ToString::to_string).collect();
             show(StatusCode::UNPROCESSABLE_ENTITY, page, &format!("{}.", rules.join(". ")))
         }
+        Err(SignUpError::TooManyRequests { retry_after }) => {
+            later(show(StatusCode::TOO_MANY_REQUESTS, page, FAILED), retry_after)
+        }
+        Err(SignUpError::Busy { retry_after }) => {
+            later(show(StatusCode::SERVICE_UNAVAILABLE, page, FAILED), retry_after)
+        }
         Err(_) => show(StatusCode::SERVICE_UNAVAILABLE, page, FAILED),
     }
+}
+
+fn later(mut response: Response, retry_after: Duration) -> Response {
+    let seconds = HeaderValue::from(retry_after.as_secs().max(1));
+    response.headers_mut().insert(RETRY_AFTER, seconds);
+    response
 }
 
 /// The page with a text that has no character that HTML would read.
