@@ -1,5 +1,7 @@
 //! How commands print what a server says.
 
+use serde_json::Value;
+
 /// A text of foreign origin, without control characters that a terminal would execute.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|it| if it.is_control() { '\u{fffd}' } else { it }).collect()
@@ -19,4 +21,31 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
         format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
     };
     all().map(line).collect()
+}
+
+/// JSON on one line. Control characters that a terminal would execute are escaped, also those that JSON
+/// allows.
+pub(crate) fn json(value: &Value) -> String {
+    let mut text = String::new();
+    for it in value.to_string().chars() {
+        if it.is_control() {
+            text += &format!("\\u{:04x}", u32::from(it));
+        } else {
+            text.push(it);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        let value = Value::from("a\u{9b}31m\u{7f}\n\u{e4}");
+        assert_eq!(json(&value), "\"a\\u009b31m\\u007f\\n\u{e4}\"");
+        assert_eq!(serde_json::from_str::<Value>(&json(&value)).unwrap(), value);
+        assert_eq!(plain("a\u{1b}[31m"), "a\u{fffd}[31m");
+    }
 }

@@ -27,28 +27,33 @@ const LIMITS: Limits = Limits { response_bytes_max: 1 << 30, timeout: Duration::
 
 /// How long `--wait` waits in all.
 const WAIT_MAX: Duration = Duration::from_mins(5);
+/// The shortest pause of it.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+
+/// Where a request may have been carried out, and its answer does not say.
+const UNKNOWN: &str = "whether it was carried out is not known: look before you send it again";
 
 /// Options of all commands that call a server. What they leave out comes from the environment, then from
 /// the profile.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ServerArgs {
     /// The server: http://HOST:PORT [default: http://127.0.0.1:8080]
-    #[arg(long, env = "FAREGATE_URL", help_heading = "Server")]
+    #[arg(long, help_heading = "Server")]
     url: Option<String>,
     /// The user; the environment variable FAREGATE_PASSWORD has the password [default: admin]
-    #[arg(long, env = "FAREGATE_USER", help_heading = "Server")]
+    #[arg(long, help_heading = "Server")]
     user: Option<String>,
     /// A file that has the user's password
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     password_file: Option<PathBuf>,
     /// The tenant's API key; the environment variable FAREGATE_API_SECRET has the secret
-    #[arg(long, value_name = "KEY", env = "FAREGATE_API_KEY", help_heading = "Server")]
+    #[arg(long, value_name = "KEY", help_heading = "Server")]
     api_key: Option<String>,
     /// A file that has the tenant's API secret
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     api_secret_file: Option<PathBuf>,
     /// A profile of ~/.config/faregate/profiles.toml, or of the file that FAREGATE_PROFILES names
-    #[arg(long, value_name = "NAME", env = "FAREGATE_PROFILE", help_heading = "Server")]
+    #[arg(long, value_name = "NAME", help_heading = "Server")]
     profile: Option<String>,
     /// Wait and try again while the server is too busy, for five minutes at most
     #[arg(long, help_heading = "Server")]
@@ -118,22 +123,31 @@ impl ServerArgs {
     /// # Errors
     /// If a password or a secret is missing, or the server does not accept the connection.
     pub(crate) async fn connect(&self, scope: Scope) -> anyhow::Result<Remote> {
-        let profile = Profile::load(self.profile.as_deref())?;
         let Self { url, user, password_file, api_key, api_secret_file, .. } = self;
-        let url = url.clone().or(profile.url).unwrap_or_else(|| URL_DEFAULT.to_owned());
+        let name = self.profile.clone().or_else(|| variable("FAREGATE_PROFILE"));
+        let mut profile = Profile::load(name.as_deref())?;
+        let sources = Sources { is_profile_named: name.is_some() };
+        let url_of_profile = profile.url.take();
+        let url = sources.first(url.clone(), "FAREGATE_URL", url_of_profile.clone());
+        let url = url.unwrap_or_else(|| URL_DEFAULT.to_owned());
+        // A profile's secrets are for the profile's server.
+        if url_of_profile.is_some_and(|it| it != url) {
+            (profile.password, profile.api_secret) = (None, None);
+        }
         let target = Target::parse("--url", &url)?;
-        let user = user.clone().or(profile.user).unwrap_or_else(|| USER_DEFAULT.to_owned());
-        let password = PASSWORD.find(password_file.as_deref(), profile.password)?;
+        let user = sources.first(user.clone(), "FAREGATE_USER", profile.user);
+        let user = user.unwrap_or_else(|| USER_DEFAULT.to_owned());
+        let password = PASSWORD.find(password_file.as_deref(), &sources, profile.password)?;
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, basic(&user, &password)?);
         let author = HeaderValue::try_from(&user).context("the user's name cannot be sent")?;
         headers.insert(HeaderName::from_static("x-killbill-createdby"), author);
         if scope == Scope::Tenant {
-            let given = api_key.clone().filter(|it| !it.is_empty());
-            let key = given.or(profile.api_key).context(
+            let key = sources.first(api_key.clone(), "FAREGATE_API_KEY", profile.api_key).context(
                 "which tenant? name its API key: --api-key KEY, FAREGATE_API_KEY, or api_key in a profile",
             )?;
-            let secret = API_SECRET.find(api_secret_file.as_deref(), profile.api_secret)?;
+            let secret =
+                API_SECRET.find(api_secret_file.as_deref(), &sources, profile.api_secret)?;
             let key = HeaderValue::try_from(key).context("the API key cannot be sent")?;
             let mut secret =
                 HeaderValue::try_from(secret).context("the API secret cannot be sent")?;
@@ -195,11 +209,16 @@ impl Remote {
         let mut waited = Duration::ZERO;
         loop {
             let response = self.client.send(method.clone(), path, version, body.clone()).await;
-            let response = response.with_context(|| self.url.clone())?;
+            let response = response.with_context(|| match method {
+                Method::GET => self.url.clone(),
+                _ => format!("{}: {UNKNOWN}", self.url),
+            })?;
             let Some(pause) = response.retry_after.filter(|_| self.waits) else {
                 return Ok(response);
             };
-            if response.status.is_success() || response.is_unknown || waited + pause > WAIT_MAX {
+            let pause = pause.max(PAUSE_MIN);
+            let is_over = waited.saturating_add(pause) > WAIT_MAX;
+            if response.status.is_success() || response.is_unknown || is_over {
                 return Ok(response);
             }
             eprintln!("{}: trying again in {} s", response.status, pause.as_secs());
@@ -233,11 +252,36 @@ pub fn succeeded(response: Response) -> anyhow::Result<Response> {
         said = format!("{said}\n  {}: {}", of("field"), of("reason"));
     }
     if response.is_unknown {
-        said += "\n  whether it was carried out is not known: look before you send it again";
+        said = format!("{said}\n  {UNKNOWN}");
     } else if let Some(pause) = response.retry_after {
         said = format!("{said}\n  try again in {} s, or use --wait", pause.as_secs());
     }
     Err(Refused(said).into())
+}
+
+/// Where values come from: an option, then a profile that was named, then the environment, then the profile
+/// `default`.
+struct Sources {
+    is_profile_named: bool,
+}
+
+impl Sources {
+    fn first(
+        &self,
+        option: Option<String>,
+        name: &str,
+        of_profile: Option<String>,
+    ) -> Option<String> {
+        let option = option.filter(|it| !it.is_empty());
+        match self.is_profile_named {
+            true => option.or(of_profile).or_else(|| variable(name)),
+            false => option.or_else(|| variable(name)).or(of_profile),
+        }
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|it| !it.is_empty())
 }
 
 /// A secret, and where it may come from. Never an argument: `ps` shows those.
@@ -256,12 +300,16 @@ const API_SECRET: Secret = Secret {
 };
 
 impl Secret {
-    /// The secret of the file, or else of the environment, or else of the profile.
-    fn find(&self, file: Option<&Path>, of_profile: Option<String>) -> anyhow::Result<String> {
+    /// The secret of the file, or else of the profile or the environment.
+    fn find(
+        &self,
+        file: Option<&Path>,
+        sources: &Sources,
+        of_profile: Option<String>,
+    ) -> anyhow::Result<String> {
         let Self { variable, option, in_profile } = self;
         let Some(file) = file else {
-            let found = std::env::var(variable).ok().filter(|it| !it.is_empty()).or(of_profile);
-            return found.with_context(|| {
+            return sources.first(None, variable, of_profile).with_context(|| {
                 format!("set {variable}, name a file: {option}, or set {in_profile} in a profile")
             });
         };

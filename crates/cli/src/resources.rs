@@ -14,10 +14,10 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches as _};
 use hyper::Method;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::client::Response;
-use crate::output::{plain, table};
+use crate::output::{self, plain, table};
 use crate::remote::{Remote, Scope, ServerArgs, block_on, encoded, succeeded};
 
 /// The resources.
@@ -58,7 +58,7 @@ enum Request {
     List {
         path: &'static str,
         rows: Rows,
-        /// Headings, and where a row has the cell (RFC 6901).
+        /// Headings, and where a row has the cell (see [`find`]).
         columns: &'static [(&'static str, &'static str)],
     },
     /// One object.
@@ -78,6 +78,8 @@ enum Request {
 enum Rows {
     /// The answer is an array, as Kill Bill's.
     All,
+    /// The same, and the server has no pages of it.
+    Whole,
     /// The array of this name; `more` says whether there are further rows.
     Named(&'static str),
 }
@@ -144,7 +146,8 @@ pub fn commands() -> Vec<Command> {
 
 fn command(resource: &Resource) -> Command {
     let actions = resource.actions.iter().map(|action| {
-        let mut command = Command::new(action.name).about(action.about);
+        // The options' own description would become the command's.
+        let mut command = ServerArgs::augment_args(Command::new(action.name)).about(action.about);
         for Operand { name, help } in action.operands {
             command = command.arg(Arg::new(*name).required(true).help(*help));
         }
@@ -163,7 +166,7 @@ fn command(resource: &Resource) -> Command {
             let limit = limit.value_parser(clap::value_parser!(usize));
             command = command.arg(limit.default_value(LIMIT_DEFAULT));
         }
-        ServerArgs::augment_args(command)
+        command
     });
     Command::new(resource.name)
         .about(resource.about)
@@ -192,7 +195,7 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
             let path = filled(path, action, matches);
             let (found, more) = list(&mut remote, &path, rows, limit).await?;
             if server.json {
-                println!("{}", Value::from(found));
+                println!("{}", output::json(&Value::from(found)));
             } else {
                 print!("{}", shown(columns, &found));
             }
@@ -234,6 +237,7 @@ async fn list(
         let mut page: Value = remote.get(&page).await?.json()?;
         let (rows, has_more) = match rows {
             Rows::All => (page, None),
+            Rows::Whole => (page, Some(false)),
             Rows::Named(name) => {
                 let more = page.get("more").and_then(Value::as_bool);
                 (page.get_mut(name).map(Value::take).unwrap_or_default(), Some(more == Some(true)))
@@ -317,18 +321,24 @@ async fn print_sent(remote: &mut Remote, answer: Response, json: bool) -> anyhow
         println!("{}", if json { "{}" } else { "done" });
         return Ok(());
     };
-    // It is absolute, and the connection is to that server.
-    let path =
-        location.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..]));
-    let made: Value = remote.get(path.unwrap_or(location)).await?.json()?;
-    print_object(&made, json);
+    // Absolute, with whatever `public_url` has before the API's path. The connection is to that server.
+    let path = ["/1.0/kb/", "/v1/"].iter().find_map(|api| location.find(api));
+    let path = path.map_or(location.as_str(), |at| &location[at..]);
+    // The request has done its work, whatever becomes of this read.
+    match remote.get(path).await.and_then(|made| made.json::<Value>()) {
+        Ok(made) => print_object(&made, json),
+        Err(error) => {
+            eprintln!("done, but it cannot be read: {error}");
+            print_object(&json!({ "location": location }), json);
+        }
+    }
     Ok(())
 }
 
 /// Prints an object: as JSON, or a line for each member, and one for each row of a member that has rows.
 fn print_object(object: &Value, json: bool) {
     if json {
-        println!("{object}");
+        println!("{}", output::json(object));
         return;
     }
     let members = object.as_object().into_iter().flatten();
@@ -357,10 +367,18 @@ fn inline(object: &Value) -> String {
 fn shown(columns: &[(&str, &str)], rows: &[Value]) -> String {
     let headings: Vec<&str> = columns.iter().map(|(heading, _)| *heading).collect();
     let cells = |row: &Value| {
-        let cells = columns.iter().map(|(_, at)| row.pointer(at).map(cell).unwrap_or_default());
+        let cells = columns.iter().map(|(_, at)| find(row, at).map(cell).unwrap_or_default());
         cells.collect::<Vec<_>>()
     };
     table(&headings, &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+/// What stands at a place of a row; `last` in it is the last element of a list.
+fn find<'a>(row: &'a Value, at: &str) -> Option<&'a Value> {
+    match at.split_once("/last") {
+        Some((list, rest)) => row.pointer(list)?.as_array()?.last()?.pointer(rest),
+        None => row.pointer(at),
+    }
 }
 
 /// A value for people: a text without quotes, nothing for null, all else as JSON.

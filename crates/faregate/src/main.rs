@@ -23,7 +23,7 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve
+    /// Serve the APIs until it is stopped
     Serve(Arguments),
     /// Serve on loopback and run one payment through the API
     Demo(demo::Args),
@@ -57,37 +57,37 @@ enum Command {
         #[command(flatten)]
         args: maintenance::Args,
     },
-    /// The journal
+    /// Print anchors of the journal, against which later changes are found
     Journal {
         #[command(subcommand)]
         command: Journal,
     },
     /// Compare the simulated gateway's journal with the booked transactions
     Reconcile(maintenance::Args),
-    /// The analytics tables
+    /// Rebuild the analytics tables
     Analytics {
         #[command(subcommand)]
         command: Analytics,
     },
-    /// Move to another database
+    /// Move the data to another database
     Migrate {
         #[command(subcommand)]
         command: Migrate,
     },
     /// Run the simulated gateway as a process of its own
     Simulator(simulator::Args),
-    /// ISO 8583 messages: decode, encode, check, measure, answer
+    /// Decode, encode, check, measure and answer ISO 8583 messages
     #[command(subcommand)]
     Iso8583(iso8583::Command),
-    /// Feature flags
+    /// List, create, roll out, explain and copy feature flags
     #[command(subcommand)]
     Flags(flags::Command),
-    /// The topics of the queue between fronts and processors
+    /// Create the topics of the queue between fronts and processors
     Topics {
         #[command(subcommand)]
         command: queue::Topics,
     },
-    /// Dead-letter records: commands that could not be executed
+    /// List, retry and drop dead-letter records: commands that could not be executed
     Dlq {
         #[command(subcommand)]
         command: queue::DeadLetters,

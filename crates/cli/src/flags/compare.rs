@@ -7,7 +7,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use crate::client::Response;
-use crate::output::plain;
+use crate::output::{self, plain};
 use crate::remote::{RemoteArgs, block_on, encoded, succeeded};
 
 /// How much of a value is shown, in characters.
@@ -52,7 +52,7 @@ pub fn diff(args: &Diff) -> anyhow::Result<ExitCode> {
     let found: Value = answer.json()?;
     let lines = lines(&found, &args.remote.environment, &args.from);
     if args.remote.server.json {
-        println!("{found}");
+        println!("{}", output::json(&found));
     } else {
         lines.iter().for_each(|line| println!("{line}"));
     }
@@ -66,7 +66,7 @@ pub fn diff(args: &Diff) -> anyhow::Result<ExitCode> {
 pub fn copy(args: &Copy) -> anyhow::Result<ExitCode> {
     let copied: Value = succeeded(block_on(send(args))?)?.json()?;
     if args.remote.server.json {
-        println!("{copied}");
+        println!("{}", output::json(&copied));
         return Ok(ExitCode::SUCCESS);
     }
     let mut changes = 0;

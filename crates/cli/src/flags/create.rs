@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use crate::output::plain;
+use crate::output::{self, plain};
 use crate::remote::{RemoteArgs, block_on, succeeded};
 
 /// Options of `faregate flags create`.
@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         succeeded(remote.send(Method::POST, &path, None, body).await?)?.json()
     })?;
     if args.remote.server.json {
-        println!("{made}");
+        println!("{}", output::json(&made));
         return Ok(ExitCode::SUCCESS);
     }
     let (key, environment) = (plain(&args.key), plain(&args.remote.environment));

@@ -10,7 +10,7 @@ use hyper::{Method, StatusCode};
 use serde_json::Value;
 
 use crate::client::Response;
-use crate::output::plain;
+use crate::output::{self, plain};
 use crate::remote::{RemoteArgs, block_on, succeeded};
 
 /// The largest file that is read, in bytes; the server has a limit of its own.
@@ -62,7 +62,7 @@ pub fn import(args: &Import) -> anyhow::Result<ExitCode> {
     }
     let imported: Value = succeeded(answer)?.json()?;
     if args.remote.server.json {
-        println!("{imported}");
+        println!("{}", output::json(&imported));
         return Ok(ExitCode::SUCCESS);
     }
     let count = |what| imported.get(what).and_then(Value::as_u64).unwrap_or_default();
@@ -100,7 +100,7 @@ async fn send(args: &Import, body: Bytes) -> anyhow::Result<Response> {
 
 fn print_problems(args: &Import, problem: &Value) {
     if args.remote.server.json {
-        println!("{problem}");
+        println!("{}", output::json(problem));
         return;
     }
     let problems = problem.get("problems").and_then(Value::as_array);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use crate::output::plain;
+use crate::output::{self, plain};
 use crate::remote::{RemoteArgs, block_on, encoded, succeeded};
 
 /// Options of `faregate flags explain`.
@@ -40,7 +40,7 @@ fn property(text: &str) -> Result<(String, String), String> {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let explanation = block_on(request(args))?;
     if args.remote.server.json {
-        println!("{explanation}");
+        println!("{}", output::json(&explanation));
     } else {
         print!("{}", sentences(&args.user_key, &args.remote.environment, &explanation));
     }

@@ -8,7 +8,7 @@ use hyper::Method;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::output::{plain, table};
+use crate::output::{self, plain, table};
 use crate::remote::{Remote, RemoteArgs, block_on, encoded, succeeded};
 
 /// Options of `faregate flags history`.
@@ -58,7 +58,7 @@ pub fn history(args: &History) -> anyhow::Result<ExitCode> {
         args.remote.connect().await?.get(&path(&args.key, &args.remote, 0)).await
     })?;
     if args.remote.server.json {
-        println!("{}", answer.json::<Value>()?);
+        println!("{}", output::json(&answer.json()?));
         return Ok(ExitCode::SUCCESS);
     }
     let page: Page = answer.json()?;
@@ -85,7 +85,7 @@ fn row(version: &Version) -> Vec<String> {
 pub fn rollback(args: &Rollback) -> anyhow::Result<ExitCode> {
     let (to, flag) = block_on(roll_back(args))?;
     if args.remote.server.json {
-        println!("{flag}");
+        println!("{}", output::json(&flag));
         return Ok(ExitCode::SUCCESS);
     }
     let (key, environment) = (plain(&args.key), plain(&args.remote.environment));

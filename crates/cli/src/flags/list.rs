@@ -31,7 +31,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let flags = block_on(all(args))?;
     if args.remote.server.json {
-        println!("{}", Value::from(flags));
+        println!("{}", output::json(&Value::from(flags)));
         return Ok(ExitCode::SUCCESS);
     }
     let flags = flags.into_iter().map(serde_json::from_value);

@@ -8,7 +8,7 @@ use evaluation::{Flag, RolloutVariation};
 use hyper::Method;
 use serde_json::{Value, json};
 
-use crate::output::plain;
+use crate::output::{self, plain};
 use crate::remote::{RemoteArgs, block_on, encoded, succeeded};
 
 /// Options of `faregate flags rollout`.
@@ -19,7 +19,8 @@ pub struct Args {
     /// The part of the users, from 0% to 100%
     #[arg(value_parser = percent)]
     percent: f64,
-    /// The value that they get [default: the other one than while the flag is off, if there are two]
+    /// The value that they get; needed where the flag has more than two [default: the one of the two that
+    /// users do not get while the flag is off]
     #[arg(long, allow_hyphen_values = true)]
     value: Option<String>,
     #[command(flatten)]
@@ -41,7 +42,7 @@ fn percent(text: &str) -> Result<f64, String> {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (value, flag) = block_on(roll_out(args))?;
     if args.remote.server.json {
-        println!("{flag}");
+        println!("{}", output::json(&flag));
         return Ok(ExitCode::SUCCESS);
     }
     let (key, environment) = (plain(&args.key), plain(&args.remote.environment));

@@ -8,7 +8,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::list::state;
-use crate::output::plain;
+use crate::output::{self, plain};
 use crate::remote::{RemoteArgs, block_on, encoded, succeeded};
 
 /// Options of `faregate flags toggle`.
@@ -34,7 +34,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (before, flag) = block_on(switch(args))?;
     if args.remote.server.json {
-        println!("{flag}");
+        println!("{}", output::json(&flag));
         return Ok(ExitCode::SUCCESS);
     }
     let (key, environment) = (plain(&args.key), plain(&args.remote.environment));

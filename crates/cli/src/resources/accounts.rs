@@ -34,7 +34,10 @@ pub(super) static ACCOUNTS: Resource = Resource {
         Action {
             name: "find",
             about: "Find accounts by a part of the name, the e-mail address or the key",
-            operands: &[Operand { name: "text", help: "The part" }],
+            operands: &[Operand {
+                name: "text",
+                help: "A part of the name, the e-mail address or the key",
+            }],
             options: &[],
             request: Request::List {
                 path: "/1.0/kb/accounts/search/{text}",

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Action, Request, Resource, shown};
+use crate::output;
 use crate::remote::{Remote, Scope};
 
 const COLUMNS: &[(&str, &str)] = &[
@@ -47,7 +48,7 @@ pub(super) async fn tail(
         from = remote.get(&format!("{path}?after={next}")).await?.json()?;
         let events = from.get("events").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         if json {
-            events.iter().for_each(|event| println!("{event}"));
+            events.iter().for_each(|event| println!("{}", output::json(event)));
         } else if !events.is_empty() {
             // Without the headings.
             let lines = shown(columns, events);

@@ -18,7 +18,7 @@ pub(super) static PAYMENT_METHODS: Resource = Resource {
             options: &[],
             request: Request::List {
                 path: "/1.0/kb/accounts/{account}/paymentMethods",
-                rows: Rows::All,
+                rows: Rows::Whole,
                 columns: &[
                     ("ID", "/paymentMethodId"),
                     ("GATEWAY", "/pluginName"),

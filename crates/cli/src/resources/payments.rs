@@ -19,7 +19,8 @@ const COLUMNS: &[(&str, &str)] = &[
     ("PURCHASED", "/purchasedAmount"),
     ("REFUNDED", "/refundedAmount"),
     ("CURRENCY", "/currency"),
-    ("LAST STATUS", "/transactions/0/status"),
+    ("LAST", "/transactions/last/transactionType"),
+    ("STATUS", "/transactions/last/status"),
 ];
 
 /// A request about a payment that exists, with an amount.
@@ -40,7 +41,7 @@ const OF_START: &[Field] = &[
     Field::query_text(
         "method",
         "paymentMethodId",
-        "The payment method's id; the account's default by default",
+        "The payment method's id [default: the account's default]",
     ),
 ];
 

@@ -23,6 +23,7 @@ pub(super) static TENANTS: Resource = Resource {
                 columns: &[
                     ("ID", "/tenantId"),
                     ("API KEY", "/apiKey"),
+                    ("EXTERNAL KEY", "/externalKey"),
                     ("ACTIVE", "/active"),
                     ("CREATED", "/createdAt"),
                 ],
@@ -52,7 +53,7 @@ pub(super) static TENANTS: Resource = Resource {
             options: &[Field::integer(
                 "overlap-seconds",
                 "overlapSeconds",
-                "How long the secret before is still taken",
+                "How many seconds the secret before is still taken [default: 86400]",
             )],
             request: Request::Send {
                 method: Method::POST,

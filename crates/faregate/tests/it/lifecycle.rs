@@ -223,3 +223,21 @@ fn the_effective_configuration_is_printed() {
         assert!(printed.contains(line), "{line} is not in {printed}");
     }
 }
+
+/// The files of `ops/config`, with what belongs into the environment.
+#[test]
+fn the_configuration_of_each_deployment_is_valid() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ops/config");
+    let mut names = vec![];
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let mut command = faregate(&["config", "--config", path.to_str().unwrap()]);
+        command.env("FAREGATE_DATABASE_URL", "postgres://faregate:secret@db.example.org/faregate");
+        let output = command.env("FAREGATE_KAFKA_SASL_PASSWORD", "secret").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {said}", path.display());
+        names.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+    }
+    names.sort();
+    assert_eq!(names, ["front.toml", "postgresql.toml", "processor.toml", "single-node.toml"]);
+}

@@ -72,8 +72,8 @@ fn a_payment_is_taken_and_refunded_without_another_client() {
     let shown = said.replace(payment, "PAYMENT").replace(account, "ACCOUNT");
     assert_eq!(code, Some(0), "{said}");
     expect![[r#"
-        ID                                    ACCOUNT                               AUTHORIZED  CAPTURED  PURCHASED  REFUNDED  CURRENCY  LAST STATUS
-        PAYMENT  ACCOUNT  0           0         12.5       2.5       USD       SUCCESS
+        ID                                    ACCOUNT                               AUTHORIZED  CAPTURED  PURCHASED  REFUNDED  CURRENCY  LAST    STATUS
+        PAYMENT  ACCOUNT  0           0         12.5       2.5       USD       REFUND  SUCCESS
     "#]]
     .assert_eq(&shown);
     assert_eq!(tenant.json(&["payments", "ls", "--limit", "1"]).as_array().unwrap().len(), 1);
@@ -255,6 +255,18 @@ fn a_profile_has_the_server_and_the_credentials() {
     mode(0o600);
     let (code, said) = run();
     assert!(code == Some(0) && said.starts_with("ID"), "{said}");
+    // What is exported for another server does not count beside a profile that was named.
+    let with = |arguments: &[&str]| {
+        let mut command = faregate(&["accounts", "ls", "--profile", "shop"]);
+        command.args(arguments).env("FAREGATE_PROFILES", &path);
+        command.envs([("FAREGATE_URL", "http://127.0.0.1:1"), ("FAREGATE_API_SECRET", "other")]);
+        ended(&command.output().unwrap())
+    };
+    let (code, said) = with(&[]);
+    assert!(code == Some(0) && said.starts_with("ID"), "{said}");
+    let (code, said) = with(&["--url", "http://127.0.0.1:2"]);
+    assert_eq!(code, Some(2));
+    assert!(said.starts_with("faregate: set FAREGATE_PASSWORD"), "secrets stay here: {said}");
 }
 
 /// The disk is full from the start on.
@@ -277,6 +289,15 @@ fn a_refused_command_is_tried_again_with_wait_only() {
     waiting.kill().unwrap();
     waiting.wait().unwrap();
     assert_eq!(line, "503 Service Unavailable: trying again in 10 s");
+}
+
+#[test]
+fn help_says_what_each_command_does() {
+    let (code, said) = ended(&faregate(&["payments", "--help"]).output().unwrap());
+    assert_eq!(code, Some(0), "{said}");
+    for line in ["  ls         List the payments", "  refund     Refund an amount of a payment"] {
+        assert!(said.contains(line), "{said}");
+    }
 }
 
 #[test]
