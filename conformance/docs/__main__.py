@@ -26,7 +26,8 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGES = ["README.md", "docs/tutorial/first-flag.md", "docs/tutorial/first-sign-up.md",
-         "docs/tutorial/first-payment.md", "docs/how-to/receive-webhooks.md"]
+         "docs/tutorial/first-payment.md", "docs/how-to/receive-webhooks.md",
+         "docs/how-to/resolve-an-unknown-payment.md", "docs/how-to/follow-a-feature-flag.md"]
 BLOCK_WITHIN_S = 60
 END = "--end-of-block--"
 
