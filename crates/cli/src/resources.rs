@@ -1,4 +1,4 @@
-//! `faregate tenants|accounts|...`: resources of a running server. Each is a row of [`RESOURCES`] and a
+//! `faregate tenants|accounts|...`: resources of a running server. Each is a row of `RESOURCES` and a
 //! file that says where the server has it, which columns a list shows, and which options become fields of
 //! a request. What they do is the same for all, and is here.
 
