@@ -84,6 +84,11 @@ impl Client {
         Ok(Self { sender, headers, limits })
     }
 
+    /// Sends this header with every later request.
+    pub fn insert_header(&mut self, name: HeaderName, value: HeaderValue) {
+        self.headers.insert(name, value);
+    }
+
     /// Sends a request, and reads its response whatever the status. A body is JSON.
     ///
     /// # Errors

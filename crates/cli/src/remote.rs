@@ -33,8 +33,7 @@ const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// Where a request may have been carried out, and its answer does not say.
 const UNKNOWN: &str = "whether it was carried out is not known: look before you send it again";
 
-/// Options of all commands that call a server. What they leave out comes from the environment, then from
-/// the profile.
+/// Options of all commands that call a server; [`Sources`] has what they leave out.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ServerArgs {
     /// The server: http://HOST:PORT [default: http://127.0.0.1:8080]
@@ -90,6 +89,7 @@ pub struct Remote {
     client: Client,
     url: String,
     waits: bool,
+    idempotency_key: Option<String>,
 }
 
 /// The server's refusal.
@@ -159,7 +159,7 @@ impl ServerArgs {
         let client = client.with_context(|| {
             format!("cannot connect to {url}: is `faregate serve` running there?")
         })?;
-        Ok(Remote { client, url, waits: self.wait })
+        Ok(Remote { client, url, waits: self.wait, idempotency_key: None })
     }
 }
 
@@ -186,6 +186,17 @@ impl RemoteArgs {
 }
 
 impl Remote {
+    /// Makes the requests that follow repeatable: where an answer is lost, the error names the key.
+    ///
+    /// # Errors
+    /// If the key has characters that a header does not carry.
+    pub(crate) fn set_idempotency_key(&mut self, key: String) -> anyhow::Result<()> {
+        let value = HeaderValue::try_from(&key).context("--idempotency-key cannot be sent")?;
+        self.client.insert_header(HeaderName::from_static("idempotency-key"), value);
+        self.idempotency_key = Some(key);
+        Ok(())
+    }
+
     /// Reads a resource.
     ///
     /// # Errors
@@ -211,7 +222,7 @@ impl Remote {
             let response = self.client.send(method.clone(), path, version, body.clone()).await;
             let response = response.with_context(|| match method {
                 Method::GET => self.url.clone(),
-                _ => format!("{}: {UNKNOWN}", self.url),
+                _ => format!("{}: {}", self.url, self.unknown()),
             })?;
             let Some(pause) = response.retry_after.filter(|_| self.waits) else {
                 return Ok(response);
@@ -224,6 +235,14 @@ impl Remote {
             eprintln!("{}: trying again in {} s", response.status, pause.as_secs());
             tokio::time::sleep(pause).await;
             waited += pause;
+        }
+    }
+
+    /// What to do where it is not known what became of a request.
+    fn unknown(&self) -> String {
+        match &self.idempotency_key {
+            Some(key) => format!("{UNKNOWN}, or send the same with --idempotency-key {key}"),
+            None => UNKNOWN.to_owned(),
         }
     }
 }

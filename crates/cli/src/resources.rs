@@ -15,6 +15,7 @@ use bytes::Bytes;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches as _};
 use hyper::Method;
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use crate::client::Response;
 use crate::output::{self, plain, table};
@@ -28,6 +29,8 @@ static RESOURCES: [&Resource; 5] = [
     &payments::PAYMENTS,
     &events::EVENTS,
 ];
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Rows that a list shows unless it is asked for more, and rows per request.
 const LIMIT_DEFAULT: &str = "100";
@@ -72,6 +75,14 @@ enum Request {
     },
     /// Prints rows as they come, until it is interrupted.
     Tail { path: &'static str, columns: &'static [(&'static str, &'static str)] },
+}
+
+impl Request {
+    /// Whether the server takes a key that makes it repeatable: Kill Bill's API, for each `POST`.
+    fn is_repeatable(&self) -> bool {
+        matches!(self, Self::Send { method, path, .. }
+            if *method == Method::POST && path.starts_with("/1.0/kb/"))
+    }
 }
 
 /// Where a page has its rows.
@@ -158,6 +169,13 @@ fn command(resource: &Resource) -> Command {
             }
             command = command.arg(arg);
         }
+        if action.request.is_repeatable() {
+            command =
+                command
+                    .arg(Arg::new(IDEMPOTENCY_KEY).long(IDEMPOTENCY_KEY).value_name("KEY").help(
+                    "Do it once, however often it is sent with this key [default: a random one]",
+                ));
+        }
         if matches!(action.request, Request::List { .. }) {
             let limit = Arg::new("limit")
                 .long("limit")
@@ -211,6 +229,10 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
             let path = filled(path, action, matches);
             let body = body(action, constants, matches)?;
             let body = Bytes::from(Value::from(body).to_string());
+            if action.request.is_repeatable() {
+                let given = matches.get_one::<String>(IDEMPOTENCY_KEY).cloned();
+                remote.set_idempotency_key(given.unwrap_or_else(|| Uuid::now_v7().to_string()))?;
+            }
             let answer = remote.send(method.clone(), &path, None, body).await?;
             print_sent(&mut remote, succeeded(answer)?, server.json).await?;
         }

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use bytes::Bytes;
 use hyper::Method;
 use serde_json::{Value, json};
@@ -65,20 +64,17 @@ fn document(args: &Args) -> anyhow::Result<Value> {
         ("boolean", Some("false")) => "off".to_owned(),
         _ => format!("v{at}"),
     };
-    let variations: Vec<Value> = values
-        .iter()
-        .enumerate()
-        .map(|(at, value)| json!({ "id": id(at), "value": value }))
-        .collect();
     anyhow::ensure!(values.len() > 1, "a flag needs two values at least: --value VALUE, twice");
-    let last = values.len().checked_sub(1).context("a flag needs values")?;
+    let variations = values.iter().enumerate();
+    let variations = variations.map(|(at, value)| json!({ "id": id(at), "value": value }));
+    let variations: Vec<Value> = variations.collect();
     let mut flag = json!({
         "key": args.key,
         "variationType": args.kind,
         "variations": variations,
         "isEnabled": false,
         "disabledVariationId": id(0),
-        "fallthrough": { "variations": [{ "id": id(last), "rollout": [0, 1] }] },
+        "fallthrough": { "variations": [{ "id": id(values.len() - 1), "rollout": [0, 1] }] },
     });
     for (field, text) in [("name", &args.name), ("description", &args.description)] {
         if let Some(text) = text {

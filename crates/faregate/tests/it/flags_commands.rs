@@ -111,6 +111,30 @@ fn a_flag_is_switched() {
     assert_eq!((code, said.as_str()), (Some(1), missing));
 }
 
+#[test]
+fn a_flag_is_created_rolled_out_and_rolled_back() {
+    let (server, client) = start();
+    let run = |arguments: &[&str]| {
+        let (code, said) = ended(&flags(&server, arguments));
+        assert_eq!(code, Some(0), "{said}");
+        said
+    };
+    let now = || client.get("/v1/flags/colour").json();
+    run(&["create", "colour", "--type", "string", "--value", "red", "--value", "blue"]);
+    assert_eq!(now()["isEnabled"], false);
+    run(&["rollout", "colour", "10%"]);
+    let parts = now()["fallthrough"]["variations"].clone();
+    assert_eq!(
+        (&parts[0]["rollout"], &parts[1]["rollout"]),
+        (&json!([0.0, 0.1]), &json!([0.1, 1.0]))
+    );
+    run(&["rollout", "colour", "100%"]);
+    assert_eq!(now()["fallthrough"]["variations"].as_array().unwrap().len(), 1);
+    assert_eq!(run(&["history", "colour"]).lines().count(), 4);
+    run(&["rollback", "colour"]);
+    assert_eq!(now()["fallthrough"]["variations"], parts);
+}
+
 /// Each switches what it saw, or nothing: as many as were made have taken turns.
 #[test]
 fn concurrent_toggles_do_not_undo_each_other() {

@@ -2,6 +2,7 @@
 //! something is wrong.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 
 use expect_test::expect;
@@ -53,14 +54,20 @@ fn tenant(server: &Server) -> Tenant<'_> {
     Tenant { server, secret: made["apiSecret"].as_str().unwrap().to_owned() }
 }
 
-#[test]
-fn a_payment_is_taken_and_refunded_without_another_client() {
-    let server = Server::start();
-    let tenant = tenant(&server);
+/// The id of an account that can pay.
+fn paying_account(tenant: &Tenant<'_>) -> String {
     let account = tenant.json(&["accounts", "create", "--name", "Ada", "--currency", "USD"]);
     let account = account["accountId"].as_str().unwrap();
     let gateway = ["--gateway", "__EXTERNAL_PAYMENT__", "--default"];
     tenant.json(&[&["payment-methods", "create", account][..], &gateway].concat());
+    account.to_owned()
+}
+
+#[test]
+fn a_payment_is_taken_and_refunded_without_another_client() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    let account = &paying_account(&tenant);
     let payment = tenant.json(&["payments", "create", account, "--amount", "12.50"]);
     let payment = payment["paymentId"].as_str().unwrap();
     let refunded = tenant.json(&["payments", "refund", payment, "--amount", "2.5"]);
@@ -77,6 +84,30 @@ fn a_payment_is_taken_and_refunded_without_another_client() {
     "#]]
     .assert_eq(&shown);
     assert_eq!(tenant.json(&["payments", "ls", "--limit", "1"]).as_array().unwrap().len(), 1);
+}
+
+/// The server takes the request, and is gone before it answers.
+#[test]
+fn a_payment_whose_answer_is_lost_is_sent_again_without_a_second_charge() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    let account = &paying_account(&tenant);
+    let pay = ["payments", "create", account, "--amount", "5", "--idempotency-key", "order-7"];
+    let broken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", broken.local_addr().unwrap());
+    let breaking = std::thread::spawn(move || {
+        let (mut stream, _) = broken.accept().unwrap();
+        assert_ne!(stream.read(&mut [0; 4096]).unwrap(), 0);
+    });
+    let mut command = faregate(&pay);
+    command.args(["--url", &url]).envs([("FAREGATE_PASSWORD", "x"), ("FAREGATE_API_KEY", "x")]);
+    let (code, said) = ended(&command.env("FAREGATE_API_SECRET", "x").output().unwrap());
+    breaking.join().unwrap();
+    let advice = "or send the same with --idempotency-key order-7";
+    assert!(code == Some(2) && said.contains(advice), "{said}");
+    let first = tenant.json(&pay);
+    assert_eq!(tenant.json(&pay)["paymentId"], first["paymentId"]);
+    assert_eq!(tenant.json(&["payments", "ls"]).as_array().unwrap().len(), 1);
 }
 
 #[test]
