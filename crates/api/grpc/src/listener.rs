@@ -230,3 +230,31 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::call_window::CallWindow;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_whose_calls_wait_is_read_from_once_a_second() {
+        let (window, backlog) = (Arc::new(CallWindow::new(1)), Arc::<Backlog>::default());
+        for _ in 0..1_000 {
+            let (window, backlog) = (Arc::clone(&window), Arc::clone(&backlog));
+            tokio::spawn(async move { window.run(&backlog, pending::<()>()).await });
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let (mut client, stream) = tokio::io::duplex(8);
+        let mut paced = Paced { stream, read_bytes: Arc::default(), backlog, pause: None };
+        client.write_all(b"ping").await.expect("it is connected");
+        let sent = tokio::time::Instant::now();
+        assert_eq!(paced.read_u8().await.expect("it is connected"), b'p');
+        assert_eq!(sent.elapsed().as_secs(), 1);
+    }
+}

@@ -3,11 +3,10 @@
 //! They load nothing, are not stored, and send no Referer, so the token in the link stays where it is.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::header::{
@@ -21,6 +20,7 @@ use web::body::read_limited;
 
 use super::SignUpApi;
 use super::context::Context;
+use crate::error::Error;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -176,27 +176,22 @@ fn is_token(text: &str) -> bool {
     (1..=TOKEN_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_of_token)
 }
 
+/// The page after its form was sent. A failure has the status and `Retry-After` of the API's answer.
 fn end(page: Page, result: Result<(), SignUpError>) -> Response {
-    match result {
-        Ok(()) => show(StatusCode::OK, page, page.done),
-        Err(SignUpError::TokenInvalid) => show(StatusCode::BAD_REQUEST, page, EXPIRED),
-        Err(SignUpError::Fields(invalid)) => {
-            let rules: Vec<String> = invalid.iter().map(ToString::to_string).collect();
-            show(StatusCode::UNPROCESSABLE_ENTITY, page, &format!("{}.", rules.join(". ")))
-        }
-        Err(SignUpError::TooManyRequests { retry_after }) => {
-            later(show(StatusCode::TOO_MANY_REQUESTS, page, FAILED), retry_after)
-        }
-        Err(SignUpError::Busy { retry_after }) => {
-            later(show(StatusCode::SERVICE_UNAVAILABLE, page, FAILED), retry_after)
-        }
-        Err(_) => show(StatusCode::SERVICE_UNAVAILABLE, page, FAILED),
+    let Err(error) = result else { return show(StatusCode::OK, page, page.done) };
+    let text = if let SignUpError::Fields(invalid) = &error {
+        let rules: Vec<String> = invalid.iter().map(ToString::to_string).collect();
+        format!("{}.", rules.join(". "))
+    } else if matches!(error, SignUpError::TokenInvalid) {
+        EXPIRED.to_owned()
+    } else {
+        FAILED.to_owned()
+    };
+    let answer = Error::from(error).into_response();
+    let mut response = show(answer.status(), page, &text);
+    if let Some(retry_after) = answer.headers().get(RETRY_AFTER) {
+        response.headers_mut().insert(RETRY_AFTER, retry_after.clone());
     }
-}
-
-fn later(mut response: Response, retry_after: Duration) -> Response {
-    let seconds = HeaderValue::from(retry_after.as_secs().max(1));
-    response.headers_mut().insert(RETRY_AFTER, seconds);
     response
 }
 
