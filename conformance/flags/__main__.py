@@ -13,7 +13,6 @@ import concurrent.futures
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,10 @@ import uuid
 from proxy import Proxy
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "scripts"))
+import processes  # noqa: E402
+
+PORT_FIRST = 19_101
 SAMPLE = HERE.parents[1] / "crates" / "api" / "flags" / "sample.json"
 MEMBERS = "5e900000-aaaa-4d00-8000-000000000001"
 READY_S = 30
@@ -66,9 +69,7 @@ class Server:
 
     def __init__(self, binary, folder):
         self.binary, self.folder = binary, folder
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            self.address = listener.getsockname()
+        self.address = ("127.0.0.1", processes.free_ports(PORT_FIRST, 1)[0])
         self.tenant = f"flags-{uuid.uuid4().hex[:8]}"
         self.process = None
 

@@ -20,7 +20,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "scripts")]
 import server as servers  # noqa: E402
 
 GROUPS = ["slow", "many", "big", "nested", "wrong", "pipelined", "half_closed"]

@@ -7,13 +7,14 @@ import pathlib
 import re
 import resource
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
 
+import processes
 import wire
 
+PORT_FIRST = 18_901
 READY_WITHIN_S = 60
 STOPPED_WITHIN_S = 30
 # Short, so that what has to time out does so while the suite looks on. The bounds of time in the attacks
@@ -40,7 +41,7 @@ class Server:
     def __init__(self, binary, folder):
         self.binary, self.folder = binary, pathlib.Path(folder)
         self.data, self.log = self.folder / "data", self.folder / "server.log"
-        self.address, self.grpc = ("127.0.0.1", free_port()), ("127.0.0.1", free_port())
+        self.address, self.grpc = (("127.0.0.1", port) for port in processes.free_ports(PORT_FIRST, 2))
         self.process = None
         # The secret of the environment `dev` for servers, and an account that can pay: see `prepare`.
         self.secret = self.account = None
@@ -117,12 +118,6 @@ class Server:
 
     def log_tail(self):
         return self.log.read_text(errors="replace")[-800:]
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def raise_file_limit():

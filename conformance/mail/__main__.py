@@ -23,6 +23,10 @@ import trustme
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, LoginPassword
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+import processes  # noqa: E402
+
+PORT_FIRST = 19_201
 TEMPLATES = 5
 # What the tests put in for a name, and what may be left of it.
 NAME = "Zoë Bcc injectedexample. net"
@@ -79,11 +83,6 @@ class Checks:
 
 def decoded(value):
     return "" if value is None else str(value)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return one.getsockname()[1]
 
 
 def look_at(checks, way, envelope):
@@ -154,7 +153,8 @@ def main(command):
                 "authenticator": boxes["tls"].authenticate,
             },
         }
-        servers = {way: Controller(box, "127.0.0.1", free_port(), **options[way]) for way, box in boxes.items()}
+        ports = dict(zip(boxes, processes.free_ports(PORT_FIRST, len(boxes))))
+        servers = {way: Controller(box, "127.0.0.1", ports[way], **options[way]) for way, box in boxes.items()}
         silent = socket.create_server(("127.0.0.1", 0))
         for server in servers.values():
             server.start()

@@ -101,7 +101,10 @@ impl Scene {
             std::env::temp_dir().join(format!("faregate-crash-{}-{seed}", std::process::id()));
         std::fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
         let path = |name: &str| dir.join(name).display().to_string();
-        let (server_at, simulator_at) = (processes::free_address()?, processes::free_address()?);
+        let mut free = processes::free_addresses();
+        let (Some(server_at), Some(simulator_at)) = (free.next(), free.next()) else {
+            bail!("no port is free for the server and the gateway");
+        };
         let arguments = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
         let simulator = Launch {
             binary: binary.clone(),

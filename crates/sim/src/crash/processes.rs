@@ -1,8 +1,8 @@
 //! The real binary: found, started, killed, and started again.
 
 use std::fs::{File, OpenOptions};
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -47,12 +47,16 @@ pub fn find_binary() -> anyhow::Result<PathBuf> {
         .context("the binary was built elsewhere; FAREGATE_BIN says where")
 }
 
-/// An address of this machine that nobody listens on.
-///
-/// # Errors
-/// Where the system has none.
-pub fn free_address() -> io::Result<SocketAddr> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+/// Below those that Linux gives to outgoing connections, so that a process which is started again finds
+/// its port free.
+const PORTS: Range<u16> = 23_000..32_768;
+
+/// Addresses of this machine that nobody listens on, no two of them the same.
+pub fn free_addresses() -> impl Iterator<Item = SocketAddr> {
+    // Two tests at the same time look at different ports.
+    let skipped = std::process::id() as usize % (PORTS.len() / 2);
+    let all = PORTS.skip(skipped).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    all.filter(|address| TcpListener::bind(address).is_ok())
 }
 
 /// How a process is started.
