@@ -6,11 +6,11 @@ use engine::ports::StoreError;
 
 use super::chains::{ENTITIES, Entities};
 use super::journal::Links;
-use super::{Problem, Report, checks, one_row};
+use super::{Problem, Report, checks, one_row, payments};
 use crate::Error;
 use crate::driver::{Cell, Cells, CheckKey, Reader, Value};
 use crate::pool::Source;
-use crate::tables::{JOURNAL, PAYMENT, TABLES, Table};
+use crate::tables::{JOURNAL, PAYMENT, POSTING, TABLES, Table};
 
 /// The rows of a portion: a snapshot of the database is held for no more.
 const PORTION_ROWS: usize = 256;
@@ -40,6 +40,7 @@ enum What {
     /// One of [`ENTITIES`].
     Entity(usize),
     Payments,
+    Postings,
     CheckValues,
 }
 
@@ -62,9 +63,15 @@ impl Scrub {
         let entities = ENTITIES.iter().enumerate();
         let entities = entities.map(|(n, it)| Stage { table: it.0, what: What::Entity(n) });
         let payments = Stage { table: &PAYMENT, what: What::Payments };
+        let postings = Stage { table: &POSTING, what: What::Postings };
         let checked = TABLES.iter().filter(|table| table.is_checked());
         let checked = checked.map(|&table| Stage { table, what: What::CheckValues });
-        let stages = [links].into_iter().chain(entities).chain([payments]).chain(checked).collect();
+        let stages = [links]
+            .into_iter()
+            .chain(entities)
+            .chain([payments, postings])
+            .chain(checked)
+            .collect();
         Self { source, reader: None, stages, at: 0, after: None, links: Links::default() }
     }
 
@@ -123,6 +130,10 @@ impl Stage {
             What::Payments => {
                 let mut entities = Entities::prepare(reader)?;
                 Box::new(move |cells, report| entities.payment(cells, report))
+            }
+            What::Postings => {
+                let mut accounts = payments::Accounts::prepare(reader)?;
+                Box::new(move |cells, report| accounts.posting(cells, report))
             }
             What::CheckValues => {
                 let key = CheckKey::read(reader)?;
