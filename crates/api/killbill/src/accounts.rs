@@ -416,6 +416,9 @@ pub(crate) async fn list(call: Call) -> HandlerResult {
 }
 
 /// Searches accounts.
+///
+/// Finds one by its id, its whole key or its whole e-mail address. Where there is none, finds all whose name,
+/// e-mail address, key or company contains the text, which looks at every account of the tenant.
 #[utoipa::path(get, path = "/1.0/kb/accounts/search/{searchKey}", tag = "Account",
     params(("searchKey" = String, Path), ("offset" = Option<u64>, Query),
         ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query), ("accountWithBalance" = Option<bool>, Query), ("accountWithBalanceAndCBA" = Option<bool>, Query)),

@@ -36,6 +36,8 @@ struct AdminPaymentBody<'a> {
 }
 
 /// Gives a transaction a status.
+///
+/// The way out of an unknown outcome. A transaction that has an outcome needs `X-Killbill-Reason`.
 #[utoipa::path(put, tag = "Admin",
     path = "/1.0/kb/admin/payments/{paymentId}/transactions/{paymentTransactionId}",
     params(("paymentId" = Uuid, Path), ("paymentTransactionId" = Uuid, Path)),

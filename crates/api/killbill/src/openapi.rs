@@ -129,13 +129,26 @@ fn complete(operation: &mut Operation, route: &Route) {
         // The document's default.
         Credentials::UserAndTenant => None,
     };
-    let parameters = operation.parameters.get_or_insert_default();
     let has = |parameters: &[RefOr<Parameter>], name: &str| {
         parameters.iter().any(|it| matches!(it, RefOr::T(it) if it.name == name))
     };
+    if let Some(permission) = route.permission {
+        let except = if route.is_open_to_its_user { ", except for one's own user" } else { "" };
+        let needs = format!("Needs the permission `{permission}`{except}.");
+        let before = operation.description.take().map(|it| format!("{}\n\n", it.trim_end()));
+        operation.description = Some(before.unwrap_or_default() + &needs);
+    }
+    let parameters = operation.parameters.get_or_insert_default();
     // A read that may ask the gateway accepts properties for it.
     if has(parameters, "withPluginInfo") && !has(parameters, "pluginProperty") {
         parameters.push(plugin_property());
+    }
+    for parameter in parameters.iter_mut() {
+        let RefOr::T(parameter) = parameter else { continue };
+        let of_name = PARAMETERS.iter().find(|(name, _)| *name == parameter.name);
+        if let (None, Some((_, text))) = (&parameter.description, of_name) {
+            parameter.description = Some((*text).to_owned());
+        }
     }
     parameters.extend(headers(route).into_iter().map(RefOr::T));
     let is_paged = has(parameters, "offset");
@@ -145,6 +158,57 @@ fn complete(operation: &mut Operation, route: &Route) {
         complete_response(response, status, is_paged, makes_transaction);
     }
 }
+
+/// Parameters that mean the same on every route.
+const PARAMETERS: [(&str, &str); 38] = [
+    ("accountId", "The account's id"),
+    ("accountWithBalance", "Fills `accountBalance`, 0 as there are no invoices"),
+    (
+        "accountWithBalanceAndCBA",
+        "Fills `accountBalance` and `accountCBA`, 0 as there are no invoices",
+    ),
+    ("apiKey", "The tenant's API key"),
+    ("audit", "`NONE` (default), `MINIMAL` or `FULL`: fills `auditLogs`"),
+    ("cb", "The URL that events are sent to"),
+    ("days", "Days to move by"),
+    (
+        "deleteDefaultPmWithAutoPayOff",
+        "Deletes a default method and tags its account `AUTO_PAY_OFF`",
+    ),
+    ("externalKey", "The key that the client gave"),
+    ("forceDefaultPmDeletion", "Deletes a default method"),
+    ("includedDeleted", "Deleted ones too"),
+    ("isDefault", "Makes it the account's default"),
+    ("limit", "100 by default, 10,000 at most"),
+    ("months", "Months to move by"),
+    ("objectType", "Only tags of this type of object"),
+    ("offset", "How many to skip; 1,000,000 at most"),
+    ("paymentId", "The payment's id"),
+    ("paymentMethodId", "The payment method's id; the account's default without it"),
+    ("paymentTransactionId", "The transaction's id"),
+    ("pluginName", "Only those of this gateway"),
+    ("pluginProperty", "key=value, for the gateway; repeatable"),
+    ("requestedDate", "A date, or a date and time (ISO 8601)"),
+    ("role", "The role's name"),
+    ("searchKey", "The text to search for"),
+    ("tagDef", "A definition's id; repeatable"),
+    ("tagDefinitionId", "The definition's id"),
+    ("tagId", "The tag's id"),
+    ("tenantId", "The tenant's id"),
+    ("timeZone", "Of the date in the answer; UTC by default"),
+    ("timeoutSec", "Seconds to wait; 5 by default, 600 at most"),
+    ("transactionExternalKey", "The key that the client gave the transaction"),
+    ("transactionId", "The transaction's id"),
+    ("treatNullAsReset", "Fields that are `null` or absent are emptied"),
+    ("username", "The user's name"),
+    ("weeks", "Weeks to move by"),
+    ("withAttempts", "Fills `paymentAttempts`, with an empty list: there are no control plugins"),
+    (
+        "withPluginInfo",
+        "Asks the gateway about what is unknown or pending, and shows its references",
+    ),
+    ("years", "Years to move by"),
+];
 
 /// `PaymentMethod` as `payment_method`.
 fn snake(tag: &str) -> String {
@@ -164,7 +228,7 @@ fn plugin_property() -> RefOr<Parameter> {
         .name("pluginProperty")
         .parameter_in(ParameterIn::Query)
         .required(Required::False)
-        .description(Some("key=value, for the gateway"))
+        .description(Some("key=value, for the gateway; repeatable"))
         .schema(Some(texts));
     RefOr::T(parameter.build())
 }
@@ -259,7 +323,7 @@ fn default_description(status: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeSet;
 
     use serde_json::Value;
 
@@ -330,18 +394,16 @@ mod tests {
     }
 
     #[test]
-    fn operations_name_the_query_parameters_of_the_reference() {
-        let reference = include_str!("../../../../docs/reference/killbill-routes.md");
-        let mut documented: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-        for line in reference.lines().filter(|line| line.contains("` | ")) {
-            let mut columns = line.trim_matches('|').split(" | ");
-            let route = columns.next().unwrap().trim().trim_matches('`');
-            let query = columns.nth(1).unwrap_or_default();
-            documented
-                .insert(route, query.split('`').skip(1).step_by(2).map(str::to_owned).collect());
-        }
+    fn every_parameter_has_a_description() {
+        let mut known = BTreeSet::new();
         for (name, operation) in operations() {
-            assert_eq!(Some(&names(&operation, "query")), documented.get(name.as_str()), "{name}");
+            for parameter in operation["parameters"].as_array().unwrap() {
+                assert!(parameter["description"].is_string(), "{name}: {parameter}");
+                known.insert(parameter["name"].as_str().unwrap().to_owned());
+            }
+        }
+        for (name, _) in PARAMETERS {
+            assert!(known.contains(name), "no operation has the parameter {name}");
         }
     }
 }

@@ -294,6 +294,9 @@ pub(crate) async fn list(call: Call) -> HandlerResult {
 }
 
 /// Searches payment methods.
+///
+/// Finds one by its id, its account's id or its whole key. Where there is none, finds all whose key contains
+/// the text, which looks at every payment method of the tenant.
 #[utoipa::path(get, path = "/1.0/kb/paymentMethods/search/{searchKey}", tag = "PaymentMethod",
     params(("searchKey" = String, Path), ("offset" = Option<u64>, Query),
         ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query), ("pluginName" = Option<String>, Query), ("withPluginInfo" = Option<bool>, Query)),
@@ -359,6 +362,9 @@ pub(crate) async fn refresh(call: Call) -> HandlerResult {
 }
 
 /// Deletes a payment method.
+///
+/// The default one only with `forceDefaultPmDeletion`, or with `deleteDefaultPmWithAutoPayOff`, which tags its
+/// account `AUTO_PAY_OFF`.
 #[utoipa::path(delete, path = "/1.0/kb/paymentMethods/{paymentMethodId}", tag = "PaymentMethod",
     params(("paymentMethodId" = Uuid, Path),
         ("deleteDefaultPmWithAutoPayOff" = Option<bool>, Query),

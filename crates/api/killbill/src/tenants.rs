@@ -146,6 +146,8 @@ fn json(tenant: &Tenant) -> TenantJson<'_> {
 }
 
 /// Registers the callback for the tenant's events, in place of the previous one.
+///
+/// An address that is not public is refused, except with `push.allow_loopback` or the test clock.
 #[utoipa::path(post, path = "/1.0/kb/tenants/registerNotificationCallback", tag = "Tenant",
     params(("cb" = String, Query)),
     responses((status = 201, description = "Registered"),

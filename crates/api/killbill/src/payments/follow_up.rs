@@ -125,6 +125,8 @@ pub(crate) async fn reverse_chargeback_by_key(call: Call) -> HandlerResult {
 }
 
 /// Completes a pending transaction.
+///
+/// A refund needs `payment:refund` too.
 #[utoipa::path(put, path = "/1.0/kb/payments/{paymentId}", tag = "Payment",
     params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = Option<TransactionBody<'static>>,
@@ -134,6 +136,8 @@ pub(crate) async fn complete(call: Call) -> HandlerResult {
 }
 
 /// Completes a pending transaction, by the payment's key.
+///
+/// A refund needs `payment:refund` too.
 #[utoipa::path(put, path = "/1.0/kb/payments", tag = "Payment",
     params(("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = Option<TransactionBody<'static>>,

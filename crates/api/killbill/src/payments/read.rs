@@ -85,6 +85,9 @@ pub(crate) async fn list(call: Call) -> HandlerResult {
 }
 
 /// Searches payments.
+///
+/// By id, key, account's id or state. The states `_SUCCESS` and `_INIT` of `AUTH`, `CAPTURE` and `PURCHASE`
+/// have no index: every payment of the tenant is looked at.
 #[utoipa::path(get, path = "/1.0/kb/payments/search/{searchKey}", tag = "Payment",
     params(("searchKey" = String, Path), ("offset" = Option<u64>, Query),
         ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query), ("pluginName" = Option<String>, Query), ("withPluginInfo" = Option<bool>, Query), ("withAttempts" = Option<bool>, Query)),
