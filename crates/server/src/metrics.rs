@@ -93,7 +93,7 @@ fn describe() {
 }
 
 /// Gauges of the core and of the process.
-const GAUGES: [(&str, &str); 29] = [
+const GAUGES: [(&str, &str); 28] = [
     ("faregate_requests_in_progress", "Requests in progress."),
     ("faregate_request_bodies_bytes", "Bytes of request bodies in memory."),
     ("faregate_connections", "Open connections."),
@@ -124,7 +124,6 @@ const GAUGES: [(&str, &str); 29] = [
     ("faregate_disk_size_bytes", "Size of the disk of the data directory."),
     ("faregate_degraded", "Whether writes are refused while reads are served, by reason."),
     ("process_resident_memory_bytes", "Resident memory."),
-    ("process_cpu_seconds_total", "CPU time, user and system."),
     ("process_open_fds", "Open file descriptors."),
     ("process_max_fds", "File descriptors that may be open."),
     ("process_threads", "Threads."),
@@ -234,8 +233,11 @@ impl Exporter {
             return text.clone();
         }
         self.gauge_core().await;
-        self.gauge_process();
-        let text = Bytes::from(self.handle.render());
+        let process = Process::look();
+        process.iter().for_each(Process::gauge);
+        let mut text = self.handle.render();
+        text.extend(process.iter().map(Process::cpu_text));
+        let text = Bytes::from(text);
         *last = Some((Instant::now(), text.clone()));
         text
     }
@@ -253,15 +255,6 @@ impl Exporter {
         set("faregate_outstanding_transactions", waiting.outstanding);
         set("faregate_push_waiting", waiting.pushes);
         gauge_unresolved(&waiting.unresolved, self.engine.clock().now());
-    }
-
-    fn gauge_process(&self) {
-        // These metrics exist only on Linux.
-        let Some(process) = Process::look() else { return };
-        metrics::gauge!("process_resident_memory_bytes").set(process.resident_bytes);
-        metrics::gauge!("process_cpu_seconds_total").set(process.cpu_seconds);
-        metrics::gauge!("process_open_fds").set(process.open_files);
-        metrics::gauge!("process_threads").set(process.threads);
     }
 }
 
@@ -299,6 +292,7 @@ struct Process {
 }
 
 impl Process {
+    /// `None` elsewhere than on Linux.
     fn look() -> Option<Self> {
         let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
@@ -315,6 +309,21 @@ impl Process {
             open_files: open_files as f64,
             threads: threads as f64,
         })
+    }
+
+    fn gauge(&self) {
+        metrics::gauge!("process_resident_memory_bytes").set(self.resident_bytes);
+        metrics::gauge!("process_open_fds").set(self.open_files);
+        metrics::gauge!("process_threads").set(self.threads);
+    }
+
+    /// A counter with a fraction, in Prometheus' text format: those of the recorder are whole numbers.
+    fn cpu_text(&self) -> String {
+        let name = "process_cpu_seconds_total";
+        let seconds = self.cpu_seconds;
+        format!(
+            "# HELP {name} CPU time, user and system.\n# TYPE {name} counter\n{name} {seconds}\n"
+        )
     }
 }
 

@@ -83,6 +83,17 @@ pub(super) static PAYMENTS: Resource = Resource {
             },
         },
         Action {
+            name: "find",
+            about: "Find payments by the account's id, a key, or a state such as PURCHASE_FAILED",
+            operands: &[Operand { name: "text", help: "The account's id, a key, or a state" }],
+            options: &[],
+            request: Request::List {
+                path: "/1.0/kb/payments/search/{text}",
+                rows: Rows::All,
+                columns: COLUMNS,
+            },
+        },
+        Action {
             name: "show",
             about: "Show a payment",
             operands: &[PAYMENT],

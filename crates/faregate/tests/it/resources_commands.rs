@@ -3,6 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Output, Stdio};
 
 use expect_test::expect;
@@ -84,6 +85,8 @@ fn a_payment_is_taken_and_refunded_without_another_client() {
     "#]]
     .assert_eq(&shown);
     assert_eq!(tenant.json(&["payments", "ls", "--limit", "1"]).as_array().unwrap().len(), 1);
+    assert_eq!(tenant.json(&["payments", "find", account]), tenant.json(&["payments", "ls"]));
+    assert_eq!(tenant.json(&["payments", "find", "PURCHASE_FAILED"]), serde_json::json!([]));
 }
 
 /// The server takes the request, and is gone before it answers.
@@ -320,6 +323,34 @@ fn a_refused_command_is_tried_again_with_wait_only() {
     waiting.kill().unwrap();
     waiting.wait().unwrap();
     assert_eq!(line, "503 Service Unavailable: trying again in 10 s");
+}
+
+/// What is not a terminal gets neither colours nor control characters, whatever the locale.
+#[test]
+fn texts_are_printed_as_they_are_in_every_locale_and_without_a_terminal() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    tenant.json(&["accounts", "create", "--name", "Zo\u{eb} \u{65e5}\u{672c}"]);
+    for (name, value) in
+        [("LC_ALL", "C"), ("LC_ALL", "C.UTF-8"), ("NO_COLOR", "1"), ("TERM", "dumb")]
+    {
+        let mut command = tenant.command(&["accounts", "ls"]);
+        let (code, said) = ended(&command.env(name, value).output().unwrap());
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("Zo\u{eb} \u{65e5}\u{672c}"), "{name}={value}: {said}");
+        let refused = tenant.command(&["accounts", "--help"]).env(name, value).output().unwrap();
+        let (_, said) = ended(&refused);
+        assert!(!said.contains('\u{1b}'), "{name}={value}: {said:?}");
+    }
+}
+
+#[test]
+fn an_argument_that_is_not_utf_8_is_refused() {
+    let mut command = faregate(&["accounts", "create", "--name"]);
+    command.arg(std::ffi::OsStr::from_bytes(b"Zo\xeb"));
+    let (code, said) = ended(&command.output().unwrap());
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("invalid UTF-8"), "{said}");
 }
 
 #[test]
