@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use domain::TenantNo;
 use libfuzzer_sys::fuzz_target;
 use secrets::RootKey;
-use sign_up::tokens::{Purpose, TokenKey};
+use sign_up::tokens::{MailedToken, Purpose, TokenKey};
 use sign_up::totp::{RecoveryCode, Secret};
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ static KEY: LazyLock<TokenKey> = LazyLock::new(|| TokenKey::new(&RootKey::new([7
 /// Whether a text verifies as any of the tokens, for the ids that it names itself.
 fn verifies(text: &str, generation: u32) -> [bool; 4] {
     let mailed =
-        |purpose| TokenKey::read(text).is_some_and(|it| KEY.matches(purpose, TENANT, it, TOKEN));
+        |purpose| MailedToken::read(text).is_some_and(|it| KEY.matches(purpose, &it, TOKEN));
     let access = TokenKey::read_access(text);
     [
         mailed(Purpose::VerifyEmail),
@@ -50,7 +50,7 @@ fn check_issued(id: Uuid, generation: u32, (at, flip): (usize, u8)) {
             assert_eq!(verifies(&changed, generation), [false; 4], "{changed}");
         }
     }
-    assert_eq!(TokenKey::read(&tokens[0]).map(|it| it.0), Some(id));
+    assert_eq!(MailedToken::read(&tokens[0]).map(|it| it.customer), Some(id));
     assert_eq!(TokenKey::read_access(&tokens[2]).map(|it| it.0), Some(id));
     assert_eq!(KEY.read_refresh(TENANT, &tokens[3]), Some((id, generation)));
     assert_eq!(KEY.read_refresh(OTHER, &tokens[3]), None);

@@ -15,7 +15,9 @@ use secrets::RootKey;
 /// Bytes of an id.
 const ID_BYTES: usize = 16;
 
-/// MAC of a mailed token, in bytes: 40 with the customer's id.
+const TENANT_BYTES: usize = 4;
+
+/// MAC of a mailed token, in bytes: 44 with the tenant and the customer's id.
 const ONE_TIME_MAC_BYTES: usize = 24;
 
 /// MAC of an access token, in bytes: 32 with the session's id, 43 characters.
@@ -63,6 +65,30 @@ impl<const BYTES: usize> std::fmt::Debug for TokenMac<BYTES> {
     }
 }
 
+/// A mailed token that was received. Nothing of it is authenticated before [`TokenKey::matches`].
+#[derive(Clone, Copy, Debug)]
+pub struct MailedToken {
+    /// The tenant of the customer: links in mails carry no other credentials.
+    pub tenant: TenantNo,
+    pub customer: Uuid,
+    mac: TokenMac<ONE_TIME_MAC_BYTES>,
+}
+
+impl MailedToken {
+    /// Parses a text; `None` where no token has this form.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        let bytes: [u8; TENANT_BYTES + ID_BYTES + ONE_TIME_MAC_BYTES] = decode(text)?;
+        let (tenant, rest) = bytes.split_first_chunk()?;
+        let (customer, mac) = rest.split_first_chunk()?;
+        Some(Self {
+            tenant: TenantNo(u32::from_be_bytes(*tenant)),
+            customer: Uuid::from_bytes(*customer),
+            mac: TokenMac(mac.try_into().ok()?),
+        })
+    }
+}
+
 /// The key that signs tokens.
 #[derive(Clone)]
 pub struct TokenKey(hmac::Key);
@@ -80,7 +106,7 @@ impl TokenKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, &root.derive("tokens")))
     }
 
-    /// A mailed token: base64url, 54 characters. Its row determines how long it is valid.
+    /// A mailed token: base64url, 59 characters. Its row determines how long it is valid.
     #[must_use]
     pub fn issue(
         &self,
@@ -90,27 +116,15 @@ impl TokenKey {
         token_id: Uuid,
     ) -> String {
         let mac = self.one_time_mac(purpose, tenant, customer, token_id);
-        BASE64.encode([customer.as_bytes(), &mac[..ONE_TIME_MAC_BYTES]].concat())
+        let tenant = tenant.0.to_be_bytes();
+        BASE64.encode([&tenant[..], customer.as_bytes(), &mac[..ONE_TIME_MAC_BYTES]].concat())
     }
 
-    /// Parses a mailed token into the customer's id, which is not authenticated yet, and its MAC.
+    /// Whether a mailed token was issued for this purpose, with this row.
     #[must_use]
-    pub fn read(text: &str) -> Option<(Uuid, TokenMac<ONE_TIME_MAC_BYTES>)> {
-        let bytes: [u8; ID_BYTES + ONE_TIME_MAC_BYTES] = decode(text)?;
-        let (customer, mac) = bytes.split_first_chunk()?;
-        Some((Uuid::from_bytes(*customer), TokenMac(mac.try_into().ok()?)))
-    }
-
-    /// Whether a MAC is the one of this token.
-    #[must_use]
-    pub fn matches(
-        &self,
-        purpose: Purpose,
-        tenant: TenantNo,
-        (customer, presented): (Uuid, TokenMac<ONE_TIME_MAC_BYTES>),
-        token_id: Uuid,
-    ) -> bool {
-        presented.is_prefix_of(&self.one_time_mac(purpose, tenant, customer, token_id))
+    pub fn matches(&self, purpose: Purpose, token: &MailedToken, token_id: Uuid) -> bool {
+        let MailedToken { tenant, customer, mac } = token;
+        mac.is_prefix_of(&self.one_time_mac(purpose, *tenant, *customer, token_id))
     }
 
     /// The access token of a session: base64url, 43 characters.
@@ -223,11 +237,12 @@ mod tests {
     fn a_mailed_token_is_valid_for_its_purpose_and_customer_only() {
         let key = key();
         let text = key.issue(Purpose::VerifyEmail, TENANT, id(1), id(2));
-        assert_eq!(text.len(), 54);
-        let (customer, presented) = TokenKey::read(&text).unwrap();
-        assert_eq!(customer, id(1));
+        assert_eq!(text.len(), 59);
+        let read = MailedToken::read(&text).unwrap();
+        assert_eq!((read.tenant, read.customer), (TENANT, id(1)));
+        let mac = read.mac;
         let matches = |key: &TokenKey, purpose, tenant, customer, token| {
-            key.matches(purpose, tenant, (customer, presented), token)
+            key.matches(purpose, &MailedToken { tenant, customer, mac }, token)
         };
         assert!(matches(&key, Purpose::VerifyEmail, TENANT, id(1), id(2)));
         assert!(!matches(&key, Purpose::ResetPassword, TENANT, id(1), id(2)));
@@ -282,8 +297,8 @@ mod tests {
         for at in 0..mail.len() {
             let mut changed = mail.clone();
             changed[at] ^= 1;
-            let read = TokenKey::read(&BASE64.encode(changed)).unwrap();
-            assert!(!key.matches(Purpose::ResetPassword, TENANT, read, id(2)), "byte {at}");
+            let read = MailedToken::read(&BASE64.encode(changed)).unwrap();
+            assert!(!key.matches(Purpose::ResetPassword, &read, id(2)), "byte {at}");
         }
     }
 
@@ -323,10 +338,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_can_be_parsed(text in ".{0,70}|[A-Za-z0-9_-]{43}|[A-Za-z0-9_-]{54}|[A-Za-z0-9_-]{64}") {
+        fn any_text_can_be_parsed(text in ".{0,70}|[A-Za-z0-9_-]{43}|[A-Za-z0-9_-]{59}|[A-Za-z0-9_-]{64}") {
             let key = key();
-            if let Some(read) = TokenKey::read(&text) {
-                prop_assert!(!key.matches(Purpose::VerifyEmail, TENANT, read, id(1)));
+            if let Some(read) = MailedToken::read(&text) {
+                prop_assert!(!key.matches(Purpose::VerifyEmail, &read, id(1)));
             }
             if let Some(read) = TokenKey::read_access(&text) {
                 prop_assert!(!key.matches_access(TENANT, read, 0));

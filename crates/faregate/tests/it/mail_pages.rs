@@ -64,6 +64,25 @@ fn a_password_is_set_by_the_form() {
     assert_eq!((log_in(&client, PASSWORD), log_in(&client, "Another-Horse-8")), (401, 201));
 }
 
+/// A link carries no credentials: its token names the tenant.
+#[test]
+fn the_pages_serve_customers_of_every_tenant() {
+    let dir = TempDir::new();
+    let server = Server::start_in(dir.path(), launch());
+    let client = server.tenant();
+    register(&client);
+    let token = mailed_token(dir.path(), EMAIL, "verify-email");
+    assert_eq!(log_in(&client, PASSWORD), 401);
+    let form = format!("token={token}");
+    let done = Client::new(&server.url).send("POST", "/verify-email", Some(form.as_bytes()));
+    assert_eq!(done.status, 200, "{}", done.text());
+    assert_eq!(log_in(&client, PASSWORD), 201);
+    let elsewhere = Client::new(&server.url);
+    assert_eq!(log_in(&elsewhere, PASSWORD), 401, "another tenant has no such customer");
+    let wrong = json!({ "token": token });
+    assert_eq!(elsewhere.post("/v1/registrations/verify", &wrong).status, 400);
+}
+
 #[test]
 fn what_is_no_token_is_not_repeated() {
     let dir = TempDir::new();

@@ -21,7 +21,7 @@ use domain::{Command, Currency, Reply, Request, Settings, TenantNo, Timestamp};
 use engine::ports::Page;
 use engine::{Answer, Clock, Engine, Options, Parts, Running};
 use secrets::RootKey;
-use sign_up::tokens::TokenKey;
+use sign_up::tokens::{MailedToken, TokenKey};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -195,11 +195,11 @@ impl Scene {
 
     /// Whether this is the token that holds.
     async fn holds(&self, customer: CustomerRef, purpose: TokenPurpose, token: &str) -> bool {
-        let (of, presented) = TokenKey::read(token).unwrap();
-        assert_eq!(of, customer.id.uuid());
+        let presented = MailedToken::read(token).unwrap();
+        assert_eq!((presented.tenant, presented.customer), (TENANT, customer.id.uuid()));
         let Some(issued) = self.customer(customer).await.issued(purpose) else { return false };
         let purpose = sign_up::service::token_purpose(purpose);
-        self.tokens.matches(purpose, TENANT, (of, presented), issued.id.uuid())
+        self.tokens.matches(purpose, &presented, issued.id.uuid())
     }
 }
 

@@ -14,7 +14,7 @@ use super::{AuthenticatedCustomer, Error, RequestContext, SignUp, micros};
 use crate::email::EmailAddress;
 use crate::limits::Action;
 use crate::password_policy;
-use crate::tokens::{Purpose, TokenKey};
+use crate::tokens::{MailedToken, Purpose};
 
 /// Requests for a mail are answered after a multiple of this interval, usually the first, so that
 /// the duration does not reveal whether a mail was sent.
@@ -157,8 +157,9 @@ impl SignUp {
         purpose: TokenPurpose,
         text: &str,
     ) -> Result<(Customer, TokenId), Error> {
-        let presented = TokenKey::read(text.trim()).ok_or(Error::TokenInvalid)?;
-        let id = CustomerId::new(presented.0);
+        let presented = MailedToken::read(text.trim()).filter(|it| it.tenant == tenant);
+        let presented = presented.ok_or(Error::TokenInvalid)?;
+        let id = CustomerId::new(presented.customer);
         let found = self.read(move |queries| queries.customer(tenant, id)).await?;
         let customer = found.ok_or(Error::TokenInvalid)?;
         // The domain refuses an expired token too, but only after a password was hashed for it.
@@ -166,7 +167,7 @@ impl SignUp {
         let issued = customer.issued(purpose).filter(|issued| issued.expires_at > now);
         let issued = issued.ok_or(Error::TokenInvalid)?;
         let tokens = &self.inner.tokens;
-        match tokens.matches(token_purpose(purpose), tenant, presented, issued.id.uuid()) {
+        match tokens.matches(token_purpose(purpose), &presented, issued.id.uuid()) {
             true => Ok((customer, issued.id)),
             false => Err(Error::TokenInvalid),
         }

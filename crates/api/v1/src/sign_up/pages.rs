@@ -14,6 +14,8 @@ use http::header::{
 };
 use http::{HeaderValue, StatusCode, Uri};
 use sign_up::Error as SignUpError;
+use sign_up::service::RequestContext;
+use sign_up::tokens::MailedToken;
 use utoipa::{IntoResponses, ToSchema};
 use web::Query;
 use web::body::read_limited;
@@ -130,6 +132,7 @@ pub(super) async fn verify_email(
 ) -> Response {
     match form(body).await {
         Some((token, _)) => {
+            let context = of_tenant(context, &token);
             let verified = api.sign_up.verify_email(&context, &token).await;
             end(VERIFY_EMAIL, verified.map(|_| ()))
         }
@@ -156,10 +159,17 @@ pub(super) async fn reset_password(
 ) -> Response {
     match form(body).await {
         Some((token, password)) => {
+            let context = of_tenant(context, &token);
             end(RESET_PASSWORD, api.sign_up.reset_password(&context, &token, &password).await)
         }
         None => show(StatusCode::BAD_REQUEST, RESET_PASSWORD, INCOMPLETE),
     }
+}
+
+/// The request as one of the token's tenant, whose customer has the mail: a link carries no credentials.
+fn of_tenant(context: RequestContext, token: &str) -> RequestContext {
+    let tenant = MailedToken::read(token).map_or(context.tenant, |it| it.tenant);
+    RequestContext { tenant, ..context }
 }
 
 /// The token and the password of a form; the latter is empty where there is none.
