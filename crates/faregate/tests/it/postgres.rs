@@ -104,6 +104,31 @@ impl Drop for Scratch {
 
 #[test]
 #[ignore = "needs PostgreSQL: conformance/run"]
+fn a_server_whose_database_is_away_is_not_ready() {
+    let (scratch, dir) = (Scratch::new(), TempDir::new());
+    // Nothing is written by itself: a write would find out what a check has to.
+    let launch = scratch.launch().env("FAREGATE_SIGNUP_PROBE_INTERVAL", "0s");
+    let server = Server::start_in(dir.path(), launch);
+    let client = server.client();
+    assert_eq!(client.get("/health/ready").status, 200);
+    let allow = |allowed: bool| {
+        scratch.run(&format!("ALTER DATABASE {} ALLOW_CONNECTIONS {allowed}", scratch.name));
+    };
+    // The first time, writes of the start may find out; the second time, only a check does.
+    for _ in 0..2 {
+        allow(false);
+        scratch.run(&format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'",
+            scratch.name
+        ));
+        eventually("it is away", || (client.get("/health/ready").status == 503).then_some(()));
+        allow(true);
+        eventually("it is back", || (client.get("/health/ready").status == 200).then_some(()));
+    }
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
 fn a_data_directory_is_moved_to_a_server_and_served_there() {
     let (scratch, dir) = (Scratch::new(), TempDir::new());
     let data = dir.path().join("data");
