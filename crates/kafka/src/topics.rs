@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rdkafka::admin::{
-    AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication,
+    AdminClient, AdminOptions, ConfigResource, NewPartitions, NewTopic, ResourceSpecifier,
+    TopicReplication,
 };
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -179,14 +180,29 @@ pub enum TopicError {
     Kafka(#[from] KafkaError),
 }
 
-/// Makes the topics that are missing, and checks those that exist.
+/// Makes the topics that are missing, and checks those that exist. The reply topic gets the partitions that
+/// it lacks: no account depends on them.
 ///
 /// # Errors
 /// [`TopicError`]; the topics before the one it names may have been made.
 pub async fn create(settings: &Settings, layout: Layout) -> Result<Vec<Made>, TopicError> {
     let admin = admin(settings)?;
-    let planned = planned(settings, layout);
     let mut existing = partition_counts(settings).await?;
+    let replies = settings.topics().reply();
+    let fronts = existing.get(&replies).copied();
+    if let Some(fronts) = fronts.filter(|it| *it < layout.fronts) {
+        add_partitions(&admin, &replies, layout.fronts).await?;
+        tracing::info!(
+            topic = replies,
+            before = fronts,
+            now = layout.fronts,
+            "partitions were added"
+        );
+        existing.insert(replies, layout.fronts);
+    }
+    // Partitions cannot be removed, and more than there are fronts do no harm.
+    let fronts = layout.fronts.max(fronts.unwrap_or_default());
+    let planned = planned(settings, Layout { fronts, ..layout });
     let missing: Vec<_> = planned.iter().filter(|it| !existing.contains_key(&it.topic)).collect();
     let new: Vec<NewTopic> = missing.iter().map(|it| it.new_topic(layout)).collect();
     if !new.is_empty() {
@@ -211,6 +227,19 @@ pub async fn create(settings: &Settings, layout: Layout) -> Result<Vec<Made>, To
         partitions: it.partitions,
     });
     Ok(made.collect())
+}
+
+async fn add_partitions(
+    admin: &AdminClient<Logged>,
+    topic: &str,
+    count: i32,
+) -> Result<(), TopicError> {
+    let wanted = usize::try_from(count).unwrap_or_default();
+    let partitions = [NewPartitions::new(topic, wanted)];
+    for made in admin.create_partitions(&partitions, &options()).await? {
+        made.map_err(|(topic, code)| TopicError::Refused { topic, code })?;
+    }
+    Ok(())
 }
 
 /// Checks that all topics are there and will do, and answers with their layout's numbers of

@@ -33,6 +33,11 @@ async fn topics_are_made_once_and_checked() {
              account's partition depends on it"
         )
     );
+    // Fronts can become more, and fewer need no fewer partitions.
+    for fronts in [4, 2] {
+        let made = topics::create(&settings, Layout { fronts, ..LAYOUT }).await.unwrap();
+        assert_eq!(made.iter().map(|it| it.partitions).collect::<Vec<_>>(), [3, 3, 4, 3, 1]);
+    }
     let larger = Settings { message_bytes_max: 2 * 1024 * 1024, ..settings.clone() };
     let small = topics::check(&larger).await.unwrap_err().to_string();
     assert!(small.contains("has max.message.bytes=1052672, but needs 2101248"), "{small}");
