@@ -31,7 +31,7 @@ mod target;
 
 use connection::Connection;
 use request::Identity;
-pub use target::Target;
+pub use target::{Scheme, Target};
 
 /// Open files beyond the connections.
 const OPEN_FILES_SPARE: u64 = 64;

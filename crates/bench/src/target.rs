@@ -43,25 +43,40 @@ impl Target {
     /// Reads `http://HOST:PORT` (IPv4, `[IPv6]` or a name; port 80 by default) as given to an
     /// option.
     pub fn parse(option: &'static str, url: &str) -> Result<Self, TargetError> {
-        let authority = authority(option, url)?;
+        match Self::parse_any(option, url)? {
+            (target, Scheme::Http) => Ok(target),
+            (_, Scheme::Https) => Err(TargetError::Https { option, url: url.to_owned() }),
+        }
+    }
+
+    /// The same, or `https://HOST:PORT` (port 443 by default).
+    pub fn parse_any(option: &'static str, url: &str) -> Result<(Self, Scheme), TargetError> {
+        let (authority, scheme) = authority(option, url)?;
         let resolve = |source| TargetError::Resolve { option, url: url.to_owned(), source };
         let missing = || std::io::Error::new(std::io::ErrorKind::NotFound, "no address");
         let address = authority
             .to_socket_addrs()
             .and_then(|mut addresses| addresses.next().ok_or_else(missing))
             .map_err(resolve)?;
-        Ok(Self { authority, address })
+        Ok((Self { authority, address }, scheme))
     }
 }
 
-fn authority(option: &'static str, url: &str) -> Result<String, TargetError> {
+/// How a server is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// In the clear.
+    Http,
+    /// Over TLS.
+    Https,
+}
+
+fn authority(option: &'static str, url: &str) -> Result<(String, Scheme), TargetError> {
     let shape = || TargetError::Shape { option, url: url.to_owned() };
-    let rest = match url.split_once("://") {
-        None => url,
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-        Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-            return Err(TargetError::Https { option, url: url.to_owned() });
-        }
+    let (rest, scheme) = match url.split_once("://") {
+        None => (url, Scheme::Http),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (rest, Scheme::Http),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (rest, Scheme::Https),
         Some(_) => return Err(shape()),
     };
     let authority = rest.strip_suffix('/').unwrap_or(rest);
@@ -74,9 +89,12 @@ fn authority(option: &'static str, url: &str) -> Result<String, TargetError> {
         None => authority.find(':').unwrap_or(authority.len()),
     };
     match &authority[host_end..] {
-        "" => Ok(format!("{authority}:80")),
+        "" => {
+            let port = if scheme == Scheme::Https { 443 } else { 80 };
+            Ok((format!("{authority}:{port}"), scheme))
+        }
         port if port.starts_with(':') && port[1..].parse::<u16>().is_ok_and(|port| port > 0) => {
-            Ok(authority.to_owned())
+            Ok((authority.to_owned(), scheme))
         }
         _ => Err(shape()),
     }

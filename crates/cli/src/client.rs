@@ -4,6 +4,8 @@
 //! have clients of their own, because they have to know whether a failed request may have reached
 //! the server; here any failure ends the command.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -18,7 +20,13 @@ use hyper::header::{LOCATION, RETRY_AFTER, ToStrError};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// Bounds of every request on a connection.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +41,50 @@ pub struct Client {
     sender: SendRequest<Full<Bytes>>,
     headers: HeaderMap,
     limits: Limits,
+}
+
+/// Whom a connection is encrypted for.
+pub struct Tls {
+    connector: TlsConnector,
+    name: ServerName<'static>,
+}
+
+impl Tls {
+    /// The server has to show a certificate for the host of `authority` from an authority in `ca_file`
+    /// (PEM), or from one that browsers trust where there is no file.
+    ///
+    /// # Errors
+    /// If the file cannot be read or has no certificate.
+    pub fn new(authority: &str, ca_file: Option<&Path>) -> anyhow::Result<Self> {
+        let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+        if let Some(file) = ca_file {
+            let certificates = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+            let certificates: Vec<_> =
+                certificates.with_context(|| format!("cannot read {}", file.display()))?;
+            roots = RootCertStore::empty();
+            for certificate in certificates {
+                roots.add(certificate).with_context(|| file.display().to_string())?;
+            }
+            anyhow::ensure!(!roots.is_empty(), "{} has no certificate", file.display());
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(host.to_owned())?;
+        Ok(Self { connector: TlsConnector::from(Arc::new(config)), name })
+    }
+}
+
+async fn speak(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+    // Ends with the sender. The request in flight reports its error.
+    tokio::spawn(async move { connection.await.ok() });
+    Ok(sender)
 }
 
 /// A response with its whole body.
@@ -68,20 +120,21 @@ impl Client {
     /// If the server refuses the connection or does not answer in time.
     pub async fn connect(
         target: &Target,
+        tls: Option<Tls>,
         mut headers: HeaderMap,
         limits: Limits,
     ) -> anyhow::Result<Self> {
         headers.insert(HOST, HeaderValue::try_from(&target.authority)?);
         let connecting = async {
-            let stream = TcpStream::connect(target.address).await?;
+            let stream = TcpStream::connect(&target.authority).await?;
             stream.set_nodelay(true)?;
-            anyhow::Ok(handshake(TokioIo::new(stream)).await?)
+            match tls {
+                None => speak(stream).await,
+                Some(tls) => speak(tls.connector.connect(tls.name, stream).await?).await,
+            }
         };
         let connected = tokio::time::timeout(limits.timeout, connecting).await;
-        let (sender, connection) = connected.context("no answer")??;
-        // Ends with the sender. The request in flight reports its error.
-        tokio::spawn(async move { connection.await.ok() });
-        Ok(Self { sender, headers, limits })
+        Ok(Self { sender: connected.context("no answer")??, headers, limits })
     }
 
     /// Sends this header with every later request.

@@ -30,6 +30,8 @@ const OTHERS: u32 = 0o077;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
     pub(crate) url: Option<String>,
+    /// Certificates (PEM) of the authority that signed the server's.
+    pub(crate) ca_file: Option<String>,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) api_key: Option<String>,

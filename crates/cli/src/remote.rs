@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use bench::Target;
+use bench::{Scheme, Target};
 use bytes::Bytes;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::client::{Client, Limits, Response, basic};
+use crate::client::{Client, Limits, Response, Tls, basic};
 use crate::output::plain;
 use crate::profile::Profile;
 
@@ -36,9 +36,12 @@ const UNKNOWN: &str = "whether it was carried out is not known: look before you 
 /// Options of all commands that call a server; [`Sources`] has what they leave out.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ServerArgs {
-    /// The server: http://HOST:PORT [default: http://127.0.0.1:8080]
+    /// The server: http://HOST:PORT or https://HOST:PORT [default: http://127.0.0.1:8080]
     #[arg(long, help_heading = "Server")]
     url: Option<String>,
+    /// Certificates (PEM) of the authority that signed the server's [default: those that browsers trust]
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    ca_file: Option<PathBuf>,
     /// The user; the environment variable FAREGATE_PASSWORD has the password [default: admin]
     #[arg(long, help_heading = "Server")]
     user: Option<String>,
@@ -134,7 +137,15 @@ impl ServerArgs {
         if url_of_profile.is_some_and(|it| it != url) {
             (profile.password, profile.api_secret) = (None, None);
         }
-        let target = Target::parse("--url", &url)?;
+        let (target, scheme) = Target::parse_any("--url", &url)?;
+        let ca_file = sources.first(
+            self.ca_file.as_ref().map(|it| it.display().to_string()),
+            "FAREGATE_CA_FILE",
+            profile.ca_file,
+        );
+        let tls = (scheme == Scheme::Https)
+            .then(|| Tls::new(&target.authority, ca_file.as_deref().map(Path::new)))
+            .transpose()?;
         let user = sources.first(user.clone(), "FAREGATE_USER", profile.user);
         let user = user.unwrap_or_else(|| USER_DEFAULT.to_owned());
         let password = PASSWORD.find(password_file.as_deref(), &sources, profile.password)?;
@@ -155,7 +166,7 @@ impl ServerArgs {
             headers.insert("x-killbill-apikey", key);
             headers.insert("x-killbill-apisecret", secret);
         }
-        let client = Client::connect(&target, headers, LIMITS).await;
+        let client = Client::connect(&target, tls, headers, LIMITS).await;
         let client = client.with_context(|| {
             format!("cannot connect to {url}: is `faregate serve` running there?")
         })?;

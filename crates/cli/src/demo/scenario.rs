@@ -87,7 +87,7 @@ impl Api {
         headers.insert("x-killbill-apisecret", text(API_SECRET));
         headers.insert("x-killbill-createdby", text("demo"));
         headers.insert(CONTENT_TYPE, text("application/json"));
-        Ok(Self(Client::connect(&target, headers, LIMITS).await?))
+        Ok(Self(Client::connect(&target, None, headers, LIMITS).await?))
     }
 
     async fn call(

@@ -4,6 +4,7 @@ use std::fs::Permissions;
 use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Output;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
@@ -11,7 +12,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::client::Answer;
-use crate::process::{Launch, Server, TempDir, run};
+use crate::process::{Launch, Server, TempDir, faregate, run};
 
 /// A certificate for `localhost` that signed itself. Its key is no secret.
 const CERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/tls/cert.pem");
@@ -46,6 +47,29 @@ fn requests_are_answered_over_tls_only() {
     stream.write_all(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let answer = Answer::read(&mut stream);
     assert_eq!((answer.status, answer.text().as_str()), (200, r#"{"status":"live"}"#));
+}
+
+#[test]
+fn the_command_line_checks_the_servers_certificate() {
+    let dir = TempDir::new();
+    let key = private_key(&dir, 0o600);
+    let launch = Launch::usual().env("FAREGATE_TLS_CERT", CERT).env("FAREGATE_TLS_KEY", &key);
+    let server = Server::start_with(launch);
+    let port = server.url.rsplit_once(':').unwrap().1;
+    let said = |url: &str, ca_file: &[&str]| {
+        let arguments = ["tenants", "create", "--key", "shop", "--url", url];
+        let mut command = faregate(&[&arguments[..], ca_file].concat());
+        command.env("FAREGATE_PASSWORD", "password");
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        (status.code(), String::from_utf8([stdout, stderr].concat()).unwrap())
+    };
+    let url = format!("https://localhost:{port}");
+    let (code, text) = said(&url, &[]);
+    assert!(code == Some(2) && text.contains("UnknownIssuer"), "{code:?}: {text}");
+    let (code, text) = said(&url, &["--ca-file", KEY]);
+    assert!(code == Some(2) && text.contains("key.pem has no certificate"), "{code:?}: {text}");
+    let (code, text) = said(&url, &["--ca-file", CERT]);
+    assert!(code == Some(0) && text.contains("apiSecret"), "{code:?}: {text}");
 }
 
 #[test]
