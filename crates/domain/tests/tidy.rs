@@ -352,6 +352,65 @@ fn documents_point_at_what_exists() {
     assert_none("links and paths that lead nowhere", &wrong);
 }
 
+/// A reader with a job does not read more at a time.
+const PARAGRAPH_WORDS_MAX: usize = 60;
+
+#[test]
+fn paragraphs_of_documents_are_short() {
+    let mut wrong = vec![];
+    let is_prose = |path: &str| {
+        let is_generated = path.starts_with("docs/reference/api/");
+        path == "README.md"
+            || path.starts_with("docs/") && !is_generated && !path.starts_with("docs/decisions/")
+    };
+    for file in texts().iter().filter(|file| file.path.ends_with(".md") && is_prose(&file.path)) {
+        let mut in_code = false;
+        for (line, text) in numbered(&file.text) {
+            in_code ^= text.trim_start().starts_with("```");
+            if in_code || text.starts_with(['|', '#']) {
+                continue;
+            }
+            let shown = text.split("](").enumerate().map(|(n, part)| match n {
+                0 => part,
+                _ => part.split_once(')').map_or(part, |(_, rest)| rest),
+            });
+            let words = shown.collect::<String>().split_whitespace().count();
+            if words > PARAGRAPH_WORDS_MAX {
+                wrong.push(format!("{}:{line}: {words} words", file.path));
+            }
+        }
+    }
+    assert_none("paragraphs that are too long", &wrong);
+}
+
+/// Functions, paths of code, and names with an underscore in the guides to the code.
+#[test]
+fn documents_quote_names_that_the_code_has() {
+    let sources = sources();
+    let code = sources.iter().flat_map(|file| words(&file.text)).collect::<BTreeSet<_>>();
+    let mut wrong = vec![];
+    for file in texts().iter().filter(|file| file.path.ends_with(".md")) {
+        let prose = file.text.split("```").step_by(2);
+        for span in prose.flat_map(|text| text.split('`').skip(1).step_by(2)) {
+            let is_name = |it: &str| words(it).count() == 1 && !it.contains([' ', '.', '/', '-']);
+            let path = span.trim_end_matches("()");
+            let is_of_code = path.contains("::") || path.len() < span.len();
+            let is_guide = file.path == "ARCHITECTURE.md"
+                || file.path.starts_with("docs/") && file.path.matches('/').count() == 1;
+            let quotes = path.split("::").all(is_name)
+                && (is_of_code || is_guide && path.contains('_') && path == path.to_lowercase());
+            if quotes && !words(path).all(|word| code.contains(word)) {
+                wrong.push(format!("{}: `{span}`", file.path));
+            }
+        }
+    }
+    assert_none("names that the code does not have", &wrong);
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|it: char| !it.is_alphanumeric() && it != '_').filter(|word| !word.is_empty())
+}
+
 #[test]
 fn the_reference_names_what_there_is() {
     let settings = read(&root().join("config.default.toml"));
