@@ -95,6 +95,8 @@ impl InsightsFlusher {
             });
             flusher = match stepped.await {
                 Ok(flusher) => flusher,
+                // The process ends before the first step: its start was refused.
+                Err(error) if error.is_cancelled() => return,
                 Err(error) => {
                     tracing::error!(error = %error, "insights are no longer stored: the flusher failed");
                     return;

@@ -130,7 +130,9 @@ fn refuse_older(reader: &Reader, path: &Path) -> Result<(), Error> {
     match schema::check(reader, path)? {
         schema::VERSION => Ok(()),
         // An older one is brought up to date when it is opened to be written.
-        _ => Err(Error::SchemaDiffers { path: path.to_owned(), version: schema::VERSION }),
+        found => {
+            Err(Error::OlderSchema { path: path.to_owned(), found, known: schema::VERSION })
+        }
     }
 }
 

@@ -23,6 +23,19 @@ pub enum Error {
         /// The newest that this version knows.
         known: i64,
     },
+    /// It was written by an older version, and is only to be read.
+    #[error(
+        "{} was written by an older version: its schema is {found}, this version reads {known}; start a \
+         server of this version on it once, or use the version that wrote it",
+        path.display()
+    )]
+    OlderSchema {
+        path: PathBuf,
+        /// Its schema's version.
+        found: i64,
+        /// The one of this version.
+        known: i64,
+    },
     /// Its tables are not those of the version that it says it has.
     #[error("the schema of {} is not what version {version} of it should be", path.display())]
     SchemaDiffers {
