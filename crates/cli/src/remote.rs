@@ -36,19 +36,20 @@ const UNKNOWN: &str = "whether it was carried out is not known: look before you 
 /// Options of all commands that call a server; [`Sources`] has what they leave out.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ServerArgs {
-    /// The server: http://HOST:PORT or https://HOST:PORT [default: http://127.0.0.1:8080]
+    /// The server: http://HOST:PORT or https://HOST:PORT [FAREGATE_URL; default: http://127.0.0.1:8080]
     #[arg(long, help_heading = "Server")]
     url: Option<String>,
-    /// Certificates (PEM) of the authority that signed the server's [default: those that browsers trust]
+    /// Certificates (PEM) of the authority that signed the server's [FAREGATE_CA_FILE; default: those
+    /// that browsers trust]
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     ca_file: Option<PathBuf>,
-    /// The user; the environment variable FAREGATE_PASSWORD has the password [default: admin]
+    /// The user; the environment variable FAREGATE_PASSWORD has the password [FAREGATE_USER; default: admin]
     #[arg(long, help_heading = "Server")]
     user: Option<String>,
     /// A file that has the user's password
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     password_file: Option<PathBuf>,
-    /// The tenant's API key; the environment variable FAREGATE_API_SECRET has the secret
+    /// The tenant's API key; the environment variable FAREGATE_API_SECRET has the secret [FAREGATE_API_KEY]
     #[arg(long, value_name = "KEY", help_heading = "Server")]
     api_key: Option<String>,
     /// A file that has the tenant's API secret
@@ -273,6 +274,10 @@ pub fn succeeded(response: Response) -> anyhow::Result<Response> {
     let detail = text(&problem, "detail").or_else(|| text(&problem, "message"));
     let is_unauthorized = response.status == StatusCode::UNAUTHORIZED;
     match detail {
+        // Kill Bill's words name a Java class.
+        Some(detail) if is_unauthorized && detail.contains("UsernamePasswordToken") => {
+            said += ": the tenant's API key or its API secret is wrong";
+        }
         Some(detail) => said = format!("{said}: {detail}"),
         None if is_unauthorized => said += ": the user or the password is wrong",
         None => {}

@@ -3,6 +3,7 @@
 //! a request. What they do is the same for all, and is here.
 
 mod accounts;
+mod environments;
 mod events;
 mod payment_methods;
 mod payments;
@@ -22,15 +23,17 @@ use crate::output::{self, plain, table};
 use crate::remote::{Remote, Scope, ServerArgs, block_on, encoded, succeeded};
 
 /// The resources.
-static RESOURCES: [&Resource; 5] = [
+static RESOURCES: [&Resource; 6] = [
     &tenants::TENANTS,
     &accounts::ACCOUNTS,
     &payment_methods::PAYMENT_METHODS,
     &payments::PAYMENTS,
+    &environments::ENVIRONMENTS,
     &events::EVENTS,
 ];
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const EXPORT: &str = "export";
 
 /// Rows that a list shows unless it is asked for more, and rows per request.
 const LIMIT_DEFAULT: &str = "100";
@@ -73,6 +76,8 @@ enum Request {
         /// Fields that the body always has.
         constants: &'static [(&'static str, &'static str)],
     },
+    /// Sends the options, and the answer has a tenant's credentials, which are shown this once.
+    Credentials { path: &'static str },
     /// Prints rows as they come, until it is interrupted.
     Tail { path: &'static str, columns: &'static [(&'static str, &'static str)] },
 }
@@ -91,6 +96,8 @@ enum Rows {
     All,
     /// The same, and the server has no pages of it.
     Whole,
+    /// The same, and the server refuses to be asked for pages.
+    Entire,
     /// The array of this name; `more` says whether there are further rows.
     Named(&'static str),
 }
@@ -99,6 +106,22 @@ enum Rows {
 struct Operand {
     name: &'static str,
     help: &'static str,
+    /// Where the id is found of what the command line names by its key.
+    by_key: Option<ByKey>,
+}
+
+/// A list whose rows have a key and an id.
+struct ByKey {
+    path: &'static str,
+    rows: Rows,
+    key: &'static str,
+    id: &'static str,
+}
+
+impl Operand {
+    const fn id(name: &'static str, help: &'static str) -> Self {
+        Self { name, help, by_key: None }
+    }
 }
 
 /// An option that becomes a field of the body, or a parameter of the query.
@@ -159,7 +182,7 @@ fn command(resource: &Resource) -> Command {
     let actions = resource.actions.iter().map(|action| {
         // The options' own description would become the command's.
         let mut command = ServerArgs::augment_args(Command::new(action.name)).about(action.about);
-        for Operand { name, help } in action.operands {
+        for Operand { name, help, .. } in action.operands {
             command = command.arg(Arg::new(*name).required(true).help(*help));
         }
         for Field { option, help, kind, is_required, .. } in action.options {
@@ -175,6 +198,12 @@ fn command(resource: &Resource) -> Command {
                     .arg(Arg::new(IDEMPOTENCY_KEY).long(IDEMPOTENCY_KEY).value_name("KEY").help(
                     "Do it once, however often it is sent with this key [default: a random one]",
                 ));
+        }
+        if matches!(action.request, Request::Credentials { .. }) {
+            let export = Arg::new(EXPORT).long(EXPORT).action(ArgAction::SetTrue);
+            command = command.arg(export.help(
+                "Print what a shell evaluates: eval \"$(faregate tenants create --key KEY --export)\"",
+            ));
         }
         if matches!(action.request, Request::List { .. }) {
             let limit = Arg::new("limit")
@@ -210,7 +239,7 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
     match &action.request {
         Request::List { path, rows, columns } => {
             let limit = matches.get_one("limit").copied().unwrap_or_default();
-            let path = filled(path, action, matches);
+            let path = filled(&mut remote, path, action, matches).await?;
             let (found, more) = list(&mut remote, &path, rows, limit).await?;
             if server.json {
                 println!("{}", output::json(&Value::from(found)));
@@ -222,11 +251,12 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
             }
         }
         Request::Show { path } => {
-            let answer: Value = remote.get(&filled(path, action, matches)).await?.json()?;
+            let path = filled(&mut remote, path, action, matches).await?;
+            let answer: Value = remote.get(&path).await?.json()?;
             print_object(&answer, server.json);
         }
         Request::Send { method, path, constants } => {
-            let path = filled(path, action, matches);
+            let path = filled(&mut remote, path, action, matches).await?;
             let body = body(action, constants, matches)?;
             let body = Bytes::from(Value::from(body).to_string());
             if action.request.is_repeatable() {
@@ -235,6 +265,15 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
             }
             let answer = remote.send(method.clone(), &path, None, body).await?;
             print_sent(&mut remote, succeeded(answer)?, server.json).await?;
+        }
+        Request::Credentials { path } => {
+            let path = filled(&mut remote, path, action, matches).await?;
+            let body = Bytes::from(Value::from(body(action, &[], matches)?).to_string());
+            let answer = succeeded(remote.send(Method::POST, &path, None, body).await?)?.json()?;
+            match matches.get_flag(EXPORT) {
+                true => println!("{}", exports(&answer)),
+                false => print_object(&answer, server.json),
+            }
         }
         Request::Tail { path, columns } => {
             events::tail(&mut remote, path, columns, server.json).await?
@@ -255,11 +294,16 @@ async fn list(
     loop {
         let separator = if path.contains('?') { '&' } else { '?' };
         let offset = found.len();
-        let page = format!("{path}{separator}offset={offset}&limit={PAGE}");
+        let page = match rows {
+            Rows::Entire => path.to_owned(),
+            Rows::All | Rows::Whole | Rows::Named(_) => {
+                format!("{path}{separator}offset={offset}&limit={PAGE}")
+            }
+        };
         let mut page: Value = remote.get(&page).await?.json()?;
         let (rows, has_more) = match rows {
             Rows::All => (page, None),
-            Rows::Whole => (page, Some(false)),
+            Rows::Whole | Rows::Entire => (page, Some(false)),
             Rows::Named(name) => {
                 let more = page.get("more").and_then(Value::as_bool);
                 (page.get_mut(name).map(Value::take).unwrap_or_default(), Some(more == Some(true)))
@@ -279,11 +323,21 @@ async fn list(
 }
 
 /// The path with its operands, and the options that go into the query.
-fn filled(path: &str, action: &Action, matches: &ArgMatches) -> String {
+async fn filled(
+    remote: &mut Remote,
+    path: &str,
+    action: &Action,
+    matches: &ArgMatches,
+) -> anyhow::Result<String> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-    let mut path = action.operands.iter().fold(path.to_owned(), |path, Operand { name, .. }| {
-        path.replace(&format!("{{{name}}}"), &encoded(text(name).unwrap_or_default()))
-    });
+    let mut path = path.to_owned();
+    for Operand { name, by_key, .. } in action.operands {
+        let mut value = text(name).unwrap_or_default().to_owned();
+        if let Some(by_key) = by_key.as_ref().filter(|_| Uuid::parse_str(&value).is_err()) {
+            value = by_key.find(remote, &value).await?.unwrap_or(value);
+        }
+        path = path.replace(&format!("{{{name}}}"), &encoded(&value));
+    }
     for Field { option, name, kind, .. } in action.options {
         let value = match kind {
             Kind::Text | Kind::Decimal | Kind::Integer => None,
@@ -295,7 +349,27 @@ fn filled(path: &str, action: &Action, matches: &ArgMatches) -> String {
             path = format!("{path}{separator}{name}={value}");
         }
     }
-    path
+    Ok(path)
+}
+
+impl ByKey {
+    /// The id of the row with this key.
+    async fn find(&self, remote: &mut Remote, key: &str) -> anyhow::Result<Option<String>> {
+        let (rows, _) = list(remote, self.path, &self.rows, 0).await?;
+        let row = rows.iter().find(|row| find(row, self.key).is_some_and(|it| it == key));
+        Ok(row.and_then(|row| find(row, self.id)).map(cell))
+    }
+}
+
+/// A tenant's credentials as a command of a shell.
+fn exports(answer: &Value) -> String {
+    let variables = [("FAREGATE_API_KEY", "/apiKey"), ("FAREGATE_API_SECRET", "/apiSecret")];
+    let export = |(name, at): (&str, &str)| {
+        let value = find(answer, at)?.as_str()?.replace('\'', r"'\''");
+        Some(format!(" {name}='{value}'"))
+    };
+    let exports: String = variables.into_iter().filter_map(export).collect();
+    format!("export{exports}")
 }
 
 /// The body that the options make.
@@ -370,7 +444,10 @@ fn print_object(object: &Value, json: bool) {
         let name = plain(name);
         match value.as_array().filter(|rows| rows.iter().all(Value::is_object)) {
             Some(rows) => rows.iter().for_each(|row| println!("{name:width$}  {}", inline(row))),
-            None => println!("{name:width$}  {}", cell(value)),
+            None => {
+                let text = money(object, value).unwrap_or_else(|| cell(value));
+                println!("{name:width$}  {text}");
+            }
         }
     }
 }
@@ -382,17 +459,29 @@ fn is_empty(value: &Value) -> bool {
 /// An object on one line, without what is empty.
 fn inline(object: &Value) -> String {
     let members = object.as_object().into_iter().flatten().filter(|(_, value)| !is_empty(value));
-    let members = members.map(|(name, value)| format!("{}={}", plain(name), cell(value)));
+    let members = members.map(|(name, value)| {
+        let text = money(object, value).unwrap_or_else(|| cell(value));
+        format!("{}={text}", plain(name))
+    });
     members.collect::<Vec<_>>().join(" ")
 }
 
 fn shown(columns: &[(&str, &str)], rows: &[Value]) -> String {
     let headings: Vec<&str> = columns.iter().map(|(heading, _)| *heading).collect();
     let cells = |row: &Value| {
-        let cells = columns.iter().map(|(_, at)| find(row, at).map(cell).unwrap_or_default());
-        cells.collect::<Vec<_>>()
+        let of = |at| find(row, at).map(|it| money(row, it).unwrap_or_else(|| cell(it)));
+        columns.iter().map(|(_, at)| of(at).unwrap_or_default()).collect::<Vec<_>>()
     };
     table(&headings, &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+/// An amount of an object that has a currency, with the currency's decimals.
+fn money(object: &Value, value: &Value) -> Option<String> {
+    let (amount, code) = (value.as_f64()?, object.get("currency")?.as_str()?);
+    let decimals = usize::from(domain::Currency::parse(code)?.decimals());
+    let text = format!("{amount:.decimals$}");
+    // More decimals than the currency has are shown as they are.
+    (text.parse() == Ok(amount)).then_some(text)
 }
 
 /// What stands at a place of a row; `last` in it is the last element of a list.

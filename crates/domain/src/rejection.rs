@@ -45,7 +45,7 @@ pub enum Rejection {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum TenantRejection {
     /// The API key (or the given id) is taken.
-    #[error("there is a tenant {key} already")]
+    #[error("there is a tenant {key} already; if its secret is lost, draw another one")]
     AlreadyExists {
         /// The tenant's external key, as Kill Bill names it here.
         key: String,

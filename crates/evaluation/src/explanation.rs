@@ -45,4 +45,6 @@ pub struct Dispatch {
     pub key: String,
     /// The hash of the key, scaled to the range from 0 to 1.
     pub bucket: f64,
+    /// From where to where the part of the rollout goes that has the bucket; `None` where none has it.
+    pub interval: Option<[f64; 2]>,
 }

@@ -127,8 +127,14 @@ impl CompiledFlag {
         let evaluated = met.map_or(self.rules.len(), |index| index + 1);
         let rules = self.rules[..evaluated].iter().zip(&self.flag.rules);
         let rules = rules.map(|(rule, source)| rule.explain(source, user, context)).collect();
-        let key = format!("{}{}", self.flag.key, self.rollout(met).dispatch_value(user));
-        let dispatch = Some(Dispatch { bucket: bucket(&[&key]), key });
+        let rollout = self.rollout(met);
+        let key = format!("{}{}", self.flag.key, rollout.dispatch_value(user));
+        let bucket = bucket(&[&key]);
+        let source = met
+            .map_or(&self.flag.fallthrough.variations, |index| &self.flag.rules[index].variations);
+        let part = rollout.parts.iter().position(|part| part.interval.contains(|| bucket));
+        let interval = part.map(|index| source[index].rollout);
+        let dispatch = Some(Dispatch { key, bucket, interval });
         Explanation { evaluation, rules, dispatch }
     }
 

@@ -10,7 +10,7 @@ pub enum Error {
     #[error(transparent)]
     Node(#[from] crate::node::Error),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source}{}", is_taken(source))]
     Listen { address: SocketAddr, source: io::Error },
     /// TLS cannot be set up.
     #[error(transparent)]
@@ -36,4 +36,13 @@ pub enum Error {
     /// Something else counts in this process already.
     #[error("cannot start metrics: {0}")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
+}
+
+/// What to do where another server is there already.
+fn is_taken(source: &io::Error) -> &'static str {
+    if source.kind() != io::ErrorKind::AddrInUse {
+        return "";
+    }
+    ": stop the other server, or choose another port (--listen 127.0.0.1:8090; for commands, \
+     FAREGATE_URL=http://127.0.0.1:8090)"
 }

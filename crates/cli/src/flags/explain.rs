@@ -76,9 +76,14 @@ fn sentences(user: &str, environment: &str, it: &Value) -> String {
             writeln!(out, "    {}", condition_line(condition)).expect(MEMORY);
         }
     }
-    if let Some(bucket) = it.pointer("/spread/bucket") {
+    if let Some(bucket) = it.pointer("/spread/bucket").and_then(Value::as_f64) {
         let hashed = text(it, "/spread/key");
-        writeln!(out, "  spread by {hashed:?}, which falls on {bucket}").expect(MEMORY);
+        let bound = |at| it.pointer(at).and_then(Value::as_f64);
+        let part = match (bound("/spread/interval/0"), bound("/spread/interval/1")) {
+            (Some(from), Some(to)) => format!("this value is for {from} to {to}"),
+            _ => "no value is for that".to_owned(),
+        };
+        writeln!(out, "  {hashed:?} falls on {bucket:.4} of 0 to 1: {part}").expect(MEMORY);
     }
     out
 }

@@ -5,7 +5,7 @@ use hyper::Method;
 use super::{Action, Field, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
 
-pub(super) const ACCOUNT: Operand = Operand { name: "account", help: "The account's id" };
+pub(super) const ACCOUNT: Operand = Operand::id("account", "The account's id");
 
 const COLUMNS: &[(&str, &str)] = &[
     ("ID", "/accountId"),
@@ -34,10 +34,7 @@ pub(super) static ACCOUNTS: Resource = Resource {
         Action {
             name: "find",
             about: "Find accounts by a part of the name, the e-mail address or the key",
-            operands: &[Operand {
-                name: "text",
-                help: "A part of the name, the e-mail address or the key",
-            }],
+            operands: &[Operand::id("text", "A part of the name, the e-mail address or the key")],
             options: &[],
             request: Request::List {
                 path: "/1.0/kb/accounts/search/{text}",

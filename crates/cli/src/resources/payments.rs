@@ -6,7 +6,7 @@ use super::accounts::ACCOUNT;
 use super::{Action, Field, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
 
-const PAYMENT: Operand = Operand { name: "payment", help: "The payment's id" };
+const PAYMENT: Operand = Operand::id("payment", "The payment's id");
 
 const AMOUNT: Field = Field::decimal("amount", "amount", "The amount, such as 12.50");
 const CURRENCY: Field = Field::text("currency", "currency", "The currency, such as USD");
@@ -68,7 +68,7 @@ const fn start(
 
 pub(super) static PAYMENTS: Resource = Resource {
     name: "payments",
-    about: "List and make payments: purchase, authorize, capture, refund, void",
+    about: "List, find and make payments: create, authorize, capture, refund, void",
     scope: Scope::Tenant,
     actions: &[
         Action {
@@ -85,7 +85,7 @@ pub(super) static PAYMENTS: Resource = Resource {
         Action {
             name: "find",
             about: "Find payments by the account's id, a key, or a state such as PURCHASE_FAILED",
-            operands: &[Operand { name: "text", help: "The account's id, a key, or a state" }],
+            operands: &[Operand::id("text", "The account's id, a key, or a state")],
             options: &[],
             request: Request::List {
                 path: "/1.0/kb/payments/search/{text}",

@@ -1,11 +1,20 @@
 //! Tenants of the installation.
 
-use hyper::Method;
-
-use super::{Action, Field, Operand, Request, Resource, Rows};
+use super::{Action, ByKey, Field, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
 
-const TENANT: Operand = Operand { name: "tenant", help: "The tenant's id" };
+const TENANTS_LIST: &str = "/v1/tenants";
+
+const TENANT: Operand = Operand {
+    name: "tenant",
+    help: "The tenant's id or API key",
+    by_key: Some(ByKey {
+        path: TENANTS_LIST,
+        rows: Rows::Named("tenants"),
+        key: "/apiKey",
+        id: "/tenantId",
+    }),
+};
 
 pub(super) static TENANTS: Resource = Resource {
     name: "tenants",
@@ -18,7 +27,7 @@ pub(super) static TENANTS: Resource = Resource {
             operands: &[],
             options: &[],
             request: Request::List {
-                path: "/v1/tenants",
+                path: TENANTS_LIST,
                 rows: Rows::Named("tenants"),
                 columns: &[
                     ("ID", "/tenantId"),
@@ -44,7 +53,7 @@ pub(super) static TENANTS: Resource = Resource {
                 Field::text("key", "apiKey", "Its API key, which its requests send").required(),
                 Field::text("external-key", "externalKey", "A name of your own for it"),
             ],
-            request: Request::Send { method: Method::POST, path: "/v1/tenants", constants: &[] },
+            request: Request::Credentials { path: TENANTS_LIST },
         },
         Action {
             name: "rotate-secret",
@@ -55,11 +64,7 @@ pub(super) static TENANTS: Resource = Resource {
                 "overlapSeconds",
                 "How many seconds the secret before is still taken [default: 86400]",
             )],
-            request: Request::Send {
-                method: Method::POST,
-                path: "/v1/tenants/{tenant}/secrets",
-                constants: &[],
-            },
+            request: Request::Credentials { path: "/v1/tenants/{tenant}/secrets" },
         },
     ],
 };

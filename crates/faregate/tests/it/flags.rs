@@ -729,6 +729,10 @@ fn a_decision_is_explained() {
           "sendToExperiment": false,
           "spread": {
             "bucket": 0.3207452613860369,
+            "interval": [
+              0.0,
+              1.0
+            ],
             "key": "new-checkoutjoe"
           },
           "variation": {

@@ -163,7 +163,7 @@ fn a_decision_is_explained_in_sentences() {
         dark mode in dev is true for ada (variation on): staff
           rule "staff" is met
             mail EndsWith @example.com: holds, found "ada@example.com"
-          spread by "dark modeada", which falls on 0.142559171654284
+          "dark modeada" falls on 0.1426 of 0 to 1: this value is for 0 to 1
     "#]]
     .assert_eq(&said);
     let (_, said) = ended(&flags(&server, &["explain", "dark mode", "--for", "ada"]));

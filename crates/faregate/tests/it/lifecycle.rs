@@ -195,6 +195,7 @@ fn an_address_in_use_is_refused() {
     assert_eq!(refused.status.code(), Some(2));
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(said.contains(&format!("cannot listen on {address}")), "{said}");
+    assert!(said.contains("choose another port (--listen"), "{said}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was made there");
 }
 

@@ -60,6 +60,7 @@ fn a_password_is_set_by_the_form() {
     };
     let weak = set("short");
     assert!(weak.status == 422 && weak.text().contains("at least 8"), "{}", weak.text());
+    assert!(weak.text().contains("<form"), "the form comes again: {}", weak.text());
     assert_eq!(set("Another-Horse-8").status, 200);
     assert_eq!((log_in(&client, PASSWORD), log_in(&client, "Another-Horse-8")), (401, 201));
 }

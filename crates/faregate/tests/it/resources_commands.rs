@@ -81,7 +81,7 @@ fn a_payment_is_taken_and_refunded_without_another_client() {
     assert_eq!(code, Some(0), "{said}");
     expect![[r#"
         ID                                    ACCOUNT                               AUTHORIZED  CAPTURED  PURCHASED  REFUNDED  CURRENCY  LAST    STATUS
-        PAYMENT  ACCOUNT  0           0         12.5       2.5       USD       REFUND  SUCCESS
+        PAYMENT  ACCOUNT  0.00        0.00      12.50      2.50      USD       REFUND  SUCCESS
     "#]]
     .assert_eq(&shown);
     assert_eq!(tenant.json(&["payments", "ls", "--limit", "1"]).as_array().unwrap().len(), 1);
@@ -194,7 +194,7 @@ fn wrong_input_and_refusals_say_what_to_change() {
         (
             &["tenants", "create", "--key", "shop"],
             1,
-            "409 Conflict: there is a tenant shop already",
+            "409 Conflict: there is a tenant shop already; if its secret is lost, draw another one",
         ),
         (
             &["tenants", "create", "--key", ""],
@@ -234,7 +234,7 @@ fn missing_and_wrong_credentials_say_which() {
             "FAREGATE_API_SECRET",
             "wrong",
             1,
-            "401 Unauthorized: Submitted credentials for token [org.apache.shiro.authc.UsernamePasswordToken - shop, rememberMe=false] did not match the expected credentials.",
+            "401 Unauthorized: the tenant's API key or its API secret is wrong",
         ),
         (
             "FAREGATE_API_KEY",
@@ -323,6 +323,40 @@ fn a_refused_command_is_tried_again_with_wait_only() {
     waiting.kill().unwrap();
     waiting.wait().unwrap();
     assert_eq!(line, "503 Service Unavailable: trying again in 10 s");
+}
+
+#[test]
+fn credentials_can_be_evaluated_by_a_shell_and_replaced_by_the_tenants_key() {
+    let server = Server::start();
+    let export = |arguments: &[&str]| {
+        let output = command(&server, &[arguments, &["--export"]].concat()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, first) = export(&["tenants", "create", "--key", "it's"]);
+    assert_eq!(code, Some(0));
+    let script = format!("{first}printf '%s %s' \"$FAREGATE_API_KEY\" \"$FAREGATE_API_SECRET\"");
+    let printed = Command::new("sh").args(["-c", &script]).output().unwrap().stdout;
+    let printed = String::from_utf8(printed).unwrap();
+    let secret = printed.strip_prefix("it's ").unwrap();
+    assert!(secret.len() >= 32 && !secret.contains('\''), "{printed}");
+    let (code, refused) = export(&["tenants", "create", "--key", "it's"]);
+    assert_eq!((code, refused.as_str()), (Some(1), ""), "nothing is evaluated then");
+    let (code, second) = export(&["tenants", "rotate-secret", "it's"]);
+    assert_eq!(code, Some(0));
+    assert!(second.starts_with("export FAREGATE_API_SECRET='") && !first.contains(&second[7..]));
+}
+
+#[test]
+fn an_environments_secrets_are_shown() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    let listed = tenant.json(&["environments", "ls"]);
+    assert_eq!(listed[0]["key"], "dev");
+    let (code, said) = tenant.run(&["environments", "show", "dev"]);
+    assert_eq!(code, Some(0), "{said}");
+    for kind in ["type=server", "type=client"] {
+        assert!(said.contains(kind), "{said}");
+    }
 }
 
 /// What is not a terminal gets neither colours nor control characters, whatever the locale.

@@ -82,6 +82,8 @@ struct SpreadView {
     key: String,
     /// The hash, scaled to the range from 0 to 1.
     bucket: f64,
+    /// From where to where the variation's part of the rollout goes; `null` where no part has the hash.
+    interval: Option<[f64; 2]>,
 }
 
 /// Explains a flag for a user of whom only the key is known.
@@ -170,7 +172,11 @@ impl ExplanationView {
             is_met: asked.is_met,
             conditions: asked.conditions.into_iter().map(condition).collect(),
         };
-        let spread = |it: evaluation::Dispatch| SpreadView { key: it.key, bucket: it.bucket };
+        let spread = |it: evaluation::Dispatch| SpreadView {
+            key: it.key,
+            bucket: it.bucket,
+            interval: it.interval,
+        };
         Self {
             key,
             variation: variation

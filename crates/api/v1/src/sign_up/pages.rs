@@ -93,12 +93,15 @@ fn ask(page: Page, uri: &Uri) -> Response {
     let query = Query::parse(uri.query().unwrap_or_default()).ok();
     let token = query.as_ref().and_then(|query| query.first("token")).filter(|it| is_token(it));
     let Some(token) = token else { return show(StatusCode::BAD_REQUEST, page, INCOMPLETE) };
-    // A token has no character that HTML would read.
-    let form = format!(
+    render(StatusCode::OK, page, &form_of(page, token))
+}
+
+/// The form of a page. A token has no character that HTML would read.
+fn form_of(page: Page, token: &str) -> String {
+    format!(
         "<form method=\"post\" action=\"?\"><input type=\"hidden\" name=\"token\" value=\"{token}\">{}<button>{}</button></form>",
         page.inputs, page.button
-    );
-    render(StatusCode::OK, page, &form)
+    )
 }
 
 /// What a page is answered with.
@@ -134,7 +137,7 @@ pub(super) async fn verify_email(
         Some((token, _)) => {
             let context = of_tenant(context, &token);
             let verified = api.sign_up.verify_email(&context, &token).await;
-            end(VERIFY_EMAIL, verified.map(|_| ()))
+            end(VERIFY_EMAIL, &token, verified.map(|_| ()))
         }
         None => show(StatusCode::BAD_REQUEST, VERIFY_EMAIL, INCOMPLETE),
     }
@@ -160,7 +163,8 @@ pub(super) async fn reset_password(
     match form(body).await {
         Some((token, password)) => {
             let context = of_tenant(context, &token);
-            end(RESET_PASSWORD, api.sign_up.reset_password(&context, &token, &password).await)
+            let reset = api.sign_up.reset_password(&context, &token, &password).await;
+            end(RESET_PASSWORD, &token, reset)
         }
         None => show(StatusCode::BAD_REQUEST, RESET_PASSWORD, INCOMPLETE),
     }
@@ -186,19 +190,20 @@ fn is_token(text: &str) -> bool {
     (1..=TOKEN_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_of_token)
 }
 
-/// The page after its form was sent. A failure has the status and `Retry-After` of the API's answer.
-fn end(page: Page, result: Result<(), SignUpError>) -> Response {
+/// The page after its form was sent: with the form again where a field broke a rule. A failure has the
+/// status and `Retry-After` of the API's answer.
+fn end(page: Page, token: &str, result: Result<(), SignUpError>) -> Response {
     let Err(error) = result else { return show(StatusCode::OK, page, page.done) };
-    let text = if let SignUpError::Fields(invalid) = &error {
+    let content = if let SignUpError::Fields(invalid) = &error {
         let rules: Vec<String> = invalid.iter().map(ToString::to_string).collect();
-        format!("{}.", rules.join(". "))
+        format!("<p>{}.</p>{}", rules.join(". "), form_of(page, token))
     } else if matches!(error, SignUpError::TokenInvalid) {
-        EXPIRED.to_owned()
+        format!("<p>{EXPIRED}</p>")
     } else {
-        FAILED.to_owned()
+        format!("<p>{FAILED}</p>")
     };
     let answer = Error::from(error).into_response();
-    let mut response = show(answer.status(), page, &text);
+    let mut response = render(answer.status(), page, &content);
     if let Some(retry_after) = answer.headers().get(RETRY_AFTER) {
         response.headers_mut().insert(RETRY_AFTER, retry_after.clone());
     }
