@@ -8,7 +8,6 @@ blank lines between, is what it prints. A comment before a block says more:
 
   <!-- run: server -->        it starts the server: goes on once that listens
   <!-- run: background -->    it starts something else that goes on
-  <!-- run: replaced -->      it sets what the block before has shown (a secret): taken from there
   <!-- not run: REASON -->    it needs what is not here: another host, a browser
   <!-- needs: PROGRAM -->     it is not run where this program is not installed
   <!-- shown: part -->        before an output: its lines are some of those that are printed
@@ -221,7 +220,7 @@ def play(page, binary):
     passed, failed, not_run = 0, 0, 0
     if "postgres" in needs(page) and not POSTGRES:
         return 0, 0, len(blocks(page))
-    directory, last = tempfile.mkdtemp(prefix="faregate-docs-"), ""
+    directory = tempfile.mkdtemp(prefix="faregate-docs-")
     shell = Shell(binary, directory)
     try:
         if "server" in needs(page):
@@ -236,11 +235,7 @@ def play(page, binary):
                 text = f"rm -f server.log\n({text.rstrip('& ')}) >server.log 2>&1 &\n{AWAIT_SERVER}"
             elif what == "background":
                 text += "\nsleep 1"
-            elif what == "replaced":
-                secret = re.search(r"apiSecret\s+(\S+)", last)
-                text = re.sub(r"(FAREGATE_API_SECRET=)\S+", rf"\g<1>{secret[1] if secret else ''}", text)
             printed, code = shell.run(text)
-            last = printed
             if block.output is None:
                 is_right = code == 0
             else:

@@ -130,9 +130,7 @@ fn refuse_older(reader: &Reader, path: &Path) -> Result<(), Error> {
     match schema::check(reader, path)? {
         schema::VERSION => Ok(()),
         // An older one is brought up to date when it is opened to be written.
-        found => {
-            Err(Error::OlderSchema { path: path.to_owned(), found, known: schema::VERSION })
-        }
+        found => Err(Error::OlderSchema { path: path.to_owned(), found, known: schema::VERSION }),
     }
 }
 
