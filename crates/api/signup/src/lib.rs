@@ -55,6 +55,7 @@ pub struct Route {
 
 /// Every served route. Others under `/user` and `/billing` are 404.
 pub static ROUTES: &[Route] = &[
+    get("/user", |it| on(it, health::info)),
     get("/user/", |it| on(it, health::info)),
     get("/user/health", |it| on(it, health::user)),
     get("/user/health/database", |it| on(it, health::database)),

@@ -13,6 +13,7 @@ pub fn rows() -> Vec<Row> {
 
 fn auth() -> Vec<Row> {
     vec![
+        row("GET /user", PROBES),
         row("GET /user/", PROBES),
         row("GET /user/health", PROBES),
         row("GET /user/health/database", PROBES),
