@@ -202,7 +202,7 @@ fn command(resource: &Resource) -> Command {
         if matches!(action.request, Request::Credentials { .. }) {
             let export = Arg::new(EXPORT).long(EXPORT).action(ArgAction::SetTrue);
             command = command.arg(export.help(
-                "Print what a shell evaluates: eval \"$(faregate tenants create --key KEY --export)\"",
+                "Print the credentials for a shell, which takes them by eval \"$(faregate tenants ... --export)\"",
             ));
         }
         if matches!(action.request, Request::List { .. }) {

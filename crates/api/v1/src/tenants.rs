@@ -46,7 +46,7 @@ const OVERLAP_SECONDS_MAX: u32 = 90 * 86_400;
 pub struct TenantDetails {
     tenant_id: Uuid,
     external_key: Option<String>,
-    /// Sent as X-Killbill-ApiKey or X-Faregate-ApiKey
+    /// Sent as X-Killbill-ApiKey, or as X-Faregate-ApiKey, which routes under /1.0/kb do not read
     api_key: String,
     /// Whether requests with its credentials are served
     active: bool,
@@ -111,6 +111,7 @@ pub struct NewSecret {
 #[serde(rename_all = "camelCase")]
 pub struct SecretSet {
     tenant_id: Uuid,
+    api_key: String,
     /// The drawn secret; absent where the request gave one
     #[serde(skip_serializing_if = "Option::is_none")]
     api_secret: Option<String>,
@@ -271,9 +272,9 @@ pub async fn rotate_secret(
     let rotate = RotateTenantSecret { secret_hash, overlap_us };
     let command = Command::Tenant(TenantCommand::RotateSecret(rotate));
     operator.submit(&api, tenant.no, command).await?;
-    let TenantDetails { tenant_id, previous_secret_until, .. } =
+    let TenantDetails { tenant_id, api_key, previous_secret_until, .. } =
         details(&find(&api, &id).await?, &api);
-    let set = SecretSet { tenant_id, api_secret: drawn, previous_secret_until };
+    let set = SecretSet { tenant_id, api_key, api_secret: drawn, previous_secret_until };
     Ok((StatusCode::CREATED, Json(set)))
 }
 
