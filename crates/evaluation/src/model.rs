@@ -126,7 +126,7 @@ pub struct Condition {
     /// A UUID as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The tested property, or one of [`crate::IN_SEGMENT`] and [`crate::NOT_IN_SEGMENT`].
+    /// The tested property; or `User is in segment` or `User is not in segment`, whose value lists segments.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub property: String,
     /// The operator; empty for segments. One SDK requires an empty text instead of `null`.
