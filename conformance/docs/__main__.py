@@ -152,7 +152,8 @@ class Shell:
         bin_directory = os.path.join(directory, "usr/local/bin")
         for place in ["target/release", *PLACES]:
             os.makedirs(os.path.join(directory, place))
-        os.symlink(os.path.join(ROOT, "ops"), os.path.join(directory, "ops"))
+        for name in ("ops", "proto"):
+            os.symlink(os.path.join(ROOT, name), os.path.join(directory, name))
         for place in ["target/release", bin_directory]:
             os.symlink(binary, os.path.join(directory, place, "faregate"))
         with open(os.path.join(bin_directory, "systemctl"), "w") as script:
