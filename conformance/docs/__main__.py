@@ -18,7 +18,7 @@ A comment right below the title says what all blocks of the page need, with comm
   <!-- needs: postgres -->    PostgreSQL as db.example.org; the page is not run unless FAREGATE_TEST_POSTGRES names one,
                               as in `conformance/postgres python3 conformance/docs BINARY FILE.md`
 
-All blocks of a page run one after another in one shell, in a directory with nothing but `ops` and
+All blocks of a page run one after another in one shell, in a directory with nothing but `ops`, `proto` and
 target/release/faregate. The port 8080 is replaced by a free one, and PLACES by directories in that one; `systemctl`
 is a script that starts the server as ops/systemd/faregate.service does. In outputs `...` stands for any text, and
 ids, times, versions and secrets may differ.
