@@ -75,7 +75,20 @@ fn the_pages_serve_customers_of_every_tenant() {
     let token = mailed_token(dir.path(), EMAIL, "verify-email");
     assert_eq!(log_in(&client, PASSWORD), 401);
     let form = format!("token={token}");
-    let done = Client::new(&server.url).send("POST", "/verify-email", Some(form.as_bytes()));
+    let click = || Client::new(&server.url).send("POST", "/verify-email", Some(form.as_bytes()));
+    let operator = server.client();
+    let tenants = operator.get("/v1/tenants").json();
+    let ours = tenants["tenants"].as_array().unwrap().iter().find(|it| it["apiKey"] == "bob");
+    let path = format!("/v1/tenants/{}", ours.unwrap()["tenantId"].as_str().unwrap());
+    let serve = |active: bool| {
+        let changed =
+            operator.send("PATCH", &path, Some(json!({ "active": active }).to_string().as_bytes()));
+        assert_eq!(changed.status, 200, "{}", changed.text());
+    };
+    serve(false);
+    assert_eq!(click().status, 400, "a tenant that is not served has no pages either");
+    serve(true);
+    let done = click();
     assert_eq!(done.status, 200, "{}", done.text());
     assert_eq!(log_in(&client, PASSWORD), 201);
     let elsewhere = Client::new(&server.url);

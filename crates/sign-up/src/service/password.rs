@@ -160,8 +160,12 @@ impl SignUp {
         let presented = MailedToken::read(text.trim()).filter(|it| it.tenant == tenant);
         let presented = presented.ok_or(Error::TokenInvalid)?;
         let id = CustomerId::new(presented.customer);
-        let found = self.read(move |queries| queries.customer(tenant, id)).await?;
-        let customer = found.ok_or(Error::TokenInvalid)?;
+        // A link in a mail carries no credentials: nobody has looked whether its tenant is served.
+        let found = self.read(move |queries| {
+            let is_served = queries.tenant_by_no(tenant)?.is_some_and(|it| it.is_active);
+            if is_served { queries.customer(tenant, id) } else { Ok(None) }
+        });
+        let customer = found.await?.ok_or(Error::TokenInvalid)?;
         // The domain refuses an expired token too, but only after a password was hashed for it.
         let now = self.inner.engine.clock().now();
         let issued = customer.issued(purpose).filter(|issued| issued.expires_at > now);
