@@ -94,10 +94,8 @@ impl Request {
 enum Rows {
     /// The answer is an array, as Kill Bill's.
     All,
-    /// The same, and the server has no pages of it.
+    /// The same, and the server has no pages of it: it is not asked for one.
     Whole,
-    /// The same, and the server refuses to be asked for pages.
-    Entire,
     /// The array of this name; `more` says whether there are further rows.
     Named(&'static str),
 }
@@ -295,15 +293,15 @@ async fn list(
         let separator = if path.contains('?') { '&' } else { '?' };
         let offset = found.len();
         let page = match rows {
-            Rows::Entire => path.to_owned(),
-            Rows::All | Rows::Whole | Rows::Named(_) => {
+            Rows::Whole => path.to_owned(),
+            Rows::All | Rows::Named(_) => {
                 format!("{path}{separator}offset={offset}&limit={PAGE}")
             }
         };
         let mut page: Value = remote.get(&page).await?.json()?;
         let (rows, has_more) = match rows {
             Rows::All => (page, None),
-            Rows::Whole | Rows::Entire => (page, Some(false)),
+            Rows::Whole => (page, Some(false)),
             Rows::Named(name) => {
                 let more = page.get("more").and_then(Value::as_bool);
                 (page.get_mut(name).map(Value::take).unwrap_or_default(), Some(more == Some(true)))

@@ -18,7 +18,7 @@ pub(super) static ENVIRONMENTS: Resource = Resource {
             options: &[],
             request: Request::List {
                 path: "/v1/environments",
-                rows: Rows::Entire,
+                rows: Rows::Whole,
                 columns: &[
                     ("KEY", "/key"),
                     ("PROJECT", "/project"),
