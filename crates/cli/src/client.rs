@@ -28,6 +28,9 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+/// What is said of an answer that has another shape.
+pub(crate) const NOT_JSON: &str = "the server's answer is not the JSON expected";
+
 /// Bounds of every request on a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -193,7 +196,7 @@ impl Response {
     /// # Errors
     /// If it is not JSON, or not of this shape.
     pub fn json<T: DeserializeOwned>(&self) -> anyhow::Result<T> {
-        serde_json::from_slice(&self.body).context("the server's answer is not the JSON expected")
+        serde_json::from_slice(&self.body).context(NOT_JSON)
     }
 
     /// The UUID at the end of `Location`.

@@ -7,6 +7,7 @@ mod explain;
 mod history;
 mod list;
 mod rollout;
+mod show;
 mod toggle;
 mod vectors;
 
@@ -17,6 +18,8 @@ use std::process::ExitCode;
 pub enum Command {
     /// List the flags of a running server
     Ls(list::Args),
+    /// Show a flag
+    Show(show::Args),
     /// Create a flag, which is off until it is rolled out
     Create(create::Args),
     /// Switch a flag on for a part of the users
@@ -49,6 +52,7 @@ pub enum Command {
 pub fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Ls(args) => list::run(args),
+        Command::Show(args) => show::run(args),
         Command::Create(args) => create::run(args),
         Command::Rollout(args) => rollout::run(args),
         Command::History(args) => history::history(args),

@@ -26,8 +26,17 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
 /// JSON on one line. Control characters that a terminal would execute are escaped, also those that JSON
 /// allows.
 pub(crate) fn json(value: &Value) -> String {
+    raw(&value.to_string())
+}
+
+/// JSON as the server wrote it, so that `12.50` stays `12.50`; as [`json`].
+pub(crate) fn raw(json: &str) -> String {
     let mut text = String::new();
-    for it in value.to_string().chars() {
+    for it in json.chars() {
+        // Between values; in texts they are escaped already.
+        if matches!(it, '\n' | '\r' | '\t') {
+            continue;
+        }
         if it.is_control() {
             text += &format!("\\u{:04x}", u32::from(it));
         } else {
@@ -46,6 +55,7 @@ mod tests {
         let value = Value::from("a\u{9b}31m\u{7f}\n\u{e4}");
         assert_eq!(json(&value), "\"a\\u009b31m\\u007f\\n\u{e4}\"");
         assert_eq!(serde_json::from_str::<Value>(&json(&value)).unwrap(), value);
+        assert_eq!(raw("{\n\t\"a\": 12.50}\n"), "{\"a\": 12.50}");
         assert_eq!(plain("a\u{1b}[31m"), "a\u{fffd}[31m");
     }
 }

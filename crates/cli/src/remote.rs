@@ -79,6 +79,14 @@ pub struct RemoteArgs {
     project: String,
 }
 
+/// Option of all commands that change something.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReasonArgs {
+    /// Why, for the history: 255 characters at most
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
 /// Whose credentials a command needs beside the user's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -209,6 +217,17 @@ impl Remote {
         Ok(())
     }
 
+    /// Gives the changes that follow a reason, which their history keeps.
+    ///
+    /// # Errors
+    /// If it has characters that a header does not carry.
+    pub fn set_reason(&mut self, reason: &ReasonArgs) -> anyhow::Result<()> {
+        let Some(text) = &reason.reason else { return Ok(()) };
+        let value = HeaderValue::try_from(text).context("--reason cannot be sent")?;
+        self.client.insert_header(HeaderName::from_static("x-killbill-reason"), value);
+        Ok(())
+    }
+
     /// Reads a resource.
     ///
     /// # Errors
@@ -274,6 +293,11 @@ pub fn succeeded(response: Response) -> anyhow::Result<Response> {
     let detail = text(&problem, "detail").or_else(|| text(&problem, "message"));
     let is_unauthorized = response.status == StatusCode::UNAUTHORIZED;
     match detail {
+        // Kill Bill's words for an account without a default method.
+        Some(detail) if detail.contains("paymentMethodId") && detail.contains("null") => {
+            said += ": the account has no default payment method: name one by --method, or make one: \
+                     faregate payment-methods create ACCOUNT --gateway NAME --default";
+        }
         // Kill Bill's words name a Java class.
         Some(detail) if is_unauthorized && detail.contains("UsernamePasswordToken") => {
             said += ": the tenant's API key or its API secret is wrong";

@@ -5,29 +5,33 @@
 mod accounts;
 mod environments;
 mod events;
+mod ledger;
 mod payment_methods;
 mod payments;
 mod tenants;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches as _};
 use hyper::Method;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::client::Response;
+use crate::client::{NOT_JSON, Response};
 use crate::output::{self, plain, table};
-use crate::remote::{Remote, Scope, ServerArgs, block_on, encoded, succeeded};
+use crate::remote::{ReasonArgs, Remote, Scope, ServerArgs, block_on, encoded, succeeded};
 
 /// The resources.
-static RESOURCES: [&Resource; 6] = [
+static RESOURCES: [&Resource; 7] = [
     &tenants::TENANTS,
     &accounts::ACCOUNTS,
     &payment_methods::PAYMENT_METHODS,
     &payments::PAYMENTS,
+    &ledger::LEDGER,
     &environments::ENVIRONMENTS,
     &events::EVENTS,
 ];
@@ -96,8 +100,10 @@ enum Rows {
     All,
     /// The same, and the server has no pages of it: it is not asked for one.
     Whole,
-    /// The array of this name; `more` says whether there are further rows.
+    /// The array of this name; `more` or `nextOffset` says whether there are further rows.
     Named(&'static str),
+    /// The array of this name, and the server has no pages of it.
+    WholeNamed(&'static str),
 }
 
 /// A part of the path that the command line names.
@@ -197,6 +203,9 @@ fn command(resource: &Resource) -> Command {
                     "Do it once, however often it is sent with this key [default: a random one]",
                 ));
         }
+        if matches!(action.request, Request::Send { .. } | Request::Credentials { .. }) {
+            command = ReasonArgs::augment_args(command).about(action.about);
+        }
         if matches!(action.request, Request::Credentials { .. }) {
             let export = Arg::new(EXPORT).long(EXPORT).action(ArgAction::SetTrue);
             command = command.arg(export.help(
@@ -240,9 +249,10 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
             let path = filled(&mut remote, path, action, matches).await?;
             let (found, more) = list(&mut remote, &path, rows, limit).await?;
             if server.json {
-                println!("{}", output::json(&Value::from(found)));
+                let rows: Vec<&str> = found.iter().map(|it| it.get()).collect();
+                println!("[{}]", output::raw(&rows.join(",")));
             } else {
-                print!("{}", shown(columns, &found));
+                print!("{}", shown(columns, &values(&found)?));
             }
             if more {
                 eprintln!("there are more: --limit N shows N of them, --limit 0 all");
@@ -250,13 +260,13 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
         }
         Request::Show { path } => {
             let path = filled(&mut remote, path, action, matches).await?;
-            let answer: Value = remote.get(&path).await?.json()?;
-            print_object(&answer, server.json);
+            print_answer(&remote.get(&path).await?, server.json)?;
         }
         Request::Send { method, path, constants } => {
             let path = filled(&mut remote, path, action, matches).await?;
             let body = body(action, constants, matches)?;
             let body = Bytes::from(Value::from(body).to_string());
+            remote.set_reason(&ReasonArgs::from_arg_matches(matches)?)?;
             if action.request.is_repeatable() {
                 let given = matches.get_one::<String>(IDEMPOTENCY_KEY).cloned();
                 remote.set_idempotency_key(given.unwrap_or_else(|| Uuid::now_v7().to_string()))?;
@@ -267,10 +277,11 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
         Request::Credentials { path } => {
             let path = filled(&mut remote, path, action, matches).await?;
             let body = Bytes::from(Value::from(body(action, &[], matches)?).to_string());
-            let answer = succeeded(remote.send(Method::POST, &path, None, body).await?)?.json()?;
+            remote.set_reason(&ReasonArgs::from_arg_matches(matches)?)?;
+            let answer = succeeded(remote.send(Method::POST, &path, None, body).await?)?;
             match matches.get_flag(EXPORT) {
-                true => println!("{}", exports(&answer)),
-                false => print_object(&answer, server.json),
+                true => println!("{}", exports(&answer.json()?)),
+                false => print_answer(&answer, server.json)?,
             }
         }
         Request::Tail { path, columns } => {
@@ -286,28 +297,24 @@ async fn list(
     path: &str,
     rows: &Rows,
     limit: usize,
-) -> anyhow::Result<(Vec<Value>, bool)> {
+) -> anyhow::Result<(Vec<Box<RawValue>>, bool)> {
     let limit = if limit == 0 { usize::MAX } else { limit };
     let mut found = vec![];
     loop {
         let separator = if path.contains('?') { '&' } else { '?' };
         let offset = found.len();
         let page = match rows {
-            Rows::Whole => path.to_owned(),
+            Rows::Whole | Rows::WholeNamed(_) => path.to_owned(),
             Rows::All | Rows::Named(_) => {
                 format!("{path}{separator}offset={offset}&limit={PAGE}")
             }
         };
-        let mut page: Value = remote.get(&page).await?.json()?;
+        let answer = remote.get(&page).await?;
         let (rows, has_more) = match rows {
-            Rows::All => (page, None),
-            Rows::Whole => (page, Some(false)),
-            Rows::Named(name) => {
-                let more = page.get("more").and_then(Value::as_bool);
-                (page.get_mut(name).map(Value::take).unwrap_or_default(), Some(more == Some(true)))
-            }
+            Rows::All => (answer.json()?, None),
+            Rows::Whole => (answer.json()?, Some(false)),
+            Rows::Named(name) | Rows::WholeNamed(name) => named(&answer, name)?,
         };
-        let Value::Array(rows) = rows else { anyhow::bail!("the server's answer has no rows") };
         let is_last = rows.is_empty() || !has_more.unwrap_or(rows.len() == PAGE);
         found.extend(rows);
         if found.len() > limit || (found.len() == limit && !is_last) {
@@ -318,6 +325,19 @@ async fn list(
             return Ok((found, false));
         }
     }
+}
+
+/// The rows of a page that names them, and whether there are more.
+fn named(answer: &Response, name: &str) -> anyhow::Result<(Vec<Box<RawValue>>, Option<bool>)> {
+    let page: BTreeMap<String, Box<RawValue>> = answer.json()?;
+    let rows = page.get(name).context("the server's answer has no rows")?;
+    let is_more = |it: &RawValue| !matches!(it.get(), "false" | "null");
+    let has_more = ["more", "nextOffset"].iter().find_map(|it| page.get(*it));
+    Ok((serde_json::from_str(rows.get())?, Some(has_more.is_some_and(|it| is_more(it)))))
+}
+
+fn values(rows: &[Box<RawValue>]) -> serde_json::Result<Vec<Value>> {
+    rows.iter().map(|row| serde_json::from_str(row.get())).collect()
 }
 
 /// The path with its operands, and the options that go into the query.
@@ -354,6 +374,7 @@ impl ByKey {
     /// The id of the row with this key.
     async fn find(&self, remote: &mut Remote, key: &str) -> anyhow::Result<Option<String>> {
         let (rows, _) = list(remote, self.path, &self.rows, 0).await?;
+        let rows = values(&rows)?;
         let row = rows.iter().find(|row| find(row, self.key).is_some_and(|it| it == key));
         Ok(row.and_then(|row| find(row, self.id)).map(cell))
     }
@@ -408,8 +429,7 @@ fn is_decimal(text: &str) -> bool {
 /// Prints what a request made: what the answer says, or else what its `Location` has.
 async fn print_sent(remote: &mut Remote, answer: Response, json: bool) -> anyhow::Result<()> {
     if !answer.body.is_empty() {
-        print_object(&answer.json()?, json);
-        return Ok(());
+        return print_answer(&answer, json);
     }
     let Some(location) = &answer.location else {
         println!("{}", if json { "{}" } else { "done" });
@@ -419,22 +439,27 @@ async fn print_sent(remote: &mut Remote, answer: Response, json: bool) -> anyhow
     let path = ["/1.0/kb/", "/v1/"].iter().find_map(|api| location.find(api));
     let path = path.map_or(location.as_str(), |at| &location[at..]);
     // The request has done its work, whatever becomes of this read.
-    match remote.get(path).await.and_then(|made| made.json::<Value>()) {
-        Ok(made) => print_object(&made, json),
+    match remote.get(path).await {
+        Ok(made) => print_answer(&made, json)?,
         Err(error) => {
             eprintln!("done, but it cannot be read: {error}");
-            print_object(&json!({ "location": location }), json);
+            match json {
+                true => println!("{}", output::json(&json!({ "location": location }))),
+                false => println!("location  {}", plain(location)),
+            }
         }
     }
     Ok(())
 }
 
 /// Prints an object: as JSON, or a line for each member, and one for each row of a member that has rows.
-fn print_object(object: &Value, json: bool) {
+fn print_answer(answer: &Response, json: bool) -> anyhow::Result<()> {
     if json {
-        println!("{}", output::json(object));
-        return;
+        let object: &RawValue = serde_json::from_slice(&answer.body).context(NOT_JSON)?;
+        println!("{}", output::raw(object.get()));
+        return Ok(());
     }
+    let object = &answer.json::<Value>()?;
     let members = object.as_object().into_iter().flatten();
     let members: Vec<(&String, &Value)> = members.filter(|(_, value)| !is_empty(value)).collect();
     let width = members.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
@@ -448,6 +473,7 @@ fn print_object(object: &Value, json: bool) {
             }
         }
     }
+    Ok(())
 }
 
 fn is_empty(value: &Value) -> bool {

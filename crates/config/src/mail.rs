@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::period::Period;
 
+/// The sender that no mail server forwards.
+const FROM_DEFAULT: &str = "noreply@localhost";
+
 /// The maximum number of retry delays.
 const RETRIES_MAX: usize = 100;
 
@@ -84,6 +87,21 @@ impl Mail {
         Options { from: self.from.clone(), transport }
     }
 
+    /// Where mails go, for people.
+    #[must_use]
+    pub fn destination(&self, data_dir: &Path) -> String {
+        match self.transport {
+            MailTransport::File => {
+                format!("files in {}", data_dir.join(&self.directory).display())
+            }
+            MailTransport::Smtp => {
+                let Smtp { host, port, .. } = &self.smtp;
+                format!("sent by {host}:{port}, from {}", self.from)
+            }
+            MailTransport::None => "discarded".to_owned(),
+        }
+    }
+
     /// The settings of the mail queue, whose links begin with `base_url`.
     #[must_use]
     pub fn queue(&self, data_dir: &Path, base_url: String) -> ::mail::Settings {
@@ -101,6 +119,10 @@ impl Mail {
         self.options(data_dir).check().map_err(|error| (error.setting, error.reason))?;
         if !self.base_url.is_empty() {
             Links::new(&self.base_url).map_err(|error| ("mail.base_url", error.to_string()))?;
+        }
+        if self.transport == MailTransport::Smtp && self.from == FROM_DEFAULT {
+            let reason = "must be an address of yours where `mail.transport` is `smtp`".to_owned();
+            return Err(("mail.from", reason));
         }
         if self.attempts == 0 {
             return Err(("mail.attempts", "must be at least 1".to_owned()));
@@ -143,7 +165,7 @@ impl Default for Mail {
         Self {
             transport: MailTransport::File,
             directory: PathBuf::from("mail"),
-            from: "noreply@localhost".to_owned(),
+            from: FROM_DEFAULT.to_owned(),
             platform_name: "Faregate".to_owned(),
             base_url: String::new(),
             retry_delays: delays.map(Period::seconds).to_vec(),

@@ -208,17 +208,25 @@ fn mail_by_smtp_is_set_up_whole() {
             "environment variable FAREGATE_MAIL_SMTP_USERNAME: setting `mail.smtp.username`: and `mail.smtp.password_file` are set together or not at all"
         ],
     );
+    with(
+        &[transport, host],
+        expect![
+            "environment variable FAREGATE_MAIL_SMTP_HOST: setting `mail.from`: must be an address of yours where `mail.transport` is `smtp`"
+        ],
+    );
+    let from = ("FAREGATE_MAIL_FROM", "billing@example.org");
     let clear = ("FAREGATE_MAIL_SMTP_SECURITY", "none");
     with(
-        &[transport, host, username, password_file, clear],
+        &[transport, host, username, password_file, from, clear],
         expect![
             "environment variable FAREGATE_MAIL_SMTP_SECURITY: setting `mail.smtp.security`: must be `starttls` or `tls` where there is a password"
         ],
     );
     let retries = ("FAREGATE_MAIL_RETRY_DELAYS", "1s, 2m");
     with(
-        &[transport, host, username, password_file, retries],
+        &[transport, host, username, password_file, from, retries],
         expect![[r#"
+        mail.from = "billing@example.org"
         mail.retry_delays = ["1s", "2m"]
         mail.smtp.host = "mail.example.org"
         mail.smtp.password_file = "/run/secrets/mail"

@@ -11,6 +11,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use cli::maintenance::{self, Report};
 use cli::{PROBLEMS, Refused, demo, flags, iso8583, queue, resources, simulator};
 use config::{Arguments, Config};
+use server::first_start::Given;
 use server::{logging, serve, workers};
 
 /// Signs customers up, takes their payments and switches features, in one binary
@@ -92,7 +93,7 @@ enum Command {
         #[command(subcommand)]
         command: queue::DeadLetters,
     },
-    /// Print the effective configuration
+    /// Check the configuration as `serve` does before it opens anything, and print it
     Config(Arguments),
     /// Print the completions for a shell, to be put where it looks for them
     Completions { shell: clap_complete::Shell },
@@ -228,7 +229,9 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Config(arguments) => {
-            print!("{}", toml::to_string(&Config::load(&arguments)?)?);
+            let config = Config::load(&arguments)?;
+            serve::check(&config, &Given::by_environment())?;
+            print!("{}", toml::to_string(&config)?);
             Ok(ExitCode::SUCCESS)
         }
     }

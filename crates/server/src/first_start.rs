@@ -69,29 +69,31 @@ const GUESSED_FIRST: &[&str] = &[
     "faregatefaregate",
 ];
 
-/// Refuses an administrator's password that can be guessed where others than this machine can try:
-/// the one that is given, and the one that is stored.
+/// Refuses a given administrator's password that can be guessed where others than this machine can try it.
 ///
 /// # Errors
-/// [`Error::WeakPassword`]; where the stored one cannot be checked.
-pub async fn check_password(config: &Config, given: &Given, access: &Access) -> Result<(), Error> {
-    let weakness = given.password.as_deref().and_then(weakness);
-    if config.is_on_loopback() {
-        if let Some(reason) = weakness {
-            tracing::warn!(
-                reason,
-                "the administrator's password can be guessed; off loopback the start is refused"
-            );
-        }
-        return Ok(());
-    }
-    if let Some(reason) = weakness {
-        return Err(Error::WeakPassword {
+/// [`Error::WeakPassword`].
+pub fn check_given(config: &Config, given: &Given) -> Result<(), Error> {
+    match given.password.as_deref().and_then(weakness) {
+        Some(reason) if config.is_on_loopback() => tracing::warn!(
             reason,
-            advice: "set FAREGATE_ADMIN_PASSWORD to another",
-        });
+            "the administrator's password can be guessed; off loopback the start is refused"
+        ),
+        Some(reason) => {
+            let advice = "set FAREGATE_ADMIN_PASSWORD to another";
+            return Err(Error::WeakPassword { reason, advice });
+        }
+        None => {}
     }
-    if access.has_password_of(ADMIN, GUESSED_FIRST).await? {
+    Ok(())
+}
+
+/// Refuses the stored administrator's password as [`check_given`] does a given one.
+///
+/// # Errors
+/// [`Error::WeakPassword`]; where it cannot be checked.
+pub async fn check_stored(config: &Config, access: &Access) -> Result<(), Error> {
+    if !config.is_on_loopback() && access.has_password_of(ADMIN, GUESSED_FIRST).await? {
         let advice = "start on loopback and change it: PUT /1.0/kb/security/users/admin/password";
         return Err(Error::WeakPassword { reason: "it is tried first by everybody", advice });
     }

@@ -79,6 +79,16 @@ pub fn run(config: &Config) -> Result<(), Error> {
     })
 }
 
+/// Checks what can be checked without opening the database or a port: TLS files and a given administrator's
+/// password. Returns the TLS acceptor, `None` without TLS.
+///
+/// # Errors
+/// [`Error`].
+pub fn check(config: &Config, given: &Given) -> Result<Option<TlsAcceptor>, Error> {
+    first_start::check_given(config, given)?;
+    Ok(http_server::tls::acceptor(config.tls.files())?)
+}
+
 /// What to do next, for people who start it for the first time.
 fn next_steps(url: &str, config: &Config) -> String {
     let secrets = config.data_dir.join(first_start::CREDENTIALS);
@@ -86,8 +96,15 @@ fn next_steps(url: &str, config: &Config) -> String {
         true => format!("secrets that this start or an earlier one drew: {}", secrets.display()),
         false => format!("keys and secrets: {}", config.data_dir.display()),
     };
+    let mails = match config.role {
+        Role::Front => String::new(),
+        Role::All | Role::Processor => {
+            format!("\nmails: {}", config.mail.destination(&config.data_dir))
+        }
+    };
     format!(
-        "the API, to browse: {url}/docs\na tenant: faregate tenants create --key NAME --url {url}\n{secrets}"
+        "the API, to browse: {url}/docs\na tenant: faregate tenants create --key NAME --url {url}\n\
+         {secrets}{mails}"
     )
 }
 
@@ -120,7 +137,7 @@ impl Server {
         let open_files_max = raise_open_files();
         survive_file_size_limit().map_err(Error::Signals)?;
         let recorder = metrics::install()?;
-        let acceptor = http_server::tls::acceptor(config.tls.files())?;
+        let acceptor = check(config, &given)?;
         // Bound before the data directory is opened: the cheaper refusal comes first.
         let port = Port::take(config)?;
         let address = port.address()?;
@@ -129,7 +146,7 @@ impl Server {
         let node = open_node(config).await?;
         let token = Arc::new(operations::token(config)?);
         metrics::gauge_start(open_files_max, node.engine.clock().real_now());
-        first_start::check_password(config, &given, &node.access).await?;
+        first_start::check_stored(config, &node.access).await?;
         if !node.is_among_others() {
             let keep = |made: &Made| first_start::keep(&config.data_dir, made);
             first_start::prepare(&node.engine, &node.access, given, keep).await?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::client::Response;
 use crate::output::{self, plain};
-use crate::remote::{RemoteArgs, block_on, encoded, succeeded};
+use crate::remote::{ReasonArgs, RemoteArgs, block_on, encoded, succeeded};
 
 /// How much of a value is shown, in characters.
 const VALUE_CHARS_MAX: usize = 64;
@@ -38,6 +38,8 @@ pub struct Copy {
     /// Only if the environment still has this version
     #[arg(long = "upon", value_name = "VERSION")]
     if_version: Option<i64>,
+    #[command(flatten)]
+    reason: ReasonArgs,
     #[command(flatten)]
     remote: RemoteArgs,
 }
@@ -95,7 +97,9 @@ async fn send(args: &Copy) -> anyhow::Result<Response> {
     }
     let version = args.if_version.map(|version| format!("\"{version}\""));
     let (path, body) = (args.remote.path("copy"), Bytes::from(body.to_string()));
-    args.remote.connect().await?.send(Method::POST, &path, version.as_deref(), body).await
+    let mut remote = args.remote.connect().await?;
+    remote.set_reason(&args.reason)?;
+    remote.send(Method::POST, &path, version.as_deref(), body).await
 }
 
 /// One line per difference; those of fields are indented below their flag or segment.

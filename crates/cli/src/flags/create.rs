@@ -7,7 +7,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use crate::output::{self, plain};
-use crate::remote::{RemoteArgs, block_on, succeeded};
+use crate::remote::{ReasonArgs, RemoteArgs, block_on, succeeded};
 
 /// Options of `faregate flags create`.
 #[derive(Debug, clap::Args)]
@@ -29,6 +29,8 @@ pub struct Args {
     #[arg(long)]
     description: Option<String>,
     #[command(flatten)]
+    reason: ReasonArgs,
+    #[command(flatten)]
     remote: RemoteArgs,
 }
 
@@ -40,6 +42,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let flag = document(args)?;
     let made: Value = block_on(async {
         let mut remote = args.remote.connect().await?;
+        remote.set_reason(&args.reason)?;
         let path = format!("/v1/flags?{}", args.remote.parameters());
         let body = Bytes::from(flag.to_string());
         succeeded(remote.send(Method::POST, &path, None, body).await?)?.json()

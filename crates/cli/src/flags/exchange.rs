@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::client::Response;
 use crate::output::{self, plain};
-use crate::remote::{RemoteArgs, block_on, succeeded};
+use crate::remote::{ReasonArgs, RemoteArgs, block_on, succeeded};
 
 /// The largest file that is read, in bytes; the server has a limit of its own.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -31,6 +31,8 @@ pub struct Import {
     /// Validate only
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    reason: ReasonArgs,
     #[command(flatten)]
     remote: RemoteArgs,
 }
@@ -95,7 +97,9 @@ fn read(args: &Import) -> std::io::Result<Vec<u8>> {
 
 async fn send(args: &Import, body: Bytes) -> anyhow::Result<Response> {
     let path = format!("{}&dryRun={}", args.remote.path("import"), args.dry_run);
-    args.remote.connect().await?.send(Method::POST, &path, None, body).await
+    let mut remote = args.remote.connect().await?;
+    remote.set_reason(&args.reason)?;
+    remote.send(Method::POST, &path, None, body).await
 }
 
 fn print_problems(args: &Import, problem: &Value) {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::output::{self, plain, table};
-use crate::remote::{Remote, RemoteArgs, block_on, encoded, succeeded};
+use crate::remote::{ReasonArgs, Remote, RemoteArgs, block_on, encoded, succeeded};
 
 /// Options of `faregate flags history`.
 #[derive(Debug, clap::Args)]
@@ -29,6 +29,8 @@ pub struct Rollback {
     /// The version to go back to, as `history` shows it [default: the last one that was different]
     #[arg(long, value_name = "VERSION")]
     to: Option<i64>,
+    #[command(flatten)]
+    reason: ReasonArgs,
     #[command(flatten)]
     remote: RemoteArgs,
 }
@@ -84,7 +86,7 @@ fn row(version: &Version) -> Vec<String> {
 
 /// What a flag's document serves those whom no target and no rule names: `off: false`, or
 /// `10 % true, 90 % false`.
-fn served(document: &Value) -> String {
+pub(super) fn served(document: &Value) -> String {
     let Ok(flag) = serde_json::from_value::<Flag>(document.clone()) else { return String::new() };
     let value = |id: &str| {
         let found = flag.variations.iter().find(|it| it.id == id);
@@ -121,6 +123,7 @@ pub fn rollback(args: &Rollback) -> anyhow::Result<ExitCode> {
 /// Returns the version, and the flag as it is now.
 async fn roll_back(args: &Rollback) -> anyhow::Result<(i64, Value)> {
     let mut remote = args.remote.connect().await?;
+    remote.set_reason(&args.reason)?;
     let at = format!("/v1/flags/{}?{}", encoded(&args.key), args.remote.parameters());
     // Read first: a change after it is refused by its version.
     let current = remote.get(&at).await?;

@@ -9,7 +9,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use crate::output::{self, plain};
-use crate::remote::{RemoteArgs, block_on, encoded, succeeded};
+use crate::remote::{ReasonArgs, RemoteArgs, block_on, encoded, succeeded};
 
 /// Options of `faregate flags rollout`.
 #[derive(Debug, clap::Args)]
@@ -23,6 +23,8 @@ pub struct Args {
     /// users do not get while the flag is off]
     #[arg(long, allow_hyphen_values = true)]
     value: Option<String>,
+    #[command(flatten)]
+    reason: ReasonArgs,
     #[command(flatten)]
     remote: RemoteArgs,
 }
@@ -53,6 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Returns the value that the part gets, and the flag as it is now.
 async fn roll_out(args: &Args) -> anyhow::Result<(String, Value)> {
     let mut remote = args.remote.connect().await?;
+    remote.set_reason(&args.reason)?;
     let path = format!("/v1/flags/{}?{}", encoded(&args.key), args.remote.parameters());
     let found = remote.get(&path).await?;
     let version = found.etag.clone().context("the server's answer has no version")?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::list::state;
 use crate::output::{self, plain};
-use crate::remote::{RemoteArgs, block_on, encoded, succeeded};
+use crate::remote::{ReasonArgs, RemoteArgs, block_on, encoded, succeeded};
 
 /// Options of `faregate flags toggle`.
 #[derive(Debug, clap::Args)]
@@ -22,6 +22,8 @@ pub struct Args {
     /// Switch it off, if it is not
     #[arg(long)]
     off: bool,
+    #[command(flatten)]
+    reason: ReasonArgs,
     #[command(flatten)]
     remote: RemoteArgs,
 }
@@ -48,6 +50,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Returns whether the flag was on, and the flag as it is now.
 async fn switch(args: &Args) -> anyhow::Result<(bool, Value)> {
     let mut remote = args.remote.connect().await?;
+    remote.set_reason(&args.reason)?;
     let path = format!("/v1/flags/{}?{}", encoded(&args.key), args.remote.parameters());
     let found = remote.get(&path).await?;
     let flag: Value = found.json()?;

@@ -1,6 +1,7 @@
 //! Bytes from the command line or standard input: raw, or in hexadecimal digits.
 
 use std::io::Read as _;
+use std::path::Path;
 
 use anyhow::Context as _;
 use iso8583::coding::hex_value;
@@ -22,9 +23,14 @@ pub enum Notation {
 /// The argument, or standard input.
 ///
 /// # Errors
-/// If it cannot be read, or is longer than [`INPUT_BYTES_MAX`].
+/// If it cannot be read, is longer than [`INPUT_BYTES_MAX`], or the argument is the name of a file.
 pub fn read(argument: Option<&str>) -> anyhow::Result<Vec<u8>> {
     if let Some(text) = argument {
+        let is_file = hex(text.as_bytes()).is_none() && Path::new(text).is_file();
+        anyhow::ensure!(
+            !is_file,
+            "{text} is a file: its messages are read from standard input, by < {text}"
+        );
         return Ok(text.as_bytes().to_vec());
     }
     let mut input = vec![];

@@ -131,8 +131,19 @@ fn a_flag_is_created_rolled_out_and_rolled_back() {
     run(&["rollout", "colour", "100%"]);
     assert_eq!(now()["fallthrough"]["variations"].as_array().unwrap().len(), 1);
     assert_eq!(run(&["history", "colour"]).lines().count(), 4);
-    run(&["rollback", "colour"]);
+    run(&["rollback", "colour", "--reason", "too blue"]);
     assert_eq!(now()["fallthrough"]["variations"], parts);
+    assert!(run(&["history", "colour"]).contains("too blue"));
+    let shown = run(&["show", "colour"]);
+    let shown = shown.lines().filter(|line| !line.starts_with("updated"));
+    expect![[r#"
+        key          colour
+        type         string
+        state        on
+        serves       10 % blue, 90 % red
+        variation    v0 = red
+        variation    v1 = blue"#]]
+    .assert_eq(&shown.collect::<Vec<_>>().join("\n"));
 }
 
 /// Each switches what it saw, or nothing: as many as were made have taken turns.

@@ -56,6 +56,18 @@ fn fields_become_bytes_and_come_back() {
 }
 
 #[test]
+fn a_file_is_not_taken_for_a_message() {
+    let dir = TempDir::new();
+    let file = dir.path().join("messages.hex");
+    std::fs::write(&file, PURCHASE_HEX).unwrap();
+    let file = file.to_str().unwrap();
+    let advice = format!(
+        "2: faregate: {file} is a file: its messages are read from standard input, by < {file}\n"
+    );
+    check(&["decode", file, "--packager", "iso87b"], &advice);
+}
+
+#[test]
 fn card_data_is_masked_without_reveal() {
     let decode = ["decode", PURCHASE_HEX.trim(), "--packager", "iso87b"];
     let masked = "0 0200\n2 476173******0119\n3 000000\n11 000001\n52 <8 bytes>\n";

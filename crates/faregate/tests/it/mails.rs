@@ -20,6 +20,7 @@ fn launch() -> Launch {
 fn by_smtp(port: u16) -> Launch {
     launch()
         .env("FAREGATE_MAIL_TRANSPORT", "smtp")
+        .env("FAREGATE_MAIL_FROM", "billing@example.org")
         .env("FAREGATE_MAIL_SMTP_HOST", "127.0.0.1")
         .env("FAREGATE_MAIL_SMTP_PORT", &port.to_string())
         .env("FAREGATE_MAIL_SMTP_SECURITY", "none")

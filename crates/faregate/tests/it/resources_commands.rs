@@ -87,6 +87,33 @@ fn a_payment_is_taken_and_refunded_without_another_client() {
     assert_eq!(tenant.json(&["payments", "ls", "--limit", "1"]).as_array().unwrap().len(), 1);
     assert_eq!(tenant.json(&["payments", "find", account]), tenant.json(&["payments", "ls"]));
     assert_eq!(tenant.json(&["payments", "find", "PURCHASE_FAILED"]), serde_json::json!([]));
+    for exactly in [&["payments", "ls", "--json"][..], &["payments", "show", payment, "--json"]] {
+        let (_, said) = tenant.run(exactly);
+        assert!(said.contains("\"purchasedAmount\":12.50,"), "{said}");
+    }
+}
+
+#[test]
+fn the_ledger_is_shown() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    let account = &paying_account(&tenant);
+    let without = tenant.json(&["accounts", "create", "--name", "Eve", "--currency", "USD"]);
+    let without = without["accountId"].as_str().unwrap();
+    let pay = |account: &str, more: &[&str]| {
+        tenant.run(&[&["payments", "create", account, "--amount", "12.50"], more].concat())
+    };
+    assert_eq!(pay(account, &["--reason", "by phone"]).0, Some(0));
+    let (_, said) = tenant.run(&["ledger", "entries", "--account", account]);
+    let entry = said.lines().nth(1).unwrap();
+    let shown: Vec<&str> = entry.split_whitespace().skip(1).take(4).collect();
+    let debit = "gateway:__EXTERNAL_PAYMENT__";
+    assert_eq!(shown, [debit, &format!("customer:{account}"), "12.50", "USD"], "{said}");
+    let balances = tenant.json(&["ledger", "balances"]);
+    assert!(balances.as_array().unwrap().iter().any(|it| it["balance"] == "12.50"), "{balances}");
+    let (code, said) = pay(without, &[]);
+    let advice = "name one by --method, or make one: faregate payment-methods create ACCOUNT";
+    assert!(code == Some(1) && said.contains(advice), "{said}");
 }
 
 /// The server takes the request, and is gone before it answers.
