@@ -25,6 +25,11 @@ async function show() {
   console.log(`${new Date().toISOString()} ${flag} is ${value} for ${key} (${reason})`);
 }
 
-await client.waitForInitialization();
+try {
+  await client.waitForInitialization();
+} catch (error) {
+  console.error(`${url} gives no flags: is the secret one of a server's? (${error.message ?? error})`);
+  process.exit(1);
+}
 await show();
 client.on(`update:${flag}`, show);
