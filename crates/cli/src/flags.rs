@@ -8,6 +8,8 @@ mod history;
 mod list;
 mod rollout;
 mod show;
+mod shown;
+mod target;
 mod toggle;
 mod vectors;
 
@@ -24,6 +26,8 @@ pub enum Command {
     Create(create::Args),
     /// Switch a flag on for a part of the users
     Rollout(rollout::Args),
+    /// Give users a value, whatever rules and rollouts say
+    Target(target::Args),
     /// Show the versions that a flag had
     History(history::History),
     /// Make an older version of a flag the current one
@@ -55,6 +59,7 @@ pub fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Show(args) => show::run(args),
         Command::Create(args) => create::run(args),
         Command::Rollout(args) => rollout::run(args),
+        Command::Target(args) => target::run(args),
         Command::History(args) => history::history(args),
         Command::Rollback(args) => history::rollback(args),
         Command::Toggle(args) => toggle::run(args),

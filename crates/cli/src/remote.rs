@@ -116,6 +116,13 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
+impl Refused {
+    /// The same with a line of advice.
+    pub(crate) fn with(self, advice: &str) -> Self {
+        Self(format!("{}\n  {advice}", self.0))
+    }
+}
+
 /// Runs an asynchronous command to its end.
 ///
 /// # Errors
@@ -233,7 +240,7 @@ impl Remote {
     /// # Errors
     /// If the server cannot be reached or refuses.
     pub async fn get(&mut self, path: &str) -> anyhow::Result<Response> {
-        succeeded(self.send(Method::GET, path, None, Bytes::new()).await?)
+        Ok(succeeded(self.send(Method::GET, path, None, Bytes::new()).await?)?)
     }
 
     /// Sends a request, with `If-Match` if a version is given. Any status is a result; with `--wait` a
@@ -282,7 +289,7 @@ impl Remote {
 ///
 /// # Errors
 /// [`Refused`], with what the server says about it.
-pub fn succeeded(response: Response) -> anyhow::Result<Response> {
+pub fn succeeded(response: Response) -> Result<Response, Refused> {
     if response.status.is_success() {
         return Ok(response);
     }
@@ -298,11 +305,21 @@ pub fn succeeded(response: Response) -> anyhow::Result<Response> {
             said += ": the account has no default payment method: name one by --method, or make one: \
                      faregate payment-methods create ACCOUNT --gateway NAME --default";
         }
+        // Kill Bill's words for a tenant that does not exist.
+        Some(detail) if is_unauthorized && detail.contains("No account found for user") => {
+            said += ": there is no tenant with this API key";
+        }
         // Kill Bill's words name a Java class.
         Some(detail) if is_unauthorized && detail.contains("UsernamePasswordToken") => {
             said += ": the tenant's API key or its API secret is wrong";
         }
-        Some(detail) => said = format!("{said}: {detail}"),
+        Some(detail) => {
+            let detail = unreadable_value(&detail).unwrap_or(detail);
+            said = format!("{said}: {detail}");
+            if let Some(code) = problem.get("code").filter(|code| code.is_number()) {
+                said = format!("{said} (code {code})");
+            }
+        }
         None if is_unauthorized => said += ": the user or the password is wrong",
         None => {}
     }
@@ -315,7 +332,20 @@ pub fn succeeded(response: Response) -> anyhow::Result<Response> {
     } else if let Some(pause) = response.retry_after {
         said = format!("{said}\n  try again in {} s, or use --wait", pause.as_secs());
     }
-    Err(Refused(said).into())
+    Err(Refused(said))
+}
+
+/// Kill Bill's words for a value that it cannot read, which name Java classes, without them:
+/// `Cannot deserialize value of type CLASS from String "usd" (through reference chain: CLASS["currency"])`.
+fn unreadable_value(detail: &str) -> Option<String> {
+    let (value, chain) = detail
+        .strip_prefix("Cannot deserialize value of type ")?
+        .split_once(" from ")?
+        .1
+        .split_once(" (through reference chain: ")?;
+    let field = chain.rsplit_once("[\"")?.1.split('"').next()?;
+    let value = value.split_once(' ').map_or(value, |(_, value)| value);
+    Some(format!("{field}: {value} cannot be read as its value"))
 }
 
 /// Where values come from: an option, then a profile that was named, then the environment, then the profile

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use bytes::Bytes;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches as _};
-use hyper::Method;
+use hyper::{Method, StatusCode};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -42,6 +42,16 @@ const EXPORT: &str = "export";
 /// Rows that a list shows unless it is asked for more, and rows per request.
 const LIMIT_DEFAULT: &str = "100";
 const PAGE: usize = 100;
+
+/// Columns of an object's history, as Kill Bill's API has it.
+const HISTORY: &[(&str, &str)] = &[
+    ("AT", "/changeDate"),
+    ("CHANGE", "/changeType"),
+    ("OBJECT", "/objectType"),
+    ("BY", "/changedBy"),
+    ("REASON", "/reasonCode"),
+    ("COMMENT", "/comments"),
+];
 
 /// Something that the server has several of.
 struct Resource {
@@ -191,8 +201,11 @@ fn command(resource: &Resource) -> Command {
         }
         for Field { option, help, kind, is_required, .. } in action.options {
             let mut arg = Arg::new(*option).long(*option).help(*help).required(*is_required);
-            if matches!(kind, Kind::QueryFlag) {
-                arg = arg.action(ArgAction::SetTrue);
+            match kind {
+                Kind::QueryFlag => arg = arg.action(ArgAction::SetTrue),
+                // What is below zero is refused with a word about numbers.
+                Kind::Decimal | Kind::Integer => arg = arg.allow_hyphen_values(true),
+                Kind::Text | Kind::QueryText => {}
             }
             command = command.arg(arg);
         }
@@ -278,7 +291,14 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
             let path = filled(&mut remote, path, action, matches).await?;
             let body = Bytes::from(Value::from(body(action, &[], matches)?).to_string());
             remote.set_reason(&ReasonArgs::from_arg_matches(matches)?)?;
-            let answer = succeeded(remote.send(Method::POST, &path, None, body).await?)?;
+            let answer = remote.send(Method::POST, &path, None, body).await?;
+            let is_taken = answer.status == StatusCode::CONFLICT;
+            let key = matches.try_get_one::<String>("key").ok().flatten().filter(|_| is_taken);
+            let answer = succeeded(answer).map_err(|refused| match key {
+                Some(key) => refused
+                    .with(&format!("eval \"$(faregate tenants rotate-secret {key} --export)\"")),
+                None => refused,
+            })?;
             match matches.get_flag(EXPORT) {
                 true => println!("{}", exports(&answer.json()?)),
                 false => print_answer(&answer, server.json)?,
@@ -466,9 +486,11 @@ fn print_answer(answer: &Response, json: bool) -> anyhow::Result<()> {
     for (name, value) in members {
         let name = plain(name);
         match value.as_array().filter(|rows| rows.iter().all(Value::is_object)) {
-            Some(rows) => rows.iter().for_each(|row| println!("{name:width$}  {}", inline(row))),
+            Some(rows) => {
+                rows.iter().for_each(|row| println!("{name:width$}  {}", inline(row, object)));
+            }
             None => {
-                let text = money(object, value).unwrap_or_else(|| cell(value));
+                let text = money(object, &name, value).unwrap_or_else(|| cell(value));
                 println!("{name:width$}  {text}");
             }
         }
@@ -480,11 +502,13 @@ fn is_empty(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// An object on one line, without what is empty.
-fn inline(object: &Value) -> String {
-    let members = object.as_object().into_iter().flatten().filter(|(_, value)| !is_empty(value));
+/// An object on one line, without what is empty and what the object around it says already.
+fn inline(object: &Value, around: &Value) -> String {
+    let is_new = |(name, value): &(&String, &Value)| around.get(name) != Some(value);
+    let members = object.as_object().into_iter().flatten();
+    let members = members.filter(|it| !is_empty(it.1) && is_new(it));
     let members = members.map(|(name, value)| {
-        let text = money(object, value).unwrap_or_else(|| cell(value));
+        let text = money(object, name, value).unwrap_or_else(|| cell(value));
         format!("{}={text}", plain(name))
     });
     members.collect::<Vec<_>>().join(" ")
@@ -493,14 +517,18 @@ fn inline(object: &Value) -> String {
 fn shown(columns: &[(&str, &str)], rows: &[Value]) -> String {
     let headings: Vec<&str> = columns.iter().map(|(heading, _)| *heading).collect();
     let cells = |row: &Value| {
-        let of = |at| find(row, at).map(|it| money(row, it).unwrap_or_else(|| cell(it)));
+        let of = |at| find(row, at).map(|it| money(row, at, it).unwrap_or_else(|| cell(it)));
         columns.iter().map(|(_, at)| of(at).unwrap_or_default()).collect::<Vec<_>>()
     };
     table(&headings, &rows.iter().map(cells).collect::<Vec<_>>())
 }
 
 /// An amount of an object that has a currency, with the currency's decimals.
-fn money(object: &Value, value: &Value) -> Option<String> {
+fn money(object: &Value, name: &str, value: &Value) -> Option<String> {
+    let is_amount = ["mount", "Balance", "CBA"].iter().any(|it| name.ends_with(it));
+    if !is_amount {
+        return None;
+    }
     let (amount, code) = (value.as_f64()?, object.get("currency")?.as_str()?);
     let decimals = usize::from(domain::Currency::parse(code)?.decimals());
     let text = format!("{amount:.decimals$}");

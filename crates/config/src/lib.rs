@@ -384,8 +384,8 @@ struct Draft {
     config: Config,
     table: Table,
     /// Where each setting's value is from, by its name; none of a default.
-    origins: BTreeMap<String, Origin>,
-    last_origin: Origin,
+    /// Of each setting that was set: when, as a number, and by what.
+    origins: BTreeMap<String, (usize, Origin)>,
     unknown_variables: Vec<String>,
 }
 
@@ -393,13 +393,19 @@ impl Draft {
     fn new() -> Self {
         let config = Config::default();
         let table = Table::try_from(&config).expect("the defaults can be written as TOML");
-        let (origins, last_origin) = (BTreeMap::new(), Origin::CommandLine);
-        Self { config, table, origins, last_origin, unknown_variables: Vec::new() }
+        Self { config, table, origins: BTreeMap::new(), unknown_variables: Vec::new() }
     }
 
-    /// Where a setting's value is from; of a default, what was read last, which brought the conflict.
+    /// Where a setting's value is from. A default conflicts with what was set: last in its section, or else last
+    /// of all.
     fn origin_of(&self, key: &str) -> Origin {
-        self.origins.get(key).unwrap_or(&self.last_origin).clone()
+        let section = |key: &str| key.split_once('.').map(|(section, _)| section.to_owned());
+        let is_near = |other: &str| section(other).is_some() && section(other) == section(key);
+        let rank = |(other, (at, _)): &(&String, &(usize, Origin))| {
+            (other.as_str() == key, is_near(other), *at)
+        };
+        let nearest = self.origins.iter().max_by_key(rank);
+        nearest.map_or(Origin::CommandLine, |(_, (_, origin))| origin.clone())
     }
 
     fn read_file(&mut self, path: &Path) -> Result<(), Error> {
@@ -531,8 +537,7 @@ impl Draft {
             let reason = error.message().to_owned();
             Error::Invalid { origin: origin.clone(), key, reason }
         })?;
-        self.origins.insert(path.join("."), origin.clone());
-        self.last_origin = origin.clone();
+        self.origins.insert(path.join("."), (self.origins.len(), origin.clone()));
         Ok(())
     }
 }

@@ -120,6 +120,10 @@ impl Mail {
         if !self.base_url.is_empty() {
             Links::new(&self.base_url).map_err(|error| ("mail.base_url", error.to_string()))?;
         }
+        if self.transport == MailTransport::File && !self.smtp.host.is_empty() {
+            let reason = "must be `smtp` where `mail.smtp.host` is set, or `none`".to_owned();
+            return Err(("mail.transport", reason));
+        }
         if self.transport == MailTransport::Smtp && self.from == FROM_DEFAULT {
             let reason = "must be an address of yours where `mail.transport` is `smtp`".to_owned();
             return Err(("mail.from", reason));

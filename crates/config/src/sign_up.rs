@@ -99,11 +99,14 @@ impl Signup {
         if Currency::parse(&self.currency).is_none() {
             return Err(("signup.currency", "is no currency of ISO 4217"));
         }
+        if self.tenant.is_empty() {
+            return Err(("signup.tenant", "must be a tenant's external key or API key"));
+        }
         if self.refresh_grace.0 > std::time::Duration::from_secs(60) {
-            return Err(("signup.refresh_grace", "is at most 60s"));
+            return Err(("signup.refresh_grace", "must be at most 60s"));
         }
         if self.session_max.0 < self.session.0 {
-            return Err(("signup.session_max", "is at least `signup.session`"));
+            return Err(("signup.session_max", "must be at least `signup.session`"));
         }
         if self.queue_wait_max.0.is_zero() {
             return Err(("signup.queue_wait_max", "must be more than nothing"));

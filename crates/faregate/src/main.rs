@@ -93,8 +93,14 @@ enum Command {
         #[command(subcommand)]
         command: queue::DeadLetters,
     },
-    /// Check the configuration as `serve` does before it opens anything, and print it
-    Config(Arguments),
+    /// Print the effective configuration, if it is valid
+    Config {
+        /// Look into the files that it names too, as `serve` does before it opens a database
+        #[arg(long)]
+        check: bool,
+        #[command(flatten)]
+        arguments: Arguments,
+    },
     /// Print the completions for a shell, to be put where it looks for them
     Completions { shell: clap_complete::Shell },
     /// Write the manual pages into a directory
@@ -224,13 +230,20 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Man { directory } => {
+            std::fs::create_dir_all(&directory)
+                .with_context(|| format!("cannot make {}", directory.display()))?;
             clap_mangen::generate_to(command_line(), &directory)
                 .with_context(|| format!("cannot write to {}", directory.display()))?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Config(arguments) => {
+        Command::Config { check, arguments } => {
             let config = Config::load(&arguments)?;
-            serve::check(&config, &Given::by_environment())?;
+            if check {
+                serve::check(&config, &Given::by_environment())?;
+            }
+            for name in &config.unknown_variables {
+                eprintln!("faregate: the environment variable {name} is no setting; it is ignored");
+            }
             print!("{}", toml::to_string(&config)?);
             Ok(ExitCode::SUCCESS)
         }

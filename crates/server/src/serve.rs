@@ -19,7 +19,8 @@ use web::NetworkPermits;
 
 pub use crate::error::Error;
 pub use crate::process::{Signals, raise_open_files, runtime};
-use config::{Config, Role};
+use config::{Config, MailTransport, Role};
+use gateway::mail::Mailer;
 
 use crate::engine_parts::push_reach;
 use crate::first_start::{self, Given, Made};
@@ -79,13 +80,16 @@ pub fn run(config: &Config) -> Result<(), Error> {
     })
 }
 
-/// Checks what can be checked without opening the database or a port: TLS files and a given administrator's
-/// password. Returns the TLS acceptor, `None` without TLS.
+/// Checks what can be checked without opening the database or a port: TLS files, a given administrator's
+/// password, and the SMTP server's password. Returns the TLS acceptor, `None` without TLS.
 ///
 /// # Errors
 /// [`Error`].
 pub fn check(config: &Config, given: &Given) -> Result<Option<TlsAcceptor>, Error> {
     first_start::check_given(config, given)?;
+    if config.mail.transport == MailTransport::Smtp && config.role != Role::Front {
+        Mailer::new(&config.mail.options(&config.data_dir)).map_err(crate::node::Error::from)?;
+    }
     Ok(http_server::tls::acceptor(config.tls.files())?)
 }
 

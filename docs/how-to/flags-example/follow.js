@@ -28,7 +28,7 @@ async function show() {
 try {
   await client.waitForInitialization();
 } catch (error) {
-  console.error(`${url} gives no flags: is the secret one of a server's? (${error.message ?? error})`);
+  console.error(`${url} gives no flags: is it a server of yours, and the secret one for servers? (${error.message ?? error})`);
   process.exit(1);
 }
 await show();

@@ -13,6 +13,9 @@ use crate::remote::{ReasonArgs, RemoteArgs, block_on, encoded, succeeded};
 /// How much of a value is shown, in characters.
 const VALUE_CHARS_MAX: usize = 64;
 
+/// How much of it is what both have, before the first difference.
+const EQUAL_CHARS: usize = 24;
+
 /// Options of `faregate flags diff`.
 #[derive(Debug, clap::Args)]
 pub struct Diff {
@@ -108,15 +111,18 @@ fn lines(found: &Value, here: &str, there: &str) -> Vec<String> {
     let mut lines = vec![];
     for (kind, word) in KINDS {
         let at = |what: &str| list(found, &format!("/{kind}/{what}"));
-        let title = |it: &Value| format!("{word} {} ({})", text(it, "key"), text(it, "name"));
+        let title = |it: &Value| match (text(it, "key"), text(it, "name")) {
+            (key, name) if name.is_empty() => format!("{word} {key}"),
+            (key, name) => format!("{word} {key} ({name})"),
+        };
         let only = |it: &Value, environment| format!("{}: only in {environment}", title(it));
         lines.extend(at("onlyHere").iter().map(|it| only(it, &here)));
         lines.extend(at("onlyThere").iter().map(|it| only(it, &there)));
         for it in at("different") {
             lines.push(format!("{}: different", title(it)));
             lines.extend(list(it, "/fields").iter().map(|field| {
-                let value = |side| shown(field.get(side).unwrap_or(&Value::Null));
-                let (ours, theirs) = (value("here"), value("there"));
+                let value = |side| plain(&field.get(side).unwrap_or(&Value::Null).to_string());
+                let (ours, theirs) = around_difference(&value("here"), &value("there"));
                 format!("  {}: {ours} in {here}, {theirs} in {there}", text(field, "field"))
             }));
         }
@@ -132,10 +138,36 @@ fn text(it: &Value, field: &str) -> String {
     plain(it.get(field).and_then(Value::as_str).unwrap_or_default())
 }
 
-fn shown(value: &Value) -> String {
-    let text = plain(&value.to_string());
-    match text.char_indices().nth(VALUE_CHARS_MAX) {
-        Some((at, _)) => format!("{}...", &text[..at]),
-        None => text,
+/// Two values, each from a little before the first difference on, for [`VALUE_CHARS_MAX`].
+fn around_difference(ours: &str, theirs: &str) -> (String, String) {
+    let equal = ours.chars().zip(theirs.chars()).take_while(|(our, their)| our == their).count();
+    let longest = ours.chars().count().max(theirs.chars().count());
+    let from = if longest <= VALUE_CHARS_MAX { 0 } else { equal.saturating_sub(EQUAL_CHARS) };
+    let shown = |text: &str| {
+        let part: String = text.chars().skip(from).take(VALUE_CHARS_MAX).collect();
+        let before = if from > 0 { "..." } else { "" };
+        let after = if text.chars().count() > from + VALUE_CHARS_MAX { "..." } else { "" };
+        format!("{before}{part}{after}")
+    };
+    (shown(ours), shown(theirs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_values_are_shown_where_they_differ() {
+        let shown = |ours: &str, theirs: &str| around_difference(ours, theirs);
+        assert_eq!(shown("[1]", "[2]"), ("[1]".to_owned(), "[2]".to_owned()));
+        let long = |it: &str| format!("{}{it}{}", "x".repeat(100), "y".repeat(100));
+        let expected = |it: &str| {
+            format!(
+                "...{}{it}{}...",
+                "x".repeat(EQUAL_CHARS),
+                "y".repeat(VALUE_CHARS_MAX - EQUAL_CHARS - 1)
+            )
+        };
+        assert_eq!(shown(&long("1"), &long("2")), (expected("1"), expected("2")));
     }
 }

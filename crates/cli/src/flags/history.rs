@@ -4,11 +4,13 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use evaluation::{Flag, RolloutVariation};
 use hyper::Method;
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
+use super::shown::served;
+use crate::client::NOT_JSON;
 use crate::output::{self, plain, table};
 use crate::remote::{ReasonArgs, Remote, RemoteArgs, block_on, encoded, succeeded};
 
@@ -17,6 +19,9 @@ use crate::remote::{ReasonArgs, Remote, RemoteArgs, block_on, encoded, succeeded
 pub struct History {
     /// The flag
     key: String,
+    /// Show at most so many versions
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
     #[command(flatten)]
     remote: RemoteArgs,
 }
@@ -37,8 +42,8 @@ pub struct Rollback {
 
 /// A page of versions, newest first.
 #[derive(Deserialize)]
-struct Page {
-    versions: Vec<Version>,
+struct Page<T> {
+    versions: Vec<T>,
     more: bool,
 }
 
@@ -57,20 +62,37 @@ struct Version {
 /// # Errors
 /// If the server cannot be reached or refuses.
 pub fn history(args: &History) -> anyhow::Result<ExitCode> {
-    let answer = block_on(async {
-        args.remote.connect().await?.get(&path(&args.key, &args.remote, 0)).await
-    })?;
+    let (versions, more) = block_on(versions(args))?;
     if args.remote.server.json {
-        println!("{}", output::json(&answer.json()?));
+        let texts: Vec<&str> = versions.iter().map(|it| it.get()).collect();
+        let versions = format!("{{\"versions\":[{}],\"more\":{more}}}", texts.join(","));
+        println!("{}", output::raw(&versions));
         return Ok(ExitCode::SUCCESS);
     }
-    let page: Page = answer.json()?;
-    let rows: Vec<Vec<String>> = page.versions.iter().map(row).collect();
+    let versions = versions.iter().map(|it| serde_json::from_str(it.get()));
+    let versions = versions.collect::<Result<Vec<Version>, _>>().context(NOT_JSON)?;
+    let rows: Vec<Vec<String>> = versions.iter().map(row).collect();
     print!("{}", table(&["VERSION", "AT", "USER", "CHANGED", "SERVES", "REASON"], &rows));
-    if page.more {
-        eprintln!("there are older ones");
+    if more {
+        eprintln!("there are older ones: --limit N shows N of them");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The newest versions, and whether there are older ones.
+async fn versions(args: &History) -> anyhow::Result<(Vec<Box<RawValue>>, bool)> {
+    let mut remote = args.remote.connect().await?;
+    let mut found = vec![];
+    loop {
+        let page = remote.get(&path(&args.key, &args.remote, found.len())).await?;
+        let Page { versions, more } = page.json()?;
+        found.extend(versions);
+        if found.len() > args.limit || !more {
+            let more = more || found.len() > args.limit;
+            found.truncate(args.limit);
+            return Ok((found, more));
+        }
+    }
 }
 
 fn row(version: &Version) -> Vec<String> {
@@ -79,28 +101,14 @@ fn row(version: &Version) -> Vec<String> {
     let texts = [version.version.to_string(), version.at.clone(), version.user.clone()];
     texts
         .into_iter()
-        .chain([changed, served(&version.document), reason])
+        .chain([changed, served_by(&version.document), reason])
         .map(|it| plain(&it))
         .collect()
 }
 
-/// What a flag's document serves those whom no target and no rule names: `off: false`, or
-/// `10 % true, 90 % false`.
-pub(super) fn served(document: &Value) -> String {
-    let Ok(flag) = serde_json::from_value::<Flag>(document.clone()) else { return String::new() };
-    let value = |id: &str| {
-        let found = flag.variations.iter().find(|it| it.id == id);
-        found.map_or_else(|| id.to_owned(), |it| it.value.clone())
-    };
-    if !flag.is_enabled {
-        return format!("off: {}", value(&flag.disabled_variation_id));
-    }
-    let part = |it: &RolloutVariation| {
-        // Without the digits that a difference of two fractions adds.
-        let percent = ((it.rollout[1] - it.rollout[0]) * 1e6).round() / 1e4;
-        if percent >= 100.0 { value(&it.id) } else { format!("{percent} % {}", value(&it.id)) }
-    };
-    flag.fallthrough.variations.iter().map(part).collect::<Vec<_>>().join(", ")
+/// What a version of a flag gave its users; nothing where the document is no flag.
+fn served_by(document: &Value) -> String {
+    serde_json::from_value(document.clone()).map_or_else(|_| String::new(), |it| served(&it))
 }
 
 /// Makes an older version the current one.
@@ -109,29 +117,34 @@ pub(super) fn served(document: &Value) -> String {
 /// If there is no such version, or the server cannot be reached or refuses, also because another client
 /// has changed the flag meanwhile.
 pub fn rollback(args: &Rollback) -> anyhow::Result<ExitCode> {
-    let (to, flag) = block_on(roll_back(args))?;
-    let now = served(&flag);
+    let (to, is_changed, flag) = block_on(roll_back(args))?;
+    let now = served_by(&flag);
     if args.remote.server.json {
         println!("{}", output::json(&flag));
         return Ok(ExitCode::SUCCESS);
     }
     let (key, environment) = (plain(&args.key), plain(&args.remote.environment));
-    println!("{key} in {environment}: {}, as in version {to}", plain(&now));
+    let word = if is_changed { "as" } else { "already as" };
+    println!("{key} in {environment}: {}, {word} in version {to}", plain(&now));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the version, and the flag as it is now.
-async fn roll_back(args: &Rollback) -> anyhow::Result<(i64, Value)> {
+/// Returns the version, whether the flag was different, and the flag as it is now.
+async fn roll_back(args: &Rollback) -> anyhow::Result<(i64, bool, Value)> {
     let mut remote = args.remote.connect().await?;
     remote.set_reason(&args.reason)?;
     let at = format!("/v1/flags/{}?{}", encoded(&args.key), args.remote.parameters());
     // Read first: a change after it is refused by its version.
     let current = remote.get(&at).await?;
     let version = current.etag.clone().context("the server's answer has no version")?;
-    let wanted = find(&mut remote, args, &content(current.json()?)).await?;
+    let flag: Value = current.json()?;
+    let wanted = find(&mut remote, args, &content(flag.clone())).await?;
+    if content(wanted.document.clone()) == content(flag.clone()) {
+        return Ok((wanted.version, false, flag));
+    }
     let body = Bytes::from(wanted.document.to_string());
     let answer = remote.send(Method::PUT, &at, Some(&version), body).await?;
-    Ok((wanted.version, succeeded(answer)?.json()?))
+    Ok((wanted.version, true, succeeded(answer)?.json()?))
 }
 
 /// A flag without what differs in each version.
@@ -145,7 +158,8 @@ fn content(mut document: Value) -> Value {
 async fn find(remote: &mut Remote, args: &Rollback, current: &Value) -> anyhow::Result<Version> {
     let mut offset = 0;
     loop {
-        let page: Page = remote.get(&path(&args.key, &args.remote, offset)).await?.json()?;
+        let page: Page<Version> =
+            remote.get(&path(&args.key, &args.remote, offset)).await?.json()?;
         offset += page.versions.len();
         let more = page.more;
         let mut versions = page.versions.into_iter();

@@ -2,17 +2,15 @@
 
 use std::process::ExitCode;
 
-use evaluation::{Flag, RolloutVariation};
+use evaluation::Flag;
 use serde_json::Value;
 
+use super::shown::{default_value, state};
 use crate::output::{self, plain};
 use crate::remote::{RemoteArgs, block_on};
 
 /// Flags per request.
 const PAGE: usize = 1_000;
-
-/// How much of a value is shown, in characters.
-const VALUE_CHARS_MAX: usize = 32;
 
 /// Options of `faregate flags ls`.
 #[derive(Debug, clap::Args)]
@@ -66,7 +64,7 @@ fn table(flags: &[Flag]) -> String {
             plain(&flag.key),
             plain(&flag.variation_type),
             state(flag.is_enabled).to_owned(),
-            default_variations(flag),
+            default_value(flag),
             plain(&flag.tags.join(",")),
             plain(&flag.updated_at),
         ]
@@ -75,46 +73,9 @@ fn table(flags: &[Flag]) -> String {
     output::table(&["KEY", "TYPE", "STATE", "DEFAULT", "TAGS", "UPDATED"], &rows)
 }
 
-/// A flag's state in the table.
-pub const fn state(is_enabled: bool) -> &'static str {
-    if is_enabled { "on" } else { "off" }
-}
-
-/// The variations of users that match no target and no rule.
-fn default_variations(flag: &Flag) -> String {
-    let value = |id: &str| {
-        let found = flag.variations.iter().find(|it| it.id == id);
-        found.map_or_else(|| "?".to_owned(), |it| cut(&plain(&it.value)))
-    };
-    if !flag.is_enabled {
-        return value(&flag.disabled_variation_id);
-    }
-    let size = |part: &RolloutVariation| (part.rollout[1] - part.rollout[0]) * 100.0;
-    let parts = flag.fallthrough.variations.iter().filter(|part| size(part) > 0.0);
-    let parts: Vec<&RolloutVariation> = parts.collect();
-    match parts.as_slice() {
-        [all] => value(&all.id),
-        several => {
-            let shares = several.iter().map(|part| {
-                // 1.0 - 0.7 is not exactly 0.3.
-                let percent = (size(part) * 1_000.0).round() / 1_000.0;
-                format!("{percent} % {}", value(&part.id))
-            });
-            shares.collect::<Vec<_>>().join(", ")
-        }
-    }
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(VALUE_CHARS_MAX) {
-        Some((at, _)) => format!("{}...", &text[..at]),
-        None => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use evaluation::{Fallthrough, Variation};
+    use evaluation::{Fallthrough, RolloutVariation, Variation};
     use expect_test::expect;
 
     use super::*;

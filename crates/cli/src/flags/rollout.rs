@@ -8,6 +8,8 @@ use evaluation::{Flag, RolloutVariation};
 use hyper::Method;
 use serde_json::{Value, json};
 
+use super::shown::{has_exceptions, value};
+use crate::client::NOT_JSON;
 use crate::output::{self, plain};
 use crate::remote::{ReasonArgs, RemoteArgs, block_on, encoded, succeeded};
 
@@ -19,8 +21,9 @@ pub struct Args {
     /// The part of the users, from 0% to 100%
     #[arg(value_parser = percent)]
     percent: f64,
-    /// The value that they get; needed where the flag has more than two [default: the one of the two that
-    /// users do not get while the flag is off]
+    /// The value that they get; the others get the value of the flag that is off. Needed where the flag has
+    /// more than two, of which the API gives each a part [default: the one of the two that users do not get
+    /// while the flag is off]
     #[arg(long, allow_hyphen_values = true)]
     value: Option<String>,
     #[command(flatten)]
@@ -48,7 +51,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (key, environment) = (plain(&args.key), plain(&args.remote.environment));
-    println!("{key} in {environment}: {} for {} % of the users", plain(&value), args.percent);
+    let flag: Flag = serde_json::from_value(flag).context(NOT_JSON)?;
+    let others = if has_exceptions(&flag) { " whom no target and no rule names" } else { "" };
+    println!(
+        "{key} in {environment}: {} for {} % of the users{others}",
+        plain(&value),
+        args.percent
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -85,9 +94,17 @@ fn variation(flag: &Flag, wanted: Option<&str>) -> anyhow::Result<(String, Strin
         None if others().count() == 1 => others().next(),
         None => None,
     };
-    let values: Vec<String> = others().map(|it| plain(&it.value)).collect();
-    let found =
-        found.with_context(|| format!("which value? --value, one of: {}", values.join(", ")))?;
+    let found = found.with_context(|| {
+        let values: Vec<String> = others().map(|it| plain(&it.value)).collect();
+        let values = values.join(", ");
+        match wanted {
+            None => format!("which value? --value, one of: {values}"),
+            Some(wanted) if value(flag, &flag.disabled_variation_id) == *wanted => {
+                format!("--value {wanted}: the others get it, it is the value of the flag that is off; one of: {values}")
+            }
+            Some(wanted) => format!("--value {wanted}: the flag has no such value; one of: {values}"),
+        }
+    })?;
     Ok((found.id.clone(), found.value.clone()))
 }
 

@@ -6,8 +6,7 @@ use anyhow::Context as _;
 use evaluation::Flag;
 use serde_json::Value;
 
-use super::history::served;
-use super::list::state;
+use super::shown::{default_value, rule, state, value};
 use crate::client::NOT_JSON;
 use crate::output::{self, plain};
 use crate::remote::{RemoteArgs, block_on, encoded};
@@ -33,15 +32,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         println!("{}", output::json(&document));
         return Ok(ExitCode::SUCCESS);
     }
-    let flag = serde_json::from_value(document.clone()).context(NOT_JSON)?;
-    for (name, text) in lines(&flag, served(&document)) {
+    let flag: Flag = serde_json::from_value(document).context(NOT_JSON)?;
+    for (name, text) in lines(&flag) {
         println!("{name:11}  {}", plain(&text));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// What is shown of a flag, each with its heading; what is empty is left out.
-fn lines(flag: &Flag, served: String) -> Vec<(&'static str, String)> {
+fn lines(flag: &Flag) -> Vec<(&'static str, String)> {
     let mut lines = vec![
         ("key", flag.key.clone()),
         ("name", flag.name.clone()),
@@ -49,15 +48,15 @@ fn lines(flag: &Flag, served: String) -> Vec<(&'static str, String)> {
         ("tags", flag.tags.join(",")),
         ("type", flag.variation_type.clone()),
         ("state", state(flag.is_enabled).to_owned()),
-        ("serves", served),
+        ("default", default_value(flag)),
     ];
     let variations = flag.variations.iter();
     lines.extend(variations.map(|it| ("variation", format!("{} = {}", it.id, it.value))));
     lines.extend(flag.target_users.iter().map(|it| {
-        let (id, users) = (&it.variation_id, it.key_ids.len());
-        ("target", format!("{id} for users named by their keys: {users}"))
+        let value = value(flag, &it.variation_id);
+        ("target", format!("{value} for {}", it.key_ids.join(", ")))
     }));
-    lines.extend(flag.rules.iter().map(|it| ("rule", it.name.clone())));
+    lines.extend(flag.rules.iter().map(|it| ("rule", rule(flag, it))));
     lines.push(("updated", flag.updated_at.clone()));
     lines.retain(|(_, text)| !text.is_empty());
     lines

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::list::state;
+use super::shown::state;
 use crate::output::{self, plain};
 use crate::remote::{ReasonArgs, RemoteArgs, block_on, encoded, succeeded};
 

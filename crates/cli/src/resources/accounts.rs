@@ -2,7 +2,7 @@
 
 use hyper::Method;
 
-use super::{Action, Field, Operand, Request, Resource, Rows};
+use super::{Action, Field, HISTORY, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
 
 pub(super) const ACCOUNT: Operand = Operand::id("account", "The account's id");
@@ -48,6 +48,17 @@ pub(super) static ACCOUNTS: Resource = Resource {
             operands: &[ACCOUNT],
             options: &[],
             request: Request::Show { path: "/1.0/kb/accounts/{account}" },
+        },
+        Action {
+            name: "history",
+            about: "Show who changed the account, when and why",
+            operands: &[ACCOUNT],
+            options: &[],
+            request: Request::List {
+                path: "/1.0/kb/accounts/{account}/auditLogsWithHistory",
+                rows: Rows::Whole,
+                columns: HISTORY,
+            },
         },
         Action {
             name: "create",

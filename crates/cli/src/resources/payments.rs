@@ -3,7 +3,7 @@
 use hyper::Method;
 
 use super::accounts::ACCOUNT;
-use super::{Action, Field, Operand, Request, Resource, Rows};
+use super::{Action, Field, HISTORY, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
 
 const PAYMENT: Operand = Operand::id("payment", "The payment's id");
@@ -99,6 +99,17 @@ pub(super) static PAYMENTS: Resource = Resource {
             operands: &[PAYMENT],
             options: &[],
             request: Request::Show { path: "/1.0/kb/payments/{payment}" },
+        },
+        Action {
+            name: "history",
+            about: "Show who changed the payment, when and why",
+            operands: &[PAYMENT],
+            options: &[],
+            request: Request::List {
+                path: "/1.0/kb/payments/{payment}/auditLogsWithHistory",
+                rows: Rows::Whole,
+                columns: HISTORY,
+            },
         },
         start(
             "create",

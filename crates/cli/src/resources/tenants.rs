@@ -57,12 +57,12 @@ pub(super) static TENANTS: Resource = Resource {
         },
         Action {
             name: "rotate-secret",
-            about: "Draw a new API secret; the one before is taken for another day",
+            about: "Draw a new API secret; the one before stays valid for another day",
             operands: &[TENANT],
             options: &[Field::integer(
                 "overlap-seconds",
                 "overlapSeconds",
-                "How many seconds the secret before is still taken [default: 86400]",
+                "How many seconds the secret before stays valid [default: 86400]",
             )],
             request: Request::Credentials { path: "/v1/tenants/{tenant}/secrets" },
         },

@@ -140,10 +140,60 @@ fn a_flag_is_created_rolled_out_and_rolled_back() {
         key          colour
         type         string
         state        on
-        serves       10 % blue, 90 % red
+        default      10 % blue, 90 % red
         variation    v0 = red
         variation    v1 = blue"#]]
     .assert_eq(&shown.collect::<Vec<_>>().join("\n"));
+    let history = run(&["history", "colour", "--limit", "1"]);
+    let newest = history.lines().nth(1).unwrap().split(' ').next().unwrap();
+    let said = run(&["rollback", "colour", "--to", newest]);
+    assert!(said.contains("already as in version"), "{said}");
+}
+
+#[test]
+fn users_are_targeted_and_a_rollout_says_so() {
+    let (server, _) = start();
+    let run = |arguments: &[&str]| ended(&flags(&server, arguments));
+    let values = ["--value", "red", "--value", "green", "--value", "blue"];
+    run(&[&["create", "colour", "--type", "string"], &values[..]].concat());
+    let check = |arguments: &[&str], expected: &str| {
+        assert_eq!(run(arguments), (Some(0), format!("{expected}\n")), "{arguments:?}");
+    };
+    check(
+        &["target", "colour", "--value", "blue", "ann", "bob"],
+        "colour in dev: blue for ann, bob",
+    );
+    check(
+        &["target", "colour", "--value", "green", "bob"],
+        "colour in dev: blue for ann; green for bob",
+    );
+    check(
+        &["rollout", "colour", "100%", "--value", "green"],
+        "colour in dev: green for 100 % of the users whom no target and no rule names",
+    );
+    let (_, explained) = run(&["explain", "colour", "--for", "ann"]);
+    assert!(explained.starts_with("colour in dev is blue for ann"), "{explained}");
+    let (_, shown) = run(&["show", "colour"]);
+    assert!(shown.contains("target       blue for ann\n"), "{shown}");
+    check(&["target", "colour", "--remove", "ann", "bob"], "colour in dev: no user is targeted");
+    for (arguments, expected) in [
+        (
+            &["target", "colour", "--value", "pink", "ann"][..],
+            "--value pink: the flag has no such value; one of: red, green, blue",
+        ),
+        (
+            &["rollout", "colour", "30%", "--value", "red"],
+            "--value red: the others get it, it is the value of the flag that is off; one of: green, blue",
+        ),
+        (
+            &["rollout", "colour", "30%", "--value", "pink"],
+            "--value pink: the flag has no such value; one of: green, blue",
+        ),
+        (&["rollout", "colour", "30%"], "which value? --value, one of: green, blue"),
+    ] {
+        let (code, said) = run(arguments);
+        assert_eq!((code, said), (Some(2), format!("faregate: {expected}\n")), "{arguments:?}");
+    }
 }
 
 /// Each switches what it saw, or nothing: as many as were made have taken turns.

@@ -121,7 +121,7 @@ fn a_password_that_can_be_guessed_is_refused_off_loopback() {
         assert!(!said.contains(&format!("`{given}`")), "{said}");
         assert!(!dir.path().join("new").exists(), "a refused start makes nothing");
     }
-    let mut config = faregate(&["config", "--listen", "0.0.0.0:0"]);
+    let mut config = faregate(&["config", "--check", "--listen", "0.0.0.0:0"]);
     let config = config.env("FAREGATE_ADMIN_PASSWORD", "password").output().unwrap();
     let said = String::from_utf8(config.stderr).unwrap();
     assert!(config.status.code() == Some(2) && said.contains("can be guessed"), "{said}");

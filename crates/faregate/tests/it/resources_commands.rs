@@ -204,9 +204,20 @@ fn wrong_input_and_refusals_say_what_to_change() {
             "--amount ten: a number was expected, such as 12.50",
         ),
         (
+            &["payments", "create", account, "--amount", "-5"],
+            2,
+            "--amount -5: a number was expected, such as 12.50",
+        ),
+        (
+            &["accounts", "create", "--currency", "usd"],
+            1,
+            "400 Bad Request: currency: \"usd\" cannot be read as its value",
+        ),
+        (
             &["payments", "create", account, "--amount", "5"],
             1,
-            "400 Bad Request: Invalid parameter paymentMethodId: should not be null",
+            "400 Bad Request: the account has no default payment method: name one by --method, or make one: \
+             faregate payment-methods create ACCOUNT --gateway NAME --default",
         ),
         (
             &["payments", "show", "nothing"],
@@ -216,12 +227,13 @@ fn wrong_input_and_refusals_say_what_to_change() {
         (
             &["accounts", "show", nobody],
             1,
-            "404 Not Found: Account does not exist for id 00000000-0000-4000-8000-000000000000",
+            "404 Not Found: Account does not exist for id 00000000-0000-4000-8000-000000000000 (code 3002)",
         ),
         (
             &["tenants", "create", "--key", "shop"],
             1,
-            "409 Conflict: there is a tenant shop already; if its secret is lost, draw another one",
+            "409 Conflict: there is a tenant shop already; if its secret is lost, draw another one\n  \
+             eval \"$(faregate tenants rotate-secret shop --export)\"",
         ),
         (
             &["tenants", "create", "--key", ""],

@@ -1,0 +1,94 @@
+//! `faregate flags target`: users who get a value whatever rules and rollouts say.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use evaluation::{Flag, TargetUsers};
+use hyper::Method;
+use serde_json::{Value, json};
+
+use super::shown::value;
+use crate::client::NOT_JSON;
+use crate::output::{self, plain};
+use crate::remote::{ReasonArgs, RemoteArgs, block_on, encoded, succeeded};
+
+/// Options of `faregate flags target`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The flag
+    key: String,
+    /// The users' keys
+    #[arg(required = true, value_name = "USER")]
+    users: Vec<String>,
+    /// The value that they get from now on
+    #[arg(long, allow_hyphen_values = true, required_unless_present = "remove")]
+    value: Option<String>,
+    /// They get what rules and rollouts say again
+    #[arg(long, conflicts_with = "value")]
+    remove: bool,
+    #[command(flatten)]
+    reason: ReasonArgs,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// Targets the users, and prints whom the flag targets now.
+///
+/// # Errors
+/// If the flag has no such value, or the server cannot be reached or refuses, also because another client
+/// has changed the flag meanwhile.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let document: Value = block_on(target(args))?;
+    if args.remote.server.json {
+        println!("{}", output::json(&document));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let flag: Flag = serde_json::from_value(document).context(NOT_JSON)?;
+    let (key, environment) = (plain(&args.key), plain(&args.remote.environment));
+    let targets = flag.target_users.iter().map(|it| {
+        format!("{} for {}", value(&flag, &it.variation_id), plain(&it.key_ids.join(", ")))
+    });
+    match targets.collect::<Vec<_>>().join("; ") {
+        none if none.is_empty() => println!("{key} in {environment}: no user is targeted"),
+        targets => println!("{key} in {environment}: {targets}"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the flag as it is now.
+async fn target(args: &Args) -> anyhow::Result<Value> {
+    let mut remote = args.remote.connect().await?;
+    remote.set_reason(&args.reason)?;
+    let path = format!("/v1/flags/{}?{}", encoded(&args.key), args.remote.parameters());
+    let found = remote.get(&path).await?;
+    let version = found.etag.clone().context("the server's answer has no version")?;
+    let targets = targets(&found.json()?, args.value.as_deref(), &args.users)?;
+    let body = Bytes::from(json!({ "targetUsers": targets }).to_string());
+    succeeded(remote.send(Method::PATCH, &path, Some(&version), body).await?)?.json()
+}
+
+/// The flag's targets with these users at the variation of `wanted`, or at none.
+fn targets(
+    flag: &Flag,
+    wanted: Option<&str>,
+    users: &[String],
+) -> anyhow::Result<Vec<TargetUsers>> {
+    let mut targets = flag.target_users.clone();
+    targets.iter_mut().for_each(|it| it.key_ids.retain(|user| !users.contains(user)));
+    if let Some(wanted) = wanted {
+        let variation = flag.variations.iter().find(|it| it.value == wanted);
+        let variation = variation.with_context(|| {
+            let values: Vec<String> = flag.variations.iter().map(|it| plain(&it.value)).collect();
+            let values = values.join(", ");
+            format!("--value {wanted}: the flag has no such value; one of: {values}")
+        })?;
+        match targets.iter_mut().find(|it| it.variation_id == variation.id) {
+            Some(target) => target.key_ids.extend_from_slice(users),
+            None => targets
+                .push(TargetUsers { key_ids: users.to_vec(), variation_id: variation.id.clone() }),
+        }
+    }
+    targets.retain(|it| !it.key_ids.is_empty());
+    Ok(targets)
+}
