@@ -33,6 +33,13 @@ const LOOK_AROUND: Duration = Duration::from_millis(50);
 /// later would have to wait until the first part has arrived.
 const BATCH_WITHIN_MS: &str = "0.5";
 
+/// After a batch of so many records the next one gathers for twice as long, after twice as many for three
+/// times, and so on: the more records there are, the more of them share the cost of a request.
+const RECORDS_PER_GATHERING: usize = 8;
+
+/// The most times of [`Shared::gathering`] that a batch gathers.
+const GATHERINGS_MAX: usize = 8;
+
 /// A record without its place.
 pub(crate) struct Record {
     pub(crate) key: Option<String>,
@@ -87,6 +94,14 @@ struct Lane {
 }
 
 impl Lane {
+    /// A batch of so many records leaves now.
+    fn send(&mut self, records: usize, now: Instant, gathering: Duration) {
+        let times = (1 + records / RECORDS_PER_GATHERING).min(GATHERINGS_MAX);
+        let times = u32::try_from(times).expect("a few");
+        self.gathers_until = Some(now + gathering * times);
+        self.in_flight = records;
+    }
+
     fn is_free(&self, now: Instant) -> bool {
         self.in_flight == 0 && self.gathers_until.is_none_or(|until| until <= now)
     }
@@ -160,8 +175,7 @@ impl<U: Undelivered> Sender<U> {
         let mut lanes = self.shared.lanes();
         let lane = lanes.lane(topic, partition);
         if lane.waiting.is_empty() && lane.is_free(now) {
-            lane.gathers_until = Some(now + self.shared.gathering);
-            lane.in_flight = 1;
+            lane.send(1, now, self.shared.gathering);
             let sent = produce(&self.shared.producer(), topic, partition, &record);
             if sent.is_err() {
                 lane.in_flight = 0;
@@ -244,8 +258,7 @@ impl<U: Undelivered> Shared<U> {
                         continue;
                     }
                     let records = std::mem::take(&mut lane.waiting);
-                    lane.gathers_until = Some(now + self.gathering);
-                    lane.in_flight = records.len();
+                    lane.send(records.len(), now, self.gathering);
                     batches.push((topic.clone(), *partition, records));
                 }
             }
@@ -362,5 +375,24 @@ impl<U: Undelivered> ProducerContext for Reports<U> {
         };
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         lanes.arrived(record.topic(), record.partition());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_gathers_longer_after_more_records() {
+        let (now, gathering) = (Instant::now(), Duration::from_millis(20));
+        for (records, expected_ms) in [(1, 20), (7, 20), (8, 40), (16, 60), (63, 160), (9_000, 160)]
+        {
+            let mut lane = Lane::default();
+            lane.send(records, now, gathering);
+            let until = now + Duration::from_millis(expected_ms);
+            assert_eq!((lane.in_flight, lane.gathers_until), (records, Some(until)));
+            lane.in_flight = 0;
+            assert!(lane.is_free(until) && !lane.is_free(until - Duration::from_millis(1)));
+        }
     }
 }
