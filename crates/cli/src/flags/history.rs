@@ -19,7 +19,7 @@ use crate::remote::{ReasonArgs, Remote, RemoteArgs, block_on, encoded, succeeded
 pub struct History {
     /// The flag
     key: String,
-    /// Show at most so many versions
+    /// Show at most so many versions; 0: all of them
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
     #[command(flatten)]
@@ -82,14 +82,15 @@ pub fn history(args: &History) -> anyhow::Result<ExitCode> {
 /// The newest versions, and whether there are older ones.
 async fn versions(args: &History) -> anyhow::Result<(Vec<Box<RawValue>>, bool)> {
     let mut remote = args.remote.connect().await?;
+    let limit = if args.limit == 0 { usize::MAX } else { args.limit };
     let mut found = vec![];
     loop {
         let page = remote.get(&path(&args.key, &args.remote, found.len())).await?;
         let Page { versions, more } = page.json()?;
         found.extend(versions);
-        if found.len() > args.limit || !more {
-            let more = more || found.len() > args.limit;
-            found.truncate(args.limit);
+        if found.len() > limit || !more {
+            let more = more || found.len() > limit;
+            found.truncate(limit);
             return Ok((found, more));
         }
     }

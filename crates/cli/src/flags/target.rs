@@ -49,9 +49,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let targets = flag.target_users.iter().map(|it| {
         format!("{} for {}", value(&flag, &it.variation_id), plain(&it.key_ids.join(", ")))
     });
+    let off = if flag.is_enabled { "" } else { ", once it is on" };
     match targets.collect::<Vec<_>>().join("; ") {
         none if none.is_empty() => println!("{key} in {environment}: no user is targeted"),
-        targets => println!("{key} in {environment}: {targets}"),
+        targets => println!("{key} in {environment}: {targets}{off}"),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -63,7 +64,11 @@ async fn target(args: &Args) -> anyhow::Result<Value> {
     let path = format!("/v1/flags/{}?{}", encoded(&args.key), args.remote.parameters());
     let found = remote.get(&path).await?;
     let version = found.etag.clone().context("the server's answer has no version")?;
-    let targets = targets(&found.json()?, args.value.as_deref(), &args.users)?;
+    let flag: Flag = found.json()?;
+    let targets = targets(&flag, args.value.as_deref(), &args.users)?;
+    if targets == flag.target_users {
+        return found.json();
+    }
     let body = Bytes::from(json!({ "targetUsers": targets }).to_string());
     succeeded(remote.send(Method::PATCH, &path, Some(&version), body).await?)?.json()
 }
@@ -74,21 +79,30 @@ fn targets(
     wanted: Option<&str>,
     users: &[String],
 ) -> anyhow::Result<Vec<TargetUsers>> {
+    let id = wanted.map(|wanted| variation_with(flag, wanted)).transpose()?;
     let mut targets = flag.target_users.clone();
-    targets.iter_mut().for_each(|it| it.key_ids.retain(|user| !users.contains(user)));
-    if let Some(wanted) = wanted {
-        let variation = flag.variations.iter().find(|it| it.value == wanted);
-        let variation = variation.with_context(|| {
-            let values: Vec<String> = flag.variations.iter().map(|it| plain(&it.value)).collect();
-            let values = values.join(", ");
-            format!("--value {wanted}: the flag has no such value; one of: {values}")
-        })?;
-        match targets.iter_mut().find(|it| it.variation_id == variation.id) {
-            Some(target) => target.key_ids.extend_from_slice(users),
-            None => targets
-                .push(TargetUsers { key_ids: users.to_vec(), variation_id: variation.id.clone() }),
+    for it in targets.iter_mut().filter(|it| Some(&it.variation_id) != id.as_ref()) {
+        it.key_ids.retain(|user| !users.contains(user));
+    }
+    if let Some(variation_id) = id {
+        if !targets.iter().any(|it| it.variation_id == variation_id) {
+            targets.push(TargetUsers { key_ids: vec![], variation_id: variation_id.clone() });
         }
+        let target = targets.iter_mut().find(|it| it.variation_id == variation_id);
+        let held = &mut target.expect("it is there now").key_ids;
+        held.extend(users.iter().filter(|user| !held.contains(user)).cloned().collect::<Vec<_>>());
     }
     targets.retain(|it| !it.key_ids.is_empty());
     Ok(targets)
+}
+
+/// The id of the variation with this value.
+fn variation_with(flag: &Flag, wanted: &str) -> anyhow::Result<String> {
+    let variation = flag.variations.iter().find(|it| it.value == wanted);
+    let variation = variation.with_context(|| {
+        let values: Vec<String> = flag.variations.iter().map(|it| plain(&it.value)).collect();
+        let values = values.join(", ");
+        format!("--value {wanted}: the flag has no such value; one of: {values}")
+    })?;
+    Ok(variation.id.clone())
 }

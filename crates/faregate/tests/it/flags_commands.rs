@@ -161,16 +161,23 @@ fn users_are_targeted_and_a_rollout_says_so() {
     };
     check(
         &["target", "colour", "--value", "blue", "ann", "bob"],
-        "colour in dev: blue for ann, bob",
+        "colour in dev: blue for ann, bob, once it is on",
     );
     check(
         &["target", "colour", "--value", "green", "bob"],
-        "colour in dev: blue for ann; green for bob",
+        "colour in dev: blue for ann; green for bob, once it is on",
     );
     check(
         &["rollout", "colour", "100%", "--value", "green"],
         "colour in dev: green for 100 % of the users whom no target and no rule names",
     );
+    let versions = |limit| run(&["history", "colour", "--limit", limit]).1.lines().count() - 1;
+    assert_eq!(versions("0"), 4);
+    check(
+        &["target", "colour", "--value", "blue", "ann"],
+        "colour in dev: blue for ann; green for bob",
+    );
+    assert_eq!(versions("0"), 4, "nothing changed");
     let (_, explained) = run(&["explain", "colour", "--for", "ann"]);
     assert!(explained.starts_with("colour in dev is blue for ann"), "{explained}");
     let (_, shown) = run(&["show", "colour"]);
